@@ -1,0 +1,84 @@
+//! Driving a kernel over an array in chunks: gathered where the layout asks for it, on all threads, interruptible.
+
+use crate::array::{AlignedBytes, ArrayMut, Source};
+use crate::error::{Error, Result};
+use crate::par;
+
+/// Elements a task works on: large enough that handing it out costs nothing, small enough to balance.
+const TASK: usize = 1 << 16;
+/// Elements staged at a time where input must be gathered or converted first: input, float32 and output fit in L1/L2.
+pub(crate) const STAGE: usize = 1 << 11;
+
+/// Calls `kernel(first element, input codes, output codes)` for consecutive pieces that cover the array.
+pub(crate) fn for_each_piece(
+    source: &Source<'_>,
+    out: ArrayMut<'_>,
+    kernel: impl Fn(usize, &[u8], &mut [u8]) + Sync,
+) -> Result<()> {
+    let item_in = source.format().item_size();
+    let item_out = out.format().item_size();
+    match source {
+        Source::Array(view) if view.shape() != out.shape() => {
+            return Err(Error::shape("out", out.shape(), format!("it must have shape {:?}", view.shape())));
+        }
+        Source::InPlace(format) if item_in != item_out => {
+            let allowed = format!("a dtype of {item_out} bytes, as the output it is read from");
+            return Err(Error::dtype("x", format, allowed));
+        }
+        _ => {}
+    }
+    par::for_each(out.into_bytes().chunks_mut(TASK * item_out).enumerate(), |(task, piece)| {
+        let mut scratch = AlignedBytes::default();
+        for (stage, out) in piece.chunks_mut(STAGE * item_out).enumerate() {
+            let start = task * TASK + stage * STAGE;
+            let count = out.len() / item_out;
+            kernel(start, input(source, start, count, out, &mut scratch), out);
+        }
+    })
+}
+
+fn input<'s>(
+    source: &'s Source<'_>,
+    start: usize,
+    count: usize,
+    out: &[u8],
+    scratch: &'s mut AlignedBytes,
+) -> &'s [u8] {
+    match source {
+        Source::Array(view) => view.chunk(start..start + count, scratch),
+        Source::InPlace(_) => {
+            let copy = scratch.bytes_mut(out.len());
+            copy.copy_from_slice(out);
+            copy
+        }
+    }
+}
+
+/// The elements `start..` of a view as float32: borrowed where they are that already, else decoded into `values`.
+pub(crate) fn as_f32<'s>(
+    decode: fn(crate::Format, &[u8], &mut [f32]),
+    format: crate::Format,
+    codes: &'s [u8],
+    values: &'s mut AlignedBytes,
+) -> &'s [f32] {
+    if format.item_size() == 4 {
+        return bytemuck::cast_slice(codes);
+    }
+    let values = values.slice_mut(codes.len() / format.item_size());
+    decode(format, codes, values);
+    values
+}
+
+/// As [`for_each_piece`], the input decoded to float32.
+pub(crate) fn for_each_f32_piece(
+    source: &Source<'_>,
+    out: ArrayMut<'_>,
+    decode: fn(crate::Format, &[u8], &mut [f32]),
+    kernel: impl Fn(usize, &[f32], &mut [u8]) + Sync,
+) -> Result<()> {
+    let format = source.format();
+    for_each_piece(source, out, |start, codes, out| {
+        let mut values = AlignedBytes::default();
+        kernel(start, as_f32(decode, format, codes, &mut values), out);
+    })
+}

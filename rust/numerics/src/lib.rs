@@ -1,0 +1,26 @@
+//! The arithmetic of Trainium3, bit for bit.
+//!
+//! Values only: no time, no memory model, no Python. Every operation has a plain definition in `scalar` and faster
+//! kernels that give the same bits on every machine, thread count and floating-point environment.
+//!
+//! | operation | what it is |
+//! | --- | --- |
+//! | [`cast`] | rounding between formats: nearest, toward zero, stochastic |
+#![deny(unsafe_code)]
+
+mod array;
+mod cast;
+mod elementwise;
+mod error;
+mod format;
+mod fpenv;
+mod par;
+mod scalar;
+mod simd;
+
+pub use array::{ArrayMut, ArrayView, Element, Source};
+pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
+pub use error::{Error, ErrorKind, Result};
+pub use format::{Format, FormatSpec};
+pub use par::{num_threads, set_num_threads, with_interrupt_check};
+pub use simd::dispatch::{Level, simd_level, with_level};

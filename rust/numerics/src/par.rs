@@ -1,0 +1,212 @@
+//! Threads: an own pool, work split by outputs only, the caller working along and listening for interrupts.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::fpenv;
+
+/// How often a long call asks the host whether to stop; short against a person's patience, long against its cost.
+const INTERRUPT_PERIOD: Duration = Duration::from_millis(20);
+
+/// More threads than this is a mistake rather than a machine.
+const MAX_THREADS: usize = 4096;
+
+struct Pool {
+    threads: usize,
+    /// `None` for one thread: the caller is one of the threads, the workers are the rest.
+    workers: Option<Arc<rayon::ThreadPool>>,
+    /// A forked child inherits the pool's memory but not its threads, so it must build its own.
+    process: u32,
+}
+
+static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn build(threads: usize) -> Result<Pool> {
+    let workers = if threads == 1 {
+        None
+    } else {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads - 1)
+            .thread_name(|index| format!("trn3-{index}"))
+            .build()
+            .map_err(|error| {
+                Error::value("num_threads", threads, format!("the system refused the threads: {error}"))
+            })?;
+        Some(Arc::new(pool))
+    };
+    Ok(Pool { threads, workers, process: std::process::id() })
+}
+
+fn default_threads() -> Result<usize> {
+    match std::env::var("TRN3_NUM_THREADS") {
+        Ok(text) => match text.trim().parse() {
+            Ok(threads) if (1..=MAX_THREADS).contains(&threads) => Ok(threads),
+            _ => Err(Error::value(
+                "TRN3_NUM_THREADS",
+                format!("{text:?}"),
+                format!("a whole number from 1 to {MAX_THREADS} is needed"),
+            )),
+        },
+        Err(_) => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+    }
+}
+
+fn current() -> Result<(usize, Option<Arc<rayon::ThreadPool>>)> {
+    let mut slot = lock(&POOL);
+    let stale = slot.as_ref().is_some_and(|pool| pool.workers.is_some() && pool.process != std::process::id());
+    if stale && let Some(pool) = slot.take() {
+        let threads = pool.threads;
+        // Dropping it would wait for threads that do not exist in this process.
+        std::mem::forget(pool);
+        *slot = Some(build(threads)?);
+    }
+    if slot.is_none() {
+        *slot = Some(build(default_threads()?)?);
+    }
+    match slot.as_ref() {
+        Some(pool) => Ok((pool.threads, pool.workers.clone())),
+        None => Ok((1, None)),
+    }
+}
+
+/// Sets how many threads operations use, the calling one included.
+///
+/// # Errors
+/// [`Error::Value`] for 0, for more than 4096, and when the system refuses the threads.
+pub fn set_num_threads(threads: usize) -> Result<()> {
+    if !(1..=MAX_THREADS).contains(&threads) {
+        return Err(Error::value("num_threads", threads, format!("a whole number from 1 to {MAX_THREADS} is needed")));
+    }
+    let fresh = build(threads)?;
+    let old = lock(&POOL).replace(fresh);
+    if let Some(old) = old
+        && old.process != std::process::id()
+    {
+        std::mem::forget(old);
+    }
+    Ok(())
+}
+
+/// How many threads operations use: as set, else `TRN3_NUM_THREADS`, else one per available core.
+///
+/// # Errors
+/// [`Error::Value`] when `TRN3_NUM_THREADS` is not a whole number from 1 to 4096.
+pub fn num_threads() -> Result<usize> {
+    current().map(|(threads, _)| threads)
+}
+
+thread_local! {
+    static INTERRUPT_CHECK: Cell<Option<fn() -> bool>> = const { Cell::new(None) };
+}
+
+/// Runs `work`; long operations in it call `check` from this thread about fifty times a second and stop with
+/// [`Error::Interrupted`] once it returns true.
+///
+/// ```
+/// let sum = trn3_numerics::with_interrupt_check(|| false, || 1 + 1);
+/// assert_eq!(sum, 2);
+/// ```
+pub fn with_interrupt_check<R>(check: fn() -> bool, work: impl FnOnce() -> R) -> R {
+    struct Reset(Option<fn() -> bool>);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            INTERRUPT_CHECK.set(self.0);
+        }
+    }
+    let _reset = Reset(INTERRUPT_CHECK.replace(Some(check)));
+    work()
+}
+
+/// Gives every item to `work`, on all threads; items are taken in order, so put the costly ones first. An item should
+/// take between some ten microseconds (else handing it out shows) and some ten milliseconds (else interrupts wait).
+pub(crate) fn for_each<I>(items: I, work: impl Fn(I::Item) + Sync) -> Result<()>
+where
+    I: ExactSizeIterator + Send,
+    I::Item: Send,
+{
+    let count = items.len();
+    let (threads, workers) = if count > 1 { current()? } else { (1, None) };
+    let stop = AtomicBool::new(false);
+    let items = Mutex::new(items);
+    let next = || if stop.load(Ordering::Relaxed) { None } else { lock(&items).next() };
+
+    let worker = || {
+        fpenv::with_default_environment(|| {
+            while let Some(item) = next() {
+                work(item);
+            }
+        });
+    };
+    let caller = || {
+        let check = INTERRUPT_CHECK.get();
+        let mut last = Instant::now();
+        fpenv::with_default_environment(|| {
+            while let Some(item) = next() {
+                work(item);
+                if let Some(check) = check
+                    && last.elapsed() >= INTERRUPT_PERIOD
+                {
+                    if check() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    last = Instant::now();
+                }
+            }
+        });
+    };
+    match workers {
+        None => caller(),
+        Some(pool) => pool.in_place_scope(|scope| {
+            for _ in 1..threads.min(count) {
+                scope.spawn(|_| worker());
+            }
+            caller();
+        }),
+    }
+    if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn test_every_item_is_worked_once() {
+        let sum = AtomicUsize::new(0);
+        for_each(0..1000usize, |item| {
+            sum.fetch_add(item, Ordering::Relaxed);
+        })
+        .expect("not interrupted");
+        assert_eq!(sum.load(Ordering::Relaxed), 499_500);
+    }
+
+    #[test]
+    fn test_interrupt_stops_early() {
+        let done = AtomicUsize::new(0);
+        let result = with_interrupt_check(
+            || true,
+            || {
+                for_each(0..10_000usize, |_| {
+                    std::thread::sleep(Duration::from_millis(1));
+                    done.fetch_add(1, Ordering::Relaxed);
+                })
+            },
+        );
+        assert_eq!(result, Err(Error::Interrupted));
+        assert!(done.load(Ordering::Relaxed) < 1000);
+    }
+
+    #[test]
+    fn test_thread_counts_out_of_range_are_refused() {
+        assert!(set_num_threads(0).is_err());
+        assert!(set_num_threads(MAX_THREADS + 1).is_err());
+    }
+}

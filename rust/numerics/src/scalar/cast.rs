@@ -1,0 +1,63 @@
+//! Rounding one float32 into a format, by the definition.
+
+use crate::cast::{Overflow, Rounding};
+use crate::format::Format;
+
+/// |x| = significand * 2^exponent, for finite x.
+fn split(x: f32) -> (u64, i32) {
+    let bits = x.to_bits();
+    let field = (bits >> 23 & 0xff) as i32;
+    let fraction = u64::from(bits & 0x7f_ffff);
+    if field == 0 { (fraction, -149) } else { (fraction | 1 << 23, field - 150) }
+}
+
+/// The code of `x` in `format`. `draw` is read by stochastic rounding only.
+///
+/// |x| lies between the neighbours lo <= |x| < hi, multiples of the same step; every format here is spaced at least as
+/// widely as float32, so that lo is a shift of the significand.
+pub(crate) fn encode(x: f32, format: Format, rounding: Rounding, overflow: Overflow, draw: u32) -> u32 {
+    let spec = format.spec();
+    if x.is_nan() {
+        return spec.nan.unwrap_or(0);
+    }
+    let sign = u32::from(x.is_sign_negative()) << (spec.bits - 1);
+    let overflowed = match overflow {
+        Overflow::Saturate => sign | spec.max_code,
+        Overflow::Ieee => match (spec.infinity, spec.nan) {
+            (Some(infinity), _) => sign | infinity,
+            (None, Some(nan)) => nan,
+            (None, None) => sign | spec.max_code,
+        },
+    };
+    if x.is_infinite() {
+        return overflowed;
+    }
+    let (significand, exponent) = split(x);
+    if significand == 0 {
+        return sign;
+    }
+    let floor_log2 = significand.ilog2() as i32 + exponent;
+    let step = floor_log2.max(spec.min_exponent()) - spec.mantissa_bits as i32;
+    let dropped = (step - exponent) as u32;
+    let lo = u128::from(significand) >> dropped.min(127);
+    let remainder = u128::from(significand) - (lo << dropped.min(127));
+    let up = match rounding {
+        Rounding::Zero => false,
+        Rounding::Nearest if dropped > 32 => false,
+        Rounding::Nearest => {
+            let half = (1u128 << dropped) >> 1;
+            dropped > 0 && (remainder > half || remainder == half && lo & 1 == 1)
+        }
+        Rounding::Stochastic => {
+            let d = if dropped > 95 { 0 } else { (remainder << 32) >> dropped };
+            d + u128::from(draw) >= 1 << 32
+        }
+    };
+    let multiple = lo as u32 + u32::from(up);
+    let code = multiple + (((step + spec.mantissa_bits as i32 - spec.min_exponent()) as u32) << spec.mantissa_bits);
+    match (code > spec.max_code, rounding) {
+        (false, _) => sign | code,
+        (true, Rounding::Zero) => sign | spec.max_code,
+        (true, _) => overflowed,
+    }
+}

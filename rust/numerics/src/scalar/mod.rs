@@ -1,0 +1,5 @@
+//! The definitions: plain Rust that reads like the contract, one file an operation.
+//!
+//! They are what every SIMD level must equal bit for bit, and what `TRN3_SIMD=scalar` runs.
+
+pub(crate) mod cast;

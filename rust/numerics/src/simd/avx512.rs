@@ -1,0 +1,300 @@
+//! The AVX-512 level: one register for sixteen lanes.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::lanes::{LANES, Lanes};
+
+/// Proof that AVX-512 F, BW, DQ and VL are there (with them come AVX2, FMA and F16C).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512(());
+
+impl Avx512 {
+    /// Whether this CPU and system have what the level uses.
+    pub(crate) fn is_available() -> bool {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && super::avx2::Avx2::is_available()
+    }
+
+    /// Whether the BF16 dot product is there too.
+    pub(crate) fn has_bf16_dot() -> bool {
+        Self::is_available() && is_x86_feature_detected!("avx512bf16")
+    }
+
+    /// # Safety
+    /// [`Self::is_available`] must hold.
+    #[inline(always)]
+    pub(crate) unsafe fn assume_available() -> Self {
+        Self(())
+    }
+}
+
+#[allow(clippy::inline_always)]
+impl Lanes for Avx512 {
+    type F = __m512;
+    type I = __m512i;
+    type M = __mmask16;
+    type D = (__m512d, __m512d);
+
+    #[inline(always)]
+    fn load_f(self, from: &[f32; LANES]) -> __m512 {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm512_loadu_ps(from.as_ptr()) }
+    }
+    #[inline(always)]
+    fn store_f(self, value: __m512, to: &mut [f32; LANES]) {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), value) }
+    }
+    #[inline(always)]
+    fn splat_f(self, value: f32) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_set1_ps(value) }
+    }
+    #[inline(always)]
+    fn load_i(self, from: &[u32; LANES]) -> __m512i {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
+    }
+    #[inline(always)]
+    fn store_i(self, value: __m512i, to: &mut [u32; LANES]) {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), value) }
+    }
+    #[inline(always)]
+    fn splat_i(self, value: u32) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_set1_epi32(value as i32) }
+    }
+    #[inline(always)]
+    fn load_u8(self, from: &[u8; LANES]) -> __m512i {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn store_u8(self, value: __m512i, to: &mut [u8; LANES]) {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(value)) }
+    }
+    #[inline(always)]
+    fn load_u16(self, from: &[u16; LANES]) -> __m512i {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm512_cvtepu16_epi32(_mm256_loadu_si256(from.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn store_u16(self, value: __m512i, to: &mut [u16; LANES]) {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm512_cvtepi32_epi16(value)) }
+    }
+    #[inline(always)]
+    fn load_f16(self, from: &[u16; LANES]) -> __m512 {
+        // SAFETY: the reference covers the bytes read or written, and the token proves the features.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn lookup(self, table: &[f32; 256], index: __m512i) -> __m512 {
+        // SAFETY: the index is masked to the table's length, and the token proves the features.
+        unsafe { _mm512_i32gather_ps::<4>(_mm512_and_si512(index, _mm512_set1_epi32(255)), table.as_ptr()) }
+    }
+    #[inline(always)]
+    fn bits(self, value: __m512) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_castps_si512(value) }
+    }
+    #[inline(always)]
+    fn float(self, bits: __m512i) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_castsi512_ps(bits) }
+    }
+    #[inline(always)]
+    fn add_f(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sub_f(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+    #[inline(always)]
+    fn mul_f(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+    #[inline(always)]
+    fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+    #[inline(always)]
+    fn nearest_int(self, value: __m512) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cvtps_epi32(value) }
+    }
+    #[inline(always)]
+    fn trunc_int(self, value: __m512) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cvttps_epi32(value) }
+    }
+    #[inline(always)]
+    fn int_to_float(self, value: __m512i) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cvtepi32_ps(value) }
+    }
+    #[inline(always)]
+    fn add_i(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+    #[inline(always)]
+    fn sub_i(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_sub_epi32(a, b) }
+    }
+    #[inline(always)]
+    fn and(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_and_si512(a, b) }
+    }
+    #[inline(always)]
+    fn or(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_or_si512(a, b) }
+    }
+    #[inline(always)]
+    fn xor(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+    #[inline(always)]
+    fn shl(self, a: __m512i, count: u32) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_sll_epi32(a, _mm_cvtsi32_si128(count as i32)) }
+    }
+    #[inline(always)]
+    fn shr(self, a: __m512i, count: u32) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_srl_epi32(a, _mm_cvtsi32_si128(count as i32)) }
+    }
+    #[inline(always)]
+    fn shl_each(self, a: __m512i, count: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_sllv_epi32(a, count) }
+    }
+    #[inline(always)]
+    fn shr_each(self, a: __m512i, count: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_srlv_epi32(a, count) }
+    }
+    #[inline(always)]
+    fn min_u(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_min_epu32(a, b) }
+    }
+    #[inline(always)]
+    fn max_u(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_max_epu32(a, b) }
+    }
+    #[inline(always)]
+    fn max_s(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_max_epi32(a, b) }
+    }
+    #[inline(always)]
+    fn lt_u(self, a: __m512i, b: __m512i) -> __mmask16 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cmplt_epu32_mask(a, b) }
+    }
+    #[inline(always)]
+    fn eq(self, a: __m512i, b: __m512i) -> __mmask16 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cmpeq_epi32_mask(a, b) }
+    }
+    #[inline(always)]
+    fn select(self, mask: __mmask16, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_mask_blend_epi32(mask, b, a) }
+    }
+    #[inline(always)]
+    fn any(self, mask: __mmask16) -> bool {
+        mask != 0
+    }
+    #[inline(always)]
+    fn widen(self, value: __m512) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_cvtps_pd(_mm512_castps512_ps256(value)), _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(value))) }
+    }
+    #[inline(always)]
+    fn narrow(self, value: Self::D) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_insertf32x8::<1>(_mm512_castps256_ps512(_mm512_cvtpd_ps(value.0)), _mm512_cvtpd_ps(value.1)) }
+    }
+    #[inline(always)]
+    fn splat_d(self, value: f64) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_set1_pd(value), _mm512_set1_pd(value)) }
+    }
+    #[inline(always)]
+    fn sub_d(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_sub_pd(a.0, b.0), _mm512_sub_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn mul_d(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_mul_pd(a.0, b.0), _mm512_mul_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn fma_d(self, a: Self::D, b: Self::D, c: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_fmadd_pd(a.0, b.0, c.0), _mm512_fmadd_pd(a.1, b.1, c.1)) }
+    }
+    #[inline(always)]
+    fn transpose(self, rows: &mut [__m512i; LANES]) {
+        // SAFETY: the token proves the features.
+        unsafe { transpose_16x16(rows) }
+    }
+    #[inline(always)]
+    fn swap_halves(self, a: __m512i) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_rol_epi32::<16>(a) }
+    }
+    #[inline(always)]
+    fn reduce_max_u(self, a: __m512i) -> u32 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_reduce_max_epu32(a) }
+    }
+}
+
+/// Pairs of rows by 32 and 64 bits, then quarters of 128 bits: four steps of sixteen shuffles.
+#[inline(always)]
+unsafe fn transpose_16x16(rows: &mut [__m512i; LANES]) {
+    // SAFETY: register shuffles; the caller has the features.
+    unsafe {
+        let mut pairs = [_mm512_setzero_si512(); LANES];
+        for group in 0..4 {
+            let [a, b, c, d] = [rows[4 * group], rows[4 * group + 1], rows[4 * group + 2], rows[4 * group + 3]];
+            let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+            pairs[4 * group] = _mm512_unpacklo_epi64(ab_low, cd_low);
+            pairs[4 * group + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+            pairs[4 * group + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+            pairs[4 * group + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+        }
+        for lane in 0..4 {
+            let [a, b, c, d] = [pairs[lane], pairs[4 + lane], pairs[8 + lane], pairs[12 + lane]];
+            let even_low = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+            let even_high = _mm512_shuffle_i32x4::<0b10_00_10_00>(c, d);
+            let odd_low = _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+            let odd_high = _mm512_shuffle_i32x4::<0b11_01_11_01>(c, d);
+            rows[lane] = _mm512_shuffle_i32x4::<0b10_00_10_00>(even_low, even_high);
+            rows[8 + lane] = _mm512_shuffle_i32x4::<0b11_01_11_01>(even_low, even_high);
+            rows[4 + lane] = _mm512_shuffle_i32x4::<0b10_00_10_00>(odd_low, odd_high);
+            rows[12 + lane] = _mm512_shuffle_i32x4::<0b11_01_11_01>(odd_low, odd_high);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Which level runs: detected once, overridden by `TRN3_SIMD`; whole kernels are dispatched, not instructions.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::cast::Encoder;
+use super::portable::Portable;
+use crate::error::{Error, Result};
+use crate::format::Format;
+
+/// A set of kernels; all give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Level {
+    /// The definitions, one element at a time: the slow twin every other level is compared with.
+    Scalar,
+    /// Plain loops that the compiler vectorises for the baseline target.
+    Portable,
+    /// AVX2 with FMA and F16C.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+    /// The same with the BF16 dot product for systolic chains.
+    Avx512Bf16,
+}
+
+impl Level {
+    /// Every level, slowest first.
+    pub const ALL: [Level; 5] = [Level::Scalar, Level::Portable, Level::Avx2, Level::Avx512, Level::Avx512Bf16];
+
+    /// The name `TRN3_SIMD` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Scalar => "scalar",
+            Level::Portable => "portable",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+            Level::Avx512Bf16 => "avx512bf16",
+        }
+    }
+
+    /// Whether this machine can run the level.
+    pub fn is_available(self) -> bool {
+        self.kernels().is_some()
+    }
+
+    /// The level's kernels, where the machine has its instructions.
+    pub(crate) fn kernels(self) -> Option<&'static Kernels> {
+        match self {
+            Level::Scalar => Some(&super::scalar::KERNELS),
+            Level::Portable => Some(&PORTABLE),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => super::avx2::Avx2::is_available().then_some(&AVX2),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => super::avx512::Avx512::is_available().then_some(&AVX512),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Bf16 => super::avx512::Avx512::has_bf16_dot().then_some(&AVX512BF16),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => None,
+        }
+    }
+
+    fn available_names() -> String {
+        let names = Level::ALL.into_iter().filter(|level| level.is_available()).map(Level::name);
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One level's kernels.
+pub(crate) struct Kernels {
+    pub(crate) level: Level,
+    /// See [`super::cast::encode`].
+    pub(crate) encode: fn(&Encoder, &[f32], &[u32], &mut [u8]),
+    /// See [`super::cast::decode`].
+    pub(crate) decode: fn(Format, &[u8], &mut [f32]),
+}
+
+/// A generic kernel as a function with a level's target features.
+macro_rules! kernel {
+    ([$features:literal, $lanes:expr] $path:path, ($($arg:ident: $type:ty),*) $(-> $ret:ty)?) => {{
+        fn dispatched($($arg: $type),*) $(-> $ret)? {
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = $features))]
+            unsafe fn kernel($($arg: $type),*) $(-> $ret)? {
+                #[allow(unused_unsafe)]
+                // SAFETY: a table is handed out only where its features have been detected.
+                let lanes = unsafe { $lanes };
+                $path(lanes, $($arg),*)
+            }
+            // SAFETY: as above.
+            unsafe { kernel($($arg),*) }
+        }
+        dispatched
+    }};
+}
+
+/// Defines one level's table.
+macro_rules! kernel_table {
+    ($table:ident, $level:expr, $features:literal, $lanes:expr) => {
+        static $table: Kernels = Kernels {
+            level: $level,
+            encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
+            decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
+        };
+    };
+}
+
+// Baseline x86-64 has SSE2; naming it adds nothing elsewhere.
+kernel_table!(PORTABLE, Level::Portable, "sse2", Portable);
+#[cfg(target_arch = "x86_64")]
+kernel_table!(AVX2, Level::Avx2, "avx2,fma,f16c", super::avx2::Avx2::assume_available());
+#[cfg(target_arch = "x86_64")]
+kernel_table!(
+    AVX512,
+    Level::Avx512,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
+    super::avx512::Avx512::assume_available()
+);
+
+#[cfg(target_arch = "x86_64")]
+kernel_table!(
+    AVX512BF16,
+    Level::Avx512Bf16,
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c",
+    super::avx512::Avx512::assume_available()
+);
+
+thread_local! {
+    static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
+}
+
+/// Runs `work` with the operations that this thread starts forced to one level; for comparing levels in one process.
+///
+/// # Errors
+/// [`Error::Value`] when the machine cannot run the level.
+pub fn with_level<R>(level: Level, work: impl FnOnce() -> R) -> Result<R> {
+    struct Reset(Option<Level>);
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            FORCED.set(self.0);
+        }
+    }
+    if !level.is_available() {
+        return Err(unavailable("level", level.name()));
+    }
+    let _reset = Reset(FORCED.replace(Some(level)));
+    Ok(work())
+}
+
+fn unavailable(argument: &'static str, name: &str) -> Error {
+    Error::value(argument, format!("{name:?}"), format!("this machine can run: {}", Level::available_names()))
+}
+
+fn choose() -> Result<Level> {
+    match std::env::var("TRN3_SIMD") {
+        Ok(name) => Level::ALL
+            .into_iter()
+            .find(|level| level.name() == name && level.is_available())
+            .ok_or_else(|| unavailable("TRN3_SIMD", &name)),
+        Err(_) => Ok(Level::ALL.into_iter().rev().find(|level| level.is_available()).unwrap_or(Level::Scalar)),
+    }
+}
+
+/// The level operations run at: the best the machine has, or the one `TRN3_SIMD` names.
+///
+/// # Errors
+/// [`Error::Value`] when `TRN3_SIMD` names no level or one this machine cannot run.
+pub fn simd_level() -> Result<Level> {
+    static CHOSEN: OnceLock<Result<Level>> = OnceLock::new();
+    match FORCED.get() {
+        Some(level) => Ok(level),
+        None => CHOSEN.get_or_init(choose).clone(),
+    }
+}
+
+/// The kernels to use for an operation that starts now on this thread.
+pub(crate) fn active() -> Result<&'static Kernels> {
+    let level = simd_level()?;
+    level.kernels().ok_or_else(|| unavailable("TRN3_SIMD", level.name()))
+}

@@ -1,0 +1,100 @@
+//! Sixteen lanes of 32 bits: the few operations the kernels are written in.
+//!
+//! Every level has sixteen lanes (AVX2 as two registers, portable as an array), so that a kernel is one text with one
+//! blocking. A value of the implementing type proves that its instructions may be used; it can only be made where the
+//! features have been detected. Methods are `inline(always)` and carry no target feature of their own: only the
+//! outermost kernel does, and the intrinsics are inlined into it.
+
+/// Number of lanes of every level.
+pub(crate) const LANES: usize = 16;
+
+/// The operations; each gives the same bits on every level, in the default floating-point environment.
+pub(crate) trait Lanes: Copy {
+    /// Sixteen float32.
+    type F: Copy;
+    /// Sixteen 32-bit integers, signedness by operation.
+    type I: Copy;
+    /// Sixteen booleans.
+    type M: Copy;
+    /// Sixteen float64.
+    type D: Copy;
+
+    fn load_f(self, from: &[f32; LANES]) -> Self::F;
+    fn store_f(self, value: Self::F, to: &mut [f32; LANES]);
+    fn splat_f(self, value: f32) -> Self::F;
+    fn load_i(self, from: &[u32; LANES]) -> Self::I;
+    fn store_i(self, value: Self::I, to: &mut [u32; LANES]);
+    fn splat_i(self, value: u32) -> Self::I;
+    /// Zero-extended.
+    fn load_u8(self, from: &[u8; LANES]) -> Self::I;
+    /// The low 8 bits of each lane.
+    fn store_u8(self, value: Self::I, to: &mut [u8; LANES]);
+    /// Zero-extended.
+    fn load_u16(self, from: &[u16; LANES]) -> Self::I;
+    /// The low 16 bits of each lane.
+    fn store_u16(self, value: Self::I, to: &mut [u16; LANES]);
+    /// The values of sixteen float16 codes, exact; NaN with any payload.
+    fn load_f16(self, from: &[u16; LANES]) -> Self::F;
+    /// `table[index]`, the index taken modulo 256.
+    fn lookup(self, table: &[f32; 256], index: Self::I) -> Self::F;
+
+    fn bits(self, value: Self::F) -> Self::I;
+    fn float(self, bits: Self::I) -> Self::F;
+
+    fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn mul_f(self, a: Self::F, b: Self::F) -> Self::F;
+    /// `a * b + c`, rounded once.
+    fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// To the nearest integer, ties to even; unspecified outside the range of i32.
+    fn nearest_int(self, value: Self::F) -> Self::I;
+    /// Toward zero; unspecified outside the range of i32.
+    fn trunc_int(self, value: Self::F) -> Self::I;
+    /// From signed integers, to nearest.
+    fn int_to_float(self, value: Self::I) -> Self::F;
+
+    fn add_i(self, a: Self::I, b: Self::I) -> Self::I;
+    fn sub_i(self, a: Self::I, b: Self::I) -> Self::I;
+    fn and(self, a: Self::I, b: Self::I) -> Self::I;
+    fn or(self, a: Self::I, b: Self::I) -> Self::I;
+    fn xor(self, a: Self::I, b: Self::I) -> Self::I;
+    /// One count for all lanes, below 32.
+    fn shl(self, a: Self::I, count: u32) -> Self::I;
+    /// Logical, one count for all lanes, below 32.
+    fn shr(self, a: Self::I, count: u32) -> Self::I;
+    /// A count for each lane; counts of 32 and more (as unsigned) give 0.
+    fn shl_each(self, a: Self::I, count: Self::I) -> Self::I;
+    /// Logical, a count for each lane; counts of 32 and more (as unsigned) give 0.
+    fn shr_each(self, a: Self::I, count: Self::I) -> Self::I;
+    fn min_u(self, a: Self::I, b: Self::I) -> Self::I;
+    fn max_u(self, a: Self::I, b: Self::I) -> Self::I;
+    fn max_s(self, a: Self::I, b: Self::I) -> Self::I;
+
+    /// Unsigned `a < b`.
+    fn lt_u(self, a: Self::I, b: Self::I) -> Self::M;
+    fn eq(self, a: Self::I, b: Self::I) -> Self::M;
+    /// `mask ? a : b`.
+    fn select(self, mask: Self::M, a: Self::I, b: Self::I) -> Self::I;
+    /// Whether any lane is set.
+    fn any(self, mask: Self::M) -> bool;
+
+    /// To float64, exact.
+    fn widen(self, value: Self::F) -> Self::D;
+    /// To float32, nearest even.
+    fn narrow(self, value: Self::D) -> Self::F;
+    fn splat_d(self, value: f64) -> Self::D;
+    fn sub_d(self, a: Self::D, b: Self::D) -> Self::D;
+    fn mul_d(self, a: Self::D, b: Self::D) -> Self::D;
+    /// `a * b + c`, rounded once.
+    fn fma_d(self, a: Self::D, b: Self::D, c: Self::D) -> Self::D;
+
+    /// Transposes a 16 x 16 block in place: lane j of row i becomes lane i of row j.
+    fn transpose(self, rows: &mut [Self::I; LANES]);
+    /// Exchanges the 16-bit halves of each lane.
+    #[inline(always)]
+    fn swap_halves(self, a: Self::I) -> Self::I {
+        self.or(self.shl(a, 16), self.shr(a, 16))
+    }
+    /// The largest lane as an unsigned integer.
+    fn reduce_max_u(self, a: Self::I) -> u32;
+}

@@ -1,0 +1,12 @@
+//! Kernels: each algorithm once over [`lanes::Lanes`], instantiated per level, chosen once at run time.
+
+pub(crate) mod cast;
+pub(crate) mod dispatch;
+pub(crate) mod lanes;
+mod portable;
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;

@@ -1,0 +1,93 @@
+//! Every level casts to the bits of the scalar definition.
+
+use proptest::prelude::*;
+use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, Level, Overflow, Rounding, cast, with_level};
+
+const DESTINATIONS: [Format; 9] = [
+    Format::F32,
+    Format::Tf32,
+    Format::F16,
+    Format::Bf16,
+    Format::F8E4M3Fn,
+    Format::F8E5M2,
+    Format::F8E4M3,
+    Format::F8E3M4,
+    Format::F4E2M1Fn,
+];
+
+fn cast_at(level: Level, source: Format, codes: &[u8], to: Format, options: CastOptions, draws: &[u32]) -> Vec<u32> {
+    let count = codes.len() / source.item_size();
+    // Outputs are aligned as any allocator would give them.
+    let mut words = vec![0u32; count];
+    let bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut words)[..count * to.item_size()];
+    let source = ArrayView::from_codes(source, codes, &[count]).expect("codes fill the shape").into();
+    let draws = if options.rounding == Rounding::Stochastic { Draws::Given(draws) } else { Draws::None };
+    with_level(level, || {
+        let out = ArrayMut::from_codes(to, bytes, &[count]).expect("aligned");
+        cast(&source, out, options, draws).expect("valid call");
+    })
+    .expect("available level");
+    words
+}
+
+fn check_all_levels(source: Format, codes: &[u8], draws: &[u32]) {
+    for to in DESTINATIONS {
+        for rounding in [Rounding::Nearest, Rounding::Zero, Rounding::Stochastic] {
+            for overflow in [Overflow::Ieee, Overflow::Saturate] {
+                let options = CastOptions { rounding, overflow };
+                let expected = cast_at(Level::Scalar, source, codes, to, options, draws);
+                for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+                    let got = cast_at(level, source, codes, to, options, draws);
+                    assert!(expected == got, "{level} {source} -> {to} {options:?}");
+                }
+            }
+        }
+    }
+}
+
+fn draws(count: usize) -> Vec<u32> {
+    (0..count as u32).map(|index| index.wrapping_mul(0x9e37_79b9) ^ index.rotate_left(7)).collect()
+}
+
+#[test]
+fn test_cast_every_16_bit_code_at_every_level() {
+    let codes: Vec<u16> = (0..=u16::MAX).collect();
+    for source in [Format::Bf16, Format::F16] {
+        check_all_levels(source, bytemuck::cast_slice(&codes), &draws(codes.len()));
+    }
+}
+
+#[test]
+fn test_cast_every_8_bit_code_at_every_level() {
+    let codes: Vec<u8> = (0..=u8::MAX).collect();
+    for source in &DESTINATIONS[4..] {
+        check_all_levels(*source, &codes, &draws(codes.len()));
+    }
+    check_all_levels(Format::F8E8M0Fnu, &codes, &draws(codes.len()));
+}
+
+#[test]
+fn test_cast_float32_neighbourhoods_at_every_level() {
+    // Every exponent and sign, with mantissas around every tie any destination has.
+    let mut values = Vec::new();
+    for sign_and_exponent in 0..512u32 {
+        for bit in 0..24 {
+            for nudge in -2i32..=2 {
+                for base in [0, 0x55_5555, 0x7f_ffff] {
+                    let mantissa = ((base >> bit << bit) as u32 ^ (1 << bit >> 1)).wrapping_add_signed(nudge);
+                    values.push(sign_and_exponent << 23 | mantissa & 0x7f_ffff);
+                }
+            }
+        }
+    }
+    check_all_levels(Format::F32, bytemuck::cast_slice(&values), &draws(values.len()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn test_cast_any_float32_at_every_level(values in prop::collection::vec((any::<u32>(), any::<u32>()), 0..100)) {
+        let (codes, draws): (Vec<u32>, Vec<u32>) = values.into_iter().unzip();
+        check_all_levels(Format::F32, bytemuck::cast_slice(&codes), &draws);
+    }
+}
