@@ -1,0 +1,40 @@
+# Every target does its own set-up in .venv and build/; the work is in scripts/make.py.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench wheel docs lint format clean
+
+# The first interpreter that is new enough and runs (a version manager's shim may exist and not run).
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
+
+define run
+@test -n "$(PYTHON)" || { echo "No Python >= 3.11 on PATH. Install one, or say which: make PYTHON=/path/to/python3 $@" >&2; exit 1; }
+@"$(PYTHON)" -B scripts/make.py $@
+endef
+
+help: ## list the targets (default)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## quantize the weights of a real model and check what it costs
+	$(run)
+
+test: ## all tests and checks, Rust and Python
+	$(run)
+
+bench: ## speed beside NumPy, ml_dtypes and torch; writes docs/performance.md
+	$(run)
+
+wheel: ## an abi3 wheel in dist/
+	$(run)
+
+docs: ## HTML documentation in build/docs/html
+	$(run)
+
+lint: ## formatting, clippy, ruff and types, without tests
+	$(run)
+
+format: ## format Rust and Python sources in place
+	$(run)
+
+clean: ## remove everything that was built, downloaded crates excepted
+	$(run)

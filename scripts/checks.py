@@ -1,0 +1,121 @@
+"""The checks of ``make test`` and ``make lint``, and how their outputs are counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from environment import PYTHON, ROOT, Environment
+from steps import Result, Runner
+
+# What pytest and cargo say of their tests: "3 failed, 80 passed, 1 skipped in 4.20s".
+COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|deselected|xfailed|ignored)")
+PYTEST_END = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+ in [\d.]+s.*?|no tests ran in .*?) ?=*$")
+CARGO_END = re.compile(r"^test result: .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One command, and how to read counts of tests from its output, if it counts any."""
+
+    name: str
+    command: Sequence[str | Path]
+    variables: tuple[tuple[str, str], ...] = ()
+    count: Callable[[str], dict[str, int]] | None = None
+
+
+def tally(lines: Sequence[str]) -> dict[str, int]:
+    """Add up the counts on the given lines, by word."""
+    total: dict[str, int] = {}
+    for line in lines:
+        for number, word in COUNT.findall(line):
+            total[word.removesuffix("s")] = total.get(word.removesuffix("s"), 0) + int(number)
+    return total
+
+
+def pytest_closing_line(output: str) -> str:
+    """Return the last line of a pytest run, without its ornaments; empty if there is none."""
+    for line in reversed(output.splitlines()):
+        if found := PYTEST_END.match(line):
+            return found.group(1)
+    return ""
+
+
+def count_pytest(output: str) -> dict[str, int]:
+    """Return how many tests of a pytest run passed, failed and so on."""
+    return tally([pytest_closing_line(output)])
+
+
+def count_cargo(output: str) -> dict[str, int]:
+    """Return how many tests of a cargo run passed, failed and so on."""
+    return tally(CARGO_END.findall(output))
+
+
+def existing(*paths: str) -> list[str]:
+    """Return those of the paths that exist."""
+    return [path for path in paths if (ROOT / path).exists()]
+
+
+def lints() -> list[Check]:
+    """Return the checks that run no tests, the quick ones first."""
+    sources = existing("python", "tests", "benches", "scripts", "examples", "docs")
+    typed = existing("python/trn3", "tests/oracle", "examples", "scripts")
+    return [
+        Check("ruff check", [PYTHON, "-m", "ruff", "check", "--quiet", *sources]),
+        Check("ruff format", [PYTHON, "-m", "ruff", "format", "--check", "--quiet", *sources]),
+        Check("rustfmt", ["cargo", "fmt", "--all", "--check"]),
+        Check("mypy --strict", [PYTHON, "-m", "mypy", *typed]),
+        Check(
+            "clippy",
+            ["cargo", "clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"],
+        ),
+        Check(
+            "rustdoc",
+            ["cargo", "doc", "--locked", "--workspace", "--no-deps"],
+            variables=(("RUSTDOCFLAGS", "-D warnings"),),
+        ),
+    ]
+
+
+def stubtest() -> Check:
+    """Return the check of the extension's stub against the extension."""
+    command = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
+    return Check("stubtest", [PYTHON, *command], variables=(("MYPYPATH", "python"),))
+
+
+def tests() -> list[Check]:
+    """Return everything, pytest last."""
+    return [
+        *lints(),
+        stubtest(),
+        Check("cargo test", ["cargo", "test", "--locked"], count=count_cargo),
+        Check("pytest", [PYTHON, "-m", "pytest"], count=count_pytest),
+    ]
+
+
+def run(checks: Sequence[Check], runner: Runner, environment: Environment) -> int:
+    """Run every check, failed ones or not, print the summary and return the exit status."""
+    passed = failed = 0
+    rows: list[tuple[Result, dict[str, int]]] = []
+    for check in checks:
+        variables = {**environment.variables, **dict(check.variables)}
+        result = runner.run(check.name, check.command, environment=variables)
+        counts = check.count(result.output) if check.count else {}
+        wrong = counts.get("failed", 0) + counts.get("error", 0)
+        passed += counts.get("passed", 0) if check.count else result.ok
+        # A run that stops before it counts anything has failed all the same.
+        failed += wrong or not result.ok
+        rows.append((result, counts))
+    print(f"\n  {'check':<28}{'result':<10}{'seconds':>9}  tests")
+    for result, counts in rows:
+        word = runner.paint(f"{'ok':<10}", 32) if result.ok else runner.paint(f"{'FAILED':<10}", 31)
+        words = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+        print(f"  {result.name:<28}{word}{result.seconds:9.1f}  {words}".rstrip())
+    print(f"  output of each: {runner.logs.relative_to(ROOT)}/")
+    for result, _ in rows:
+        if result.name == "pytest":
+            print(f"\n{pytest_closing_line(result.output) or 'pytest: no closing line'}")
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return int(failed > 0)

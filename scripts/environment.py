@@ -1,0 +1,216 @@
+"""The development environment: ``.venv``, its packages, a Rust toolchain, the built extension.
+
+Each part is made once, and again only when what it depends on has changed; stamps in
+``build/stamps`` hold the hash of those inputs. Only the standard library is imported: this runs
+before anything is installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from steps import Runner, StepError
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMPS = BUILD / "stamps"
+TOOLCHAIN_FILE = BUILD / "toolchain.json"
+# The components of a toolchain that checks need and that a minimal installation lacks.
+COMPONENTS = ("clippy", "rustfmt")
+
+
+def project() -> dict[str, Any]:
+    """Return the parsed ``pyproject.toml``."""
+    with (ROOT / "pyproject.toml").open("rb") as source:
+        return tomllib.load(source)
+
+
+def extra(name: str) -> list[str]:
+    """Return the requirements of an extra."""
+    found: list[str] = project()["project"]["optional-dependencies"][name]
+    return found
+
+
+def group(name: str) -> list[str]:
+    """Return the requirements of a dependency group."""
+    found: list[str] = project()["dependency-groups"][name]
+    return found
+
+
+def runtime() -> list[str]:
+    """Return the requirements of the package, of building it and of its demo."""
+    settings = project()
+    return [
+        *settings["build-system"]["requires"],
+        *settings["project"]["dependencies"],
+        *extra("demo"),
+    ]
+
+
+def digest(parts: Iterable[str], files: Iterable[Path] = ()) -> str:
+    """Return a hash of some strings and of the names and contents of some files."""
+    sha = hashlib.sha256()
+    for part in parts:
+        sha.update(part.encode() + b"\0")
+    for file in sorted(files):
+        sha.update(str(file.relative_to(ROOT)).encode() + b"\0")
+        sha.update(hashlib.sha256(file.read_bytes()).digest())
+    return sha.hexdigest()
+
+
+def is_fresh(stamp: str, key: str) -> bool:
+    """Whether `stamp` was last set to `key`."""
+    path = STAMPS / stamp
+    return path.is_file() and path.read_text() == key
+
+
+def set_stamp(stamp: str, key: str) -> None:
+    """Remember that what `stamp` stands for was made from `key`."""
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    (STAMPS / stamp).write_text(key)
+
+
+class Environment:
+    """Makes the environment and holds the variables that commands run with."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.variables = {
+            name: value
+            for name, value in os.environ.items()
+            # Another environment's paths would be mixed with ours.
+            if name not in {"PYTHONHOME", "PYTHONPATH", "CONDA_PREFIX", "VIRTUAL_ENV"}
+        }
+        self.variables |= {
+            "VIRTUAL_ENV": str(VENV),
+            "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "PYO3_PYTHON": str(PYTHON),
+            # The extension is loaded by an interpreter: it links to no libpython.
+            "PYO3_BUILD_EXTENSION_MODULE": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_PROGRESS_BAR": "off",
+            "PIP_NO_INPUT": "1",
+        }
+        if "CI" in os.environ:
+            self.variables |= {"NO_COLOR": "1", "CARGO_TERM_COLOR": "never"}
+
+    def virtual_environment(self) -> None:
+        """Create ``.venv``, or again if its interpreter is gone or another one is used."""
+        key = digest([sys.version, os.path.realpath(sys.executable), str(VENV)])
+        if is_fresh("venv", key) and self._runs():
+            self.runner.note("virtual environment", "unchanged")
+            return
+        shutil.rmtree(STAMPS, ignore_errors=True)
+        result = self.runner.run(
+            "virtual environment",
+            [sys.executable, "-m", "venv", "--clear", VENV],
+            environment=self.variables,
+        )
+        if not result.ok:
+            print(
+                "    Python's venv and ensurepip modules are needed"
+                " (on Debian and Ubuntu: the package python3-venv)."
+            )
+            raise StepError(result.name)
+        set_stamp("venv", key)
+
+    def packages(self, name: str, wanted: Sequence[str], *, dependencies: bool = True) -> None:
+        """Install `wanted` into ``.venv`` unless the same list was installed before."""
+        key = digest(wanted)
+        if is_fresh(f"packages-{name}", key):
+            self.runner.note(name, "unchanged")
+            return
+        options = [] if dependencies else ["--no-deps"]
+        self.runner.run(
+            name,
+            [PYTHON, "-m", "pip", "install", *options, *wanted],
+            environment=self.variables,
+            required=True,
+        )
+        set_stamp(f"packages-{name}", key)
+
+    def toolchain(self, *, components: bool = False) -> None:
+        """Find cargo, or install Rust the way the build backend would, and put it on the path."""
+        if not self._find_cargo():
+            self.packages("Rust bootstrap", ["puccinialin>=0.1,<0.2"])
+            self.runner.run(
+                "Rust toolchain",
+                [PYTHON, "-m", "puccinialin", "--info-json", TOOLCHAIN_FILE],
+                environment=self.variables,
+                required=True,
+            )
+            self._use(json.loads(TOOLCHAIN_FILE.read_text())["env"])
+        missing = [name for name in COMPONENTS if not self._has(name)] if components else []
+        if missing and shutil.which("rustup", path=self.variables["PATH"]):
+            self.runner.run(
+                "Rust components",
+                ["rustup", "component", "add", *missing],
+                environment=self.variables,
+            )
+
+    def extension(self) -> None:
+        """Build the extension in place, optimised, unless its sources are the same as before."""
+        sources = [path for path in (ROOT / "rust").rglob("*") if path.is_file()]
+        sources += filter(Path.is_file, (ROOT / "Cargo.toml", ROOT / "Cargo.lock"))
+        settings = project()
+        packaging = [settings["build-system"], settings["project"], settings["tool"]["maturin"]]
+        compiler = subprocess.run(
+            ["rustc", "-vV"], env=self.variables, capture_output=True, text=True, check=False
+        ).stdout
+        flags = self.variables.get("RUSTFLAGS", "")
+        key = digest([compiler, flags, json.dumps(packaging)], sources)
+        built = (ROOT / "python" / "trn3").glob("_trn3*.so")
+        if any(built) and is_fresh("extension", key):
+            self.runner.note("extension, optimised", "unchanged")
+            return
+        self.runner.run(
+            "extension, optimised",
+            [PYTHON, "-m", "maturin", "develop", "--release", "--locked"],
+            environment=self.variables,
+            required=True,
+        )
+        set_stamp("extension", key)
+
+    def _runs(self) -> bool:
+        if not PYTHON.is_file():
+            return False
+        return subprocess.run([PYTHON, "-c", ""], check=False).returncode == 0
+
+    def _find_cargo(self) -> bool:
+        if shutil.which("cargo", path=self.variables["PATH"]):
+            return True
+        home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo")) / "bin"
+        if (home / "cargo").is_file():
+            self._use({"PATH": f"{home}{os.pathsep}{self.variables['PATH']}"})
+            return True
+        if TOOLCHAIN_FILE.is_file():
+            found = json.loads(TOOLCHAIN_FILE.read_text())["env"]
+            if (Path(found["CARGO_HOME"]) / "bin" / "cargo").is_file():
+                found["PATH"] = f"{found['CARGO_HOME']}/bin{os.pathsep}{self.variables['PATH']}"
+                self._use(found)
+                return True
+        return False
+
+    def _use(self, found: dict[str, str]) -> None:
+        self.variables |= found
+        # The message is worth a line: everything after this depends on which cargo it is.
+        cargo = shutil.which("cargo", path=self.variables["PATH"])
+        self.runner.note("Rust toolchain", str(cargo))
+
+    def _has(self, component: str) -> bool:
+        command = {"clippy": ["cargo", "clippy"], "rustfmt": ["cargo", "fmt"]}[component]
+        run = subprocess.run(
+            [*command, "--version"], env=self.variables, capture_output=True, check=False
+        )
+        return run.returncode == 0

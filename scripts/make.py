@@ -1,0 +1,165 @@
+"""What the targets of the Makefile do: ``python scripts/make.py TARGET``.
+
+Runs under any Python >= 3.11 with nothing installed; what needs packages runs in ``.venv``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import checks
+from environment import BUILD, PYTHON, ROOT, VENV, Environment, extra, group, runtime
+from steps import Runner, StepError
+
+
+def prepare(
+    runner: Runner, *, develop: bool = True, toolchain: bool = True, extension: bool = True
+) -> Environment:
+    """Make the parts of the environment that a target needs."""
+    environment = Environment(runner)
+    environment.virtual_environment()
+    environment.packages("packages", runtime())
+    if develop:
+        environment.packages("development packages", extra("dev"))
+    if toolchain:
+        environment.toolchain(components=develop)
+    if extension:
+        environment.extension()
+    return environment
+
+
+def interactive(environment: Environment, words: Sequence[str | Path]) -> int:
+    """Run Python in ``.venv`` on the terminal itself and return its exit status."""
+    command = [PYTHON, *words]
+    return subprocess.run(command, cwd=ROOT, env=environment.variables, check=False).returncode
+
+
+def demo(runner: Runner) -> int:
+    """Quantize a real model's weights and show the effect."""
+    environment = prepare(runner, develop=False)
+    environment.packages("model weights", group("demo-weights"), dependencies=False)
+    print(flush=True)
+    return interactive(environment, [ROOT / "examples" / "demo.py"])
+
+
+def test(runner: Runner) -> int:
+    """Run all tests and checks."""
+    environment = prepare(runner)
+    return checks.run(checks.tests(), runner, environment)
+
+
+def lint(runner: Runner) -> int:
+    """Run the checks that need no tests."""
+    environment = prepare(runner, extension=False)
+    return checks.run(checks.lints(), runner, environment)
+
+
+def format_sources(runner: Runner) -> int:
+    """Format Rust and Python sources in place."""
+    environment = prepare(runner, extension=False)
+    sources = checks.existing("python", "tests", "benches", "scripts", "examples", "docs")
+    ruff: list[str | Path] = [PYTHON, "-m", "ruff"]
+    commands: dict[str, list[str | Path]] = {
+        "import order": [*ruff, "check", "--select", "I", "--fix", "--quiet", *sources],
+        "ruff format": [*ruff, "format", "--quiet", *sources],
+        "rustfmt": ["cargo", "fmt", "--all"],
+    }
+    for name, command in commands.items():
+        runner.run(name, command, environment=environment.variables, required=True)
+    return 0
+
+
+def bench(runner: Runner) -> int:
+    """Measure speed and write docs/performance.md."""
+    environment = prepare(runner)
+    print(flush=True)
+    return interactive(environment, [ROOT / "scripts" / "bench.py", *sys.argv[2:]])
+
+
+def wheel(runner: Runner) -> int:
+    """Build an abi3 wheel into dist/."""
+    environment = prepare(runner, develop=False, extension=False)
+    options: list[str | Path] = ["--profile", "dist", "--locked", "--out", ROOT / "dist"]
+    runner.run(
+        "wheel",
+        [PYTHON, "-m", "maturin", "build", *options],
+        environment=environment.variables,
+        required=True,
+    )
+    for path in sorted((ROOT / "dist").glob("*.whl")):
+        print(f"  {path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def docs(runner: Runner) -> int:
+    """Build the HTML documentation."""
+    environment = prepare(runner)
+    environment.packages("documentation packages", extra("docs"))
+    target = BUILD / "docs" / "html"
+    options: list[str | Path] = ["-W", "--keep-going", "-q", "-d", BUILD / "docs" / "doctrees"]
+    runner.run(
+        "Sphinx",
+        [PYTHON, "-m", "sphinx", *options, ROOT / "docs", target],
+        environment=environment.variables,
+        required=True,
+    )
+    print(f"  {(target / 'index.html').relative_to(ROOT)}")
+    return 0
+
+
+def clean() -> int:
+    """Remove everything that was built."""
+    caches = [".benchmarks", ".hypothesis", ".mypy_cache", ".pytest_cache", ".ruff_cache"]
+    for path in [VENV, BUILD, ROOT / "dist", ROOT / "target", *(ROOT / name for name in caches)]:
+        shutil.rmtree(path, ignore_errors=True)
+    for top in ("python", "tests", "benches", "scripts", "examples", "docs"):
+        for path in [*(ROOT / top).rglob("__pycache__")]:
+            shutil.rmtree(path, ignore_errors=True)
+    for path in (ROOT / "python" / "trn3").glob("_trn3*.so"):
+        path.unlink()
+    return 0
+
+
+TARGETS: dict[str, Callable[[Runner], int]] = {
+    "demo": demo,
+    "test": test,
+    "lint": lint,
+    "format": format_sources,
+    "bench": bench,
+    "wheel": wheel,
+    "docs": docs,
+}
+
+
+def main() -> int:
+    """Run the target named on the command line and return its exit status."""
+    target = sys.argv[1] if len(sys.argv) > 1 else ""
+    if target == "clean":
+        return clean()
+    if target not in TARGETS:
+        print(f"make.py: unknown target {target!r}; one of: clean, {', '.join(TARGETS)}")
+        return 2
+    start = time.monotonic()
+    print(f"trn3: make {target}", flush=True)
+    try:
+        status = TARGETS[target](Runner(ROOT, BUILD / "logs"))
+    except StepError as error:
+        print(f"make {target}: stopped at '{error}'", file=sys.stderr)
+        if target == "test":
+            print("0 passed, 1 failed", flush=True)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\nmake {target}: interrupted", file=sys.stderr)
+        return 130
+    if target != "test":
+        print(f"  done in {time.monotonic() - start:.1f} s", flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
