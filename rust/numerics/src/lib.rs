@@ -6,6 +6,7 @@
 //! | operation | what it is |
 //! | --- | --- |
 //! | [`cast`] | rounding between formats: nearest, toward zero, stochastic |
+//! | [`quantize_mx`], [`dequantize_mx`] | blocks of 32 elements that share a power-of-two scale |
 #![deny(unsafe_code)]
 
 mod array;
@@ -14,6 +15,7 @@ mod elementwise;
 mod error;
 mod format;
 mod fpenv;
+mod mx;
 mod par;
 mod scalar;
 mod simd;
@@ -22,5 +24,6 @@ pub use array::{ArrayMut, ArrayView, Element, Source};
 pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{Format, FormatSpec};
+pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
 pub use simd::dispatch::{Level, simd_level, with_level};

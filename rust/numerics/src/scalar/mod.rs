@@ -3,3 +3,4 @@
 //! They are what every SIMD level must equal bit for bit, and what `TRN3_SIMD=scalar` runs.
 
 pub(crate) mod cast;
+pub(crate) mod mx;

@@ -52,9 +52,9 @@ impl Encoder {
     }
 }
 
-const NEAREST: u8 = 0;
-const ZERO: u8 = 1;
-const STOCHASTIC: u8 = 2;
+pub(crate) const NEAREST: u8 = 0;
+pub(crate) const ZERO: u8 = 1;
+pub(crate) const STOCHASTIC: u8 = 2;
 
 /// The magnitude code before overflow is looked at, for formats with float32's exponent field and `shift` > 0.
 #[inline(always)]
@@ -77,7 +77,9 @@ fn round_rebiased<L: Lanes, const ROUNDING: u8>(l: L, e: &Encoder, magnitude: L:
     if ROUNDING == STOCHASTIC {
         return round_stochastic(l, e, magnitude, draws);
     }
-    let normal = l.sub_i(round_aligned::<L, ROUNDING>(l, e.shift, magnitude, draws), l.splat_i(e.rebias));
+    // The exponent is rebased before the shift, where the constant joins the rounding increment.
+    let rebased = l.sub_i(magnitude, l.splat_i(e.rebias << e.shift));
+    let normal = round_aligned::<L, ROUNDING>(l, e.shift, rebased, draws);
     let steps = l.mul_f(l.float(magnitude), l.splat_f(e.per_step));
     let subnormal = if ROUNDING == NEAREST { l.nearest_int(steps) } else { l.trunc_int(steps) };
     l.select(l.lt_u(magnitude, l.splat_i(e.min_normal)), subnormal, normal)
@@ -133,6 +135,15 @@ pub(crate) fn encode_vector<L: Lanes, const ROUNDING: u8, const ALIGNED: bool>(
     let is_nan = l.lt_u(infinity, magnitude);
     let canonical = l.select(is_nan, nan_code, signed);
     if e.limit == e.nan_code { l.select(l.eq(code, nan_code), nan_code, canonical) } else { canonical }
+}
+
+/// As [`encode_vector`] for finite values and saturating overflow, which is all that block elements need.
+#[inline(always)]
+pub(crate) fn encode_finite<L: Lanes, const ROUNDING: u8>(l: L, e: &Encoder, values: L::F, draws: L::I) -> L::I {
+    let bits = l.bits(values);
+    let magnitude = l.and(bits, l.splat_i(0x7fff_ffff));
+    let code = l.min_u(round_rebiased::<L, ROUNDING>(l, e, magnitude, draws), l.splat_i(e.max_code));
+    l.or(code, l.and(l.shr(bits, e.sign_shift), l.splat_i(1 << (31 - e.sign_shift))))
 }
 
 /// Where codes of one width go.

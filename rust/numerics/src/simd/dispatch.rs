@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use super::cast::Encoder;
+use super::mx::Quantizer;
 use super::portable::Portable;
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -81,6 +82,10 @@ pub(crate) struct Kernels {
     pub(crate) encode: fn(&Encoder, &[f32], &[u32], &mut [u8]),
     /// See [`super::cast::decode`].
     pub(crate) decode: fn(Format, &[u8], &mut [f32]),
+    /// See [`super::mx::quantize_rows`].
+    pub(crate) quantize_rows: fn(&Quantizer, &[f32], &[u32], &mut [u8], &mut [u8]),
+    /// See [`super::mx::quantize_columns`].
+    pub(crate) quantize_columns: fn(&Quantizer, &[&[f32]], &[&[u32]], &mut [&mut [u8]], &mut [u8]),
 }
 
 /// A generic kernel as a function with a level's target features.
@@ -108,6 +113,14 @@ macro_rules! kernel_table {
             level: $level,
             encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
             decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
+            quantize_rows: kernel!(
+                [$features, $lanes] super::mx::quantize_rows,
+                (q: &Quantizer, src: &[f32], draws: &[u32], elements: &mut [u8], scales: &mut [u8])
+            ),
+            quantize_columns: kernel!(
+                [$features, $lanes] super::mx::quantize_columns,
+                (q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8])
+            ),
         };
     };
 }

@@ -2,10 +2,12 @@
 
 use super::cast::Encoder;
 use super::dispatch::{Kernels, Level};
+use super::mx::Quantizer;
 use crate::format::Format;
+use crate::mx::BLOCK;
 use crate::scalar;
 
-pub(super) static KERNELS: Kernels = Kernels { level: Level::Scalar, encode, decode };
+pub(super) static KERNELS: Kernels = Kernels { level: Level::Scalar, encode, decode, quantize_rows, quantize_columns };
 
 fn encode(e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
     let item = e.format.item_size();
@@ -26,5 +28,38 @@ fn decode(format: Format, src: &[u8], dst: &mut [f32]) {
             Format::F32 | Format::Tf32 => f32::from_bits(bits),
             _ => format.decode_code(bits),
         };
+    }
+}
+
+/// The scale byte and element codes of one block.
+fn quantize_block(q: &Quantizer, block: &[f32; BLOCK], draws: &[u32; BLOCK], codes: &mut [u8; BLOCK]) -> u8 {
+    let byte = scalar::mx::scale_byte(block, q.format, q.rule);
+    for index in 0..BLOCK {
+        let scaled = scalar::mx::divide_by_scale(block[index], byte);
+        let e = &q.encoder;
+        codes[index] = scalar::cast::encode(scaled, e.format, e.rounding, e.overflow, draws[index]) as u8;
+    }
+    byte
+}
+
+fn quantize_rows(q: &Quantizer, src: &[f32], draws: &[u32], elements: &mut [u8], scales: &mut [u8]) {
+    let (draws, _) = draws.as_chunks::<BLOCK>();
+    let blocks = src.as_chunks::<BLOCK>().0.iter().zip(elements.as_chunks_mut::<BLOCK>().0);
+    for (index, ((block, codes), scale)) in blocks.zip(scales).enumerate() {
+        *scale = quantize_block(q, block, draws.get(index).unwrap_or(&[0; BLOCK]), codes);
+    }
+}
+
+fn quantize_columns(q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8]) {
+    for (column, scale) in scales.iter_mut().enumerate() {
+        let (mut block, mut drawn, mut codes) = ([0.0; BLOCK], [0; BLOCK], [0; BLOCK]);
+        for row in 0..BLOCK {
+            block[row] = rows[row][column];
+            drawn[row] = draws[row].get(column).copied().unwrap_or(0);
+        }
+        *scale = quantize_block(q, &block, &drawn, &mut codes);
+        for row in 0..BLOCK {
+            elements[row][column] = codes[row];
+        }
     }
 }

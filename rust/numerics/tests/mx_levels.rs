@@ -1,0 +1,129 @@
+//! Every level quantises to the bits of the scalar definition, along every axis.
+
+use proptest::prelude::*;
+use trn3_numerics::{
+    ArrayMut, ArrayView, Draws, Format, Level, MxOptions, MxView, Rounding, ScaleRule, dequantize_mx, quantize_mx,
+    with_level,
+};
+
+const ELEMENTS: [Format; 3] = [Format::F8E4M3Fn, Format::F8E5M2, Format::F4E2M1Fn];
+
+fn quantize_at(level: Level, x: &ArrayView<'_>, axis: usize, to: Format, options: MxOptions) -> (Vec<u8>, Vec<u8>) {
+    let count = x.len();
+    let mut scale_shape = x.shape().to_vec();
+    scale_shape[axis] /= 32;
+    let draws: Vec<u32> =
+        (0..count as u32).map(|index| index.wrapping_mul(0x9e37_79b9) ^ index.rotate_left(9)).collect();
+    let (mut elements, mut scales) = (vec![0u8; count], vec![0u8; count / 32]);
+    with_level(level, || {
+        quantize_mx(
+            x,
+            axis,
+            ArrayMut::from_codes(to, &mut elements, x.shape()).expect("fits"),
+            ArrayMut::from_codes(Format::F8E8M0Fnu, &mut scales, &scale_shape).expect("fits"),
+            options,
+            if options.rounding == Rounding::Stochastic { Draws::Given(&draws) } else { Draws::None },
+        )
+        .expect("valid call");
+    })
+    .expect("available level");
+    (elements, scales)
+}
+
+fn check(x: &ArrayView<'_>, axis: usize) {
+    for to in ELEMENTS {
+        for scale_rule in ScaleRule::ALL {
+            for rounding in [Rounding::Nearest, Rounding::Zero, Rounding::Stochastic] {
+                let options = MxOptions { scale_rule, rounding };
+                let expected = quantize_at(Level::Scalar, x, axis, to, options);
+                for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+                    let got = quantize_at(level, x, axis, to, options);
+                    assert!(got == expected, "{level} {to} {options:?} axis {axis} of {:?}", x.shape());
+                }
+            }
+        }
+    }
+}
+
+/// Values whose exponents wander slowly, with zeros, subnormals, infinities and NaN strewn in.
+fn values(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    (0..count)
+        .map(|index| {
+            let bits = next();
+            match next() % 512 {
+                0 => f32::INFINITY,
+                1 => f32::NAN,
+                2..=9 => 0.0,
+                10..=13 => f32::from_bits(bits & 0x807f_ffff),
+                _ => {
+                    let exponent = (index as u32 / 37 + bits % 9) % 254 + 1;
+                    f32::from_bits(bits & 0x807f_ffff | exponent << 23)
+                }
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn test_quantize_every_axis_at_every_level() {
+    for shape in [&[32][..], &[64, 96], &[3, 64, 37], &[32, 5], &[2, 32, 2100], &[5, 160]] {
+        let values = values(shape.iter().product(), 7);
+        let x = ArrayView::new(&values, shape).expect("fits");
+        for axis in (0..shape.len()).filter(|&axis| shape[axis] % 32 == 0) {
+            check(&x, axis);
+        }
+    }
+}
+
+#[test]
+fn test_quantize_unit_wider_than_a_task() {
+    let shape = [32, 70_001];
+    let values = values(32 * 70_001, 3);
+    let x = ArrayView::new(&values, &shape).expect("fits");
+    let options = MxOptions { scale_rule: ScaleRule::Trn3, rounding: Rounding::Stochastic };
+    let expected = quantize_at(Level::Scalar, &x, 0, Format::F8E4M3Fn, options);
+    assert!(quantize_at(Level::Portable, &x, 0, Format::F8E4M3Fn, options) == expected);
+}
+
+#[test]
+fn test_dequantize_is_element_times_scale() {
+    for (shape, axis) in [(&[4, 96][..], 1), (&[64, 7], 0), (&[2, 32, 3], 1), (&[96], 0)] {
+        let count: usize = shape.iter().product();
+        let elements: Vec<u8> = (0..count).map(|index| (index * 7 + 3) as u8).collect();
+        let scales: Vec<u8> = (0..count / 32).map(|index| (index * 31 + 100) as u8).collect();
+        let mut scale_shape = shape.to_vec();
+        scale_shape[axis] /= 32;
+        let inner: usize = shape[axis + 1..].iter().product();
+        for format in ELEMENTS {
+            let view = MxView {
+                elements: ArrayView::from_codes(format, &elements, shape).expect("fits"),
+                scales: ArrayView::from_codes(Format::F8E8M0Fnu, &scales, &scale_shape).expect("fits"),
+                axis,
+            };
+            let mut out = vec![0.0f32; count];
+            dequantize_mx(&view, ArrayMut::new(&mut out, shape).expect("fits")).expect("valid call");
+            for (index, value) in out.iter().enumerate() {
+                let scale = scales[index / (32 * inner) * inner + index % inner];
+                let expected = format.decode_code(elements[index].into()) * Format::F8E8M0Fnu.decode_code(scale.into());
+                assert!(value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan());
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn test_quantize_any_bits_at_every_level(bits in prop::collection::vec(any::<u32>(), 96)) {
+        let values: Vec<f32> = bits.into_iter().map(f32::from_bits).collect();
+        check(&ArrayView::new(&values, &[96]).expect("fits"), 0);
+        check(&ArrayView::new(&values, &[32, 3]).expect("fits"), 0);
+    }
+}
