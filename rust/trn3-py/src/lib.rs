@@ -1,1 +1,43 @@
-//! stub
+//! The extension module `trn3._trn3`: converts arguments, releases the interpreter lock, forwards to `trn3-numerics`.
+//!
+//! The public, documented Python interface is the package `trn3`; what stands here is called by it alone, takes every
+//! argument by position, and is described for type checkers in `python/trn3/_trn3.pyi`.
+#![deny(unsafe_code)]
+
+mod arguments;
+mod array;
+mod cast;
+mod door;
+mod draws;
+mod dtype;
+mod error;
+mod threads;
+
+use pyo3::prelude::*;
+
+/// Compiled core of the package trn3; use the documented functions of `trn3` and `trn3.numerics`.
+#[pymodule(gil_used = false)]
+mod _trn3 {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::cast::cast;
+    #[pymodule_export]
+    use crate::dtype::TFloat32;
+    #[pymodule_export]
+    use crate::threads::{get_num_threads, set_num_threads, simd_level};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::dtype::register(module.py())?;
+        module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
+        module.add("__version__", crate::python_version(env!("CARGO_PKG_VERSION")))
+    }
+}
+
+/// A Cargo version as Python packaging writes it: `1.2.0-rc.1` becomes `1.2.0rc1`.
+fn python_version(cargo: &str) -> String {
+    let Some((release, tag)) = cargo.split_once('-') else { return cargo.to_owned() };
+    let tag = tag.replace("alpha", "a").replace("beta", "b").replace('.', "");
+    format!("{release}{tag}")
+}

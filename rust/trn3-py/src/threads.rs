@@ -1,0 +1,24 @@
+//! Thread count and SIMD level.
+
+use pyo3::prelude::*;
+
+use crate::arguments;
+use crate::error::exception;
+
+#[pyfunction]
+#[pyo3(signature = (n, /))]
+pub(crate) fn set_num_threads(py: Python<'_>, n: &Bound<'_, PyAny>) -> PyResult<()> {
+    let threads = arguments::integer("n", n, "a whole number from 1 to 4096")?;
+    // Starting and joining threads takes a while, and the old pool may be in another call's use.
+    py.detach(|| trn3_numerics::set_num_threads(usize::try_from(threads).unwrap_or(0))).map_err(exception)
+}
+
+#[pyfunction]
+pub(crate) fn get_num_threads(py: Python<'_>) -> PyResult<usize> {
+    py.detach(trn3_numerics::num_threads).map_err(exception)
+}
+
+#[pyfunction]
+pub(crate) fn simd_level() -> PyResult<&'static str> {
+    trn3_numerics::simd_level().map(trn3_numerics::Level::name).map_err(exception)
+}
