@@ -22,8 +22,7 @@ fn option<T: Copy>(argument: &str, came: &Bound<'_, PyAny>, choices: &[(&str, T)
 
 /// The argument `rounding`.
 pub(crate) fn rounding(came: &Bound<'_, PyAny>) -> PyResult<Rounding> {
-    let choices =
-        [("nearest", Rounding::Nearest), ("zero", Rounding::Zero), ("stochastic", Rounding::Stochastic)];
+    let choices = [("nearest", Rounding::Nearest), ("zero", Rounding::Zero), ("stochastic", Rounding::Stochastic)];
     option("rounding", came, &choices)
 }
 

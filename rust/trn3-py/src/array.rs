@@ -76,6 +76,11 @@ fn as_array<'py>(argument: &str, object: &Bound<'py, PyAny>) -> PyResult<Bound<'
     Ok(array.cast_into()?)
 }
 
+fn no_array(argument: &str, object: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
+    let class = object.get_type().name().map_or_else(|_| "thing".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("{argument} is of type {class}; allowed: {allowed}"))
+}
+
 /// An argument that the core reads.
 pub(crate) trait Held<'py> {
     /// Name of the argument.
@@ -101,6 +106,9 @@ impl<'py> Input<'py> {
         let descr = array.dtype();
         match dtype::format_of(&descr)? {
             Some((format, swapped)) => Ok(Self { argument, array, format, swapped }),
+            None if descr.has_object() && !object.is_instance_of::<PyUntypedArray>() => {
+                Err(no_array(argument, object, &format!("an array of {allowed}")))
+            }
             None => Err(dtype::unsupported(argument, &descr, allowed)),
         }
     }
@@ -137,22 +145,6 @@ impl<'py> Held<'py> for Input<'py> {
     }
 }
 
-/// An unsigned integer type whose arrays the core takes as plain slices.
-pub(crate) trait Word: numpy::Element + Copy {
-    /// NumPy name of the type.
-    const NAME: &'static str;
-}
-
-impl Word for u8 {
-    const NAME: &'static str = "uint8";
-}
-impl Word for u16 {
-    const NAME: &'static str = "uint16";
-}
-impl Word for u32 {
-    const NAME: &'static str = "uint32";
-}
-
 /// An array of unsigned integers, as a slice in C order.
 pub(crate) struct Words<'py, T> {
     argument: &'static str,
@@ -160,22 +152,26 @@ pub(crate) struct Words<'py, T> {
     element: std::marker::PhantomData<T>,
 }
 
-impl<'py, T: Word> Words<'py, T> {
-    /// The argument as an array; one that is not contiguous, aligned and native is copied.
-    pub(crate) fn new(argument: &'static str, object: &Bound<'py, PyAny>) -> PyResult<Self> {
+impl<'py, T: numpy::Element> Words<'py, T> {
+    /// The argument, which must be an array; one that is not contiguous, aligned and native is copied. `allowed` says for
+    /// the error message what may come.
+    pub(crate) fn new(argument: &'static str, object: &Bound<'py, PyAny>, allowed: &str) -> PyResult<Self> {
         let py = object.py();
-        let array = as_array(argument, object)?;
+        let Ok(array) = object.cast::<PyUntypedArray>() else {
+            return Err(no_array(argument, object, allowed));
+        };
         let native = numpy::dtype::<T>(py);
         let descr = array.dtype();
         if !descr.typeobj().is(native.typeobj()) {
-            return Err(PyTypeError::new_err(format!("{argument} has dtype {descr}; allowed: {}", T::NAME)));
+            return Err(PyTypeError::new_err(format!("{argument} has dtype {descr}; allowed: {allowed}")));
         }
         let plain = npyffi::NPY_ARRAY_CARRAY_RO;
-        let array = if fields(&array).flags & plain == plain && descr.is_native_byteorder() != Some(false) {
-            array
+        let array = if fields(array).flags & plain == plain && descr.is_native_byteorder() != Some(false) {
+            array.clone()
         } else {
             // numpy.array(object, dtype, copy=True, order="C")
-            let options = [("copy", true.into_pyobject(py)?.to_owned().into_any()), ("order", "C".into_pyobject(py)?.into_any())];
+            let options =
+                [("copy", true.into_pyobject(py)?.to_owned().into_any()), ("order", "C".into_pyobject(py)?.into_any())];
             let copy = py.import("numpy")?.getattr("array")?.call((array, native), Some(&options.into_py_dict(py)?))?;
             copy.cast_into()?
         };
@@ -301,8 +297,7 @@ impl<'py> Output<'py> {
     ) -> PyResult<Self> {
         let value_error = |text: String| Err(PyValueError::new_err(text));
         let Ok(array) = given.cast::<PyUntypedArray>() else {
-            let class = given.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("{argument} is a {class}; allowed: a NumPy array of {descr}")));
+            return Err(no_array(argument, given, &format!("a NumPy array of {descr}")));
         };
         let came = array.dtype();
         if !came.is(descr) && (!came.typeobj().is(descr.typeobj()) || came.is_native_byteorder() == Some(false)) {

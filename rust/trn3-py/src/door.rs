@@ -32,5 +32,8 @@ fn signal_raised() -> bool {
 fn defect(panic: &(dyn Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    PyRuntimeError::new_err(format!("defect in trn3, please report it: {}", text.unwrap_or("a panic without a message")))
+    PyRuntimeError::new_err(format!(
+        "defect in trn3, please report it: {}",
+        text.unwrap_or("a panic without a message")
+    ))
 }

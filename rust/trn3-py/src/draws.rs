@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_numerics::{Draws};
+use trn3_numerics::Draws;
 
 use crate::array::{Held, Words, tuple};
 
@@ -17,7 +17,7 @@ impl<'py> Rng<'py> {
         if came.is_none() {
             return Ok(Self { words: None });
         }
-        let words = Words::<u32>::new("rng", came)?;
+        let words = Words::<u32>::new("rng", came, "a uint32 array of one draw an element")?;
         if words.shape() != shape {
             let (came, shape) = (tuple(words.shape()), tuple(shape));
             return Err(PyValueError::new_err(format!("rng has shape {came}; it must have shape {shape}")));

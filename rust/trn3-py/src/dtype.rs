@@ -88,7 +88,7 @@ pub(crate) fn unsupported(argument: &str, descr: &Bound<'_, PyArrayDescr>, allow
 }
 
 /// The type of the marker `tfloat32`.
-#[pyclass(frozen, module = "trn3._trn3")]
+#[pyclass(frozen, module = "trn3.numerics")]
 pub(crate) struct TFloat32;
 
 #[pymethods]

@@ -1,0 +1,117 @@
+"""An open simulator of AWS Trainium3.
+
+`trn3.numerics` holds the arithmetic, bit for bit: casts, MX block scales, systolic matrix products,
+the exponent unit, the XORWOW generator and structured sparsity. The names beside it concern the
+whole package: how many threads it uses, which SIMD level it runs at, and reading the checkpoints
+that ``trn3 quantize`` writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trn3 import _trn3, numerics
+
+if TYPE_CHECKING:
+    from trn3.checkpoint import load_mx
+
+__all__ = [
+    "__version__",
+    "get_num_threads",
+    "load_mx",
+    "numerics",
+    "set_num_threads",
+    "simd_level",
+]
+
+__version__: str = _trn3.__version__
+
+
+def set_num_threads(n: int) -> None:
+    """Set how many threads operations use, the calling one included.
+
+    The count holds for the whole process. Results never depend on it.
+
+    Parameters
+    ----------
+    n : int
+        From 1 to 4096.
+
+    Raises
+    ------
+    ValueError
+        If `n` is no whole number in that range, or the system refuses the threads.
+
+    See Also
+    --------
+    get_num_threads : The count in use, and where it comes from if it was never set.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> before = trn3.get_num_threads()
+    >>> trn3.set_num_threads(2)
+    >>> trn3.get_num_threads()
+    2
+    >>> trn3.set_num_threads(before)
+    """
+    _trn3.set_num_threads(n)
+
+
+def get_num_threads() -> int:
+    """Return how many threads operations use.
+
+    The count is the one last set, else that of the environment variable ``TRN3_NUM_THREADS``, else
+    one thread for each core this process may use.
+
+    Returns
+    -------
+    int
+        At least 1.
+
+    Raises
+    ------
+    ValueError
+        If ``TRN3_NUM_THREADS`` is not a whole number from 1 to 4096.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> trn3.get_num_threads() >= 1
+    True
+    """
+    return _trn3.get_num_threads()
+
+
+def simd_level() -> str:
+    """Return the name of the instruction set that operations use.
+
+    The best one that the processor has is chosen once, unless the environment variable
+    ``TRN3_SIMD`` names another. Results never depend on it.
+
+    Returns
+    -------
+    str
+        ``"scalar"``, ``"portable"``, ``"avx2"``, ``"avx512"`` or ``"avx512bf16"``.
+
+    Raises
+    ------
+    ValueError
+        If ``TRN3_SIMD`` names no level, or one that this machine cannot run.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> trn3.simd_level() in ("scalar", "portable", "avx2", "avx512", "avx512bf16")
+    True
+    """
+    return _trn3.simd_level()
+
+
+def __getattr__(name: str) -> Any:
+    # Reading checkpoints needs more imports than arithmetic does.
+    if name == "load_mx":
+        from trn3.checkpoint import load_mx
+
+        return load_mx
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,22 @@
+"""The arithmetic of Trainium3, bit for bit.
+
+Arrays in and out are NumPy's, of NumPy's and `ml_dtypes` types. Inputs may have any strides and any
+byte order, and are never modified; results are fresh, C-contiguous, native arrays, or the `out`
+that was given. An `out` must have the result's shape and dtype and be C-contiguous, aligned and
+writable; for an operation that works element by element it may be exactly the input, and any other
+overlap is refused.
+
+Result bits never depend on the number of threads, the SIMD level, the machine or the floating-point
+environment of the caller. Subnormals are honoured everywhere, never flushed (a model choice). NaN
+results are canonical and positive. The interpreter lock is released during the work, and Ctrl-C
+stops it; an `out` then holds unspecified values.
+
+A wrong or unsupported dtype is a `TypeError`; a wrong shape, axis, pattern, option or value is a
+`ValueError`. Rules of this project where the hardware is undocumented are called *model choices* in
+the notes of each function.
+"""
+
+from trn3._trn3 import tfloat32
+from trn3.numerics._cast import cast
+
+__all__ = ["cast", "tfloat32"]

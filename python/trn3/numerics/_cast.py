@@ -1,0 +1,81 @@
+"""Rounding between formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trn3 import _trn3
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from trn3.numerics._arguments import FormatLike, Overflow, Rounding
+
+
+def cast(
+    x: NDArray[Any],
+    dtype: FormatLike,
+    *,
+    rounding: Rounding = "nearest",
+    overflow: Overflow = "ieee",
+    rng: NDArray[np.uint32] | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Round every element to another format.
+
+    Parameters
+    ----------
+    x : array, any shape
+        float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3, float8_e3m4 or
+        float4_e2m1fn.
+    dtype : dtype
+        One of the same types, or `tfloat32`, whose arrays are float32 with the low 13 mantissa bits
+        zero.
+    rounding : {"nearest", "zero", "stochastic"}, optional
+        ``"nearest"`` rounds ties to even; ``"zero"`` truncates and never overflows a finite value.
+        ``"stochastic"`` takes one 32-bit draw ``r`` an element, in C order: where |x| lies between
+        the neighbours ``lo <= |x| < hi`` and ``d = floor((|x| - lo) / (hi - lo) * 2**32)``, the
+        result is ``hi`` if ``d + r >= 2**32``, else ``lo``. A value that `dtype` holds never moves.
+    overflow : {"ieee", "saturate"}, optional
+        What becomes of magnitudes beyond the largest finite value (above which the next step leads
+        to the would-be next value). ``"ieee"``: infinity where the type has one, else NaN;
+        ``"saturate"``: the largest finite value, for infinities too. float4_e2m1fn has neither
+        infinity nor NaN and always saturates.
+    rng : uint32 array of x's shape, optional
+        The draws, for ``rounding="stochastic"`` and only for it.
+    out : array, optional
+        Where to write the result: x's shape, `dtype`, C-contiguous. It may be exactly `x`.
+
+    Returns
+    -------
+    array
+        x's shape, of type `dtype`; `out` itself if it was given.
+
+    Raises
+    ------
+    TypeError
+        If `x` or `dtype` is none of these types. float64 and integers must be converted first:
+        going through float32 silently would round twice.
+    ValueError
+        If an option is unknown, `rng` is missing with stochastic rounding or present without it, or
+        `rng` or `out` has another shape, layout or overlap than allowed.
+
+    Notes
+    -----
+    Model choices: subnormals are kept; NaN becomes +0 in float4_e2m1fn. As `ml_dtypes` does it,
+    magnitudes that round beyond 448 become NaN in float8_e4m3fn under ``overflow="ieee"``.
+
+    Examples
+    --------
+    >>> import ml_dtypes
+    >>> import numpy as np
+    >>> from trn3.numerics import cast
+    >>> x = np.array([1.0, 1.06, 3.0e4, -7.0], dtype=np.float32)
+    >>> print(cast(x, ml_dtypes.float8_e4m3fn, overflow="saturate"))
+    [1 1 448 -7]
+    >>> draws = np.array([0, 2**31, 0, 0], dtype=np.uint32)
+    >>> print(cast(x, ml_dtypes.float8_e5m2, rounding="stochastic", rng=draws))
+    [1 1 28672 -7]
+    """
+    return _trn3.cast(x, dtype, rounding, overflow, rng, out)
