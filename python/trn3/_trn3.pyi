@@ -1,4 +1,4 @@
-"""The compiled core. Its functions take arguments by position; `trn3` and `trn3.numerics` document them."""
+# The compiled core, documented by `trn3` and `trn3.numerics`. Its functions take arguments by position.
 
 from typing import Any, final
 
@@ -11,7 +11,7 @@ __version__: str
 class TFloat32:
     @property
     def dtype(self) -> np.dtype[np.float32]: ...
-    def __reduce__(self) -> str: ...  # type: ignore[override]
+    def __reduce__(self) -> str: ...
 
 tfloat32: TFloat32
 
