@@ -131,11 +131,6 @@ impl<'a> ArrayView<'a> {
         self.len() == 0
     }
 
-    /// Bytes between neighbours along an axis.
-    pub(crate) fn stride(&self, axis: usize) -> isize {
-        self.strides[axis]
-    }
-
     /// The same elements, last two axes exchanged.
     pub(crate) fn transposed(&self) -> Self {
         let rank = self.shape.len();
@@ -151,43 +146,75 @@ impl<'a> ArrayView<'a> {
 
     /// The matrix (last two axes) at one position of the leading axes, where a length of 1 stands for any position.
     pub(crate) fn matrix(&self, batch: &[usize]) -> Self {
-        let rank = self.shape.len();
-        let leading = rank - 2;
-        let mut origin = self.origin as isize;
-        for axis in 0..leading {
-            if self.shape[axis] > 1 {
-                origin += batch[batch.len() - leading + axis] as isize * self.strides[axis];
-            }
+        let leading = self.shape.len() - 2;
+        let mut position = vec![0; self.shape.len()];
+        for axis in (0..leading).filter(|&axis| self.shape[axis] > 1) {
+            position[axis] = batch[batch.len() - leading + axis];
         }
         let (shape, strides) = (self.shape[leading..].to_vec(), self.strides[leading..].to_vec());
-        let mut view = Self { origin: origin as usize, shape, strides, dense: false, ..self.clone() };
-        view.dense = self.dense && view.strides_are_dense();
-        view
+        Self { origin: self.offset(&position), shape, strides, dense: false, ..self.clone() }
     }
 
-    fn strides_are_dense(&self) -> bool {
-        let mut step = self.format.item_size() as isize;
-        self.shape.iter().zip(&self.strides).rev().all(|(&length, &stride)| {
-            let fits = length == 1 || stride == step;
-            step *= length as isize;
-            fits
-        })
+    /// A C-contiguous array of more than two axes as one matrix whose rows are all its rows.
+    pub(crate) fn as_rows(&self) -> Option<Self> {
+        let (&columns, leading) = self.shape.split_last()?;
+        let item = self.format.item_size() as isize;
+        let shape = vec![element_count(leading), columns];
+        self.dense.then(|| Self { shape, strides: vec![columns as isize * item, item], ..self.clone() })
     }
 
-    /// Whether neighbours along the axis are adjacent native, aligned elements, so that runs along it can be borrowed.
+    /// Whether neighbours along the axis are adjacent native, aligned elements, so that lines along it are borrowed.
     pub(crate) fn runs_along(&self, axis: usize) -> bool {
         let item = self.format.item_size();
-        let aligned = |bytes: isize| bytes.unsigned_abs().is_multiple_of(item);
         (self.shape[axis] == 1 || self.strides[axis] == item as isize)
             && (!self.swapped || item == 1)
             && (self.bytes.as_ptr() as usize + self.origin).is_multiple_of(item)
-            && self.strides.iter().all(|&stride| aligned(stride))
+            && self.strides.iter().all(|stride| stride.unsigned_abs().is_multiple_of(item))
     }
 
-    /// The `count` elements from a position on along an axis that [`Self::runs_along`].
-    pub(crate) fn run(&self, position: &[usize], count: usize) -> &'a [u8] {
+    /// The `count` elements from a position on along an axis, as native bytes: borrowed if `runs` says that the array
+    /// [`Self::runs_along`] it, else gathered into `scratch`.
+    pub(crate) fn line<'s>(
+        &self,
+        position: &[usize],
+        axis: usize,
+        runs: bool,
+        count: usize,
+        scratch: &'s mut AlignedBytes,
+    ) -> &'s [u8]
+    where
+        'a: 's,
+    {
+        // An empty line has no memory to be aligned; the scratch has.
+        if runs && count > 0 {
+            return self.borrowed_line(position, count);
+        }
+        let item = self.format.item_size();
+        let start = self.offset(position);
+        let out = scratch.bytes_mut(count * item);
+        let stride = self.strides[axis];
+        match item {
+            1 => self.gather_line::<1>(start, stride, out),
+            2 => self.gather_line::<2>(start, stride, out),
+            _ => self.gather_line::<4>(start, stride, out),
+        }
+        out
+    }
+
+    /// The `count` elements from a position on along an axis that the array [`Self::runs_along`].
+    pub(crate) fn borrowed_line(&self, position: &[usize], count: usize) -> &'a [u8] {
         let start = self.offset(position);
         &self.bytes[start..start + count * self.format.item_size()]
+    }
+
+    fn gather_line<const ITEM: usize>(&self, start: usize, stride: isize, out: &mut [u8]) {
+        for (step, slot) in out.as_chunks_mut::<ITEM>().0.iter_mut().enumerate() {
+            let at = (start as isize + step as isize * stride) as usize;
+            slot.copy_from_slice(&self.bytes[at..at + ITEM]);
+            if self.swapped {
+                slot.reverse();
+            }
+        }
     }
 
     fn offset(&self, position: &[usize]) -> usize {
@@ -230,14 +257,7 @@ impl<'a> ArrayView<'a> {
             }
             let count = (run_length - index % run_length).min(rest.len() / ITEM);
             let (run, tail) = rest.split_at_mut(count * ITEM);
-            let start = self.offset(&position) as isize;
-            for (step, slot) in run.as_chunks_mut::<ITEM>().0.iter_mut().enumerate() {
-                let at = (start + step as isize * run_stride) as usize;
-                slot.copy_from_slice(&self.bytes[at..at + ITEM]);
-                if self.swapped {
-                    slot.reverse();
-                }
-            }
+            self.gather_line::<ITEM>(self.offset(&position), run_stride, run);
             index += count;
             rest = tail;
         }

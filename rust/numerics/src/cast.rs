@@ -20,6 +20,17 @@ pub enum Rounding {
     Stochastic,
 }
 
+impl Rounding {
+    /// The name, as `rounding` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rounding::Nearest => "nearest",
+            Rounding::Zero => "zero",
+            Rounding::Stochastic => "stochastic",
+        }
+    }
+}
+
 /// What becomes of magnitudes beyond the largest finite value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Overflow {

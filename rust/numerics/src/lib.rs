@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`cast`] | rounding between formats: nearest, toward zero, stochastic |
 //! | [`quantize_mx`], [`dequantize_mx`] | blocks of 32 elements that share a power-of-two scale |
+//! | [`matmul`], [`matmul_mx`] | products as the systolic array computes them |
 #![deny(unsafe_code)]
 
 mod array;
@@ -15,8 +16,11 @@ mod elementwise;
 mod error;
 mod format;
 mod fpenv;
+mod matmul;
 mod mx;
+mod operand;
 mod par;
+mod psum;
 mod scalar;
 mod simd;
 
@@ -24,6 +28,7 @@ pub use array::{ArrayMut, ArrayView, Element, Source};
 pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{Format, FormatSpec};
+pub use matmul::{MX_TILE, TILE, matmul, matmul_mx, product_shape};
 pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
 pub use simd::dispatch::{Level, simd_level, with_level};

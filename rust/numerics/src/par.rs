@@ -104,6 +104,8 @@ pub fn num_threads() -> Result<usize> {
 
 thread_local! {
     static INTERRUPT_CHECK: Cell<Option<fn() -> bool>> = const { Cell::new(None) };
+    /// Whether this thread is working on an item of a split that has several: splits inside it stay on the thread.
+    static WORKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work`; long operations in it call `check` from this thread about fifty times a second and stop with
@@ -132,24 +134,31 @@ where
     I::Item: Send,
 {
     let count = items.len();
-    let (threads, workers) = if count > 1 { current()? } else { (1, None) };
+    let inside = WORKING.get();
+    let (threads, workers) = if count > 1 && !inside { current()? } else { (1, None) };
     let stop = AtomicBool::new(false);
     let items = Mutex::new(items);
     let next = || if stop.load(Ordering::Relaxed) { None } else { lock(&items).next() };
 
+    let work_on = |item| {
+        WORKING.set(inside || count > 1);
+        work(item);
+        WORKING.set(inside);
+    };
     let worker = || {
         fpenv::with_default_environment(|| {
             while let Some(item) = next() {
-                work(item);
+                work_on(item);
             }
         });
     };
     let caller = || {
-        let check = INTERRUPT_CHECK.get();
+        // A nested split leaves listening to the outer one, which can act on what it hears.
+        let check = if inside { None } else { INTERRUPT_CHECK.get() };
         let mut last = Instant::now();
         fpenv::with_default_environment(|| {
             while let Some(item) = next() {
-                work(item);
+                work_on(item);
                 if let Some(check) = check
                     && last.elapsed() >= INTERRUPT_PERIOD
                 {

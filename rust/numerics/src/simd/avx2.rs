@@ -71,6 +71,11 @@ impl Lanes for Avx2 {
         unsafe { (_mm256_set1_epi32(value as i32), _mm256_set1_epi32(value as i32)) }
     }
     #[inline(always)]
+    fn load_words(self, from: &[u8; 4 * LANES]) -> Integers {
+        // SAFETY: the reference covers the bytes read, and the token proves the features.
+        unsafe { (_mm256_loadu_si256(from.as_ptr().cast()), _mm256_loadu_si256(from.as_ptr().add(32).cast())) }
+    }
+    #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> Integers {
         // SAFETY: the reference covers the bytes read or written, and the token proves the features.
         unsafe {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
+use std::sync::OnceLock;
 
 use super::lanes::{LANES, Lanes};
 
@@ -19,17 +20,72 @@ impl Avx512 {
             && super::avx2::Avx2::is_available()
     }
 
-    /// Whether the BF16 dot product is there too.
-    pub(crate) fn has_bf16_dot() -> bool {
-        Self::is_available() && is_x86_feature_detected!("avx512bf16")
-    }
-
     /// # Safety
     /// [`Self::is_available`] must hold.
     #[inline(always)]
     pub(crate) unsafe fn assume_available() -> Self {
         Self(())
     }
+}
+
+/// Proof that the BF16 dot product is there besides, and orders its two steps as the chains need them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512Bf16(Avx512);
+
+impl Avx512Bf16 {
+    /// Whether this CPU has the instruction and it passed the self-test.
+    pub(crate) fn is_available() -> bool {
+        static TESTED: OnceLock<bool> = OnceLock::new();
+        *TESTED.get_or_init(|| {
+            // SAFETY: the features are detected first.
+            Avx512::is_available() && is_x86_feature_detected!("avx512bf16") && unsafe { self_test() }
+        })
+    }
+
+    /// # Safety
+    /// [`Self::is_available`] must hold.
+    #[inline(always)]
+    pub(crate) unsafe fn assume_available() -> Self {
+        Self(Avx512(()))
+    }
+
+    /// The lanes that go with it.
+    #[inline(always)]
+    pub(crate) fn lanes(self) -> Avx512 {
+        self.0
+    }
+
+    /// `sum + high * high`, rounded, then `+ low * low`, rounded; subnormals flushed.
+    #[inline(always)]
+    pub(crate) fn dot(self, sum: __m512, left: __m512, right: __m512) -> __m512 {
+        // SAFETY: the token proves the features; the two vector types have the same bits.
+        unsafe { _mm512_dpbf16_ps(sum, std::mem::transmute(left), std::mem::transmute(right)) }
+    }
+}
+
+/// Whether the dot product is high half first, fused and rounded after each half: 1 + 2^-24 + 2^-24 gives 1 so, since
+/// each half step is a tie to even, while any joint rounding gives more; and 2^24 - 2^24 + 1 tells the order.
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn self_test() -> bool {
+    let word = |high: f32, low: f32| (high.to_bits() & 0xffff_0000 | low.to_bits() >> 16) as i32;
+    let tiny = 2f32.powi(-12);
+    let big = 2f32.powi(24);
+    let cases = [
+        (1.0f32, word(tiny, tiny), word(tiny, tiny), 1.0f32),
+        (big, word(1.0, -big), word(1.0, 1.0), 0.0),
+        (big, word(-big, 1.0), word(1.0, 1.0), 1.0),
+        // The product has 16 bits and must not be rounded before it is added.
+        (-1.0, word(1.0078125, 0.0), word(1.0078125, 0.0), 2f32.powi(-6) + 2f32.powi(-14)),
+    ];
+    cases.into_iter().all(|(sum, left, right, expected)| {
+        let (left, right) = (_mm512_set1_epi32(left), _mm512_set1_epi32(right));
+        // SAFETY: the two vector types have the same bits.
+        let (left, right) = unsafe {
+            (std::mem::transmute::<__m512i, __m512bh>(left), std::mem::transmute::<__m512i, __m512bh>(right))
+        };
+        let got = _mm512_dpbf16_ps(_mm512_set1_ps(sum), left, right);
+        _mm512_cmpeq_ps_mask(got, _mm512_set1_ps(expected)) == 0xffff
+    })
 }
 
 #[allow(clippy::inline_always)]
@@ -68,6 +124,11 @@ impl Lanes for Avx512 {
     fn splat_i(self, value: u32) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_set1_epi32(value as i32) }
+    }
+    #[inline(always)]
+    fn load_words(self, from: &[u8; 4 * LANES]) -> __m512i {
+        // SAFETY: the reference covers the bytes read, and the token proves the features.
+        unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
     }
     #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> __m512i {

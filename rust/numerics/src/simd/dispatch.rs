@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use super::cast::Encoder;
+use super::chain::{Accumulators, Block, Tiling};
+use super::lanes::LANES;
 use super::mx::Quantizer;
 use super::portable::Portable;
 use crate::error::{Error, Result};
@@ -57,7 +59,7 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => super::avx512::Avx512::is_available().then_some(&AVX512),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 => super::avx512::Avx512::has_bf16_dot().then_some(&AVX512BF16),
+            Level::Avx512Bf16 => super::avx512::Avx512Bf16::is_available().then_some(&AVX512BF16),
             #[cfg(not(target_arch = "x86_64"))]
             _ => None,
         }
@@ -86,6 +88,31 @@ pub(crate) struct Kernels {
     pub(crate) quantize_rows: fn(&Quantizer, &[f32], &[u32], &mut [u8], &mut [u8]),
     /// See [`super::mx::quantize_columns`].
     pub(crate) quantize_columns: fn(&Quantizer, &[&[f32]], &[&[u32]], &mut [&mut [u8]], &mut [u8]),
+    /// `None` at the scalar level, where chains are run by the definition.
+    pub(crate) chains: Option<Chains>,
+}
+
+/// The kernels of matrix products.
+pub(crate) struct Chains {
+    /// One float32 a word.
+    pub(crate) fused: Chain,
+    /// Two bfloat16 a word, where the level has the instruction.
+    pub(crate) dot: Option<Chain>,
+    /// See [`super::pack::pack_rows`]; words as they are.
+    pub(crate) pack_word_rows: fn(&[&[u8]], usize, &mut [u32]),
+    /// The same, words of two 16-bit codes.
+    pub(crate) pack_pair_rows: fn(&[&[u8]], usize, &mut [u32]),
+    /// See [`super::pack::pack_pair`].
+    pub(crate) pack_pair: fn(&[u16], &[u16], &mut [u32]),
+    /// See [`super::pack::min_magnitude`].
+    pub(crate) min_magnitude: fn(&[u16]) -> u16,
+}
+
+/// One way to run chains.
+pub(crate) struct Chain {
+    pub(crate) tiling: Tiling,
+    /// See [`super::chain`].
+    pub(crate) multiply: fn(&Block, &[u32], &[u32], &Accumulators<'_>),
 }
 
 /// A generic kernel as a function with a level's target features.
@@ -108,7 +135,7 @@ macro_rules! kernel {
 
 /// Defines one level's table.
 macro_rules! kernel_table {
-    ($table:ident, $level:expr, $features:literal, $lanes:expr) => {
+    ($table:ident, $level:expr, $features:literal, $lanes:expr, rows: $rows:literal, vectors: $vectors:literal, dot: $dot:expr) => {
         static $table: Kernels = Kernels {
             level: $level,
             encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
@@ -121,28 +148,69 @@ macro_rules! kernel_table {
                 [$features, $lanes] super::mx::quantize_columns,
                 (q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8])
             ),
+            chains: Some(Chains {
+                fused: Chain {
+                    tiling: Tiling { rows: $rows, columns: $vectors * LANES, depth: 1 },
+                    multiply: kernel!(
+                        [$features, $lanes] super::chain::fused::<_, $rows, $vectors>,
+                        (block: &Block, left: &[u32], right: &[u32], out: &Accumulators<'_>)
+                    ),
+                },
+                dot: $dot,
+                pack_word_rows: kernel!(
+                    [$features, $lanes] super::pack::pack_rows::<_, false>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
+                ),
+                pack_pair_rows: kernel!(
+                    [$features, $lanes] super::pack::pack_rows::<_, true>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
+                ),
+                pack_pair: kernel!(
+                    [$features, $lanes] super::pack::pack_pair, (first: &[u16], second: &[u16], words: &mut [u32])
+                ),
+                min_magnitude: kernel!([$features, $lanes] super::pack::min_magnitude, (codes: &[u16]) -> u16),
+            }),
         };
     };
 }
 
+// Register tiles: as many accumulators as there are registers for, less one row of right operands and one left value.
 // Baseline x86-64 has SSE2; naming it adds nothing elsewhere.
-kernel_table!(PORTABLE, Level::Portable, "sse2", Portable);
+kernel_table!(PORTABLE, Level::Portable, "sse2", Portable, rows: 4, vectors: 1, dot: None);
 #[cfg(target_arch = "x86_64")]
-kernel_table!(AVX2, Level::Avx2, "avx2,fma,f16c", super::avx2::Avx2::assume_available());
+kernel_table!(
+    AVX2,
+    Level::Avx2,
+    "avx2,fma,f16c",
+    super::avx2::Avx2::assume_available(),
+    rows: 6,
+    vectors: 1,
+    dot: None
+);
 #[cfg(target_arch = "x86_64")]
 kernel_table!(
     AVX512,
     Level::Avx512,
     "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
-    super::avx512::Avx512::assume_available()
+    super::avx512::Avx512::assume_available(),
+    rows: 8,
+    vectors: 3,
+    dot: None
 );
-
 #[cfg(target_arch = "x86_64")]
 kernel_table!(
     AVX512BF16,
     Level::Avx512Bf16,
     "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c",
-    super::avx512::Avx512::assume_available()
+    super::avx512::Avx512::assume_available(),
+    rows: 8,
+    vectors: 3,
+    dot: Some(Chain {
+        tiling: Tiling { rows: 8, columns: 3 * LANES, depth: 2 },
+        multiply: kernel!(
+            ["avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c", super::avx512::Avx512Bf16::assume_available()]
+            super::chain::dot::<8, 3>,
+            (block: &Block, left: &[u32], right: &[u32], out: &Accumulators<'_>)
+        ),
+    })
 );
 
 thread_local! {

@@ -25,6 +25,8 @@ pub(crate) trait Lanes: Copy {
     fn load_i(self, from: &[u32; LANES]) -> Self::I;
     fn store_i(self, value: Self::I, to: &mut [u32; LANES]);
     fn splat_i(self, value: u32) -> Self::I;
+    /// From memory of any alignment, native byte order.
+    fn load_words(self, from: &[u8; 4 * LANES]) -> Self::I;
     /// Zero-extended.
     fn load_u8(self, from: &[u8; LANES]) -> Self::I;
     /// The low 8 bits of each lane.

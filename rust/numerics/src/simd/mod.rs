@@ -1,9 +1,11 @@
 //! Kernels: each algorithm once over [`lanes::Lanes`], instantiated per level, chosen once at run time.
 
 pub(crate) mod cast;
+pub(crate) mod chain;
 pub(crate) mod dispatch;
 pub(crate) mod lanes;
 pub(crate) mod mx;
+mod pack;
 mod portable;
 mod scalar;
 

@@ -104,6 +104,11 @@ impl Lanes for Portable {
         [value; LANES]
     }
     #[inline(always)]
+    fn load_words(self, from: &[u8; 4 * LANES]) -> Self::I {
+        let (words, _) = from.as_chunks::<4>();
+        map!(words => u32::from_ne_bytes(words))
+    }
+    #[inline(always)]
     fn load_u8(self, from: &[u8; LANES]) -> Self::I {
         map!(from => u32::from(from))
     }

@@ -7,7 +7,8 @@ use crate::format::Format;
 use crate::mx::BLOCK;
 use crate::scalar;
 
-pub(super) static KERNELS: Kernels = Kernels { level: Level::Scalar, encode, decode, quantize_rows, quantize_columns };
+pub(super) static KERNELS: Kernels =
+    Kernels { level: Level::Scalar, encode, decode, quantize_rows, quantize_columns, chains: None };
 
 fn encode(e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
     let item = e.format.item_size();
