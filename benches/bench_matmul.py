@@ -1,0 +1,82 @@
+"""Dense products in the systolic order, beside BLAS, which is free to choose its order.
+
+Shows that keeping every chain in ascending k costs nothing: the rival is NumPy's sgemm (OpenBLAS
+with the kernels of this CPU) on the same values, and torch's bfloat16 product where torch is
+installed. Speed of light: for bfloat16 the rate of bfloat16 dot products where the CPU has them,
+else that of float32 multiply-adds, which also bounds float32. `make bench` runs the bfloat16 rows
+again with TRN3_SIMD=avx512 and TRN3_SIMD=avx2, the latter beside OpenBLAS's AVX2 kernels.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import trn3
+from comparison import Comparison, Normal, Rival, Work
+from trn3 import numerics
+
+# m, k, n
+SIZES = [(2048, 2048, 2048), (4096, 1024, 4096)]
+QUICK = (48, 160, 40)
+
+
+def with_dot() -> bool:
+    """Whether products of narrow types run on bfloat16 dot products."""
+    return trn3.simd_level() == "avx512bf16"
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["2048", "4096x1024"])
+def bench_matmul_bf16(
+    compare: Comparison,
+    normal: Normal,
+    torch: ModuleType | None,
+    size: tuple[int, int, int],
+    quick: bool,
+) -> None:
+    m, k, n = QUICK if quick else size
+    a, b = normal(m, k).astype(ml_dtypes.bfloat16), normal(k, n).astype(ml_dtypes.bfloat16)
+    a_float, b_float = a.astype(np.float32), b.astype(np.float32)
+    out, blas_out = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
+    rivals = [
+        Rival(
+            "NumPy sgemm",
+            lambda: np.matmul(a_float, b_float, out=blas_out),
+            goal=1.8 if with_dot() else 0.8,
+        )
+    ]
+    if torch is not None:
+        a_torch = torch.from_numpy(a_float).bfloat16()
+        b_torch = torch.from_numpy(b_float).bfloat16()
+        torch_out = torch.empty((m, n), dtype=torch.bfloat16)
+        rivals.append(
+            Rival(
+                "torch bf16",
+                lambda: torch.matmul(a_torch, b_torch, out=torch_out),
+                goal=1.0 if with_dot() else None,
+            )
+        )
+    compare(
+        f"matmul bf16, {m}x{k}x{n}",
+        lambda: numerics.matmul(a, b, out=out),
+        rivals,
+        Work(2e-9 * m * k * n, "GFLOP/s", "bf16_dot" if with_dot() else "fma"),
+    )
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["2048", "4096x1024"])
+def bench_matmul_float32(
+    compare: Comparison, normal: Normal, size: tuple[int, int, int], quick: bool
+) -> None:
+    m, k, n = QUICK if quick else size
+    a, b = normal(m, k), normal(k, n)
+    out, blas_out = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
+    compare(
+        f"matmul float32, {m}x{k}x{n}",
+        lambda: numerics.matmul(a, b, out=out),
+        [Rival("NumPy sgemm", lambda: np.matmul(a, b, out=blas_out), goal=0.8)],
+        Work(2e-9 * m * k * n, "GFLOP/s", "fma"),
+    )

@@ -1,0 +1,142 @@
+"""Measures a call of trn3 and its rivals side by side, and hands the rows to the report.
+
+One round runs every rival once and then trn3 once, so that what the machine does meanwhile (other
+processes, frequency, temperature) falls on both. A ratio is the rival's time over trn3's time in
+the same round; the row keeps the median of the rounds. In test mode everything runs once, small.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Call = Callable[[], object]
+Normal = Callable[..., NDArray[np.float32]]
+
+BUDGET_SECONDS = 3.0
+FEWEST_ROUNDS = 5
+MOST_ROUNDS = 60
+# Shorter calls are repeated inside a round until one round of them takes this long.
+SHORTEST_ROUND = 2e-3
+# A BLAS keeps its idle threads spinning for some 2^26 cycles after a call; ours would share the
+# cores with them.
+PAUSE_SECONDS = 0.04
+
+
+class Benchmark(Protocol):
+    """What is used of pytest-benchmark's fixture."""
+
+    enabled: bool
+    extra_info: dict[str, Any]
+    stats: Any
+
+    def pedantic(self, target: Call, *, setup: Call, rounds: int, warmup_rounds: int) -> object:
+        """Run `target` `rounds` times, each time after `setup`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another way to the same result; `goal` is the ratio of times to reach, if there is one."""
+
+    label: str
+    call: Call
+    goal: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much one call does, in `unit`, and the speed of light that bounds it, if one does.
+
+    `limit` is ``"bf16_dot"``, ``"fma"`` (operations a second and core, from ``peaks.c``) or
+    ``"memory"`` (bytes moved a second).
+    """
+
+    amount: float
+    unit: str
+    limit: str = ""
+
+
+@dataclass
+class Comparison:
+    """The fixture ``compare``: call it once with everything that a row of the report needs."""
+
+    benchmark: Benchmark
+    threads: int
+    level: str
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+    def __call__(self, what: str, ours: Call, rivals: Sequence[Rival], work: Work) -> None:
+        """Measure `ours` beside `rivals` and record the row `what`."""
+        if not self.benchmark.enabled:
+            for rival in rivals:
+                rival.call()
+            self.benchmark.pedantic(ours, setup=nothing, rounds=1, warmup_rounds=0)
+            return
+        calls = [ours, *(rival.call for rival in rivals)]
+        estimates = [estimate(call) for call in calls]
+        repeats = [max(1, round(SHORTEST_ROUND / seconds)) for seconds in estimates]
+        each_round = sum(s * n for s, n in zip(estimates, repeats, strict=True))
+        rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(BUDGET_SECONDS / each_round)))
+
+        def run_rivals() -> None:
+            for rival, count in zip(rivals, repeats[1:], strict=True):
+                if count > 1:
+                    rival.call()
+                seconds = seconds_of(rival.call, count) / count
+                self.times.setdefault(rival.label, []).append(seconds)
+            if self.threads > 1:
+                time.sleep(PAUSE_SECONDS)
+            if repeats[0] > 1:
+                ours()
+
+        def run_ours() -> None:
+            seconds_of(ours, repeats[0])
+
+        self.benchmark.pedantic(run_ours, setup=run_rivals, rounds=rounds, warmup_rounds=0)
+        mine = [seconds / repeats[0] for seconds in self.benchmark.stats.stats.data]
+        self.benchmark.extra_info.update(
+            what=what,
+            threads=self.threads,
+            level=self.level,
+            seconds=statistics.median(mine),
+            rate=work.amount / statistics.median(mine),
+            unit=work.unit,
+            limit=work.limit,
+            rounds=rounds,
+            rivals=[
+                {
+                    "label": rival.label,
+                    "goal": rival.goal,
+                    "seconds": statistics.median(self.times[rival.label]),
+                    "ratio": statistics.median(
+                        theirs / own
+                        for theirs, own in zip(self.times[rival.label], mine, strict=True)
+                    ),
+                }
+                for rival in rivals
+            ],
+        )
+
+
+def nothing() -> None:
+    """Stand in for a round of rivals that ran already."""
+
+
+def seconds_of(call: Call, count: int) -> float:
+    """Return how long `count` calls take together."""
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return time.perf_counter() - start
+
+
+def estimate(call: Call) -> float:
+    """Return roughly how long a call takes once caches, pools and pages are warm."""
+    call()
+    return max(1e-7, min(seconds_of(call, 1) for _ in range(2)))

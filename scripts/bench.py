@@ -1,0 +1,131 @@
+"""Run all benches and write ``docs/performance.md``: ``make bench``.
+
+Arguments are handed to pytest, for example ``-k cast``; the page is then left as it is. OpenBLAS
+picks its kernels when NumPy is loaded, and trn3 its SIMD level when it is, so each combination is
+a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import bench_report
+import machine
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build" / "benches"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One process: which benches, and what trn3 and OpenBLAS are told to use."""
+
+    title: str
+    rows: str
+    variables: dict[str, str]
+
+
+def passes(features: set[str]) -> list[Pass]:
+    """Return the processes to run on a CPU with these features."""
+    # Left alone, OpenBLAS takes AVX2 kernels on CPUs that it does not know yet.
+    best = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in features else {}
+    bf16 = "benches/bench_matmul.py::bench_matmul_bf16"
+    found = [Pass("best level", "benches", best)]
+    if "avx512_bf16" in features:
+        found.append(Pass("TRN3_SIMD=avx512", bf16, best | {"TRN3_SIMD": "avx512"}))
+    if {"avx512f", "avx2", "fma"} <= features:
+        haswell = {"OPENBLAS_CORETYPE": "Haswell", "TRN3_SIMD": "avx2"}
+        found.append(Pass("TRN3_SIMD=avx2, sgemm of AVX2", bf16, haswell))
+    return found
+
+
+def run(part: Pass, number: int, arguments: list[str]) -> list[bench_report.Row]:
+    """Run the benches in one process and return the rows it recorded."""
+    result, log = BUILD / f"pass-{number}.json", BUILD / f"pass-{number}.log"
+    result.unlink(missing_ok=True)
+    options = ["-q", "-m", "", "--benchmark-enable", "--benchmark-json", str(result)]
+    # A bench takes as long as it takes.
+    options += ["--timeout", "0", *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "TRN3_SIMD"}
+    start = time.monotonic()
+    print(f"  {part.title:<32}", end="", flush=True)
+    with log.open("w") as sink:
+        status = subprocess.run(
+            [sys.executable, "-m", "pytest", part.rows, *options],
+            cwd=ROOT,
+            env=environment | part.variables,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
+    print(
+        f"{time.monotonic() - start:7.1f} s  {'ok' if status in {0, 5} else 'FAILED'}", flush=True
+    )
+    if status == 5:  # no bench has such a name
+        return []
+    if status != 0:
+        print("\n".join(log.read_text(errors="replace").splitlines()[-40:]))
+        sys.exit(f"the benches stopped; the whole output: {log.relative_to(ROOT)}")
+    entries = json.loads(result.read_text())["benchmarks"]
+    return [
+        bench_report.Row.from_json(entry["extra_info"], part.title)
+        for entry in entries
+        if "rivals" in entry["extra_info"]
+    ]
+
+
+def criterion() -> None:
+    """Run the benches of the Rust crate, if it has any."""
+    if not any((ROOT / "rust" / "numerics" / "benches").glob("*.rs")) or not shutil.which("cargo"):
+        return
+    log = BUILD / "criterion.log"
+    start = time.monotonic()
+    print(f"  {'criterion, Rust crate':<32}", end="", flush=True)
+    with log.open("w") as sink:
+        status = subprocess.run(
+            ["cargo", "bench", "--locked", "-p", "trn3-numerics"],
+            cwd=ROOT,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
+    print(f"{time.monotonic() - start:7.1f} s  {'ok' if status == 0 else 'FAILED'}", flush=True)
+    print(f"  its times: {log.relative_to(ROOT)}")
+    if status != 0:
+        sys.exit("the Rust benches stopped")
+
+
+def main() -> None:
+    """Measure, print and write the page."""
+    arguments = sys.argv[1:]
+    BUILD.mkdir(parents=True, exist_ok=True)
+    features = machine.cpu_features()
+    limits = machine.peaks(ROOT / "benches" / "peaks.c", BUILD)
+    limits["memory"] = machine.copy_bandwidth()
+    rows: list[bench_report.Row] = []
+    for number, part in enumerate(passes(features)):
+        rows += run(part, number, arguments)
+    if not rows:
+        sys.exit("no bench has such a name")
+    if not arguments:
+        criterion()
+    print()
+    print(bench_report.plain_table(rows))
+    print(bench_report.verdict(rows))
+    if arguments:
+        print("A part only: docs/performance.md is left as it is.")
+        return
+    page = ROOT / "docs" / "performance.md"
+    bench_report.write_page(page, rows, limits)
+    print(f"Written: {page.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

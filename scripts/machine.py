@@ -1,0 +1,97 @@
+"""What a measurement has to say of the machine it ran on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+
+# Those that decide which kernels run.
+FEATURES = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "amx_bf16")
+
+
+def cpu_model() -> str:
+    """Return the name of the CPU as the kernel gives it."""
+    return cpu_field("model name") or platform.processor() or platform.machine()
+
+
+def cpu_features() -> set[str]:
+    """Return the instruction-set flags of the CPU; empty where the kernel lists none."""
+    return set(cpu_field("flags").split())
+
+
+def cpu_field(name: str) -> str:
+    """Return the first value of a field of ``/proc/cpuinfo``, or an empty string."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""
+
+
+def memory_gigabytes() -> float:
+    """Return the size of main memory in 10^9 bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+
+
+def huge_pages() -> str:
+    """Return the kernel's setting for transparent huge pages."""
+    try:
+        setting = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    except OSError:
+        return "unknown"
+    return setting.partition("[")[2].partition("]")[0]
+
+
+def version(package: str) -> str:
+    """Return the version of an installed package, or say that there is none."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def rustc() -> str:
+    """Return the version of the Rust compiler."""
+    if not shutil.which("rustc"):
+        return "not found"
+    run = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=False)
+    return run.stdout.split(" (", maxsplit=1)[0].removeprefix("rustc ").strip()
+
+
+def copy_bandwidth() -> float:
+    """Return the bytes a second that a copy moves on one core, in GB/s, read plus written."""
+    from time import perf_counter
+
+    source, target = np.ones(1 << 26, np.uint8), np.zeros(1 << 26, np.uint8)
+    best = float("inf")
+    for _ in range(10):
+        start = perf_counter()
+        np.copyto(target, source)
+        best = min(best, perf_counter() - start)
+    return 2e-9 * source.nbytes / best
+
+
+def peaks(source: Path, build: Path) -> dict[str, float]:
+    """Compile and run the program that measures a core's peak rates; empty where it cannot."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return {}
+    program = build / "peaks"
+    build.mkdir(parents=True, exist_ok=True)
+    made = subprocess.run(
+        [compiler, "-O2", "-o", program, source], capture_output=True, check=False
+    )
+    if made.returncode != 0:
+        return {}
+    run = subprocess.run([program], capture_output=True, text=True, check=False)
+    return {name: float(rate) for name, rate in map(str.split, run.stdout.splitlines())}

@@ -1,0 +1,66 @@
+"""The wheel, built once a session, and a clean environment that it is installed into."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+from .sandbox import ROOT, run
+
+# Downloaded once, so that a second run needs no network.
+WHEELHOUSE = ROOT / "build" / "wheelhouse"
+# The oldest versions that we support have no wheels for later interpreters.
+LAST_PYTHON_OF_FLOORS = (3, 12)
+
+
+def dependencies() -> list[str]:
+    """Return the requirements of the package, each pinned to its floor where that installs."""
+    with (ROOT / "pyproject.toml").open("rb") as source:
+        wanted: list[str] = tomllib.load(source)["project"]["dependencies"]
+    if sys.version_info[:2] > LAST_PYTHON_OF_FLOORS:
+        return wanted
+    # "numpy>=2.0" allows 2.0.0 and fixes of it: "numpy==2.0.*"
+    return [re.sub(r">=(\d+\.\d+).*", r"==\1.*", requirement) for requirement in wanted]
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a wheel of the sources as they are, built with the profile the extension has."""
+    if shutil.which("cargo") is None:
+        pytest.skip("building a wheel needs cargo on the path; `make test` puts it there")
+    target = tmp_path_factory.mktemp("wheel")
+    options: list[str | Path] = ["--release", "--locked", "--out", target]
+    run([sys.executable, "-m", "maturin", "build", *options, "-i", sys.executable], cwd=ROOT)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the interpreter of an environment outside the repository that holds the wheel only."""
+    wanted = dependencies()
+    key = hashlib.sha256(repr([sys.version, *wanted]).encode()).hexdigest()[:16]
+    house = WHEELHOUSE / key
+    if not (house / "complete").is_file():
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        run([*pip, "download", "--only-binary", ":all:", "--dest", house, *wanted], cwd=ROOT)
+        (house / "complete").touch()
+    home = tmp_path_factory.mktemp("clean") / "venv"
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    offline: list[str | Path] = [
+        "--disable-pip-version-check",
+        "install",
+        "--no-index",
+        "--find-links",
+        house,
+    ]
+    run([python, "-m", "pip", *offline, wheel, *wanted], cwd=home)
+    return python
