@@ -49,6 +49,15 @@ impl Level {
         self.kernels().is_some()
     }
 
+    /// Whether the level, where available, beats the one below it.
+    fn is_worthwhile(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Bf16 => super::avx512::Avx512Bf16::is_faster(),
+            _ => true,
+        }
+    }
+
     /// The level's kernels, where the machine has its instructions.
     pub(crate) fn kernels(self) -> Option<&'static Kernels> {
         match self {
@@ -245,11 +254,14 @@ fn choose() -> Result<Level> {
             .into_iter()
             .find(|level| level.name() == name && level.is_available())
             .ok_or_else(|| unavailable("TRN3_SIMD", &name)),
-        Err(_) => Ok(Level::ALL.into_iter().rev().find(|level| level.is_available()).unwrap_or(Level::Scalar)),
+        Err(_) => {
+            let best = Level::ALL.into_iter().rev().find(|level| level.is_available() && level.is_worthwhile());
+            Ok(best.unwrap_or(Level::Scalar))
+        }
     }
 }
 
-/// The level operations run at: the best the machine has, or the one `TRN3_SIMD` names.
+/// The level operations run at: the fastest the machine has, or the one `TRN3_SIMD` names.
 ///
 /// # Errors
 /// [`Error::Value`] when `TRN3_SIMD` names no level or one this machine cannot run.
