@@ -280,7 +280,7 @@ impl Job<'_> {
         let (m, n) = (self.a.outer(), self.b.outer());
         let stripe_rows = if self.psum.is_drawn() {
             (DRAWN / n).clamp(1, BLOCKING.rows)
-        } else if self.psum.is_rounded() {
+        } else if self.psum.is_rounded() || self.a.k() == 0 {
             (STRIPE / n).clamp(1, BLOCKING.rows)
         } else {
             BLOCKING.rows
