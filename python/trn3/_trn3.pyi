@@ -1,4 +1,4 @@
-# The compiled core, documented by `trn3` and `trn3.numerics`. Its functions take arguments by position.
+# The compiled core, documented by `trn3` and `trn3.numerics`; arguments go by position.
 
 from typing import Any, final
 
@@ -27,3 +27,29 @@ def cast(
     out: NDArray[Any] | None,
     /,
 ) -> NDArray[Any]: ...
+def quantize_mx(
+    x: NDArray[Any],
+    dtype: Any,
+    axis: int,
+    scale_rule: str | None,
+    rounding: str,
+    rng: NDArray[np.uint32] | None,
+    out: tuple[NDArray[Any], NDArray[Any], int] | None,
+    /,
+) -> tuple[NDArray[Any], NDArray[Any], int]: ...
+def dequantize_mx(
+    elements: NDArray[Any],
+    scales: NDArray[Any],
+    axis: int,
+    dtype: Any,
+    out: NDArray[Any] | None,
+    /,
+) -> NDArray[Any]: ...
+def pack_x4(elements: NDArray[Any], /) -> NDArray[Any]: ...
+def unpack_x4(packed: NDArray[Any], dtype: Any, /) -> NDArray[Any]: ...
+def to_trn3_layout(
+    elements: NDArray[Any], scales: NDArray[Any], axis: int, /
+) -> tuple[NDArray[Any], NDArray[np.uint8]]: ...
+def from_trn3_layout(
+    data: NDArray[Any], scales: NDArray[np.uint8], dtype: Any, /
+) -> tuple[NDArray[Any], NDArray[Any]]: ...

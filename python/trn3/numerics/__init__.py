@@ -18,5 +18,6 @@ the notes of each function.
 
 from trn3._trn3 import tfloat32
 from trn3.numerics._cast import cast
+from trn3.numerics._mx import MXArray, quantize_mx
 
-__all__ = ["cast", "tfloat32"]
+__all__ = ["MXArray", "cast", "quantize_mx", "tfloat32"]

@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`cast`] | rounding between formats: nearest, toward zero, stochastic |
 //! | [`quantize_mx`], [`dequantize_mx`] | blocks of 32 elements that share a power-of-two scale |
+//! | [`pack_x4`], [`to_trn3_layout`] and their inverses | how quantised arrays lie in the memory of the chip |
 //! | [`matmul`], [`matmul_mx`] | products as the systolic array computes them |
 #![deny(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod format;
 mod fpenv;
 mod matmul;
 mod mx;
+mod mx_layout;
 mod operand;
 mod par;
 mod psum;
@@ -30,5 +32,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use format::{Format, FormatSpec};
 pub use matmul::{MX_TILE, TILE, matmul, matmul_mx, product_shape};
 pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
+pub use mx_layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
 pub use simd::dispatch::{Level, simd_level, with_level};

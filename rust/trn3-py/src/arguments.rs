@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
-use trn3_numerics::{Overflow, Rounding};
+use trn3_numerics::{Overflow, Rounding, ScaleRule};
 
 /// `{argument} is {what came}; allowed: {allowed}`, as the core words it.
 pub(crate) fn refused(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
@@ -38,4 +38,21 @@ pub(crate) fn integer(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) ->
         return Err(refused());
     }
     came.extract().map_err(|_| refused())
+}
+
+/// The argument `axis` of an array with `rank` axes, negative numbers counting from the end.
+pub(crate) fn axis(came: &Bound<'_, PyAny>, rank: usize) -> PyResult<usize> {
+    let allowed = match rank {
+        0 => "none, for an array without axes".to_owned(),
+        _ => format!("whole numbers from -{rank} to {}", rank - 1),
+    };
+    let axis = integer("axis", came, &allowed)?;
+    let from_start = if axis < 0 { axis + rank as i128 } else { axis };
+    usize::try_from(from_start).ok().filter(|&axis| axis < rank).ok_or_else(|| refused("axis", came, &allowed))
+}
+
+/// The argument `scale_rule`; None leaves the choice to the element format.
+pub(crate) fn scale_rule(came: &Bound<'_, PyAny>) -> PyResult<Option<ScaleRule>> {
+    let rules = ScaleRule::ALL.map(|rule| (rule.name(), Some(rule)));
+    if came.is_none() { Ok(None) } else { option("scale_rule", came, &rules) }
 }

@@ -113,6 +113,11 @@ impl<'py> Input<'py> {
         }
     }
 
+    /// The interpreter.
+    pub(crate) fn py(&self) -> Python<'py> {
+        self.array.py()
+    }
+
     /// Length along each axis.
     pub(crate) fn shape(&self) -> &[usize] {
         self.array.shape()
@@ -343,7 +348,7 @@ impl<'py> Output<'py> {
     }
 
     /// Refuses two outputs that share memory.
-    pub(crate) fn disjoint(&self, argument: &str, other: &Self, other_argument: &str) -> PyResult<()> {
+    pub(crate) fn part_from_output(&self, argument: &str, other: &Self, other_argument: &str) -> PyResult<()> {
         let (ours, theirs) = (extent(&self.array).addresses, extent(&other.array).addresses);
         if ours.is_empty() || theirs.is_empty() || ours.end <= theirs.start || theirs.end <= ours.start {
             return Ok(());
@@ -365,6 +370,21 @@ impl<'py> Output<'py> {
     pub(crate) fn array_mut(&mut self, format: Format) -> PyResult<ArrayMut<'_>> {
         let shape = self.array.shape().to_vec();
         ArrayMut::from_codes(format, self.bytes_mut(), &shape).map_err(exception)
+    }
+
+    /// What the core writes, as unsigned integers.
+    pub(crate) fn words_mut<T: numpy::Element>(&mut self) -> PyResult<&mut [T]> {
+        let (ours, theirs) = (self.array.dtype(), numpy::dtype::<T>(self.array.py()));
+        if !ours.is_equiv_to(&theirs) {
+            return Err(PyTypeError::new_err(format!("out has dtype {ours}; allowed: {theirs}")));
+        }
+        let bytes = self.bytes_mut();
+        // SAFETY: the bytes are those of a contiguous, aligned array of T, as was just checked or made sure by
+        // `allocate` and `check`; an empty array has no bytes, for which any aligned pointer does.
+        match bytes.len() {
+            0 => Ok(&mut []),
+            count => Ok(unsafe { slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count / size_of::<T>()) }),
+        }
     }
 
     /// The array, for the caller.

@@ -65,15 +65,20 @@ pub(crate) fn parse(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) -> P
     if came.is_instance_of::<TFloat32>() || came.cast::<PyString>().is_ok_and(|name| name == "tfloat32") {
         return Ok(Format::Tf32);
     }
-    let refused = |what: String| PyTypeError::new_err(format!("{argument} is {what}; allowed: {allowed}"));
-    let Ok(descr) = PyArrayDescr::new(came.py(), came) else {
-        return Err(refused(came.repr()?.to_string()));
+    let descr = if came.is_none() { None } else { PyArrayDescr::new(came.py(), came).ok() };
+    let Some(descr) = descr else {
+        return Err(refused(argument, &came.repr()?.to_string(), allowed));
     };
     match format_of(&descr)? {
-        Some((format, false)) if !came.is_none() => Ok(format),
-        Some((_, true)) => Err(refused(format!("{descr}, which is not in native byte order"))),
-        _ => Err(refused(if came.is_none() { "None".to_owned() } else { descr.to_string() })),
+        Some((format, false)) => Ok(format),
+        Some((_, true)) => Err(refused(argument, &format!("{descr}, which is not in native byte order"), allowed)),
+        None => Err(refused(argument, &descr.to_string(), allowed)),
     }
+}
+
+/// The exception for a format that an argument names and the operation does not take.
+pub(crate) fn refused(argument: &str, came: &str, allowed: &str) -> PyErr {
+    PyTypeError::new_err(format!("{argument} is {came}; allowed: {allowed}"))
 }
 
 /// The exception for an array whose dtype is none of the core's formats.

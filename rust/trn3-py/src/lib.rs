@@ -11,6 +11,8 @@ mod door;
 mod draws;
 mod dtype;
 mod error;
+mod mx;
+mod mx_layout;
 mod threads;
 
 use pyo3::prelude::*;
@@ -24,6 +26,10 @@ mod _trn3 {
     use crate::cast::cast;
     #[pymodule_export]
     use crate::dtype::TFloat32;
+    #[pymodule_export]
+    use crate::mx::{dequantize_mx, quantize_mx};
+    #[pymodule_export]
+    use crate::mx_layout::{from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
     #[pymodule_export]
     use crate::threads::{get_num_threads, set_num_threads, simd_level};
 
