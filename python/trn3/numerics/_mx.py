@@ -27,21 +27,6 @@ class MXArray:
     `from_trn3_layout` make one of what another program wrote. The parts are not copied. Two such
     arrays are equal if their types, axes and all their bits are; they can be copied and pickled.
 
-    Attributes
-    ----------
-    elements : array
-        float8_e4m3fn, float8_e5m2 or float4_e2m1fn.
-    scales : array
-        float8_e8m0fnu, the elements' shape with `axis` divided by 32.
-    axis : int
-        The blocked axis, from 0 on.
-    dtype : dtype
-        That of the elements.
-    shape : tuple of int
-        That of the elements.
-    nbytes : int
-        Size with elements packed: half a byte for a float4_e2m1fn one.
-
     Examples
     --------
     >>> import ml_dtypes
@@ -65,27 +50,33 @@ class MXArray:
     _axis: int
 
     @property
-    def elements(self) -> NDArray[Any]:  # noqa: D102 (documented in the class)
+    def elements(self) -> NDArray[Any]:
+        """Codes of the elements: float8_e4m3fn, float8_e5m2 or float4_e2m1fn."""
         return self._elements
 
     @property
-    def scales(self) -> NDArray[Any]:  # noqa: D102
+    def scales(self) -> NDArray[Any]:
+        """Scales of the blocks: float8_e8m0fnu, the elements' shape with `axis` divided by 32."""
         return self._scales
 
     @property
-    def axis(self) -> int:  # noqa: D102
+    def axis(self) -> int:
+        """The blocked axis, counted from 0."""
         return self._axis
 
     @property
-    def dtype(self) -> np.dtype[Any]:  # noqa: D102
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
         return self._elements.dtype
 
     @property
-    def shape(self) -> tuple[int, ...]:  # noqa: D102
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the elements."""
         return self._elements.shape
 
     @property
-    def nbytes(self) -> int:  # noqa: D102
+    def nbytes(self) -> int:
+        """Size in bytes with elements packed: half a byte for one of float4_e2m1fn."""
         elements = self._elements.size
         return (elements // 2 if self.dtype == ml_dtypes.float4_e2m1fn else elements) + (
             self._scales.size
@@ -184,7 +175,7 @@ class MXArray:
 
         Notes
         -----
-        Each product is exact in float32 unless it leaves float32's range, where it becomes infinite;
+        Each product is exact in float32 unless it leaves float32's range and becomes infinite;
         bfloat16 and float16 results are rounded once, to nearest. Scale byte 255 gives NaN.
 
         Examples
@@ -408,7 +399,7 @@ def quantize_mx(
     >>> print(quantized.scales[:, 0], quantized.elements[:, -1])
     [0.125 0.25] [256 256]
     >>> np.abs(quantized.dequantize() - x).max()
-    np.float32(1.0)
+    np.float32(2.0)
     """
     if out is None:
         return MXArray._of(*_trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, rng, None))
