@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from oracle.formats import FLOAT32, Format, Value, encode, magnitudes
+from oracle.formats import FLOAT32, Format, Value, decode, encode
 from oracle.rounding import first_float32_pattern, neighbours
 
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -88,10 +88,9 @@ def edge_values(target: Format, limit: int = 300) -> npt.NDArray[np.float32]:
         spread = np.linspace(0, count - 1, limit // 2).astype(np.int64)
         close = [place + np.arange(-limit // 16, limit // 16) for place in (0, normal, count - 1)]
         numbers = np.unique(np.clip(np.concatenate([spread, *close]), 0, count - 1))
-    values = magnitudes(target)
     points: set[Fraction] = set()
     for number in numbers:
-        value = values[number]
+        value = decode(target, int(number) << target.padding).magnitude
         _, above = neighbours(value, target)
         quarter = (above - value) / 4
         points.update((value, value + quarter, value + 2 * quarter, value + 3 * quarter, above))
