@@ -49,12 +49,13 @@ def group(name: str) -> list[str]:
 
 
 def runtime() -> list[str]:
-    """Return the requirements of the package, of building it and of its demo."""
+    """Return the requirements of the package with its plots, of building it and of its demo."""
     settings = project()
     return [
         *settings["build-system"]["requires"],
         *settings["project"]["dependencies"],
         *extra("demo"),
+        *extra("plot"),
     ]
 
 
