@@ -1,9 +1,16 @@
 # The compiled core, documented by `trn3` and `trn3.numerics`; arguments go by position.
 
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+# elements, scales, axis
+_MXParts: TypeAlias = tuple[NDArray[Any], NDArray[Any], int]
+# c, out_dtype, rounding, rng, out
+_ProductOptions: TypeAlias = tuple[
+    NDArray[Any] | None, Any, str, NDArray[np.uint32] | None, NDArray[Any] | None
+]
 
 __version__: str
 
@@ -34,22 +41,15 @@ def quantize_mx(
     scale_rule: str | None,
     rounding: str,
     rng: NDArray[np.uint32] | None,
-    out: tuple[NDArray[Any], NDArray[Any], int] | None,
+    out: _MXParts | None,
     /,
-) -> tuple[NDArray[Any], NDArray[Any], int]: ...
-def dequantize_mx(
-    elements: NDArray[Any],
-    scales: NDArray[Any],
-    axis: int,
-    dtype: Any,
-    out: NDArray[Any] | None,
-    /,
-) -> NDArray[Any]: ...
+) -> _MXParts: ...
+def dequantize_mx(x: _MXParts, dtype: Any, out: NDArray[Any] | None, /) -> NDArray[Any]: ...
 def pack_x4(elements: NDArray[Any], /) -> NDArray[Any]: ...
 def unpack_x4(packed: NDArray[Any], dtype: Any, /) -> NDArray[Any]: ...
-def to_trn3_layout(
-    elements: NDArray[Any], scales: NDArray[Any], axis: int, /
-) -> tuple[NDArray[Any], NDArray[np.uint8]]: ...
+def to_trn3_layout(x: _MXParts, /) -> tuple[NDArray[Any], NDArray[np.uint8]]: ...
 def from_trn3_layout(
     data: NDArray[Any], scales: NDArray[np.uint8], dtype: Any, /
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+def matmul(a: NDArray[Any], b: NDArray[Any], options: _ProductOptions, /) -> NDArray[Any]: ...
+def matmul_mx(a: _MXParts, b: _MXParts, options: _ProductOptions, /) -> NDArray[Any]: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -35,7 +35,7 @@ class MXArray:
     >>> x = np.linspace(-3, 3, 64, dtype=np.float32)
     >>> quantized = quantize_mx(x, ml_dtypes.float4_e2m1fn)
     >>> quantized
-    MXArray(shape=(64,), dtype=float4_e2m1fn, axis=0)
+    MXArray(shape=(64,), dtype=float4_e2m1fn, axis=-1)
     >>> quantized.nbytes
     34
     >>> print(quantized.scales, quantized.dequantize()[:4])
@@ -61,7 +61,7 @@ class MXArray:
 
     @property
     def axis(self) -> int:
-        """The blocked axis, counted from 0."""
+        """The blocked axis, counted from the end: -1 is the last."""
         return self._axis
 
     @property
@@ -131,6 +131,8 @@ class MXArray:
         """
         _check_type("elements", elements, ELEMENT_TYPES)
         _check_type("scales", scales, (ml_dtypes.float8_e8m0fnu, np.uint8))
+        if elements.ndim == 0:
+            raise ValueError("elements has shape (); it must have at least one axis")
         axis = _normal_axis(axis, elements.ndim)
         length = elements.shape[axis]
         if length % BLOCK:
@@ -138,7 +140,10 @@ class MXArray:
                 f"elements has shape {elements.shape}; axis {axis} has length {length}, "
                 f"which must be a multiple of {BLOCK}"
             )
-        shape = (*elements.shape[:axis], length // BLOCK, *elements.shape[axis + 1 :])
+        shape = tuple(
+            size // BLOCK if index == axis else size
+            for index, size in enumerate(elements.shape, -elements.ndim)
+        )
         if scales.shape != shape:
             raise ValueError(f"scales has shape {scales.shape}; it must have shape {shape}")
         return cls._of(elements, scales.view(ml_dtypes.float8_e8m0fnu), axis)
@@ -148,6 +153,9 @@ class MXArray:
         made = cls.__new__(cls)
         made._elements, made._scales, made._axis = elements, scales, axis
         return made
+
+    def _parts(self) -> tuple[NDArray[Any], NDArray[Any], int]:
+        return self._elements, self._scales, self._axis
 
     def dequantize(
         self, dtype: FormatLike = np.float32, *, out: NDArray[Any] | None = None
@@ -187,7 +195,7 @@ class MXArray:
         >>> print(quantize_mx(x, ml_dtypes.float8_e4m3fn).dequantize()[14:20])
         [14. 15. 16. 16. 18. 20.]
         """
-        return _trn3.dequantize_mx(self._elements, self._scales, self._axis, dtype, out)
+        return _trn3.dequantize_mx(self._parts(), dtype, out)
 
     def to_x4(self) -> NDArray[Any]:
         """Pack four elements a word, as the hardware's x4 types do.
@@ -285,7 +293,7 @@ class MXArray:
         >>> data.shape, scales.shape, np.flatnonzero(scales[:, 0]).tolist()
         ((64, 3), (64, 3), [0, 1, 2, 3, 32, 33, 34, 35])
         """
-        return _trn3.to_trn3_layout(self._elements, self._scales, self._axis)
+        return _trn3.to_trn3_layout(self._parts())
 
     @classmethod
     def from_trn3_layout(
@@ -324,7 +332,7 @@ class MXArray:
         >>> MXArray.from_trn3_layout(*tile.to_trn3_layout(), tile.dtype) == tile
         True
         """
-        return cls._of(*_trn3.from_trn3_layout(data, scales, dtype), 0)
+        return cls._of(*_trn3.from_trn3_layout(data, scales, dtype), -2)
 
 
 def quantize_mx(
@@ -405,8 +413,7 @@ def quantize_mx(
         return MXArray._of(*_trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, rng, None))
     if not isinstance(out, MXArray):
         raise TypeError(f"out is of type {type(out).__name__}; allowed: MXArray")
-    parts = (out.elements, out.scales, out.axis)
-    _trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, rng, parts)
+    _trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, rng, out._parts())
     return out
 
 
@@ -423,11 +430,14 @@ def _check_type(argument: str, array: Any, allowed: tuple[type[Any], ...]) -> No
 
 
 def _normal_axis(axis: Any, rank: int) -> int:
+    """Return the axis counted from the end."""
+    allowed = f"whole numbers from -{rank} to {rank - 1}"
     try:
-        index = operator.index(cast("int", axis))
+        if isinstance(axis, bool | np.bool_):
+            raise TypeError
+        index = operator.index(axis)
     except TypeError:
-        index = rank
-    if isinstance(axis, bool | np.bool_) or not -rank <= index < rank:
-        allowed = f"whole numbers from -{rank} to {rank - 1}" if rank else "none, without axes"
+        raise TypeError(f"axis is {axis!r}; allowed: {allowed}") from None
+    if not -rank <= index < rank:
         raise ValueError(f"axis is {axis!r}; allowed: {allowed}")
-    return index % rank
+    return index if index < 0 else index - rank

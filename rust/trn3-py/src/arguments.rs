@@ -1,14 +1,17 @@
 //! Options and numbers as Python callers write them.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 use trn3_numerics::{Overflow, Rounding, ScaleRule};
 
 /// `{argument} is {what came}; allowed: {allowed}`, as the core words it.
 pub(crate) fn refused(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
-    let came = came.repr().map_or_else(|_| "unprintable".to_owned(), |text| text.to_string());
-    PyValueError::new_err(format!("{argument} is {came}; allowed: {allowed}"))
+    PyValueError::new_err(format!("{argument} is {}; allowed: {allowed}", printed(came)))
+}
+
+fn printed(came: &Bound<'_, PyAny>) -> String {
+    came.repr().map_or_else(|_| "unprintable".to_owned(), |text| text.to_string())
 }
 
 fn option<T: Copy>(argument: &str, came: &Bound<'_, PyAny>, choices: &[(&str, T)]) -> PyResult<T> {
@@ -31,24 +34,28 @@ pub(crate) fn overflow(came: &Bound<'_, PyAny>) -> PyResult<Overflow> {
     option("overflow", came, &[("ieee", Overflow::Ieee), ("saturate", Overflow::Saturate)])
 }
 
-/// A whole number: anything with `__index__` but bools, which are answers rather than numbers.
-pub(crate) fn integer(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) -> PyResult<i128> {
-    let refused = || refused(argument, came, allowed);
-    if came.is_instance_of::<PyBool>() || came.get_type().name().is_ok_and(|name| name == "bool") {
-        return Err(refused());
+/// A whole number within bounds, inclusive: anything with `__index__` but bools, which are answers rather than numbers.
+pub(crate) fn integer(argument: &str, came: &Bound<'_, PyAny>, low: i128, high: i128) -> PyResult<i128> {
+    let allowed = || format!("whole numbers from {low} to {high}");
+    let is_bool = came.is_instance_of::<PyBool>() || came.get_type().name().is_ok_and(|name| name == "bool");
+    let index = if is_bool { None } else { came.call_method0("__index__").ok() };
+    let Some(index) = index else {
+        return Err(PyTypeError::new_err(format!("{argument} is {}; allowed: {}", printed(came), allowed())));
+    };
+    match index.extract::<i128>() {
+        Ok(number) if (low..=high).contains(&number) => Ok(number),
+        _ => Err(refused(argument, came, &allowed())),
     }
-    came.extract().map_err(|_| refused())
 }
 
-/// The argument `axis` of an array with `rank` axes, negative numbers counting from the end.
-pub(crate) fn axis(came: &Bound<'_, PyAny>, rank: usize) -> PyResult<usize> {
-    let allowed = match rank {
-        0 => "none, for an array without axes".to_owned(),
-        _ => format!("whole numbers from -{rank} to {}", rank - 1),
-    };
-    let axis = integer("axis", came, &allowed)?;
-    let from_start = if axis < 0 { axis + rank as i128 } else { axis };
-    usize::try_from(from_start).ok().filter(|&axis| axis < rank).ok_or_else(|| refused("axis", came, &allowed))
+/// The argument `axis` of the array `argument`, negative numbers counting from the end.
+pub(crate) fn axis(argument: &str, shape: &[usize], came: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let rank = shape.len() as i128;
+    if rank == 0 {
+        return Err(PyValueError::new_err(format!("{argument} has shape (); it must have at least one axis")));
+    }
+    let axis = integer("axis", came, -rank, rank - 1)?;
+    Ok(if axis < 0 { axis + rank } else { axis } as usize)
 }
 
 /// The argument `scale_rule`; None leaves the choice to the element format.

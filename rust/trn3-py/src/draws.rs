@@ -2,22 +2,33 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_numerics::Draws;
+use trn3_numerics::{Draws, Rounding};
 
 use crate::array::{Held, Words, tuple};
 
-/// Nothing, or one uint32 draw an element.
+const ALLOWED: &str = "an Xorwow, or a uint32 array of one draw for each rounding";
+
+/// Nothing, or one uint32 draw for each rounding.
 pub(crate) struct Rng<'py> {
     words: Option<Words<'py, u32>>,
 }
 
 impl<'py> Rng<'py> {
-    /// The argument; draws must have the shape given.
-    pub(crate) fn new(came: &Bound<'py, PyAny>, shape: &[usize]) -> PyResult<Self> {
-        if came.is_none() {
-            return Ok(Self { words: None });
+    /// The argument, which comes with stochastic rounding and only then; draws must have the shape given.
+    pub(crate) fn new(came: &Bound<'py, PyAny>, rounding: Rounding, shape: &[usize]) -> PyResult<Self> {
+        match (came.is_none(), rounding) {
+            (true, Rounding::Nearest | Rounding::Zero) => return Ok(Self { words: None }),
+            (true, Rounding::Stochastic) => {
+                let text = format!("rng is missing; rounding='stochastic' needs it: {ALLOWED}");
+                return Err(PyValueError::new_err(text));
+            }
+            (false, Rounding::Nearest | Rounding::Zero) => {
+                let text = format!("rng is given with rounding='{}'; only 'stochastic' takes it", rounding.name());
+                return Err(PyValueError::new_err(text));
+            }
+            (false, Rounding::Stochastic) => {}
         }
-        let words = Words::<u32>::new("rng", came, "a uint32 array of one draw an element")?;
+        let words = Words::<u32>::new("rng", came, ALLOWED)?;
         if words.shape() != shape {
             let (came, shape) = (tuple(words.shape()), tuple(shape));
             return Err(PyValueError::new_err(format!("rng has shape {came}; it must have shape {shape}")));

@@ -92,7 +92,9 @@ pub(crate) fn unsupported(argument: &str, descr: &Bound<'_, PyArrayDescr>, allow
     PyTypeError::new_err(format!("{argument} has dtype {descr}; allowed: {allowed}{advice}"))
 }
 
-/// The type of the marker `tfloat32`.
+/// TensorFloat-32 as a dtype argument: float32 arrays whose low 13 mantissa bits are zero.
+///
+/// It has no storage type of its own. Given as `dtype` where NumPy expects one, it stands for float32.
 #[pyclass(frozen, module = "trn3.numerics")]
 pub(crate) struct TFloat32;
 

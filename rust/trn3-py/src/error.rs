@@ -20,7 +20,28 @@ pub(crate) fn keep(raised: PyErr) {
 pub(crate) fn exception(error: Error) -> PyErr {
     match error {
         Error::Dtype { .. } => PyTypeError::new_err(error.to_string()),
-        Error::Shape { .. } | Error::Value { .. } => PyValueError::new_err(error.to_string()),
+        Error::Shape { .. } | Error::Value { .. } => PyValueError::new_err(with_tuples(&error.to_string())),
         Error::Interrupted => RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
     }
+}
+
+/// A message of the core, which prints shapes as `[2, 3]`, with shapes as Python prints them: `(2, 3)`.
+fn with_tuples(message: &str) -> String {
+    let mut text = String::with_capacity(message.len() + 4);
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once('[') {
+        text.push_str(before);
+        match after.split_once(']') {
+            Some((list, tail)) if list.chars().all(|letter| letter.is_ascii_digit() || ", ".contains(letter)) => {
+                let comma = if !list.is_empty() && !list.contains(',') { "," } else { "" };
+                text.extend(["(", list, comma, ")"]);
+                rest = tail;
+            }
+            _ => {
+                text.push('[');
+                rest = after;
+            }
+        }
+    }
+    text + rest
 }

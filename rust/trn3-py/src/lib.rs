@@ -11,6 +11,7 @@ mod door;
 mod draws;
 mod dtype;
 mod error;
+mod matmul;
 mod mx;
 mod mx_layout;
 mod threads;
@@ -26,6 +27,8 @@ mod _trn3 {
     use crate::cast::cast;
     #[pymodule_export]
     use crate::dtype::TFloat32;
+    #[pymodule_export]
+    use crate::matmul::{matmul, matmul_mx};
     #[pymodule_export]
     use crate::mx::{dequantize_mx, quantize_mx};
     #[pymodule_export]

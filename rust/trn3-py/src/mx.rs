@@ -1,6 +1,7 @@
 //! Bindings of `quantize_mx` and of dequantising. Quantised arrays travel as elements, scales and axis.
 
 use numpy::PyUntypedArray;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_numerics::{BLOCK, Format, MxOptions, MxView, ScaleRule};
 
@@ -11,7 +12,9 @@ use crate::{arguments, door, dtype};
 const SOURCES: &str = "float32, float16, bfloat16";
 pub(crate) const ELEMENTS: &str = "float8_e4m3fn, float8_e5m2, float4_e2m1fn";
 
-type Parts<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>, usize);
+/// Elements, scales and axis, which Python counts from the end.
+type Parts<'py> = (Bound<'py, PyUntypedArray>, Bound<'py, PyUntypedArray>, isize);
+pub(crate) type PartsGiven<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, isize);
 
 /// The two arrays of a quantised array.
 pub(crate) struct MxInput<'py> {
@@ -23,11 +26,10 @@ pub(crate) struct MxInput<'py> {
 impl<'py> MxInput<'py> {
     pub(crate) fn new(
         [elements_name, scales_name]: [&'static str; 2],
-        elements: &Bound<'py, PyAny>,
-        scales: &Bound<'py, PyAny>,
-        axis: usize,
+        (elements, scales, axis): &PartsGiven<'py>,
     ) -> PyResult<Self> {
         let elements = Input::new(elements_name, elements, ELEMENTS)?;
+        let axis = elements.shape().len().wrapping_add_signed(*axis);
         Ok(Self { elements, scales: Input::new(scales_name, scales, "float8_e8m0fnu")?, axis })
     }
 
@@ -45,16 +47,16 @@ pub(crate) fn quantize_mx<'py>(
     scale_rule: &Bound<'py, PyAny>,
     rounding: &Bound<'py, PyAny>,
     rng: &Bound<'py, PyAny>,
-    out: Option<(Bound<'py, PyAny>, Bound<'py, PyAny>, usize)>,
+    out: Option<PartsGiven<'py>>,
 ) -> PyResult<Parts<'py>> {
     let py = x.py();
     let mut x = Input::new("x", x, SOURCES)?;
     let format = dtype::parse("dtype", dtype, ELEMENTS)?;
-    let axis_came = axis;
-    let axis = arguments::axis(axis, x.shape().len())?;
+    let axis = arguments::axis("x", x.shape(), axis)?;
+    let from_end = axis as isize - x.shape().len() as isize;
     let scale_rule = arguments::scale_rule(scale_rule)?.unwrap_or_else(|| ScaleRule::default_for(format));
     let options = MxOptions { scale_rule, rounding: arguments::rounding(rounding)? };
-    let mut rng = Rng::new(rng, x.shape())?;
+    let mut rng = Rng::new(rng, options.rounding, x.shape())?;
 
     // A length that is no multiple of 32 is refused by the core.
     let shape = x.shape().to_vec();
@@ -64,8 +66,9 @@ pub(crate) fn quantize_mx<'py>(
     let (mut elements, mut scales) = match out {
         None => (Output::allocate(elements_dtype, &shape)?, Output::allocate(scales_dtype, &scales_shape)?),
         Some((elements, scales, out_axis)) => {
-            if out_axis != axis {
-                return Err(arguments::refused("axis", axis_came, &format!("{out_axis}, the axis of out")));
+            if out_axis != from_end {
+                let text = format!("out is blocked along axis {out_axis}; it must be {from_end}, as axis says");
+                return Err(PyValueError::new_err(text));
             }
             let mut inputs = rng.held();
             inputs.push(&mut x);
@@ -80,20 +83,18 @@ pub(crate) fn quantize_mx<'py>(
         let (elements, scales) = (elements.array_mut(format)?, scales.array_mut(Format::F8E8M0Fnu)?);
         door::run(py, || trn3_numerics::quantize_mx(&view, axis, elements, scales, options, draws))?;
     }
-    Ok((elements.into_array(), scales.into_array(), axis))
+    Ok((elements.into_array(), scales.into_array(), from_end))
 }
 
 #[pyfunction]
-#[pyo3(signature = (elements, scales, axis, dtype, out, /))]
+#[pyo3(signature = (x, dtype, out, /))]
 pub(crate) fn dequantize_mx<'py>(
-    elements: &Bound<'py, PyAny>,
-    scales: &Bound<'py, PyAny>,
-    axis: usize,
+    x: PartsGiven<'py>,
     dtype: &Bound<'py, PyAny>,
     out: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyUntypedArray>> {
-    let py = elements.py();
-    let mut x = MxInput::new(["elements", "scales"], elements, scales, axis)?;
+    let py = dtype.py();
+    let mut x = MxInput::new(["elements", "scales"], &x)?;
     let format = dtype::parse("dtype", dtype, "float32, bfloat16, float16")?;
     let shape = x.elements.shape().to_vec();
     let descr = dtype::descr_of(py, format)?;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use trn3_numerics::{BLOCK, Format, X4Word};
 
 use crate::array::{Input, Output, Words, tuple};
-use crate::mx::{ELEMENTS, MxInput};
+use crate::mx::{ELEMENTS, MxInput, PartsGiven};
 use crate::{door, dtype};
 
 /// Elements in a word.
@@ -60,13 +60,9 @@ fn unpack<'py, W: X4Word + numpy::Element>(packed: &Bound<'py, PyAny>, format: F
 }
 
 #[pyfunction]
-#[pyo3(signature = (elements, scales, axis, /))]
-pub(crate) fn to_trn3_layout<'py>(
-    elements: &Bound<'py, PyAny>,
-    scales: &Bound<'py, PyAny>,
-    axis: usize,
-) -> PyResult<(Array<'py>, Array<'py>)> {
-    let x = MxInput::new(["elements", "scales"], elements, scales, axis)?;
+#[pyo3(signature = (x, /))]
+pub(crate) fn to_trn3_layout<'py>(x: PartsGiven<'py>) -> PyResult<(Array<'py>, Array<'py>)> {
+    let x = MxInput::new(["elements", "scales"], &x)?;
     match x.elements.format() {
         Format::F4E2M1Fn => to_tile::<u16>(x),
         _ => to_tile::<u32>(x),

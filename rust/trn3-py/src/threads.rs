@@ -8,9 +8,9 @@ use crate::error::exception;
 #[pyfunction]
 #[pyo3(signature = (n, /))]
 pub(crate) fn set_num_threads(py: Python<'_>, n: &Bound<'_, PyAny>) -> PyResult<()> {
-    let threads = arguments::integer("n", n, "a whole number from 1 to 4096")?;
+    let threads = arguments::integer("n", n, 1, 4096)?;
     // Starting and joining threads takes a while, and the old pool may be in another call's use.
-    py.detach(|| trn3_numerics::set_num_threads(usize::try_from(threads).unwrap_or(0))).map_err(exception)
+    py.detach(|| trn3_numerics::set_num_threads(threads as usize)).map_err(exception)
 }
 
 #[pyfunction]
