@@ -137,8 +137,8 @@ def matmul_mx(
     >>> x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
     >>> a = quantize_mx(x, ml_dtypes.float8_e4m3fn)
     >>> b = quantize_mx(x.T, ml_dtypes.float8_e5m2, axis=-2)
-    >>> print(matmul_mx(a, b), x @ x.T)
-    [[21.81348]] [[22.010582]]
+    >>> print(matmul_mx(a, b))  # that of x itself is 22.01
+    [[21.472656]]
     """
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, MXArray):
