@@ -97,8 +97,7 @@ pub(crate) fn matmul_mx<'py>(
     let mut b = MxInput::new(["b.elements", "b.scales"], &b)?;
     let shape = product_shape(a.elements.shape(), b.elements.shape()).map_err(exception)?;
     let tiles = contraction(a.elements.shape()).div_ceil(MX_TILE);
-    let operands: &mut [&mut dyn Held<'py>] =
-        &mut [&mut a.elements, &mut a.scales, &mut b.elements, &mut b.scales];
+    let operands: &mut [&mut dyn Held<'py>] = &mut [&mut a.elements, &mut a.scales, &mut b.elements, &mut b.scales];
     let product = Product::new(py, options, &shape, tiles, operands)?;
     let (a, b) = (a.view()?, b.view()?);
     product.run(py, |c, out, rounding, draws| trn3_numerics::matmul_mx(&a, &b, c, out, rounding, draws))
