@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import trn3
 
 project = "trn3"
@@ -12,7 +15,6 @@ release = version = trn3.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
 ]
 source_suffix = {".md": "markdown"}
@@ -27,7 +29,19 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 # `x` in a docstring is the argument x: code, no cross-reference.
 default_role = "code"
-
 html_theme = "furo"
 html_title = f"trn3 {release}"
 html_show_sphinx = False
+
+
+def keep_magnitudes(*arguments: Any) -> None:
+    """Let |x| in a docstring be a magnitude; to docutils it is the name of a substitution."""
+    lines: list[str] = arguments[-1]
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[number] = re.sub(r"(?<![`\\|])\|(\w+)\|(?!\|)", r"\\|\1\\|", line)
+
+
+def setup(app: Any) -> None:
+    """Register the hook with Sphinx."""
+    app.connect("autodoc-process-docstring", keep_magnitudes)
