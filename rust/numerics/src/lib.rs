@@ -9,6 +9,7 @@
 //! | [`quantize_mx`], [`dequantize_mx`] | blocks of 32 elements that share a power-of-two scale |
 //! | [`pack_x4`], [`to_trn3_layout`] and their inverses | how quantised arrays lie in the memory of the chip |
 //! | [`matmul`], [`matmul_mx`] | products as the systolic array computes them |
+//! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 #![deny(unsafe_code)]
 
 mod array;
@@ -25,6 +26,7 @@ mod par;
 mod psum;
 mod scalar;
 mod simd;
+mod xorwow;
 
 pub use array::{ArrayMut, ArrayView, Element, Source};
 pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
@@ -35,3 +37,4 @@ pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
 pub use mx_layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
 pub use simd::dispatch::{Level, simd_level, with_level};
+pub use xorwow::Xorwow;

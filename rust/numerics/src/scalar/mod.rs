@@ -5,3 +5,4 @@
 pub(crate) mod cast;
 pub(crate) mod matmul;
 pub(crate) mod mx;
+pub(crate) mod xorwow;

@@ -10,8 +10,10 @@ use super::chain::{Accumulators, Block, Tiling};
 use super::lanes::LANES;
 use super::mx::Quantizer;
 use super::portable::Portable;
+use super::xorwow::{self, Filling};
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::xorwow::polynomial::Polynomial;
 
 /// A set of kernels; all give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,6 +99,10 @@ pub(crate) struct Kernels {
     pub(crate) quantize_rows: fn(&Quantizer, &[f32], &[u32], &mut [u8], &mut [u8]),
     /// See [`super::mx::quantize_columns`].
     pub(crate) quantize_columns: fn(&Quantizer, &[&[f32]], &[&[u32]], &mut [&mut [u8]], &mut [u8]),
+    /// See [`super::xorwow::fill`].
+    pub(crate) xorwow_fill: fn(&mut [xorwow::Block], Filling, &mut [[u32; LANES]]),
+    /// See [`super::xorwow::jump`].
+    pub(crate) xorwow_jump: fn(&Polynomial, u32, &mut xorwow::Block),
     /// `None` at the scalar level, where chains are run by the definition.
     pub(crate) chains: Option<Chains>,
 }
@@ -156,6 +162,12 @@ macro_rules! kernel_table {
             quantize_columns: kernel!(
                 [$features, $lanes] super::mx::quantize_columns,
                 (q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8])
+            ),
+            xorwow_fill: kernel!(
+                [$features, $lanes] super::xorwow::fill, (state: &mut [xorwow::Block], filling: Filling, out: &mut [[u32; LANES]])
+            ),
+            xorwow_jump: kernel!(
+                [$features, $lanes] super::xorwow::jump, (polynomial: &Polynomial, weyl: u32, block: &mut xorwow::Block)
             ),
             chains: Some(Chains {
                 fused: Chain {

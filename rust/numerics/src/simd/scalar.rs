@@ -7,8 +7,16 @@ use crate::format::Format;
 use crate::mx::BLOCK;
 use crate::scalar;
 
-pub(super) static KERNELS: Kernels =
-    Kernels { level: Level::Scalar, encode, decode, quantize_rows, quantize_columns, chains: None };
+pub(super) static KERNELS: Kernels = Kernels {
+    level: Level::Scalar,
+    encode,
+    decode,
+    quantize_rows,
+    quantize_columns,
+    xorwow_fill: scalar::xorwow::fill,
+    xorwow_jump: scalar::xorwow::jump,
+    chains: None,
+};
 
 fn encode(e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
     let item = e.format.item_size();

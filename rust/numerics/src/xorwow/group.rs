@@ -1,0 +1,145 @@
+//! Sixteen streams: their states, jumping them, and getting their draws to where they belong.
+
+use std::ops::Range;
+
+use super::polynomial::Polynomial;
+use crate::array::AlignedBytes;
+use crate::error::Result;
+use crate::par;
+use crate::scalar::xorwow::{WEYL_STEP, WORDS};
+use crate::simd::dispatch::Kernels;
+use crate::simd::lanes::LANES;
+use crate::simd::xorwow::{Block, Filling, Output};
+
+/// Most generators a lane has.
+pub(super) const MAX_GENERATORS: usize = 4;
+/// Draws of a stream that are made at a time where they are copied to where they belong: few, which leaves the first cache to what is written.
+const COPIED_RUN: usize = 128;
+/// Rows as long as this must begin with a whole cache line to be written sixteen at a time.
+const LONG_ROW: usize = 1 << 10;
+const CACHE_LINE: usize = 64;
+
+/// A group's states and the elements of its streams.
+pub(super) struct Group {
+    /// In the order of their next draws.
+    pub(super) state: [Block; MAX_GENERATORS],
+    pub(super) generators: usize,
+    /// The generator that the next draw of each stream comes from.
+    pub(super) phase: usize,
+    /// Stream j has elements `bounds[j]..bounds[j + 1]`; none if it is beyond the wanted ones.
+    pub(super) bounds: [usize; LANES + 1],
+}
+
+/// Takes consecutive streams `draws` draws ahead, their next draw coming from generator `phase`.
+pub(super) fn jump(kernels: &Kernels, states: &mut [u32], generators: usize, phase: usize, draws: u64) -> Result<()> {
+    let turns = draws / generators as u64;
+    let ahead = draws % generators as u64;
+    let power = Polynomial::power_of_x(turns);
+    let next_power = power.times_x();
+    let words = generators * WORDS;
+    par::for_each(states.chunks_mut(64 * LANES * words), |states| {
+        for states in states.chunks_mut(LANES * words) {
+            for generator in 0..generators {
+                // The generators whose turn comes next make one step more.
+                let is_ahead = ((generator + generators - phase) % generators) < ahead as usize;
+                let (power, steps) = if is_ahead { (&next_power, turns.wrapping_add(1)) } else { (&power, turns) };
+                let mut block = gather(states, words, generator * WORDS);
+                (kernels.xorwow_jump)(power, WEYL_STEP.wrapping_mul(steps as u32), &mut block);
+                scatter(&block, states, words, generator * WORDS);
+            }
+        }
+    })
+}
+
+fn gather(states: &[u32], stride: usize, at: usize) -> Block {
+    let mut block = [[0; LANES]; WORDS];
+    for (stream, state) in states.chunks_exact(stride).take(LANES).enumerate() {
+        for (word, value) in block.iter_mut().zip(&state[at..at + WORDS]) {
+            word[stream] = *value;
+        }
+    }
+    block
+}
+
+fn scatter(block: &Block, states: &mut [u32], stride: usize, at: usize) {
+    for (stream, state) in states.chunks_exact_mut(stride).take(LANES).enumerate() {
+        for (word, value) in block.iter().zip(&mut state[at..at + WORDS]) {
+            *value = word[stream];
+        }
+    }
+}
+
+impl Group {
+    fn elements(&self, stream: usize) -> Range<usize> {
+        self.bounds[stream]..self.bounds[stream + 1]
+    }
+
+    pub(super) fn longest(&self) -> usize {
+        (0..LANES).map(|stream| self.elements(stream).len()).max().unwrap_or(0)
+    }
+
+    /// Makes the next `steps` draws of all streams, those of a stream `stride` draws after those of the one before.
+    fn make(&mut self, kernels: &Kernels, output: Output, steps: usize, stride: usize, out: &mut [u32]) {
+        let state = &mut self.state[..self.generators];
+        (kernels.xorwow_fill)(state, Filling { output, steps, stride: stride / LANES }, out.as_chunks_mut().0);
+        state.rotate_left(steps % self.generators);
+        self.phase = (self.phase + steps) % self.generators;
+    }
+
+    /// Makes the draws that stand at `places` of all streams, which come next, and gives `work` those that are wanted,
+    /// `run` at a time: the first one's element and the draws.
+    pub(super) fn for_each_run(
+        &mut self,
+        kernels: &Kernels,
+        output: Output,
+        places: Range<usize>,
+        run: usize,
+        buffer: &mut AlignedBytes,
+        mut work: impl FnMut(usize, &[u32]),
+    ) {
+        for at in places.clone().step_by(run) {
+            let steps = run.min(places.end - at);
+            let stride = steps.next_multiple_of(LANES);
+            let draws = buffer.slice_mut(LANES * stride);
+            self.make(kernels, output, steps, stride, draws);
+            for (stream, row) in draws.chunks(stride).enumerate() {
+                let wanted = self.elements(stream).len().saturating_sub(at).min(steps);
+                if wanted > 0 {
+                    work(self.bounds[stream] + at, &row[..wanted]);
+                }
+            }
+        }
+    }
+
+    /// Writes what becomes of the draws of all streams.
+    pub(super) fn fill(&mut self, kernels: &Kernels, output: Output, buffer: &mut AlignedBytes, out: &mut [u32]) {
+        let longest = self.longest();
+        let is_even = longest.is_multiple_of(LANES) && (0..LANES).all(|stream| self.elements(stream).len() == longest);
+        // Rows that the kernel can write are: from a whole cache line on if they are long, since sixteen lines at the
+        // same place of as many pages do not stay in the first cache until the rest of them comes.
+        let head = match is_even {
+            true if longest >= LONG_ROW => out.as_ptr().align_offset(CACHE_LINE).min(LANES),
+            true => 0,
+            false => longest,
+        };
+        let body = (longest - head) / LANES * LANES;
+        let first = self.bounds[0];
+        self.for_each_run(kernels, output, 0..head, COPIED_RUN, buffer, |start, values| {
+            out[start - first..][..values.len()].copy_from_slice(values);
+        });
+        if body > 0 {
+            self.make(kernels, output, body, longest, &mut out[head..]);
+        }
+        self.for_each_run(kernels, output, head + body..longest, COPIED_RUN, buffer, |start, values| {
+            out[start - first..][..values.len()].copy_from_slice(values);
+        });
+    }
+
+    /// Puts the streams' states where their lanes have them.
+    pub(super) fn scatter(&self, states: &mut [u32]) {
+        for (turn, block) in self.state[..self.generators].iter().enumerate() {
+            let generator = (self.phase + turn) % self.generators;
+            scatter(block, states, self.generators * WORDS, generator * WORDS);
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Cutting a block of draws into streams, sixteen of which run in step.
+//!
+//! The draws of some lanes, one row a lane, are a rectangle. Each row is cut into equal segments (one where there are
+//! lanes enough); a segment is a stream that starts where jumping takes its lane. Sixteen consecutive segments are a
+//! group: what one call of a kernel works on, and one range of elements. Some groups are a task for one thread.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::group::{Group, MAX_GENERATORS, jump};
+use crate::array::AlignedBytes;
+use crate::error::Result;
+use crate::par;
+use crate::scalar::xorwow::WORDS;
+use crate::simd::dispatch::Kernels;
+use crate::simd::lanes::LANES;
+use crate::simd::xorwow::Output;
+
+/// Draws of a stream that [`Task::for_each_run`] holds at a time: those of sixteen streams fit in the first cache.
+const RUN: usize = 512;
+/// Draws that make a task worth handing to a thread.
+const TASK: usize = 1 << 16;
+/// Longest segment: a group of them is work for about a millisecond.
+const LONGEST: usize = 1 << 17;
+/// Shortest segment that is cut off only to have work for every thread.
+const SHORTEST: usize = 1 << 13;
+/// Groups a thread should have, so that threads end at about the same time.
+const GROUPS_PER_THREAD: usize = 4;
+/// What applying a jump to a group costs, in steps of the group.
+const JUMP_COST: usize = 160;
+/// What finding the polynomial of a jump costs, in steps of a group.
+const POWER_COST: usize = 450;
+
+/// A rectangle of draws: `draws` of each of some lanes, cut into streams.
+pub(crate) struct Plan<'a> {
+    kernels: &'static Kernels,
+    /// The states that streams start from: all first segments in order of lanes, then all second ones and so on.
+    starts: Cow<'a, [u32]>,
+    generators: usize,
+    /// The generator that every stream's first draw comes from.
+    phase: usize,
+    lanes: usize,
+    draws: usize,
+    segment: usize,
+    /// The elements of the rectangle that are wanted: all but some of the last lane's.
+    elements: Range<usize>,
+}
+
+/// Consecutive groups: the draws of a range of elements, made by one thread.
+pub(crate) struct Task<'p> {
+    plan: &'p Plan<'p>,
+    groups: Range<usize>,
+}
+
+/// The draws of `elements` where every lane has `row` draws ahead of it, as rectangles in order of elements.
+pub(super) struct Extent {
+    pub(super) lanes: Range<usize>,
+    /// Draws that the lanes are ahead of the first wanted one.
+    pub(super) skipped: usize,
+    pub(super) draws: usize,
+    pub(super) elements: Range<usize>,
+}
+
+/// Cuts elements into rectangles: the rest of a lane, whole lanes with a last one that may be short, or part of one lane.
+pub(super) fn extents(row: usize, elements: Range<usize>) -> Vec<Extent> {
+    let mut extents = Vec::new();
+    let mut start = elements.start;
+    while start < elements.end {
+        let (lane, skipped) = (start / row, start % row);
+        let lane_end = (lane + 1) * row;
+        let is_one_lane = skipped > 0 || elements.end <= lane_end;
+        let end = if is_one_lane { elements.end.min(lane_end) } else { elements.end };
+        extents.push(Extent {
+            lanes: lane..(end - 1) / row + 1,
+            skipped,
+            draws: if is_one_lane { end - start } else { row },
+            elements: start..end,
+        });
+        start = end;
+    }
+    extents
+}
+
+/// Length of a lane's segments: the one that costs least in steps of sixteen streams, and gives all threads work.
+fn segment_length(lanes: usize, draws: usize, generators: usize, threads: usize) -> usize {
+    let cost = |cuts: usize| {
+        let groups = (lanes * cuts).div_ceil(LANES);
+        let jumps = usize::from(cuts > 1) * groups * generators * JUMP_COST;
+        // One doubles the segments there are, the last one takes the lanes to where the next call starts.
+        let powers = usize::from(cuts > 1) * (cuts.ilog2() as usize + 1) * POWER_COST;
+        groups * draws.div_ceil(cuts) + jumps + powers
+    };
+    let mut cuts = [1, 2, 4, 8, 16].into_iter().min_by_key(|cuts| cost(*cuts)).unwrap_or(1);
+    while (lanes * cuts).div_ceil(LANES) < GROUPS_PER_THREAD * threads && draws / cuts >= 2 * SHORTEST && threads > 1 {
+        cuts *= 2;
+    }
+    let cuts = cuts.max(draws.div_ceil(LONGEST));
+    // Whole vectors and whole turns of the generators.
+    draws.div_ceil(cuts).next_multiple_of(LANES)
+}
+
+impl<'a> Plan<'a> {
+    /// The plan of a rectangle of at least one draw; `states` are its lanes' own.
+    pub(super) fn new(
+        kernels: &'static Kernels,
+        states: &'a [u32],
+        generators: usize,
+        phase: usize,
+        extent: &Extent,
+    ) -> Result<Self> {
+        let lanes = extent.lanes.len();
+        let draws = extent.draws;
+        let threads = if draws > TASK / lanes { par::num_threads()? } else { 1 };
+        let segment = segment_length(lanes, draws, generators, threads);
+        let cuts = draws.div_ceil(segment);
+        let mut starts = Cow::Borrowed(states);
+        if extent.skipped > 0 {
+            jump(kernels, starts.to_mut(), generators, phase, extent.skipped as u64)?;
+        }
+        let phase = (phase + extent.skipped) % generators;
+        if cuts > 1 {
+            let starts = starts.to_mut();
+            let mut made = 1;
+            while made < cuts {
+                let more = made.min(cuts - made);
+                let old = starts.len();
+                starts.extend_from_within(..more * states.len());
+                jump(kernels, &mut starts[old..], generators, phase, (made * segment) as u64)?;
+                made += more;
+            }
+        }
+        Ok(Self { kernels, starts, generators, phase, lanes, draws, segment, elements: extent.elements.clone() })
+    }
+
+    fn cuts(&self) -> usize {
+        self.draws.div_ceil(self.segment)
+    }
+
+    /// Whether every lane is one stream, whose state after the last draw is therefore at hand.
+    pub(super) fn is_uncut(&self) -> bool {
+        self.cuts() == 1
+    }
+
+    /// The first element of a stream, or the end of the wanted ones.
+    fn first_element(&self, stream: usize) -> usize {
+        let (lane, cut) = (stream / self.cuts(), stream % self.cuts());
+        (self.elements.start + lane * self.draws + cut * self.segment).min(self.elements.end)
+    }
+
+    fn group(&self, index: usize) -> Group {
+        let cuts = self.cuts();
+        let words = self.generators * WORDS;
+        let mut group = Group {
+            state: [[[0; LANES]; WORDS]; MAX_GENERATORS],
+            generators: self.generators,
+            phase: self.phase,
+            bounds: [self.elements.end; LANES + 1],
+        };
+        for stream in 0..LANES.min(self.lanes * cuts - index * LANES) {
+            let number = index * LANES + stream;
+            group.bounds[stream] = self.first_element(number);
+            let start = &self.starts[(number % cuts * self.lanes + number / cuts) * words..][..words];
+            for turn in 0..self.generators {
+                let generator = (self.phase + turn) % self.generators;
+                for (word, value) in group.state[turn].iter_mut().zip(&start[generator * WORDS..]) {
+                    word[stream] = *value;
+                }
+            }
+        }
+        group.bounds[LANES] = self.first_element((index + 1) * LANES);
+        group
+    }
+
+    /// The work, for [`par::for_each`]: tasks in order, each with its elements' part of `out`, where every element has
+    /// `width` items.
+    pub(crate) fn tasks<'p, 'o, T>(&'p self, mut out: &'o mut [T], width: usize) -> Vec<(Task<'p>, &'o mut [T])> {
+        let groups = (self.lanes * self.cuts()).div_ceil(LANES);
+        let per_task = (TASK / (LANES * self.segment)).max(1);
+        let mut tasks = Vec::with_capacity(groups.div_ceil(per_task));
+        for first in (0..groups).step_by(per_task) {
+            let task = Task { plan: self, groups: first..groups.min(first + per_task) };
+            let (own, rest) = std::mem::take(&mut out).split_at_mut(task.elements().len() * width);
+            tasks.push((task, own));
+            out = rest;
+        }
+        tasks
+    }
+
+    /// The part of the states of all lanes that belongs to a task of an uncut plan.
+    pub(super) fn states_per_task(&self) -> usize {
+        (TASK / (LANES * self.segment)).max(1) * LANES * self.generators * WORDS
+    }
+}
+
+impl Task<'_> {
+    /// The elements whose draws the task makes.
+    pub(crate) fn elements(&self) -> Range<usize> {
+        self.plan.first_element(self.groups.start * LANES)..self.plan.first_element(self.groups.end * LANES)
+    }
+
+    /// Gives `work` the draws of all its elements, piece by piece: the first element of a piece and the draws from
+    /// there on, at most 512. Pieces are not in order of elements.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for stochastic casts"))]
+    pub(crate) fn for_each_run(&self, mut work: impl FnMut(usize, &[u32])) {
+        let mut buffer = AlignedBytes::default();
+        for index in self.groups.clone() {
+            let mut group = self.plan.group(index);
+            let places = 0..group.longest();
+            group.for_each_run(self.plan.kernels, Output::Draws, places, RUN, &mut buffer, &mut work);
+        }
+    }
+
+    /// Writes what becomes of the draws of its elements, and the states of its lanes after them if asked to (of uncut
+    /// plans only).
+    pub(super) fn fill(&self, output: Output, mut out: &mut [u32], states: Option<&mut [u32]>) {
+        let mut buffer = AlignedBytes::default();
+        let mut states = states.map(|states| states.chunks_mut(LANES * self.plan.generators * WORDS));
+        for index in self.groups.clone() {
+            let mut group = self.plan.group(index);
+            let (own, rest) = std::mem::take(&mut out).split_at_mut(group.bounds[LANES] - group.bounds[0]);
+            group.fill(self.plan.kernels, output, &mut buffer, own);
+            out = rest;
+            if let Some(states) = states.as_mut().and_then(Iterator::next) {
+                group.scatter(states);
+            }
+        }
+    }
+}
