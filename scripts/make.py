@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import checks
+import suite
 from environment import BUILD, PYTHON, ROOT, VENV, Environment, extra, group, runtime
 from steps import Runner, StepError
 
@@ -50,19 +50,20 @@ def demo(runner: Runner) -> int:
 def test(runner: Runner) -> int:
     """Run all tests and checks."""
     environment = prepare(runner)
-    return checks.run(checks.tests(), runner, environment)
+    environment.packages("model weights", group("demo-weights"), dependencies=False)
+    return suite.run(suite.tests(), runner, environment)
 
 
 def lint(runner: Runner) -> int:
     """Run the checks that need no tests."""
     environment = prepare(runner, extension=False)
-    return checks.run(checks.lints(), runner, environment)
+    return suite.run(suite.lints(), runner, environment)
 
 
 def format_sources(runner: Runner) -> int:
     """Format Rust and Python sources in place."""
     environment = prepare(runner, extension=False)
-    sources = checks.existing("python", "tests", "benches", "scripts", "examples", "docs")
+    sources = suite.existing("python", "tests", "benches", "scripts", "examples", "docs")
     ruff: list[str | Path] = [PYTHON, "-m", "ruff"]
     commands: dict[str, list[str | Path]] = {
         "import order": [*ruff, "check", "--select", "I", "--fix", "--quiet", *sources],

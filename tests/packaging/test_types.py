@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import trn3
-from trn3 import numerics
-
 from .sandbox import ROOT
 
 USER = """
@@ -87,23 +84,3 @@ def test_stub_matches_the_extension() -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-
-
-@pytest.mark.parametrize("module", [trn3, numerics], ids=lambda module: module.__name__)
-def test_public_names_exist_and_are_documented(module: object) -> None:
-    """`__all__` is the public list: sorted or grouped by hand, complete, each name documented."""
-    public: list[str] = module.__all__  # type: ignore[attr-defined]
-    assert len(public) == len(set(public))
-    for name in public:
-        found = getattr(module, name)
-        if not isinstance(found, str):
-            assert found.__doc__, name
-
-
-def test_numerics_names_are_those_of_the_contract() -> None:
-    """No more names than the contract has."""
-    expected = {
-        "MXArray", "SparseArray", "Xorwow", "cast", "compress", "exp", "matmul", "matmul_mx",
-        "matmul_sparse", "prune", "quantize_mx", "tfloat32",
-    }  # fmt: skip
-    assert set(numerics.__all__) == expected
