@@ -1,11 +1,13 @@
 //! Casting between formats: every rounding and overflow rule.
 
-use crate::array::{ArrayMut, Source};
-use crate::elementwise;
+use crate::array::{AlignedBytes, ArrayMut, Source, element_count};
+use crate::elementwise::{self, as_f32};
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::par;
 use crate::simd::cast::Encoder;
-use crate::simd::dispatch;
+use crate::simd::dispatch::{self, Kernels};
+use crate::xorwow::Xorwow;
 
 /// How a value between two neighbours of the destination format is rounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -49,6 +51,8 @@ pub enum Draws<'a> {
     None,
     /// One draw an element, in C order.
     Given(&'a [u32]),
+    /// A generator of L lanes gives N elements `ceil(N / L)` draws a lane, lane after lane; it advances if the call succeeds.
+    Xorwow(&'a mut Xorwow),
 }
 
 /// Options of [`cast`].
@@ -84,7 +88,7 @@ pub fn cast(source: &Source<'_>, out: ArrayMut<'_>, options: CastOptions, draws:
         return Err(Error::dtype("dtype", out.format(), allowed));
     }
     let encoder = Encoder::new(out.format(), options.rounding, options.overflow);
-    let count = crate::array::element_count(out.shape());
+    let count = element_count(out.shape());
     match draws.checked(options.rounding, count)? {
         Draws::None => elementwise::for_each_f32_piece(source, out, kernels.decode, |_, values, codes| {
             (kernels.encode)(&encoder, values, &[], codes);
@@ -92,7 +96,33 @@ pub fn cast(source: &Source<'_>, out: ArrayMut<'_>, options: CastOptions, draws:
         Draws::Given(given) => elementwise::for_each_f32_piece(source, out, kernels.decode, |start, values, codes| {
             (kernels.encode)(&encoder, values, &given[start..start + values.len()], codes);
         }),
+        Draws::Xorwow(generator) => {
+            draw_and_round(kernels, source, out, &encoder, generator)?;
+            generator.advance(count)
+        }
     }
+}
+
+/// Sixteen lanes' draws at a time, rounded with while they are in the first cache.
+fn draw_and_round(
+    kernels: &'static Kernels,
+    source: &Source<'_>,
+    out: ArrayMut<'_>,
+    encoder: &Encoder,
+    generator: &Xorwow,
+) -> Result<()> {
+    elementwise::check_shapes(source, &out)?;
+    let Some(plan) = generator.plan_block(element_count(out.shape()))? else { return Ok(()) };
+    let item = out.format().item_size();
+    par::for_each(plan.tasks(out.into_bytes(), item).into_iter(), |(task, out)| {
+        let (mut codes, mut values) = (AlignedBytes::default(), AlignedBytes::default());
+        let first = task.elements().start;
+        task.for_each_run(|start, draws| {
+            let out = &mut out[(start - first) * item..][..draws.len() * item];
+            let codes = elementwise::input(source, start, draws.len(), out, &mut codes);
+            (kernels.encode)(encoder, as_f32(kernels.decode, source.format(), codes, &mut values), draws, out);
+        });
+    })
 }
 
 impl<'a> Draws<'a> {
@@ -104,7 +134,7 @@ impl<'a> Draws<'a> {
                 "missing",
                 "rounding=\"stochastic\" needs an Xorwow or one uint32 draw an element",
             )),
-            (Draws::Given(_), Rounding::Nearest | Rounding::Zero) => {
+            (Draws::Given(_) | Draws::Xorwow(_), Rounding::Nearest | Rounding::Zero) => {
                 Err(Error::value("rng", "given", "it is used only with rounding=\"stochastic\""))
             }
             (Draws::Given(draws), _) if draws.len() != count => Err(Error::value(

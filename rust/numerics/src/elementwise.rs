@@ -15,18 +15,8 @@ pub(crate) fn for_each_piece(
     out: ArrayMut<'_>,
     kernel: impl Fn(usize, &[u8], &mut [u8]) + Sync,
 ) -> Result<()> {
-    let item_in = source.format().item_size();
+    check_shapes(source, &out)?;
     let item_out = out.format().item_size();
-    match source {
-        Source::Array(view) if view.shape() != out.shape() => {
-            return Err(Error::shape("out", out.shape(), format!("it must have shape {:?}", view.shape())));
-        }
-        Source::InPlace(format) if item_in != item_out => {
-            let allowed = format!("a dtype of {item_out} bytes, as the output it is read from");
-            return Err(Error::dtype("x", format, allowed));
-        }
-        _ => {}
-    }
     par::for_each(out.into_bytes().chunks_mut(TASK * item_out).enumerate(), |(task, piece)| {
         let mut scratch = AlignedBytes::default();
         for (stage, out) in piece.chunks_mut(STAGE * item_out).enumerate() {
@@ -37,7 +27,22 @@ pub(crate) fn for_each_piece(
     })
 }
 
-fn input<'s>(
+/// Refuses a source that is not the output's shape, or not its element size where it is the output's own memory.
+pub(crate) fn check_shapes(source: &Source<'_>, out: &ArrayMut<'_>) -> Result<()> {
+    match source {
+        Source::Array(view) if view.shape() != out.shape() => {
+            Err(Error::shape("out", out.shape(), format!("it must have shape {:?}", view.shape())))
+        }
+        Source::InPlace(format) if format.item_size() != out.format().item_size() => {
+            let item = out.format().item_size();
+            Err(Error::dtype("x", format, format!("a dtype of {item} bytes, as the output it is read from")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The codes of `count` elements; `out` is where their results go, which is where they are in place.
+pub(crate) fn input<'s>(
     source: &'s Source<'_>,
     start: usize,
     count: usize,

@@ -195,25 +195,42 @@ fn product(
     let kernels = dispatch::active()?;
     let shape = product_shape(a.0.shape(), b.0.shape())?;
     out.expect("out", out.format(), &shape)?;
-    let (batch, [m, n]) = split(&shape);
     let k = a.0.shape()[a.0.shape().len() - 1];
     let psum = Psum::new(kernels, c, &out, rounding, draws, k.div_ceil(tile))?;
     let item = out.format().item_size();
     let out = out.into_bytes();
+    multiply_all(kernels, &psum, a, b, &shape, out, item, tile)?;
+    psum.consume()
+}
+
+/// Every matrix of the batch.
+#[allow(clippy::too_many_arguments)]
+fn multiply_all(
+    kernels: &'static Kernels,
+    psum: &Psum<'_>,
+    a: Side<'_>,
+    b: Side<'_>,
+    shape: &[usize],
+    out: &mut [u8],
+    item: usize,
+    tile: usize,
+) -> Result<()> {
     if out.is_empty() {
         return Ok(());
     }
+    let (batch, [m, n]) = split(shape);
+    let k = a.0.shape()[a.0.shape().len() - 1];
     if let (Some(rows), Some(scale_rows), true) = (a.0.as_rows(), side_rows(a.1), is_matrix(b)) {
         // One right operand for every batch position: their rows make one tall matrix.
         let a = Operand::new(rows, scale_rows);
-        let job = Job { kernels, psum: &psum, a, b: right_operand(b, &[]), tile, first: 0 };
+        let job = Job { kernels, psum, a, b: right_operand(b, &[]), tile, first: 0 };
         return job.run(out);
     }
     let one = |(index, out): (usize, &mut [u8])| {
         let position = unravel(index, batch);
         let a = Operand::new(a.0.matrix(&position), a.1.map(|scales| scales.matrix(&position)));
         let b = right_operand(b, &position);
-        Job { kernels, psum: &psum, a, b, tile, first: index * m * n }.run(out)
+        Job { kernels, psum, a, b, tile, first: index * m * n }.run(out)
     };
     let mut matrices = out.chunks_mut(m * n * item).enumerate();
     if element_count(&[m, n, k]) < SMALL {

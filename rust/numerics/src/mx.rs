@@ -12,6 +12,7 @@ use crate::par;
 use crate::simd::cast::Encoder;
 use crate::simd::dispatch::{self, Kernels};
 use crate::simd::mx::Quantizer;
+use crate::xorwow::Xorwow;
 
 /// Elements that share a scale.
 pub const BLOCK: usize = 32;
@@ -184,6 +185,10 @@ pub fn quantize_mx(
     match draws {
         Draws::None => job.run(0, elements, scales, &[]),
         Draws::Given(given) => job.run(0, elements, scales, given),
+        Draws::Xorwow(generator) => {
+            job.run_drawing(elements, scales, generator)?;
+            generator.advance(x.len())
+        }
     }
 }
 
@@ -211,20 +216,68 @@ impl Job<'_> {
             return par::for_each(tasks, |(task, (elements, scales))| {
                 let draws = draws.get(task * unit..).unwrap_or(&[]);
                 let mut rows: Vec<_> = elements.chunks_mut(self.inner).collect();
-                self.columns(start + task * unit, 0, &mut rows, scales, draws);
+                let draws = std::array::from_fn(|row| draws.get(row * self.inner..).unwrap_or(&[]));
+                self.strips(start + task * unit, 0, &mut rows, scales, draws);
             });
         }
         // A unit so wide that it is cut into tasks itself.
         for (index, (elements, scales)) in elements.chunks_mut(unit).zip(scales.chunks_mut(self.inner)).enumerate() {
             let draws = draws.get(index * unit..).unwrap_or(&[]);
-            let mut rows: Vec<_> = elements.chunks_mut(self.inner).map(|row| row.chunks_mut(STRIP)).collect();
-            let strips = scales.chunks_mut(STRIP).enumerate().map(|(strip, scales)| {
-                let rows: Vec<_> = rows.iter_mut().filter_map(Iterator::next).collect();
-                (strip * STRIP, rows, scales)
-            });
-            par::for_each(strips, |(column, mut rows, scales)| {
-                self.columns(start + index * unit, column, &mut rows, scales, draws);
-            })?;
+            let rows = std::array::from_fn(|row| draws.get(row * self.inner..).unwrap_or(&[]));
+            self.wide(start + index * unit, 0, elements.chunks_mut(self.inner).collect(), scales, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Columns from `column` on of the unit at element `start`, cut into tasks.
+    fn wide(
+        &self,
+        start: usize,
+        column: usize,
+        rows: Vec<&mut [u8]>,
+        scales: &mut [u8],
+        draws: [&[u32]; BLOCK],
+    ) -> Result<()> {
+        let mut rows: Vec<_> = rows.into_iter().map(|row| row.chunks_mut(STRIP)).collect();
+        let strips = scales.chunks_mut(STRIP).enumerate().map(|(strip, scales)| {
+            let rows: Vec<_> = rows.iter_mut().filter_map(Iterator::next).collect();
+            (strip * STRIP, rows, scales)
+        });
+        par::for_each(strips, |(first, mut rows, scales)| {
+            let draws = draws.map(|draws| draws.get(first..).unwrap_or(&[]));
+            self.strips(start, column + first, &mut rows, scales, draws);
+        })
+    }
+
+    /// As [`Self::run`] on the whole array with draws from a generator, made for a bounded number of elements at a time.
+    fn run_drawing(&self, elements: &mut [u8], scales: &mut [u8], generator: &Xorwow) -> Result<()> {
+        let total = self.x.len();
+        let unit = BLOCK * self.inner;
+        let mut draws = Vec::new();
+        if unit <= DRAWN {
+            let slab = DRAWN / unit * unit;
+            for (index, (elements, scales)) in
+                elements.chunks_mut(slab).zip(scales.chunks_mut(slab / BLOCK)).enumerate()
+            {
+                draws.resize(elements.len(), 0);
+                generator.span(total, index * slab, &mut draws)?;
+                self.run(index * slab, elements, scales, &draws)?;
+            }
+            return Ok(());
+        }
+        const WIDTH: usize = DRAWN / BLOCK;
+        for (index, (elements, scales)) in elements.chunks_mut(unit).zip(scales.chunks_mut(self.inner)).enumerate() {
+            let mut rows: Vec<_> = elements.chunks_mut(self.inner).map(|row| row.chunks_mut(WIDTH)).collect();
+            for (slab, scales) in scales.chunks_mut(WIDTH).enumerate() {
+                let column = slab * WIDTH;
+                draws.resize(BLOCK * scales.len(), 0);
+                for (row, draws) in draws.chunks_mut(scales.len()).enumerate() {
+                    generator.span(total, index * unit + row * self.inner + column, draws)?;
+                }
+                let drawn = std::array::from_fn(|row| &draws[row * scales.len()..][..scales.len()]);
+                let rows = rows.iter_mut().filter_map(Iterator::next).collect();
+                self.wide(index * unit, column, rows, scales, drawn)?;
+            }
         }
         Ok(())
     }
@@ -241,19 +294,18 @@ impl Job<'_> {
         }
     }
 
-    /// The columns `column..` of the unit at element `start`; `rows` and `scales` hold just those columns.
-    fn columns(&self, start: usize, column: usize, rows: &mut [&mut [u8]], scales: &mut [u8], draws: &[u32]) {
+    /// The columns `column..` of the unit at element `start`; `rows`, `scales` and `draws` begin with the first of them.
+    fn strips(&self, start: usize, column: usize, rows: &mut [&mut [u8]], scales: &mut [u8], draws: [&[u32]; BLOCK]) {
         let mut scratch: [(AlignedBytes, AlignedBytes); BLOCK] = Default::default();
         for (strip, scales) in scales.chunks_mut(STRIP).enumerate() {
             let (first, count) = (strip * STRIP, scales.len());
             let mut src: [&[f32]; BLOCK] = [&[]; BLOCK];
-            let mut drawn: [&[u32]; BLOCK] = [&[]; BLOCK];
             for (row, (codes, values)) in scratch.iter_mut().enumerate() {
-                let from = row * self.inner + column + first;
-                let codes = self.x.chunk(start + from..start + from + count, codes);
-                src[row] = as_f32(self.kernels.decode, self.x.format(), codes, values);
-                drawn[row] = draws.get(from..from + count).unwrap_or(&[]);
+                let from = start + row * self.inner + column + first;
+                src[row] =
+                    as_f32(self.kernels.decode, self.x.format(), self.x.chunk(from..from + count, codes), values);
             }
+            let drawn = draws.map(|draws| draws.get(first..first + count).unwrap_or(&[]));
             let mut elements: Vec<_> = rows.iter_mut().map(|row| &mut row[first..first + count]).collect();
             (self.kernels.quantize_columns)(&self.quantizer, &src, &drawn, &mut elements, scales);
         }

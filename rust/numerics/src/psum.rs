@@ -25,6 +25,7 @@ pub(crate) struct Psum<'a> {
     rounding: Rounding,
     draws: Draws<'a>,
     outputs: usize,
+    tiles: usize,
     encoder: Encoder,
 }
 
@@ -58,7 +59,7 @@ impl<'a> Psum<'a> {
         let outputs = element_count(out.shape());
         let draws = draws.checked(rounding, outputs * tiles)?;
         let encoder = Encoder::new(Format::Bf16, rounding, Overflow::Ieee);
-        Ok(Self { kernels, c, format, rounding, draws, outputs, encoder })
+        Ok(Self { kernels, c, format, rounding, draws, outputs, tiles, encoder })
     }
 
     /// Whether the accumulator is rounded after every tile.
@@ -99,11 +100,22 @@ impl<'a> Psum<'a> {
         buffer: &'s mut Vec<u32>,
     ) -> Result<&'s [u32]> {
         let first = tile * self.outputs + outputs.start;
-        let _ = &buffer;
         match &self.draws {
-            _ if !self.is_drawn() => Ok(&[]),
-            Draws::None => Ok(&[]),
-            Draws::Given(draws) => Ok(&draws[first..first + outputs.len()]),
+            Draws::Given(draws) if self.is_drawn() => Ok(&draws[first..first + outputs.len()]),
+            Draws::Xorwow(generator) if self.is_drawn() => {
+                buffer.resize(outputs.len(), 0);
+                generator.span(self.outputs * self.tiles, first, buffer)?;
+                Ok(buffer)
+            }
+            _ => Ok(&[]),
+        }
+    }
+
+    /// Consumes the draws of a finished product.
+    pub(crate) fn consume(self) -> Result<()> {
+        match self.draws {
+            Draws::Xorwow(generator) => generator.advance(self.outputs * self.tiles),
+            Draws::None | Draws::Given(_) => Ok(()),
         }
     }
 

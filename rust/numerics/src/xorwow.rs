@@ -246,13 +246,11 @@ impl Xorwow {
 
     /// The draws of a block of `total` elements, cut into tasks for [`par::for_each`]; `None` for no elements. The block
     /// stays ahead; see [`Self::draws_per_lane`] and [`Self::advance`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "for stochastic casts"))]
     pub(crate) fn plan_block(&self, total: usize) -> Result<Option<Plan<'_>>> {
         plan::extents(self.draws_per_lane(total), 0..total).pop().map(|extent| self.plan(&extent)).transpose()
     }
 
     /// The draws of elements `start..` of a block of `total`, which stays ahead; see [`Self::draws_per_lane`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "for stochastic rounding of matrix products"))]
     pub(crate) fn span(&self, total: usize, start: usize, mut out: &mut [u32]) -> Result<()> {
         for extent in plan::extents(self.draws_per_lane(total), start..start + out.len()) {
             let (own, rest) = std::mem::take(&mut out).split_at_mut(extent.elements.len());
@@ -264,7 +262,6 @@ impl Xorwow {
     }
 
     /// Consumes a block of `total` elements; see [`Self::draws_per_lane`].
-    #[cfg_attr(not(test), expect(dead_code, reason = "for stochastic rounding"))]
     pub(crate) fn advance(&mut self, total: usize) -> Result<()> {
         self.jump(self.draws_per_lane(total) as u64)
     }

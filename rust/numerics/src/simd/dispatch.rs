@@ -90,7 +90,6 @@ impl fmt::Display for Level {
 
 /// One level's kernels.
 pub(crate) struct Kernels {
-    pub(crate) level: Level,
     /// See [`super::cast::encode`].
     pub(crate) encode: fn(&Encoder, &[f32], &[u32], &mut [u8]),
     /// See [`super::cast::decode`].
@@ -150,9 +149,8 @@ macro_rules! kernel {
 
 /// Defines one level's table.
 macro_rules! kernel_table {
-    ($table:ident, $level:expr, $features:literal, $lanes:expr, rows: $rows:literal, vectors: $vectors:literal, dot: $dot:expr) => {
+    ($table:ident, $features:literal, $lanes:expr, rows: $rows:literal, vectors: $vectors:literal, dot: $dot:expr) => {
         static $table: Kernels = Kernels {
-            level: $level,
             encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
             decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
             quantize_rows: kernel!(
@@ -195,11 +193,10 @@ macro_rules! kernel_table {
 
 // Register tiles: as many accumulators as there are registers for, less one row of right operands and one left value.
 // Baseline x86-64 has SSE2; naming it adds nothing elsewhere.
-kernel_table!(PORTABLE, Level::Portable, "sse2", Portable, rows: 4, vectors: 1, dot: None);
+kernel_table!(PORTABLE, "sse2", Portable, rows: 4, vectors: 1, dot: None);
 #[cfg(target_arch = "x86_64")]
 kernel_table!(
     AVX2,
-    Level::Avx2,
     "avx2,fma,f16c",
     super::avx2::Avx2::assume_available(),
     rows: 6,
@@ -209,7 +206,6 @@ kernel_table!(
 #[cfg(target_arch = "x86_64")]
 kernel_table!(
     AVX512,
-    Level::Avx512,
     "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
     super::avx512::Avx512::assume_available(),
     rows: 8,
@@ -219,7 +215,6 @@ kernel_table!(
 #[cfg(target_arch = "x86_64")]
 kernel_table!(
     AVX512BF16,
-    Level::Avx512Bf16,
     "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c",
     super::avx512::Avx512::assume_available(),
     rows: 8,

@@ -1,14 +1,13 @@
 //! The scalar level's kernel table: loops over the definitions, nothing else.
 
 use super::cast::Encoder;
-use super::dispatch::{Kernels, Level};
+use super::dispatch::Kernels;
 use super::mx::Quantizer;
 use crate::format::Format;
 use crate::mx::BLOCK;
 use crate::scalar;
 
 pub(super) static KERNELS: Kernels = Kernels {
-    level: Level::Scalar,
     encode,
     decode,
     quantize_rows,

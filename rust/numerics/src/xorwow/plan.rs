@@ -200,7 +200,6 @@ impl Task<'_> {
 
     /// Gives `work` the draws of all its elements, piece by piece: the first element of a piece and the draws from
     /// there on, at most 512. Pieces are not in order of elements.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for stochastic casts"))]
     pub(crate) fn for_each_run(&self, mut work: impl FnMut(usize, &[u32])) {
         let mut buffer = AlignedBytes::default();
         for index in self.groups.clone() {
