@@ -204,7 +204,6 @@ fn product(
 }
 
 /// Every matrix of the batch.
-#[allow(clippy::too_many_arguments)]
 fn multiply_all(
     kernels: &'static Kernels,
     psum: &Psum<'_>,
@@ -377,7 +376,6 @@ impl Job<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn multiply(
         &self,
         chain: &Chain,

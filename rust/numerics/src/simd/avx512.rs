@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
+use std::mem::transmute;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -70,7 +71,10 @@ impl Avx512Bf16 {
     #[inline(always)]
     pub(crate) fn dot(self, sum: __m512, left: __m512, right: __m512) -> __m512 {
         // SAFETY: the token proves the features; the two vector types have the same bits.
-        unsafe { _mm512_dpbf16_ps(sum, std::mem::transmute(left), std::mem::transmute(right)) }
+        unsafe {
+            let (left, right) = (transmute::<__m512, __m512bh>(left), transmute::<__m512, __m512bh>(right));
+            _mm512_dpbf16_ps(sum, left, right)
+        }
     }
 }
 
@@ -91,9 +95,7 @@ fn self_test() -> bool {
     cases.into_iter().all(|(sum, left, right, expected)| {
         let (left, right) = (_mm512_set1_epi32(left), _mm512_set1_epi32(right));
         // SAFETY: the two vector types have the same bits.
-        let (left, right) = unsafe {
-            (std::mem::transmute::<__m512i, __m512bh>(left), std::mem::transmute::<__m512i, __m512bh>(right))
-        };
+        let (left, right) = unsafe { (transmute::<__m512i, __m512bh>(left), transmute::<__m512i, __m512bh>(right)) };
         let got = _mm512_dpbf16_ps(_mm512_set1_ps(sum), left, right);
         _mm512_cmpeq_ps_mask(got, _mm512_set1_ps(expected)) == 0xffff
     })
@@ -125,7 +127,7 @@ macro_rules! time_of_steps {
 
 time_of_steps!(dot_time, "avx512f,avx512bf16", |sum, value| {
     // SAFETY: the two vector types have the same bits.
-    let pairs = unsafe { std::mem::transmute::<__m512, __m512bh>(value) };
+    let pairs = unsafe { transmute::<__m512, __m512bh>(value) };
     _mm512_dpbf16_ps(*sum, pairs, pairs)
 });
 time_of_steps!(fused_time, "avx512f", |sum, value| _mm512_fmadd_ps(value, value, *sum));

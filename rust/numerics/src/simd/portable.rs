@@ -20,7 +20,8 @@ pub(crate) fn fma_portable(a: f32, b: f32, c: f32) -> f32 {
     let back = sum - product;
     let error = (product - (sum - back)) + (addend - back);
     let bits = sum.to_bits();
-    // Infinities and NaN give a NaN error, which compares unequal to nothing: they stay as they are.
+    // Infinities and NaN give a NaN error, which is neither above nor below zero: they stay as they are.
+    #[allow(clippy::double_comparisons, reason = "NaN is unequal to zero as well")]
     let inexact = error > 0.0 || error < 0.0;
     let away = (error > 0.0) == (sum > 0.0);
     let even = bits & 1 == 0;
