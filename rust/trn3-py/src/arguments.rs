@@ -1,6 +1,6 @@
 //! Options and numbers as Python callers write them.
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 use trn3_numerics::{Overflow, Rounding, ScaleRule};
@@ -46,6 +46,42 @@ pub(crate) fn integer(argument: &str, came: &Bound<'_, PyAny>, low: i128, high: 
         Ok(number) if (low..=high).contains(&number) => Ok(number),
         _ => Err(refused(argument, came, &allowed())),
     }
+}
+
+/// A number, rounded to the nearest float32.
+pub(crate) fn float32(argument: &str, came: &Bound<'_, PyAny>) -> PyResult<f32> {
+    let wrong = |_| PyTypeError::new_err(format!("{argument} is {}; allowed: a number", printed(came)));
+    if came.is_instance_of::<PyBool>() {
+        return Err(wrong(()));
+    }
+    match came.extract::<f64>() {
+        Ok(number) => Ok(nearest_float32(number)),
+        Err(error) if error.is_instance_of::<PyOverflowError>(came.py()) => {
+            Err(refused(argument, came, "numbers within float64"))
+        }
+        Err(_) => Err(wrong(())),
+    }
+}
+
+/// The conversion in integers: the processor's own would follow the rounding mode that the caller has set.
+fn nearest_float32(number: f64) -> f32 {
+    const DROPPED: i32 = 52 - 23;
+    let bits = number.to_bits();
+    let sign = (bits >> 63) as u32 * 0x8000_0000;
+    let exponent = (bits >> 52 & 0x7ff) as i32 - 1023;
+    let fraction = bits & ((1 << 52) - 1);
+    if exponent == 1024 {
+        let quiet = if fraction == 0 { 0 } else { 0x40_0000 };
+        return f32::from_bits(sign | 0x7f80_0000 | quiet);
+    }
+    // Below float32's smallest normal number a larger part of the significand is dropped, past 54 bits all of it.
+    let dropped = (DROPPED + (-126 - exponent).max(0)).min(54) as u32;
+    let significand = if exponent == -1023 { fraction } else { fraction | 1 << 52 };
+    let (kept, rest, half) = (significand >> dropped, significand & ((1 << dropped) - 1), 1 << (dropped - 1));
+    let rounded = kept + u64::from(rest > half || rest == half && kept & 1 == 1);
+    // The implicit bit, and a carry out of the fraction, add to the exponent field.
+    let field = (exponent.max(-126) + 126).min(254) as u64;
+    f32::from_bits(sign | ((field << 23) + rounded).min(0x7f80_0000) as u32)
 }
 
 /// The argument `axis` of the array `argument`, negative numbers counting from the end.

@@ -15,6 +15,7 @@ mod matmul;
 mod mx;
 mod mx_layout;
 mod threads;
+mod xorwow;
 
 use pyo3::prelude::*;
 
@@ -35,6 +36,8 @@ mod _trn3 {
     use crate::mx_layout::{from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
     #[pymodule_export]
     use crate::threads::{get_num_threads, set_num_threads, simd_level};
+    #[pymodule_export]
+    use crate::xorwow::XorwowCore;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
