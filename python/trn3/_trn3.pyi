@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 _MXParts: TypeAlias = tuple[NDArray[Any], NDArray[Any], int]
 # c, out_dtype, rounding, rng, out
 _ProductOptions: TypeAlias = tuple[
-    NDArray[Any] | None, Any, str, NDArray[np.uint32] | None, NDArray[Any] | None
+    NDArray[Any] | None, Any, str, XorwowCore | NDArray[np.uint32] | None, NDArray[Any] | None
 ]
 
 __version__: str
@@ -30,7 +30,7 @@ def cast(
     dtype: Any,
     rounding: str,
     overflow: str,
-    rng: NDArray[np.uint32] | None,
+    rng: XorwowCore | NDArray[np.uint32] | None,
     out: NDArray[Any] | None,
     /,
 ) -> NDArray[Any]: ...
@@ -40,7 +40,7 @@ def quantize_mx(
     axis: int,
     scale_rule: str | None,
     rounding: str,
-    rng: NDArray[np.uint32] | None,
+    rng: XorwowCore | NDArray[np.uint32] | None,
     out: _MXParts | None,
     /,
 ) -> _MXParts: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trn3 import _trn3
+from trn3.numerics._xorwow import Xorwow, draws_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,7 @@ def cast(
     *,
     rounding: Rounding = "nearest",
     overflow: Overflow = "ieee",
-    rng: NDArray[np.uint32] | None = None,
+    rng: Xorwow | NDArray[np.uint32] | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Round every element to another format.
@@ -42,8 +43,10 @@ def cast(
         to the would-be next value). ``"ieee"``: infinity where the type has one, else NaN;
         ``"saturate"``: the largest finite value, for infinities too. float4_e2m1fn has neither
         infinity nor NaN and always saturates.
-    rng : uint32 array of x's shape, optional
-        The draws, for ``rounding="stochastic"`` and only for it.
+    rng : Xorwow, or uint32 array of x's shape, optional
+        The draws, for ``rounding="stochastic"`` and only for it. Generators of L lanes give N
+        elements, in C order, the draws ``rng.uint32(ceil(N / L)).ravel()[:N]``: with 128 lanes, a
+        lane is a partition of a [128, F] tile.
     out : array, optional
         Where to write the result: x's shape, `dtype`, C-contiguous. It may be exactly `x`.
 
@@ -70,12 +73,17 @@ def cast(
     --------
     >>> import ml_dtypes
     >>> import numpy as np
-    >>> from trn3.numerics import cast
+    >>> from trn3.numerics import Xorwow, cast
     >>> x = np.array([1.0, 1.06, 3.0e4, -7.0], dtype=np.float32)
     >>> print(cast(x, ml_dtypes.float8_e4m3fn, overflow="saturate"))
     [1 1 448 -7]
-    >>> draws = np.array([0, 2**31, 0, 0], dtype=np.uint32)
+    >>> draws = np.array([0, 2**32 - 1, 0, 0], dtype=np.uint32)
     >>> print(cast(x, ml_dtypes.float8_e5m2, rounding="stochastic", rng=draws))
-    [1 1 28672 -7]
+    [1 1.25 28672 -7]
+    >>> rng = Xorwow.seed(2026)
+    >>> thirds = np.full(10_000, 1 / 3, dtype=np.float32)
+    >>> rounded = cast(thirds, ml_dtypes.float8_e3m4, rounding="stochastic", rng=rng)
+    >>> print(np.unique(rounded), rounded.astype(np.float32).mean().round(3))
+    [0.328125 0.34375] 0.333
     """
-    return _trn3.cast(x, dtype, rounding, overflow, rng, out)
+    return _trn3.cast(x, dtype, rounding, overflow, draws_of(rng), out)

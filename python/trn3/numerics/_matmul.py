@@ -8,6 +8,7 @@ import numpy as np
 
 from trn3 import _trn3
 from trn3.numerics._mx import MXArray
+from trn3.numerics._xorwow import Xorwow, draws_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,7 @@ def matmul(
     c: NDArray[Any] | None = None,
     out_dtype: FormatLike = np.float32,
     rounding: Rounding = "nearest",
-    rng: NDArray[np.uint32] | None = None,
+    rng: Xorwow | NDArray[np.uint32] | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Multiply matrices as the 128-row systolic array does.
@@ -41,9 +42,9 @@ def matmul(
     rounding : {"nearest", "zero", "stochastic"}, optional
         How a bfloat16 accumulator is rounded after every tile, as in `cast`; a float32 one never
         is.
-    rng : uint32 array, [tiles, ..., M, N], optional
+    rng : Xorwow, or uint32 array, [tiles, ..., M, N], optional
         The draws, for ``rounding="stochastic"`` and only for it: one for each output element of
-        each tile.
+        each tile. Generators give those of the whole block as they do in `cast`.
     out : array, [..., M, N], optional
         Where to write the result: of `out_dtype`, C-contiguous, in memory of its own.
 
@@ -86,7 +87,7 @@ def matmul(
     [[3.5 3.5]
      [12.5 12.5]]
     """
-    return _trn3.matmul(a, b, (c, out_dtype, rounding, rng, out))
+    return _trn3.matmul(a, b, (c, out_dtype, rounding, draws_of(rng), out))
 
 
 def matmul_mx(
@@ -96,7 +97,7 @@ def matmul_mx(
     c: NDArray[Any] | None = None,
     out_dtype: FormatLike = np.float32,
     rounding: Rounding = "nearest",
-    rng: NDArray[np.uint32] | None = None,
+    rng: Xorwow | NDArray[np.uint32] | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]:
     """Multiply quantized matrices as the systolic array does at four elements a row.
@@ -143,4 +144,4 @@ def matmul_mx(
     for name, operand in (("a", a), ("b", b)):
         if not isinstance(operand, MXArray):
             raise TypeError(f"{name} is of type {type(operand).__name__}; allowed: MXArray")
-    return _trn3.matmul_mx(a._parts(), b._parts(), (c, out_dtype, rounding, rng, out))
+    return _trn3.matmul_mx(a._parts(), b._parts(), (c, out_dtype, rounding, draws_of(rng), out))

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from trn3 import _trn3
+from trn3.numerics._xorwow import Xorwow, draws_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -342,7 +343,7 @@ def quantize_mx(
     axis: int = -1,
     scale_rule: ScaleRule | None = None,
     rounding: Rounding = "nearest",
-    rng: NDArray[np.uint32] | None = None,
+    rng: Xorwow | NDArray[np.uint32] | None = None,
     out: MXArray | None = None,
 ) -> MXArray:
     """Quantize an array in blocks of 32 elements that share a power-of-two scale.
@@ -367,8 +368,8 @@ def quantize_mx(
         - ``"rceil"``: the smallest E with amax <= largest finite element * 2**E.
     rounding : {"nearest", "zero", "stochastic"}, optional
         How elements are rounded, as in `cast`.
-    rng : uint32 array of x's shape, optional
-        The draws, for ``rounding="stochastic"`` and only for it.
+    rng : Xorwow, or uint32 array of x's shape, optional
+        The draws, for ``rounding="stochastic"`` and only for it, as in `cast`.
     out : MXArray, optional
         Whose elements and scales to write: of x's shape, `dtype` and `axis`.
 
@@ -410,10 +411,12 @@ def quantize_mx(
     np.float32(2.0)
     """
     if out is None:
-        return MXArray._of(*_trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, rng, None))
+        return MXArray._of(
+            *_trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, draws_of(rng), None)
+        )
     if not isinstance(out, MXArray):
         raise TypeError(f"out is of type {type(out).__name__}; allowed: MXArray")
-    _trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, rng, out._parts())
+    _trn3.quantize_mx(x, dtype, axis, scale_rule, rounding, draws_of(rng), out._parts())
     return out
 
 

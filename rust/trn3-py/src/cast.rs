@@ -28,7 +28,7 @@ pub(crate) fn cast<'py>(
     let options = CastOptions { rounding: arguments::rounding(rounding)?, overflow: arguments::overflow(overflow)? };
     let mut rng = Rng::new(rng, options.rounding, x.shape())?;
     let (mut output, elements) = Output::elementwise("out", out, dtype::descr_of(py, format)?, x, &mut rng.held())?;
-    let (source, destination, draws) = (elements.source()?, output.array_mut(format)?, rng.draws());
-    door::run(py, || trn3_numerics::cast(&source, destination, options, draws))?;
+    let (source, destination, draws) = (elements.source()?, output.array_mut(format)?, rng.source());
+    door::run(py, || draws.with(|draws| trn3_numerics::cast(&source, destination, options, draws)))?;
     Ok(output.into_array())
 }

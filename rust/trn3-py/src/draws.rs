@@ -5,19 +5,34 @@ use pyo3::prelude::*;
 use trn3_numerics::{Draws, Rounding};
 
 use crate::array::{Held, Words, tuple};
+use crate::xorwow::XorwowCore;
 
 const ALLOWED: &str = "an Xorwow, or a uint32 array of one draw for each rounding";
 
-/// Nothing, or one uint32 draw for each rounding.
-pub(crate) struct Rng<'py> {
-    words: Option<Words<'py, u32>>,
+/// What the caller gave.
+enum Given<'py> {
+    Nothing,
+    /// One draw for each rounding, in C order.
+    Words(Words<'py, u32>),
+    Generators(Bound<'py, XorwowCore>),
+}
+
+/// The argument, which goes with stochastic rounding.
+pub(crate) struct Rng<'py>(Given<'py>);
+
+/// The same, for the thread that does the work.
+#[derive(Clone, Copy)]
+pub(crate) enum DrawSource<'a> {
+    Nothing,
+    Words(&'a [u32]),
+    Generators(&'a XorwowCore),
 }
 
 impl<'py> Rng<'py> {
     /// The argument, which comes with stochastic rounding and only then; draws must have the shape given.
     pub(crate) fn new(came: &Bound<'py, PyAny>, rounding: Rounding, shape: &[usize]) -> PyResult<Self> {
         match (came.is_none(), rounding) {
-            (true, Rounding::Nearest | Rounding::Zero) => return Ok(Self { words: None }),
+            (true, Rounding::Nearest | Rounding::Zero) => return Ok(Self(Given::Nothing)),
             (true, Rounding::Stochastic) => {
                 let text = format!("rng is missing; rounding='stochastic' needs it: {ALLOWED}");
                 return Err(PyValueError::new_err(text));
@@ -28,21 +43,43 @@ impl<'py> Rng<'py> {
             }
             (false, Rounding::Stochastic) => {}
         }
+        if let Ok(generators) = came.cast::<XorwowCore>() {
+            generators.get().check_free()?;
+            return Ok(Self(Given::Generators(generators.clone())));
+        }
         let words = Words::<u32>::new("rng", came, ALLOWED)?;
         if words.shape() != shape {
             let (came, shape) = (tuple(words.shape()), tuple(shape));
             return Err(PyValueError::new_err(format!("rng has shape {came}; it must have shape {shape}")));
         }
-        Ok(Self { words: Some(words) })
+        Ok(Self(Given::Words(words)))
     }
 
     /// What outputs must not overlap.
     pub(crate) fn held(&mut self) -> Vec<&mut dyn Held<'py>> {
-        self.words.iter_mut().map(|words| words as &mut dyn Held<'py>).collect()
+        match &mut self.0 {
+            Given::Words(words) => vec![words],
+            Given::Nothing | Given::Generators(_) => vec![],
+        }
     }
 
-    /// What the core draws from.
-    pub(crate) fn draws(&self) -> Draws<'_> {
-        self.words.as_ref().map_or(Draws::None, |words| Draws::Given(words.as_slice()))
+    /// Where the work draws from.
+    pub(crate) fn source(&self) -> DrawSource<'_> {
+        match &self.0 {
+            Given::Nothing => DrawSource::Nothing,
+            Given::Words(words) => DrawSource::Words(words.as_slice()),
+            Given::Generators(generators) => DrawSource::Generators(generators.get()),
+        }
+    }
+}
+
+impl DrawSource<'_> {
+    /// Runs `work` with the draws; generators are locked meanwhile. Called detached.
+    pub(crate) fn with<R>(self, work: impl FnOnce(Draws<'_>) -> R) -> R {
+        match self {
+            DrawSource::Nothing => work(Draws::None),
+            DrawSource::Words(words) => work(Draws::Given(words)),
+            DrawSource::Generators(generators) => generators.with(|xorwow| work(Draws::Xorwow(xorwow))),
+        }
     }
 }

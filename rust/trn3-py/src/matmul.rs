@@ -63,8 +63,8 @@ impl<'py> Product<'py> {
         work: impl FnOnce(Option<&ArrayView<'_>>, ArrayMut<'_>, Rounding, Draws<'_>) -> Result<()> + Send,
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let c = self.c.as_ref().map(Input::view).transpose()?;
-        let (out, rounding, draws) = (self.output.array_mut(self.format)?, self.rounding, self.rng.draws());
-        door::run(py, || work(c.as_ref(), out, rounding, draws))?;
+        let (out, rounding, draws) = (self.output.array_mut(self.format)?, self.rounding, self.rng.source());
+        door::run(py, || draws.with(|draws| work(c.as_ref(), out, rounding, draws)))?;
         Ok(self.output.into_array())
     }
 }

@@ -3,7 +3,7 @@
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_numerics::{BLOCK, Format, MxOptions, MxView, ScaleRule};
+use trn3_numerics::{BLOCK, Draws, Format, MxOptions, MxView, ScaleRule};
 
 use crate::array::{Input, Output};
 use crate::draws::Rng;
@@ -79,9 +79,10 @@ pub(crate) fn quantize_mx<'py>(
         }
     };
     {
-        let (view, draws) = (x.view()?, rng.draws());
+        let (view, draws) = (x.view()?, rng.source());
         let (elements, scales) = (elements.array_mut(format)?, scales.array_mut(Format::F8E8M0Fnu)?);
-        door::run(py, || trn3_numerics::quantize_mx(&view, axis, elements, scales, options, draws))?;
+        let quantize = |draws: Draws<'_>| trn3_numerics::quantize_mx(&view, axis, elements, scales, options, draws);
+        door::run(py, || draws.with(quantize))?;
     }
     Ok((elements.into_array(), scales.into_array(), from_end))
 }
