@@ -7,6 +7,7 @@ a process of its own.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -43,6 +44,10 @@ def passes(features: set[str]) -> list[Pass]:
     if {"avx512f", "avx2", "fma"} <= features:
         haswell = {"OPENBLAS_CORETYPE": "Haswell", "TRN3_SIMD": "avx2"}
         found.append(Pass("TRN3_SIMD=avx2, sgemm of AVX2", bf16, haswell))
+    if "amx_bf16" in features and importlib.util.find_spec("torch"):
+        # Tile products sum in an order of their own; this rival has the instructions that we have.
+        held = best | {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+        found.append(Pass("torch held to AVX-512", bf16, held))
     return found
 
 

@@ -160,8 +160,11 @@ class Environment:
                 environment=self.variables,
             )
 
-    def extension(self) -> None:
-        """Build the extension in place, optimised, unless its sources are the same as before."""
+    def extension(self, *, required: bool = True) -> bool:
+        """Build the extension in place, optimised, unless its sources are the same as before.
+
+        Returns whether it is there, which matters if it is not `required`.
+        """
         sources = [path for path in (ROOT / "rust").rglob("*") if path.is_file()]
         sources += filter(Path.is_file, (ROOT / "Cargo.toml", ROOT / "Cargo.lock"))
         settings = project()
@@ -174,14 +177,16 @@ class Environment:
         built = (ROOT / "python" / "trn3").glob("_trn3*.so")
         if any(built) and is_fresh("extension", key):
             self.runner.note("extension, optimised", "unchanged")
-            return
-        self.runner.run(
+            return True
+        result = self.runner.run(
             "extension, optimised",
             [PYTHON, "-m", "maturin", "develop", "--release", "--locked"],
             environment=self.variables,
-            required=True,
+            required=required,
         )
-        set_stamp("extension", key)
+        if result.ok:
+            set_stamp("extension", key)
+        return result.ok
 
     def _runs(self) -> bool:
         if not PYTHON.is_file():

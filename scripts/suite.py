@@ -79,18 +79,14 @@ def lints() -> list[Check]:
     ]
 
 
-def stubtest() -> Check:
-    """Return the check of the extension's stub against the extension."""
-    command = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
-    return Check("stubtest", [PYTHON, *command], variables=(("MYPYPATH", "python"),))
-
-
 def tests() -> list[Check]:
-    """Return everything, pytest last."""
+    """Return the checks that need the extension, pytest last."""
+    stubtest = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
     return [
-        *lints(),
-        stubtest(),
+        Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
         Check("cargo test", ["cargo", "test", "--locked"], count=count_cargo),
+        # Criterion runs each bench once, untimed.
+        Check("cargo benches, once", ["cargo", "test", "--locked", "--bench", "*"]),
         Check(
             "pytest",
             [PYTHON, "-m", "pytest", "--continue-on-collection-errors"],
@@ -99,9 +95,14 @@ def tests() -> list[Check]:
     ]
 
 
-def run(checks: Sequence[Check], runner: Runner, environment: Environment) -> int:
-    """Run every check, failed ones or not, print the summary and return the exit status."""
-    passed = failed = 0
+def run(
+    checks: Sequence[Check], runner: Runner, environment: Environment, *, failed: int = 0
+) -> int:
+    """Run every check, failed ones or not, print the summary and return the exit status.
+
+    `failed` is how many failures to count that happened before.
+    """
+    passed = 0
     rows: list[tuple[Result, dict[str, int]]] = []
     for check in checks:
         variables = {**environment.variables, **dict(check.variables)}
