@@ -1,0 +1,283 @@
+"""Checkpoints of MX tensors: what ``trn3 quantize`` writes and `load_mx` reads.
+
+The file is plain safetensors. A quantized tensor ``w`` keeps its name and shape; its dtype is
+F8_E4M3, F8_E5M2 or F4 (two values to a byte, the first in the low half). Beside it stands
+``w_scales``, dtype F8_E8M0, with the blocked axis divided by 32. The ``__metadata__`` entry
+``trn3.mx`` holds JSON::
+
+    {"version": 1,
+     "tensors": {"w": {"axis": -1, "scales": "w_scales", "dtype": "float8_e4m3fn",
+                       "source_dtype": "F32", "scale_rule": "trn3", "rounding": "nearest"}}}
+
+(and ``"seed"``, the seed of the tensor's own generator, where the rounding was stochastic). Every
+other tensor is stored byte for byte as it came.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, NoReturn, Self
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from trn3._safetensors import DTYPES, CheckpointError, SafetensorsReader, TensorEntry
+from trn3.numerics import MXArray
+
+__all__ = ["CheckpointError", "MXCheckpoint", "load_mx"]
+
+BLOCK = 32
+METADATA_KEY = "trn3.mx"
+METADATA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MXFormat:
+    """An element format as the command line, safetensors and ml_dtypes know it.
+
+    `largest` is the largest finite element.
+    """
+
+    name: str
+    safetensors: str
+    dtype: np.dtype[Any]
+    largest: float
+    default_scale_rule: Literal["trn3", "ocp"]
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element, its scale not counted."""
+        return DTYPES[self.safetensors][0]
+
+
+FORMATS = {
+    mx_format.name: mx_format
+    for mx_format in (
+        MXFormat("mxfp8-e4m3", "F8_E4M3", np.dtype(ml_dtypes.float8_e4m3fn), 448.0, "trn3"),
+        MXFormat("mxfp8-e5m2", "F8_E5M2", np.dtype(ml_dtypes.float8_e5m2), 57344.0, "trn3"),
+        MXFormat("mxfp4-e2m1", "F4", np.dtype(ml_dtypes.float4_e2m1fn), 6.0, "ocp"),
+    )
+}
+
+
+def scales_name(name: str) -> str:
+    """Return the name under which the scales of tensor `name` are stored."""
+    return f"{name}_scales"
+
+
+def scales_shape(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """Return `shape` with `axis` divided by the block length.
+
+    >>> scales_shape((4, 64), -1)
+    (4, 2)
+    """
+    sizes = list(shape)
+    sizes[axis] //= BLOCK
+    return tuple(sizes)
+
+
+def pack_fp4(elements: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return 4-bit values, an even number of them, two to a byte in C order, first in the low half.
+
+    >>> pack_fp4(np.array([0.5, 6.0, -0.0, 1.0], ml_dtypes.float4_e2m1fn)).tolist()
+    [113, 40]
+    """
+    codes = np.ascontiguousarray(elements).view(np.uint8).reshape(-1, 2)
+    packed: NDArray[np.uint8] = codes[:, 0] | (codes[:, 1] << np.uint8(4))
+    return packed
+
+
+def unpack_fp4(packed: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Undo `pack_fp4`.
+
+    >>> unpack_fp4(np.array([113, 40], np.uint8), (4,)).astype(float).tolist()
+    [0.5, 6.0, -0.0, 1.0]
+    """
+    codes = np.empty((packed.size, 2), np.uint8)
+    np.bitwise_and(packed, 15, out=codes[:, 0])
+    np.right_shift(packed, 4, out=codes[:, 1])
+    return codes.reshape(shape).view(ml_dtypes.float4_e2m1fn)
+
+
+class MXCheckpoint(Mapping[str, MXArray | NDArray[Any]]):
+    """An open checkpoint: a read-only mapping of tensor names to arrays, each read when asked for.
+
+    A quantized tensor comes as an `MXArray` and any other as an array of its own dtype; the scales
+    of a quantized tensor are part of it and have no entry of their own. Nothing is cached: asking
+    twice reads twice. Use it as a context manager or call `close`.
+
+    Attributes
+    ----------
+    metadata
+        All of the file's ``__metadata__``, strings to strings.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._reader = SafetensorsReader(path)
+        try:
+            self.metadata: Mapping[str, str] = self._reader.metadata
+            if METADATA_KEY not in self.metadata:
+                self._fail(
+                    f"holds no MX tensors: its metadata has no {METADATA_KEY!r} "
+                    "(`trn3 quantize` writes it)"
+                )
+            self._quantized = read_mx_metadata(self._reader)
+        except BaseException:
+            self._reader.close()
+            raise
+        scales = {description["scales"] for description in self._quantized.values()}
+        self._names = [name for name in self._reader.tensors if name not in scales]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # Mapping would read the tensor to find out
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._reader.closed else ""
+        return (
+            f"MXCheckpoint({str(self._reader.path)!r}: {len(self)} tensors, "
+            f"{len(self._quantized)} quantized{closed})"
+        )
+
+    def __getitem__(self, name: str) -> MXArray | NDArray[Any]:
+        if name not in self._names:
+            raise KeyError(name)
+        if self._reader.closed:
+            message = f"{self._reader.path} was closed"
+            raise ValueError(message)
+        description = self._quantized.get(name)
+        elements = self._array(self._reader.tensors[name])
+        if description is None:
+            return elements
+        scales = self._array(self._reader.tensors[description["scales"]])
+        return MXArray.from_parts(elements, scales, axis=description["axis"])
+
+    def close(self) -> None:
+        """Close the file; arrays already read stay valid."""
+        self._reader.close()
+
+    def _fail(self, problem: str) -> NoReturn:
+        message = f"{self._reader.path}: {problem}"
+        raise CheckpointError(message)
+
+    def _array(self, entry: TensorEntry) -> NDArray[Any]:
+        bits, dtype = DTYPES[entry.dtype]
+        if dtype is None and bits != 4:
+            self._fail(f"tensor {entry.name!r} is {entry.dtype}, which NumPy has no type for")
+        data = self._reader.read(entry)
+        if dtype is None:
+            return unpack_fp4(data, entry.shape)
+        try:
+            return data.view(dtype).reshape(entry.shape)
+        except ValueError:  # an empty tensor with an axis longer than NumPy can say
+            self._fail(f"tensor {entry.name!r} has shape {list(entry.shape)}, too large for NumPy")
+
+
+def load_mx(path: str | os.PathLike[str]) -> MXCheckpoint:
+    """Open a checkpoint that ``trn3 quantize`` wrote.
+
+    Parameters
+    ----------
+    path
+        The safetensors file.
+
+    Returns
+    -------
+    MXCheckpoint
+        A mapping of tensor names to `MXArray` (quantized tensors) or NumPy arrays (all others). A
+        tensor is read when it is asked for; only the header is read now.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened or read.
+    CheckpointError
+        If it is not a sound safetensors file, or not one with MX tensors. A `ValueError`.
+
+    Examples
+    --------
+    >>> import contextlib, io, tempfile
+    >>> import numpy as np
+    >>> import trn3
+    >>> from safetensors.numpy import save_file
+    >>> from trn3.__main__ import main
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     source, output = f"{directory}/model.safetensors", f"{directory}/small.safetensors"
+    ...     save_file({"weight": np.eye(32, 64, dtype=np.float32)}, source)
+    ...     with contextlib.redirect_stdout(io.StringIO()):
+    ...         code = main(["quantize", source, "--to", "mxfp4-e2m1", "--out", output])
+    ...     with trn3.load_mx(output) as tensors:
+    ...         weight = tensors["weight"]
+    >>> weight.dtype, weight.shape, weight.scales.shape, weight.nbytes
+    (dtype(float4_e2m1fn), (32, 64), (32, 2), 1088)
+    """
+    return MXCheckpoint(path)
+
+
+def read_mx_metadata(reader: SafetensorsReader) -> dict[str, dict[str, Any]]:
+    """Return what the file's metadata says of each quantized tensor, checked; empty if nothing.
+
+    Raises
+    ------
+    CheckpointError
+        If the metadata does not fit the tensors of the file.
+    """
+
+    def fail(problem: str) -> NoReturn:
+        message = f"{reader.path}: metadata {METADATA_KEY!r} {problem}"
+        raise CheckpointError(message)
+
+    text = reader.metadata.get(METADATA_KEY)
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        fail("is not JSON")
+    if not isinstance(found, dict) or not isinstance(found.get("tensors"), dict):
+        fail("has no 'tensors'")
+    if found.get("version") != METADATA_VERSION:
+        fail(f"has version {found.get('version')!r}; this program reads {METADATA_VERSION}")
+    codes = {mx_format.safetensors for mx_format in FORMATS.values()}
+    for name, description in found["tensors"].items():
+        entry = reader.tensors.get(name)
+        if entry is None:
+            fail(f"names tensor {name!r}, which the file does not hold")
+        if not isinstance(description, dict):
+            fail(f"does not describe tensor {name!r}")
+        axis, scales = description.get("axis"), description.get("scales")
+        if type(axis) is not int or not -len(entry.shape) <= axis < len(entry.shape):
+            fail(f"gives tensor {name!r} axis {axis!r}; it has {len(entry.shape)} axes")
+        if entry.dtype not in codes or entry.shape[axis] % BLOCK:
+            fail(f"describes tensor {name!r}, {entry.dtype} {list(entry.shape)}, which is not MX")
+        beside = reader.tensors.get(scales) if isinstance(scales, str) else None
+        if beside is None or scales in found["tensors"]:
+            fail(f"gives tensor {name!r} scales {scales!r}, which the file does not hold")
+        if beside.dtype not in {"F8_E8M0", "U8"} or beside.shape != scales_shape(entry.shape, axis):
+            fail(
+                f"gives tensor {name!r} scales of {beside.dtype} {list(beside.shape)}; "
+                f"F8_E8M0 {list(scales_shape(entry.shape, axis))} is needed"
+            )
+    tensors: dict[str, dict[str, Any]] = found["tensors"]
+    return tensors
