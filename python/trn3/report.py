@@ -1,0 +1,250 @@
+"""Tables and figures of results, for people.
+
+Rich, and matplotlib (the extra ``plot``), are imported when first needed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trn3.cli.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from trn3.cli.results import FormatReport, Report, TensorReport
+
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def printable(text: str) -> str:
+    r"""Return `text` with everything a terminal would obey, or not show, escaped.
+
+    >>> printable("weight\x1b[31m")
+    'weight\\x1b[31m'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def decibels(value: float) -> str:
+    """Return a signal-to-noise ratio for a table cell.
+
+    >>> decibels(31.4159), decibels(math.inf), decibels(math.nan)
+    ('31.42', 'exact', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    return "exact" if math.isinf(value) else f"{value:.2f}"
+
+
+def size(num_bytes: int) -> str:
+    """Return a number of bytes with a decimal unit.
+
+    >>> size(999), size(90_868_376)
+    ('999 bytes', '90.9 MB')
+    """
+    if num_bytes < 1000:
+        return f"{num_bytes} bytes"
+    value, unit = num_bytes / 1000, "kB"
+    for larger in ("MB", "GB", "TB"):
+        if value < 999.95:
+            break
+        value, unit = value / 1000, larger
+    return f"{value:.1f} {unit}"
+
+
+def print_quantize_report(report: Report, console: Console) -> None:
+    """Print what ``trn3 quantize`` did: a table for each format, then what was left as it came."""
+    for written in report.formats:
+        console.print(_format_table(written, console.width))
+        console.print()
+    if report.passed_through:
+        console.print(_passed_table(report.passed_through))
+        console.print()
+    console.print(
+        "SQNR: signal to quantization noise. Max error: largest |x - q| / |x| of values not "
+        "flushed. Saturated: clipped to the largest of the block. Flushed: nonzero, became 0. "
+        "Time and GB/s of input: quantize_mx alone.",
+        style="dim",
+        highlight=False,
+    )
+    nonfinite = report.formats[0].total().statistics.num_nonfinite
+    if nonfinite:
+        console.print(
+            f"{nonfinite:,} values stand in blocks with a NaN or an infinity: "
+            "these blocks became NaN and are left out of all other figures.",
+            style="yellow",
+            highlight=False,
+        )
+    for written in report.formats:
+        console.print(
+            f"{printable(str(written.path))}: {size(written.num_bytes)}, "
+            f"{report.source_bytes / written.num_bytes:.2f} times smaller than "
+            f"{size(report.source_bytes)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+    rate = report.source_bytes / report.seconds / 1e9
+    console.print(
+        f"{report.seconds:.2f} s in all, with reading, error statistics and writing "
+        f"({rate:.2f} GB/s of input)",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+# What a narrow terminal goes without, in this order; the title and --json have it all.
+DISPENSABLE = ("format", "bits/\nvalue", "time\nms")
+# Narrower than this, a tensor's name is hard to read.
+MIN_NAME_WIDTH = 24
+
+
+def _format_table(written: FormatReport, width: int) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    total = written.total()
+    rows = [_cells(tensor, written.mx_format.name) for tensor in written.tensors]
+    footer = _cells(total, written.mx_format.name)
+    count = len(written.tensors)
+    footer["tensor"] = f"{count} matrices, values" if count != 1 else "1 matrix, values"
+    footer["shape"] = f"{total.statistics.num_values:,}"
+    title = (
+        f"{written.mx_format.name}, {footer[DISPENSABLE[1]]} bits per value, "
+        f"scale rule {written.scale_rule}"
+    )
+    widths = {heading: max(len(row[heading]) for row in (*rows, footer)) for heading in footer}
+    widths = {h: max([widths[h], *map(len, h.split("\n"))]) + 2 for h in widths}
+    widths["tensor"] = min(widths["tensor"], MIN_NAME_WIDTH)
+    shown = list(footer)
+    for heading in DISPENSABLE:
+        if sum(widths[heading] for heading in shown) > width:
+            shown.remove(heading)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        collapse_padding=True,
+        show_edge=False,
+        show_footer=True,
+    )
+    for heading in shown:
+        foot = Text(footer[heading])
+        if heading in {"tensor", "shape", "format"}:
+            table.add_column(
+                heading, foot, vertical="bottom", overflow="fold", no_wrap=heading != "tensor"
+            )
+        else:
+            table.add_column(heading, foot, justify="right", no_wrap=True, vertical="bottom")
+    for row in rows:
+        table.add_row(*(Text(row[heading], overflow="fold") for heading in shown))
+    return table
+
+
+def _cells(tensor: TensorReport, format_name: str) -> dict[str, str]:
+    statistics = tensor.statistics
+    rate = tensor.source_bytes / tensor.seconds / 1e9 if tensor.seconds else math.inf
+    return {
+        "tensor": printable(tensor.name),
+        "shape": "x".join(map(str, tensor.shape)),
+        "format": format_name,
+        "bits/\nvalue": f"{8 * tensor.stored_bytes / statistics.num_values:.2f}",
+        "SQNR\ndB": decibels(statistics.sqnr_db),
+        "max\nerror": f"{100 * statistics.max_relative_error:.2f} %",
+        "saturated": f"{statistics.num_saturated:,}",
+        "flushed": f"{statistics.num_flushed:,}",
+        "time\nms": f"{1e3 * tensor.seconds:.2f}",
+        "GB/s": f"{rate:.2f}",
+    }
+
+
+def _passed_table(passed_through: Mapping[str, str]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in passed_through.items():
+        by_reason.setdefault(reason, []).append(name)
+    table = Table(
+        title="stored as they are",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    table.add_column("tensors", justify="right")
+    table.add_column("why")
+    table.add_column("which", overflow="fold")
+    for reason, names in by_reason.items():
+        more = ", ..." if len(names) > 2 else ""
+        shown = ", ".join(printable(name) for name in names[:2])
+        table.add_row(str(len(names)), Text(reason), Text(shown + more))
+    return table
+
+
+def plot_errors(formats: Sequence[FormatReport], path: str | os.PathLike[str], title: str) -> None:
+    """Draw the errors of all values of each format, relative to their block, as a histogram.
+
+    Parameters
+    ----------
+    formats
+        Reports whose statistics hold histograms.
+    path
+        A file ending in .png, .svg or .pdf; it appears when it is complete, replacing one there.
+    title
+        Stands above the figure.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    OSError
+        If the file cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
+    # The object interface: pyplot would look for a display and keep the figure alive.
+    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    edges = np.linspace(-HISTOGRAM_LIMIT, HISTOGRAM_LIMIT, HISTOGRAM_BINS + 1)
+    widest = 0.0
+    for written in formats:
+        statistics = written.total().statistics
+        counts = statistics.histogram
+        if counts is None:
+            message = f"{written.mx_format.name}: no histogram was gathered"
+            raise ValueError(message)
+        widest = max(widest, *np.abs(edges[:-1][counts > 0]), *np.abs(edges[1:][counts > 0]))
+        sqnr = f"SQNR {decibels(statistics.sqnr_db)} dB"
+        label = f"{written.mx_format.name} ({written.scale_rule}), {sqnr}"
+        axes.stairs(counts / max(counts.sum(), 1), edges, label=label, fill=False, linewidth=1.2)
+    axes.set_yscale("log")
+    axes.set_xlim(-1.05 * widest, 1.05 * widest)
+    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1))
+    axes.set_xlabel("error (q - x) as part of the largest magnitude in the block of 32")
+    axes.set_ylabel(f"part of all values per bin of {100 * (edges[1] - edges[0]):.2f} %")
+    axes.set_title(title)
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        figure.savefig(temporary, format=path.suffix.removeprefix("."))
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
