@@ -1,0 +1,90 @@
+"""The main job: quantize the weights of a real model, check the files, measure the effect.
+
+Runs what a user would type, ``trn3 quantize``, on all-MiniLM-L6-v2; reads the outputs back and
+compares them, bit for bit, with quantizing the weights directly; then runs `minilm.py`, the model
+itself. The files stay in ``build/demo``. Needs what `minilm.py` needs; ``make demo`` installs it.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+import trn3
+from trn3.__main__ import main as trn3_command
+from trn3.numerics import MXArray, quantize_mx
+
+EXAMPLES = Path(__file__).resolve().parent
+OUTPUT = EXAMPLES.parent / "build" / "demo"
+FORMATS = ("mxfp8-e4m3", "mxfp4-e2m1")
+
+
+def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
+    """Whether two arrays agree in dtype, shape and every bit."""
+    return (
+        left.dtype == right.dtype
+        and left.shape == right.shape
+        and np.array_equal(
+            np.ascontiguousarray(left).view(np.uint8), np.ascontiguousarray(right).view(np.uint8)
+        )
+    )
+
+
+def check(path: Path, weights: dict[str, np.ndarray]) -> tuple[int, int]:
+    """Compare a written file with the weights; return how many tensors were MX and how many not."""
+    num_quantized = 0
+    with trn3.load_mx(path) as tensors:
+        assert set(tensors) == set(weights)
+        for name, tensor in tensors.items():
+            if isinstance(tensor, MXArray):
+                direct = quantize_mx(weights[name], tensor.dtype)
+                assert same_bits(tensor.elements, direct.elements), name
+                assert same_bits(tensor.scales, direct.scales), name
+                num_quantized += 1
+            else:
+                assert same_bits(tensor, weights[name]), name
+        return num_quantized, len(tensors) - num_quantized
+
+
+def main() -> int:
+    """Run the three steps and print a summary; return the exit code."""
+    started = time.perf_counter()
+    minilm = runpy.run_path(str(EXAMPLES / "minilm.py"))
+    source = minilm["model_directory"]() / "model.safetensors"
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    outputs = [OUTPUT / f"minilm.{name}.safetensors" for name in FORMATS]
+
+    arguments = ["quantize", str(source), "--out", str(OUTPUT / "minilm.safetensors"), "--force"]
+    for name in FORMATS:
+        arguments += ["--to", name]
+    print("$ trn3 quantize model.safetensors", *arguments[4:], "--out minilm.safetensors\n")
+    if code := trn3_command(arguments):
+        return code
+
+    weights = load_file(source)
+    print()
+    counts = [check(path, weights) for path in outputs]
+    minilm["main"]()
+
+    print("\nSummary")
+    original = source.stat().st_size
+    print(f"  model.safetensors               {original / 1e6:6.1f} MB  float32")
+    for path, (num_quantized, num_kept) in zip(outputs, counts, strict=True):
+        size = path.stat().st_size
+        print(
+            f"  {path.name:<31} {size / 1e6:6.1f} MB  {original / size:.2f} times smaller; "
+            f"read back: {num_quantized} matrices and {num_kept} other tensors, all bits right"
+        )
+    print(
+        f"  in {OUTPUT.relative_to(EXAMPLES.parent)}; {time.perf_counter() - started:.1f} s in all"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

