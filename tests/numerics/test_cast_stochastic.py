@@ -28,8 +28,8 @@ from oracle.formats import (
     FLOAT32,
     Format,
     Value,
+    decode,
     encode,
-    magnitudes,
 )
 from oracle.rounding import OVERFLOWS, Overflow, cast_codes, neighbours
 from oracle.xorwow import Lanes
@@ -41,9 +41,9 @@ TARGETS = [target for target in CAST_TARGETS if target is not FLOAT32]
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_the_draw_that_turns_each_fraction(target: Format) -> None:
     """x at lo + k/8 of a step moves from draw 2^32 - k * 2^29 on, and not one draw sooner."""
-    values = magnitudes(target)
-    for number in {1, 2, len(values) // 3, len(values) // 2, len(values) - 2}:
-        lo = values[number]
+    last = target.max_finite_code >> target.padding
+    for number in (0, 1, 2, last // 3, last // 2, last - 1):
+        lo = decode(target, number << target.padding).magnitude
         _, hi = neighbours(lo, target)
         for eighths in range(1, 8):
             point = exact_float32(lo + (hi - lo) * Fraction(eighths, 8))
