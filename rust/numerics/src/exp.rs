@@ -92,7 +92,7 @@ impl<'a> Rows<'a> {
 
     fn check(&self, argument: &'static str, got: usize) -> Result<()> {
         let Some((_, outer)) = self.shape.split_last() else {
-            let needed = format!("{argument} of one value a row need an axis for the rows to lie along");
+            let needed = format!("{argument}: one value a row needs an axis that rows lie along");
             return Err(Error::shape("x", self.shape, needed));
         };
         if got != self.count {

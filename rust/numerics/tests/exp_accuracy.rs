@@ -107,14 +107,25 @@ fn correctly_rounded(format: Format, x: f32) -> (u32, f64) {
     }
     if x == 0.0 || x < -110.0 || x > 100.0 {
         let one = (spec.bias as u32) << spec.mantissa_bits;
-        return (if x == 0.0 { one } else if x < 0.0 { 0 } else { infinity }, 1.0);
+        return (
+            if x == 0.0 {
+                one
+            } else if x < 0.0 {
+                0
+            } else {
+                infinity
+            },
+            1.0,
+        );
     }
     let value = f64::from(x).exp();
     let exponent = ((value.to_bits() >> 52) as i32 - 1023).max(spec.min_exponent());
     // Exact: powers of two.
     let steps = value * f64::from_bits(((1023 + spec.mantissa_bits as i32 - exponent) as u64) << 52);
     let below = steps.floor();
-    let code = below as u32 + u32::from(steps - below > 0.5) + (((exponent - spec.min_exponent()) as u32) << spec.mantissa_bits);
+    let code = below as u32
+        + u32::from(steps - below > 0.5)
+        + (((exponent - spec.min_exponent()) as u32) << spec.mantissa_bits);
     (code.min(infinity), (steps - below - 0.5).abs() / steps)
 }
 

@@ -54,8 +54,20 @@ fn test_exp_float32_over_the_whole_range_at_every_level() {
 #[test]
 fn test_exp_float32_around_every_limit_at_every_level() {
     let limits = [
-        0.0f32, 87.0, -87.0, 88.722_84, 89.0, -87.336_55, -103.278_93, -103.972_08, -104.5, f32::MAX, f32::INFINITY,
-        f32::NEG_INFINITY, 1.0e-40, f32::MIN_POSITIVE,
+        0.0f32,
+        87.0,
+        -87.0,
+        88.722_84,
+        89.0,
+        -87.336_55,
+        -103.278_93,
+        -103.972_08,
+        -104.5,
+        f32::MAX,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        1.0e-40,
+        f32::MIN_POSITIVE,
     ];
     let around = limits.map(|limit| (-600i32..=600).map(move |nudge| limit.to_bits().wrapping_add_signed(nudge)));
     let codes: Vec<u32> = around.into_iter().flatten().collect();

@@ -64,10 +64,8 @@ struct Chain<'a> {
 }
 
 fn in_blocks(unit: &Unit<'_>, out: &mut [u8], sums: &mut [f32], block: usize) -> Result<()> {
-    let chains: Vec<Mutex<Chain<'_>>> = sums
-        .chunks_mut(LANES)
-        .map(|sums| Mutex::new(Chain { sums, next: 0, waiting: BTreeMap::new() }))
-        .collect();
+    let chains: Vec<Mutex<Chain<'_>>> =
+        sums.chunks_mut(LANES).map(|sums| Mutex::new(Chain { sums, next: 0, waiting: BTreeMap::new() })).collect();
     let item = unit.item_size();
     par::for_each(Blocks::new(out, unit.columns * item, block * item), |Block { group, index, rows }| {
         let mut scratch = Scratch::default();

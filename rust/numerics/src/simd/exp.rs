@@ -1,4 +1,10 @@
-//! The exponential, sixteen at a time, and sums along rows.
+//! The exponential, sixteen at a time.
+
+mod numbers;
+mod sums;
+
+use numbers::{Brain, Half, Numbers, Single};
+pub(crate) use sums::sum_rows;
 
 use super::lanes::{LANES, Lanes};
 use crate::format::Format;
@@ -7,8 +13,6 @@ use crate::scalar::exp::{
 };
 
 const NAN: u32 = 0x7fc0_0000;
-/// 2^-14.
-const SMALLEST_NORMAL_F16: f32 = 6.103_515_6e-5;
 const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7f80_0000;
 /// 2^100.
@@ -106,107 +110,6 @@ fn exp_odd<L: Lanes>(l: L, x: L::F) -> L::F {
     or_nan(l, bits, l.add_i(nearest, step))
 }
 
-/// A format the exponential reads and writes.
-trait Numbers {
-    /// What one element is in memory.
-    type Code: bytemuck::Pod + Default;
-
-    /// Whether this is a 16-bit format.
-    const NARROW: bool;
-
-    /// The values, NaN with any payload.
-    fn load<L: Lanes>(l: L, from: &[Self::Code; LANES]) -> L::F;
-
-    /// Rounds to nearest and stores; no value has a sign and NaN is canonical.
-    fn store<L: Lanes>(l: L, values: L::F, to: &mut [Self::Code; LANES]);
-
-    /// Where rounding e^x to this format cannot be told from a float32 that is within 1 ulp of it.
-    fn is_doubtful<L: Lanes>(l: L, values: L::F) -> L::M;
-}
-
-struct Single;
-struct Brain;
-struct Half;
-
-impl Numbers for Single {
-    type Code = f32;
-    const NARROW: bool = false;
-
-    #[inline(always)]
-    fn load<L: Lanes>(l: L, from: &[f32; LANES]) -> L::F {
-        l.load_f(from)
-    }
-    #[inline(always)]
-    fn store<L: Lanes>(l: L, values: L::F, to: &mut [f32; LANES]) {
-        l.store_f(values, to);
-    }
-    #[inline(always)]
-    fn is_doubtful<L: Lanes>(l: L, values: L::F) -> L::M {
-        l.lt_u(l.bits(values), l.splat_i(0))
-    }
-}
-
-/// Whether the low `dropped` bits are within 1 of half their range, where rounding to nearest turns over.
-#[inline(always)]
-fn is_near_midpoint<L: Lanes>(l: L, bits: L::I, dropped: u32) -> L::M {
-    let from_below = l.sub_i(bits, l.splat_i((1 << (dropped - 1)) - 1));
-    l.lt_u(l.shl(from_below, 32 - dropped), l.splat_i(3 << (32 - dropped)))
-}
-
-/// The code with the low bits dropped, rounded to the nearest, ties to even.
-#[inline(always)]
-fn rounded<L: Lanes>(l: L, bits: L::I, dropped: u32) -> L::I {
-    let odd = l.and(l.shr(bits, dropped), l.splat_i(1));
-    l.shr(l.add_i(bits, l.add_i(odd, l.splat_i((1 << (dropped - 1)) - 1))), dropped)
-}
-
-impl Numbers for Brain {
-    type Code = u16;
-    const NARROW: bool = true;
-
-    #[inline(always)]
-    fn load<L: Lanes>(l: L, from: &[u16; LANES]) -> L::F {
-        l.float(l.shl(l.load_u16(from), 16))
-    }
-    #[inline(always)]
-    fn store<L: Lanes>(l: L, values: L::F, to: &mut [u16; LANES]) {
-        l.store_u16(rounded(l, l.bits(values), 16), to);
-    }
-    #[inline(always)]
-    fn is_doubtful<L: Lanes>(l: L, values: L::F) -> L::M {
-        is_near_midpoint(l, l.bits(values), 16)
-    }
-}
-
-impl Numbers for Half {
-    type Code = u16;
-    const NARROW: bool = true;
-
-    #[inline(always)]
-    fn load<L: Lanes>(l: L, from: &[u16; LANES]) -> L::F {
-        l.load_f16(from)
-    }
-    #[inline(always)]
-    fn store<L: Lanes>(l: L, values: L::F, to: &mut [u16; LANES]) {
-        let bits = l.bits(values);
-        // Float16's exponent bias is 112 less; its smallest step is 2^-24.
-        let normal = l.sub_i(rounded(l, bits, 13), l.splat_i(112 << 10));
-        let subnormal = l.nearest_int(l.mul_f(values, l.splat_f(16_777_216.0)));
-        let is_subnormal = l.lt_u(bits, l.splat_i(SMALLEST_NORMAL_F16.to_bits()));
-        let code = l.min_u(l.select(is_subnormal, subnormal, normal), l.splat_i(0x7c00));
-        l.store_u16(l.select(l.eq(bits, l.splat_i(NAN)), l.splat_i(0x7e00), code), to);
-    }
-    #[inline(always)]
-    fn is_doubtful<L: Lanes>(l: L, values: L::F) -> L::M {
-        // Below float16's smallest normal number, adding it lines the mantissa up as that number's own; what the
-        // addition and `values` are off by is together at most 1 in the last place of the sum.
-        let smallest_normal = l.splat_f(SMALLEST_NORMAL_F16);
-        let bits = l.bits(values);
-        let is_subnormal = l.lt_u(bits, l.bits(smallest_normal));
-        is_near_midpoint(l, l.select(is_subnormal, l.bits(l.add_f(values, smallest_normal)), bits), 13)
-    }
-}
-
 #[inline(always)]
 fn exp_vector<L: Lanes, X: Numbers, Y: Numbers>(
     l: L,
@@ -257,62 +160,4 @@ pub(crate) fn exp<L: Lanes>(l: L, from: Format, to: Format, src: &[u8], bias: &[
         Format::F16 => exp_from::<L, Half>(l, to, src, bias, dst),
         _ => exp_from::<L, Single>(l, to, src, bias, dst),
     }
-}
-
-/// Adds the next elements of up to sixteen rows of equal length to the rows' running sums, in ascending order.
-#[inline(always)]
-pub(crate) fn sum_rows<L: Lanes>(l: L, format: Format, rows: &[&[u8]], sums: &mut [f32]) {
-    match format {
-        Format::Bf16 => sum_tiles::<L, Brain>(l, rows, sums),
-        Format::F16 => sum_tiles::<L, Half>(l, rows, sums),
-        _ => sum_tiles::<L, Single>(l, rows, sums),
-    }
-}
-
-/// Sixteen independent chains in one register: each tile of sixteen columns is transposed so that a column is a vector.
-#[inline(always)]
-fn sum_tiles<L: Lanes, N: Numbers>(l: L, rows: &[&[u8]], sums: &mut [f32]) {
-    let Some(first) = rows.first() else { return };
-    // Lanes without a row of their own repeat the first; their sums go nowhere.
-    let mut codes = [bytemuck::cast_slice::<u8, N::Code>(first); LANES];
-    let mut chains = [0.0; LANES];
-    for (lane, row) in rows.iter().enumerate() {
-        codes[lane] = bytemuck::cast_slice(row);
-    }
-    chains[..sums.len()].copy_from_slice(sums);
-
-    let columns = codes[0].len();
-    let mut chain = l.load_f(&chains);
-    let mut vectors = [l.splat_i(0); LANES];
-    let mut tiles = [codes[0].as_chunks::<LANES>().0; LANES];
-    for lane in 1..LANES {
-        tiles[lane] = codes[lane].as_chunks::<LANES>().0;
-    }
-    for tile in 0..columns / LANES {
-        for lane in 0..LANES {
-            vectors[lane] = l.bits(N::load(l, &tiles[lane][tile]));
-        }
-        chain = add_columns(l, chain, &mut vectors);
-    }
-    let tail = columns % LANES;
-    if tail > 0 {
-        for lane in 0..LANES {
-            // Zeros add nothing: no sum here is -0.
-            let mut padded = [N::Code::default(); LANES];
-            padded[..tail].copy_from_slice(&codes[lane][columns - tail..]);
-            vectors[lane] = l.bits(N::load(l, &padded));
-        }
-        chain = add_columns(l, chain, &mut vectors);
-    }
-    l.store_f(or_nan(l, l.bits(chain), l.bits(chain)), &mut chains);
-    sums.copy_from_slice(&chains[..sums.len()]);
-}
-
-#[inline(always)]
-fn add_columns<L: Lanes>(l: L, mut chain: L::F, rows: &mut [L::I; LANES]) -> L::F {
-    l.transpose(rows);
-    for column in rows {
-        chain = l.add_f(chain, l.float(*column));
-    }
-    chain
 }
