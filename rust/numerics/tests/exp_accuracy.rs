@@ -105,7 +105,7 @@ fn correctly_rounded(format: Format, x: f32) -> (u32, f64) {
     if x.is_nan() {
         return (spec.nan.expect("an IEEE format"), 1.0);
     }
-    if x == 0.0 || x < -110.0 || x > 100.0 {
+    if x == 0.0 || !(-110.0..=100.0).contains(&x) {
         let one = (spec.bias as u32) << spec.mantissa_bits;
         return (
             if x == 0.0 {

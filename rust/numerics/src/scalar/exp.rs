@@ -11,11 +11,11 @@ pub(crate) const HIGHEST: f32 = 89.0;
 /// Below, results are under half the smallest subnormal (from -103.97208 on) and round to zero.
 pub(crate) const LOWEST: f32 = -104.5;
 /// log2(e).
-pub(crate) const LOG2_E: f32 = 1.442_695;
+pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// 1.5 * 2^23: what is added to it is rounded to an integer, which the low bits then hold.
 pub(crate) const SHIFT: f32 = 12_582_912.0;
 /// ln(2) to 24 bits: with a fused step, x - n * LN2_HIGH is exact for every x between the limits above.
-pub(crate) const LN2_HIGH: f32 = 0.693_147_2;
+pub(crate) const LN2_HIGH: f32 = std::f32::consts::LN_2;
 /// What is missing of ln(2).
 pub(crate) const LN2_LOW: f32 = -1.904_654_2e-9;
 
@@ -27,7 +27,7 @@ pub(crate) const POLYNOMIAL: [f32; 7] =
     [0.001_383_890_2, 0.008_369_192_5, 0.041_668_102, 0.166_665_17, 0.499_999_94, 1.0, 1.0];
 
 /// ln(2) in float64.
-pub(crate) const LN2_HIGH_F64: f64 = 0.693_147_180_559_945_3;
+pub(crate) const LN2_HIGH_F64: f64 = std::f64::consts::LN_2;
 /// What is missing of it.
 pub(crate) const LN2_LOW_F64: f64 = 2.319_046_813_846_299_6e-17;
 
