@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::par;
 
 /// Elements a task works on: large enough that handing it out costs nothing, small enough to balance.
-const TASK: usize = 1 << 16;
+pub(crate) const TASK: usize = 1 << 16;
 /// Elements staged at a time where input must be gathered or converted first: input, float32 and output fit in L1/L2.
 pub(crate) const STAGE: usize = 1 << 11;
 

@@ -10,12 +10,14 @@
 //! | [`pack_x4`], [`to_trn3_layout`] and their inverses | how quantised arrays lie in the memory of the chip |
 //! | [`matmul`], [`matmul_mx`] | products as the systolic array computes them |
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
+//! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
 #![deny(unsafe_code)]
 
 mod array;
 mod cast;
 mod elementwise;
 mod error;
+mod exp;
 mod format;
 mod fpenv;
 mod matmul;
@@ -31,6 +33,7 @@ mod xorwow;
 pub use array::{ArrayMut, ArrayView, Element, Source};
 pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
 pub use error::{Error, ErrorKind, Result};
+pub use exp::{Bias, exp};
 pub use format::{Format, FormatSpec};
 pub use matmul::{MX_TILE, TILE, matmul, matmul_mx, product_shape};
 pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};

@@ -3,6 +3,7 @@
 //! They are what every SIMD level must equal bit for bit, and what `TRN3_SIMD=scalar` runs.
 
 pub(crate) mod cast;
+pub(crate) mod exp;
 pub(crate) mod matmul;
 pub(crate) mod mx;
 pub(crate) mod xorwow;

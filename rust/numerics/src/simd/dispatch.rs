@@ -94,6 +94,10 @@ pub(crate) struct Kernels {
     pub(crate) encode: fn(&Encoder, &[f32], &[u32], &mut [u8]),
     /// See [`super::cast::decode`].
     pub(crate) decode: fn(Format, &[u8], &mut [f32]),
+    /// See [`super::exp::exp`].
+    pub(crate) exp: fn(Format, Format, &[u8], &[f32], &mut [u8]),
+    /// See [`super::exp::sum_rows`].
+    pub(crate) sum_rows: fn(Format, &[&[u8]], &mut [f32]),
     /// See [`super::mx::quantize_rows`].
     pub(crate) quantize_rows: fn(&Quantizer, &[f32], &[u32], &mut [u8], &mut [u8]),
     /// See [`super::mx::quantize_columns`].
@@ -153,6 +157,8 @@ macro_rules! kernel_table {
         static $table: Kernels = Kernels {
             encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
             decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
+            exp: kernel!([$features, $lanes] super::exp::exp, (from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8])),
+            sum_rows: kernel!([$features, $lanes] super::exp::sum_rows, (format: Format, rows: &[&[u8]], sums: &mut [f32])),
             quantize_rows: kernel!(
                 [$features, $lanes] super::mx::quantize_rows,
                 (q: &Quantizer, src: &[f32], draws: &[u32], elements: &mut [u8], scales: &mut [u8])

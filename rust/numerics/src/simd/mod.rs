@@ -3,6 +3,7 @@
 pub(crate) mod cast;
 pub(crate) mod chain;
 pub(crate) mod dispatch;
+pub(crate) mod exp;
 pub(crate) mod lanes;
 pub(crate) mod mx;
 mod pack;

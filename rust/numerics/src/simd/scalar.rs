@@ -10,6 +10,8 @@ use crate::scalar;
 pub(super) static KERNELS: Kernels = Kernels {
     encode,
     decode,
+    exp: scalar::exp::exp_slice,
+    sum_rows: scalar::exp::sum_rows,
     quantize_rows,
     quantize_columns,
     xorwow_fill: scalar::xorwow::fill,
