@@ -30,7 +30,6 @@ UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 app = typer.Typer(
     name="trn3",
     help="An open simulator of AWS Trainium3.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -275,13 +274,10 @@ def _complain(problem: object) -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     from trn3._safetensors import CheckpointError
 
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(args=arguments, prog_name="trn3", standalone_mode=False)
+        code = app(args=words or ["--help"], prog_name="trn3", standalone_mode=False)
     except UsageError as error:
-        # Asked for by no_args_is_help: help is no error's text, and is printed already.
-        if type(error).__name__ == "NoArgsIsHelpError":
-            typer.echo(error.format_message())
-            return 2
         _complain(error.format_message())
         return 2
     except (CheckpointError, RefusedError) as error:

@@ -299,9 +299,9 @@ def test_help(run: Run) -> None:
 
 def test_no_arguments_show_the_commands(run: Run) -> None:
     outcome = run()
-    assert outcome.code == 2
-    assert "quantize" in outcome.stdout + outcome.stderr
-    assert "info" in outcome.stdout + outcome.stderr
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert "quantize" in outcome.stdout
+    assert "info" in outcome.stdout
 
 
 @pytest.mark.parametrize(

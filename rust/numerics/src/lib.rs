@@ -11,6 +11,7 @@
 //! | [`matmul`], [`matmul_mx`] | products as the systolic array computes them |
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 //! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
+//! | [`compress`], [`prune`], [`SparseView`] | structured sparsity: M of N values and their positions |
 #![deny(unsafe_code)]
 
 mod array;
@@ -28,6 +29,9 @@ mod par;
 mod psum;
 mod scalar;
 mod simd;
+mod sparse;
+mod sparse_groups;
+mod sparse_tags;
 mod xorwow;
 
 pub use array::{ArrayMut, ArrayView, Element, Source};
@@ -40,4 +44,6 @@ pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
 pub use mx_layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
 pub use simd::dispatch::{Level, simd_level, with_level};
+pub use sparse::{Pattern, SparseView, compress, prune};
+pub use sparse_tags::from_tags;
 pub use xorwow::Xorwow;
