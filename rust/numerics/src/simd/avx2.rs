@@ -345,16 +345,6 @@ impl Lanes for Avx2 {
             rows[lane + 8] = (quarters[1][lane], quarters[3][lane]);
         }
     }
-    #[inline(always)]
-    fn reduce_max_u(self, a: Integers) -> u32 {
-        // SAFETY: the token proves the features.
-        unsafe {
-            let eight = _mm256_max_epu32(a.0, a.1);
-            let four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
-            let two = _mm_max_epu32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
-            _mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two))) as u32
-        }
-    }
 }
 
 /// The masked lanes as sixteen 16-bit integers in order; `low` keeps the saturating pack from changing them.

@@ -368,11 +368,6 @@ impl Lanes for Avx512 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_rol_epi32::<16>(a) }
     }
-    #[inline(always)]
-    fn reduce_max_u(self, a: __m512i) -> u32 {
-        // SAFETY: the token proves the features.
-        unsafe { _mm512_reduce_max_epu32(a) }
-    }
 }
 
 /// Pairs of rows by 32 and 64 bits, then quarters of 128 bits: four steps of sixteen shuffles.

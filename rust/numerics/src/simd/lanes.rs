@@ -97,6 +97,4 @@ pub(crate) trait Lanes: Copy {
     fn swap_halves(self, a: Self::I) -> Self::I {
         self.or(self.shl(a, 16), self.shr(a, 16))
     }
-    /// The largest lane as an unsigned integer.
-    fn reduce_max_u(self, a: Self::I) -> u32;
 }

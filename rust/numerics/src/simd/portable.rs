@@ -269,10 +269,6 @@ impl Lanes for Portable {
             }
         }
     }
-    #[inline(always)]
-    fn reduce_max_u(self, a: Self::I) -> u32 {
-        a.into_iter().fold(0, u32::max)
-    }
 }
 
 #[cfg(test)]
