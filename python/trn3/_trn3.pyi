@@ -53,6 +53,14 @@ def from_trn3_layout(
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 def matmul(a: NDArray[Any], b: NDArray[Any], options: _ProductOptions, /) -> NDArray[Any]: ...
 def matmul_mx(a: _MXParts, b: _MXParts, options: _ProductOptions, /) -> NDArray[Any]: ...
+def exp(
+    x: NDArray[Any],
+    bias: float | NDArray[Any],
+    out_dtype: Any,
+    accumulate: bool,
+    out: NDArray[Any] | None,
+    /,
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float32]]: ...
 
 @final
 class XorwowCore:

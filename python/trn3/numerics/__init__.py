@@ -18,8 +18,18 @@ the notes of each function.
 
 from trn3._trn3 import tfloat32
 from trn3.numerics._cast import cast
+from trn3.numerics._exp import exp
 from trn3.numerics._matmul import matmul, matmul_mx
 from trn3.numerics._mx import MXArray, quantize_mx
 from trn3.numerics._xorwow import Xorwow
 
-__all__ = ["MXArray", "Xorwow", "cast", "matmul", "matmul_mx", "quantize_mx", "tfloat32"]
+__all__ = [
+    "MXArray",
+    "Xorwow",
+    "cast",
+    "exp",
+    "matmul",
+    "matmul_mx",
+    "quantize_mx",
+    "tfloat32",
+]

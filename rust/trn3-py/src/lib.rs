@@ -11,6 +11,7 @@ mod door;
 mod draws;
 mod dtype;
 mod error;
+mod exp;
 mod matmul;
 mod mx;
 mod mx_layout;
@@ -28,6 +29,8 @@ mod _trn3 {
     use crate::cast::cast;
     #[pymodule_export]
     use crate::dtype::TFloat32;
+    #[pymodule_export]
+    use crate::exp::exp;
     #[pymodule_export]
     use crate::matmul::{matmul, matmul_mx};
     #[pymodule_export]
