@@ -95,6 +95,6 @@ def exp(
     >>> values, sums = exp(x, bias=x.max(axis=-1), accumulate=True)
     >>> print(values, sums)
     [[1.         0.36787945 0.13533528]
-     [1.         1.         1.        ]] [1.5032148 3.       ]
+     [1.         1.         1.        ]] [1.5032147 3.       ]
     """
     return _trn3.exp(x, bias, out_dtype, accumulate, out)
