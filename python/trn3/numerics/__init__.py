@@ -21,15 +21,19 @@ from trn3.numerics._cast import cast
 from trn3.numerics._exp import exp
 from trn3.numerics._matmul import matmul, matmul_mx
 from trn3.numerics._mx import MXArray, quantize_mx
+from trn3.numerics._sparse import SparseArray, compress, prune
 from trn3.numerics._xorwow import Xorwow
 
 __all__ = [
     "MXArray",
+    "SparseArray",
     "Xorwow",
     "cast",
+    "compress",
     "exp",
     "matmul",
     "matmul_mx",
+    "prune",
     "quantize_mx",
     "tfloat32",
 ]

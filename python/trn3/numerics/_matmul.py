@@ -146,6 +146,7 @@ def matmul_mx(
             raise TypeError(f"{name} is of type {type(operand).__name__}; allowed: MXArray")
         if operand.axis != axis:
             raise ValueError(
-                f"{name} is blocked along axis {operand.axis}; it must be its contraction axis, {axis}"
+                f"{name} is blocked along axis {operand.axis}; "
+                f"it must be its contraction axis, {axis}"
             )
     return _trn3.matmul_mx(a._parts(), b._parts(), (c, out_dtype, rounding, draws_of(rng), out))

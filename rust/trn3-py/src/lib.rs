@@ -15,6 +15,7 @@ mod exp;
 mod matmul;
 mod mx;
 mod mx_layout;
+mod sparse;
 mod threads;
 mod xorwow;
 
@@ -37,6 +38,8 @@ mod _trn3 {
     use crate::mx::{dequantize_mx, quantize_mx};
     #[pymodule_export]
     use crate::mx_layout::{from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
+    #[pymodule_export]
+    use crate::sparse::{compress, from_tags, prune, sparse_to_dense, to_tags};
     #[pymodule_export]
     use crate::threads::{get_num_threads, set_num_threads, simd_level};
     #[pymodule_export]
