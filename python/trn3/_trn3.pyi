@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 # elements, scales, axis
 _MXParts: TypeAlias = tuple[NDArray[Any], NDArray[Any], int]
+# values, indices, pattern, axis
+_SparseParts: TypeAlias = tuple[NDArray[Any], NDArray[np.uint8], str, int]
 # c, out_dtype, rounding, rng, out
 _ProductOptions: TypeAlias = tuple[
     NDArray[Any] | None, Any, str, XorwowCore | NDArray[np.uint32] | None, NDArray[Any] | None
@@ -53,6 +55,23 @@ def from_trn3_layout(
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
 def matmul(a: NDArray[Any], b: NDArray[Any], options: _ProductOptions, /) -> NDArray[Any]: ...
 def matmul_mx(a: _MXParts, b: _MXParts, options: _ProductOptions, /) -> NDArray[Any]: ...
+def exp(
+    x: NDArray[Any],
+    bias: float | NDArray[Any],
+    out_dtype: Any,
+    accumulate: bool,
+    out: NDArray[Any] | None,
+    /,
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float32]]: ...
+def compress(
+    w: NDArray[Any], pattern: str, axis: int, /
+) -> tuple[NDArray[Any], NDArray[np.uint8], int]: ...
+def prune(w: NDArray[Any], pattern: str, axis: int, /) -> NDArray[Any]: ...
+def sparse_to_dense(sparse: _SparseParts, /) -> NDArray[Any]: ...
+def to_tags(sparse: _SparseParts, /) -> NDArray[np.uint16]: ...
+def from_tags(
+    values: NDArray[Any], tags: NDArray[np.uint16], pattern: str, axis: int, /
+) -> tuple[NDArray[Any], NDArray[np.uint8], int]: ...
 
 @final
 class XorwowCore:

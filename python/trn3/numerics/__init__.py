@@ -18,8 +18,22 @@ the notes of each function.
 
 from trn3._trn3 import tfloat32
 from trn3.numerics._cast import cast
+from trn3.numerics._exp import exp
 from trn3.numerics._matmul import matmul, matmul_mx
 from trn3.numerics._mx import MXArray, quantize_mx
+from trn3.numerics._sparse import SparseArray, compress, prune
 from trn3.numerics._xorwow import Xorwow
 
-__all__ = ["MXArray", "Xorwow", "cast", "matmul", "matmul_mx", "quantize_mx", "tfloat32"]
+__all__ = [
+    "MXArray",
+    "SparseArray",
+    "Xorwow",
+    "cast",
+    "compress",
+    "exp",
+    "matmul",
+    "matmul_mx",
+    "prune",
+    "quantize_mx",
+    "tfloat32",
+]

@@ -141,7 +141,12 @@ def matmul_mx(
     >>> print(matmul_mx(a, b))  # that of x itself is 22.01
     [[21.472656]]
     """
-    for name, operand in (("a", a), ("b", b)):
+    for name, operand, axis in (("a", a, -1), ("b", b, -2)):
         if not isinstance(operand, MXArray):
             raise TypeError(f"{name} is of type {type(operand).__name__}; allowed: MXArray")
+        if operand.axis != axis:
+            raise ValueError(
+                f"{name} is blocked along axis {operand.axis}; "
+                f"it must be its contraction axis, {axis}"
+            )
     return _trn3.matmul_mx(a._parts(), b._parts(), (c, out_dtype, rounding, draws_of(rng), out))

@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
-use trn3_numerics::{Overflow, Rounding, ScaleRule};
+use trn3_numerics::{Overflow, Pattern, Rounding, ScaleRule};
 
 /// `{argument} is {what came}; allowed: {allowed}`, as the core words it.
 pub(crate) fn refused(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
@@ -98,4 +98,11 @@ pub(crate) fn axis(argument: &str, shape: &[usize], came: &Bound<'_, PyAny>) -> 
 pub(crate) fn scale_rule(came: &Bound<'_, PyAny>) -> PyResult<Option<ScaleRule>> {
     let rules = ScaleRule::ALL.map(|rule| (rule.name(), Some(rule)));
     if came.is_none() { Ok(None) } else { option("scale_rule", came, &rules) }
+}
+
+/// The argument `pattern`.
+pub(crate) fn pattern(came: &Bound<'_, PyAny>) -> PyResult<Pattern> {
+    let names = Pattern::ALL.map(|pattern| pattern.to_string());
+    let choices: Vec<_> = names.iter().map(String::as_str).zip(Pattern::ALL).collect();
+    option("pattern", came, &choices)
 }

@@ -128,6 +128,11 @@ impl<'py> Input<'py> {
         self.format
     }
 
+    /// The dtype of results of the same format.
+    pub(crate) fn native_dtype(&self) -> PyResult<Bound<'py, PyArrayDescr>> {
+        dtype::descr_of(self.py(), self.format)
+    }
+
     /// What the core reads.
     pub(crate) fn view(&self) -> PyResult<ArrayView<'_>> {
         let (bytes, origin) = bytes(&self.array);

@@ -11,9 +11,11 @@ mod door;
 mod draws;
 mod dtype;
 mod error;
+mod exp;
 mod matmul;
 mod mx;
 mod mx_layout;
+mod sparse;
 mod threads;
 mod xorwow;
 
@@ -29,11 +31,15 @@ mod _trn3 {
     #[pymodule_export]
     use crate::dtype::TFloat32;
     #[pymodule_export]
+    use crate::exp::exp;
+    #[pymodule_export]
     use crate::matmul::{matmul, matmul_mx};
     #[pymodule_export]
     use crate::mx::{dequantize_mx, quantize_mx};
     #[pymodule_export]
     use crate::mx_layout::{from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
+    #[pymodule_export]
+    use crate::sparse::{compress, from_tags, prune, sparse_to_dense, to_tags};
     #[pymodule_export]
     use crate::threads::{get_num_threads, set_num_threads, simd_level};
     #[pymodule_export]
