@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -346,3 +347,25 @@ def test_writer_refuses_to_finish_early(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match=r"1 bytes of .* were never written"):
             writer.finish()
     assert names_in(tmp_path) == []
+
+
+def test_outputs_reach_the_disk_before_their_names(
+    run: Callable[..., Any], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them: a power cut leaves whole files or none."""
+    events: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def recorded_fsync(descriptor: int) -> None:
+        events.append("directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def recorded_replace(self: Path, target: Path) -> Path:
+        events.append("rename")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(Path, "replace", recorded_replace)
+    both = [*E4M3, "--to", "mxfp4-e2m1"]
+    assert run("quantize", model, *both, "--out", tmp_path / "out").code == 0
+    assert events == ["file", "file", "rename", "directory", "rename", "directory"]
