@@ -16,7 +16,7 @@ pub(super) const MAX_GENERATORS: usize = 4;
 /// Draws of a stream that are made at a time where they are copied to where they belong: few, which leaves the first cache to what is written.
 const COPIED_RUN: usize = 128;
 /// Rows as long as this must begin with a whole cache line to be written sixteen at a time.
-const LONG_ROW: usize = 1 << 10;
+const LONG_ROW: usize = 1 << 9;
 const CACHE_LINE: usize = 64;
 
 /// A group's states and the elements of its streams.
