@@ -4,7 +4,6 @@ use crate::array::{AlignedBytes, ArrayMut, Source, element_count};
 use crate::elementwise::{self, as_f32};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::par;
 use crate::simd::cast::Encoder;
 use crate::simd::dispatch::{self, Kernels};
 use crate::xorwow::Xorwow;
@@ -96,10 +95,7 @@ pub fn cast(source: &Source<'_>, out: ArrayMut<'_>, options: CastOptions, draws:
         Draws::Given(given) => elementwise::for_each_f32_piece(source, out, kernels.decode, |start, values, codes| {
             (kernels.encode)(&encoder, values, &given[start..start + values.len()], codes);
         }),
-        Draws::Xorwow(generator) => {
-            draw_and_round(kernels, source, out, &encoder, generator)?;
-            generator.advance(count)
-        }
+        Draws::Xorwow(generator) => draw_and_round(kernels, source, out, &encoder, generator),
     }
 }
 
@@ -109,12 +105,11 @@ fn draw_and_round(
     source: &Source<'_>,
     out: ArrayMut<'_>,
     encoder: &Encoder,
-    generator: &Xorwow,
+    generator: &mut Xorwow,
 ) -> Result<()> {
     elementwise::check_shapes(source, &out)?;
-    let Some(plan) = generator.plan_block(element_count(out.shape()))? else { return Ok(()) };
-    let item = out.format().item_size();
-    par::for_each(plan.tasks(out.into_bytes(), item).into_iter(), |(task, out)| {
+    let (count, item) = (element_count(out.shape()), out.format().item_size());
+    generator.consume(count, out.into_bytes(), item, |task, out| {
         let (mut codes, mut values) = (AlignedBytes::default(), AlignedBytes::default());
         let first = task.elements().start;
         task.for_each_run(|start, draws| {

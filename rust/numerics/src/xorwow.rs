@@ -1,7 +1,7 @@
 //! The XORWOW random number generator, one or four generators in each of many lanes.
 
 mod group;
-pub(crate) mod plan;
+mod plan;
 pub(crate) mod polynomial;
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use crate::par;
 use crate::scalar::xorwow::WORDS;
 use crate::simd::dispatch;
 use crate::simd::xorwow::Output;
-use plan::Plan;
+use plan::{Plan, Task};
 
 /// Marsaglia's xorwow generator, in independent lanes: five xorshift words and a Weyl counter that advances by 362437;
 /// a draw is the sum of the counter and the newest word, as in cuRAND.
@@ -230,38 +230,45 @@ impl Xorwow {
         if self.lanes.checked_mul(n) != Some(out.len()) {
             return Err(Error::shape("out", &[out.len()], format!("it must have shape [{}, {n}]", self.lanes)));
         }
-        let Some(extent) = plan::extents(n, 0..out.len()).pop() else { return Ok(()) };
+        self.consume(out.len(), out, 1, |task, out| task.fill(output, out))
+    }
+
+    /// Consumes the draws of a block of `total` elements, see [`Self::draws_per_lane`], in tasks for all threads. `work`
+    /// gets a task and its elements' part of `out`, which has `width` items for every element. When interrupted, the
+    /// generators are as they were.
+    pub(crate) fn consume<T: Send>(
+        &mut self,
+        total: usize,
+        out: &mut [T],
+        width: usize,
+        work: impl Fn(Task<'_>, &mut [T]) + Sync,
+    ) -> Result<()> {
+        let n = self.draws_per_lane(total);
+        let Some(extent) = plan::extents(n, 0..total).pop() else { return Ok(()) };
         let plan = self.plan(&extent)?;
-        if !plan.is_uncut() {
-            par::for_each(plan.tasks(out, 1).into_iter(), |(task, out)| task.fill(output, out, None))?;
+        let has_ends = plan.has_ends() && extent.lanes.len() == self.lanes;
+        let mut ends = if has_ends { vec![0; self.state.len()] } else { Vec::new() };
+        par::for_each(plan.tasks(out, width, &mut ends).into_iter(), |(task, out)| work(task, out))?;
+        if !has_ends {
             return self.jump(n as u64);
         }
-        let mut state = vec![0; self.state.len()];
-        let tasks = plan.tasks(out, 1).into_iter().zip(state.chunks_mut(plan.states_per_task()));
-        par::for_each(tasks, |((task, out), states)| task.fill(output, out, Some(states)))?;
-        self.state = state;
+        self.state = ends;
         self.turn(n as u64);
         Ok(())
     }
 
-    /// The draws of a block of `total` elements, cut into tasks for [`par::for_each`]; `None` for no elements. The block
-    /// stays ahead; see [`Self::draws_per_lane`] and [`Self::advance`].
-    pub(crate) fn plan_block(&self, total: usize) -> Result<Option<Plan<'_>>> {
-        plan::extents(self.draws_per_lane(total), 0..total).pop().map(|extent| self.plan(&extent)).transpose()
-    }
-
-    /// The draws of elements `start..` of a block of `total`, which stays ahead; see [`Self::draws_per_lane`].
+    /// The draws of elements `start..` of a block of `total`, which is not consumed; see [`Self::draws_per_lane`].
     pub(crate) fn span(&self, total: usize, start: usize, mut out: &mut [u32]) -> Result<()> {
         for extent in plan::extents(self.draws_per_lane(total), start..start + out.len()) {
             let (own, rest) = std::mem::take(&mut out).split_at_mut(extent.elements.len());
             let plan = self.plan(&extent)?;
-            par::for_each(plan.tasks(own, 1).into_iter(), |(task, out)| task.fill(Output::Draws, out, None))?;
+            par::for_each(plan.tasks(own, 1, &mut []).into_iter(), |(task, out)| task.fill(Output::Draws, out))?;
             out = rest;
         }
         Ok(())
     }
 
-    /// Consumes a block of `total` elements; see [`Self::draws_per_lane`].
+    /// Consumes the draws of a block of `total` elements that [`Self::span`] has given.
     pub(crate) fn advance(&mut self, total: usize) -> Result<()> {
         self.jump(self.draws_per_lane(total) as u64)
     }

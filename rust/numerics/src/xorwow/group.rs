@@ -13,10 +13,11 @@ use crate::simd::xorwow::{Block, Filling, Output};
 
 /// Most generators a lane has.
 pub(super) const MAX_GENERATORS: usize = 4;
-/// Draws of a stream that are made at a time where they are copied to where they belong: few, which leaves the first cache to what is written.
+/// Draws of a stream that are made at a time before they are copied to where they belong: few, which leaves the first
+/// cache to what is written.
 const COPIED_RUN: usize = 128;
 /// Rows as long as this must begin with a whole cache line to be written sixteen at a time.
-const LONG_ROW: usize = 1 << 10;
+const LONG_ROW: usize = 1 << 9;
 const CACHE_LINE: usize = 64;
 
 /// A group's states and the elements of its streams.

@@ -16,8 +16,8 @@ use crate::simd::dispatch::Kernels;
 use crate::simd::lanes::LANES;
 use crate::simd::xorwow::Output;
 
-/// Draws of a stream that [`Task::for_each_run`] holds at a time: those of sixteen streams fit in the first cache.
-const RUN: usize = 512;
+/// Draws of a stream that [`Task::for_each_run`] makes at a time: those of sixteen streams fit in the first cache.
+pub(crate) const RUN: usize = 256;
 /// Draws that make a task worth handing to a thread.
 const TASK: usize = 1 << 16;
 /// Longest segment: a group of them is work for about a millisecond.
@@ -32,7 +32,7 @@ const JUMP_COST: usize = 160;
 const POWER_COST: usize = 450;
 
 /// A rectangle of draws: `draws` of each of some lanes, cut into streams.
-pub(crate) struct Plan<'a> {
+pub(super) struct Plan<'a> {
     kernels: &'static Kernels,
     /// The states that streams start from: all first segments in order of lanes, then all second ones and so on.
     starts: Cow<'a, [u32]>,
@@ -50,6 +50,8 @@ pub(crate) struct Plan<'a> {
 pub(crate) struct Task<'p> {
     plan: &'p Plan<'p>,
     groups: Range<usize>,
+    /// Where the states of the groups' lanes after the last draw are wanted.
+    ends: Option<&'p mut [u32]>,
 }
 
 /// The draws of `elements` where every lane has `row` draws ahead of it, as rectangles in order of elements.
@@ -136,9 +138,9 @@ impl<'a> Plan<'a> {
         self.draws.div_ceil(self.segment)
     }
 
-    /// Whether every lane is one stream, whose state after the last draw is therefore at hand.
-    pub(super) fn is_uncut(&self) -> bool {
-        self.cuts() == 1
+    /// Whether the plan's streams end where their lanes do, whose next states are therefore at hand.
+    pub(super) fn has_ends(&self) -> bool {
+        self.cuts() == 1 && self.elements.len() == self.lanes * self.draws
     }
 
     /// The first element of a stream, or the end of the wanted ones.
@@ -172,23 +174,24 @@ impl<'a> Plan<'a> {
     }
 
     /// The work, for [`par::for_each`]: tasks in order, each with its elements' part of `out`, where every element has
-    /// `width` items.
-    pub(crate) fn tasks<'p, 'o, T>(&'p self, mut out: &'o mut [T], width: usize) -> Vec<(Task<'p>, &'o mut [T])> {
+    /// `width` items. A plan that has ends writes them to `ends`, the states of all its lanes, if that is not empty.
+    pub(super) fn tasks<'p, T>(
+        &'p self,
+        mut out: &'p mut [T],
+        width: usize,
+        ends: &'p mut [u32],
+    ) -> Vec<(Task<'p>, &'p mut [T])> {
         let groups = (self.lanes * self.cuts()).div_ceil(LANES);
         let per_task = (TASK / (LANES * self.segment)).max(1);
+        let mut ends = ends.chunks_mut(per_task * LANES * self.generators * WORDS);
         let mut tasks = Vec::with_capacity(groups.div_ceil(per_task));
         for first in (0..groups).step_by(per_task) {
-            let task = Task { plan: self, groups: first..groups.min(first + per_task) };
+            let task = Task { plan: self, groups: first..groups.min(first + per_task), ends: ends.next() };
             let (own, rest) = std::mem::take(&mut out).split_at_mut(task.elements().len() * width);
             tasks.push((task, own));
             out = rest;
         }
         tasks
-    }
-
-    /// The part of the states of all lanes that belongs to a task of an uncut plan.
-    pub(super) fn states_per_task(&self) -> usize {
-        (TASK / (LANES * self.segment)).max(1) * LANES * self.generators * WORDS
     }
 }
 
@@ -199,28 +202,32 @@ impl Task<'_> {
     }
 
     /// Gives `work` the draws of all its elements, piece by piece: the first element of a piece and the draws from
-    /// there on, at most 512. Pieces are not in order of elements.
-    pub(crate) fn for_each_run(&self, mut work: impl FnMut(usize, &[u32])) {
+    /// there on, at most [`RUN`]. Pieces are not in order of elements.
+    pub(crate) fn for_each_run(self, mut work: impl FnMut(usize, &[u32])) {
         let mut buffer = AlignedBytes::default();
-        for index in self.groups.clone() {
-            let mut group = self.plan.group(index);
+        self.for_each_group(|kernels, group| {
             let places = 0..group.longest();
-            group.for_each_run(self.plan.kernels, Output::Draws, places, RUN, &mut buffer, &mut work);
-        }
+            group.for_each_run(kernels, Output::Draws, places, RUN, &mut buffer, &mut work);
+        });
     }
 
-    /// Writes what becomes of the draws of its elements, and the states of its lanes after them if asked to (of uncut
-    /// plans only).
-    pub(super) fn fill(&self, output: Output, mut out: &mut [u32], states: Option<&mut [u32]>) {
+    /// Writes what becomes of the draws of its elements to their part of the output.
+    pub(super) fn fill(self, output: Output, mut out: &mut [u32]) {
         let mut buffer = AlignedBytes::default();
-        let mut states = states.map(|states| states.chunks_mut(LANES * self.plan.generators * WORDS));
-        for index in self.groups.clone() {
-            let mut group = self.plan.group(index);
+        self.for_each_group(|kernels, group| {
             let (own, rest) = std::mem::take(&mut out).split_at_mut(group.bounds[LANES] - group.bounds[0]);
-            group.fill(self.plan.kernels, output, &mut buffer, own);
+            group.fill(kernels, output, &mut buffer, own);
             out = rest;
-            if let Some(states) = states.as_mut().and_then(Iterator::next) {
-                group.scatter(states);
+        });
+    }
+
+    fn for_each_group(self, mut work: impl FnMut(&Kernels, &mut Group)) {
+        let mut ends = self.ends.map(|ends| ends.chunks_mut(LANES * self.plan.generators * WORDS));
+        for index in self.groups {
+            let mut group = self.plan.group(index);
+            work(self.plan.kernels, &mut group);
+            if let Some(ends) = ends.as_mut().and_then(Iterator::next) {
+                group.scatter(ends);
             }
         }
     }

@@ -107,28 +107,24 @@ fn test_long_spans_are_parts_of_the_block() {
 
 fn check_runs(generator: &Xorwow, total: usize) {
     let (expected, after) = block(generator, total);
-    // Two bytes an element, as an output has that is split in bytes.
+    // Two bytes an element, as where an output is split in bytes.
     let mut seen = vec![0u8; 2 * total];
     let drawn = Mutex::new(vec![0; total]);
-    let plan = generator.plan_block(total).expect("valid environment");
-    let tasks = plan.as_ref().map(|plan| plan.tasks(&mut seen, 2)).unwrap_or_default();
-    let mut next = 0;
-    for (task, out) in &tasks {
-        assert_eq!(task.elements(), next..next + out.len() / 2);
-        next += out.len() / 2;
-    }
-    assert_eq!(next, total);
-    par::for_each(tasks.into_iter(), |(task, out)| {
-        let first = task.elements().start;
-        task.for_each_run(|start, draws| {
-            assert!((1..=512).contains(&draws.len()));
-            out[2 * (start - first)..][..2 * draws.len()].iter_mut().for_each(|times| *times += 1);
-            drawn.lock().expect("no panic")[start..start + draws.len()].copy_from_slice(draws);
-        });
-    })
-    .expect("not interrupted");
+    let mut consumed = generator.clone();
+    consumed
+        .consume(total, &mut seen, 2, |task, out| {
+            assert_eq!(2 * task.elements().len(), out.len());
+            let first = task.elements().start;
+            task.for_each_run(|start, draws| {
+                assert!((1..=plan::RUN).contains(&draws.len()));
+                out[2 * (start - first)..][..2 * draws.len()].iter_mut().for_each(|times| *times += 1);
+                drawn.lock().expect("no panic")[start..start + draws.len()].copy_from_slice(draws);
+            });
+        })
+        .expect("not interrupted");
     assert!(seen.iter().all(|times| *times == 1), "{total} elements, {} lanes", generator.lanes());
     assert!(drawn.into_inner().expect("no panic") == expected, "{total} elements, {} lanes", generator.lanes());
+    assert_eq!(consumed, after);
     let mut advanced = generator.clone();
     advanced.advance(total).expect("not interrupted");
     assert_eq!(advanced, after);
@@ -141,6 +137,8 @@ fn test_runs_are_the_block() {
         (1, 4, 70_007),
         (7, 1, 300_001),
         (128, 1, 128 * 700 - 5),
+        (128, 1, 128 * 512),
+        (33, 4, 33 * 7),
         (128, 4, 129),
         (128, 1, 600_000),
         (5, 1, 0),
