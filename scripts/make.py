@@ -5,6 +5,7 @@ Runs under any Python >= 3.11 with nothing installed; what needs packages runs i
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -89,11 +90,15 @@ def bench(runner: Runner) -> int:
 def wheel(runner: Runner) -> int:
     """Build an abi3 wheel into dist/."""
     environment = prepare(runner, develop=False, extension=False)
+    # Messages of panics name source files; those of this machine are nobody's business.
+    cargo_home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
+    remap = [f"--remap-path-prefix={ROOT}=.", f"--remap-path-prefix={cargo_home}=cargo"]
+    flags = [environment.variables.get("RUSTFLAGS", ""), *remap]
     options: list[str | Path] = ["--profile", "dist", "--locked", "--out", ROOT / "dist"]
     runner.run(
         "wheel",
         [PYTHON, "-m", "maturin", "build", *options],
-        environment=environment.variables,
+        environment={**environment.variables, "RUSTFLAGS": " ".join(flags).strip()},
         required=True,
     )
     for path in sorted((ROOT / "dist").glob("*.whl")):
