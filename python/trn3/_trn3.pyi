@@ -5,6 +5,31 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "TFloat32",
+    "XorwowCore",
+    "__version__",
+    "cast",
+    "compress",
+    "dequantize_mx",
+    "exp",
+    "from_tags",
+    "from_trn3_layout",
+    "get_num_threads",
+    "matmul",
+    "matmul_mx",
+    "pack_x4",
+    "prune",
+    "quantize_mx",
+    "set_num_threads",
+    "simd_level",
+    "sparse_to_dense",
+    "tfloat32",
+    "to_tags",
+    "to_trn3_layout",
+    "unpack_x4",
+]
+
 # elements, scales, axis
 _MXParts: TypeAlias = tuple[NDArray[Any], NDArray[Any], int]
 # values, indices, pattern, axis

@@ -155,14 +155,22 @@ impl<'py> Held<'py> for Input<'py> {
     }
 }
 
-/// An array of unsigned integers, as a slice in C order.
+/// A plain number whose arrays the core takes as slices; every bit pattern is one.
+pub(crate) trait Word: numpy::Element + Copy {}
+
+impl Word for u8 {}
+impl Word for u16 {}
+impl Word for u32 {}
+impl Word for f32 {}
+
+/// An array of plain numbers, as a slice in C order.
 pub(crate) struct Words<'py, T> {
     argument: &'static str,
     array: Bound<'py, PyUntypedArray>,
     element: std::marker::PhantomData<T>,
 }
 
-impl<'py, T: numpy::Element> Words<'py, T> {
+impl<'py, T: Word> Words<'py, T> {
     /// The argument, which must be an array; one that is not contiguous, aligned and native is copied. `allowed` says for
     /// the error message what may come.
     pub(crate) fn new(argument: &'static str, object: &Bound<'py, PyAny>, allowed: &str) -> PyResult<Self> {
@@ -198,8 +206,8 @@ impl<'py, T: numpy::Element> Words<'py, T> {
         if self.array.is_empty() {
             return &[];
         }
-        // SAFETY: `new` made sure of dtype, alignment, byte order and C order; the array is referenced by `self`, and no
-        // output of the same call overlaps it (module documentation).
+        // SAFETY: `new` made sure of dtype, alignment, byte order and C order, every bit pattern is a `Word`; the array is
+        // referenced by `self`, and no output of the same call overlaps it (module documentation).
         unsafe { slice::from_raw_parts(fields(&self.array).data.cast(), self.array.len()) }
     }
 }
@@ -377,19 +385,20 @@ impl<'py> Output<'py> {
         ArrayMut::from_codes(format, self.bytes_mut(), &shape).map_err(exception)
     }
 
-    /// What the core writes, as unsigned integers.
-    pub(crate) fn words_mut<T: numpy::Element>(&mut self) -> PyResult<&mut [T]> {
+    /// What the core writes, as plain numbers.
+    pub(crate) fn words_mut<T: Word>(&mut self) -> PyResult<&mut [T]> {
         let (ours, theirs) = (self.array.dtype(), numpy::dtype::<T>(self.array.py()));
         if !ours.is_equiv_to(&theirs) {
             return Err(PyTypeError::new_err(format!("out has dtype {ours}; allowed: {theirs}")));
         }
         let bytes = self.bytes_mut();
-        // SAFETY: the bytes are those of a contiguous, aligned array of T, as was just checked or made sure by
-        // `allocate` and `check`; an empty array has no bytes, for which any aligned pointer does.
-        match bytes.len() {
-            0 => Ok(&mut []),
-            count => Ok(unsafe { slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count / size_of::<T>()) }),
+        if bytes.is_empty() {
+            return Ok(&mut []);
         }
+        let count = bytes.len() / size_of::<T>();
+        // SAFETY: the bytes are those of an array of T, as was just checked, contiguous and aligned, as `allocate` and
+        // `check` made sure; every bit pattern is a `Word`; and the borrow of `self` passes on to the slice.
+        Ok(unsafe { slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count) })
     }
 
     /// The array, for the caller.

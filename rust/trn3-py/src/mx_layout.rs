@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_numerics::{BLOCK, Format, X4Word};
 
-use crate::array::{Input, Output, Words, tuple};
+use crate::array::{Input, Output, Word, Words, tuple};
 use crate::mx::{ELEMENTS, MxInput, PartsGiven};
 use crate::{door, dtype};
 
@@ -24,7 +24,7 @@ pub(crate) fn pack_x4<'py>(elements: &Bound<'py, PyAny>) -> PyResult<Array<'py>>
     }
 }
 
-fn pack<'py, W: X4Word + numpy::Element>(elements: Input<'py>) -> PyResult<Array<'py>> {
+fn pack<'py, W: X4Word + Word>(elements: Input<'py>) -> PyResult<Array<'py>> {
     let py = elements.py();
     let mut shape = elements.shape().to_vec();
     if let Some(length) = shape.last_mut() {
@@ -45,7 +45,7 @@ pub(crate) fn unpack_x4<'py>(packed: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAn
     }
 }
 
-fn unpack<'py, W: X4Word + numpy::Element>(packed: &Bound<'py, PyAny>, format: Format) -> PyResult<Array<'py>> {
+fn unpack<'py, W: X4Word + Word>(packed: &Bound<'py, PyAny>, format: Format) -> PyResult<Array<'py>> {
     let py = packed.py();
     let words = Words::<W>::new("packed", packed, W::NAME)?;
     let mut shape = words.shape().to_vec();
@@ -69,7 +69,7 @@ pub(crate) fn to_trn3_layout<'py>(x: PartsGiven<'py>) -> PyResult<(Array<'py>, A
     }
 }
 
-fn to_tile<'py, W: X4Word + numpy::Element>(x: MxInput<'py>) -> PyResult<(Array<'py>, Array<'py>)> {
+fn to_tile<'py, W: X4Word + Word>(x: MxInput<'py>) -> PyResult<(Array<'py>, Array<'py>)> {
     let py = x.elements.py();
     let mut shape = x.elements.shape().to_vec();
     if let Some(length) = shape.first_mut() {
@@ -97,7 +97,7 @@ pub(crate) fn from_trn3_layout<'py>(
     }
 }
 
-fn from_tile<'py, W: X4Word + numpy::Element>(
+fn from_tile<'py, W: X4Word + Word>(
     data: &Bound<'py, PyAny>,
     scales: &Bound<'py, PyAny>,
     format: Format,
