@@ -5,4 +5,5 @@
 pub(crate) mod cast;
 pub(crate) mod matmul;
 pub(crate) mod mx;
+pub(crate) mod sparse;
 pub(crate) mod xorwow;
