@@ -212,6 +212,23 @@ def test_results_around_the_smallest_normal_number(b_exponent: int) -> None:
         assert_bits(matmul(a, b), expected, f"cancelling, K={k}")
 
 
+@pytest.mark.parametrize("b_exponent", [-66, -60, -53, -52])
+@pytest.mark.parametrize("place", [(0, 0, 0), (32, 126, 96), (8, 128, 48), (17, 298, 50)], ids=str)
+def test_one_small_row_and_column_among_ordinary_ones(
+    place: tuple[int, int, int], b_exponent: int
+) -> None:
+    """A subnormal result in one place only, in any K tile and at any edge of a register tile."""
+    random = np.random.default_rng(13)
+    row, k, column = place
+    a, b = (operands.normal(random, shape, BFLOAT16) for shape in ((33, 300), (300, 97)))
+    small_a, small_b = operands.tiny(random, 2, b_exponent)
+    a[row], b[:, column] = 0, 0
+    a[row, k : k + 2], b[k : k + 2, column] = small_a[0], small_b[:, 0]
+    expected = oracle.matmul(a, b)
+    assert abs(expected[row, column]) == np.ldexp(1.0, b_exponent - 74)
+    assert_bits(matmul(a, b), expected)
+
+
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16, FLOAT32], ids=name)
 def test_subnormal_inputs(dtype: Any) -> None:
     """Subnormal operands count: one among ordinary ones, and nothing but subnormals."""

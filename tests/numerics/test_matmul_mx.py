@@ -137,6 +137,22 @@ def test_results_around_the_smallest_normal_number(offset: int, dtype: Any) -> N
     assert_bits(product(a, b), expected)
 
 
+@pytest.mark.parametrize("place", [(0, 0, 0), (16, 31, 48), (8, 512, 16), (3, 575, 15)], ids=str)
+@pytest.mark.parametrize("dtype", MX_ELEMENTS, ids=lambda dtype: dtype.name)
+def test_one_small_block_among_ordinary_ones(dtype: Any, place: tuple[int, int, int]) -> None:
+    """A subnormal product in one place only, in any K tile and at any edge of a register tile."""
+    random = np.random.default_rng(11)
+    row, k, column = place
+    a, b = operand_a(random, (17, 576), dtype), operand_b(random, (576, 49), dtype)
+    a[0][row], b[0][:, column] = 0, 0
+    a[0][row, k], b[0][k, column] = 1, -1.5
+    for total in (127 + 127 - 126, 127 + 127 - 127, 127 + 127 - 148, 127 + 127 - 150):
+        a[1][row, k // BLOCK], b[1][k // BLOCK, column] = 40, total - 40
+        expected = oracle.matmul_mx(a, b)
+        assert expected[row, column] == np.float32(np.ldexp(-1.5, total - 254))
+        assert_bits(product(a, b), expected, f"scale exponents {total - 254}")
+
+
 @pytest.mark.parametrize("dtype", MX_ELEMENTS, ids=lambda dtype: dtype.name)
 def test_values_beyond_float32(dtype: Any) -> None:
     """An element times its scale overflows to infinity before any product, even one with 0."""

@@ -11,7 +11,8 @@
 //! | [`matmul`], [`matmul_mx`] | products as the systolic array computes them |
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 //! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
-//! | [`compress`], [`prune`], [`SparseView`] | structured sparsity: M of N values and their positions |
+//! | [`compress`], [`prune`], [`SparseView`], [`from_tags`] | structured sparsity: M of N values and their positions |
+//! | [`matmul_sparse`] | products that skip what is not stored |
 #![deny(unsafe_code)]
 
 mod array;
@@ -22,6 +23,7 @@ mod exp;
 mod format;
 mod fpenv;
 mod matmul;
+mod matmul_sparse;
 mod mx;
 mod mx_layout;
 mod operand;
@@ -40,6 +42,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use exp::{Bias, exp};
 pub use format::{Format, FormatSpec};
 pub use matmul::{MX_TILE, TILE, matmul, matmul_mx, product_shape};
+pub use matmul_sparse::matmul_sparse;
 pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
 pub use mx_layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};

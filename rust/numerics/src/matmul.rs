@@ -263,7 +263,8 @@ fn right_operand<'a>(b: Side<'a>, position: &[usize]) -> Operand<'a> {
     Operand::new(matrix(b.0), b.1.map(matrix))
 }
 
-fn unravel(mut index: usize, shape: &[usize]) -> Vec<usize> {
+/// The position of an element that has the C-order index `index`.
+pub(crate) fn unravel(mut index: usize, shape: &[usize]) -> Vec<usize> {
     let mut position = vec![0; shape.len()];
     for (slot, &length) in position.iter_mut().zip(shape).rev() {
         *slot = index % length;

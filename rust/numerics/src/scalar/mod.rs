@@ -6,4 +6,5 @@ pub(crate) mod cast;
 pub(crate) mod exp;
 pub(crate) mod matmul;
 pub(crate) mod mx;
+pub(crate) mod sparse;
 pub(crate) mod xorwow;

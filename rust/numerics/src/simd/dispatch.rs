@@ -10,6 +10,7 @@ use super::chain::{Accumulators, Block, Tiling};
 use super::lanes::LANES;
 use super::mx::Quantizer;
 use super::portable::Portable;
+use super::sparse::{FUSED_VECTORS, ListChain, TileLists};
 use super::xorwow::{self, Filling};
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -124,6 +125,8 @@ pub(crate) struct Chains {
     pub(crate) pack_pair: fn(&[u16], &[u16], &mut [u32]),
     /// See [`super::pack::min_magnitude`].
     pub(crate) min_magnitude: fn(&[u16]) -> u16,
+    /// See [`super::sparse::transpose`].
+    pub(crate) transpose: fn([usize; 2], &[f32], usize, &mut [f32], usize, bool),
 }
 
 /// One way to run chains.
@@ -131,6 +134,8 @@ pub(crate) struct Chain {
     pub(crate) tiling: Tiling,
     /// See [`super::chain`].
     pub(crate) multiply: fn(&Block, &[u32], &[u32], &Accumulators<'_>),
+    /// Chains that skip zeros.
+    pub(crate) lists: ListChain,
 }
 
 /// A generic kernel as a function with a level's target features.
@@ -153,7 +158,7 @@ macro_rules! kernel {
 
 /// Defines one level's table.
 macro_rules! kernel_table {
-    ($table:ident, $features:literal, $lanes:expr, rows: $rows:literal, vectors: $vectors:literal, dot: $dot:expr) => {
+    ($table:ident, $features:literal, $lanes:expr, rows: $rows:literal, vectors: $vectors:literal, lists: $lists:literal, dot: $dot:expr) => {
         static $table: Kernels = Kernels {
             encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
             decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
@@ -180,6 +185,13 @@ macro_rules! kernel_table {
                         [$features, $lanes] super::chain::fused::<_, $rows, $vectors>,
                         (block: &Block, left: &[u32], right: &[u32], out: &Accumulators<'_>)
                     ),
+                    lists: ListChain {
+                        width: FUSED_VECTORS * LANES,
+                        multiply: kernel!(
+                            [$features, $lanes] super::sparse::fused::<_, $lists>,
+                            (lists: &TileLists<'_>, panel: &[u32], rows: usize, first: bool, sums: &mut [f32])
+                        ),
+                    },
                 },
                 dot: $dot,
                 pack_word_rows: kernel!(
@@ -192,14 +204,19 @@ macro_rules! kernel_table {
                     [$features, $lanes] super::pack::pack_pair, (first: &[u16], second: &[u16], words: &mut [u32])
                 ),
                 min_magnitude: kernel!([$features, $lanes] super::pack::min_magnitude, (codes: &[u16]) -> u16),
+                transpose: kernel!(
+                    [$features, $lanes] super::sparse::transpose,
+                    (size: [usize; 2], from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize, canonical: bool)
+                ),
             }),
         };
     };
 }
 
-// Register tiles: as many accumulators as there are registers for, less one row of right operands and one left value.
+// Register tiles: as many accumulators as there are registers for, less one row of right operands and one left value;
+// and so many columns' lists at a time.
 // Baseline x86-64 has SSE2; naming it adds nothing elsewhere.
-kernel_table!(PORTABLE, "sse2", Portable, rows: 4, vectors: 1, dot: None);
+kernel_table!(PORTABLE, "sse2", Portable, rows: 4, vectors: 1, lists: 1, dot: None);
 #[cfg(target_arch = "x86_64")]
 kernel_table!(
     AVX2,
@@ -207,6 +224,7 @@ kernel_table!(
     super::avx2::Avx2::assume_available(),
     rows: 6,
     vectors: 1,
+    lists: 1,
     dot: None
 );
 #[cfg(target_arch = "x86_64")]
@@ -216,6 +234,7 @@ kernel_table!(
     super::avx512::Avx512::assume_available(),
     rows: 8,
     vectors: 3,
+    lists: 2,
     dot: None
 );
 #[cfg(target_arch = "x86_64")]
@@ -225,6 +244,7 @@ kernel_table!(
     super::avx512::Avx512::assume_available(),
     rows: 8,
     vectors: 3,
+    lists: 2,
     dot: Some(Chain {
         tiling: Tiling { rows: 8, columns: 3 * LANES, depth: 2 },
         multiply: kernel!(
@@ -232,6 +252,14 @@ kernel_table!(
             super::chain::dot::<8, 3>,
             (block: &Block, left: &[u32], right: &[u32], out: &Accumulators<'_>)
         ),
+        lists: ListChain {
+            width: super::sparse::DOT_VECTORS * LANES,
+            multiply: kernel!(
+                ["avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c", super::avx512::Avx512Bf16::assume_available()]
+                super::sparse::dot::<2>,
+                (lists: &TileLists<'_>, panel: &[u32], rows: usize, first: bool, sums: &mut [f32])
+            ),
+        },
     })
 );
 

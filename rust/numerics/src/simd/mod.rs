@@ -9,6 +9,7 @@ pub(crate) mod mx;
 mod pack;
 mod portable;
 mod scalar;
+pub(crate) mod sparse;
 pub(crate) mod xorwow;
 
 #[cfg(target_arch = "x86_64")]
