@@ -9,6 +9,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 
 define run
 @test -n "$(PYTHON)" || { echo "No Python >= 3.11 on PATH. Install one, or say which: make PYTHON=/path/to/python3 $@" >&2; exit 1; }
+@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is older than Python 3.11")'
 @"$(PYTHON)" -B scripts/make.py $@
 endef
 
