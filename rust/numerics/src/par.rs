@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -108,6 +109,15 @@ thread_local! {
     static WORKING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Puts a thread's earlier value back, also when the work unwinds.
+struct Restore<T: Copy + 'static>(&'static LocalKey<Cell<T>>, T);
+
+impl<T: Copy> Drop for Restore<T> {
+    fn drop(&mut self) {
+        self.0.set(self.1);
+    }
+}
+
 /// Runs `work`; long operations in it call `check` from this thread about fifty times a second and stop with
 /// [`Error::Interrupted`] once it returns true.
 ///
@@ -116,13 +126,7 @@ thread_local! {
 /// assert_eq!(sum, 2);
 /// ```
 pub fn with_interrupt_check<R>(check: fn() -> bool, work: impl FnOnce() -> R) -> R {
-    struct Reset(Option<fn() -> bool>);
-    impl Drop for Reset {
-        fn drop(&mut self) {
-            INTERRUPT_CHECK.set(self.0);
-        }
-    }
-    let _reset = Reset(INTERRUPT_CHECK.replace(Some(check)));
+    let _restore = Restore(&INTERRUPT_CHECK, INTERRUPT_CHECK.replace(Some(check)));
     work()
 }
 
@@ -141,9 +145,8 @@ where
     let next = || if stop.load(Ordering::Relaxed) { None } else { lock(&items).next() };
 
     let work_on = |item| {
-        WORKING.set(inside || count > 1);
+        let _restore = Restore(&WORKING, WORKING.replace(inside || count > 1));
         work(item);
-        WORKING.set(inside);
     };
     let worker = || {
         fpenv::with_default_environment(|| {
