@@ -7,6 +7,7 @@ use numbers::{Brain, Half, Numbers, Single};
 pub(crate) use sums::sum_rows;
 
 use super::lanes::{LANES, Lanes};
+use super::prefetch::prefetch;
 use crate::format::Format;
 use crate::scalar::exp::{
     HIGHEST, LN2_HIGH, LN2_HIGH_F64, LN2_LOW, LN2_LOW_F64, LOG2_E, LOWEST, POLYNOMIAL, POLYNOMIAL_F64, SHIFT,
@@ -20,6 +21,10 @@ const SCALE: f64 = f64::from_bits((1023 + 100) << 52);
 
 /// Differences up to this magnitude have normal results and n within -126 ..= 126.
 const NEAR: f32 = 87.0;
+
+/// How many bytes ahead input and output are asked for.
+const READ_AHEAD: usize = 4096;
+const WRITE_AHEAD: usize = 2048;
 
 /// n as an integer, under the bits of [`SHIFT`], and as a float.
 #[inline(always)]
@@ -131,6 +136,8 @@ fn exp_slice<L: Lanes, X: Numbers, Y: Numbers>(l: L, src: &[u8], bias: &[f32], d
     let (biases, tail_bias) = bias.as_chunks::<LANES>();
     let (outputs, tail_out) = bytemuck::cast_slice_mut::<u8, Y::Code>(dst).as_chunks_mut::<LANES>();
     for ((codes, bias), out) in vectors.iter().zip(biases).zip(outputs) {
+        prefetch(codes, READ_AHEAD);
+        prefetch(out, WRITE_AHEAD);
         exp_vector::<L, X, Y>(l, codes, bias, out);
     }
     if !tail.is_empty() {

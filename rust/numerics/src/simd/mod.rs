@@ -8,6 +8,7 @@ pub(crate) mod lanes;
 pub(crate) mod mx;
 mod pack;
 mod portable;
+pub(crate) mod prefetch;
 mod scalar;
 pub(crate) mod sparse;
 pub(crate) mod xorwow;
