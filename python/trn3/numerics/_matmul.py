@@ -144,9 +144,10 @@ def matmul_mx(
     for name, operand, axis in (("a", a, -1), ("b", b, -2)):
         if not isinstance(operand, MXArray):
             raise TypeError(f"{name} is of type {type(operand).__name__}; allowed: MXArray")
-        if operand.axis != axis:
+        rank = len(operand.shape)
+        if operand.axis != axis and rank >= 2:
             raise ValueError(
-                f"{name} is blocked along axis {operand.axis}; "
-                f"it must be its contraction axis, {axis}"
+                f"{name} is blocked along axis {operand.axis + rank} ({operand.axis}); "
+                f"it must be its contraction axis, {axis + rank} ({axis})"
             )
     return _trn3.matmul_mx(a._parts(), b._parts(), (c, out_dtype, rounding, draws_of(rng), out))
