@@ -18,6 +18,7 @@ __all__ = [
     "get_num_threads",
     "matmul",
     "matmul_mx",
+    "matmul_sparse",
     "pack_x4",
     "prune",
     "quantize_mx",
@@ -97,6 +98,9 @@ def to_tags(sparse: _SparseParts, /) -> NDArray[np.uint16]: ...
 def from_tags(
     values: NDArray[Any], tags: NDArray[np.uint16], pattern: str, axis: int, /
 ) -> tuple[NDArray[Any], NDArray[np.uint8], int]: ...
+def matmul_sparse(
+    a: NDArray[Any], w: _SparseParts, options: _ProductOptions, /
+) -> NDArray[Any]: ...
 
 @final
 class XorwowCore:

@@ -21,7 +21,7 @@ from trn3.numerics._cast import cast
 from trn3.numerics._exp import exp
 from trn3.numerics._matmul import matmul, matmul_mx
 from trn3.numerics._mx import MXArray, quantize_mx
-from trn3.numerics._sparse import SparseArray, compress, prune
+from trn3.numerics._sparse import SparseArray, compress, matmul_sparse, prune
 from trn3.numerics._xorwow import Xorwow
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "exp",
     "matmul",
     "matmul_mx",
+    "matmul_sparse",
     "prune",
     "quantize_mx",
     "tfloat32",

@@ -8,9 +8,12 @@ import ml_dtypes
 import numpy as np
 
 from trn3 import _trn3
+from trn3.numerics._xorwow import Xorwow, draws_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from trn3.numerics._arguments import FormatLike, Rounding
 
 Pattern: TypeAlias = Literal["4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2"]
 
@@ -270,3 +273,60 @@ def prune(w: NDArray[Any], pattern: Pattern, *, axis: int = -2) -> NDArray[Any]:
     [[ 0. -3.  0.  3.]]
     """
     return _trn3.prune(w, pattern, axis)
+
+
+def matmul_sparse(
+    a: NDArray[Any],
+    w: SparseArray,
+    *,
+    c: NDArray[Any] | None = None,
+    out_dtype: FormatLike = np.float32,
+    rounding: Rounding = "nearest",
+    rng: Xorwow | NDArray[np.uint32] | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Multiply by a sparse matrix as the 128-row systolic array does.
+
+    Parameters
+    ----------
+    a : array, [..., M, K]
+        A type that `matmul` takes.
+    w : SparseArray, [K, N]
+        Compressed along its first axis (-2), of a type that `matmul` takes beside a's.
+    c, out_dtype, rounding, rng, out
+        As in `matmul`.
+
+    Returns
+    -------
+    array, [..., M, N]
+        Of type `out_dtype`; `out` itself if it was given.
+
+    Raises
+    ------
+    TypeError
+        If `w` is no SparseArray, or another array or `out_dtype` is of another type.
+    ValueError
+        If `w` is compressed along another axis, or as in `matmul`.
+
+    Notes
+    -----
+    As `matmul`, with tiles of 128 dense positions along K. A slot whose stored value is zero and
+    every pruned place contribute nothing at all: infinity times such a zero is not NaN. So the
+    result equals ``matmul(a, w.to_dense())`` for finite `a`, up to the sign of a zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3.numerics import compress, matmul_sparse
+    >>> w = compress(np.eye(4, dtype=np.float32), "1:4")
+    >>> a = np.array([[1, 2, 3, np.inf]], dtype=np.float32)
+    >>> print(matmul_sparse(a, w))
+    [[ 1.  2.  3. inf]]
+    """
+    if not isinstance(w, SparseArray):
+        raise TypeError(f"w is of type {type(w).__name__}; allowed: SparseArray")
+    if w.axis != -2:
+        raise ValueError(
+            f"w is compressed along axis 1 ({w.axis}); it must be its contraction axis, 0 (-2)"
+        )
+    return _trn3.matmul_sparse(a, w._parts(), (c, out_dtype, rounding, draws_of(rng), out))

@@ -39,7 +39,7 @@ mod _trn3 {
     #[pymodule_export]
     use crate::mx_layout::{from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
     #[pymodule_export]
-    use crate::sparse::{compress, from_tags, prune, sparse_to_dense, to_tags};
+    use crate::sparse::{compress, from_tags, matmul_sparse, prune, sparse_to_dense, to_tags};
     #[pymodule_export]
     use crate::threads::{get_num_threads, set_num_threads, simd_level};
     #[pymodule_export]

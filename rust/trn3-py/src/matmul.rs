@@ -10,7 +10,8 @@ use crate::error::exception;
 use crate::mx::{MxInput, PartsGiven};
 use crate::{arguments, door, dtype};
 
-const OPERANDS: &str = "bfloat16, float16, float32, tfloat32, float8_e4m3fn, float8_e5m2, float8_e4m3, float8_e3m4";
+pub(crate) const OPERANDS: &str =
+    "bfloat16, float16, float32, tfloat32, float8_e4m3fn, float8_e5m2, float8_e4m3, float8_e3m4";
 const ACCUMULATORS: &str = "float32, bfloat16";
 
 /// The arguments of a product besides its operands, as Python callers give them.
@@ -104,6 +105,6 @@ pub(crate) fn matmul_mx<'py>(
 }
 
 /// Length of a left operand's contraction axis.
-fn contraction(shape: &[usize]) -> usize {
+pub(crate) fn contraction(shape: &[usize]) -> usize {
     shape.last().copied().unwrap_or(0)
 }

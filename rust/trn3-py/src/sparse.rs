@@ -3,10 +3,11 @@
 use numpy::PyUntypedArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_numerics::{Pattern, SparseView};
+use trn3_numerics::{Pattern, SparseView, TILE, product_shape};
 
-use crate::array::{Input, Output, Words, tuple};
+use crate::array::{Held, Input, Output, Words, tuple};
 use crate::error::exception;
+use crate::matmul::{OPERANDS, Options, Product, contraction};
 use crate::{arguments, door};
 
 const VALUES: &str = "float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3, float8_e3m4, float4_e2m1fn";
@@ -142,4 +143,30 @@ pub(crate) fn from_tags<'py>(
         door::run(py, || trn3_numerics::from_tags(&view, words, pattern, axis, sorted, indices))?;
     }
     Ok((sorted.into_array(), indices.into_array(), from_end))
+}
+
+#[pyfunction]
+#[pyo3(signature = (a, w, options, /))]
+pub(crate) fn matmul_sparse<'py>(
+    a: &Bound<'py, PyAny>,
+    w: PartsGiven<'py>,
+    options: Options<'py>,
+) -> PyResult<Array<'py>> {
+    let py = a.py();
+    let mut a = Input::new("a", a, OPERANDS)?;
+    let mut w = SparseInput::new(["w.values", "w.indices"], OPERANDS, &w)?;
+    let dense = w.dense_shape()?;
+    if let ([_, .., k], [k_w, ..]) = (a.shape(), dense.as_slice())
+        && k != k_w
+    {
+        let (came, dense) = (tuple(a.shape()), tuple(&dense));
+        let text = format!("a has shape {came}; its last axis must be {k_w} long, as the first of w, {dense}");
+        return Err(PyValueError::new_err(text));
+    }
+    let shape = product_shape(a.shape(), &dense).map_err(exception)?;
+    let tiles = contraction(a.shape()).div_ceil(TILE);
+    let operands: &mut [&mut dyn Held<'py>] = &mut [&mut a, &mut w.values, &mut w.indices];
+    let product = Product::new(py, options, &shape, tiles, operands)?;
+    let (a, w) = (a.view()?, w.view()?);
+    product.run(py, |c, out, rounding, draws| trn3_numerics::matmul_sparse(&a, &w, c, out, rounding, draws))
 }
