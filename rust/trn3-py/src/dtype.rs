@@ -95,6 +95,14 @@ pub(crate) fn unsupported(argument: &str, descr: &Bound<'_, PyArrayDescr>, allow
 /// TensorFloat-32 as a dtype argument: float32 arrays whose low 13 mantissa bits are zero.
 ///
 /// It has no storage type of its own. Given as `dtype` where NumPy expects one, it stands for float32.
+///
+/// Examples
+/// --------
+/// >>> import numpy as np
+/// >>> from trn3.numerics import cast, tfloat32
+/// >>> third = cast(np.array([1 / 3], dtype=np.float32), tfloat32)
+/// >>> third.dtype, hex(third.view(np.uint32)[0])
+/// (dtype('float32'), '0x3eaaa000')
 #[pyclass(frozen, module = "trn3.numerics")]
 pub(crate) struct TFloat32;
 
