@@ -1,6 +1,7 @@
 //! Decoding to and encoding from float32, sixteen at a time.
 
 use super::lanes::{LANES, Lanes};
+use super::prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
 use crate::cast::{Overflow, Rounding};
 use crate::format::Format;
 
@@ -184,6 +185,8 @@ fn encode_slice<L: Lanes, const ROUNDING: u8, const ALIGNED: bool, C: Codes>(
     let (vectors, tail) = src.as_chunks::<LANES>();
     let (outputs, tail_out) = dst.as_chunks_mut::<LANES>();
     for (index, (values, output)) in vectors.iter().zip(outputs).enumerate() {
+        prefetch(values, READ_AHEAD);
+        prefetch(output, WRITE_AHEAD);
         let draws = if ROUNDING == STOCHASTIC { l.load_i(&draws.as_chunks().0[index]) } else { l.splat_i(0) };
         C::store(l, e, encode_vector::<L, ROUNDING, ALIGNED>(l, e, l.load_f(values), draws), output);
     }

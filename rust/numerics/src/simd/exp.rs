@@ -7,7 +7,7 @@ use numbers::{Brain, Half, Numbers, Single};
 pub(crate) use sums::sum_rows;
 
 use super::lanes::{LANES, Lanes};
-use super::prefetch::prefetch;
+use super::prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
 use crate::format::Format;
 use crate::scalar::exp::{
     HIGHEST, LN2_HIGH, LN2_HIGH_F64, LN2_LOW, LN2_LOW_F64, LOG2_E, LOWEST, POLYNOMIAL, POLYNOMIAL_F64, SHIFT,
@@ -21,10 +21,6 @@ const SCALE: f64 = f64::from_bits((1023 + 100) << 52);
 
 /// Differences up to this magnitude have normal results and n within -126 ..= 126.
 const NEAR: f32 = 87.0;
-
-/// How many bytes ahead input and output are asked for.
-const READ_AHEAD: usize = 4096;
-const WRITE_AHEAD: usize = 2048;
 
 /// n as an integer, under the bits of [`SHIFT`], and as a float.
 #[inline(always)]

@@ -2,6 +2,7 @@
 
 use super::cast::{Encoder, NEAREST, STOCHASTIC, ZERO, encode_finite};
 use super::lanes::{LANES, Lanes};
+use super::prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
 use crate::cast::{Overflow, Rounding};
 use crate::format::Format;
 use crate::mx::{BLOCK, ScaleRule};
@@ -42,6 +43,9 @@ impl Quantizer {
     }
 }
 
+/// The same down a block's rows, which are more streams than hardware follows; a strip's rows are 4 KiB pieces.
+const STRIP_READ_AHEAD: usize = 512;
+
 const NOT_FINITE: u32 = 0x7f80_0000;
 
 /// Scale bytes and multipliers 2^-E of sixteen blocks, from the bits of their largest magnitudes.
@@ -76,6 +80,9 @@ fn quantize_group<L: Lanes, const ROUNDING: u8>(
 ) {
     let mut largest = [l.splat_i(0); LANES];
     for block in 0..LANES {
+        prefetch(&src[2 * block], READ_AHEAD);
+        prefetch(&src[2 * block + 1], READ_AHEAD);
+        prefetch(&elements[2 * block], WRITE_AHEAD);
         largest[block] = l.max_u(magnitude(l, &src[2 * block]), magnitude(l, &src[2 * block + 1]));
     }
     l.transpose(&mut largest);
@@ -203,6 +210,7 @@ fn quantize_columns_rounding<L: Lanes, const ROUNDING: u8>(
     for at in (0..whole).step_by(LANES) {
         let mut largest = l.splat_i(0);
         for row in rows {
+            prefetch(chunk(row, at), STRIP_READ_AHEAD);
             largest = l.max_u(largest, magnitude(l, chunk(row, at)));
         }
         let bytes = quantize_strip::<L, ROUNDING>(l, q, largest, at, rows, draws, elements);

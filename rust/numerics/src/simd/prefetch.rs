@@ -1,6 +1,10 @@
 //! A hint to the memory system.
 #![allow(unsafe_code)]
 
+/// How many bytes ahead input and output are asked for.
+pub(crate) const READ_AHEAD: usize = 4096;
+pub(crate) const WRITE_AHEAD: usize = 2048;
+
 /// Asks for the cache line `bytes` behind a place. That line may lie outside any array: nothing is read.
 ///
 /// Hardware runs ahead of a loop by itself, but not far enough for one that reads and writes at full speed: an array
