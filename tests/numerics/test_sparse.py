@@ -13,7 +13,7 @@ from checks import error
 from oracle import operands, sparse as oracle
 from oracle.arrays import bits, layouts
 from oracle.operands import BFLOAT16, E4M3FN, E5M2, FLOAT16, FLOAT32
-from oracle.sparse import PATTERNS
+from oracle.sparse import PATTERNS, Pattern
 from trn3.numerics import SparseArray, compress, prune
 
 Array = npt.NDArray[Any]
@@ -22,12 +22,12 @@ DTYPES = (FLOAT32, BFLOAT16, FLOAT16, E4M3FN, E5M2)
 AXES = (-1, -2)
 
 
-def shape_for(pattern: str, axis: int, groups: int = 9, columns: int = 7) -> tuple[int, int]:
+def shape_for(pattern: Pattern, axis: int, groups: int = 9, columns: int = 7) -> tuple[int, int]:
     length = groups * oracle.pattern_numbers(pattern)[1]
     return (length, columns) if axis == -2 else (columns, length)
 
 
-def sparse_input(random: operands.Random, pattern: str, axis: int, dtype: Any) -> Array:
+def sparse_input(random: operands.Random, pattern: Pattern, axis: int, dtype: Any) -> Array:
     """Build an array whose groups hold from no to M nonzeros, with -0.0 among the zeros."""
     shape = shape_for(pattern, axis)
     w = oracle.prune(operands.normal(random, shape, dtype), pattern, axis)
@@ -47,7 +47,7 @@ def assert_same_values(got: Any, expected: Array) -> None:
     assert not len(differs), f"first difference at {tuple(differs[0])}"
 
 
-def assert_sound(sparse: SparseArray, pattern: str, axis: int, w: Array) -> None:
+def assert_sound(sparse: SparseArray, pattern: Pattern, axis: int, w: Array) -> None:
     """Check what holds for every SparseArray, and that it stands for `w`."""
     keep, size = oracle.pattern_numbers(pattern)
     shape = list(w.shape)
@@ -69,14 +69,14 @@ def assert_sound(sparse: SparseArray, pattern: str, axis: int, w: Array) -> None
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_compress_and_back(pattern: str, axis: int, dtype: Any) -> None:
+def test_compress_and_back(pattern: Pattern, axis: int, dtype: Any) -> None:
     w = sparse_input(np.random.default_rng(1), pattern, axis, dtype)
     assert_sound(compress(w, pattern, axis=axis), pattern, axis, w)
 
 
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_full_and_empty_groups(pattern: str, axis: int) -> None:
+def test_full_and_empty_groups(pattern: Pattern, axis: int) -> None:
     """Nothing at all, and every slot of every group in use."""
     shape = shape_for(pattern, axis)
     nothing = np.zeros(shape, dtype=np.float32)
@@ -97,7 +97,7 @@ def test_stored_bits_are_the_input_bits() -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_minus_zero_takes_no_slot(pattern: str) -> None:
+def test_minus_zero_takes_no_slot(pattern: Pattern) -> None:
     keep, size = oracle.pattern_numbers(pattern)
     w = np.full((size, 2), -0.0, dtype=np.float32)
     w[:keep] = 3.0
@@ -107,7 +107,7 @@ def test_minus_zero_takes_no_slot(pattern: str) -> None:
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_prune(pattern: str, axis: int, dtype: Any) -> None:
+def test_prune(pattern: Pattern, axis: int, dtype: Any) -> None:
     random = np.random.default_rng(3)
     w = operands.normal(random, shape_for(pattern, axis), dtype)
     got = prune(w, pattern, axis=axis)
@@ -121,7 +121,7 @@ def test_prune(pattern: str, axis: int, dtype: Any) -> None:
     seed=st.integers(0, 2**32 - 1),
     levels=st.integers(1, 4),
 )
-def test_prune_with_many_ties(pattern: str, axis: int, seed: int, levels: int) -> None:
+def test_prune_with_many_ties(pattern: Pattern, axis: int, seed: int, levels: int) -> None:
     """Few distinct magnitudes, both signs, zeros, infinities and NaN: ties go to lower indices."""
     random = np.random.default_rng(seed)
     choices = np.concatenate([np.arange(levels + 1), [np.inf, np.nan]])
@@ -170,7 +170,7 @@ def test_the_default_axis_is_the_one_of_a_right_operand(function: Any) -> None:
 
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_the_first_offending_group_is_named(pattern: str, axis: int) -> None:
+def test_the_first_offending_group_is_named(pattern: Pattern, axis: int) -> None:
     """Several groups hold too many; the error names the first in C order of the array of groups."""
     keep, size = oracle.pattern_numbers(pattern)
     shape = shape_for(pattern, axis)
@@ -193,7 +193,7 @@ def test_nan_counts_as_nonzero() -> None:
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("groups", [1, 3, 4])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_tags_there_and_back(pattern: str, groups: int, axis: int) -> None:
+def test_tags_there_and_back(pattern: Pattern, groups: int, axis: int) -> None:
     """Four 4-bit positions a tag, first in the low bits, zeros at the end."""
     random = np.random.default_rng(8)
     shape = shape_for(pattern, axis, groups=groups)
@@ -216,7 +216,7 @@ def test_tags_by_hand() -> None:
 
 
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS if not p.endswith(":16")])
-def test_a_tag_beyond_the_group(pattern: str) -> None:
+def test_a_tag_beyond_the_group(pattern: Pattern) -> None:
     """A position of N or more is refused, even where the value stored there is zero."""
     keep, size = oracle.pattern_numbers(pattern)
     for value in (1.0, 0.0):

@@ -7,7 +7,7 @@ after another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,9 @@ import numpy.typing as npt
 from oracle.chain import Float32Array, to_float32
 from oracle.matmul import Rounding, matmul
 
-PATTERNS = ("4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2")
+Pattern = Literal["4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2"]
+
+PATTERNS: tuple[Pattern, ...] = get_args(Pattern)
 POSITIONS_PER_TAG = 4
 POSITION_BITS = 4
 
