@@ -10,7 +10,6 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-import trn3
 from comparison import Comparison, Normal, Rival, Work
 from trn3 import numerics
 
@@ -26,7 +25,6 @@ def bench_matmul_sparse_4_16(compare: Comparison, normal: Normal, quick: bool) -
     w = numerics.compress(dense, "4:16", axis=-2)
     a_float, dense_float = a.astype(np.float32), dense.astype(np.float32)
     out, dense_out = np.empty((m, n), np.float32), np.empty((m, n), np.float32)
-    with_dot = trn3.simd_level() == "avx512bf16"
     compare(
         f"matmul_sparse 4:16, {m}x{k}x{n}",
         lambda: numerics.matmul_sparse(a, w, out=out),
@@ -34,7 +32,7 @@ def bench_matmul_sparse_4_16(compare: Comparison, normal: Normal, quick: bool) -
             Rival(
                 "own dense bf16",
                 lambda: numerics.matmul(a, dense, out=dense_out),
-                goal=1.7 if with_dot else None,
+                goal=1.7,
             ),
             Rival(
                 "own dense float32 (FMA path)",

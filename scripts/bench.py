@@ -19,6 +19,7 @@ from pathlib import Path
 
 import bench_report
 import machine
+import trn3
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build" / "benches"
@@ -39,8 +40,11 @@ def passes(features: set[str]) -> list[Pass]:
     best = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in features else {}
     bf16 = "benches/bench_matmul.py::bench_matmul_bf16"
     found = [Pass("best level", "benches", best)]
-    if "avx512_bf16" in features:
-        found.append(Pass("TRN3_SIMD=avx512", bf16, best | {"TRN3_SIMD": "avx512"}))
+    levels = ["avx512"] if "avx512_bf16" in features else []
+    if levels and trn3.simd_level() != "avx512bf16":
+        # Unasked, dot products are not used where they are slower than multiply-adds.
+        levels.insert(0, "avx512bf16")
+    found += [Pass(f"TRN3_SIMD={name}", bf16, best | {"TRN3_SIMD": name}) for name in levels]
     if {"avx512f", "avx2", "fma"} <= features:
         haswell = {"OPENBLAS_CORETYPE": "Haswell", "TRN3_SIMD": "avx2"}
         found.append(Pass("TRN3_SIMD=avx2, sgemm of AVX2", bf16, haswell))

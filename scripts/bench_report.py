@@ -60,7 +60,7 @@ class Row:
         """Return the rate as a share of the speed of light on as many cores; may be empty."""
         name = self.limit
         if name == "fma":
-            name = "fma_avx2" if self.level == "avx2" else "fma_avx512"
+            name = f"fma_{self.level.removesuffix('bf16')}"
         if name not in limits:
             return ""
         # One core saturates the memory; arithmetic grows with the cores.

@@ -83,6 +83,7 @@ def format_sources(runner: Runner) -> int:
 def bench(runner: Runner) -> int:
     """Measure speed and write docs/performance.md."""
     environment = prepare(runner)
+    environment.variables.pop("TRN3_SIMD", None)
     print(flush=True)
     return interactive(environment, [ROOT / "scripts" / "bench.py", *sys.argv[2:]])
 
