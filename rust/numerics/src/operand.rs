@@ -128,14 +128,13 @@ impl<'a> Operand<'a> {
         let axis = usize::from(self.runs_along_k || !self.runs_along_outer);
         let runs = if axis == 1 { self.runs_along_k } else { self.runs_along_outer };
         let (lines, length) = if axis == 1 { (self.outer(), self.k()) } else { (self.k(), self.outer()) };
-        let group = ((1 << 16) / length.max(1)).max(1);
         let least = AtomicI32::new(i32::MAX);
-        par::for_each(0..lines.div_ceil(group), |task| {
+        par::for_each(pieces(lines, length), |(lines, span)| {
             let mut scratch = AlignedBytes::default();
             let mut smallest = u16::MAX;
-            for line in task * group..lines.min((task + 1) * group) {
-                let position = if axis == 1 { [line, 0] } else { [0, line] };
-                let codes = self.codes.line(&position, axis, runs, length, &mut scratch);
+            for line in lines {
+                let position = if axis == 1 { [line, span.start] } else { [span.start, line] };
+                let codes = self.codes.line(&position, axis, runs, span.len(), &mut scratch);
                 smallest = smallest.min((chains.min_magnitude)(bytemuck::cast_slice(codes)));
             }
             // A subnormal's own exponent is below the field's: its bound is the smallest subnormal.
@@ -151,14 +150,15 @@ impl<'a> Operand<'a> {
         const LOW: u8 = 64;
         let least = AtomicI32::new(i32::from(LOW) - 127);
         let blocks = self.k() / BLOCK;
-        par::for_each((0..self.outer()).step_by(64), |first| {
-            let (mut codes, mut values) = (AlignedBytes::default(), [0.0; BLOCK]);
-            for outer in first..self.outer().min(first + 64) {
-                for (block, &byte) in scales.line(&[outer, 0], 1, false, blocks, &mut codes).iter().enumerate() {
+        par::for_each(pieces(self.outer(), blocks), |(lines, span)| {
+            let (mut codes, mut element_codes) = (AlignedBytes::default(), AlignedBytes::default());
+            let mut values = [0.0; BLOCK];
+            for outer in lines {
+                let bytes = scales.line(&[outer, span.start], 1, false, span.len(), &mut codes);
+                for (block, &byte) in span.clone().zip(bytes) {
                     if byte < LOW {
-                        let k = block * BLOCK;
-                        let codes = &mut AlignedBytes::default();
-                        let elements = self.codes.line(&[outer, k], 1, self.runs_along_k, BLOCK, codes);
+                        let position = [outer, block * BLOCK];
+                        let elements = self.codes.line(&position, 1, self.runs_along_k, BLOCK, &mut element_codes);
                         (kernels.decode)(self.format(), elements, &mut values);
                         if values.iter().any(|&value| value != 0.0) {
                             least.fetch_min(i32::from(byte) - 127, Ordering::Relaxed);
@@ -169,6 +169,17 @@ impl<'a> Operand<'a> {
         })?;
         Ok(least.into_inner())
     }
+}
+
+/// Cuts lines of some length into tasks: several short lines, or part of a long one.
+fn pieces(lines: usize, length: usize) -> impl ExactSizeIterator<Item = (Range<usize>, Range<usize>)> + Send {
+    const PIECE: usize = 1 << 16;
+    let cuts = length.div_ceil(PIECE).max(1);
+    let group = (PIECE / length.max(1)).max(1);
+    (0..lines.div_ceil(group) * cuts).map(move |task| {
+        let (first, cut) = (task / cuts * group, task % cuts * PIECE);
+        (first..lines.min(first + group), cut..length.min(cut + PIECE))
+    })
 }
 
 /// Packs groups of panels of one operand.

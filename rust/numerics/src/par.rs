@@ -104,7 +104,8 @@ pub fn num_threads() -> Result<usize> {
 }
 
 thread_local! {
-    static INTERRUPT_CHECK: Cell<Option<fn() -> bool>> = const { Cell::new(None) };
+    /// What to ask whether to stop, and when it was last asked: a long call may be many short splits.
+    static INTERRUPT_CHECK: Cell<Option<(fn() -> bool, Instant)>> = const { Cell::new(None) };
     /// Whether this thread is working on an item of a split that has several: splits inside it stay on the thread.
     static WORKING: Cell<bool> = const { Cell::new(false) };
 }
@@ -126,8 +127,19 @@ impl<T: Copy> Drop for Restore<T> {
 /// assert_eq!(sum, 2);
 /// ```
 pub fn with_interrupt_check<R>(check: fn() -> bool, work: impl FnOnce() -> R) -> R {
-    let _restore = Restore(&INTERRUPT_CHECK, INTERRUPT_CHECK.replace(Some(check)));
+    let _restore = Restore(&INTERRUPT_CHECK, INTERRUPT_CHECK.replace(Some((check, Instant::now()))));
     work()
+}
+
+/// Asks whether to stop, if it is time to.
+fn is_interrupted() -> bool {
+    let Some((check, last)) = INTERRUPT_CHECK.get() else { return false };
+    if last.elapsed() < INTERRUPT_PERIOD {
+        return false;
+    }
+    let stop = check();
+    INTERRUPT_CHECK.set(Some((check, Instant::now())));
+    stop
 }
 
 /// Gives every item to `work`, on all threads; items are taken in order, so put the costly ones first. An item should
@@ -156,19 +168,12 @@ where
         });
     };
     let caller = || {
-        // A nested split leaves listening to the outer one, which can act on what it hears.
-        let check = if inside { None } else { INTERRUPT_CHECK.get() };
-        let mut last = Instant::now();
         fpenv::with_default_environment(|| {
             while let Some(item) = next() {
                 work_on(item);
-                if let Some(check) = check
-                    && last.elapsed() >= INTERRUPT_PERIOD
-                {
-                    if check() {
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                    last = Instant::now();
+                // A nested split leaves listening to the outer one, which can act on what it hears.
+                if !inside && is_interrupted() {
+                    stop.store(true, Ordering::Relaxed);
                 }
             }
         });
@@ -214,6 +219,17 @@ mod tests {
         );
         assert_eq!(result, Err(Error::Interrupted));
         assert!(done.load(Ordering::Relaxed) < 1000);
+    }
+
+    #[test]
+    fn test_interrupt_stops_a_call_of_many_short_splits() {
+        let start = Instant::now();
+        let result = with_interrupt_check(
+            || true,
+            || (0..10_000).try_for_each(|_| for_each(0..2usize, |_| std::thread::sleep(Duration::from_millis(1)))),
+        );
+        assert_eq!(result, Err(Error::Interrupted));
+        assert!(start.elapsed() < Duration::from_secs(1));
     }
 
     #[test]

@@ -451,7 +451,7 @@ fn test_operands_that_do_not_fit_are_named() {
         SparseView::new(ArrayView::new(&values[..128], &[32, 4]).expect("whole"), &indices[..128], pattern("4:16"), 1)
             .expect("sound");
     let refuse = |a: &ArrayView<'_>, w: &SparseView<'_>| {
-        let mut out = vec![0.0f32; 48];
+        let mut out = [0.0f32; 48];
         let out = ArrayMut::new(&mut out[..6], &[2, 3]).expect("whole");
         message(matmul_sparse(a, w, None, out, Rounding::Nearest, Draws::None))
     };
