@@ -345,44 +345,25 @@ pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
     let length = shape[x.axis];
     let encoder = Encoder::new(out.format(), Rounding::Nearest, Overflow::Ieee);
     let source = x.elements.clone().into();
-    elementwise::for_each_f32_piece(&source, out, kernels.decode, |start, values, codes| {
-        let mut scratch = AlignedBytes::default();
-        let mut scaled = values.to_vec();
+    elementwise::for_each_piece(&source, out, |start, elements, codes| {
+        let (mut values, mut bytes, mut factors) = Default::default();
+        let values = AlignedBytes::slice_mut::<f32>(&mut values, elements.len());
+        (kernels.decode)(x.elements.format(), elements, values);
         let mut done = 0;
-        while done < scaled.len() {
+        while done < values.len() {
             let at = start + done;
             let (outer, position, column) = (at / (length * inner), at / inner % length, at % inner);
             let first_scale = (outer * (length / BLOCK) + position / BLOCK) * inner + column;
-            if inner == 1 {
-                // Blocks follow each other across rows as well: one scale for each 32 elements.
-                let count = scaled.len() - done;
-                let scales = (position % BLOCK + count).div_ceil(BLOCK);
-                let factors = scale_values(kernels, &x.scales, first_scale, scales, &mut scratch);
-                for (index, value) in scaled[done..].iter_mut().enumerate() {
-                    *value *= factors[(position % BLOCK + index) / BLOCK];
-                }
-                done += count;
-            } else {
-                let count = (inner - column).min(scaled.len() - done);
-                let factors = scale_values(kernels, &x.scales, first_scale, count, &mut scratch);
-                for (value, factor) in scaled[done..done + count].iter_mut().zip(factors) {
-                    *value *= factor;
-                }
-                done += count;
-            }
+            // Blocks along the last axis follow each other across rows as well, and pieces begin with whole ones.
+            let count = if inner == 1 { values.len() } else { (inner - column).min(values.len() - done) };
+            let scales = if inner == 1 { count / BLOCK } else { count };
+            let factors: &mut [f32] = AlignedBytes::slice_mut(&mut factors, scales);
+            let bytes = x.scales.chunk(first_scale..first_scale + scales, &mut bytes);
+            (kernels.decode)(Format::F8E8M0Fnu, bytes, factors);
+            let scale = if inner == 1 { kernels.scale_blocks } else { kernels.scale_each };
+            scale(&mut values[done..done + count], factors);
+            done += count;
         }
-        (kernels.encode)(&encoder, &scaled, &[], codes);
+        (kernels.encode)(&encoder, values, &[], codes);
     })
-}
-
-fn scale_values(
-    kernels: &Kernels,
-    scales: &ArrayView<'_>,
-    start: usize,
-    count: usize,
-    out: &mut AlignedBytes,
-) -> Vec<f32> {
-    let mut values = vec![0.0; count];
-    (kernels.decode)(Format::F8E8M0Fnu, scales.chunk(start..start + count, out), &mut values);
-    values
 }

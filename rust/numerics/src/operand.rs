@@ -63,11 +63,7 @@ impl<'a> Operand<'a> {
             let codes = scales.line(&[outer, first], 1, false, count, &mut lines.scale_codes);
             let factors = lines.scales.slice_mut(count);
             (kernels.decode)(Format::F8E8M0Fnu, codes, factors);
-            for (block, factor) in out.chunks_mut(BLOCK).zip(factors) {
-                for value in block {
-                    *value *= *factor;
-                }
-            }
+            (kernels.scale_blocks)(out, factors);
         }
     }
 
@@ -79,9 +75,7 @@ impl<'a> Operand<'a> {
             let codes = scales.line(&[outer.start, k / BLOCK], 0, false, outer.len(), &mut lines.scale_codes);
             let factors = lines.scales.slice_mut(outer.len());
             (kernels.decode)(Format::F8E8M0Fnu, codes, factors);
-            for (value, factor) in out.iter_mut().zip(factors) {
-                *value *= *factor;
-            }
+            (kernels.scale_each)(out, factors);
         }
     }
 

@@ -107,6 +107,10 @@ pub(crate) struct Kernels {
     pub(crate) xorwow_fill: fn(&mut [xorwow::Block], Filling, &mut [[u32; LANES]]),
     /// See [`super::xorwow::jump`].
     pub(crate) xorwow_jump: fn(&Polynomial, u32, &mut xorwow::Block),
+    /// See [`super::mx::scale_each`].
+    pub(crate) scale_each: fn(&mut [f32], &[f32]),
+    /// See [`super::mx::scale_blocks`].
+    pub(crate) scale_blocks: fn(&mut [f32], &[f32]),
     /// `None` at the scalar level, where chains are run by the definition.
     pub(crate) chains: Option<Chains>,
 }
@@ -178,6 +182,8 @@ macro_rules! kernel_table {
             xorwow_jump: kernel!(
                 [$features, $lanes] super::xorwow::jump, (polynomial: &Polynomial, weyl: u32, block: &mut xorwow::Block)
             ),
+            scale_each: kernel!([$features, $lanes] super::mx::scale_each, (values: &mut [f32], factors: &[f32])),
+            scale_blocks: kernel!([$features, $lanes] super::mx::scale_blocks, (values: &mut [f32], factors: &[f32])),
             chains: Some(Chains {
                 fused: Chain {
                     tiling: Tiling { rows: $rows, columns: $vectors * LANES, depth: 1 },

@@ -16,6 +16,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     quantize_columns,
     xorwow_fill: scalar::xorwow::fill,
     xorwow_jump: scalar::xorwow::jump,
+    scale_each,
+    scale_blocks,
     chains: None,
 };
 
@@ -70,6 +72,20 @@ fn quantize_columns(q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: 
         *scale = quantize_block(q, &block, &drawn, &mut codes);
         for row in 0..BLOCK {
             elements[row][column] = codes[row];
+        }
+    }
+}
+
+fn scale_each(values: &mut [f32], factors: &[f32]) {
+    for (value, factor) in values.iter_mut().zip(factors) {
+        *value *= factor;
+    }
+}
+
+fn scale_blocks(values: &mut [f32], factors: &[f32]) {
+    for (block, factor) in values.chunks_mut(BLOCK).zip(factors) {
+        for value in block {
+            *value *= factor;
         }
     }
 }
