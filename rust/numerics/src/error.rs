@@ -15,7 +15,7 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An operand's dtype is not one the operation takes.
-    #[error("{argument} has dtype {got}; allowed: {allowed}")]
+    #[error("{argument} {} {got}; allowed: {allowed}", if argument.ends_with("dtype") { "is" } else { "has dtype" })]
     Dtype {
         /// Name of the argument.
         argument: &'static str,
