@@ -250,7 +250,7 @@ fn test_refusals_name_what_came_and_what_is_allowed() {
 
     let mut narrow = [0u8; 6];
     let out = ArrayMut::from_codes(Format::F8E4M3, &mut narrow, &[2, 3]).expect("shape fits");
-    let message = "out_dtype has dtype float8_e4m3; allowed: float32, bfloat16, float16";
+    let message = "out_dtype is float8_e4m3; allowed: float32, bfloat16, float16";
     assert_eq!(refusal(exp(&source, no_bias, out, None)), (ErrorKind::Dtype, message.into()));
 }
 
