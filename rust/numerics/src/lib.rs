@@ -33,6 +33,7 @@ mod scalar;
 mod simd;
 mod sparse;
 mod sparse_groups;
+mod sparse_lists;
 mod sparse_tags;
 mod xorwow;
 

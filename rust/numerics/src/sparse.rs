@@ -384,10 +384,33 @@ fn bytes_view<'a>(bytes: &'a [u8], shape: &[usize]) -> Result<ArrayView<'a>> {
 }
 
 /// A stored code of 1, 2 or 4 bytes.
-pub(crate) trait Code: Pod + Into<u32> {}
-impl Code for u8 {}
-impl Code for u16 {}
-impl Code for u32 {}
+pub(crate) trait Code: Pod + Into<u32> {
+    /// Orders elements of a group by magnitude, equal ones by position, the lower first; no two are equal.
+    type Key: Copy + Default + PartialOrd;
+
+    fn key(magnitude: u32, position: usize) -> Self::Key;
+    fn position(key: Self::Key) -> usize;
+}
+
+macro_rules! code {
+    ($code:ty, $key:ty) => {
+        impl Code for $code {
+            type Key = $key;
+
+            #[inline(always)]
+            fn key(magnitude: u32, position: usize) -> $key {
+                (magnitude as $key) << 4 | (15 - position) as $key
+            }
+            #[inline(always)]
+            fn position(key: $key) -> usize {
+                15 - (key & 15) as usize
+            }
+        }
+    };
+}
+code!(u8, i32);
+code!(u16, i32);
+code!(u32, u64);
 
 /// The bits of a stored code that are not its sign.
 pub(crate) fn magnitude_mask(format: Format) -> u32 {
@@ -455,26 +478,38 @@ fn compress_piece<C: Code>(
     first_bad
 }
 
+/// Groups whose largest magnitudes are sought side by side, so that compilers vectorise the search.
+const ABREAST: usize = 64;
+
 fn prune_piece<C: Code>(pattern: Pattern, format: Format, columns: usize, dense: &[u8], pruned: &mut [u8]) {
     let (keep, group) = (pattern.keep(), pattern.group());
     let (magnitude, nan) = (magnitude_mask(format), largest_magnitude(format) + 1);
-    let dense = bytemuck::cast_slice::<u8, C>(dense).chunks_exact(group * columns);
-    let pruned = bytemuck::cast_slice_mut::<u8, C>(pruned).chunks_exact_mut(group * columns);
-    for (dense, pruned) in dense.zip(pruned) {
-        for column in 0..columns {
-            // Magnitude first, then the lower position: no two keys are equal. The largest so far, in order.
-            let mut largest = [0u64; 4];
-            for position in 0..group {
-                let code: u32 = dense[position * columns + column].into();
-                let mut key = u64::from((code & magnitude).min(nan)) << 4 | (15 - position) as u64;
-                for slot in &mut largest[..keep] {
-                    (*slot, key) = ((*slot).max(key), (*slot).min(key));
+    let (dense, pruned) = (bytemuck::cast_slice::<u8, C>(dense), bytemuck::cast_slice_mut::<u8, C>(pruned));
+    pruned.fill(C::zeroed());
+    let lanes = dense.len() / group;
+    for first in (0..lanes).step_by(ABREAST) {
+        let count = ABREAST.min(lanes - first);
+        // Where each group's first element is.
+        let mut starts = [0; ABREAST];
+        for (start, lane) in starts[..count].iter_mut().zip(first..) {
+            *start = lane / columns * group * columns + lane % columns;
+        }
+        let mut largest = [[C::Key::default(); ABREAST]; 4];
+        for position in 0..group {
+            let mut keys = [C::Key::default(); ABREAST];
+            for (key, start) in keys[..count].iter_mut().zip(starts) {
+                *key = C::key((dense[start + position * columns].into() & magnitude).min(nan), position);
+            }
+            for largest in &mut largest[..keep] {
+                for (largest, key) in largest.iter_mut().zip(&mut keys) {
+                    (*largest, *key) = if *key > *largest { (*key, *largest) } else { (*largest, *key) };
                 }
             }
-            let kept = largest[..keep].iter().fold(0u32, |kept, key| kept | 1 << (15 - (key & 15)));
-            for position in 0..group {
-                let at = position * columns + column;
-                pruned[at] = if kept >> position & 1 == 1 { dense[at] } else { C::zeroed() };
+        }
+        for (lane, start) in starts[..count].iter().enumerate() {
+            for largest in &largest[..keep] {
+                let at = start + C::position(largest[lane]) * columns;
+                pruned[at] = dense[at];
             }
         }
     }

@@ -129,6 +129,8 @@ pub(crate) struct Chains {
     pub(crate) pack_pair: fn(&[u16], &[u16], &mut [u32]),
     /// See [`super::pack::min_magnitude`].
     pub(crate) min_magnitude: fn(&[u16]) -> u16,
+    /// See [`super::sparse::widen_rows`].
+    pub(crate) widen_rows: fn(&[&[u8]; LANES], usize, &mut [f32]),
     /// See [`super::sparse::transpose`].
     pub(crate) transpose: fn([usize; 2], &[f32], usize, &mut [f32], usize, bool),
 }
@@ -210,6 +212,9 @@ macro_rules! kernel_table {
                     [$features, $lanes] super::pack::pack_pair, (first: &[u16], second: &[u16], words: &mut [u32])
                 ),
                 min_magnitude: kernel!([$features, $lanes] super::pack::min_magnitude, (codes: &[u16]) -> u16),
+                widen_rows: kernel!(
+                    [$features, $lanes] super::sparse::widen_rows, (rows: &[&[u8]; LANES], width: usize, panel: &mut [f32])
+                ),
                 transpose: kernel!(
                     [$features, $lanes] super::sparse::transpose,
                     (size: [usize; 2], from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize, canonical: bool)

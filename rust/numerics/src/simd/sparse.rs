@@ -116,32 +116,70 @@ pub(crate) struct Filler<'a> {
     form: Form,
 }
 
+/// Stored values of a block of columns on their way into lists: slots in ascending k, each a row of columns.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    /// k in the tile of each slot's group; below the tile it wraps.
+    bases: Vec<u32>,
+    indices: Vec<[u8; COLUMNS]>,
+    values: Vec<[f32; COLUMNS]>,
+}
+
+impl Slots {
+    /// Appends a slot of a group that begins at k `base` of the tile; returns the room for its values.
+    pub(crate) fn push(&mut self, base: u32, indices: &[u8]) -> &mut [f32] {
+        let mut row = [0; COLUMNS];
+        row[..indices.len()].copy_from_slice(indices);
+        self.bases.push(base);
+        self.indices.push(row);
+        self.values.push([0.0; COLUMNS]);
+        let last = self.values.len() - 1;
+        &mut self.values[last][..indices.len()]
+    }
+}
+
 impl Filler<'_> {
-    /// Appends to each column a stored value at k `base + index` of the tile (`base` wraps below zero); zeros and values
-    /// outside the tile are left out. Rows come in ascending k for each column, at most as many as there is room for.
-    pub(crate) fn push_row(&mut self, base: u32, indices: &[u8], values: &[f32]) {
-        let lists = self.entries.chunks_exact_mut(self.capacity).zip(self.counts.iter_mut());
-        for ((list, count), (&index, &value)) in lists.zip(indices.iter().zip(values)) {
-            let at = base.wrapping_add(u32::from(index));
-            let used = at < self.k && value != 0.0;
-            let next = usize::from(*count);
-            if self.form.depth == 1 {
-                list[next] = Entry { offset: self.form.offset(at), word: value.to_bits() };
-                *count += u8::from(used);
-            } else if used {
-                // The value is a bfloat16: all it has is in the upper half.
-                let word = value.to_bits() >> (at % 2 * 16);
-                let offset = self.form.offset(at / 2);
-                match list[..next].last_mut() {
-                    Some(last) if last.offset == offset => last.word |= word,
-                    _ => {
-                        list[next] = Entry { offset, word };
-                        *count += 1;
-                    }
-                }
+    /// Makes the lists: of each column the nonzeros that lie in the tile, in the order of the slots. There are at most as
+    /// many slots as there is room for.
+    pub(crate) fn fill(&mut self, slots: &Slots) {
+        let lists = self.entries.chunks_exact_mut(self.capacity).zip(self.counts.iter_mut()).enumerate();
+        for (column, (list, count)) in lists {
+            let stored = slots.bases.iter().zip(&slots.indices).zip(&slots.values);
+            let stored =
+                stored.map(|((base, indices), values)| (base.wrapping_add(indices[column].into()), values[column]));
+            *count = if self.form.depth == 1 {
+                single_words(self.form, self.k, stored, list)
+            } else {
+                paired_words(self.form, self.k, stored, list)
+            };
+        }
+    }
+}
+
+fn single_words(form: Form, k: u32, stored: impl Iterator<Item = (u32, f32)>, list: &mut [Entry]) -> u8 {
+    let mut count = 0;
+    for (at, value) in stored {
+        // Written in any case, counted if it is to stay: no branch to guess.
+        list[count] = Entry { offset: form.offset(at), word: value.to_bits() };
+        count += usize::from(at < k && value != 0.0);
+    }
+    count as u8
+}
+
+fn paired_words(form: Form, k: u32, stored: impl Iterator<Item = (u32, f32)>, list: &mut [Entry]) -> u8 {
+    let mut count = 0;
+    for (at, value) in stored.filter(|&(at, value)| at < k && value != 0.0) {
+        // The value is a bfloat16: all it has is in the upper half.
+        let entry = Entry { offset: form.offset(at / 2), word: value.to_bits() >> (at % 2 * 16) };
+        match list[..count].last_mut() {
+            Some(last) if last.offset == entry.offset => last.word |= entry.word,
+            _ => {
+                list[count] = entry;
+                count += 1;
             }
         }
     }
+    count as u8
 }
 
 /// Some columns' lists in one tile. Offsets of counted entries lie within a panel of the tile.
@@ -340,6 +378,26 @@ pub(crate) fn transpose<L: Lanes>(
                 }
                 l.store_f(l.float(bits), &mut to[(column + step) * to_stride + row..].as_chunks_mut().0[0]);
             }
+        }
+    }
+}
+
+/// Packs sixteen rows of bfloat16 codes, a multiple of 32 each, as float32: value k of row i goes to
+/// `panel[k * width + i]`.
+#[inline(always)]
+pub(crate) fn widen_rows<L: Lanes>(l: L, rows: &[&[u8]; LANES], width: usize, panel: &mut [f32]) {
+    const WORD_BYTES: usize = 4 * LANES;
+    for first in (0..rows[0].len()).step_by(WORD_BYTES) {
+        let mut block = [l.splat_i(0); LANES];
+        for (slot, row) in block.iter_mut().zip(rows) {
+            *slot = l.load_words(&row[first..].as_chunks().0[0]);
+        }
+        l.transpose(&mut block);
+        for (word, bits) in block.iter().enumerate() {
+            let (even, odd) = (l.shl(*bits, 16), l.and(*bits, l.splat_i(0xffff_0000)));
+            let at = (first / 2 + 2 * word) * width;
+            l.store_f(l.float(even), &mut panel[at..].as_chunks_mut().0[0]);
+            l.store_f(l.float(odd), &mut panel[at + width..].as_chunks_mut().0[0]);
         }
     }
 }
