@@ -24,9 +24,6 @@ FEWEST_ROUNDS = 5
 MOST_ROUNDS = 60
 # Shorter calls are repeated inside a round until one round of them takes this long.
 SHORTEST_ROUND = 2e-3
-# A BLAS keeps its idle threads spinning for some 2^26 cycles after a call; ours would share the
-# cores with them.
-PAUSE_SECONDS = 0.04
 
 
 class Benchmark(Protocol):
@@ -90,8 +87,6 @@ class Comparison:
                     rival.call()
                 seconds = seconds_of(rival.call, count) / count
                 self.times.setdefault(rival.label, []).append(seconds)
-            if self.threads > 1:
-                time.sleep(PAUSE_SECONDS)
             if repeats[0] > 1:
                 ours()
 

@@ -50,9 +50,13 @@ class Row:
     rivals: tuple[Rival, ...]
 
     @classmethod
-    def from_json(cls, record: dict[str, Any], group: str) -> Row:
-        """Read what the fixture ``compare`` recorded."""
-        rivals = tuple(Rival(r["label"], r["goal"], r["ratio"]) for r in record["rivals"])
+    def from_json(cls, record: dict[str, Any], group: str, rival: str) -> Row:
+        """Read what the fixture ``compare`` recorded, of rivals that begin with `rival`."""
+        rivals = tuple(
+            Rival(found["label"], found["goal"], found["ratio"])
+            for found in record["rivals"]
+            if found["label"].startswith(rival)
+        )
         names = ("what", "threads", "level", "rate", "unit", "limit")
         return cls(group=group, rivals=rivals, **{name: record[name] for name in names})
 
