@@ -360,7 +360,7 @@ impl AlignedBytes {
     pub(crate) fn bytes_mut(&mut self, count: usize) -> &mut [u8] {
         let lines = count.div_ceil(64);
         if self.lines.len() < lines {
-            self.lines.resize(lines, CacheLine::zeroed());
+            self.lines = bytemuck::zeroed_vec(lines);
         }
         &mut bytemuck::cast_slice_mut(&mut self.lines[..lines])[..count]
     }

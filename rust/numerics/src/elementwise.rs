@@ -9,20 +9,20 @@ pub(crate) const TASK: usize = 1 << 16;
 /// Elements staged at a time where input must be gathered or converted first: input, float32 and output fit in L1/L2.
 pub(crate) const STAGE: usize = 1 << 11;
 
-/// Calls `kernel(first element, input codes, output codes)` for consecutive pieces that cover the array.
+/// Calls `kernel(first element, input codes, output codes, scratch)` for consecutive pieces that cover the array.
 pub(crate) fn for_each_piece(
     source: &Source<'_>,
     out: ArrayMut<'_>,
-    kernel: impl Fn(usize, &[u8], &mut [u8]) + Sync,
+    kernel: impl Fn(usize, &[u8], &mut [u8], &mut AlignedBytes) + Sync,
 ) -> Result<()> {
     check_shapes(source, &out)?;
     let item_out = out.format().item_size();
     par::for_each(out.into_bytes().chunks_mut(TASK * item_out).enumerate(), |(task, piece)| {
-        let mut scratch = AlignedBytes::default();
+        let (mut codes, mut scratch) = (AlignedBytes::default(), AlignedBytes::default());
         for (stage, out) in piece.chunks_mut(STAGE * item_out).enumerate() {
             let start = task * TASK + stage * STAGE;
             let count = out.len() / item_out;
-            kernel(start, input(source, start, count, out, &mut scratch), out);
+            kernel(start, input(source, start, count, out, &mut codes), out, &mut scratch);
         }
     })
 }
@@ -82,8 +82,5 @@ pub(crate) fn for_each_f32_piece(
     kernel: impl Fn(usize, &[f32], &mut [u8]) + Sync,
 ) -> Result<()> {
     let format = source.format();
-    for_each_piece(source, out, |start, codes, out| {
-        let mut values = AlignedBytes::default();
-        kernel(start, as_f32(decode, format, codes, &mut values), out);
-    })
+    for_each_piece(source, out, |start, codes, out, values| kernel(start, as_f32(decode, format, codes, values), out))
 }

@@ -345,9 +345,9 @@ pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
     let length = shape[x.axis];
     let encoder = Encoder::new(out.format(), Rounding::Nearest, Overflow::Ieee);
     let source = x.elements.clone().into();
-    elementwise::for_each_piece(&source, out, |start, elements, codes| {
-        let (mut values, mut bytes, mut factors) = Default::default();
-        let values = AlignedBytes::slice_mut::<f32>(&mut values, elements.len());
+    elementwise::for_each_piece(&source, out, |start, elements, codes, values| {
+        let (mut bytes, mut factors) = Default::default();
+        let values = values.slice_mut::<f32>(elements.len());
         (kernels.decode)(x.elements.format(), elements, values);
         let mut done = 0;
         while done < values.len() {

@@ -242,10 +242,40 @@ pub(crate) fn decode<L: Lanes>(l: L, format: Format, src: &[u8], dst: &mut [f32]
         Format::F32 | Format::Tf32 => dst.copy_from_slice(bytemuck::cast_slice(src)),
         Format::Bf16 => decode_u16::<L, false>(l, bytemuck::cast_slice(src), dst),
         Format::F16 => decode_u16::<L, true>(l, bytemuck::cast_slice(src), dst),
-        _ => {
+        Format::F8E8M0Fnu => {
             if let Some(table) = format.decode_table() {
-                decode_u8(l, table, src, dst);
+                decode_by_table(l, table, src, dst);
             }
+        }
+        _ => decode_narrow(l, format, src, dst),
+    }
+}
+
+/// The fields moved to where float32 has them, which some CPUs do in a third of the time that looking values up takes.
+#[inline(always)]
+fn decode_narrow<L: Lanes>(l: L, format: Format, src: &[u8], dst: &mut [f32]) {
+    let spec = format.spec();
+    let step = 2f64.powi(spec.min_exponent() - spec.mantissa_bits as i32) as f32;
+    let (vectors, tail) = src.as_chunks::<LANES>();
+    let (outputs, tail_out) = dst.as_chunks_mut::<LANES>();
+    for (codes, output) in vectors.iter().zip(outputs) {
+        prefetch(output, WRITE_AHEAD);
+        let codes = l.load_u8(codes);
+        let magnitude = l.and(codes, l.splat_i((1 << (spec.bits - 1)) - 1));
+        let sign = l.shl(l.and(codes, l.splat_i(1 << (spec.bits - 1))), 32 - spec.bits);
+        let rebias = l.splat_i(((127 - spec.bias) as u32) << 23);
+        let normal = l.add_i(l.shl(magnitude, 23 - spec.mantissa_bits), rebias);
+        let subnormal = l.bits(l.mul_f(l.int_to_float(magnitude), l.splat_f(step)));
+        let is_subnormal = l.lt_u(magnitude, l.splat_i(1 << spec.mantissa_bits));
+        let finite = l.select(is_subnormal, subnormal, normal);
+        let is_infinity = l.eq(magnitude, l.splat_i(spec.infinity.unwrap_or(u32::MAX)));
+        let special = l.select(is_infinity, l.splat_i(0x7f80_0000), l.splat_i(0x7fc0_0000));
+        let value = l.select(l.lt_u(l.splat_i(spec.max_code), magnitude), special, finite);
+        l.store_f(l.float(l.or(value, sign)), output);
+    }
+    if let (false, Some(table)) = (tail.is_empty(), format.decode_table()) {
+        for (code, value) in tail.iter().zip(tail_out) {
+            *value = table[usize::from(*code)];
         }
     }
 }
@@ -267,7 +297,7 @@ fn decode_u16<L: Lanes, const HALF: bool>(l: L, src: &[u16], dst: &mut [f32]) {
 }
 
 #[inline(always)]
-fn decode_u8<L: Lanes>(l: L, table: &[f32; 256], src: &[u8], dst: &mut [f32]) {
+fn decode_by_table<L: Lanes>(l: L, table: &[f32; 256], src: &[u8], dst: &mut [f32]) {
     let (vectors, tail) = src.as_chunks::<LANES>();
     let (outputs, tail_out) = dst.as_chunks_mut::<LANES>();
     for (codes, output) in vectors.iter().zip(outputs) {
