@@ -125,8 +125,7 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> str:
         "CPU": f"{machine.cpu_model()}, {os.cpu_count()} cores",
         "Instruction sets": ", ".join(features) or "not listed",
         "Memory": f"{machine.memory_gigabytes():.0f} GB, huge pages: {machine.huge_pages()}",
-        "System": f"{platform.system()} {platform.release()}, {platform.libc_ver()[1] and 'glibc '}"
-        f"{platform.libc_ver()[1]}",
+        "System": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "trn3": f"{trn3.__version__}, built by rustc {machine.rustc()}",
         "Python": f"{platform.python_version()}, NumPy {machine.version('numpy')}"
         f" ({', '.join(blas)}), ml_dtypes {machine.version('ml_dtypes')},"
