@@ -232,14 +232,7 @@ fn multiply_all(
         Job { kernels, psum, a, b, tile, first: index * m * n }.run(out)
     };
     let mut matrices = out.chunks_mut(m * n * item).enumerate();
-    if element_count(&[m, n, k]) < SMALL {
-        par::for_each(matrices, |matrix| {
-            // Splits inside an item do not listen for interrupts, so nothing can fail here; the outer one does.
-            let _done = one(matrix);
-        })
-    } else {
-        matrices.try_for_each(one)
-    }
+    if element_count(&[m, n, k]) < SMALL { par::try_for_each(matrices, one) } else { matrices.try_for_each(one) }
 }
 
 fn is_matrix(side: Side<'_>) -> bool {

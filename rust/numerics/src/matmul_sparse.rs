@@ -94,10 +94,7 @@ fn multiply_all(
     };
     let mut matrices = out.chunks_mut(size * item).enumerate();
     if size.saturating_mul(w.dense_shape()[0]) < SMALL {
-        par::for_each(matrices, |matrix| {
-            // Splits inside an item do not listen for interrupts, so nothing can fail here; the outer one does.
-            let _done = one(matrix);
-        })
+        par::try_for_each(matrices, one)
     } else {
         matrices.try_for_each(one)
     }

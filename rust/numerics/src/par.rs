@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
@@ -188,6 +188,22 @@ where
         }),
     }
     if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// As [`for_each`] for work that can fail, as one that splits again can by an interrupt.
+pub(crate) fn try_for_each<I>(items: I, work: impl Fn(I::Item) -> Result<()> + Sync) -> Result<()>
+where
+    I: ExactSizeIterator + Send,
+    I::Item: Send,
+{
+    let failure = OnceLock::new();
+    for_each(items, |item| {
+        if let Err(error) = work(item) {
+            // Any of several failures will do.
+            let _ = failure.set(error);
+        }
+    })?;
+    failure.into_inner().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl Job<'_> {
             width /= 2;
         }
         let column_tasks = columns.div_ceil(width);
-        par::for_each(0..row_tasks * column_tasks, |index| {
+        par::try_for_each(0..row_tasks * column_tasks, |index| {
             let (row, column) = (index / column_tasks * TASK_ROWS, index % column_tasks * width);
             let task = Task {
                 job: self,
@@ -190,19 +190,25 @@ impl Job<'_> {
                 columns: column..columns.min(column + width),
             };
             let mut buffers = BUFFERS.take();
-            task.run(&mut buffers);
+            let done = task.run(&mut buffers);
             BUFFERS.set(buffers);
+            done
         })
     }
 
     /// Packs a tile of some rows into a panel.
-    fn pack(&self, chains: &Chains, chain: &Chain, rows: Range<usize>, k: Range<usize>, buffers: &mut Buffers) {
+    fn pack(
+        &self,
+        chains: &Chains,
+        chain: &Chain,
+        rows: Range<usize>,
+        k: Range<usize>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
         let width = chain.lists.width;
         if chain.tiling.depth > 1 {
             let panel = buffers.panel.slice_mut(k.len().div_ceil(chain.tiling.depth) * width);
-            // On this thread alone, so it listens for no interrupts, the one thing that could fail.
-            let _done = self.a.pack(self.kernels, chains, chain, width, rows, k, panel);
-            return;
+            return self.a.pack(self.kernels, chains, chain, width, rows, k, panel);
         }
         let panel = buffers.panel.slice_mut::<f32>(TILE * width);
         let mut gathered = AlignedBytes::default();
@@ -212,7 +218,7 @@ impl Job<'_> {
                 let codes = self.codes.line(&[rows.start, k], 0, true, rows.len(), &mut gathered);
                 (self.kernels.decode)(self.codes.format(), codes, &mut row[..rows.len()]);
             }
-            return;
+            return Ok(());
         }
         let whole_words = self.codes.format() == Format::Bf16 && runs && k.len().is_multiple_of(2 * LANES);
         for first in (0..rows.len()).step_by(LANES) {
@@ -234,6 +240,7 @@ impl Job<'_> {
             let size = [LANES, k.len().next_multiple_of(LANES)];
             (chains.transpose)(size, staged, TILE, &mut panel[first..], width, false);
         }
+        Ok(())
     }
 }
 
@@ -250,7 +257,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     /// Takes the task through all tiles in hand.
-    fn run(&self, buffers: &mut Buffers) {
+    fn run(&self, buffers: &mut Buffers) -> Result<()> {
         let (job, psum, tiles) = (self.job, self.job.psum, &self.in_hand.tiles);
         let (width, panel_sums) = (self.width(), self.panel_sums());
         let mut sums = std::mem::take(&mut buffers.sums);
@@ -271,7 +278,7 @@ impl Task<'_> {
             for (row, sums) in self.rows.clone().step_by(width).zip(sums_in_use.chunks_mut(panel_sums)) {
                 let rows = row..self.rows.end.min(row + width);
                 let first = self.stripe.first;
-                job.pack(self.chains, self.chain, first + rows.start..first + rows.end, k.clone(), buffers);
+                job.pack(self.chains, self.chain, first + rows.start..first + rows.end, k.clone(), buffers)?;
                 let panel = buffers.panel.slice_mut::<u32>(TILE / self.chain.tiling.depth * width);
                 (self.chain.lists.multiply)(&lists, panel, rows.len(), starts && tile == 0, sums);
             }
@@ -281,6 +288,7 @@ impl Task<'_> {
         }
         self.store(sums_in_use, &mut buffers.leaving, tiles.end * TILE >= job.k);
         (buffers.sums, buffers.draws) = (sums, drawn);
+        Ok(())
     }
 
     fn width(&self) -> usize {
