@@ -356,11 +356,13 @@ pub(crate) struct AlignedBytes {
 struct CacheLine([u8; 64]);
 
 impl AlignedBytes {
-    /// `count` bytes; contents are unspecified but initialised.
+    /// `count` bytes: what was there before, however many that were, then unspecified but initialised ones.
     pub(crate) fn bytes_mut(&mut self, count: usize) -> &mut [u8] {
         let lines = count.div_ceil(64);
         if self.lines.len() < lines {
-            self.lines = bytemuck::zeroed_vec(lines);
+            let mut grown = bytemuck::zeroed_vec::<CacheLine>(lines);
+            grown[..self.lines.len()].copy_from_slice(&self.lines);
+            self.lines = grown;
         }
         &mut bytemuck::cast_slice_mut(&mut self.lines[..lines])[..count]
     }
@@ -368,5 +370,17 @@ impl AlignedBytes {
     /// `count` elements of a plain type.
     pub(crate) fn slice_mut<T: NoUninit + AnyBitPattern>(&mut self, count: usize) -> &mut [T] {
         bytemuck::cast_slice_mut(self.bytes_mut(count * size_of::<T>()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_scratch_keeps_its_contents_when_it_grows() {
+        let mut scratch = AlignedBytes::default();
+        scratch.slice_mut::<u32>(3).copy_from_slice(&[1, 2, 3]);
+        assert_eq!(scratch.slice_mut::<u32>(1000)[..3], [1, 2, 3]);
     }
 }
