@@ -1,0 +1,135 @@
+//! The memory of one tensor: where it lies, what it was declared as, and which line made it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use smallvec::SmallVec;
+
+use crate::machine::dtype::DType;
+use crate::machine::site::SiteId;
+
+/// Lengths along each axis.
+pub type Shape = SmallVec<[usize; 6]>;
+
+/// Which memory a tensor lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Buffer {
+    /// On chip, 128 partitions, every engine reads and writes it.
+    Sbuf,
+    /// On chip, matmul results: 8 banks a partition.
+    Psum,
+    /// HBM of one core (`nl.hbm`).
+    PrivateHbm,
+    /// HBM that the cores of a logical core share; kernel results lie here.
+    SharedHbm,
+}
+
+impl Buffer {
+    /// Whether the memory is SBUF or PSUM.
+    pub const fn is_on_chip(self) -> bool {
+        matches!(self, Buffer::Sbuf | Buffer::Psum)
+    }
+
+    /// Name as `nki.language` spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Buffer::Sbuf => "sbuf",
+            Buffer::Psum => "psum",
+            Buffer::PrivateHbm => "private_hbm",
+            Buffer::SharedHbm => "shared_hbm",
+        }
+    }
+}
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// Where an on-chip tensor lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// First partition.
+    pub partition: usize,
+    /// First byte within each partition.
+    pub byte: usize,
+    /// Number of partitions.
+    pub partitions: usize,
+    /// Bytes in each partition.
+    pub bytes: usize,
+}
+
+/// Bytes of an HBM tensor, and which of them were ever written.
+#[derive(Debug, Default)]
+pub struct HbmBytes {
+    /// The bytes; empty until first touched, and in timing-only runs.
+    pub bytes: Vec<u8>,
+    /// One bit a byte; empty: all written (an input) if `complete`.
+    pub initialised: Vec<u64>,
+    /// Every byte is written: the bits need no look.
+    pub complete: bool,
+    /// Whether an instruction wrote to it.
+    pub written: bool,
+}
+
+/// The memory of one tensor. Views share it; when the last one goes, its place is free again.
+pub struct Storage {
+    /// Number, unique in the process.
+    pub id: u64,
+    /// Name that the kernel gave, or one made for it.
+    pub name: String,
+    /// Which memory.
+    pub buffer: Buffer,
+    /// Element type it was made with.
+    pub dtype: DType,
+    /// Shape it was made with.
+    pub shape: Shape,
+    /// Where on chip; None in HBM.
+    pub place: Option<Place>,
+    /// Whether the kernel gave the address (the place is then shared on purpose).
+    pub addressed: bool,
+    /// Line that made it.
+    pub site: SiteId,
+    /// Contents, in HBM.
+    pub hbm: Mutex<HbmBytes>,
+    /// Told when the storage goes.
+    pub release: Option<Arc<dyn Release>>,
+}
+
+/// Whoever placed a storage, told when its last view is gone.
+pub trait Release: Send + Sync {
+    /// The storage of this number, at this place, is gone.
+    fn release(&self, id: u64, buffer: Buffer, place: Place);
+}
+
+impl Drop for Storage {
+    fn drop(&mut self) {
+        if let (Some(release), Some(place)) = (&self.release, self.place) {
+            release.release(self.id, self.buffer, place);
+        }
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {} {:?} in {} at {:?}", self.name, self.dtype, self.shape, self.buffer, self.place)
+    }
+}
+
+impl Storage {
+    /// Elements of the declared shape.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Elements per partition on chip (in elements of the declared type); all elements in HBM.
+    pub fn free_elements(&self) -> usize {
+        if self.buffer.is_on_chip() { self.shape[1..].iter().product() } else { self.elements() }
+    }
+
+    /// Bytes in all.
+    pub fn byte_size(&self) -> usize {
+        self.elements() * self.dtype.size()
+    }
+}
