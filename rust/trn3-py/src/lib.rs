@@ -12,6 +12,7 @@ mod draws;
 mod dtype;
 mod error;
 mod exp;
+mod machine;
 mod matmul;
 mod mx;
 mod mx_layout;

@@ -1,8 +1,14 @@
 //! One NeuronCore: memories, engines, instructions, time.
 
 pub mod arch;
+pub mod check;
+pub mod core;
+pub mod cost;
 pub mod dtype;
 pub mod engine;
+pub mod isa;
+pub mod memory;
+pub mod opcode;
 pub mod site;
 pub mod storage;
 pub mod time;

@@ -1,0 +1,223 @@
+//! One NeuronCore as a Python object.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use trn3::machine::arch::ArchSpec;
+use trn3::machine::core::{At, CoreOptions, NeuronCore};
+use trn3::machine::dtype::DType;
+use trn3::machine::isa::Instruction;
+use trn3::machine::memory::{Finding, Request};
+use trn3::machine::storage::Buffer;
+use trn3::machine::view::View;
+
+use crate::machine::error::{defect, exception, located};
+use crate::machine::operand::tensor;
+use crate::machine::sites::Lines;
+use crate::machine::tensor::PyTensor;
+
+struct Inner {
+    core: NeuronCore,
+    lines: Lines,
+}
+
+/// One NeuronCore: memories, engines, timeline. Front ends issue instructions to it in program order.
+#[pyclass(frozen, module = "trn3._trn3", name = "NeuronCore")]
+pub(crate) struct PyCore {
+    inner: Mutex<Inner>,
+}
+
+impl PyCore {
+    fn lock(&self) -> PyResult<MutexGuard<'_, Inner>> {
+        self.inner.lock().map_err(|_| PyRuntimeError::new_err("the core met a defect earlier and cannot go on"))
+    }
+
+    /// Issues an instruction on the line of the kernel that is calling.
+    pub(crate) fn issue(
+        &self,
+        py: Python<'_>,
+        instruction: &(dyn Instruction + Sync),
+        name: Option<&str>,
+    ) -> PyResult<u32> {
+        let mut inner = self.lock()?;
+        let Inner { core, lines } = &mut *inner;
+        let site = lines.here(py, &mut core.sites)?;
+        let outcome = catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &[] })));
+        match outcome {
+            Ok(Ok(id)) => Ok(id),
+            Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
+            Err(_) => Err(defect(&format!("{} panicked at {}", instruction.name(), core.sites.text(site)))),
+        }
+    }
+
+    /// Runs something of the core that belongs to the line of the kernel that is calling.
+    pub(crate) fn with<R>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut NeuronCore, trn3::machine::site::SiteId) -> trn3::Result<R>,
+    ) -> PyResult<R> {
+        let mut inner = self.lock()?;
+        let Inner { core, lines } = &mut *inner;
+        let site = lines.here(py, &mut core.sites)?;
+        core.state.site = site;
+        match catch_unwind(AssertUnwindSafe(|| work(core, site))) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
+            Err(_) => Err(defect(&format!("a panic at {}", core.sites.text(site)))),
+        }
+    }
+
+    /// Lets one instruction wait for another.
+    pub(crate) fn order(&self, consumer: u32, producer: u32) -> PyResult<()> {
+        self.lock()?.core.order(consumer, producer).map_err(exception)
+    }
+}
+
+fn buffer(code: u8) -> Buffer {
+    match code {
+        0 => Buffer::Sbuf,
+        1 => Buffer::Psum,
+        2 => Buffer::PrivateHbm,
+        _ => Buffer::SharedHbm,
+    }
+}
+
+#[pymethods]
+impl PyCore {
+    #[new]
+    #[pyo3(signature = (arch, *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, internal=Vec::new()))]
+    fn new(
+        arch: &str,
+        values: bool,
+        timing: bool,
+        strict: bool,
+        max_instructions: Option<u64>,
+        throttle: bool,
+        internal: Vec<String>,
+    ) -> PyResult<Self> {
+        let arch = Arc::new(ArchSpec::load(arch).map_err(exception)?);
+        let options = CoreOptions { values, timing, strict, max_instructions, throttle };
+        let core = NeuronCore::new(arch, options).map_err(exception)?;
+        Ok(Self { inner: Mutex::new(Inner { core, lines: Lines::new(internal) }) })
+    }
+
+    /// Entries of the spec: (key, value, unit, source).
+    fn arch_entries(&self) -> PyResult<Vec<(String, f64, String, String)>> {
+        let inner = self.lock()?;
+        let entries = inner.core.arch().entries().iter();
+        Ok(entries.map(|entry| (entry.key.clone(), entry.value, entry.unit.clone(), entry.source.clone())).collect())
+    }
+
+    /// Name of the spec and generation of the core.
+    #[getter]
+    fn arch(&self) -> PyResult<(String, u64)> {
+        let inner = self.lock()?;
+        Ok((inner.core.arch().name.clone(), inner.core.arch().generation))
+    }
+
+    /// Whether values are computed.
+    #[getter]
+    fn values(&self) -> PyResult<bool> {
+        Ok(self.lock()?.core.options.values)
+    }
+
+    /// Instructions issued so far.
+    #[getter]
+    fn issued(&self) -> PyResult<u64> {
+        Ok(self.lock()?.core.issued())
+    }
+
+    /// A new tensor on chip or in HBM; `address` is (partition, byte).
+    fn allocate(
+        &self,
+        py: Python<'_>,
+        shape: Vec<usize>,
+        dtype: &str,
+        buffer: u8,
+        name: &str,
+        address: Option<(usize, usize)>,
+    ) -> PyResult<PyTensor> {
+        let dtype: DType = dtype.parse().map_err(exception)?;
+        let buffer = self::buffer(buffer);
+        let storage = self.with(py, |core, site| {
+            core.allocate(&Request { name, shape: &shape, dtype, buffer, address, site })
+        })?;
+        Ok(PyTensor { view: View::whole(storage) })
+    }
+
+    /// An HBM tensor that holds an argument's bytes (C order); None in timing-only runs: its values are unknown.
+    fn input(
+        &self,
+        py: Python<'_>,
+        bytes: Option<PyReadonlyArray1<'_, u8>>,
+        shape: Vec<usize>,
+        dtype: &str,
+        buffer: u8,
+        name: &str,
+    ) -> PyResult<PyTensor> {
+        let dtype: DType = dtype.parse().map_err(exception)?;
+        let bytes = bytes.map(|bytes| bytes.as_slice().map(<[u8]>::to_vec)).transpose()?;
+        let buffer = self::buffer(buffer);
+        let storage =
+            self.with(py, |core, site| core.state.memory.hbm_from_bytes(name, &shape, dtype, buffer, bytes, site))?;
+        Ok(PyTensor { view: View::whole(storage) })
+    }
+
+    /// The elements of a tensor in C order, as bytes; uninitialised ones hold the sentinel.
+    fn read<'py>(&self, py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
+        let view = self::tensor("read", "tensor", tensor)?.clone();
+        let bytes = self.with(py, |core, _| core.state.memory.read_bytes(&view))?;
+        Ok(PyArray1::from_vec(py, bytes))
+    }
+
+    /// Whether an instruction wrote to the HBM tensor.
+    fn written(&self, tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let view = self::tensor("written", "tensor", tensor)?;
+        Ok(view.storage.hbm.lock().is_ok_and(|hbm| hbm.written))
+    }
+
+    /// Whether every element of a tensor is known and was written.
+    fn is_initialised(&self, tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let view = self::tensor("is_initialised", "tensor", tensor)?;
+        self.lock()?.core.state.memory.is_initialised(view).map_err(exception)
+    }
+
+    /// Seeds stochastic rounding of engine results, or turns it off.
+    fn set_stochastic_rounding(&self, seed: Option<u64>) -> PyResult<()> {
+        self.lock()?.core.set_stochastic_rounding(seed).map_err(exception)
+    }
+
+    /// The kernel line that is calling, as `file:line`.
+    fn line(&self, py: Python<'_>) -> PyResult<String> {
+        self.with(py, |core, site| Ok(core.sites.text(site)))
+    }
+
+    /// Makespan so far, in picoseconds.
+    fn makespan(&self) -> PyResult<u64> {
+        Ok(self.lock()?.core.makespan().0)
+    }
+
+    /// What was noticed: a list of dicts.
+    fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let mut inner = self.lock()?;
+        let found: Vec<Finding> = inner.core.state.memory.findings().clone();
+        let list = PyList::empty(py);
+        for finding in found {
+            let dict = PyDict::new(py);
+            dict.set_item("kind", finding.kind())?;
+            dict.set_item("message", finding.message(&inner.core.sites))?;
+            list.append(dict)?;
+        }
+        Ok(list)
+    }
+
+    /// Everything the timeline holds, as the arrays that `trn3.machine.Profile` is made of.
+    fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let mut inner = self.lock()?;
+        crate::machine::profile::arrays(py, &mut inner.core)
+    }
+}

@@ -1,0 +1,394 @@
+//! NkiTensor: a view of a tensor's memory, with the methods of the language.
+
+use std::collections::HashMap;
+
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyEllipsis, PyList, PySlice, PyTuple};
+use trn3::machine::dtype::DType;
+use trn3::machine::storage::Buffer;
+use trn3::machine::view::{Index, ScalarIndex, View};
+
+use crate::machine::error::exception;
+use crate::machine::operand::{scalar_index, tensor};
+use crate::machine::register::PyRegister;
+
+/// Objects of the front end that attributes return, and its functions that operators call: `dtype:NAME`,
+/// `buffer:NAME`, `setitem`, `add`, `repr` and so on.
+static HOOKS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+
+/// Registers the front end's objects and functions; returns the dict that holds them.
+#[pyfunction]
+pub(crate) fn hooks(py: Python<'_>) -> Py<PyDict> {
+    HOOKS.get_or_init(py, || PyDict::new(py).unbind()).clone_ref(py)
+}
+
+fn hook<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    HOOKS.get_or_init(py, || PyDict::new(py).unbind()).bind(py).get_item(name)
+}
+
+fn call_hook<'py>(py: Python<'py>, name: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyResult<Bound<'py, PyAny>> {
+    match hook(py, name)? {
+        Some(function) => function.call1(arguments),
+        None => Err(PyRuntimeError::new_err(format!("no front end offers {name} on tensors; import trn3.nki"))),
+    }
+}
+
+/// `nl.ds(start, size)`: start may be an int, a register or a one-element tensor.
+#[pyclass(frozen, module = "trn3._trn3", name = "ds")]
+pub(crate) struct DynamicSlice {
+    #[pyo3(get)]
+    start: Py<PyAny>,
+    #[pyo3(get)]
+    size: usize,
+}
+
+#[pymethods]
+impl DynamicSlice {
+    #[new]
+    fn new(start: Py<PyAny>, size: usize) -> Self {
+        Self { start, size }
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("ds({}, {})", self.start.bind(py).repr()?, self.size))
+    }
+}
+
+/// A tensor in SBUF, PSUM or HBM, or a view of one: nothing is copied.
+#[pyclass(frozen, module = "trn3._trn3", name = "NkiTensor")]
+pub(crate) struct PyTensor {
+    pub(crate) view: View,
+}
+
+fn wrap(view: trn3::Result<View>) -> PyResult<PyTensor> {
+    view.map(|view| PyTensor { view }).map_err(exception)
+}
+
+fn optional_i64(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    if value.is_none() { Ok(None) } else { value.extract().map(Some) }
+}
+
+fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
+    if let Ok(at) = object.extract::<i64>() {
+        return Ok(Index::At(at));
+    }
+    if let Ok(slice) = object.cast::<PySlice>() {
+        let part = |name: &str| optional_i64(&slice.getattr(name)?);
+        return Ok(Index::Range { start: part("start")?, stop: part("stop")?, step: part("step")?.unwrap_or(1) });
+    }
+    if object.is_instance_of::<PyEllipsis>() {
+        return Ok(Index::Ellipsis);
+    }
+    if let Ok(slice) = object.cast::<DynamicSlice>() {
+        let slice = slice.get();
+        let start = slice.start.bind(object.py());
+        return match start.extract::<i64>() {
+            Ok(start) => Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: 1 }),
+            Err(_) => Ok(Index::Dynamic { index: scalar_index("ds start", start)?, size: slice.size }),
+        };
+    }
+    if object.cast::<PyTensor>().is_ok() || object.cast::<PyRegister>().is_ok() {
+        return Ok(Index::DynamicAt(scalar_index("index", object)?));
+    }
+    if object.get_type().name()? == "range" || object.hasattr("as_slice")? {
+        let part = |name: &str| object.getattr(name)?.extract::<i64>();
+        return Ok(Index::Range { start: Some(part("start")?), stop: Some(part("stop")?), step: part("step")? });
+    }
+    Err(PyTypeError::new_err(format!(
+        "a tensor is indexed by {}; allowed: int, slice, ..., nl.ds, a register or a one-element tensor",
+        object.get_type().name()?
+    )))
+}
+
+fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {
+    match object.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().map(|item| key(&item)).collect(),
+        Err(_) => Ok(vec![key(object)?]),
+    }
+}
+
+fn pairs(pattern: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
+    pattern
+        .try_iter()?
+        .map(|pair| {
+            let pair: Vec<i64> = pair?.extract()?;
+            match pair[..] {
+                [step, count] => Ok((step, count)),
+                _ => Err(PyValueError::new_err(format!("pattern entry {pair:?} is no pair; allowed: [step, count]"))),
+            }
+        })
+        .collect()
+}
+
+fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<DType> {
+    // The front end spells element types in many ways; it alone knows them all.
+    let name: String = match object.extract() {
+        Ok(name) => name,
+        Err(_) => call_hook(object.py(), "dtype_name", (object,))?.extract()?,
+    };
+    name.parse().map_err(exception)
+}
+
+#[pymethods]
+impl PyTensor {
+    /// Lengths along each axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.view.shape.iter())
+    }
+
+    /// Distances along each axis, in elements.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.view.strides.iter())
+    }
+
+    /// First element, in elements.
+    #[getter]
+    fn offset(&self) -> i64 {
+        self.view.offset
+    }
+
+    /// Element type.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let name = self.view.dtype.name();
+        match hook(py, &format!("dtype:{name}"))? {
+            Some(dtype) => Ok(dtype),
+            None => Ok(name.into_pyobject(py)?.into_any()),
+        }
+    }
+
+    /// Name of the element type.
+    #[getter]
+    fn dtype_name(&self) -> &'static str {
+        self.view.dtype.name()
+    }
+
+    /// Memory that the tensor lies in.
+    #[getter]
+    fn buffer<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let name = self.view.storage.buffer.name();
+        match hook(py, &format!("buffer:{name}"))? {
+            Some(buffer) => Ok(buffer),
+            None => Ok(name.into_pyobject(py)?.into_any()),
+        }
+    }
+
+    /// Name of the memory.
+    #[getter]
+    fn buffer_name(&self) -> &'static str {
+        self.view.storage.buffer.name()
+    }
+
+    /// Name of the tensor.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.view.storage.name
+    }
+
+    /// Number of axes.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.view.shape.len()
+    }
+
+    /// Number of elements.
+    #[getter]
+    fn size(&self) -> usize {
+        self.view.len()
+    }
+
+    /// Bytes of one element.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.view.dtype.size()
+    }
+
+    /// Number of the memory behind the view: equal for all views of one tensor.
+    #[getter]
+    fn storage_id(&self) -> u64 {
+        self.view.storage.id
+    }
+
+    /// (partition, byte, partitions, bytes per partition) on chip, None in HBM.
+    #[getter]
+    fn place(&self) -> Option<(usize, usize, usize, usize)> {
+        self.view.storage.place.map(|place| (place.partition, place.byte, place.partitions, place.bytes))
+    }
+
+    /// Shape that the tensor was made with.
+    #[getter]
+    fn storage_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.view.storage.shape.iter())
+    }
+
+    fn is_contiguous(&self) -> bool {
+        self.view.is_contiguous()
+    }
+
+    fn is_indirect(&self) -> bool {
+        self.view.is_indirect()
+    }
+
+    /// [[stride, count], ...] in axis order, a fresh list.
+    fn get_pattern<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (stride, count) in self.view.get_pattern() {
+            list.append(PyList::new(py, [stride, count])?)?;
+        }
+        Ok(list)
+    }
+
+    fn __getitem__(&self, object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        wrap(self.view.index(&keys(object)?))
+    }
+
+    fn __setitem__(slf: Bound<'_, Self>, object: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        call_hook(slf.py(), "setitem", (slf.clone(), object, value)).map(drop)
+    }
+
+    fn __len__(&self) -> usize {
+        self.view.shape.first().copied().unwrap_or(0)
+    }
+
+    fn __iter__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err("a tensor is not iterated over; index it"))
+    }
+
+    #[pyo3(signature = (dim, start, end, step=1))]
+    fn slice(&self, dim: usize, start: i64, end: i64, step: i64) -> PyResult<Self> {
+        wrap(self.view.slice(dim, start, end, step))
+    }
+
+    fn select(&self, dim: usize, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match index.extract::<i64>() {
+            Ok(index) => wrap(self.view.select(dim, index)),
+            Err(_) => wrap(self.view.select_dynamic(dim, scalar_index("index", index)?)),
+        }
+    }
+
+    fn vector_select(&self, dim: usize, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        wrap(self.view.vector_select(dim, tensor("vector_select", "index", index)?.clone()))
+    }
+
+    #[pyo3(signature = (*dims))]
+    fn permute(&self, dims: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        wrap(self.view.permute(&integers(dims)?))
+    }
+
+    fn broadcast(&self, dim: usize, size: usize) -> PyResult<Self> {
+        wrap(self.view.broadcast(dim, size))
+    }
+
+    fn expand_dim(&self, dim: usize) -> PyResult<Self> {
+        wrap(self.view.expand_dim(dim))
+    }
+
+    fn squeeze_dim(&self, dim: usize) -> PyResult<Self> {
+        wrap(self.view.squeeze_dim(dim))
+    }
+
+    fn reshape_dim(&self, dim: usize, shape: Vec<i64>) -> PyResult<Self> {
+        wrap(self.view.reshape_dim(dim, &shape))
+    }
+
+    fn flatten_dims(&self, start_dim: usize, end_dim: usize) -> PyResult<Self> {
+        wrap(self.view.flatten_dims(start_dim, end_dim))
+    }
+
+    #[pyo3(signature = (*shape))]
+    fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let shape: Vec<i64> = match shape.len() {
+            1 if shape.get_item(0)?.extract::<i64>().is_err() => shape.get_item(0)?.extract()?,
+            _ => shape.extract()?,
+        };
+        wrap(self.view.reshape(&shape))
+    }
+
+    #[pyo3(signature = (src_pattern, dst_pattern, fixed_sizes=None))]
+    fn rearrange(
+        &self,
+        src_pattern: &Bound<'_, PyAny>,
+        dst_pattern: &Bound<'_, PyAny>,
+        fixed_sizes: Option<HashMap<String, usize>>,
+    ) -> PyResult<Self> {
+        let groups = |pattern: &Bound<'_, PyAny>| -> PyResult<Vec<Vec<String>>> {
+            let group = |item: Bound<'_, PyAny>| match item.extract::<String>() {
+                Ok(name) => Ok(vec![name]),
+                Err(_) => item.extract(),
+            };
+            pattern.try_iter()?.map(|item| group(item?)).collect()
+        };
+        let sizes: Vec<(String, usize)> = fixed_sizes.unwrap_or_default().into_iter().collect();
+        wrap(self.view.rearrange(&groups(src_pattern)?, &groups(dst_pattern)?, &sizes))
+    }
+
+    fn view(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        wrap(self.view.reinterpret(dtype_of(dtype)?))
+    }
+
+    fn reinterpret_cast(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.view(dtype)
+    }
+
+    #[pyo3(signature = (pattern, offset=None, scalar_offset=None, vector_offset=None, indirect_dim=0, dtype=None))]
+    fn ap(
+        slf: Bound<'_, Self>,
+        pattern: &Bound<'_, PyAny>,
+        offset: Option<i64>,
+        scalar_offset: Option<&Bound<'_, PyAny>>,
+        vector_offset: Option<&Bound<'_, PyAny>>,
+        indirect_dim: usize,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let this = slf.get();
+        let scalar: Option<ScalarIndex> = scalar_offset.map(|object| scalar_index("scalar_offset", object)).transpose()?;
+        let vector = vector_offset.map(|object| tensor("ap", "vector_offset", object).cloned()).transpose()?;
+        let dtype = dtype.map(dtype_of).transpose()?;
+        if this.view.offset != 0 {
+            call_hook(slf.py(), "ap_on_view", (slf.clone(),))?;
+        }
+        wrap(this.view.ap(&pairs(pattern)?, offset, scalar, vector, indirect_dim, dtype))
+    }
+
+    #[pyo3(signature = (index, num_elem=None))]
+    fn indirect(&self, index: &Bound<'_, PyAny>, num_elem: Option<usize>) -> PyResult<Self> {
+        wrap(self.view.indirect(tensor("indirect", "index", index)?.clone(), num_elem))
+    }
+
+    fn __repr__(slf: Bound<'_, Self>) -> PyResult<String> {
+        match hook(slf.py(), "repr")? {
+            Some(function) => function.call1((slf.clone(),))?.extract(),
+            None => Ok(slf.get().view.text()),
+        }
+    }
+
+    /// Name, shape, type, memory and layout, without values.
+    fn describe(&self) -> String {
+        self.view.text()
+    }
+
+    fn __bool__(&self) -> PyResult<bool> {
+        Err(PyTypeError::new_err("a tensor has no truth value while a kernel is compiled; load it into a register"))
+    }
+
+    fn __getattr__(&self, name: &str) -> PyResult<()> {
+        Err(PyAttributeError::new_err(format!("'NkiTensor' object has no attribute '{name}'")))
+    }
+}
+
+fn integers(dims: &Bound<'_, PyTuple>) -> PyResult<Vec<usize>> {
+    if dims.len() == 1 && dims.get_item(0)?.extract::<usize>().is_err() {
+        return dims.get_item(0)?.extract();
+    }
+    dims.extract()
+}
+
+/// Whether the tensor lies on chip; kept here because the front end asks on every call.
+#[pyfunction]
+pub(crate) fn is_on_chip(tensor: &Bound<'_, PyTensor>) -> bool {
+    matches!(tensor.get().view.storage.buffer, Buffer::Sbuf | Buffer::Psum)
+}

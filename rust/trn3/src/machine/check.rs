@@ -1,0 +1,177 @@
+//! The rules that every engine has for its operands: memories, partitions, sizes.
+
+use crate::error::{Error, Result};
+use crate::machine::arch::ArchSpec;
+use crate::machine::storage::Buffer;
+use crate::machine::view::View;
+
+/// Checks operands of one instruction; every refusal names the instruction and the operand.
+#[derive(Clone, Copy, Debug)]
+pub struct Check<'a> {
+    /// The hardware.
+    pub arch: &'a ArchSpec,
+    /// The instruction, as `nki.isa` spells it.
+    pub instruction: &'static str,
+}
+
+/// SBUF or PSUM.
+pub const ON_CHIP: &[Buffer] = &[Buffer::Sbuf, Buffer::Psum];
+/// SBUF alone.
+pub const SBUF: &[Buffer] = &[Buffer::Sbuf];
+/// PSUM alone.
+pub const PSUM: &[Buffer] = &[Buffer::Psum];
+/// HBM or SBUF: what DMA reaches.
+pub const DMA: &[Buffer] = &[Buffer::Sbuf, Buffer::PrivateHbm, Buffer::SharedHbm];
+
+impl Check<'_> {
+    /// A refusal by this instruction.
+    pub fn refuse(&self, operand: &'static str, got: impl ToString, allowed: impl ToString) -> Error {
+        Error::validation(self.instruction, operand, got, allowed)
+    }
+
+    /// The operand lies in one of the memories.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn memory(&self, operand: &'static str, view: &View, allowed: &[Buffer]) -> Result<()> {
+        let buffer = view.storage.buffer;
+        if allowed.contains(&buffer) {
+            return Ok(());
+        }
+        let names: Vec<String> = allowed.iter().map(|buffer| format!("'{buffer}'")).collect();
+        Err(self.refuse(operand, format!("must be in [{}], got {buffer}", names.join(", ")), "see the engine's memories"))
+    }
+
+    /// An operand of a compute engine: on chip in one of the memories, at most all partitions, starting where its size
+    /// allows, and no longer than one instruction reaches.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] names the rule that is broken.
+    pub fn tile(&self, operand: &'static str, view: &View, allowed: &[Buffer]) -> Result<()> {
+        self.memory(operand, view, allowed)?;
+        self.partitions(operand, view)?;
+        self.start_partition(operand, view)?;
+        let (elements, limit) = match view.storage.buffer {
+            // The limit is counted in float32 words of a whole partition of PSUM.
+            Buffer::Psum => ((view.free_size() * view.dtype.size()).div_ceil(4), self.arch.psum_operand_elements),
+            _ => (view.free_size(), self.arch.sbuf_operand_elements),
+        };
+        if elements as u64 > limit {
+            let got = format!("has {} elements per partition", view.free_size());
+            return Err(self.refuse(operand, got, format!("at most {limit} in {}", view.storage.buffer)));
+        }
+        Ok(())
+    }
+
+    fn partitions(&self, operand: &'static str, view: &View) -> Result<()> {
+        let most = self.arch.partitions as usize;
+        if view.partitions() > most {
+            let got = format!("partition dimension {} exceeds maximum {most}", view.partitions());
+            return Err(self.refuse(operand, got, "split the tile along its partitions"));
+        }
+        Ok(())
+    }
+
+    /// The rule for where a tile of so many partitions may start: 0 for more than half of them, a multiple of half for
+    /// more than a quarter, a multiple of a quarter otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn start_partition(&self, operand: &'static str, view: &View) -> Result<()> {
+        let all = self.arch.partitions as usize;
+        let quadrant = self.arch.quadrant_partitions as usize;
+        let (start, count) = (view.start_partition(), view.partitions());
+        let grain = if count > all / 2 { all } else if count > quadrant { all / 2 } else { quadrant };
+        if start % grain == 0 && start + count <= all {
+            return Ok(());
+        }
+        let starts: Vec<String> = (0..all).step_by(grain).map(|start| start.to_string()).collect();
+        let got = format!("starts at partition {start} with {count} partitions");
+        Err(self.refuse(operand, got, format!("a tile of {count} partitions starts at {}", starts.join(", "))))
+    }
+
+    /// Two operands have the same number of partitions.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn same_partitions(&self, operand: &'static str, view: &View, other: &'static str, like: &View) -> Result<()> {
+        if view.partitions() == like.partitions() {
+            return Ok(());
+        }
+        let got = format!("has {} partitions, {other} has {}", view.partitions(), like.partitions());
+        Err(self.refuse(operand, got, "both need the same number"))
+    }
+
+    /// Two operands have the same partitions and as many elements in each; their free axes may differ.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn same_tile(&self, operand: &'static str, view: &View, other: &'static str, like: &View) -> Result<()> {
+        self.same_partitions(operand, view, other, like)?;
+        if view.free_size() == like.free_size() {
+            return Ok(());
+        }
+        let got =
+            format!("has {} elements per partition (shape {:?}), {other} has {} (shape {:?})", view.free_size(),
+                &view.shape[..], like.free_size(), &like.shape[..]);
+        Err(self.refuse(operand, got, "both need the same number"))
+    }
+
+    /// One value per partition: shape [P, 1] in SBUF or PSUM, P that of the tile.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn vector(&self, operand: &'static str, view: &View, tile: &View) -> Result<()> {
+        self.tile(operand, view, ON_CHIP)?;
+        if view.free_size() != 1 || view.partitions() != tile.partitions() {
+            let got = format!("has shape {:?}", &view.shape[..]);
+            return Err(self.refuse(operand, got, format!("a scalar or a tile of shape [{}, 1]", tile.partitions())));
+        }
+        Ok(())
+    }
+
+    /// Two inputs of one instruction may not both lie in PSUM.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn not_both_psum(&self, first: &'static str, one: &View, second: &'static str, two: &View) -> Result<()> {
+        if one.storage.buffer == Buffer::Psum && two.storage.buffer == Buffer::Psum {
+            return Err(self.refuse(first, format!("and {second} are both in PSUM"), "at most one of them; copy one to SBUF"));
+        }
+        Ok(())
+    }
+
+    /// The element type is not a packed one, which arithmetic cannot read.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn unpacked(&self, operand: &'static str, view: &View) -> Result<()> {
+        if view.dtype.is_packed() {
+            return Err(self.refuse(operand, format!("has dtype {}", view.dtype), "an unpacked dtype"));
+        }
+        Ok(())
+    }
+
+    /// The generation has the instruction or form.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn generation(&self, operand: &'static str, least: u64) -> Result<()> {
+        if self.arch.generation < least {
+            let got = format!("on {} (gen{})", self.arch.name, self.arch.generation);
+            return Err(self.refuse(operand, got, format!("available from gen{least} on")));
+        }
+        Ok(())
+    }
+
+    /// `.indirect()` views are for gen4 and for the operands that take them.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn no_columns(&self, operand: &'static str, view: &View) -> Result<()> {
+        if view.gathers_columns() {
+            return Err(self.refuse(operand, "is an indirect view", "this operand takes no .indirect()"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,400 @@
+//! One core: takes instructions in program order, checks them, computes their values and gives them their time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use trn3_numerics::{CastOptions, Xorwow};
+
+use crate::error::{Error, Result};
+use crate::machine::arch::ArchSpec;
+use crate::machine::engine::Engine;
+use crate::machine::isa::{Instruction, Role};
+use crate::machine::memory::{Memory, MemoryOptions, Request};
+use crate::machine::opcode::Opcodes;
+use crate::machine::site::{SiteId, Sites};
+use crate::machine::timing::region::{Rect, Region, Space};
+use crate::machine::storage::Storage;
+use crate::machine::time::Picos;
+use crate::machine::timing::timeline::{Issue, Timeline, TimelineOptions};
+use crate::machine::timing::work::Work;
+use crate::machine::view::{Dynamic, Register, ScalarIndex, View};
+
+/// How a core runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreOptions {
+    /// Whether values are computed; without, only what control flow and addresses depend on.
+    pub values: bool,
+    /// Whether time is kept.
+    pub timing: bool,
+    /// Whether reading uninitialised memory is an error instead of a finding.
+    pub strict: bool,
+    /// Most instructions that a run may issue.
+    pub max_instructions: Option<u64>,
+    /// Whether the current-step limit of TensorE is modelled.
+    pub throttle: bool,
+}
+
+impl Default for CoreOptions {
+    fn default() -> Self {
+        Self { values: true, timing: true, strict: false, max_instructions: None, throttle: false }
+    }
+}
+
+/// What instructions compute with: memories and the registers inside engines.
+pub struct State {
+    /// The hardware.
+    pub arch: Arc<ArchSpec>,
+    /// SBUF, PSUM and HBM.
+    pub memory: Memory,
+    /// ScalarE's running sums, one a partition.
+    pub scalar_reduce: Vec<f32>,
+    /// VectorE's accumulators, one a partition.
+    pub vector_accumulator: Vec<f32>,
+    /// VectorE's generator.
+    pub vector_random: Xorwow,
+    /// GpSimdE's generator.
+    pub gpsimd_random: Xorwow,
+    /// Generator of stochastic rounding; None: results are rounded to nearest.
+    pub stochastic_rounding: Option<Xorwow>,
+    /// Line of the instruction at work.
+    pub site: SiteId,
+    scratch: Vec<Vec<f32>>,
+}
+
+impl State {
+    /// A float32 buffer to read a tile into; give it back with [`State::keep`].
+    pub fn buffer(&mut self) -> Vec<f32> {
+        self.scratch.pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back for the next instruction.
+    pub fn keep(&mut self, buffer: Vec<f32>) {
+        if self.scratch.len() < 8 {
+            self.scratch.push(buffer);
+        }
+    }
+
+    /// The tile as float32, in C order of [partitions, elements per partition].
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read(&mut self, view: &View) -> Result<Vec<f32>> {
+        let mut values = self.buffer();
+        self.memory.read_f32(view, &mut values, self.site)?;
+        Ok(values)
+    }
+
+    /// Bit patterns of the tile, zero-extended.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read_bits(&mut self, view: &View) -> Result<Vec<u32>> {
+        let mut bits = Vec::new();
+        self.memory.read_bits(view, &mut bits, self.site)?;
+        Ok(bits)
+    }
+
+    /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
+    /// is set so (16-bit and 8-bit floats).
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn write(&mut self, view: &View, values: &[f32]) -> Result<()> {
+        if let Some(draws) = self.stochastic_rounding.as_mut().filter(|_| view.dtype.is_float() && view.dtype.size() < 4) {
+            return self.memory.write_f32_stochastic(view, values, draws);
+        }
+        self.memory.write_f32(view, values, CastOptions::default())
+    }
+
+    /// `src` through float32 into `dst`.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn convert(&mut self, dst: &View, src: &View) -> Result<()> {
+        let values = self.read(src)?;
+        self.write(dst, &values)?;
+        self.keep(values);
+        Ok(())
+    }
+}
+
+/// Names of an instruction in one run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct At<'a> {
+    /// Line of the kernel.
+    pub site: SiteId,
+    /// `name=` of the call.
+    pub label: Option<&'a str>,
+    /// `depends_on`: instructions that must have finished.
+    pub after: &'a [u32],
+}
+
+/// One NeuronCore.
+pub struct NeuronCore {
+    /// Memories and engine registers.
+    pub state: State,
+    /// When everything runs.
+    pub timeline: Timeline,
+    /// Lines of the kernel.
+    pub sites: Sites,
+    /// Names of instructions and labels.
+    pub opcodes: Opcodes,
+    /// How the core runs.
+    pub options: CoreOptions,
+    issued: u64,
+    /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
+    pending: VecDeque<Pending>,
+}
+
+/// How many instructions back `depends_on` may still add an edge **(choice)**.
+const WINDOW: usize = 1024;
+
+/// What the timeline needs of an issued instruction.
+struct Pending {
+    opcode: u16,
+    engine: Engine,
+    site: SiteId,
+    label: u32,
+    work: Work,
+    reads: Regions,
+    stationary: Regions,
+    writes: Regions,
+    after: SmallVec<[u32; 2]>,
+    dynamic: bool,
+    macs: (u64, u64),
+}
+
+type Regions = SmallVec<[Region; 3]>;
+
+impl NeuronCore {
+    /// A core with empty memories.
+    ///
+    /// # Errors
+    /// [`Error::Numerics`] if a generator cannot be seeded.
+    pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
+        let lanes = arch.partitions as usize;
+        let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
+        let state = State {
+            memory: Memory::new(&arch, MemoryOptions { strict: options.strict, values: options.values }),
+            scalar_reduce: vec![0.0; lanes],
+            vector_accumulator: vec![0.0; lanes],
+            vector_random: Xorwow::seed(0, lanes, vector_generators)?,
+            gpsimd_random: Xorwow::seed(1, lanes, 1)?,
+            stochastic_rounding: None,
+            site: SiteId::default(),
+            scratch: Vec::new(),
+            arch: arch.clone(),
+        };
+        let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: true };
+        Ok(Self {
+            state,
+            timeline: Timeline::new(arch, timeline_options),
+            sites: Sites::default(),
+            opcodes: Opcodes::default(),
+            options,
+            issued: 0,
+            pending: VecDeque::new(),
+        })
+    }
+
+    /// The hardware.
+    pub fn arch(&self) -> &ArchSpec {
+        &self.state.arch
+    }
+
+    /// Instructions issued so far.
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline.
+    ///
+    /// # Errors
+    /// What the checks refuse, what the memories report, and the run's instruction limit.
+    pub fn issue(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
+        let arch = Arc::clone(&self.state.arch);
+        self.state.site = at.site;
+        if self.options.max_instructions.is_some_and(|most| self.issued >= most) {
+            let text = format!("{}: instruction {} exceeds max_instructions = {}", instruction.name(), self.issued + 1, self.issued);
+            return Err(Error::InstructionLimit(text));
+        }
+        instruction.check(&arch)?;
+        if self.options.values || self.is_known(instruction)? {
+            instruction.execute(&mut self.state)?;
+        } else {
+            self.forget_results(instruction)?;
+        }
+        let id = u32::try_from(self.issued).map_err(|_| {
+            Error::InstructionLimit(format!("{}: more than {} instructions in one run", instruction.name(), u32::MAX))
+        })?;
+        self.issued += 1;
+        if self.options.timing {
+            self.enqueue(instruction, &arch, at);
+        }
+        Ok(id)
+    }
+
+    /// A new tensor, on chip or in HBM.
+    ///
+    /// # Errors
+    /// What [`Memory::allocate`] refuses.
+    pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
+        self.state.memory.allocate(request)
+    }
+
+    /// Lets instruction `consumer` wait until `producer` has finished, beyond what data demands.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when the producer is no earlier instruction, or the consumer was issued too long ago.
+    pub fn order(&mut self, consumer: u32, producer: u32) -> Result<()> {
+        if producer >= consumer {
+            return Err(Error::Value(format!("instruction {consumer} cannot depend on {producer}, which comes no earlier")));
+        }
+        let first = self.issued - self.pending.len() as u64;
+        match u64::from(consumer).checked_sub(first).and_then(|place| self.pending.get_mut(place as usize)) {
+            Some(pending) => pending.after.push(producer),
+            None if !self.options.timing => {}
+            None => {
+                let text = format!("depends_on comes {} instructions late; allowed: {WINDOW}", self.issued - u64::from(consumer));
+                return Err(Error::Value(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rounds engine results of 16 and 8 bits stochastically from here on, or to nearest again.
+    ///
+    /// # Errors
+    /// [`Error::Numerics`] if the generator cannot be seeded.
+    pub fn set_stochastic_rounding(&mut self, seed: Option<u64>) -> Result<()> {
+        let lanes = self.arch().partitions as usize;
+        self.state.stochastic_rounding = seed.map(|seed| Xorwow::seed(seed, lanes, 1)).transpose()?;
+        Ok(())
+    }
+
+    /// Time from the first start to the last result.
+    pub fn makespan(&mut self) -> Picos {
+        self.settle(0);
+        self.timeline.makespan()
+    }
+
+    /// Gives every instruction but the last `keep` its time; no edge can be added to those.
+    pub fn settle(&mut self, keep: usize) {
+        while self.pending.len() > keep {
+            let Some(pending) = self.pending.pop_front() else { return };
+            self.timeline.issue(&Issue {
+                opcode: pending.opcode,
+                engine: pending.engine,
+                site: pending.site,
+                label: pending.label,
+                work: pending.work,
+                reads: &pending.reads,
+                stationary_reads: &pending.stationary,
+                writes: &pending.writes,
+                after: &pending.after,
+                dynamic: pending.dynamic,
+                macs: pending.macs.0,
+                peak_macs_per_cycle: pending.macs.1,
+            });
+        }
+    }
+
+    /// Timing-only: whether the instruction's results are among the values that control flow and addresses may need
+    /// (integer tiles and control instructions) and everything it reads is known.
+    fn is_known(&self, instruction: &dyn Instruction) -> Result<bool> {
+        let mut wanted = true;
+        let mut known = Ok(true);
+        instruction.operands(&mut |role, view| {
+            if role != Role::Read && role != Role::Stationary {
+                wanted &= view.dtype.is_integer();
+            }
+            if role != Role::Write && wanted {
+                known = match (&known, self.state.memory.is_initialised(view)) {
+                    (Ok(so_far), Ok(initialised)) => Ok(*so_far && initialised),
+                    (_, Err(error)) => Err(error),
+                    (Err(_), _) => return,
+                };
+            }
+        });
+        if !(wanted || instruction.is_control()) {
+            return Ok(false);
+        }
+        // An address that cannot be known now is reported by the instruction that needs it.
+        known
+    }
+
+    fn forget_results(&mut self, instruction: &dyn Instruction) -> Result<()> {
+        let mut outcome = Ok(());
+        let memory = &mut self.state.memory;
+        instruction.operands(&mut |role, view| {
+            if matches!(role, Role::Write | Role::Update) && outcome.is_ok() {
+                outcome = memory.forget(view);
+            }
+        });
+        outcome
+    }
+
+    fn enqueue(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) {
+        let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
+        let mut dynamic = false;
+        instruction.operands(&mut |role, view| {
+            let region = view.regions();
+            dynamic |= address_regions(view, &mut reads);
+            match role {
+                Role::Read => reads.push(region),
+                Role::Stationary => stationary.push(region),
+                Role::Write => writes.push(region),
+                Role::Update => {
+                    reads.push(region.clone());
+                    writes.push(region);
+                }
+            }
+        });
+        instruction.registers(&mut |role, id| {
+            let region = register_region(id);
+            if role == Role::Read { reads.push(region) } else { writes.push(region) }
+        });
+        let pending = Pending {
+            opcode: self.opcodes.opcode(instruction.name()),
+            engine: instruction.engine(arch),
+            site: at.site,
+            label: at.label.map_or(0, |label| self.opcodes.label(label)),
+            work: instruction.work(arch),
+            reads,
+            stationary,
+            writes,
+            after: SmallVec::from_slice(at.after),
+            dynamic,
+            macs: instruction.macs(arch),
+        };
+        self.pending.push_back(pending);
+        self.settle(WINDOW);
+    }
+}
+
+/// Adds what a view's address is read from; true if there is anything.
+fn address_regions(view: &View, reads: &mut Regions) -> bool {
+    let Some(dynamic) = &view.dynamic else { return false };
+    match &**dynamic {
+        Dynamic::Scalar { index: ScalarIndex::Element(index), .. } | Dynamic::Rows { index, .. } | Dynamic::Columns { index } => {
+            reads.push(index.regions());
+        }
+        Dynamic::Scalar { index: ScalarIndex::Register(register), .. } => reads.push(register_region(register.id)),
+    }
+    matches!(&**dynamic, Dynamic::Scalar { .. })
+}
+
+fn register_region(id: u64) -> Region {
+    let mut rects = SmallVec::new();
+    rects.push(Rect { rows: 0..1, columns: 0..1 });
+    Region { space: Space::Register(id), rects }
+}
+
+/// Registers are numbered by the process, so that cores never mistake another's for their own.
+pub fn new_register(frozen: bool, value: Option<i64>) -> Arc<Register> {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Arc::new(Register { id: NEXT.fetch_add(1, Ordering::Relaxed), frozen, value: Mutex::new(value) })
+}

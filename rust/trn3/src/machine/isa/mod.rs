@@ -1,0 +1,95 @@
+//! The instructions: for each, in one place and apart from one another, its checks, its values and its cost.
+
+use crate::error::Result;
+use crate::machine::arch::ArchSpec;
+use crate::machine::core::State;
+use crate::machine::engine::Engine;
+use crate::machine::timing::work::Work;
+use crate::machine::view::View;
+
+pub mod alu;
+pub mod copy;
+
+/// What an instruction does with an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Read when the instruction starts.
+    Read,
+    /// TensorE: read by the load of the stationary operand.
+    Stationary,
+    /// Written.
+    Write,
+    /// Read and written.
+    Update,
+}
+
+/// An operand that is the same for all elements of a partition.
+#[derive(Clone, Debug)]
+pub enum ScalarOperand {
+    /// Not given.
+    None,
+    /// One value for all partitions.
+    Constant(f64),
+    /// One value a partition: a tile of shape [P, 1].
+    Vector(View),
+}
+
+impl ScalarOperand {
+    /// The tile, where there is one.
+    pub fn view(&self) -> Option<&View> {
+        if let ScalarOperand::Vector(view) = self { Some(view) } else { None }
+    }
+
+    /// One float32 value for each of `partitions`; `missing` where not given.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn values(&self, state: &mut State, partitions: usize, missing: f32) -> Result<Vec<f32>> {
+        match self {
+            ScalarOperand::None => Ok(vec![missing; partitions]),
+            ScalarOperand::Constant(value) => Ok(vec![*value as f32; partitions]),
+            ScalarOperand::Vector(view) => state.read(view),
+        }
+    }
+}
+
+/// One instruction with its operands. Checks, values and cost do not know of one another, so that runs with values
+/// only, with time only and with both are compositions of them.
+pub trait Instruction {
+    /// Name, as `nki.isa` spells it.
+    fn name(&self) -> &'static str;
+
+    /// The engine that runs it on this hardware.
+    fn engine(&self, arch: &ArchSpec) -> Engine;
+
+    /// Calls `visit` with every tensor operand.
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View));
+
+    /// Refuses what the hardware would not run.
+    ///
+    /// # Errors
+    /// [`crate::Error::Validation`] names the operand, what came and what is allowed.
+    fn check(&self, arch: &ArchSpec) -> Result<()>;
+
+    /// What it costs.
+    fn work(&self, arch: &ArchSpec) -> Work;
+
+    /// What it computes.
+    ///
+    /// # Errors
+    /// Those of the memories: bounds of dynamic addresses, uninitialised reads in strict runs.
+    fn execute(&self, state: &mut State) -> Result<()>;
+
+    /// Multiplications of the systolic array, and how many it could have done in a cycle at the operands' types.
+    fn macs(&self, _arch: &ArchSpec) -> (u64, u64) {
+        (0, 0)
+    }
+
+    /// Registers that the instruction reads (beyond those in views' addresses) and writes, by number.
+    fn registers(&self, _visit: &mut dyn FnMut(Role, u64)) {}
+
+    /// Whether timing-only runs compute it although a result is no integer tile: register moves and the like.
+    fn is_control(&self) -> bool {
+        false
+    }
+}
