@@ -1,0 +1,172 @@
+"""Matrix multiplication in five steps, each faster than the one before and for a reason the timeline shows.
+
+All five compute ``lhsT.T @ rhs`` for ``lhsT`` [K, M] and ``rhs`` [K, N] with K and M multiples of 128 and N of 512:
+
+1. :func:`tiled`: every tile product loads both of its operands; the DMA engines bind.
+2. :func:`hoisted`: a row of stationary tiles is loaded once and serves every column.
+3. :func:`blocked_free`: blocks of both free dimensions share what they load.
+4. :func:`blocked`: the contraction is blocked too, so that each transfer is long and operands are loaded once a block.
+5. :func:`balanced`: results leave PSUM on two engines in turn, and stores go out a whole row of tiles at a time.
+"""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+
+TILE_K = 128
+TILE_M = 128
+TILE_N = 512
+
+
+@nki.jit
+def tiled(lhsT, rhs):
+    """One product of tiles at a time, both operands loaded for it."""
+    K, M = lhsT.shape
+    _, N = rhs.shape
+    out = nl.ndarray((M, N), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    for m in nl.affine_range(M // TILE_M):
+        for n in nl.affine_range(N // TILE_N):
+            acc = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.psum)
+            for k in nl.affine_range(K // TILE_K):
+                stationary = nl.ndarray((TILE_K, TILE_M), dtype=lhsT.dtype, buffer=nl.sbuf)
+                moving = nl.ndarray((TILE_K, TILE_N), dtype=rhs.dtype, buffer=nl.sbuf)
+                rows = nl.ds(k * TILE_K, TILE_K)
+                nisa.dma_copy(dst=stationary, src=lhsT[rows, nl.ds(m * TILE_M, TILE_M)])
+                nisa.dma_copy(dst=moving, src=rhs[rows, nl.ds(n * TILE_N, TILE_N)])
+                nisa.nc_matmul(acc, stationary, moving)
+            result = nl.ndarray((TILE_M, TILE_N), dtype=out.dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(result, acc)
+            nisa.dma_copy(dst=out[nl.ds(m * TILE_M, TILE_M), nl.ds(n * TILE_N, TILE_N)], src=result)
+    return out
+
+
+@nki.jit
+def hoisted(lhsT, rhs):
+    """The stationary tiles of a row of results are loaded once."""
+    K, M = lhsT.shape
+    _, N = rhs.shape
+    out = nl.ndarray((M, N), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    for m in nl.affine_range(M // TILE_M):
+        stationary = nl.ndarray((TILE_K, K // TILE_K, TILE_M), dtype=lhsT.dtype, buffer=nl.sbuf)
+        for k in nl.affine_range(K // TILE_K):
+            nisa.dma_copy(dst=stationary[:, k, :], src=lhsT[nl.ds(k * TILE_K, TILE_K), nl.ds(m * TILE_M, TILE_M)])
+        for n in nl.affine_range(N // TILE_N):
+            acc = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.psum)
+            for k in nl.affine_range(K // TILE_K):
+                moving = nl.ndarray((TILE_K, TILE_N), dtype=rhs.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=moving, src=rhs[nl.ds(k * TILE_K, TILE_K), nl.ds(n * TILE_N, TILE_N)])
+                nisa.nc_matmul(acc, stationary[:, k, :], moving)
+            result = nl.ndarray((TILE_M, TILE_N), dtype=out.dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(result, acc)
+            nisa.dma_copy(dst=out[nl.ds(m * TILE_M, TILE_M), nl.ds(n * TILE_N, TILE_N)], src=result)
+    return out
+
+
+@nki.jit
+def blocked_free(lhsT, rhs, tiles_m=2, tiles_n=2):
+    """Blocks of tiles_m x tiles_n results share the operands that are loaded for them."""
+    K, M = lhsT.shape
+    _, N = rhs.shape
+    block_m, block_n = min(tiles_m, M // TILE_M) * TILE_M, min(tiles_n, N // TILE_N) * TILE_N
+    out = nl.ndarray((M, N), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    for m in nl.affine_range(M // block_m):
+        stationary = nl.ndarray((TILE_K, K // TILE_K, block_m), dtype=lhsT.dtype, buffer=nl.sbuf)
+        for k in nl.affine_range(K // TILE_K):
+            nisa.dma_copy(dst=stationary[:, k, :], src=lhsT[nl.ds(k * TILE_K, TILE_K), nl.ds(m * block_m, block_m)])
+        for n in nl.affine_range(N // block_n):
+            moving = nl.ndarray((TILE_K, K // TILE_K, block_n), dtype=rhs.dtype, buffer=nl.sbuf)
+            for k in nl.affine_range(K // TILE_K):
+                nisa.dma_copy(dst=moving[:, k, :], src=rhs[nl.ds(k * TILE_K, TILE_K), nl.ds(n * block_n, block_n)])
+            for tile_m in nl.affine_range(block_m // TILE_M):
+                for tile_n in nl.affine_range(block_n // TILE_N):
+                    acc = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.psum)
+                    for k in nl.affine_range(K // TILE_K):
+                        nisa.nc_matmul(
+                            acc,
+                            stationary[:, k, nl.ds(tile_m * TILE_M, TILE_M)],
+                            moving[:, k, nl.ds(tile_n * TILE_N, TILE_N)],
+                        )
+                    result = nl.ndarray((TILE_M, TILE_N), dtype=out.dtype, buffer=nl.sbuf)
+                    nisa.tensor_copy(result, acc)
+                    rows = nl.ds(m * block_m + tile_m * TILE_M, TILE_M)
+                    nisa.dma_copy(dst=out[rows, nl.ds(n * block_n + tile_n * TILE_N, TILE_N)], src=result)
+    return out
+
+
+def _blocked(lhsT, rhs, tiles_m, tiles_n, tiles_k, balance):
+    K, M = lhsT.shape
+    _, N = rhs.shape
+    block_m, block_n = min(tiles_m, M // TILE_M) * TILE_M, min(tiles_n, N // TILE_N) * TILE_N
+    count_k = min(tiles_k, K // TILE_K)
+    blocks_k = K // (count_k * TILE_K)
+    out = nl.ndarray((M, N), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    drained = 0
+    for n in nl.affine_range(N // block_n):
+        for m in nl.affine_range(M // block_m):
+            result = nl.ndarray((TILE_M, block_m // TILE_M, block_n), dtype=nl.float32, buffer=nl.sbuf)
+            for k in nl.sequential_range(blocks_k):
+                stationary = nl.ndarray((TILE_K, count_k, block_m), dtype=lhsT.dtype, buffer=nl.sbuf)
+                moving = nl.ndarray((TILE_K, count_k, block_n), dtype=rhs.dtype, buffer=nl.sbuf)
+                for tile_k in nl.affine_range(count_k):
+                    rows = nl.ds((k * count_k + tile_k) * TILE_K, TILE_K)
+                    nisa.dma_copy(dst=stationary[:, tile_k, :], src=lhsT[rows, nl.ds(m * block_m, block_m)])
+                    nisa.dma_copy(dst=moving[:, tile_k, :], src=rhs[rows, nl.ds(n * block_n, block_n)])
+                for tile_m in nl.affine_range(block_m // TILE_M):
+                    for tile_n in nl.affine_range(block_n // TILE_N):
+                        acc = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.psum)
+                        for tile_k in nl.affine_range(count_k):
+                            nisa.nc_matmul(
+                                acc,
+                                stationary[:, tile_k, nl.ds(tile_m * TILE_M, TILE_M)],
+                                moving[:, tile_k, nl.ds(tile_n * TILE_N, TILE_N)],
+                            )
+                        part = result[:, tile_m, nl.ds(tile_n * TILE_N, TILE_N)]
+                        if k == 0:
+                            engine = nisa.scalar_engine if balance and drained % 3 == 2 else nisa.vector_engine
+                            nisa.tensor_copy(part, acc, engine=engine)
+                        else:
+                            nisa.tensor_tensor(part, part, acc, op=nl.add)
+                        drained += 1
+            for tile_m in nl.affine_range(block_m // TILE_M):
+                rows = nl.ds(m * block_m + tile_m * TILE_M, TILE_M)
+                if balance:
+                    packed = nl.ndarray((TILE_M, block_n), dtype=out.dtype, buffer=nl.sbuf)
+                    engine = nisa.scalar_engine if tile_m % 2 else nisa.vector_engine
+                    nisa.tensor_copy(packed, result[:, tile_m, :], engine=engine)
+                    nisa.dma_copy(dst=out[rows, nl.ds(n * block_n, block_n)], src=packed)
+                    continue
+                for tile_n in nl.affine_range(block_n // TILE_N):
+                    packed = nl.ndarray((TILE_M, TILE_N), dtype=out.dtype, buffer=nl.sbuf)
+                    nisa.tensor_copy(packed, result[:, tile_m, nl.ds(tile_n * TILE_N, TILE_N)])
+                    nisa.dma_copy(dst=out[rows, nl.ds(n * block_n + tile_n * TILE_N, TILE_N)], src=packed)
+    return out
+
+
+@nki.jit
+def blocked(lhsT, rhs, tiles_m=16, tiles_n=2, tiles_k=8):
+    """All three dimensions blocked; partial sums are kept in SBUF."""
+    return _blocked(lhsT, rhs, tiles_m, tiles_n, tiles_k, balance=False)
+
+
+@nki.jit
+def balanced(lhsT, rhs, tiles_m=16, tiles_n=4, tiles_k=8):
+    """As :func:`blocked`, with PSUM drained by two engines and stores of whole rows of tiles."""
+    return _blocked(lhsT, rhs, tiles_m, tiles_n, tiles_k, balance=True)
+
+
+STEPS = (tiled, hoisted, blocked_free, blocked, balanced)
+
+
+def inputs(M=512, K=512, N=1024, dtype=nl.bfloat16, seed=0):
+    """Arguments of every step for an [M, K] @ [K, N] product."""
+    rng = np.random.default_rng(seed)
+    return {
+        "lhsT": rng.standard_normal((K, M), dtype=np.float32).astype(dtype),
+        "rhs": rng.standard_normal((K, N), dtype=np.float32).astype(dtype),
+    }
+
+
+def golden(lhsT, rhs):
+    """The product in float64, as float32."""
+    return (lhsT.astype(np.float64).T @ rhs.astype(np.float64)).astype(np.float32)
