@@ -1,7 +1,7 @@
 //! The memory of one tensor: where it lies, what it was declared as, and which line made it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -93,6 +93,9 @@ pub struct Storage {
     pub site: SiteId,
     /// Contents, in HBM.
     pub hbm: Mutex<HbmBytes>,
+    /// Bytes of a row in the regions of an HBM tensor: set by the first view asked for its
+    /// [`regions`](crate::machine::view::View::regions), empty until then.
+    pub pitch: OnceLock<u64>,
     /// Told when the storage goes.
     pub release: Option<Arc<dyn Release>>,
 }
@@ -125,7 +128,12 @@ impl Storage {
 
     /// Elements per partition on chip (in elements of the declared type); all elements in HBM.
     pub fn free_elements(&self) -> usize {
-        if self.buffer.is_on_chip() { self.shape[1..].iter().product() } else { self.elements() }
+        if self.buffer.is_on_chip() { self.shape.iter().skip(1).product() } else { self.elements() }
+    }
+
+    /// Bytes per partition on chip; all bytes in HBM.
+    pub fn free_bytes(&self) -> usize {
+        self.free_elements() * self.dtype.size()
     }
 
     /// Bytes in all.
