@@ -49,6 +49,7 @@ mod _trn3 {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::dtype::register(module.py())?;
+        crate::machine::register(module)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
         module.add("__version__", crate::python_version(env!("CARGO_PKG_VERSION")))
     }

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -143,9 +143,8 @@ impl PyCore {
     ) -> PyResult<PyTensor> {
         let dtype: DType = dtype.parse().map_err(exception)?;
         let buffer = self::buffer(buffer);
-        let storage = self.with(py, |core, site| {
-            core.allocate(&Request { name, shape: &shape, dtype, buffer, address, site })
-        })?;
+        let storage =
+            self.with(py, |core, site| core.allocate(&Request { name, shape: &shape, dtype, buffer, address, site }))?;
         Ok(PyTensor { view: View::whole(storage) })
     }
 
@@ -170,7 +169,7 @@ impl PyCore {
     /// The elements of a tensor in C order, as bytes; uninitialised ones hold the sentinel.
     fn read<'py>(&self, py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let view = self::tensor("read", "tensor", tensor)?.clone();
-        let bytes = self.with(py, |core, _| core.state.memory.read_bytes(&view))?;
+        let bytes = self.with(py, |core, _| core.state.read_bytes(&view))?;
         Ok(PyArray1::from_vec(py, bytes))
     }
 
@@ -208,8 +207,16 @@ impl PyCore {
         let list = PyList::empty(py);
         for finding in found {
             let dict = PyDict::new(py);
-            dict.set_item("kind", finding.kind())?;
-            dict.set_item("message", finding.message(&inner.core.sites))?;
+            let line = inner.core.sites.text(finding.reader());
+            let (kind, allocated) = match &finding {
+                Finding::UninitialisedRead { allocated, .. } => ("uninitialized_read", Some(*allocated)),
+                Finding::OutOfBoundsSkipped { .. } => ("out_of_bounds_skipped", None),
+                Finding::UnwrittenAccumulation { allocated, .. } => ("unwritten_accumulation", Some(*allocated)),
+            };
+            dict.set_item("kind", kind)?;
+            dict.set_item("line", line)?;
+            dict.set_item("allocated", allocated.map(|site| inner.core.sites.text(site)))?;
+            dict.set_item("message", finding.to_string())?;
             list.append(dict)?;
         }
         Ok(list)

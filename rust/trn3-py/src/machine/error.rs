@@ -45,3 +45,16 @@ pub(crate) fn located(error: Error, line: &str) -> PyErr {
 pub(crate) fn defect(text: &str) -> PyErr {
     PyRuntimeError::new_err(format!("defect in trn3, please report it: {text}"))
 }
+
+/// Adds the exception classes.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("NkiValidationError", py.get_type::<NkiValidationError>())?;
+    module.add("SbufCapacityError", py.get_type::<SbufCapacityError>())?;
+    module.add("PsumCapacityError", py.get_type::<PsumCapacityError>())?;
+    module.add("HbmCapacityError", py.get_type::<HbmCapacityError>())?;
+    module.add("UninitializedReadError", py.get_type::<UninitializedReadError>())?;
+    module.add("SkippedValueError", py.get_type::<SkippedValueError>())?;
+    module.add("InstructionLimitError", py.get_type::<InstructionLimitError>())?;
+    module.add("ArchError", py.get_type::<ArchError>())
+}

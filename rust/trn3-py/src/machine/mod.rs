@@ -9,3 +9,32 @@ pub(crate) mod profile;
 pub(crate) mod register;
 pub(crate) mod sites;
 pub(crate) mod tensor;
+
+use pyo3::prelude::*;
+
+use crate::machine::core::PyCore;
+use crate::machine::instruction::PyInstruction;
+use crate::machine::register::PyRegister;
+use crate::machine::tensor::{DynamicSlice, PyTensor};
+
+/// Adds the submodules `machine` and `machine.isa`.
+pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = parent.py();
+    let module = PyModule::new(py, "machine")?;
+    module.add_class::<PyCore>()?;
+    module.add_class::<PyTensor>()?;
+    module.add_class::<PyRegister>()?;
+    module.add_class::<PyInstruction>()?;
+    module.add_class::<DynamicSlice>()?;
+    module.add_function(wrap_pyfunction!(tensor::hooks, &module)?)?;
+    module.add_function(wrap_pyfunction!(tensor::is_on_chip, &module)?)?;
+    error::register(&module)?;
+    let instructions = PyModule::new(py, "isa")?;
+    isa::register(&instructions)?;
+    module.add_submodule(&instructions)?;
+    parent.add_submodule(&module)?;
+    // Submodules made in code are importable by name only once the interpreter knows them.
+    let modules = py.import("sys")?.getattr("modules")?;
+    modules.set_item("trn3._trn3.machine", &module)?;
+    modules.set_item("trn3._trn3.machine.isa", &instructions)
+}

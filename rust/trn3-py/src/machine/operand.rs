@@ -16,14 +16,13 @@ fn class(object: &Bound<'_, PyAny>) -> String {
 }
 
 /// A tensor operand.
-pub(crate) fn tensor<'a>(
-    instruction: &str,
-    argument: &str,
-    object: &'a Bound<'_, PyAny>,
-) -> PyResult<&'a View> {
+pub(crate) fn tensor<'a>(instruction: &str, argument: &str, object: &'a Bound<'_, PyAny>) -> PyResult<&'a View> {
     match object.cast::<PyTensor>() {
         Ok(tensor) => Ok(&tensor.get().view),
-        Err(_) => Err(PyTypeError::new_err(format!("{instruction} {argument} is of type {}; allowed: an NkiTensor", class(object)))),
+        Err(_) => Err(PyTypeError::new_err(format!(
+            "{instruction} {argument} is of type {}; allowed: an NkiTensor",
+            class(object)
+        ))),
     }
 }
 

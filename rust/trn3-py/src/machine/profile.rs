@@ -4,7 +4,8 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use trn3::machine::core::NeuronCore;
-use trn3::machine::timing::record::{Record, TransferRecord};
+use trn3::machine::engine::Engine;
+use trn3::machine::timing::record::{Cause, Record, TransferRecord};
 
 fn column<'py, T: numpy::Element>(
     dict: &Bound<'py, PyDict>,
@@ -47,7 +48,7 @@ pub(crate) fn arrays<'py>(py: Python<'py>, core: &mut NeuronCore) -> PyResult<Bo
     column(&dict, "slot_end_ps", records, |record| record.slot_end.0)?;
     column(&dict, "end_ps", records, |record| record.end.0)?;
     column(&dict, "wait_ps", records, |record| record.wait.0)?;
-    column(&dict, "cause", records, |record| record.cause.code())?;
+    column(&dict, "cause", records, |record| cause_code(record.cause))?;
     column(&dict, "waited_on", records, |record| record.waited_on)?;
     column(&dict, "dma_bytes", records, |record| record.dma_bytes)?;
     column(&dict, "hbm_read", records, |record| record.hbm_read)?;
@@ -55,7 +56,7 @@ pub(crate) fn arrays<'py>(py: Python<'py>, core: &mut NeuronCore) -> PyResult<Bo
     column(&dict, "macs", records, |record| record.macs)?;
     column(&dict, "peak_macs_per_cycle", records, |record| record.peak_macs_per_cycle)?;
     let transfers = core.timeline.transfers();
-    transfer_column(&dict, "transfer_instruction", transfers, |transfer| transfer.instruction)?;
+    transfer_column(&dict, "transfer_instruction", transfers, |transfer| transfer.id)?;
     transfer_column(&dict, "transfer_engine", transfers, |transfer| transfer.dma_engine)?;
     transfer_column(&dict, "transfer_start_ps", transfers, |transfer| transfer.start.0)?;
     transfer_column(&dict, "transfer_end_ps", transfers, |transfer| transfer.end.0)?;
@@ -66,4 +67,22 @@ pub(crate) fn arrays<'py>(py: Python<'py>, core: &mut NeuronCore) -> PyResult<Bo
     dict.set_item("sbuf_bytes", PyArray1::from_vec(py, occupancy.iter().map(|point| point.sbuf).collect()))?;
     dict.set_item("psum_bytes", PyArray1::from_vec(py, occupancy.iter().map(|point| point.psum).collect()))?;
     Ok(dict)
+}
+
+/// What `ProfileData.cause` means.
+fn cause_code(cause: Cause) -> u8 {
+    match cause {
+        Cause::None => 0,
+        Cause::Engine(Engine::Tensor) => 1,
+        Cause::Engine(Engine::Vector) => 2,
+        Cause::Engine(Engine::Scalar) => 3,
+        Cause::Engine(Engine::GpSimd) => 4,
+        Cause::Engine(Engine::Sync) => 5,
+        Cause::Engine(Engine::Dma) | Cause::Dma => 6,
+        Cause::Order => 7,
+        Cause::TableLoad => 8,
+        Cause::PsumBank => 9,
+        Cause::DependsOn => 10,
+        Cause::Queue => 11,
+    }
 }

@@ -26,7 +26,8 @@ impl Lines {
 
     /// The line that is calling, or 0 outside any.
     pub(crate) fn here(&mut self, py: Python<'_>, sites: &mut Sites) -> PyResult<SiteId> {
-        let get_frame = GET_FRAME.get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("_getframe")?.unbind()))?;
+        let get_frame =
+            GET_FRAME.get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("_getframe")?.unbind()))?;
         let Ok(mut frame) = get_frame.bind(py).call1((0,)) else { return Ok(SiteId::default()) };
         loop {
             let code = frame.getattr(pyo3::intern!(py, "f_code"))?;

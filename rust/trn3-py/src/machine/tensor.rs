@@ -28,7 +28,11 @@ fn hook<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>>
     HOOKS.get_or_init(py, || PyDict::new(py).unbind()).bind(py).get_item(name)
 }
 
-fn call_hook<'py>(py: Python<'py>, name: &str, arguments: impl pyo3::call::PyCallArgs<'py>) -> PyResult<Bound<'py, PyAny>> {
+fn call_hook<'py>(
+    py: Python<'py>,
+    name: &str,
+    arguments: impl pyo3::call::PyCallArgs<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
     match hook(py, name)? {
         Some(function) => function.call1(arguments),
         None => Err(PyRuntimeError::new_err(format!("no front end offers {name} on tensors; import trn3.nki"))),
@@ -76,7 +80,7 @@ fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
     }
     if let Ok(slice) = object.cast::<PySlice>() {
         let part = |name: &str| optional_i64(&slice.getattr(name)?);
-        return Ok(Index::Range { start: part("start")?, stop: part("stop")?, step: part("step")?.unwrap_or(1) });
+        return Ok(Index::Range { start: part("start")?, stop: part("stop")?, step: part("step")? });
     }
     if object.is_instance_of::<PyEllipsis>() {
         return Ok(Index::Ellipsis);
@@ -85,7 +89,7 @@ fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
         let slice = slice.get();
         let start = slice.start.bind(object.py());
         return match start.extract::<i64>() {
-            Ok(start) => Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: 1 }),
+            Ok(start) => Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: None }),
             Err(_) => Ok(Index::Dynamic { index: scalar_index("ds start", start)?, size: slice.size }),
         };
     }
@@ -94,7 +98,7 @@ fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
     }
     if object.get_type().name()? == "range" || object.hasattr("as_slice")? {
         let part = |name: &str| object.getattr(name)?.extract::<i64>();
-        return Ok(Index::Range { start: Some(part("start")?), stop: Some(part("stop")?), step: part("step")? });
+        return Ok(Index::Range { start: Some(part("start")?), stop: Some(part("stop")?), step: Some(part("step")?) });
     }
     Err(PyTypeError::new_err(format!(
         "a tensor is indexed by {}; allowed: int, slice, ..., nl.ds, a register or a one-element tensor",
@@ -323,7 +327,13 @@ impl PyTensor {
             pattern.try_iter()?.map(|item| group(item?)).collect()
         };
         let sizes: Vec<(String, usize)> = fixed_sizes.unwrap_or_default().into_iter().collect();
-        wrap(self.view.rearrange(&groups(src_pattern)?, &groups(dst_pattern)?, &sizes))
+        let (source, target) = (groups(src_pattern)?, groups(dst_pattern)?);
+        let source: Vec<Vec<&str>> = source.iter().map(|group| group.iter().map(String::as_str).collect()).collect();
+        let target: Vec<Vec<&str>> = target.iter().map(|group| group.iter().map(String::as_str).collect()).collect();
+        let source: Vec<&[&str]> = source.iter().map(Vec::as_slice).collect();
+        let target: Vec<&[&str]> = target.iter().map(Vec::as_slice).collect();
+        let sizes: Vec<(&str, usize)> = sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect();
+        wrap(self.view.rearrange(&source, &target, &sizes))
     }
 
     fn view(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -345,7 +355,8 @@ impl PyTensor {
         dtype: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let this = slf.get();
-        let scalar: Option<ScalarIndex> = scalar_offset.map(|object| scalar_index("scalar_offset", object)).transpose()?;
+        let scalar: Option<ScalarIndex> =
+            scalar_offset.map(|object| scalar_index("scalar_offset", object)).transpose()?;
         let vector = vector_offset.map(|object| tensor("ap", "vector_offset", object).cloned()).transpose()?;
         let dtype = dtype.map(dtype_of).transpose()?;
         if this.view.offset != 0 {
@@ -356,19 +367,20 @@ impl PyTensor {
 
     #[pyo3(signature = (index, num_elem=None))]
     fn indirect(&self, index: &Bound<'_, PyAny>, num_elem: Option<usize>) -> PyResult<Self> {
-        wrap(self.view.indirect(tensor("indirect", "index", index)?.clone(), num_elem))
+        // VectorE, ScalarE and GpSimdE take groups of 16; TensorE's 32 are told by its instructions.
+        wrap(self.view.indirect(tensor("indirect", "index", index)?.clone(), num_elem, 16))
     }
 
     fn __repr__(slf: Bound<'_, Self>) -> PyResult<String> {
         match hook(slf.py(), "repr")? {
             Some(function) => function.call1((slf.clone(),))?.extract(),
-            None => Ok(slf.get().view.text()),
+            None => Ok(slf.get().view.to_string()),
         }
     }
 
     /// Name, shape, type, memory and layout, without values.
     fn describe(&self) -> String {
-        self.view.text()
+        self.view.to_string()
     }
 
     fn __bool__(&self) -> PyResult<bool> {

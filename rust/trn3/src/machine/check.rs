@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::storage::Buffer;
-use crate::machine::view::View;
+use crate::machine::view::{Dynamic, View};
 
 /// Checks operands of one instruction; every refusal names the instruction and the operand.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,11 @@ impl Check<'_> {
             return Ok(());
         }
         let names: Vec<String> = allowed.iter().map(|buffer| format!("'{buffer}'")).collect();
-        Err(self.refuse(operand, format!("must be in [{}], got {buffer}", names.join(", ")), "see the engine's memories"))
+        Err(self.refuse(
+            operand,
+            format!("must be in [{}], got {buffer}", names.join(", ")),
+            "see the engine's memories",
+        ))
     }
 
     /// An operand of a compute engine: on chip in one of the memories, at most all partitions, starting where its size
@@ -81,7 +85,13 @@ impl Check<'_> {
         let all = self.arch.partitions as usize;
         let quadrant = self.arch.quadrant_partitions as usize;
         let (start, count) = (view.start_partition(), view.partitions());
-        let grain = if count > all / 2 { all } else if count > quadrant { all / 2 } else { quadrant };
+        let grain = if count > all / 2 {
+            all
+        } else if count > quadrant {
+            all / 2
+        } else {
+            quadrant
+        };
         if start % grain == 0 && start + count <= all {
             return Ok(());
         }
@@ -111,9 +121,13 @@ impl Check<'_> {
         if view.free_size() == like.free_size() {
             return Ok(());
         }
-        let got =
-            format!("has {} elements per partition (shape {:?}), {other} has {} (shape {:?})", view.free_size(),
-                &view.shape[..], like.free_size(), &like.shape[..]);
+        let got = format!(
+            "has {} elements per partition (shape {:?}), {other} has {} (shape {:?})",
+            view.free_size(),
+            &view.shape[..],
+            like.free_size(),
+            &like.shape[..]
+        );
         Err(self.refuse(operand, got, "both need the same number"))
     }
 
@@ -136,7 +150,11 @@ impl Check<'_> {
     /// [`Error::Validation`] otherwise.
     pub fn not_both_psum(&self, first: &'static str, one: &View, second: &'static str, two: &View) -> Result<()> {
         if one.storage.buffer == Buffer::Psum && two.storage.buffer == Buffer::Psum {
-            return Err(self.refuse(first, format!("and {second} are both in PSUM"), "at most one of them; copy one to SBUF"));
+            return Err(self.refuse(
+                first,
+                format!("and {second} are both in PSUM"),
+                "at most one of them; copy one to SBUF",
+            ));
         }
         Ok(())
     }
@@ -169,7 +187,7 @@ impl Check<'_> {
     /// # Errors
     /// [`Error::Validation`] otherwise.
     pub fn no_columns(&self, operand: &'static str, view: &View) -> Result<()> {
-        if view.gathers_columns() {
+        if matches!(view.dynamic.as_deref(), Some(Dynamic::Columns { .. })) {
             return Err(self.refuse(operand, "is an indirect view", "this operand takes no .indirect()"));
         }
         Ok(())

@@ -13,9 +13,9 @@ use crate::machine::isa::{Instruction, Role};
 use crate::machine::memory::{Memory, MemoryOptions, Request};
 use crate::machine::opcode::Opcodes;
 use crate::machine::site::{SiteId, Sites};
-use crate::machine::timing::region::{Rect, Region, Space};
-use crate::machine::storage::Storage;
+use crate::machine::storage::{Buffer, Storage};
 use crate::machine::time::Picos;
+use crate::machine::timing::region::{Rect, Region, Space};
 use crate::machine::timing::timeline::{Issue, Timeline, TimelineOptions};
 use crate::machine::timing::work::Work;
 use crate::machine::view::{Dynamic, Register, ScalarIndex, View};
@@ -95,13 +95,28 @@ impl State {
         Ok(bits)
     }
 
+    /// The elements of any tensor in C order, as bytes of its type.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
+        let bits = self.read_bits(view)?;
+        Ok(match view.dtype.size() {
+            1 => bits.iter().map(|&bits| bits as u8).collect(),
+            2 => bits.iter().flat_map(|&bits| (bits as u16).to_le_bytes()).collect(),
+            _ => bits.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
+        })
+    }
+
     /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
     /// is set so (16-bit and 8-bit floats).
     ///
     /// # Errors
     /// Those of the memories.
     pub fn write(&mut self, view: &View, values: &[f32]) -> Result<()> {
-        if let Some(draws) = self.stochastic_rounding.as_mut().filter(|_| view.dtype.is_float() && view.dtype.size() < 4) {
+        if let Some(draws) =
+            self.stochastic_rounding.as_mut().filter(|_| view.dtype.is_float() && view.dtype.size() < 4)
+        {
             return self.memory.write_f32_stochastic(view, values, draws);
         }
         self.memory.write_f32(view, values, CastOptions::default())
@@ -143,8 +158,21 @@ pub struct NeuronCore {
     /// How the core runs.
     pub options: CoreOptions,
     issued: u64,
+    live: OccupancyPoint,
+    occupancy: Vec<(u64, OccupancyPoint)>,
     /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
     pending: VecDeque<Pending>,
+}
+
+/// Live bytes from one moment on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OccupancyPoint {
+    /// From when.
+    pub time: Picos,
+    /// SBUF bytes of a partition.
+    pub sbuf: u64,
+    /// PSUM bytes of a partition.
+    pub psum: u64,
 }
 
 /// How many instructions back `depends_on` may still add an edge **(choice)**.
@@ -194,6 +222,8 @@ impl NeuronCore {
             opcodes: Opcodes::default(),
             options,
             issued: 0,
+            live: OccupancyPoint::default(),
+            occupancy: Vec::new(),
             pending: VecDeque::new(),
         })
     }
@@ -215,8 +245,15 @@ impl NeuronCore {
     pub fn issue(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
         let arch = Arc::clone(&self.state.arch);
         self.state.site = at.site;
+        self.state.memory.set_site(at.site);
+        self.note_occupancy();
         if self.options.max_instructions.is_some_and(|most| self.issued >= most) {
-            let text = format!("{}: instruction {} exceeds max_instructions = {}", instruction.name(), self.issued + 1, self.issued);
+            let text = format!(
+                "{}: instruction {} exceeds max_instructions = {}",
+                instruction.name(),
+                self.issued + 1,
+                self.issued
+            );
             return Err(Error::InstructionLimit(text));
         }
         instruction.check(&arch)?;
@@ -249,14 +286,19 @@ impl NeuronCore {
     /// [`Error::Value`] when the producer is no earlier instruction, or the consumer was issued too long ago.
     pub fn order(&mut self, consumer: u32, producer: u32) -> Result<()> {
         if producer >= consumer {
-            return Err(Error::Value(format!("instruction {consumer} cannot depend on {producer}, which comes no earlier")));
+            return Err(Error::Value(format!(
+                "instruction {consumer} cannot depend on {producer}, which comes no earlier"
+            )));
         }
         let first = self.issued - self.pending.len() as u64;
         match u64::from(consumer).checked_sub(first).and_then(|place| self.pending.get_mut(place as usize)) {
             Some(pending) => pending.after.push(producer),
             None if !self.options.timing => {}
             None => {
-                let text = format!("depends_on comes {} instructions late; allowed: {WINDOW}", self.issued - u64::from(consumer));
+                let text = format!(
+                    "depends_on comes {} instructions late; allowed: {WINDOW}",
+                    self.issued - u64::from(consumer)
+                );
                 return Err(Error::Value(text));
             }
         }
@@ -302,26 +344,54 @@ impl NeuronCore {
 
     /// Timing-only: whether the instruction's results are among the values that control flow and addresses may need
     /// (integer tiles and control instructions) and everything it reads is known.
-    fn is_known(&self, instruction: &dyn Instruction) -> Result<bool> {
+    fn is_known(&mut self, instruction: &dyn Instruction) -> Result<bool> {
         let mut wanted = true;
-        let mut known = Ok(true);
         instruction.operands(&mut |role, view| {
-            if role != Role::Read && role != Role::Stationary {
+            if matches!(role, Role::Write | Role::Update) {
                 wanted &= view.dtype.is_integer();
             }
-            if role != Role::Write && wanted {
-                known = match (&known, self.state.memory.is_initialised(view)) {
-                    (Ok(so_far), Ok(initialised)) => Ok(*so_far && initialised),
-                    (_, Err(error)) => Err(error),
-                    (Err(_), _) => return,
-                };
+        });
+        if instruction.is_control() {
+            return Ok(true);
+        }
+        let mut known = Ok(wanted);
+        let memory = &mut self.state.memory;
+        instruction.operands(&mut |role, view| {
+            if role != Role::Write && matches!(known, Ok(true)) {
+                known = memory.is_initialised(view);
             }
         });
-        if !(wanted || instruction.is_control()) {
-            return Ok(false);
-        }
-        // An address that cannot be known now is reported by the instruction that needs it.
         known
+    }
+
+    /// Tensors that came or went since the instruction before.
+    fn note_occupancy(&mut self) {
+        for change in self.state.memory.take_changes() {
+            match change.buffer {
+                Buffer::Sbuf => self.live.sbuf = change.live,
+                Buffer::Psum => self.live.psum = change.live,
+                Buffer::PrivateHbm | Buffer::SharedHbm => continue,
+            }
+            self.occupancy.push((self.issued, self.live));
+        }
+    }
+
+    /// Live bytes of a partition over time **(choice)**: a tensor comes when the instruction stream reaches the
+    /// instruction after its creation, and goes when it reaches the one after its last reference went.
+    pub fn occupancy(&mut self) -> Vec<OccupancyPoint> {
+        self.note_occupancy();
+        self.settle(0);
+        let records = self.timeline.records();
+        let (mut reached, mut next) = (Picos::ZERO, 0);
+        let mut points = Vec::with_capacity(self.occupancy.len());
+        for &(instruction, live) in &self.occupancy {
+            while next < records.len() && next as u64 <= instruction {
+                reached = reached.max(records[next].start);
+                next += 1;
+            }
+            points.push(OccupancyPoint { time: reached, ..live });
+        }
+        points
     }
 
     fn forget_results(&mut self, instruction: &dyn Instruction) -> Result<()> {
@@ -377,7 +447,9 @@ impl NeuronCore {
 fn address_regions(view: &View, reads: &mut Regions) -> bool {
     let Some(dynamic) = &view.dynamic else { return false };
     match &**dynamic {
-        Dynamic::Scalar { index: ScalarIndex::Element(index), .. } | Dynamic::Rows { index, .. } | Dynamic::Columns { index } => {
+        Dynamic::Scalar { index: ScalarIndex::Element(index), .. }
+        | Dynamic::Rows { index, .. }
+        | Dynamic::Columns { index, .. } => {
             reads.push(index.regions());
         }
         Dynamic::Scalar { index: ScalarIndex::Register(register), .. } => reads.push(register_region(register.id)),

@@ -75,9 +75,36 @@ use AluOp::*;
 impl AluOp {
     /// Every operator.
     pub const ALL: [AluOp; 30] = [
-        Invert, BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, Add, Subtract, Multiply, Maximum, Minimum, Equal,
-        NotEqual, GreaterEqual, Greater, LessEqual, Less, LogicalAnd, LogicalOr, LogicalXor, Power, AbsMax, AbsMin, Abs,
-        Square, Relu, Rsqrt, Reciprocal, Bypass, Average,
+        Invert,
+        BitwiseAnd,
+        BitwiseOr,
+        BitwiseXor,
+        LeftShift,
+        RightShift,
+        Add,
+        Subtract,
+        Multiply,
+        Maximum,
+        Minimum,
+        Equal,
+        NotEqual,
+        GreaterEqual,
+        Greater,
+        LessEqual,
+        Less,
+        LogicalAnd,
+        LogicalOr,
+        LogicalXor,
+        Power,
+        AbsMax,
+        AbsMin,
+        Abs,
+        Square,
+        Relu,
+        Rsqrt,
+        Reciprocal,
+        Bypass,
+        Average,
     ];
 
     /// The `nki.language` name.
@@ -138,7 +165,17 @@ impl AluOp {
     pub const fn is_reduction(self) -> bool {
         matches!(
             self,
-            BitwiseAnd | BitwiseOr | BitwiseXor | Add | Subtract | Multiply | Maximum | Minimum | LogicalAnd | LogicalOr | LogicalXor
+            BitwiseAnd
+                | BitwiseOr
+                | BitwiseXor
+                | Add
+                | Subtract
+                | Multiply
+                | Maximum
+                | Minimum
+                | LogicalAnd
+                | LogicalOr
+                | LogicalXor
         )
     }
 
@@ -161,8 +198,24 @@ impl AluOp {
             Subtract => x - y,
             Multiply => x * y,
             // A comparison with NaN is false: the sum brings the NaN through.
-            Maximum => if x > y || x == y { x } else if y > x { y } else { x + y },
-            Minimum => if x < y || x == y { x } else if y < x { y } else { x + y },
+            Maximum => {
+                if x > y || x == y {
+                    x
+                } else if y > x {
+                    y
+                } else {
+                    x + y
+                }
+            }
+            Minimum => {
+                if x < y || x == y {
+                    x
+                } else if y < x {
+                    y
+                } else {
+                    x + y
+                }
+            }
             Equal => return truth(x == y),
             NotEqual => return truth(x != y),
             GreaterEqual => return truth(x >= y),
@@ -172,11 +225,35 @@ impl AluOp {
             LogicalAnd => return truth(x != 0.0 && y != 0.0),
             LogicalOr => return truth(x != 0.0 || y != 0.0),
             LogicalXor => return truth((x != 0.0) != (y != 0.0)),
-            AbsMax => if x.abs() > y.abs() { x } else if y.abs() >= x.abs() { y } else { x + y },
-            AbsMin => if x.abs() < y.abs() { x } else if y.abs() <= x.abs() { y } else { x + y },
+            AbsMax => {
+                if x.abs() > y.abs() {
+                    x
+                } else if y.abs() >= x.abs() {
+                    y
+                } else {
+                    x + y
+                }
+            }
+            AbsMin => {
+                if x.abs() < y.abs() {
+                    x
+                } else if y.abs() <= x.abs() {
+                    y
+                } else {
+                    x + y
+                }
+            }
             Abs => x.abs(),
             Square => x * x,
-            Relu => if x > 0.0 { x } else if x <= 0.0 { 0.0 } else { x },
+            Relu => {
+                if x > 0.0 {
+                    x
+                } else if x <= 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
             Rsqrt => 1.0 / f64::from(x).sqrt() as f32,
             Reciprocal => 1.0 / x,
             Power => libm::pow(f64::from(x), f64::from(y)) as f32,
@@ -222,8 +299,20 @@ impl AluOp {
             LogicalAnd => truth(x != 0 && y != 0),
             LogicalOr => truth(x != 0 || y != 0),
             LogicalXor => truth((x != 0) != (y != 0)),
-            AbsMax => if x.abs() > y.abs() { x } else { y },
-            AbsMin => if x.abs() < y.abs() { x } else { y },
+            AbsMax => {
+                if x.abs() > y.abs() {
+                    x
+                } else {
+                    y
+                }
+            }
+            AbsMin => {
+                if x.abs() < y.abs() {
+                    x
+                } else {
+                    y
+                }
+            }
             Abs => x.abs(),
             Square => x.wrapping_mul(x),
             Relu => x.max(0),
@@ -242,8 +331,9 @@ impl FromStr for AluOp {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        AluOp::ALL.into_iter().find(|op| op.name() == name).ok_or_else(|| {
-            Error::Type(format!("op is {name}; allowed: {}", AluOp::ALL.map(AluOp::name).join(", ")))
-        })
+        AluOp::ALL
+            .into_iter()
+            .find(|op| op.name() == name)
+            .ok_or_else(|| Error::Type(format!("op is {name}; allowed: {}", AluOp::ALL.map(AluOp::name).join(", "))))
     }
 }

@@ -115,7 +115,11 @@ impl Instruction for Memset {
             return Err(check.refuse("value", format!("is {}", self.value), format!("0 for {}", self.dst.dtype)));
         }
         if self.dst.dtype.is_integer() && self.value.fract() != 0.0 {
-            return Err(check.refuse("value", format!("is {}", self.value), format!("a whole number for {}", self.dst.dtype)));
+            return Err(check.refuse(
+                "value",
+                format!("is {}", self.value),
+                format!("a whole number for {}", self.dst.dtype),
+            ));
         }
         Ok(())
     }
