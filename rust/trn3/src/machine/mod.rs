@@ -3,6 +3,7 @@
 pub mod arch;
 pub mod dtype;
 pub mod engine;
+pub mod memory;
 pub mod site;
 pub mod storage;
 pub mod time;

@@ -1,0 +1,158 @@
+//! One bit a byte: which bytes were written, and which of them by a matmul.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+const WORD: usize = u64::BITS as usize;
+
+/// The bits `range` of the word that holds bits `word * 64 ..`, as a mask.
+fn mask_of(word: usize, range: &Range<usize>) -> u64 {
+    let low = range.start.saturating_sub(word * WORD);
+    let high = (range.end - word * WORD).min(WORD);
+    (u64::MAX << low) & (u64::MAX >> (WORD - high))
+}
+
+fn words_of(range: &Range<usize>) -> Range<usize> {
+    if range.is_empty() { 0..0 } else { range.start / WORD..range.end.div_ceil(WORD) }
+}
+
+/// Whether all bits of a range are set.
+pub(super) fn all_set(bits: &[u64], range: Range<usize>) -> bool {
+    words_of(&range).all(|word| {
+        let mask = mask_of(word, &range);
+        bits[word] & mask == mask
+    })
+}
+
+/// Sets all bits of a range.
+pub(super) fn set(bits: &mut [u64], range: Range<usize>) {
+    for word in words_of(&range) {
+        bits[word] |= mask_of(word, &range);
+    }
+}
+
+/// Clears all bits of a range.
+pub(super) fn clear(bits: &mut [u64], range: Range<usize>) {
+    for word in words_of(&range) {
+        bits[word] &= !mask_of(word, &range);
+    }
+}
+
+/// Some partitions: `first`, `first + step`, ...
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Partitions {
+    pub(super) first: usize,
+    pub(super) count: usize,
+    pub(super) step: isize,
+}
+
+/// Which bytes of a partition an operand touches; every partition of the operand has the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ByteMask {
+    first_word: usize,
+    masks: SmallVec<[u64; 16]>,
+}
+
+impl ByteMask {
+    /// No bytes, of the words that hold `span`.
+    pub(super) fn empty(span: &Range<usize>) -> Self {
+        let words = words_of(span);
+        Self { first_word: words.start, masks: SmallVec::from_elem(0, words.len()) }
+    }
+
+    /// All bytes of a range.
+    pub(super) fn run(range: &Range<usize>) -> Self {
+        let words = words_of(range);
+        Self { first_word: words.start, masks: words.map(|word| mask_of(word, range)).collect() }
+    }
+
+    /// Adds the bytes of a range inside the span.
+    pub(super) fn add(&mut self, range: Range<usize>) {
+        for word in words_of(&range) {
+            self.masks[word - self.first_word] |= mask_of(word, &range);
+        }
+    }
+
+    fn words(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.masks.iter().enumerate().map(|(word, &mask)| (self.first_word + word, mask)).filter(|(_, mask)| *mask != 0)
+    }
+}
+
+/// Bits of an on-chip memory. The words of one 64-byte column lie together, partition after partition: an operand has
+/// the same bytes in many partitions, so that one mask meets neighbouring words.
+#[derive(Debug, Default)]
+pub(super) struct PartitionBits {
+    partitions: usize,
+    words: Vec<u64>,
+}
+
+impl PartitionBits {
+    /// All clear; memory is taken when it is touched.
+    pub(super) fn new(partitions: usize, partition_bytes: usize) -> Self {
+        Self { partitions, words: vec![0; partitions * partition_bytes.div_ceil(WORD)] }
+    }
+
+    fn column(&self, word: usize) -> &[u64] {
+        &self.words[word * self.partitions..][..self.partitions]
+    }
+
+    fn column_mut(&mut self, word: usize) -> &mut [u64] {
+        &mut self.words[word * self.partitions..][..self.partitions]
+    }
+
+    /// Whether all these bytes of all these partitions are set.
+    pub(super) fn all_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
+        bytes.words().all(|(word, mask)| {
+            let column = self.column(word);
+            if at.step == 1 {
+                // Not short-circuiting: whole columns are compared side by side.
+                column[at.first..][..at.count].iter().fold(mask, |all, word| all & word) == mask
+            } else {
+                each(at).all(|partition| column[partition] & mask == mask)
+            }
+        })
+    }
+
+    /// Whether any of these bytes of these partitions is set.
+    pub(super) fn any_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
+        bytes.words().any(|(word, mask)| {
+            let column = self.column(word);
+            each(at).any(|partition| column[partition] & mask != 0)
+        })
+    }
+
+    /// Whether all bytes of a range of one partition are set.
+    pub(super) fn range_is_set(&self, partition: usize, range: Range<usize>) -> bool {
+        words_of(&range).all(|word| {
+            let mask = mask_of(word, &range);
+            self.words[word * self.partitions + partition] & mask == mask
+        })
+    }
+
+    /// Sets a range of one partition.
+    pub(super) fn set_range(&mut self, partition: usize, range: Range<usize>) {
+        for word in words_of(&range) {
+            self.words[word * self.partitions + partition] |= mask_of(word, &range);
+        }
+    }
+
+    /// Sets or clears these bytes of these partitions.
+    pub(super) fn put(&mut self, at: Partitions, bytes: &ByteMask, value: bool) {
+        let fill = if value { u64::MAX } else { 0 };
+        for (word, mask) in bytes.words() {
+            let column = self.column_mut(word);
+            if at.step == 1 {
+                for bits in &mut column[at.first..][..at.count] {
+                    *bits = (*bits & !mask) | (fill & mask);
+                }
+            } else {
+                each(at).for_each(|partition| column[partition] = (column[partition] & !mask) | (fill & mask));
+            }
+        }
+    }
+}
+
+fn each(at: Partitions) -> impl Iterator<Item = usize> {
+    (0..at.count as isize).map(move |index| (at.first as isize + index * at.step) as usize)
+}

@@ -1,0 +1,69 @@
+//! HBM: the bytes of each tensor, and how many there are in all.
+
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+
+use super::bits;
+use crate::machine::storage::{HbmBytes, Storage};
+
+/// The contents of an HBM tensor.
+pub(super) fn lock(storage: &Storage) -> MutexGuard<'_, HbmBytes> {
+    storage.hbm.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes the bytes exist; pages never touched cost nothing.
+pub(super) fn touch(contents: &mut HbmBytes, byte_size: usize) {
+    if contents.bytes.len() < byte_size {
+        contents.bytes = vec![0; byte_size];
+    }
+    if !contents.complete && contents.initialised.is_empty() {
+        contents.initialised = vec![0; byte_size.div_ceil(u64::BITS as usize)];
+    }
+}
+
+/// Whether a range of bytes is initialised.
+pub(super) fn is_set(contents: &HbmBytes, range: std::ops::Range<usize>) -> bool {
+    contents.complete || (!contents.initialised.is_empty() && bits::all_set(&contents.initialised, range))
+}
+
+/// Counts live HBM tensors. They are few and large: that one is gone is noticed when it matters.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    tensors: Vec<(Weak<Storage>, u64)>,
+    pub(super) live: u64,
+    pub(super) peak: u64,
+}
+
+impl Account {
+    /// Whether so many more bytes fit.
+    pub(super) fn fits(&mut self, bytes: u64, capacity: u64) -> bool {
+        if self.live.saturating_add(bytes) > capacity {
+            self.settle();
+        }
+        self.live.saturating_add(bytes) <= capacity
+    }
+
+    pub(super) fn add(&mut self, storage: &Arc<Storage>) {
+        let bytes = storage.byte_size() as u64;
+        if self.live + bytes > self.peak {
+            self.settle();
+        }
+        self.tensors.push((Arc::downgrade(storage), bytes));
+        self.live += bytes;
+        self.peak = self.peak.max(self.live);
+    }
+
+    /// Notices tensors that are gone; says whether there were any.
+    pub(super) fn settle(&mut self) -> bool {
+        let before = self.live;
+        self.tensors.retain(|(storage, _)| storage.strong_count() > 0);
+        self.live = self.tensors.iter().map(|(_, bytes)| bytes).sum();
+        self.live != before
+    }
+
+    /// The live tensors, largest first.
+    pub(super) fn largest(&self) -> Vec<Arc<Storage>> {
+        let mut live: Vec<Arc<Storage>> = self.tensors.iter().filter_map(|(storage, _)| storage.upgrade()).collect();
+        live.sort_by_key(|storage| (std::cmp::Reverse(storage.byte_size()), storage.id));
+        live
+    }
+}
