@@ -1,4 +1,15 @@
 //! Time: what an instruction costs, what it has to wait for, and when it therefore runs.
+//!
+//! [`timeline::Timeline`] takes instructions in program order and says when each runs. It is built of latest-of and
+//! plus alone: no moment ever comes earlier because another one came later, so that adding a dependency never makes a
+//! program faster. [`hazard`] finds what an instruction's bytes wait for, [`tensor_array`] and [`dma`] are the engines
+//! that are more than one issue slot, [`record`] is what is kept of a run and [`stall`] sums it up.
 
+pub mod dma;
+pub mod hazard;
+pub mod record;
 pub mod region;
+pub mod stall;
+pub mod tensor_array;
+pub mod timeline;
 pub mod work;

@@ -1,0 +1,537 @@
+//! When each instruction runs: every engine in program order, hazards and resources as the machine has them.
+
+use std::sync::Arc;
+
+use super::dma::{DmaEngines, Queue};
+use super::hazard::{Access, Hazards, Waits};
+use super::record::{Cause, NO_INSTRUCTION, NO_QUEUE, Record, TransferRecord, TriggerRecord};
+use super::region::{Region, Space};
+use super::tensor_array::{Bound, Pass, TensorArray};
+use super::work::{DescriptorMode, Transfer, Work};
+use crate::machine::arch::ArchSpec;
+use crate::machine::engine::Engine;
+use crate::machine::site::SiteId;
+use crate::machine::time::Picos;
+
+const ENGINES: usize = Engine::ALL.len();
+
+/// One instruction, as the timeline needs it.
+#[derive(Clone, Debug)]
+pub struct Issue<'a> {
+    /// Name, as an index of a table the caller keeps.
+    pub opcode: u16,
+    /// The engine of a [`Work::Compute`]; matmuls run on TensorE and transfers on the DMA engines whatever stands here.
+    pub engine: Engine,
+    /// Line of the kernel.
+    pub site: SiteId,
+    /// The caller's label; 0 for none.
+    pub label: u32,
+    /// Its cost.
+    pub work: Work,
+    /// What it reads.
+    pub reads: &'a [Region],
+    /// What a matmul's stationary load reads: the load alone waits for it.
+    pub stationary_reads: &'a [Region],
+    /// What it writes.
+    pub writes: &'a [Region],
+    /// Instructions it has to follow. Numbers not issued yet name nothing and are passed over.
+    pub after: &'a [u32],
+    /// Whether an address comes from a register: its issue slot is `dynamic_interval_cycles` at least.
+    pub dynamic: bool,
+    /// Multiply-adds it does.
+    pub macs: u64,
+    /// Multiply-adds a cycle that TensorE reaches at best for its type.
+    pub peak_macs_per_cycle: u64,
+}
+
+/// When an instruction runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its number in program order.
+    pub id: u32,
+    /// Start: of a matmul its moving pass, of a transfer its first byte.
+    pub start: Picos,
+    /// End of its issue slot; of a transfer its end.
+    pub slot_end: Picos,
+    /// When its result is visible.
+    pub end: Picos,
+}
+
+/// How a timeline is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelineOptions {
+    /// Whether TensorE's current-step limit applies. Under it, a delay may make what follows faster: a pause resets
+    /// the limit, a shorter one may not.
+    pub throttle: bool,
+    /// Whether records are kept; without them there are spans, the makespan and nothing else.
+    pub keep_records: bool,
+}
+
+impl Default for TimelineOptions {
+    fn default() -> Self {
+        Self { throttle: false, keep_records: true }
+    }
+}
+
+/// The machine's time: takes instructions in program order and says when each runs.
+///
+/// **(choice)** ScalarE's table loads are instructions of their own, issued just before the one that needs the table:
+/// they take the issue slot and wait for nothing. The first instruction that needs a table loads it.
+///
+/// # Examples
+/// ```
+/// use std::sync::Arc;
+/// use trn3::machine::arch::ArchSpec;
+/// use trn3::machine::engine::Engine;
+/// use trn3::machine::site::SiteId;
+/// use trn3::machine::time::Picos;
+/// use trn3::machine::timing::timeline::{Issue, Timeline, TimelineOptions};
+/// use trn3::machine::timing::work::Work;
+///
+/// let mut timeline = Timeline::new(Arc::new(ArchSpec::load("trn3")?), TimelineOptions::default());
+/// let work = Work::Compute { interval: Picos(60_000), latency: Picos(180_000), table: None };
+/// let issue = Issue {
+///     opcode: 0, engine: Engine::Vector, site: SiteId(0), label: 0, work, reads: &[], stationary_reads: &[],
+///     writes: &[], after: &[], dynamic: false, macs: 0, peak_macs_per_cycle: 0,
+/// };
+/// timeline.issue(&issue);
+/// assert_eq!(timeline.issue(&issue).start, Picos(60_000));
+/// assert_eq!(timeline.makespan(), Picos(240_000));
+/// # Ok::<(), trn3::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Timeline {
+    options: TimelineOptions,
+    hops: Hops,
+    hazards: Hazards,
+    streams: [Stream; ENGINES],
+    table: Option<u16>,
+    tensor: TensorArray,
+    dma: DmaEngines,
+    shared: SharedPorts,
+    /// End and engine of every instruction: what `after` refers to.
+    finished: Vec<(u64, Engine)>,
+    records: Vec<Record>,
+    transfers: Vec<TransferRecord>,
+    triggers: Vec<TriggerRecord>,
+    makespan: u64,
+    last_to_end: u32,
+}
+
+/// An engine's issue slot.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    free: u64,
+    last: u32,
+}
+
+/// From a result to the start of what depends on it, in picoseconds, and other spans of the spec.
+#[derive(Debug)]
+struct Hops {
+    same_engine: u64,
+    semaphore: u64,
+    dma: u64,
+    table_load: u64,
+    trigger: u64,
+    trigger_gpsimd: u64,
+    dynamic: [u64; ENGINES],
+}
+
+impl Hops {
+    fn new(arch: &ArchSpec) -> Self {
+        let nanoseconds = |figure: f64| Picos::from_nanoseconds(figure).0;
+        Self {
+            same_engine: nanoseconds(arch.same_engine_ns),
+            semaphore: nanoseconds(arch.semaphore_ns),
+            dma: nanoseconds(arch.dma_semaphore_ns),
+            table_load: nanoseconds(arch.activation_table_load_ns),
+            trigger: nanoseconds(arch.dma_trigger_ns),
+            trigger_gpsimd: nanoseconds(arch.dma_trigger_gpsimd_ns),
+            dynamic: Engine::ALL.map(|engine| {
+                let clock = match engine {
+                    Engine::Tensor => arch.tensor_clock(),
+                    Engine::Vector => arch.vector_clock(),
+                    Engine::Scalar => arch.scalar_clock(),
+                    Engine::GpSimd => arch.gpsimd_clock(),
+                    Engine::Sync | Engine::Dma => arch.sync_clock(),
+                };
+                clock.cycles(arch.dynamic_interval_cycles).0
+            }),
+        }
+    }
+
+    fn from(&self, producer: Engine, consumer: Engine) -> u64 {
+        if producer == Engine::Dma {
+            self.dma
+        } else if producer == consumer {
+            self.same_engine
+        } else {
+            self.semaphore
+        }
+    }
+
+    fn bound(&self, waits: &Waits, consumer: Engine) -> Bound {
+        let mut bound = Bound::START;
+        for access in waits.accesses() {
+            let cause = if access.engine == Engine::Dma { Cause::Dma } else { Cause::Engine(access.engine) };
+            bound.raise(access.end.saturating_add(self.from(access.engine, consumer)), cause, access.id);
+        }
+        bound
+    }
+}
+
+/// Where instructions of one engine and another meet in a memory, and the last of each that used it.
+#[derive(Debug)]
+struct SharedPorts {
+    generation: u64,
+    bank_bytes: u64,
+    /// Of each PSUM bank, VectorE's and ScalarE's last slot.
+    banks: Vec<[(u64, u32); 2]>,
+    /// VectorE's and GpSimdE's last slot with an operand in SBUF.
+    sbuf: [(u64, u32); 2],
+}
+
+impl SharedPorts {
+    fn new(arch: &ArchSpec) -> Self {
+        // On generation 2 any two PSUM accesses exclude each other, as if there were one bank.
+        let one = arch.generation == 2;
+        let bank_bytes = if one { u64::MAX } else { arch.psum_bank_bytes };
+        let banks = if one { 1 } else { arch.psum_banks as usize };
+        let none = (0, NO_INSTRUCTION);
+        Self { generation: arch.generation, bank_bytes, banks: vec![[none; 2]; banks], sbuf: [none; 2] }
+    }
+
+    fn each_bank(&mut self, issue: &Issue, mut visit: impl FnMut(&mut [(u64, u32); 2])) {
+        for region in issue.reads.iter().chain(issue.writes).filter(|region| region.space == Space::Psum) {
+            for columns in region.rects.iter().map(|rect| &rect.columns).filter(|columns| !columns.is_empty()) {
+                let first = (columns.start / self.bank_bytes) as usize;
+                let last = ((columns.end - 1) / self.bank_bytes) as usize;
+                self.banks.iter_mut().take(last.saturating_add(1)).skip(first).for_each(&mut visit);
+            }
+        }
+    }
+
+    fn sides(&self, engine: Engine, issue: &Issue) -> (Option<usize>, Option<usize>) {
+        let psum = match engine {
+            Engine::Vector => Some(0),
+            Engine::Scalar => Some(1),
+            _ => None,
+        };
+        let in_sbuf = || issue.reads.iter().chain(issue.writes).any(|region| region.space == Space::Sbuf);
+        let sbuf = match engine {
+            Engine::Vector if self.generation == 2 && in_sbuf() => Some(0),
+            Engine::GpSimd if self.generation == 2 && in_sbuf() => Some(1),
+            _ => None,
+        };
+        (psum, sbuf)
+    }
+
+    fn wait(&mut self, engine: Engine, issue: &Issue, bound: &mut Bound) {
+        let (psum, sbuf) = self.sides(engine, issue);
+        if let Some(side) = psum {
+            self.each_bank(issue, |slots| bound.raise(slots[1 - side].0, Cause::PsumBank, slots[1 - side].1));
+        }
+        if let Some(side) = sbuf {
+            let other = if side == 0 { Engine::GpSimd } else { Engine::Vector };
+            bound.raise(self.sbuf[1 - side].0, Cause::Engine(other), self.sbuf[1 - side].1);
+        }
+    }
+
+    fn hold(&mut self, engine: Engine, issue: &Issue, slot_end: u64, id: u32) {
+        let (psum, sbuf) = self.sides(engine, issue);
+        if let Some(side) = psum {
+            self.each_bank(issue, |slots| slots[side] = (slot_end, id));
+        }
+        if let Some(side) = sbuf {
+            self.sbuf[side] = (slot_end, id);
+        }
+    }
+}
+
+/// What the engine's own model says of an instruction.
+struct Ran {
+    engine: Engine,
+    queue: u16,
+    issued: u64,
+    start: u64,
+    slot_end: u64,
+    end: u64,
+    /// End of the reads of a stationary operand.
+    stationary_end: u64,
+    wait: u64,
+    cause: Cause,
+    waited_on: u32,
+    dma_bytes: u64,
+}
+
+impl Timeline {
+    /// An empty timeline of a machine.
+    pub fn new(arch: Arc<ArchSpec>, options: TimelineOptions) -> Self {
+        Self {
+            options,
+            hops: Hops::new(&arch),
+            hazards: Hazards::default(),
+            streams: [Stream { free: 0, last: NO_INSTRUCTION }; ENGINES],
+            table: None,
+            tensor: TensorArray::new(&arch, options.throttle),
+            dma: DmaEngines::new(&arch),
+            shared: SharedPorts::new(&arch),
+            finished: Vec::new(),
+            records: Vec::new(),
+            transfers: Vec::new(),
+            triggers: Vec::new(),
+            makespan: 0,
+            last_to_end: NO_INSTRUCTION,
+        }
+    }
+
+    /// Runs the next instruction of the program.
+    pub fn issue(&mut self, issue: &Issue) -> Span {
+        let id = u32::try_from(self.finished.len()).unwrap_or(NO_INSTRUCTION - 1);
+        let ran = match &issue.work {
+            Work::Compute { interval, latency, table } => self.compute(id, issue, interval.0, latency.0, *table),
+            Work::Matmul { load, load_latency, multiply, multiply_latency, blocks, accumulates } => {
+                let dynamic = if issue.dynamic { self.hops.dynamic[Engine::Tensor as usize] } else { 0 };
+                let pass = Pass {
+                    load: load.0,
+                    load_latency: load_latency.0.max(load.0),
+                    multiply: multiply.0.max(dynamic),
+                    multiply_latency: multiply_latency.0.max(multiply.0).max(dynamic),
+                    blocks: *blocks,
+                };
+                self.matmul(id, issue, pass, *accumulates)
+            }
+            Work::Dma(transfer) => self.transfer(id, issue, transfer),
+        };
+        let accumulates = matches!(issue.work, Work::Matmul { accumulates: true, .. });
+        self.finish(id, issue, &ran, accumulates);
+        Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(ran.end) }
+    }
+
+    /// When the last result is visible.
+    pub fn makespan(&self) -> Picos {
+        Picos(self.makespan)
+    }
+
+    /// All instructions, by number; none if records are not kept.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// What each DMA engine moved, in program order; nothing if records are not kept.
+    pub fn transfers(&self) -> &[TransferRecord] {
+        &self.transfers
+    }
+
+    /// The issue slots that triggering transfers took, in program order; nothing if records are not kept.
+    pub fn triggers(&self) -> &[TriggerRecord] {
+        &self.triggers
+    }
+
+    /// The DMA queues used so far; [`Record::queue`] is an index into them.
+    pub fn queues(&self) -> &[Queue] {
+        self.dma.queues()
+    }
+
+    /// The instructions that set the makespan, first to last, each having waited on the one before; empty if records
+    /// are not kept.
+    pub fn critical_path(&self) -> Vec<u32> {
+        super::stall::critical_path(&self.records, self.last_to_end)
+    }
+
+    /// Drops what is known of a memory that nothing will touch again: an HBM tensor that is gone, a register. SBUF and
+    /// PSUM bytes that are freed must not be dropped: their next owner still waits for their last users.
+    pub fn forget(&mut self, space: Space) {
+        self.hazards.forget(space);
+    }
+
+    /// What an instruction's bytes and edges wait for.
+    fn dependencies(&self, issue: &Issue, consumer: Engine, accumulates: bool) -> Bound {
+        let mut waits = Waits::default();
+        for region in issue.reads {
+            let own = (accumulates && region.space == Space::Psum).then_some(Engine::Tensor);
+            self.hazards.before_read(region, own, &mut waits);
+        }
+        for region in issue.writes {
+            let own = (accumulates && region.space == Space::Psum).then_some(Engine::Tensor);
+            self.hazards.before_write(region, own, &mut waits);
+        }
+        let mut bound = self.hops.bound(&waits, consumer);
+        bound.latest(self.edges(issue, consumer));
+        bound
+    }
+
+    fn edges(&self, issue: &Issue, consumer: Engine) -> Bound {
+        let mut bound = Bound::START;
+        for &producer in issue.after {
+            if let Some(&(end, engine)) = self.finished.get(producer as usize) {
+                bound.raise(end.saturating_add(self.hops.from(engine, consumer)), Cause::DependsOn, producer);
+            }
+        }
+        bound
+    }
+
+    fn compute(&mut self, id: u32, issue: &Issue, interval: u64, latency: u64, table: Option<u16>) -> Ran {
+        let engine = issue.engine;
+        let stream = self.streams[engine as usize];
+        let free = if engine == Engine::Tensor { self.tensor.free() } else { Bound::order(stream.free, stream.last) };
+        let mut bound = free;
+        if engine == Engine::Scalar && table.is_some() && table != self.table {
+            self.table = table;
+            bound.raise(free.at.saturating_add(self.hops.table_load), Cause::TableLoad, free.on);
+        }
+        bound.latest(self.dependencies(issue, engine, false));
+        self.shared.wait(engine, issue, &mut bound);
+        let dynamic = if issue.dynamic { self.hops.dynamic[engine as usize] } else { 0 };
+        let start = bound.at;
+        let slot_end = start.saturating_add(interval.max(dynamic));
+        let end = start.saturating_add(latency).max(slot_end);
+        self.shared.hold(engine, issue, slot_end, id);
+        if engine == Engine::Tensor {
+            self.tensor.hold(id, slot_end);
+        }
+        self.streams[engine as usize] = Stream { free: slot_end, last: id };
+        Ran {
+            engine,
+            queue: NO_QUEUE,
+            issued: start,
+            start,
+            slot_end,
+            end,
+            stationary_end: end,
+            wait: start - free.at,
+            cause: bound.cause,
+            waited_on: bound.on,
+            dma_bytes: 0,
+        }
+    }
+
+    fn matmul(&mut self, id: u32, issue: &Issue, pass: Pass, accumulates: bool) -> Ran {
+        let mut waits = Waits::default();
+        for region in issue.stationary_reads {
+            self.hazards.before_read(region, None, &mut waits);
+        }
+        let mut stationary = self.hops.bound(&waits, Engine::Tensor);
+        stationary.latest(self.edges(issue, Engine::Tensor));
+        let moving = self.dependencies(issue, Engine::Tensor, accumulates);
+        let placed = self.tensor.run(id, pass, stationary, moving);
+        Ran {
+            engine: Engine::Tensor,
+            queue: NO_QUEUE,
+            issued: placed.load_start,
+            start: placed.start.at,
+            slot_end: placed.slot_end,
+            end: placed.end,
+            stationary_end: placed.load_end,
+            wait: placed.wait,
+            cause: placed.start.cause,
+            waited_on: placed.start.on,
+            dma_bytes: 0,
+        }
+    }
+
+    fn transfer(&mut self, id: u32, issue: &Issue, transfer: &Transfer) -> Ran {
+        let software = transfer.mode == DescriptorMode::Software;
+        let sequencer = match transfer.trigger {
+            Some(Engine::Dma) => Engine::Sync,
+            Some(engine) => engine,
+            None if software => Engine::GpSimd,
+            None => Engine::Sync,
+        };
+        let stream = self.streams[sequencer as usize];
+        let free = match sequencer {
+            Engine::Tensor => self.tensor.free(),
+            _ => Bound::order(stream.free, stream.last),
+        };
+        let mut trigger = free;
+        let consumer = if transfer.trigger.is_some() { sequencer } else { Engine::Dma };
+        let dependencies = self.dependencies(issue, consumer, false);
+        if transfer.trigger.is_some() {
+            trigger.latest(dependencies);
+        }
+        let quick = software || sequencer == Engine::GpSimd;
+        let mut interval = if quick { self.hops.trigger_gpsimd } else { self.hops.trigger };
+        if issue.dynamic {
+            interval = interval.max(self.hops.dynamic[sequencer as usize]);
+        }
+        let slot_end = trigger.at.saturating_add(interval);
+        self.streams[sequencer as usize] = Stream { free: slot_end, last: id };
+        if sequencer == Engine::Tensor {
+            self.tensor.hold(id, slot_end);
+        }
+        let mut ready = trigger;
+        ready.latest(dependencies);
+        let keep = self.options.keep_records.then_some(&mut self.transfers);
+        let moved = self.dma.run(id, transfer, ready, keep);
+        if self.options.keep_records {
+            self.triggers.push(TriggerRecord {
+                id,
+                engine: sequencer,
+                start: Picos(trigger.at),
+                slot_end: Picos(slot_end),
+                wait: Picos(trigger.at - free.at),
+                cause: trigger.cause,
+            });
+        }
+        let end = moved.end.max(slot_end);
+        Ran {
+            engine: Engine::Dma,
+            queue: moved.queue,
+            issued: trigger.at,
+            start: moved.start,
+            slot_end: end,
+            end,
+            stationary_end: end,
+            wait: moved.wait,
+            cause: moved.cause,
+            waited_on: moved.waited_on,
+            dma_bytes: moved.bytes,
+        }
+    }
+
+    fn finish(&mut self, id: u32, issue: &Issue, ran: &Ran, accumulates: bool) {
+        let access = Access { end: ran.end, id, engine: ran.engine };
+        for region in issue.reads {
+            self.hazards.read(region, access);
+        }
+        let stationary = Access { end: ran.stationary_end, ..access };
+        for region in issue.stationary_reads {
+            self.hazards.read(region, stationary);
+        }
+        for region in issue.writes {
+            self.hazards.write(region, access, accumulates && region.space == Space::Psum);
+        }
+        self.finished.push((ran.end, ran.engine));
+        if ran.end >= self.makespan {
+            self.makespan = ran.end;
+            self.last_to_end = id;
+        }
+        if !self.options.keep_records {
+            return;
+        }
+        let (hbm_read, hbm_write) = match &issue.work {
+            Work::Dma(transfer) => (transfer.hbm_read, transfer.hbm_write),
+            _ => (0, 0),
+        };
+        self.records.push(Record {
+            id,
+            opcode: issue.opcode,
+            engine: ran.engine,
+            queue: ran.queue,
+            site: issue.site,
+            label: issue.label,
+            issued: Picos(ran.issued),
+            start: Picos(ran.start),
+            slot_end: Picos(ran.slot_end),
+            end: Picos(ran.end),
+            wait: Picos(ran.wait),
+            cause: ran.cause,
+            waited_on: ran.waited_on,
+            dma_bytes: ran.dma_bytes,
+            hbm_read,
+            hbm_write,
+            macs: issue.macs,
+            peak_macs_per_cycle: issue.peak_macs_per_cycle,
+        });
+    }
+}
