@@ -1,5 +1,7 @@
 //! Views: what each way of looking at a tensor reads, refuses and covers.
 
+mod chains;
+mod coverage;
 mod examples;
 mod refusals;
 

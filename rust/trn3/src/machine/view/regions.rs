@@ -20,7 +20,7 @@ struct Steps {
 
 type Axes = SmallVec<[Steps; 8]>;
 
-/// Places evenly grouped: a run, repeated along axes that leave gaps.
+/// A run, repeated along axes that leave gaps; axes that carry one another on are one.
 struct Runs {
     run: u64,
     gaps: Axes,
@@ -98,8 +98,7 @@ impl View {
             stride *= length as u64;
             declared.push(stride);
         }
-        let mut runs = Runs::new(size, axes.iter().copied());
-        runs.fuse();
+        let runs = Runs::new(size, axes.iter().copied());
         let longest = (0..runs.gaps.len()).max_by_key(|&at| (runs.gaps[at].count, runs.gaps[at].stride));
         let Some(longest) = longest else {
             let element = storage.dtype.size() as u64;
@@ -116,25 +115,16 @@ impl Runs {
     fn new(run: u64, axes: impl Iterator<Item = Steps>) -> Self {
         let mut runs = Self { run, gaps: Axes::new() };
         for steps in axes {
-            if runs.gaps.is_empty() && steps.stride <= runs.run {
-                runs.run += steps.stride * (steps.count - 1);
-            } else {
-                runs.gaps.push(steps);
+            match runs.gaps.last_mut() {
+                None if steps.stride <= runs.run => runs.run += steps.stride * (steps.count - 1),
+                // Every place of the outer axis is a place of the inner one, carried on.
+                Some(inner) if steps.stride % inner.stride == 0 && steps.stride / inner.stride <= inner.count => {
+                    inner.count += steps.stride / inner.stride * (steps.count - 1);
+                }
+                _ => runs.gaps.push(steps),
             }
         }
         runs
-    }
-
-    /// Neighbouring axes that are evenly spaced become one.
-    fn fuse(&mut self) {
-        let mut fused = Axes::new();
-        for &steps in &self.gaps {
-            match fused.last_mut() {
-                Some(inner) if inner.stride * inner.count == steps.stride => inner.count *= steps.count,
-                _ => fused.push(steps),
-            }
-        }
-        self.gaps = fused;
     }
 
     /// Number of runs.
