@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Recorder:
         after: list[int] | None = None,
         queue: int = 0,
         label: str = "",
-        **values: int,
+        values: Mapping[str, int] | None = None,
     ) -> int:
         """Issue one instruction; times in nanoseconds. Returns its number."""
         if opcode not in self.opcodes:
@@ -72,7 +73,7 @@ class Recorder:
                 cause = 7 if other == engine else 1 + other
         end = start + 1000 * latency
         if engine == DMA:
-            end = self._transfer(number, start, values["dma_bytes"])
+            end = self._transfer(number, start, (values or {})["dma_bytes"])
         slot_end = end if engine == DMA else start + 1000 * slot
         self.free[stream] = slot_end
         self.rows.append(
@@ -89,7 +90,7 @@ class Recorder:
                 "wait_ps": start - free if cause else 0,
                 "cause": cause if start > free else 0,
                 "waited_on": waited_on,
-                **values,
+                **(values or {}),
             }
         )
         return number
@@ -161,7 +162,7 @@ class Recorder:
         return same[-1] if same else None
 
 
-def columns(rows: list[tuple[int, ...]], width: int) -> list[NDArray[np.int64]]:
+def columns(rows: Sequence[tuple[int, ...]], width: int) -> list[NDArray[np.int64]]:
     return list(np.array(rows, np.int64).reshape(-1, width).T)
 
 
@@ -178,23 +179,30 @@ def attention(tiles: int, *, buffers: int = 2, findings: bool = False) -> Profil
         size = 128 * 512 * 2
         queue = tile % 2
         moved = {"dma_bytes": size, "hbm_read": size}
-        k = recorder.issue("dma_copy", DMA, 1, 70, 0, after, queue, f"k{tile % 4}", **moved)
-        v = recorder.issue("dma_copy", DMA, 2, 70, 0, after, queue + 2, **moved)
+        k = recorder.issue("dma_copy", DMA, 1, 70, 0, after, queue, f"k{tile % 4}", moved)
+        v = recorder.issue("dma_copy", DMA, 2, 70, 0, after, queue + 2, values=moved)
         used = min(tile + 1, buffers) * 4096
         recorder.occupy(recorder.rows[k]["start_ps"], 8192 + used, 2048 if tile else 0)
         work = {"macs": macs, "peak_macs_per_cycle": peak}
-        s = recorder.issue("nc_matmul", TENSOR, 3, 213, 393, [k], **work)
+        s = recorder.issue("nc_matmul", TENSOR, 3, 213, 393, [k], values=work)
         m = recorder.issue("tensor_reduce", VECTOR, 4, 533, 653, [s])
         p = recorder.issue("activation", SCALAR, 5, 427, 723, [s, m])
         t = recorder.issue("nc_transpose", TENSOR, 6, 213, 393, [p])
         c = recorder.issue("tensor_copy", VECTOR, 6, 267, 387, [t])
         recorder.occupy(recorder.rows[c]["start_ps"], 12288 + used, 4096)
-        o = recorder.issue("nc_matmul", TENSOR, 7, 213, 393, [c, v], **work)
+        o = recorder.issue("nc_matmul", TENSOR, 7, 213, 393, [c, v], values=work)
         r = recorder.issue("tensor_tensor", GPSIMD, 8, 640, 790, [o])
         recorder.issue("register_move", SYNC, 8, 30, 30, [])
         stores.append(
             recorder.issue(
-                "dma_copy", DMA, 8, 70, 0, [r], 4, dma_bytes=size // 4, hbm_write=size // 4
+                "dma_copy",
+                DMA,
+                8,
+                70,
+                0,
+                [r],
+                4,
+                values={"dma_bytes": size // 4, "hbm_write": size // 4},
             )
         )
     recorder.occupy(max(row["end_ps"] for row in recorder.rows), 0, 0)

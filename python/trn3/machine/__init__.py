@@ -11,14 +11,8 @@ from trn3.machine.data import (
     ProfileData,
     Transfers,
 )
-from trn3.machine.profile import (
-    Busy,
-    CriticalStep,
-    EngineTotal,
-    LineTotal,
-    Profile,
-    Roofline,
-)
+from trn3.machine.profile import Profile
+from trn3.machine.results import Busy, CriticalStep, EngineTotal, LineTotal, Roofline
 
 __all__ = [
     "CAUSES",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trn3.machine.intervals import gaps
+from trn3.machine.results import EngineName
 
 Array: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
 #: Engines, by the number that stands for them in `Instructions.engine`.
-ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
+ENGINES: tuple[EngineName, ...] = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 #: The engine number of DMA; all others are in-order streams of their own.
 DMA = ENGINES.index("dma")
 #: What an instruction waited for, by the number that stands for it in `Instructions.cause`.
@@ -47,10 +48,11 @@ ARCH_FIGURES = (
 
 Columns = TypeVar("Columns", "Instructions", "Transfers")
 
-
-def column(dtype: type[np.unsignedinteger[Any]]) -> Any:
-    """Declare an array field of this dtype."""
-    return dataclasses.field(metadata={"dtype": np.dtype(dtype)})
+# The dtype of an array field, for its declaration.
+U8 = {"dtype": np.dtype(np.uint8)}
+U16 = {"dtype": np.dtype(np.uint16)}
+U32 = {"dtype": np.dtype(np.uint32)}
+U64 = {"dtype": np.dtype(np.uint64)}
 
 
 def as_column(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
@@ -145,22 +147,22 @@ class Instructions:
         How many the whole array does in a cycle in this matmul's element type.
     """
 
-    opcode: NDArray[np.uint16] = column(np.uint16)
-    engine: NDArray[np.uint8] = column(np.uint8)
-    queue: NDArray[np.uint16] = column(np.uint16)
-    site: NDArray[np.uint32] = column(np.uint32)
-    label: NDArray[np.uint32] = column(np.uint32)
-    start_ps: NDArray[np.uint64] = column(np.uint64)
-    slot_end_ps: NDArray[np.uint64] = column(np.uint64)
-    end_ps: NDArray[np.uint64] = column(np.uint64)
-    wait_ps: NDArray[np.uint64] = column(np.uint64)
-    cause: NDArray[np.uint8] = column(np.uint8)
-    waited_on: NDArray[np.uint32] = column(np.uint32)
-    dma_bytes: NDArray[np.uint64] = column(np.uint64)
-    hbm_read: NDArray[np.uint64] = column(np.uint64)
-    hbm_write: NDArray[np.uint64] = column(np.uint64)
-    macs: NDArray[np.uint64] = column(np.uint64)
-    peak_macs_per_cycle: NDArray[np.uint64] = column(np.uint64)
+    opcode: NDArray[np.uint16] = field(metadata=U16)
+    engine: NDArray[np.uint8] = field(metadata=U8)
+    queue: NDArray[np.uint16] = field(metadata=U16)
+    site: NDArray[np.uint32] = field(metadata=U32)
+    label: NDArray[np.uint32] = field(metadata=U32)
+    start_ps: NDArray[np.uint64] = field(metadata=U64)
+    slot_end_ps: NDArray[np.uint64] = field(metadata=U64)
+    end_ps: NDArray[np.uint64] = field(metadata=U64)
+    wait_ps: NDArray[np.uint64] = field(metadata=U64)
+    cause: NDArray[np.uint8] = field(metadata=U8)
+    waited_on: NDArray[np.uint32] = field(metadata=U32)
+    dma_bytes: NDArray[np.uint64] = field(metadata=U64)
+    hbm_read: NDArray[np.uint64] = field(metadata=U64)
+    hbm_write: NDArray[np.uint64] = field(metadata=U64)
+    macs: NDArray[np.uint64] = field(metadata=U64)
+    peak_macs_per_cycle: NDArray[np.uint64] = field(metadata=U64)
 
     def __post_init__(self) -> None:
         what = "instructions"
@@ -223,11 +225,11 @@ class Transfers:
         How many.
     """
 
-    instruction: NDArray[np.uint32] = column(np.uint32)
-    dma_engine: NDArray[np.uint8] = column(np.uint8)
-    start_ps: NDArray[np.uint64] = column(np.uint64)
-    end_ps: NDArray[np.uint64] = column(np.uint64)
-    bytes: NDArray[np.uint64] = column(np.uint64)
+    instruction: NDArray[np.uint32] = field(metadata=U32)
+    dma_engine: NDArray[np.uint8] = field(metadata=U8)
+    start_ps: NDArray[np.uint64] = field(metadata=U64)
+    end_ps: NDArray[np.uint64] = field(metadata=U64)
+    bytes: NDArray[np.uint64] = field(metadata=U64)
 
     def __post_init__(self) -> None:
         _check_columns(self, "transfers")
@@ -251,9 +253,9 @@ class Occupancy:
         The most that ever was in use.
     """
 
-    time_ps: NDArray[np.uint64] = column(np.uint64)
-    sbuf_bytes: NDArray[np.uint64] = column(np.uint64)
-    psum_bytes: NDArray[np.uint64] = column(np.uint64)
+    time_ps: NDArray[np.uint64] = field(metadata=U64)
+    sbuf_bytes: NDArray[np.uint64] = field(metadata=U64)
+    psum_bytes: NDArray[np.uint64] = field(metadata=U64)
     sbuf_peak_bytes: int
     psum_peak_bytes: int
 
@@ -262,14 +264,18 @@ class Occupancy:
         _check_rising("occupancy.time_ps", self.time_ps)
         for name in ("sbuf", "psum"):
             peak = _whole(f"occupancy.{name}_peak_bytes", getattr(self, f"{name}_peak_bytes"))
-            _check_below(f"occupancy.{name}_bytes", getattr(self, f"{name}_bytes"), peak + 1, "at peak")
+            _check_below(
+                f"occupancy.{name}_bytes", getattr(self, f"{name}_bytes"), peak + 1, "at peak"
+            )
 
 
 def _check_rising(name: str, times: Array) -> None:
     wrong = np.flatnonzero(times[1:] < times[:-1])
     if wrong.size:
         i = int(wrong[0]) + 1
-        message = f"{name}[{i}] is {int(times[i])} ps, before the {int(times[i - 1])} ps ahead of it"
+        message = (
+            f"{name}[{i}] is {int(times[i])} ps, before the {int(times[i - 1])} ps ahead of it"
+        )
         raise ValueError(message)
 
 
@@ -358,7 +364,9 @@ class ProfileData:
             ("occupancy.time_ps", self.occupancy.time_ps),
         ):
             if times.size and int(times.max()) > self.latency_ps:
-                message = f"{name} reaches {int(times.max())} ps, after latency_ps, {self.latency_ps}"
+                message = (
+                    f"{name} reaches {int(times.max())} ps, after latency_ps, {self.latency_ps}"
+                )
                 raise ValueError(message)
         instructions.check_waits()
 
@@ -423,7 +431,10 @@ def _fields(owner: type[Any], what: str, document: Any) -> dict[str, Any]:
         message = f"{what} is a {type(document).__name__}, must be a dict"
         raise TypeError(message)
     names = {declared.name for declared in dataclasses.fields(owner)}
-    for problem, wrong in (("lacks", names - set(document)), ("has unknown", set(document) - names)):
+    for problem, wrong in (
+        ("lacks", names - set(document)),
+        ("has unknown", set(document) - names),
+    ):
         if wrong:
             message = f"{what} {problem} {', '.join(sorted(map(str, wrong)))}"
             raise ValueError(message)

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 Times = NDArray[np.integer[Any]]
 
 
-def _sorted(start: Times, end: Times) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64]]:
+def _sorted(
+    start: Times, end: Times
+) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64]]:
     order = np.lexsort((end, start))
     return order, start[order].astype(np.int64), end[order].astype(np.int64)
 

@@ -57,7 +57,7 @@ class Column:
     texts: Sequence[str] | None = None
     where: NDArray[np.bool_] | None = None
 
-    def of(self, rows: NDArray[np.intp]) -> Column:
+    def of(self, rows: NDArray[np.integer[Any]]) -> Column:
         """Return some rows."""
         where = None if self.where is None else self.where[rows]
         return Column(self.name, self.values[rows], self.texts, where)
@@ -150,8 +150,8 @@ def _slice_track(slices: Slices, descriptor: bytes, track: int, sequence: int) -
     begin = _event_packet(slices.start_ps, sequence, event)
     end_event: list[Piece] = [constant(field(EVENT_TYPE, SLICE_END), count)]
     # The end stands right behind its begin, so that it comes before a begin at the same time.
-    rows = [*begin, *_event_packet(slices.end_ps, sequence, end_event)]
-    return _opening(descriptor, track, sequence, interned) + encode(rows)
+    both = [*begin, *_event_packet(slices.end_ps, sequence, end_event)]
+    return _opening(descriptor, track, sequence, interned) + encode(both)
 
 
 def _event_packet(times_ps: NDArray[Any], sequence: int, event: list[Piece]) -> list[Piece]:

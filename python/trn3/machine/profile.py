@@ -6,10 +6,10 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,15 @@ from numpy.typing import NDArray
 from trn3.machine.data import CAUSES, DMA, ENGINES, ProfileData
 from trn3.machine.files import write_bytes, write_files
 from trn3.machine.intervals import sum_by_bin, union_length
+from trn3.machine.results import (
+    Busy,
+    CriticalStep,
+    EngineName,
+    EngineTotal,
+    LineTotal,
+    Roofline,
+    location,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,116 +33,9 @@ if TYPE_CHECKING:
 
     from trn3.machine.table import Table, TableName
 
-EngineName: TypeAlias = Literal["tensor", "vector", "scalar", "gpsimd", "sync", "dma"]
-
 FORMAT = "trn3-profile"
 FORMAT_VERSION = 1
 PS_PER_US = 1e6
-
-
-class Busy(NamedTuple):
-    """How long an engine worked: in microseconds, and as part of the latency, from 0 to 1."""
-
-    us: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Roofline:
-    """Where the kernel stands under the ceilings of the machine.
-
-    Attributes
-    ----------
-    intensity
-        FLOP per byte of HBM traffic; infinite without traffic.
-    achieved_tflops
-        10^12 FLOP a second over the latency, counting each multiply-accumulate as two.
-    compute_tflops
-        The array's peak for the kernel's mix of element types; for 16-bit ones if it has no matmul.
-    hbm_gbps, dma_gbps
-        What HBM gives, and what all DMA engines together move, in 10^9 bytes a second.
-    ridge
-        The intensity, in FLOP per byte, at which the two kinds of ceiling meet.
-    bound
-        Under which the kernel stands: ``"compute"``, ``"memory"``, or ``"none"`` if it has neither
-        matmuls nor HBM traffic.
-    ceiling
-        The very ceiling: ``"tensor engine"``, ``"HBM"``, ``"DMA engines"`` or ``"none"``.
-    attainable_tflops
-        What that ceiling allows at this intensity.
-    """
-
-    intensity: float
-    achieved_tflops: float
-    compute_tflops: float
-    hbm_gbps: float
-    dma_gbps: float
-    ridge: float
-    bound: Literal["compute", "memory", "none"]
-    ceiling: Literal["tensor engine", "HBM", "DMA engines", "none"]
-    attainable_tflops: float
-
-
-@dataclass(frozen=True, slots=True)
-class EngineTotal:
-    """What one engine did over the busy window; times in microseconds.
-
-    ``dma`` counts time in which at least one DMA engine moved bytes; its waits are summed over
-    queues and may exceed the latency.
-    """
-
-    engine: EngineName
-    instructions: int
-    busy_us: float
-    busy_share: float
-    wait_us: float
-    waits: Mapping[str, float]
-    idle_us: float
-
-
-@dataclass(frozen=True, slots=True)
-class LineTotal:
-    """What one line of the kernel cost; times in microseconds, summed over its instructions.
-
-    ``critical_us`` is its part of the critical path: these parts add up to the path's whole length.
-    ``slot_us`` is time in issue slots (of DMA instructions: in their queue).
-    """
-
-    file: str
-    line: int
-    function: str
-    instructions: int
-    critical_us: float
-    slot_us: float
-    wait_us: float
-    waits: Mapping[str, float]
-    hbm_bytes: int
-
-    @property
-    def location(self) -> str:
-        """``file:line``, or ``unknown line``."""
-        return location(self.file, self.line)
-
-
-@dataclass(frozen=True, slots=True)
-class CriticalStep:
-    """One instruction of the critical path; times in microseconds from the start of the window."""
-
-    instruction: int
-    engine: EngineName
-    opcode: str
-    location: str
-    start_us: float
-    end_us: float
-
-
-def location(file: str, line: int) -> str:
-    """Return a line of the kernel as text.
-
-    >>> location("matmul.py", 12), location("", 0)
-    ('matmul.py:12', 'unknown line')
-    """
-    return f"{file}:{line}" if line else "unknown line"
 
 
 class Profile:
@@ -309,23 +211,23 @@ class Profile:
     def _engines(self) -> dict[str, EngineTotal]:
         instructions, transfers = self.data.instructions, self.data.transfers
         pairs = instructions.engine.astype(np.intp) * len(CAUSES) + instructions.cause
-        waits = np.bincount(pairs, instructions.wait_ps, len(ENGINES) * len(CAUSES))
-        waits = waits.reshape(len(ENGINES), len(CAUSES)) / PS_PER_US
-        totals = {}
+        shape = (len(ENGINES), len(CAUSES))
+        waits = np.bincount(pairs, instructions.wait_ps, math.prod(shape)).reshape(shape)
+        totals: dict[str, EngineTotal] = {}
         for number, name in enumerate(ENGINES):
             rows = np.flatnonzero(instructions.engine == number)
             spans = (instructions.start_ps[rows], instructions.slot_end_ps[rows])
             if number == DMA:
                 spans = (transfers.start_ps, transfers.end_ps)
             busy = union_length(*spans) / PS_PER_US
-            waited = float(waits[number].sum())
+            waited = float(waits[number].sum()) / PS_PER_US
             totals[name] = EngineTotal(
                 engine=_engine(number),
                 instructions=len(rows),
                 busy_us=busy,
                 busy_share=busy / self.latency_us if self.data.latency_ps else 0.0,
                 wait_us=waited,
-                waits=_by_cause(waits[number]),
+                waits=_by_cause(waits[number] / PS_PER_US),
                 idle_us=max(self.latency_us - busy - (0.0 if number == DMA else waited), 0.0),
             )
         return totals
@@ -530,7 +432,7 @@ class Profile:
             document = json.loads(raw)
             if not isinstance(document, dict):
                 message = f"a JSON {type(document).__name__}, must be an object"
-                raise TypeError(message)  # noqa: TRY301
+                raise TypeError(message)
             return cls.from_dict(document)
         except (TypeError, ValueError, RecursionError) as error:
             message = f"{os.fspath(path)}: no profile: {error}"
@@ -639,8 +541,7 @@ class Profile:
 
 
 def _engine(number: int) -> EngineName:
-    names: tuple[EngineName, ...] = ENGINES
-    return names[number]
+    return ENGINES[number]
 
 
 def _by_cause(waits: NDArray[np.float64]) -> dict[str, float]:

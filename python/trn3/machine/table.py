@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -35,7 +35,7 @@ def dataframe(profile: Profile, name: str) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        message = "to_dataframe needs pandas (pip install pandas); tables() needs none"
+        message = "to_dataframe needs pandas: pip install 'trn3[dataframe]'; tables() needs none"
         raise ImportError(message) from error
     return pd.DataFrame(table(profile, name))
 
@@ -51,8 +51,10 @@ def _spans(start: NDArray[np.uint64], end: NDArray[np.uint64]) -> Table:
     return {"start_ts": starts, "end_ts": ends, "duration_ns": ends - starts}
 
 
-def _names(names: tuple[str, ...] | list[str], places: NDArray[Any]) -> NDArray[Any]:
-    return np.array([*names, ""], dtype=object)[places]
+def _names(names: Sequence[str], places: NDArray[Any]) -> NDArray[np.object_]:
+    # The empty name keeps an array of no instructions an array of texts.
+    texts = np.array([*names, ""], dtype=object)
+    return np.take(texts, places)
 
 
 def _positions(group: NDArray[Any]) -> NDArray[np.int64]:
@@ -76,7 +78,7 @@ def _instruction(profile: Profile) -> Table:
     return {
         **_spans(instructions.start_ps, instructions.end_ps),
         "engine": _names(ENGINES, instructions.engine),
-        "opcode": _names(list(data.opcodes), instructions.opcode),
+        "opcode": _names(data.opcodes, instructions.opcode),
         "id": np.arange(len(instructions)),
         "pc": _positions(instructions.engine),
         "evt_wait_time_ns": _nanoseconds(instructions.wait_ps),
@@ -85,7 +87,7 @@ def _instruction(profile: Profile) -> Table:
         "hbm_write_bytes": instructions.hbm_write.astype(np.int64),
         "raw_flops": flops,
         "adjusted_flops": np.rint(flops * (cells / peak)).astype(np.int64),
-        "trn3_label": _names(list(data.labels), instructions.label),
+        "trn3_label": _names(data.labels, instructions.label),
         "trn3_slot_end_ts": _nanoseconds(instructions.slot_end_ps),
         "trn3_wait_cause": _names(CAUSES, instructions.cause),
         "trn3_waited_on_id": np.where(
@@ -99,9 +101,7 @@ def _instruction(profile: Profile) -> Table:
 def _dma_packet(profile: Profile) -> Table:
     transfers, instructions = profile.data.transfers, profile.data.instructions
     lasted = (transfers.end_ps - transfers.start_ps).astype(np.float64)
-    rate = np.divide(
-        transfers.bytes * 1e12, lasted, out=np.zeros_like(lasted), where=lasted > 0
-    )
+    rate = np.divide(transfers.bytes * 1e12, lasted, out=np.zeros_like(lasted), where=lasted > 0)
     return {
         **_spans(transfers.start_ps, transfers.end_ps),
         "id": np.arange(len(transfers)),
@@ -117,7 +117,7 @@ def _dma_packet(profile: Profile) -> Table:
 def _summary(profile: Profile) -> Table:
     data, instructions, transfers = profile.data, profile.data.instructions, profile.data.transfers
     roofline = profile.roofline()
-    moves = np.count_nonzero(instructions.engine == DMA)
+    moves = int(np.count_nonzero(instructions.engine == DMA))
     lasted = instructions.slot_end_ps - instructions.start_ps
     ends = np.concatenate([instructions.slot_end_ps, transfers.end_ps])
     starts = np.concatenate([instructions.start_ps, transfers.start_ps])

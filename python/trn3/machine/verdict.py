@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trn3.machine.profile import EngineTotal, Profile
+    from trn3.machine.profile import Profile
+    from trn3.machine.results import EngineTotal
 
 # (choice) An engine that works this part of the time binds the kernel.
 BUSY_ENOUGH = 0.75
@@ -21,17 +22,17 @@ OTHER_ENGINES = {
     "sync": "trigger fewer and larger DMA transfers, or trigger some from other engines",
 }
 CAUSE_WORDS = {
-    "tensor": "results of the tensor engine",
-    "vector": "results of the vector engine",
-    "scalar": "results of the scalar engine",
-    "gpsimd": "results of the gpsimd engine",
-    "sync": "the sync engine",
+    "tensor": "tensor results",
+    "vector": "vector results",
+    "scalar": "scalar results",
+    "gpsimd": "gpsimd results",
+    "sync": "sync engine",
     "dma": "DMA transfers",
-    "issue order": "its own earlier results",
-    "table load": "function tables to load",
-    "PSUM bank": "a PSUM bank in use by another engine",
-    "depends_on": "instructions named in depends_on",
-    "DMA queue": "a DMA queue in use",
+    "issue order": "own earlier results",
+    "table load": "function tables",
+    "PSUM bank": "PSUM bank in use",
+    "depends_on": "depends_on",
+    "DMA queue": "DMA queue in use",
 }
 REMEDIES = {
     "dma": "load earlier, into more buffers",
@@ -67,10 +68,12 @@ def verdict(profile: Profile) -> str:
     if busiest.engine == "tensor":
         used = profile.ideal_matmul_us / busiest.busy_us
         if used >= ARRAY_WELL_USED:
-            return f"{text}, at {100 * used:.0f} % of peak. A narrower type or fewer FLOP help{first}."
+            return (
+                f"{text}, at {100 * used:.0f} % of peak. A narrower type or fewer FLOP help{first}."
+            )
         return (
-            f"{text}, but at only {100 * used:.0f} % of peak: fill the array (128 rows, long moving "
-            f"tiles), merge small matmuls{first}."
+            f"{text}, but at only {100 * used:.0f} % of peak: fill all rows of the array, merge "
+            f"small matmuls{first}."
         )
     if busiest.engine == "dma":
         efficiency = profile.dma_efficiency or 0.0
@@ -88,14 +91,18 @@ def _waiting(profile: Profile, busiest: EngineTotal) -> str:
         f"{100 * busiest.busy_share:.0f} % of the time"
     )
     first = _first_line(profile)
-    if not busiest.waits:
-        return f"{text}. {OVERLAP.capitalize()}{first}."
-    cause = next(iter(busiest.waits))
-    waited = busiest.waits[cause]
-    return (
-        f"{text}; it waits most for {cause_words(cause)} ({waited:.1f} us). "
-        f"{REMEDIES.get(cause, OVERLAP).capitalize()}{first}."
-    )
+    shares = profile.critical_engine_us
+    longest = max(shares, key=lambda engine: shares[engine])
+    if shares[longest] and profile.latency_us:
+        share = 100 * shares[longest] / profile.latency_us
+        holder = "DMA" if longest == "dma" else f"the {longest} engine"
+        text += f", and {holder} holds {share:.0f} % of the critical path"
+    cause = longest if longest == "dma" else next(iter(busiest.waits), "")
+    return f"{text}. {_capital(REMEDIES.get(cause, OVERLAP))}{first}."
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def _first_line(profile: Profile) -> str:
