@@ -340,7 +340,7 @@ def draw_roofline(profile: Profile, figure: Figure | SubFigure) -> None:
         bottom = min(bottom, roofline.achieved_tflops / 4)
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, roofline.compute_tflops * 4)
-    _draw_ceilings(profile, roofline, axes, left, right)
+    _draw_ceilings(profile, roofline, axes, left)
     name = printable(profile.data.kernel)
     figure.suptitle(
         f"{name} on {profile.data.arch['name']}: {_standing(roofline)}", fontweight="bold"
@@ -373,9 +373,7 @@ def _standing(roofline: Roofline) -> str:
     return f"{roofline.bound} bound, under the {limit} ceiling"
 
 
-def _draw_ceilings(
-    profile: Profile, roofline: Roofline, axes: Axes, left: float, right: float
-) -> None:
+def _draw_ceilings(profile: Profile, roofline: Roofline, axes: Axes, left: float) -> None:
     instructions, clock = profile.data.instructions, profile.data.arch["tensor_clock_mhz"]
     lower, upper = sorted(
         [("HBM", roofline.hbm_gbps), ("all DMA engines", roofline.dma_gbps)],
@@ -386,50 +384,58 @@ def _draw_ceilings(
         axes.plot(ends, ends * gbps / 1e3, color="#333333", linewidth=1.4, linestyle=style)
         # Where the line enters the picture, by the left or the lower side.
         x = max(left, axes.get_ylim()[0] * 1e3 / gbps) * 1.15
+        y = x * gbps / 1e3 * (0.86 if below else 1.12)
         axes.text(
             x,
-            x * gbps / 1e3 * (0.86 if below else 1.12),
+            y,
             f"{name}: {gbps:,g} GB/s",
-            rotation=45,
+            # Where the text stands, y / x is the slope in data of a line like the ceiling's.
+            # Turning with the axes, the text follows the line.
+            rotation=math.degrees(math.atan2(y, x)),
             rotation_mode="anchor",
             transform_rotates_text=True,
             va="top" if below else "bottom",
             fontsize=8,
         )
     peaks = np.unique(instructions.peak_macs_per_cycle[instructions.macs > 0]).tolist()
-    for peak in peaks:
-        tflops = 2 * peak * clock / 1e6
-        _draw_speed(axes, right, tflops, f"{peak:,} MAC/cycle at {clock / 1e3:g} GHz", "-")
-    if not peaks:
-        _draw_speed(axes, right, roofline.compute_tflops, "16-bit matmuls", "-")
+    speeds = {
+        f"{peak:,} MAC/cycle at {clock / 1e3:g} GHz": 2 * peak * clock / 1e6 for peak in peaks
+    }
+    for name, tflops in (speeds or {"16-bit matmuls": roofline.compute_tflops}).items():
+        axes.axhline(tflops, color="#333333", linewidth=1.4)
+        axes.annotate(
+            f"{name}: {tflops:,.1f} TFLOP/s",
+            (left, tflops),
+            xytext=(4, 3),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=8,
+        )
     if len(peaks) > 1:
-        _draw_speed(axes, right, roofline.compute_tflops, "the kernel's mix of matmuls", "--")
-
-
-def _draw_speed(axes: Axes, right: float, tflops: float, name: str, style: str) -> None:
-    axes.axhline(tflops, color="#333333", linewidth=1.4, linestyle=style)
-    axes.annotate(
-        f"{name}: {tflops:,.1f} TFLOP/s",
-        (right, tflops),
-        xytext=(-4, 3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        fontsize=8,
-    )
+        label = f"this mix of matmuls: {roofline.compute_tflops:,.1f} TFLOP/s"
+        axes.axhline(roofline.compute_tflops, color="#333333", linestyle=":", label=label)
+        axes.legend(loc="lower right", frameon=False)
 
 
 def _draw_point(roofline: Roofline, axes: Axes, name: str) -> None:
     x, y, roof = roofline.intensity, roofline.achieved_tflops, roofline.attainable_tflops
     axes.plot([x, x], [y, roof], color=KERNEL_COLOR, linewidth=0.9, linestyle=":")
     axes.plot([x], [y], "o", color=KERNEL_COLOR, markersize=8, zorder=5)
+    left, right = axes.get_xlim()
+    crowded = math.log(x / left) > 0.6 * math.log(right / left)
     axes.annotate(
-        f"{name}\n{y:,.3g} TFLOP/s at {x:,.3g} FLOP/byte\n"
-        f"{100 * y / roof:.0f} % of the {roof:,.3g} TFLOP/s attainable",
+        f"{name}\n{_digits(y)} TFLOP/s at {_digits(x)} FLOP/byte\n"
+        f"{100 * y / roof:.0f} % of the {_digits(roof)} TFLOP/s attainable",
         (x, y),
-        xytext=(12, -6),
+        xytext=(-12 if crowded else 12, -10),
         textcoords="offset points",
+        ha="right" if crowded else "left",
         va="top",
         color=KERNEL_COLOR,
         bbox={"facecolor": "w", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
     )
+
+
+def _digits(value: float) -> str:
+    """Return a number of three digits, without powers of ten."""
+    return f"{float(f'{value:.3g}'):,.12g}"

@@ -146,7 +146,8 @@ def _slice_track(slices: Slices, descriptor: bytes, track: int, sequence: int) -
         name = field(ANNOTATION_NAME, place)
         event.append(numbers_inside(ANNOTATION, name, inner, values, column.where))
     for number, (rows, ids) in ((FLOW, slices.flows), (FLOW_END, slices.flow_ends)):
-        event.append(Repeated64(number, rows, ids, count))
+        if len(rows):
+            event.append(Repeated64(number, rows, ids, count))
     begin = _event_packet(slices.start_ps, sequence, event)
     end_event: list[Piece] = [constant(field(EVENT_TYPE, SLICE_END), count)]
     # The end stands right behind its begin, so that it comes before a begin at the same time.
