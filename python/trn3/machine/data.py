@@ -1,0 +1,445 @@
+"""What the machine records of a run, as arrays: the one thing that every figure is made from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn3.machine.intervals import gaps
+from trn3.machine.results import EngineName
+
+Array: TypeAlias = NDArray[np.unsignedinteger[Any]]
+
+#: Engines, by the number that stands for them in `Instructions.engine`.
+ENGINES: tuple[EngineName, ...] = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
+#: The engine number of DMA; all others are in-order streams of their own.
+DMA = ENGINES.index("dma")
+#: What an instruction waited for, by the number that stands for it in `Instructions.cause`.
+CAUSES = (
+    "nothing",
+    *ENGINES,
+    "issue order",
+    "table load",
+    "PSUM bank",
+    "depends_on",
+    "DMA queue",
+)
+#: `Instructions.waited_on` of an instruction that waited for no other.
+NO_INSTRUCTION = 0xFFFF_FFFF
+#: Times stay exact in every JSON reader; this is two and a half hours.
+MAX_PICOSECONDS = 2**53 - 1
+
+# Figures of the machine that the report's own figures are measured against.
+ARCH_FIGURES = (
+    "generation",
+    "tensor_clock_mhz",
+    "partitions",
+    "hbm_gbps",
+    "dma_engines",
+    "dma_engine_bytes_per_ns",
+    "sbuf_partition_bytes",
+    "psum_partition_bytes",
+)
+
+Columns = TypeVar("Columns", "Instructions", "Transfers")
+
+# The dtype of an array field, for its declaration.
+U8 = {"dtype": np.dtype(np.uint8)}
+U16 = {"dtype": np.dtype(np.uint16)}
+U32 = {"dtype": np.dtype(np.uint32)}
+U64 = {"dtype": np.dtype(np.uint64)}
+
+
+def as_column(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
+    """Return `value` as a read-only array of one axis, checked: no value may change.
+
+    Raises
+    ------
+    TypeError
+        If it does not hold whole numbers.
+    ValueError
+        If it has not one axis, or a value that `dtype` does not hold.
+    """
+    array = np.asarray(value)
+    if array.ndim != 1:
+        message = f"{name}: shape {array.shape}, must have one axis"
+        raise ValueError(message)
+    if array.size and array.dtype.kind not in "iu":
+        message = f"{name}: dtype {array.dtype}, must be {dtype} or other whole numbers"
+        raise TypeError(message)
+    if array.size and array.dtype != dtype:
+        lowest, highest = int(array.min()), int(array.max())
+        if lowest < 0 or highest > np.iinfo(dtype).max:
+            message = f"{name}: values from {lowest} to {highest}, must fit {dtype}"
+            raise ValueError(message)
+    # A view, so that the owner of the memory keeps the right to write to it.
+    array = array.astype(dtype, copy=False).view()
+    array.flags.writeable = False
+    return array
+
+
+def _check_columns(owner: Any, what: str) -> None:
+    """Check every array field of a frozen dataclass, and that all have one length."""
+    lengths = {}
+    for declared in dataclasses.fields(owner):
+        if "dtype" not in declared.metadata:
+            continue
+        name = f"{what}.{declared.name}"
+        array = as_column(name, getattr(owner, declared.name), declared.metadata["dtype"])
+        object.__setattr__(owner, declared.name, array)
+        lengths[name] = len(array)
+    if len(set(lengths.values())) > 1:
+        first, length = next(iter(lengths.items()))
+        other, wrong = next(item for item in lengths.items() if item[1] != length)
+        message = f"{other} has {wrong} entries, {first} has {length}; they must be as many"
+        raise ValueError(message)
+
+
+def _check_below(name: str, array: Array, limit: int, of_what: str) -> None:
+    if array.size and int(array.max()) >= limit:
+        place = int(np.argmax(array))
+        message = f"{name}[{place}] is {int(array[place])}, but there are {limit} {of_what}"
+        raise ValueError(message)
+
+
+def _check_order(earlier: Array, later: Array, earlier_name: str, later_name: str) -> None:
+    wrong = np.flatnonzero(earlier > later)
+    if wrong.size:
+        i = int(wrong[0])
+        message = (
+            f"{later_name}[{i}] is {int(later[i])} ps, before {earlier_name}[{i}], "
+            f"{int(earlier[i])} ps"
+        )
+        raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Instructions:
+    """Every instruction, in program order: arrays of one length.
+
+    Attributes
+    ----------
+    opcode, label, site
+        Places in `ProfileData.opcodes`, `labels` and `sites`.
+    engine
+        Place in `ENGINES`.
+    queue
+        DMA queue; 0 on other engines.
+    start_ps, slot_end_ps, end_ps
+        When it started, until when it held its issue slot, and when its result was visible, in
+        picoseconds from the start of the busy window.
+    wait_ps
+        How long its in-order stream stood idle before it, waiting, in picoseconds.
+    cause
+        Place in `CAUSES`: what the wait was for.
+    waited_on
+        The instruction waited for, or `NO_INSTRUCTION`.
+    dma_bytes, hbm_read, hbm_write
+        Bytes moved, read from HBM and written to HBM.
+    macs
+        Multiply-accumulate operations of a matmul.
+    peak_macs_per_cycle
+        How many the whole array does in a cycle in this matmul's element type.
+    """
+
+    opcode: NDArray[np.uint16] = field(metadata=U16)
+    engine: NDArray[np.uint8] = field(metadata=U8)
+    queue: NDArray[np.uint16] = field(metadata=U16)
+    site: NDArray[np.uint32] = field(metadata=U32)
+    label: NDArray[np.uint32] = field(metadata=U32)
+    start_ps: NDArray[np.uint64] = field(metadata=U64)
+    slot_end_ps: NDArray[np.uint64] = field(metadata=U64)
+    end_ps: NDArray[np.uint64] = field(metadata=U64)
+    wait_ps: NDArray[np.uint64] = field(metadata=U64)
+    cause: NDArray[np.uint8] = field(metadata=U8)
+    waited_on: NDArray[np.uint32] = field(metadata=U32)
+    dma_bytes: NDArray[np.uint64] = field(metadata=U64)
+    hbm_read: NDArray[np.uint64] = field(metadata=U64)
+    hbm_write: NDArray[np.uint64] = field(metadata=U64)
+    macs: NDArray[np.uint64] = field(metadata=U64)
+    peak_macs_per_cycle: NDArray[np.uint64] = field(metadata=U64)
+
+    def __post_init__(self) -> None:
+        what = "instructions"
+        _check_columns(self, what)
+        _check_below(f"{what}.engine", self.engine, len(ENGINES), "engines")
+        _check_below(f"{what}.cause", self.cause, len(CAUSES), "causes")
+        for name in ("slot_end_ps", "end_ps"):
+            later = getattr(self, name)
+            _check_order(self.start_ps, later, f"{what}.start_ps", f"{what}.{name}")
+        wrong = np.flatnonzero(
+            (self.waited_on != NO_INSTRUCTION) & (self.waited_on >= np.arange(len(self)))
+        )
+        if wrong.size:
+            i = int(wrong[0])
+            message = (
+                f"{what}.waited_on[{i}] is {int(self.waited_on[i])}; an instruction waits for an "
+                f"earlier one, or for none ({NO_INSTRUCTION:#x})"
+            )
+            raise ValueError(message)
+        wrong = np.flatnonzero((self.macs > 0) & (self.peak_macs_per_cycle == 0))
+        if wrong.size:
+            i = int(wrong[0])
+            message = (
+                f"{what}.peak_macs_per_cycle[{i}] is 0, but the instruction does "
+                f"{int(self.macs[i])} multiply-accumulate operations"
+            )
+            raise ValueError(message)
+
+    def check_waits(self) -> None:
+        """Refuse waits longer than the gap they fill; waits of DMA queues may overlap."""
+        for number, name in enumerate(ENGINES[:DMA]):
+            (rows,) = np.nonzero(self.engine == number)
+            room = gaps(self.start_ps[rows], self.slot_end_ps[rows])
+            wrong = np.flatnonzero(self.wait_ps[rows] > room.astype(np.uint64))
+            if wrong.size:
+                i = int(rows[wrong[0]])
+                message = (
+                    f"instructions.wait_ps[{i}] is {int(self.wait_ps[i])} ps, but engine {name} "
+                    f"stood idle for {int(room[wrong[0]])} ps before it"
+                )
+                raise ValueError(message)
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Transfers:
+    """What the DMA engines did for each DMA instruction: arrays of one length.
+
+    Attributes
+    ----------
+    instruction
+        Place in `Instructions`.
+    dma_engine
+        Which DMA engine moved the bytes.
+    start_ps, end_ps
+        When, in picoseconds from the start of the busy window.
+    bytes
+        How many.
+    """
+
+    instruction: NDArray[np.uint32] = field(metadata=U32)
+    dma_engine: NDArray[np.uint8] = field(metadata=U8)
+    start_ps: NDArray[np.uint64] = field(metadata=U64)
+    end_ps: NDArray[np.uint64] = field(metadata=U64)
+    bytes: NDArray[np.uint64] = field(metadata=U64)
+
+    def __post_init__(self) -> None:
+        _check_columns(self, "transfers")
+        _check_order(self.start_ps, self.end_ps, "transfers.start_ps", "transfers.end_ps")
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Occupancy:
+    """Bytes in use of each partition of SBUF and PSUM, from each time to the next.
+
+    Attributes
+    ----------
+    time_ps
+        Times, never falling, in picoseconds from the start of the busy window.
+    sbuf_bytes, psum_bytes
+        Bytes of one partition in use from then on.
+    sbuf_peak_bytes, psum_peak_bytes
+        The most that ever was in use.
+    """
+
+    time_ps: NDArray[np.uint64] = field(metadata=U64)
+    sbuf_bytes: NDArray[np.uint64] = field(metadata=U64)
+    psum_bytes: NDArray[np.uint64] = field(metadata=U64)
+    sbuf_peak_bytes: int
+    psum_peak_bytes: int
+
+    def __post_init__(self) -> None:
+        _check_columns(self, "occupancy")
+        _check_rising("occupancy.time_ps", self.time_ps)
+        for name in ("sbuf", "psum"):
+            peak = _whole(f"occupancy.{name}_peak_bytes", getattr(self, f"{name}_peak_bytes"))
+            _check_below(
+                f"occupancy.{name}_bytes", getattr(self, f"{name}_bytes"), peak + 1, "at peak"
+            )
+
+
+def _check_rising(name: str, times: Array) -> None:
+    wrong = np.flatnonzero(times[1:] < times[:-1])
+    if wrong.size:
+        i = int(wrong[0]) + 1
+        message = (
+            f"{name}[{i}] is {int(times[i])} ps, before the {int(times[i - 1])} ps ahead of it"
+        )
+        raise ValueError(message)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        message = f"{name} is {value!r}, must be a whole number"
+        raise TypeError(message)
+    if not 0 <= value <= MAX_PICOSECONDS:
+        message = f"{name} is {value}, must be from 0 to {MAX_PICOSECONDS}"
+        raise ValueError(message)
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProfileData:
+    """One run of a kernel on one core, as the machine records it.
+
+    Attributes
+    ----------
+    arch
+        The machine: ``name`` and the numbers of `ARCH_FIGURES`; more entries are kept as they are.
+        ``hbm_gbps`` is the HBM bandwidth that the core may draw on, in 10^9 bytes a second.
+    kernel
+        Name of the kernel.
+    latency_ps
+        The busy window: from the first instruction's start to the last result, in picoseconds.
+    overhead_ps
+        What starting and ending a kernel costs beside it.
+    opcodes, labels
+        Names; the empty label is none.
+    sites
+        Lines of the kernel: file, line from 1, function. A line of 0 is unknown.
+    findings
+        What the run found to complain of, each with at least a ``message``.
+    instructions, transfers, occupancy
+        Arrays.
+    critical
+        The instructions of the critical path, by rising start.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If parts contradict each other; the message names the entry, what came and what is allowed.
+    """
+
+    arch: Mapping[str, Any]
+    kernel: str
+    latency_ps: int
+    overhead_ps: int
+    opcodes: Sequence[str]
+    labels: Sequence[str]
+    sites: Sequence[tuple[str, int, str]]
+    findings: Sequence[Mapping[str, Any]]
+    instructions: Instructions
+    transfers: Transfers
+    occupancy: Occupancy
+    critical: NDArray[np.uint32]
+
+    def __post_init__(self) -> None:
+        _check_arch(self.arch)
+        sites = tuple((str(file), int(line), str(function)) for file, line, function in self.sites)
+        for name, value in (
+            ("arch", dict(self.arch)),
+            ("latency_ps", _whole("latency_ps", self.latency_ps)),
+            ("overhead_ps", _whole("overhead_ps", self.overhead_ps)),
+            ("opcodes", tuple(self.opcodes)),
+            ("labels", tuple(self.labels)),
+            ("sites", sites),
+            ("findings", tuple(dict(finding) for finding in self.findings)),
+            ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
+        ):
+            object.__setattr__(self, name, value)
+        instructions, count = self.instructions, len(self.instructions)
+        _check_below("instructions.opcode", instructions.opcode, len(self.opcodes), "opcodes")
+        _check_below("instructions.label", instructions.label, len(self.labels), "labels")
+        _check_below("instructions.site", instructions.site, len(self.sites), "sites")
+        _check_below("transfers.instruction", self.transfers.instruction, count, "instructions")
+        engines = int(self.arch["dma_engines"])
+        _check_below("transfers.dma_engine", self.transfers.dma_engine, engines, "DMA engines")
+        _check_below("critical", self.critical, count, "instructions")
+        _check_rising("start_ps of critical", instructions.start_ps[self.critical])
+        for name, times in (
+            ("instructions.slot_end_ps", instructions.slot_end_ps),
+            ("instructions.end_ps", instructions.end_ps),
+            ("transfers.end_ps", self.transfers.end_ps),
+            ("occupancy.time_ps", self.occupancy.time_ps),
+        ):
+            if times.size and int(times.max()) > self.latency_ps:
+                message = (
+                    f"{name} reaches {int(times.max())} ps, after latency_ps, {self.latency_ps}"
+                )
+                raise ValueError(message)
+        instructions.check_waits()
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the data from plain dicts whose keys are the fields' names.
+
+        Parameters
+        ----------
+        document
+            ``instructions``, ``transfers`` and ``occupancy`` are dicts of arrays or lists; what
+            `to_dict` returns, and what the machine hands over.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an entry is missing, unknown, or contradicts another.
+        """
+        parts = _fields(cls, "profile", document)
+        parts["instructions"] = _columns(Instructions, "instructions", parts["instructions"])
+        parts["transfers"] = _columns(Transfers, "transfers", parts["transfers"])
+        parts["occupancy"] = Occupancy(**_fields(Occupancy, "occupancy", parts["occupancy"]))
+        return cls(**parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the data as dicts, lists, strings and numbers that `from_dict` understands."""
+        document: dict[str, Any] = {}
+        for declared in dataclasses.fields(self):
+            value = getattr(self, declared.name)
+            if isinstance(value, np.ndarray):
+                value = value.tolist()
+            elif dataclasses.is_dataclass(value):
+                value = {
+                    inner.name: entry.tolist() if isinstance(entry, np.ndarray) else entry
+                    for inner in dataclasses.fields(value)
+                    for entry in [getattr(value, inner.name)]
+                }
+            elif declared.name == "sites":
+                value = [list(site) for site in value]
+            elif isinstance(value, tuple):
+                value = list(value)
+            document[declared.name] = value
+        return document
+
+
+def _check_arch(arch: Mapping[str, Any]) -> None:
+    if not isinstance(arch.get("name"), str):
+        message = f"arch has the name {arch.get('name')!r}, must be a string"
+        raise TypeError(message)
+    for name in ARCH_FIGURES:
+        value = arch.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            message = f"arch.{name} is {value!r}, must be a number"
+            raise TypeError(message)
+        if not 0 < value < float("inf"):
+            message = f"arch.{name} is {value}, must be more than 0"
+            raise ValueError(message)
+
+
+def _fields(owner: type[Any], what: str, document: Any) -> dict[str, Any]:
+    if not isinstance(document, Mapping):
+        message = f"{what} is a {type(document).__name__}, must be a dict"
+        raise TypeError(message)
+    names = {declared.name for declared in dataclasses.fields(owner)}
+    for problem, wrong in (
+        ("lacks", names - set(document)),
+        ("has unknown", set(document) - names),
+    ):
+        if wrong:
+            message = f"{what} {problem} {', '.join(sorted(map(str, wrong)))}"
+            raise ValueError(message)
+    return dict(document)
+
+
+def _columns(owner: type[Columns], what: str, document: Any) -> Columns:
+    return owner(**_fields(owner, what, document))

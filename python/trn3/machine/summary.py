@@ -1,0 +1,248 @@
+"""The profile as a table for people."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trn3.machine.verdict import cause_words
+from trn3.report import printable, size
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from trn3.machine.profile import Profile
+    from trn3.machine.results import LineTotal
+
+#: No line is longer.
+WIDTH = 100
+COSTLIEST_LINES = 3
+SHOWN_FINDINGS = 3
+MAX_LOCATION = 34
+
+
+def microseconds(value: float, like: float | None = None) -> str:
+    """Return a time of about four digits, or with as many decimals as one like another has.
+
+    >>> microseconds(0.0125), microseconds(7.5), microseconds(7.5, like=123.4)
+    ('0.013 us', '7.500 us', '7.5 us')
+    """
+    scale = value if like is None else like
+    decimals = 3 if scale < 10 else 2 if scale < 100 else 1 if scale < 10_000 else 0
+    return f"{value:,.{decimals}f} us"
+
+
+def percent(share: float) -> str:
+    """Return a part of 1 as per cent.
+
+    >>> percent(0.1234)
+    '12.3 %'
+    """
+    return f"{100 * share:.1f} %"
+
+
+def kibibytes(num_bytes: float) -> str:
+    """Return a size of a memory in KiB.
+
+    >>> kibibytes(262144), kibibytes(100)
+    ('256 KiB', '0.1 KiB')
+    """
+    value = num_bytes / 1024
+    return f"{value:.0f} KiB" if value == int(value) else f"{value:.1f} KiB"
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a text that keeps its end, which tells most of a path.
+
+    >>> shortened("kernels/attention.py:31", 15)
+    '…tention.py:31'
+    """
+    text = printable(text)
+    return text if len(text) <= width else "…" + text[len(text) - width + 2 :]
+
+
+def summary(profile: Profile) -> RenderableType:
+    """Return the summary: the verdict, key figures, engines, costliest lines, findings."""
+    from rich.console import Group
+    from rich.text import Text
+
+    data = profile.data
+    title = Text.assemble(
+        (shortened(data.kernel, 50), "bold"),
+        f" on {printable(data.arch['name'])}: ",
+        (microseconds(profile.latency_us), "bold"),
+        f", {len(data.instructions):,} instructions",
+    )
+    parts: list[RenderableType] = [title, _wrapped(profile.verdict(), "yellow"), Text()]
+    parts += [_figures(profile), Text(), _engines(profile)]
+    if len(data.instructions):
+        parts += [Text(), _lines(profile)]
+    if data.findings:
+        parts += [Text(), *_findings(profile)]
+    return Group(*parts)
+
+
+def _wrapped(text: str, style: str = "") -> RenderableType:
+    from rich.constrain import Constrain
+    from rich.text import Text
+
+    return Constrain(Text(text, style), WIDTH)
+
+
+def _grid() -> Table:
+    from rich.table import Table
+
+    return Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+
+
+def _figures(profile: Profile) -> RenderableType:
+    from rich.text import Text
+
+    arch, roofline = profile.data.arch, profile.roofline()
+    grid = _grid()
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right")
+    grid.add_column(max_width=WIDTH - 34)
+
+    def row(name: str, value: str, meaning: str) -> None:
+        grid.add_row(Text(name), Text(value, "bold"), Text(meaning))
+
+    row(
+        "latency",
+        microseconds(profile.latency_us),
+        f"and {microseconds(profile.overhead_us)} to start and end the kernel, not counted below",
+    )
+    row(
+        "MFU",
+        percent(profile.mfu),
+        f"of the tensor engine's peak: {microseconds(profile.ideal_matmul_us)} of matmuls at best "
+        f"speed"
+        if profile.macs
+        else "no matmuls",
+    )
+    row("MBU", percent(profile.mbu), f"of the HBM bandwidth, {arch['hbm_gbps']:,g} GB/s")
+    row(
+        "HBM traffic",
+        size(profile.hbm_read_bytes + profile.hbm_write_bytes),
+        f"{size(profile.hbm_read_bytes)} read, {size(profile.hbm_write_bytes)} written",
+    )
+    efficiency = profile.dma_efficiency
+    row(
+        "DMA efficiency",
+        "-" if efficiency is None else percent(efficiency),
+        "no transfers" if efficiency is None else _transfers(profile),
+    )
+    intensity = roofline.intensity
+    row(
+        "roofline",
+        f"{intensity:,.1f} FLOP/byte" if math.isfinite(intensity) else "no traffic",
+        {
+            "compute": f"compute bound: above {roofline.ridge:,.1f} FLOP/byte",
+            "memory": f"memory bound ({roofline.ceiling}): below {roofline.ridge:,.1f} FLOP/byte",
+            "none": "neither matmuls nor HBM traffic",
+        }[roofline.bound],
+    )
+    for name, peak in (("sbuf", profile.sbuf_peak_bytes), ("psum", profile.psum_peak_bytes)):
+        capacity = arch[f"{name}_partition_bytes"]
+        row(
+            f"{name.upper()} peak",
+            kibibytes(peak),
+            f"{percent(peak / capacity)} of the {kibibytes(capacity)} of each partition",
+        )
+    return grid
+
+
+def _transfers(profile: Profile) -> str:
+    transfers, arch = profile.data.transfers, profile.data.arch
+    average = int(transfers.bytes.sum()) // max(len(transfers), 1)
+    return (
+        f"of {arch['dma_engine_bytes_per_ns']:g} GB/s for each busy DMA engine; "
+        f"{size(average)} at a time"
+    )
+
+
+def _table(title: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        collapse_padding=True,
+        show_edge=False,
+    )
+
+
+def _engines(profile: Profile) -> RenderableType:
+    from rich.text import Text
+
+    table = _table("Engines: at work, waiting, or with nothing to do")
+    table.add_column("engine", no_wrap=True)
+    for heading in ("instructions", "busy", "share", "waiting", "nothing to do"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("waits most for", overflow="fold")
+    like = profile.latency_us
+    for total in profile.engines():
+        if not total.instructions and not total.busy_us:
+            continue
+        cause = next(iter(total.waits), None)
+        reason = f"{cause_words(cause)}, {microseconds(total.waits[cause], like)}" if cause else "-"
+        of_queues = total.engine == "dma" and total.wait_us > 0
+        table.add_row(
+            total.engine,
+            f"{total.instructions:,}",
+            microseconds(total.busy_us, like),
+            Text(percent(total.busy_share), "bold"),
+            microseconds(total.wait_us, like) + (" *" if of_queues else ""),
+            microseconds(total.idle_us, like),
+            Text(reason),
+        )
+    if any(total.engine == "dma" and total.wait_us for total in profile.engines()):
+        table.caption = "* summed over all DMA queues"
+        table.caption_justify = "left"
+    return table
+
+
+def _lines(profile: Profile) -> RenderableType:
+    from rich.text import Text
+
+    table = _table("Costliest kernel lines: where to look first")
+    table.add_column("line", no_wrap=True)
+    table.add_column("critical path", justify="right", no_wrap=True)
+    for heading in ("at work", "waiting", "instructions"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("waits most for", overflow="fold")
+    like = profile.latency_us
+    for total in profile.lines()[:COSTLIEST_LINES]:
+        share = total.critical_us / profile.latency_us if profile.latency_us else 0.0
+        table.add_row(
+            Text(shortened(total.location, MAX_LOCATION)),
+            Text(percent(share), "bold"),
+            microseconds(total.slot_us, like),
+            microseconds(total.wait_us, like),
+            f"{total.instructions:,}",
+            Text(_reason(total)),
+        )
+    return table
+
+
+def _reason(total: LineTotal) -> str:
+    return cause_words(next(iter(total.waits))) if total.waits else "-"
+
+
+def _findings(profile: Profile) -> list[RenderableType]:
+    findings = profile.data.findings
+    count = len(findings)
+    lines = [_wrapped(f"{count} finding{'s' if count > 1 else ''}:", "bold red")]
+    for finding in findings[:SHOWN_FINDINGS]:
+        place = finding.get("line", "")
+        text = str(finding.get("message", finding))
+        lines.append(_wrapped(printable(f"- {f'{place}: ' if place else ''}{text}")))
+    if count > SHOWN_FINDINGS:
+        lines.append(_wrapped(f"- and {count - SHOWN_FINDINGS} more: profile.findings"))
+    return lines

@@ -1,0 +1,116 @@
+"""What binds a kernel, in one plain sentence, and what to look at first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trn3.machine.profile import Profile
+    from trn3.machine.results import EngineTotal
+
+# (choice) An engine that works this part of the time binds the kernel.
+BUSY_ENOUGH = 0.75
+# (choice) Below this part of its own peak a busy tensor engine does the wrong work.
+ARRAY_WELL_USED = 0.5
+# (choice) Below this part of their rate busy DMA engines move too little at a time.
+DMA_WELL_USED = 0.5
+
+OTHER_ENGINES = {
+    "vector": "move element-wise work to the scalar or gpsimd engine, or use 16-bit types in SBUF",
+    "scalar": "move plain copies and arithmetic to the vector engine, keep functions here",
+    "gpsimd": "move what the vector or scalar engine can do there",
+    "sync": "trigger fewer and larger DMA transfers, or trigger some from other engines",
+}
+CAUSE_WORDS = {
+    "tensor": "tensor results",
+    "vector": "vector results",
+    "scalar": "scalar results",
+    "gpsimd": "gpsimd results",
+    "sync": "sync engine",
+    "dma": "DMA transfers",
+    "issue order": "own earlier results",
+    "table load": "function tables",
+    "PSUM bank": "PSUM bank in use",
+    "depends_on": "depends_on",
+    "DMA queue": "DMA queue in use",
+}
+REMEDIES = {
+    "dma": "load earlier, into more buffers",
+    "DMA queue": "spread transfers over more queues",
+    "table load": "group activations by function",
+    "PSUM bank": "put what runs side by side into different PSUM banks",
+    "issue order": "interleave independent tiles",
+    "depends_on": "drop edges that are not needed",
+}
+OVERLAP = "work on several tiles at once, so that engines overlap"
+
+
+def cause_words(cause: str) -> str:
+    """Return what a cause of waiting means, in words.
+
+    >>> cause_words("dma")
+    'DMA transfers'
+    """
+    return CAUSE_WORDS.get(cause, cause)
+
+
+def verdict(profile: Profile) -> str:
+    """Return in plain words what binds the kernel and what to look at first."""
+    if not len(profile.data.instructions):
+        return "The kernel has no instructions."
+    engines = profile.engines()
+    busiest = max(engines, key=lambda total: total.busy_us)
+    if busiest.busy_share < BUSY_ENOUGH:
+        return _waiting(profile, busiest)
+    busy = f"{busiest.engine} {'engines are' if busiest.engine == 'dma' else 'engine is'}"
+    text = f"Bound by work: the {busy} busy {100 * busiest.busy_share:.0f} % of the time"
+    first = _first_line(profile)
+    if busiest.engine == "tensor":
+        used = profile.ideal_matmul_us / busiest.busy_us
+        if used >= ARRAY_WELL_USED:
+            return (
+                f"{text}, at {100 * used:.0f} % of peak. A narrower type or fewer FLOP help{first}."
+            )
+        return (
+            f"{text}, but at only {100 * used:.0f} % of peak: fill all rows of the array, merge "
+            f"small matmuls{first}."
+        )
+    if busiest.engine == "dma":
+        efficiency = profile.dma_efficiency or 0.0
+        if efficiency >= DMA_WELL_USED:
+            advice = "keep data in SBUF, load it once, or use a narrower type"
+        else:
+            advice = f"at {100 * efficiency:.0f} % efficiency; make each transfer larger"
+        return f"{text}: {advice}{first}."
+    return f"{text}: {OTHER_ENGINES[busiest.engine]}{first}."
+
+
+def _waiting(profile: Profile, busiest: EngineTotal) -> str:
+    text = (
+        f"Bound by waiting: even the busiest engine, {busiest.engine}, works only "
+        f"{100 * busiest.busy_share:.0f} % of the time"
+    )
+    first = _first_line(profile)
+    shares = profile.critical_engine_us
+    longest = max(shares, key=lambda engine: shares[engine])
+    if shares[longest] and profile.latency_us:
+        share = 100 * shares[longest] / profile.latency_us
+        holder = "DMA" if longest == "dma" else f"the {longest} engine"
+        text += f", and {holder} holds {share:.0f} % of the critical path"
+    cause = longest if longest == "dma" else next(iter(busiest.waits), "")
+    return f"{text}. {_capital(REMEDIES.get(cause, OVERLAP))}{first}."
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _first_line(profile: Profile) -> str:
+    """Return where to look: the line with most of the critical path."""
+    costliest = profile.lines()[0]
+    if not costliest.line:
+        return ""
+    from trn3.report import printable
+
+    name = printable(costliest.file.rsplit("/", 1)[-1])
+    return f"; look first at {name}:{costliest.line}"
