@@ -225,6 +225,7 @@ impl Memory {
         };
         let addressed = request.address.is_some();
         let storage = Arc::new(Storage {
+            pitch: std::sync::OnceLock::new(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,
@@ -295,6 +296,7 @@ impl Memory {
             return Err(Error::HbmCapacity(text));
         }
         let storage = Arc::new(Storage {
+            pitch: std::sync::OnceLock::new(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,
@@ -569,7 +571,7 @@ impl Memory {
                 }
                 Ok(Start::Rows(starts))
             }
-            Dynamic::Columns { index } => {
+            Dynamic::Columns { index, .. } => {
                 let (rows, columns) = (view.partitions(), view.free_size());
                 let indices = self.indices(name, index, reader)?;
                 let (height, width) = (index.partitions(), index.free_size());
