@@ -171,6 +171,74 @@ def quantize(
 
 
 @app.command()
+def profile(
+    kernel: Annotated[str, typer.Argument(help="The kernel, as FILE.py:NAME.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape",
+            help="NAME=128x512:bfloat16 makes an array for an argument; NAME=2048 sets a size of "
+            "the file's inputs function, or a plain argument. Repeatable.",
+        ),
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(help="trn1, trn2, trn3, or a .toml file.  [default: the target, trn3]"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for trace.perfetto, timeline.png, roofline.png, profile.json."
+        ),
+    ] = None,
+    values: Annotated[
+        bool,
+        typer.Option("--values/--timing-only", help="Compute values, or time alone (faster)."),
+    ] = True,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Reading uninitialised memory is an error.")
+    ] = False,
+    max_instructions: Annotated[
+        int | None, typer.Option(min=1, help="Stop a kernel that issues more instructions.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the arrays that are made.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
+    ] = False,
+) -> None:
+    """Run an NKI kernel on one simulated NeuronCore and show what it costs and why.
+
+    The file is imported as it is: `import nki` in it means trn3's. With --out, a timeline that
+    opens in the Perfetto UI and two pictures are written too.
+    """
+    from rich.console import Console
+
+    from trn3.cli import kernel_file
+    from trn3.cli import profile as command
+
+    _check_settings()
+    if out is not None and out.exists() and not out.is_dir():
+        message = f"{out}: exists and is no folder"
+        raise RefusedError(message)
+    request = command.Request(
+        target=kernel,
+        shapes=tuple(shape or ()),
+        arch=arch,
+        values=values,
+        strict=strict,
+        max_instructions=max_instructions,
+        seed=seed,
+    )
+    try:
+        outcome = command.run(request)
+        written = outcome.profile.save(out) if out is not None else []
+    except (kernel_file.KernelFileError, command.KernelRunError) as error:
+        raise RefusedError(str(error)) from error
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    command.show(outcome, written, console, as_json=as_json)
+
+
+@app.command()
 def info() -> None:
     """Show versions and what the arithmetic runs on: what a bug report needs."""
     from trn3.cli.info import print_info

@@ -1,0 +1,165 @@
+"""Kernels named on the command line: ``path/to/file.py:kernel``, and arguments made for them."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+
+class KernelFileError(Exception):
+    """The kernel cannot be found or given arguments; the text says why."""
+
+
+@dataclass(frozen=True)
+class KernelFile:
+    """A kernel and the module that it stands in."""
+
+    path: Path
+    name: str
+    module: ModuleType
+    kernel: Callable[..., Any]
+
+    def companion(self, suffix: str) -> Callable[..., Any] | None:
+        """Return the file's ``NAME_suffix`` or ``suffix`` function, the makers of examples."""
+        for name in (f"{self.name}_{suffix}", suffix):
+            function = getattr(self.module, name, None)
+            if callable(function):
+                return function  # type: ignore[no-any-return]
+        return None
+
+
+def load(target: str) -> KernelFile:
+    """Import the file of ``file.py:kernel`` with ``nki`` being trn3's and find the kernel in it.
+
+    Raises
+    ------
+    KernelFileError
+        If there is no such file or kernel; names what there is.
+    """
+    from trn3 import nki
+
+    file, colon, name = target.rpartition(":")
+    if not colon:
+        file, name = target, ""
+    path = Path(file)
+    if not path.is_file():
+        message = f"{file}: there is no such file; write FILE.py:KERNEL"
+        raise KernelFileError(message)
+    nki.install()
+    module = _import(path)
+    kernels = [key for key, value in vars(module).items() if isinstance(value, nki.Kernel)]
+    if not name and len(kernels) == 1:
+        name = kernels[0]
+    kernel = getattr(module, name, None) if name else None
+    if not callable(kernel):
+        known = ", ".join(kernels) or "none"
+        what = f"no kernel {name!r}" if name else "several kernels; name one"
+        message = f"{file}: {what}; kernels there: {known}"
+        raise KernelFileError(message)
+    return KernelFile(path, name, module, kernel)
+
+
+def _import(path: Path) -> ModuleType:
+    name = f"_trn3_kernel_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        message = f"{path}: not a Python file"
+        raise KernelFileError(message)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(path.parent.resolve()))
+    return module
+
+
+def arguments(file: KernelFile, words: list[str], seed: int) -> dict[str, Any]:
+    """Make the kernel's arguments from ``--shape`` words.
+
+    ``NAME=128x512:bfloat16`` makes an array of standard normal values (integers: 0 to 7) for the
+    argument NAME; ``NAME=2048`` sets a size of the file's ``inputs`` function, or a plain argument
+    of the kernel. Arguments that are not named come from the ``inputs`` function if there is one.
+
+    Raises
+    ------
+    KernelFileError
+        If a word cannot be read or fits nothing.
+    """
+    maker = file.companion("inputs")
+    sizes = set(inspect.signature(maker).parameters) if maker is not None else set()
+    parameters = inspect.signature(file.kernel).parameters
+    rng = np.random.default_rng(seed)
+    given: dict[str, Any] = {}
+    chosen: dict[str, Any] = {"seed": seed} if "seed" in sizes else {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            message = f"--shape {word}: write NAME=SIZE or NAME=128x512:bfloat16"
+            raise KernelFileError(message)
+        if name in sizes and ":" not in value and "x" not in value:
+            chosen[name] = _number(word, value)
+        elif name in parameters:
+            is_array = ":" in value or "x" in value
+            given[name] = _array(word, value, rng) if is_array else _number(word, value)
+        else:
+            known = ", ".join(sorted(sizes | set(parameters)))
+            message = f"--shape {word}: there is no {name}; allowed: {known}"
+            raise KernelFileError(message)
+    made: Mapping[str, Any] = maker(**chosen) if maker is not None else {}
+    result = {**made, **given}
+    missing = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        and name not in result
+    ]
+    if missing:
+        message = f"{file.path}:{file.name} needs {', '.join(missing)}; give --shape {missing[0]}=128x512:bfloat16"
+        raise KernelFileError(message)
+    return result
+
+
+def _number(word: str, text: str) -> int | float | bool:
+    named = {"true": True, "false": False}
+    if text.lower() in named:
+        return named[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    message = f"--shape {word}: {text} is no number"
+    raise KernelFileError(message)
+
+
+def _array(word: str, text: str, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[Any]]:
+    from trn3.nki import language as nl
+
+    lengths, _, dtype_name = text.partition(":")
+    try:
+        shape = tuple(int(length) for length in lengths.split("x"))
+    except ValueError:
+        message = f"--shape {word}: {lengths} is no shape; write 128x512"
+        raise KernelFileError(message) from None
+    dtype = getattr(nl, {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}.get(dtype_name, dtype_name or "float32"), None)
+    if dtype is None:
+        message = f"--shape {word}: {dtype_name} is no element type of nki.language"
+        raise KernelFileError(message)
+    native = np.dtype(dtype)
+    if native.kind in "iub":
+        return rng.integers(0, 8, shape).astype(native)
+    return rng.standard_normal(shape, dtype=np.float32).astype(native)
