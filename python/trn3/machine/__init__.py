@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from trn3._trn3.machine import (
+    ArchError,
+    HbmCapacityError,
+    InstructionLimitError,
+    NkiInstruction,
+    NkiTensor,
+    NkiValidationError,
+    PsumCapacityError,
+    SbufCapacityError,
+    SkippedValueError,
+    UninitializedReadError,
+    VirtualRegister,
+)
+from trn3.machine.core import NeuronCore
 from trn3.machine.data import (
     CAUSES,
     ENGINES,
@@ -11,10 +25,25 @@ from trn3.machine.data import (
     ProfileData,
     Transfers,
 )
+from trn3.machine.gpsimd import GpSimd, GpSimdFunction
 from trn3.machine.profile import Profile
 from trn3.machine.results import Busy, CriticalStep, EngineTotal, LineTotal, Roofline
 
 __all__ = [
+    "ArchError",
+    "GpSimd",
+    "GpSimdFunction",
+    "HbmCapacityError",
+    "InstructionLimitError",
+    "NeuronCore",
+    "NkiInstruction",
+    "NkiTensor",
+    "NkiValidationError",
+    "PsumCapacityError",
+    "SbufCapacityError",
+    "SkippedValueError",
+    "UninitializedReadError",
+    "VirtualRegister",
     "CAUSES",
     "ENGINES",
     "NO_INSTRUCTION",

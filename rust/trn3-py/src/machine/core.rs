@@ -1,7 +1,7 @@
 //! One NeuronCore as a Python object.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyRuntimeError;
@@ -26,14 +26,22 @@ struct Inner {
 }
 
 /// One NeuronCore: memories, engines, timeline. Front ends issue instructions to it in program order.
-#[pyclass(frozen, module = "trn3._trn3", name = "NeuronCore")]
+#[pyclass(frozen, subclass, module = "trn3._trn3", name = "NeuronCore")]
 pub(crate) struct PyCore {
     inner: Mutex<Inner>,
 }
 
 impl PyCore {
     fn lock(&self) -> PyResult<MutexGuard<'_, Inner>> {
-        self.inner.lock().map_err(|_| PyRuntimeError::new_err("the core met a defect earlier and cannot go on"))
+        // A second taker is a function that an instruction runs: waiting for itself, it would wait for ever.
+        self.inner.try_lock().map_err(|error| {
+            PyRuntimeError::new_err(match error {
+                TryLockError::WouldBlock => {
+                    "the core is at work on an instruction; a function run by it cannot use the core"
+                }
+                TryLockError::Poisoned(_) => "the core met a defect earlier and cannot go on",
+            })
+        })
     }
 
     /// Issues an instruction on the line of the kernel that is calling.
@@ -171,6 +179,13 @@ impl PyCore {
         let view = self::tensor("read", "tensor", tensor)?.clone();
         let bytes = self.with(py, |core, _| core.state.read_bytes(&view))?;
         Ok(PyArray1::from_vec(py, bytes))
+    }
+
+    /// Sets the elements of a tensor from the host, in C order, without an instruction.
+    fn write_bytes(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
+        let view = self::tensor("write", "tensor", tensor)?.clone();
+        let bytes = bytes.as_slice()?;
+        self.with(py, |core, _| core.state.write_bytes(&view, bytes))
     }
 
     /// Whether an instruction wrote to the HBM tensor.

@@ -108,6 +108,16 @@ impl State {
         })
     }
 
+    /// Writes elements given in C order as bytes of the view's type.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
+        let pattern = |piece: &[u8]| piece.iter().rev().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte));
+        let bits: Vec<u32> = bytes.chunks_exact(view.dtype.size()).map(pattern).collect();
+        self.memory.write_bits(view, &bits)
+    }
+
     /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
     /// is set so (16-bit and 8-bit floats).
     ///

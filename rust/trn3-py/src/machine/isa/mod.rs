@@ -1,6 +1,7 @@
 //! The instructions, one binding file a family.
 
 pub(crate) mod copy;
+pub(crate) mod custom;
 
 use pyo3::prelude::*;
 use trn3::machine::isa::Instruction;
@@ -20,5 +21,6 @@ pub(crate) fn issue(
 
 /// Adds every instruction to the submodule.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    copy::register(module)
+    copy::register(module)?;
+    custom::register(module)
 }
