@@ -42,8 +42,8 @@ impl View {
     /// `self[keys]`.
     ///
     /// On chip one position on axis 0 keeps that axis, with length 1; one position on a free axis drops it, except the
-    /// last free axis where no other would be left. In HBM one position drops its axis, except where none would be left.
-    /// A position known at execution does as an integer does **(choice)**.
+    /// last free axis where no other would be left. In HBM one position drops its axis, except where none would be
+    /// left. A position known at execution does as an integer does **(choice)**.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`]: a position outside the axis. [`Error::Value`]: an empty range, a step below 1, too many

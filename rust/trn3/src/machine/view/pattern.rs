@@ -23,15 +23,17 @@ impl View {
     ///
     /// - `scalar_offset`: position += value * stride of `indirect_dim`; values whose every element lies in the storage
     ///   are in bounds **(choice)**, on chip in the same partitions unless that stride is one of partitions.
-    /// - `vector_offset`: row p starts at `index[p]` * stride of axis 0, whatever the first pair's stride says; the
-    ///   indexes are taken in row-major order, one a row. HBM and `indirect_dim` 0 only. Values in `[0, shape[0])` of
-    ///   this view are in bounds, less those whose row would end outside the storage.
+    /// - `vector_offset`: row p starts at `index[p]` * stride of axis 0, whatever the first pair's stride says; HBM and
+    ///   `indirect_dim` 0 only. One index a row: the partitions of the first column, then those of the next
+    ///   **(choice)**. Values in `[0, shape[0])` of this view are in bounds, less those whose row would end outside the
+    ///   storage.
     ///
     /// # Errors
-    /// [`Error::Validation`] of `ap`: what the hardware's patterns cannot say (partition stride, number of axes, negative
-    /// strides). [`Error::OutOfBounds`]: an element outside the storage. [`Error::Value`]: no elements, both kinds of
-    /// dynamic offset, a view that is indirect already, another `indirect_dim` or memory than allowed, a count that is
-    /// not the number of indexes, sizes that `dtype` does not divide. [`Error::Type`]: indexes that are no 32-bit integers.
+    /// [`Error::Validation`] of `ap`: what the hardware's patterns cannot say (partition stride, number of axes,
+    /// negative strides). [`Error::OutOfBounds`]: an element outside the storage. [`Error::Value`]: no elements, both
+    /// kinds of dynamic offset, a view that is indirect already, another `indirect_dim` or memory than allowed, a count
+    /// that is not the number of indexes, sizes that `dtype` does not divide. [`Error::Type`]: indexes that are no
+    /// 32-bit integers.
     #[allow(clippy::too_many_arguments)]
     pub fn ap(
         &self,

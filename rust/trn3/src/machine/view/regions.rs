@@ -31,12 +31,12 @@ impl View {
     /// ([`View::index_view`], [`View::index_register`]).
     ///
     /// On chip rows are partitions and columns bytes of a partition. An HBM tensor is cut into rows of one length for
-    /// all its views, the storage's `pitch`; which length only decides how exact regions are. **(choice)** The first view
-    /// asked sets it: of its axes that leave gaps the longest gives the stride, taken down to the largest stride of the
-    /// declared shape that divides it; a view without gaps gives the bytes of the declared shape's last axis.
+    /// all its views, the storage's `pitch`; which length only decides how exact regions are. **(choice)** The first
+    /// view asked sets it: of its axes that leave gaps the longest gives the stride, taken down to the largest stride
+    /// of the declared shape that divides it; a view without gaps gives the bytes of the declared shape's last axis.
     ///
     /// Up to 32 rectangles are exact; past that gaps count as covered. A dynamic offset covers all it may reach, picked
-    /// rows all rows of the bound, picked columns all columns of the bound.
+    /// rows all rows of the bound, picked columns the whole of their partitions.
     pub fn regions(&self) -> Region {
         let storage = &*self.storage;
         let size = self.dtype.size() as u64;
@@ -55,7 +55,11 @@ impl View {
             let pitch = *storage.pitch.get_or_init(|| self.choose_pitch(size, &axes));
             return Region { space, rects: cover(base, size, &axes, pitch) };
         }
-        let mut rects = cover(base, size, &axes, storage.free_bytes() as u64);
+        let row = storage.free_bytes() as u64;
+        let mut rects = match self.dynamic.as_deref() {
+            Some(Dynamic::Columns { .. }) => cover(base - base % row, row, &axes, row),
+            _ => cover(base, size, &axes, row),
+        };
         if let Some(place) = storage.place {
             let (row, byte) = (place.partition as u64, place.byte as u64);
             for rect in &mut rects {
@@ -78,7 +82,7 @@ impl View {
         for (axis, (&count, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
             match dynamic {
                 Some(&Dynamic::Rows { stride, bound, .. }) if axis == 0 => push(stride, bound),
-                Some(&Dynamic::Columns { bound, .. }) if axis == 1 => push(stride, bound),
+                Some(Dynamic::Columns { .. }) if axis > 0 => {}
                 _ => push(stride, count),
             }
         }

@@ -88,13 +88,13 @@ impl View {
     /// Columns gathered, or as a destination scattered, by an SBUF tile `index` of free-axis offsets (NeuronCore-v4).
     ///
     /// `index` has shape (P, K) with P partitions as the tensor; the view has shape (P, `num_elem`). Offset i of the
-    /// group g of `group` partitions is `index[g * group + i % group, i / group]`. The consuming engine decides how large
-    /// a group is; `group` serves for the default of `num_elem` alone: all offsets of one group **(choice)**.
+    /// group g of `group` partitions is `index[g * group + i % group, i / group]`. The consuming engine decides how
+    /// large a group is; `group` serves for the default of `num_elem` alone: all offsets of one group **(choice)**.
     ///
     /// # Errors
     /// [`Error::Value`]: a tensor in HBM, an indirect one, free axes that are not evenly spaced, another number of
-    /// partitions, `num_elem` outside 1 to the number of offsets, an index outside SBUF. [`Error::Type`]: an index that is
-    /// no integer.
+    /// partitions, `num_elem` outside 1 to the number of offsets, an index outside SBUF. [`Error::Type`]: an index that
+    /// is no integer.
     pub fn indirect(&self, index: View, num_elem: Option<usize>, group: usize) -> Result<View> {
         if !self.is_on_chip() {
             let buffer = self.storage.buffer;
@@ -240,7 +240,8 @@ impl View {
         Ok(out)
     }
 
-    /// Axes `first` to `last`, both included, merged into one. Axes of length 1 merge whatever their stride **(choice)**.
+    /// Axes `first` to `last`, both included, merged into one. Axes of length 1 merge whatever their stride
+    /// **(choice)**.
     ///
     /// # Errors
     /// [`Error::Value`]: elements that are not evenly spaced; the partition axis with others, or an axis that an index
@@ -332,8 +333,8 @@ impl View {
             if left % length != 0 {
                 let (to, strides) = (tuple_text(&lengths), tuple_text(&self.strides));
                 return Err(self.refuse(format_args!(
-                    "reshape to {to} needs a copy: length {length} of dimension {axis} does not divide the {left} evenly \
-                     spaced elements that strides {strides} leave"
+                    "reshape to {to} needs a copy: length {length} of dimension {axis} does not divide the {left} \
+                     evenly spaced elements that strides {strides} leave"
                 )));
             }
             strides[axis] = stride;
