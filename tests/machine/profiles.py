@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from trn3.machine import NO_INSTRUCTION, Profile, ProfileData
@@ -31,8 +32,11 @@ COLUMNS = (
 class Recorder:
     """A small in-order machine: issues instructions by their dependencies and records a profile."""
 
-    def __init__(self, kernel: str, sites: list[tuple[str, int, str]], **arch: Any) -> None:
+    def __init__(
+        self, kernel: str, sites: list[tuple[str, int, str]], trigger_ns: int = 1000, **arch: Any
+    ) -> None:
         self.kernel = kernel
+        self.trigger_ps = 1000 * trigger_ns
         self.arch = {**ARCH, **arch}
         self.sites = sites
         self.opcodes: list[str] = []
@@ -98,7 +102,7 @@ class Recorder:
     def _transfer(self, number: int, start: int, size: int) -> int:
         end = start
         for engine in range(16):
-            begin = max(start + 1_000_000, self.dma_free[engine])
+            begin = max(start + self.trigger_ps, self.dma_free[engine])
             share = size // 16
             done = begin + int(50_000 + share / 33 * 1000)
             self.dma_free[engine] = done
@@ -215,3 +219,163 @@ def attention(tiles: int, *, buffers: int = 2, findings: bool = False) -> Profil
             }
         )
     return Profile(recorder.data())
+
+
+def by_hand(**arch: Any) -> Profile:
+    """Return a profile whose figures can be computed by hand.
+
+    Time in us  0    .5   2    2.5  3    4    5    6         8         10
+    DMA 0            [-- 30 kB -----]
+    DMA 1                 [-- 10 kB ---]
+    tensor      (waits for DMA 3 us )[matmul 2    ](hop    )(1: waits)[1]
+    vector           (waits for tensor, 4 us, of 6) [ add, 2      ]
+    """
+    none = NO_INSTRUCTION
+    us = 1_000_000
+    machine = {
+        "name": "toy",
+        "generation": 4,
+        "tensor_clock_mhz": 1000,
+        "partitions": 128,
+        "hbm_gbps": 100,
+        "dma_engines": 4,
+        "dma_engine_bytes_per_ns": 20,
+        "sbuf_partition_bytes": 1024,
+        "psum_partition_bytes": 512,
+        **arch,
+    }
+    document = {
+        "arch": machine,
+        "kernel": "toy",
+        "latency_ps": 10 * us,
+        "overhead_ps": 15 * us,
+        "opcodes": ["dma_copy", "nc_matmul", "tensor_tensor", "nc_matmul_mx"],
+        "labels": ["", "first"],
+        "sites": [["", 0, ""], ["toy.py", 3, "toy"], ["toy.py", 5, "toy"], ["toy.py", 9, "toy"]],
+        "findings": [],
+        "instructions": {
+            "opcode": [0, 1, 2, 3],
+            "engine": [DMA, TENSOR, VECTOR, TENSOR],
+            "queue": [0, 0, 0, 0],
+            "site": [1, 2, 3, 2],
+            "label": [0, 1, 0, 0],
+            "start_ps": [0, 3 * us, 6 * us, 8 * us],
+            "slot_end_ps": [3 * us, 5 * us, 8 * us, 9 * us],
+            "end_ps": [3 * us, 6 * us, 8 * us, 10 * us],
+            "wait_ps": [0, 3 * us, 4 * us, us],
+            "cause": [0, 6, 1, 2],
+            "waited_on": [none, 0, 1, 2],
+            "dma_bytes": [250_000, 0, 0, 0],
+            "hbm_read": [200_000, 0, 0, 0],
+            "hbm_write": [50_000, 0, 0, 0],
+            "macs": [0, 2000 * 16384, 0, 500 * 65536],
+            "peak_macs_per_cycle": [0, 16384, 0, 65536],
+        },
+        "transfers": {
+            "instruction": [0, 0],
+            "dma_engine": [0, 1],
+            "start_ps": [us // 2, 2 * us],
+            "end_ps": [5 * us // 2, 3 * us],
+            "bytes": [30_000, 10_000],
+        },
+        "occupancy": {
+            "time_ps": [0, 3 * us, 10 * us],
+            "sbuf_bytes": [256, 512, 0],
+            "psum_bytes": [0, 64, 0],
+            "sbuf_peak_bytes": 512,
+            "psum_peak_bytes": 64,
+        },
+        "critical": [0, 1, 2, 3],
+    }
+    return Profile(ProfileData.from_dict(document))
+
+
+def empty() -> ProfileData:
+    """Return the profile of a kernel that does nothing."""
+    document = by_hand().data.to_dict()
+    document["latency_ps"] = 0
+    document["critical"] = []
+    for part in ("instructions", "transfers", "occupancy"):
+        for name, value in document[part].items():
+            document[part][name] = [] if isinstance(value, list) else 0
+    return ProfileData.from_dict(document)
+
+
+@st.composite
+def profile_data(draw: st.DrawFn) -> ProfileData:
+    """Draw data of which nothing is known but that it does not contradict itself."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = draw(st.integers(0, 60))
+    # Short times make ends meet starts and whole nanoseconds coincide.
+    scale = draw(st.sampled_from([3, 900, 100_000]))
+    clock = np.zeros((6, 3), np.int64)
+    rows = []
+    for i in range(count):
+        engine, queue = int(rng.integers(6)), int(rng.integers(3))
+        stream = (engine, queue if engine == DMA else 0)
+        idle = int(rng.integers(scale)) * int(rng.integers(2))
+        wait = int(rng.integers(idle + 1))
+        start = int(clock[stream]) + idle
+        slot = int(rng.integers(scale))
+        clock[stream] = start + slot
+        macs = int(rng.integers(2**30)) * (engine == TENSOR)
+        moved = int(rng.integers(2**20)) * (engine == DMA)
+        blamed = i > 0 and wait > 0 and rng.random() < 0.7
+        rows.append(
+            {
+                "opcode": int(rng.integers(5)),
+                "engine": engine,
+                "queue": queue if engine == DMA else 0,
+                "site": int(rng.integers(4)),
+                "label": int(rng.integers(3)),
+                "start_ps": start,
+                "slot_end_ps": start + slot,
+                "end_ps": start + int(rng.integers(2 * scale)),
+                "wait_ps": wait,
+                "cause": int(rng.integers(1, 12)) if wait else 0,
+                "waited_on": int(rng.integers(i)) if blamed else NO_INSTRUCTION,
+                "dma_bytes": moved,
+                "hbm_read": moved // 2,
+                "hbm_write": moved // 3,
+                "macs": macs,
+                "peak_macs_per_cycle": int(rng.choice([4096, 16384, 65536])) if macs else 0,
+            }
+        )
+    transfers = []
+    for i, row in enumerate(rows):
+        for engine in range(int(rng.integers(4)) if row["engine"] == DMA else 0):
+            begin = row["start_ps"] + int(rng.integers(scale))
+            transfers.append((i, engine, begin, begin + int(rng.integers(scale)), 64 * engine))
+    ends = [max(row["slot_end_ps"], row["end_ps"]) for row in rows]
+    latency = max([0, *ends, *(moved[3] for moved in transfers)]) + int(rng.integers(scale))
+    critical = np.flatnonzero(rng.random(count) < 0.4)
+    critical = critical[np.argsort([rows[i]["start_ps"] for i in critical], kind="stable")]
+    times = np.sort(rng.integers(0, latency + 1, int(rng.integers(9))))
+    names = ("instruction", "dma_engine", "start_ps", "end_ps", "bytes")
+    return ProfileData.from_dict(
+        {
+            "arch": ARCH,
+            "kernel": draw(st.sampled_from(["k", "long \x1b[31m name with [bold] in it"])),
+            "latency_ps": latency,
+            "overhead_ps": int(rng.integers(scale)),
+            "opcodes": ["nc_matmul", "tensor_tensor", "activation", "dma_copy", "new_opcode"],
+            "labels": ["", "a", "β"],
+            "sites": [
+                ("", 0, ""),
+                ("k.py", 2, "k"),
+                ("a/very/long/path/" * 5 + "k.py", 3, "k"),
+                ("k.py", 40, ""),
+            ],
+            "findings": [{"message": "x" * 300, "line": "k.py:2"}] * int(rng.integers(5)),
+            "instructions": {name: [row[name] for row in rows] for name in COLUMNS},
+            "transfers": dict(zip(names, columns(transfers, 5), strict=True)),
+            "occupancy": {
+                "time_ps": times,
+                "sbuf_bytes": rng.integers(0, 9, len(times)),
+                "psum_bytes": rng.integers(0, 9, len(times)),
+                "sbuf_peak_bytes": 8,
+                "psum_peak_bytes": 9,
+            },
+            "critical": critical,
+        }
+    )

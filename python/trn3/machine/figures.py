@@ -102,7 +102,7 @@ def draw_timeline(profile: Profile, figure: Figure | SubFigure) -> None:
     lanes, memory, bandwidth = figure.subplots(
         3, 1, sharex=True, height_ratios=(5, 1.1, 1.1), squeeze=True
     )
-    name = printable(profile.data.kernel)
+    name = _literal(profile.data.kernel)
     figure.suptitle(
         f"{name} on {profile.data.arch['name']}: {latency:,.3f} us, "
         f"{len(profile.data.instructions):,} instructions",
@@ -228,7 +228,7 @@ def _name_bars(profile: Profile, axes: Axes, rows: NDArray[np.intp], base: int) 
     """Write opcodes into bars that are wide enough."""
     data, instructions = profile.data, profile.data.instructions
     for i in rows.tolist() if len(rows) <= MAX_EDGES else []:
-        name = printable(data.opcodes[instructions.opcode[i]])
+        name = _literal(data.opcodes[instructions.opcode[i]])
         begin, end = int(instructions.start_ps[i]), int(instructions.slot_end_ps[i])
         if (end - begin) / max(data.latency_ps, 1) < CHARACTER_SHARE * (len(name) + 2):
             continue
@@ -304,6 +304,11 @@ def _draw_bandwidth(profile: Profile, axes: Axes) -> None:
     _finish(axes)
 
 
+def _literal(text: str) -> str:
+    """Return a text that is drawn as it stands, not as a formula."""
+    return printable(text).replace("$", r"\$")
+
+
 def _plain(value: float, _place: float) -> str:
     """Return the number at a tick, without powers of ten."""
     return f"{value:,.12g}"
@@ -331,7 +336,8 @@ def draw_roofline(profile: Profile, figure: Figure | SubFigure) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     placed = math.isfinite(roofline.intensity) and roofline.intensity > 0
-    left = roofline.ridge / 100
+    # Room for the labels at the left of where the ceilings meet.
+    left = 1e3 * roofline.compute_tflops / max(roofline.hbm_gbps, roofline.dma_gbps) / 60
     right = roofline.ridge * 30
     if placed:
         left, right = min(left, roofline.intensity / 4), max(right, roofline.intensity * 4)
@@ -341,7 +347,7 @@ def draw_roofline(profile: Profile, figure: Figure | SubFigure) -> None:
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, roofline.compute_tflops * 4)
     _draw_ceilings(profile, roofline, axes, left)
-    name = printable(profile.data.kernel)
+    name = _literal(profile.data.kernel)
     figure.suptitle(
         f"{name} on {profile.data.arch['name']}: {_standing(roofline)}", fontweight="bold"
     )
@@ -379,22 +385,22 @@ def _draw_ceilings(profile: Profile, roofline: Roofline, axes: Axes, left: float
         [("HBM", roofline.hbm_gbps), ("all DMA engines", roofline.dma_gbps)],
         key=lambda ceiling: ceiling[1],
     )
-    for (name, gbps), style, below in ((lower, "-", True), (upper, "--", False)):
+    for (source, gbps), style, under in ((lower, "-", True), (upper, "--", False)):
         ends = np.array([left, 1e3 * roofline.compute_tflops / gbps])
         axes.plot(ends, ends * gbps / 1e3, color="#333333", linewidth=1.4, linestyle=style)
         # Where the line enters the picture, by the left or the lower side.
         x = max(left, axes.get_ylim()[0] * 1e3 / gbps) * 1.15
-        y = x * gbps / 1e3 * (0.86 if below else 1.12)
+        y = x * gbps / 1e3 * (0.86 if under else 1.12)
         axes.text(
             x,
             y,
-            f"{name}: {gbps:,g} GB/s",
+            f"{source}: {gbps:,g} GB/s",
             # Where the text stands, y / x is the slope in data of a line like the ceiling's.
             # Turning with the axes, the text follows the line.
             rotation=math.degrees(math.atan2(y, x)),
             rotation_mode="anchor",
             transform_rotates_text=True,
-            va="top" if below else "bottom",
+            va="top" if under else "bottom",
             fontsize=8,
         )
     peaks = np.unique(instructions.peak_macs_per_cycle[instructions.macs > 0]).tolist()
@@ -402,15 +408,18 @@ def _draw_ceilings(profile: Profile, roofline: Roofline, axes: Axes, left: float
         f"{peak:,} MAC/cycle at {clock / 1e3:g} GHz": 2 * peak * clock / 1e6 for peak in peaks
     }
     for name, tflops in (speeds or {"16-bit matmuls": roofline.compute_tflops}).items():
+        below = tflops < 0.999 * roofline.compute_tflops
         axes.axhline(tflops, color="#333333", linewidth=1.4)
         axes.annotate(
             f"{name}: {tflops:,.1f} TFLOP/s",
             (left, tflops),
-            xytext=(4, 3),
+            # Away from the line of the mix.
+            xytext=(4, -3 if below else 3),
             textcoords="offset points",
-            va="bottom",
+            va="top" if below else "bottom",
             fontsize=8,
         )
+    axes.set_ylim(top=2.5 * max([roofline.compute_tflops, *speeds.values()]))
     if len(peaks) > 1:
         label = f"this mix of matmuls: {roofline.compute_tflops:,.1f} TFLOP/s"
         axes.axhline(roofline.compute_tflops, color="#333333", linestyle=":", label=label)

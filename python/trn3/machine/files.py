@@ -10,7 +10,7 @@ from pathlib import Path
 from trn3._safetensors import naming
 
 
-def write_files(writers: Mapping[Path, Callable[[Path], None]]) -> None:
+def write_files(writers: Mapping[Path, Callable[[Path], object]]) -> None:
     """Let each function write its file, and make all of them appear once all are written.
 
     Parameters

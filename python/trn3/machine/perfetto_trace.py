@@ -275,9 +275,10 @@ def _by_lane(
     rows: NDArray[np.intp], start: NDArray[np.uint64], end: NDArray[np.uint64]
 ) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """Yield rows by rising start; what overlaps goes to a second track, a third and so on."""
-    # Whole nanoseconds: what they make equal must not overlap.
-    chosen = lanes(start[rows] // 1000, end[rows] // 1000)
-    rows_by_start = np.lexsort((end[rows], start[rows]))
+    # In the trace's whole nanoseconds, which make some starts and ends equal.
+    starts, ends = start[rows] // 1000, end[rows] // 1000
+    chosen = lanes(starts, ends)
+    rows_by_start = np.lexsort((ends, starts))
     for lane in range(int(chosen.max(initial=-1)) + 1):
         part = rows[rows_by_start[chosen[rows_by_start] == lane]]
         yield (f" ({lane + 1})" if lane else ""), part

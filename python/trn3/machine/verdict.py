@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 BUSY_ENOUGH = 0.75
 # (choice) Below this part of its own peak a busy tensor engine does the wrong work.
 ARRAY_WELL_USED = 0.5
-# (choice) Below this part of their rate busy DMA engines move too little at a time.
+# (choice) Below this part of their number at work, or of their rate, DMA engines are badly used.
 DMA_WELL_USED = 0.5
 
 OTHER_ENGINES = {
@@ -62,7 +62,7 @@ def verdict(profile: Profile) -> str:
     busiest = max(engines, key=lambda total: total.busy_us)
     if busiest.busy_share < BUSY_ENOUGH:
         return _waiting(profile, busiest)
-    busy = f"{busiest.engine} {'engines are' if busiest.engine == 'dma' else 'engine is'}"
+    busy = "DMA engines are" if busiest.engine == "dma" else f"{busiest.engine} engine is"
     text = f"Bound by work: the {busy} busy {100 * busiest.busy_share:.0f} % of the time"
     first = _first_line(profile)
     if busiest.engine == "tensor":
@@ -77,10 +77,13 @@ def verdict(profile: Profile) -> str:
         )
     if busiest.engine == "dma":
         efficiency = profile.dma_efficiency or 0.0
-        if efficiency >= DMA_WELL_USED:
-            advice = "keep data in SBUF, load it once, or use a narrower type"
+        together = float(profile.dma_engine_us.mean()) / busiest.busy_us
+        if together < DMA_WELL_USED:
+            advice = f"{100 * together:.0f} % of them at a time; spread transfers over partitions"
+        elif efficiency < DMA_WELL_USED:
+            advice = f"at {100 * efficiency:.0f} % of their rate; make each transfer larger"
         else:
-            advice = f"at {100 * efficiency:.0f} % efficiency; make each transfer larger"
+            advice = "keep data in SBUF, load it once, or use a narrower type"
         return f"{text}: {advice}{first}."
     return f"{text}: {OTHER_ENGINES[busiest.engine]}{first}."
 
