@@ -434,7 +434,7 @@ def _draw_point(roofline: Roofline, axes: Axes, name: str) -> None:
     axes.plot([x, x], [y, roof], color=KERNEL_COLOR, linewidth=0.9, linestyle=":")
     axes.plot([x], [y], "o", color=KERNEL_COLOR, markersize=8, zorder=5)
     left, right = axes.get_xlim()
-    crowded = math.log(x / left) > 0.6 * math.log(right / left)
+    crowded = math.log(x / left) > 0.72 * math.log(right / left)
     axes.annotate(
         f"{name}\n{_digits(y)} TFLOP/s at {_digits(x)} FLOP/byte\n"
         f"{100 * y / roof:.0f} % of the {_digits(roof)} TFLOP/s attainable",
