@@ -54,6 +54,14 @@ def test_an_unwritable_directory_is_one_clear_error(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+def test_save_changes_nothing_if_one_name_is_taken(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    (tmp_path / "roofline.png").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"roofline\.png"):
+        by_hand().save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["roofline.png"]
+
+
 def test_a_failure_leaves_all_files_as_they_were(tmp_path: Path) -> None:
     (tmp_path / "first").write_text("old")
 

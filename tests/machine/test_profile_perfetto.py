@@ -152,6 +152,14 @@ def test_trace_by_hand(tmp_path: Path) -> None:
     assert first.flows == added.flow_ends
     assert added.flows == second.flow_ends
     assert second.flows == []
+    steps = viewed.of("critical path")
+    assert [(s.start, s.end) for s in steps] == [
+        (0, 3000),
+        (3000, 6000),
+        (6000, 8000),
+        (8000, 10_000),
+    ]
+    assert steps[2].arguments == {"line": "toy.py:9 in toy", "instruction": 2, "engine": "vector"}
     (whole,) = viewed.of("kernel")
     assert (whole.name, whole.start, whole.end) == ("toy", 0, 10_000)
     assert "verdict" in whole.arguments
@@ -174,7 +182,9 @@ def test_trace_by_hand(tmp_path: Path) -> None:
 def test_trace_holds_every_instruction_and_arrow(data: ProfileData) -> None:
     viewed = view(b"".join(trace([Profile(data)])))
     instructions = data.instructions
-    shown = [s for s in viewed.slices if not viewed.tracks[s.track].startswith(("DMA e", "kern"))]
+    own = ("DMA engine", "kernel", "critical path")
+    shown = [part for part in viewed.slices if not viewed.tracks[part.track].startswith(own)]
+    assert len(viewed.of("critical path")) == len(data.critical)
     by_number = {part.arguments["instruction"]: part for part in shown}
     assert sorted(by_number) == list(range(len(instructions)))
     assert len(shown) == len(instructions)
@@ -253,4 +263,4 @@ def test_trace_of_200_000_instructions_takes_less_than_5_seconds(tmp_path: Path)
     parsed = pb.Trace()
     parsed.ParseFromString((tmp_path / "t.perfetto").read_bytes())
     begins = sum(p.track_event.type == pb.TrackEvent.TYPE_SLICE_BEGIN for p in parsed.packet)
-    assert begins == len(profile.data.instructions) + 1
+    assert begins == len(profile.data.instructions) + len(profile.data.critical) + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -118,8 +117,6 @@ def test_unknown_table_is_refused() -> None:
 
 
 def test_to_dataframe_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules: dict[str, Any] = {"pandas": None}
-    monkeypatch.setattr(sys, "modules", {**sys.modules, **modules})
     monkeypatch.setitem(sys.modules, "pandas", None)
     with error(ImportError, "to_dataframe", "pandas", "tables()"):
         by_hand().to_dataframe()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # 1200 pixels wide.
 WIDTH_INCHES, DPI = 10, 120
 TIMELINE_HEIGHT, ROOFLINE_HEIGHT = 7.0, 6.0
-# More spans than this are drawn as what part of each bin they fill; a bin is half a pixel.
+# More edges of spans than this give way to even bins, of half a pixel, filled by parts.
 MAX_EDGES = 2000
 # A bar is named if its name is about this much narrower than the bar.
 CHARACTER_SHARE = 0.0066
@@ -108,11 +108,15 @@ def draw_timeline(profile: Profile, figure: Figure | SubFigure) -> None:
         f"{len(profile.data.instructions):,} instructions",
         fontweight="bold",
     )
-    _draw_lanes(profile, lanes)
+    edges = _edges(profile)
+    _draw_lanes(profile, lanes, edges)
     _draw_memory(profile, memory)
     _draw_bandwidth(profile, bandwidth)
     bandwidth.xaxis.set_major_formatter(_plain)
-    bandwidth.set_xlabel("time from the start of the first instruction (us)")
+    label = "time from the start of the first instruction (us)"
+    if len(edges) > MAX_EDGES:
+        label += f"; a bar's height is what part of each {_digits(edges[1] / 1e6)} us it fills"
+    bandwidth.set_xlabel(label)
     lanes.set_xlim(0, latency or 1.0)
     figure.align_ylabels([memory, bandwidth])
 
@@ -146,8 +150,7 @@ def _filled(
     return np.asarray(sum_by_bin(start, end, length, edges) / np.diff(edges))
 
 
-def _draw_lanes(profile: Profile, axes: Axes) -> None:
-    edges = _edges(profile)
+def _draw_lanes(profile: Profile, axes: Axes, edges: NDArray[np.float64]) -> None:
     shown: set[str] = set()
     labels = []
     for base, total in enumerate(reversed(profile.engines())):
@@ -431,7 +434,7 @@ def _draw_point(roofline: Roofline, axes: Axes, name: str) -> None:
     axes.plot([x, x], [y, roof], color=KERNEL_COLOR, linewidth=0.9, linestyle=":")
     axes.plot([x], [y], "o", color=KERNEL_COLOR, markersize=8, zorder=5)
     left, right = axes.get_xlim()
-    crowded = math.log(x / left) > 0.6 * math.log(right / left)
+    crowded = math.log(x / left) > 0.72 * math.log(right / left)
     axes.annotate(
         f"{name}\n{_digits(y)} TFLOP/s at {_digits(x)} FLOP/byte\n"
         f"{100 * y / roof:.0f} % of the {_digits(roof)} TFLOP/s attainable",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -28,6 +29,10 @@ def write_files(writers: Mapping[Path, Callable[[Path], object]]) -> None:
         path: path.with_name(f".{path.stem}.{secrets.token_hex(4)}.tmp{path.suffix}")
         for path in writers
     }
+    for path in writers:
+        # The one thing of which renaming would complain only when other files have appeared.
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     try:
         for path, write in writers.items():
             with naming(path):

@@ -108,7 +108,7 @@ def _core(profile: Profile, core: int, first_sequence: int) -> Iterator[bytes]:
     number = 0
     for name, slices in _tracks(profile, core):
         number += 1
-        thread = field(1, pid) + field(2, 1000 * pid + number) + field(5, name)
+        thread = field(1, pid) + field(2, process + number) + field(5, name)
         descriptor = field(1, process + number) + field(5, process) + field(4, thread)
         yield _slice_track(slices, descriptor, process + number, first_sequence + number)
     for name, unit, times, values in _counters(profile):
@@ -184,9 +184,11 @@ def _interned(number: int, places: NDArray[Any], texts: Sequence[str], offset: i
 
 
 def _tracks(profile: Profile, core: int) -> Iterator[tuple[str, Slices]]:
-    yield "kernel", _whole(profile)
     data, instructions = profile.data, profile.data.instructions
     columns = _columns(profile)
+    yield "kernel", _whole(profile)
+    if len(data.critical):
+        yield "critical path", _critical(profile, columns)
     consumers = np.flatnonzero(instructions.waited_on != NO_INSTRUCTION)
     producers = instructions.waited_on[consumers].astype(np.int64)
     for number, queue, name in _streams(profile):
@@ -240,6 +242,23 @@ def _tracks(profile: Profile, core: int) -> Iterator[tuple[str, Slices]]:
                     flow_ends=(none, none),
                 ),
             )
+
+
+def _critical(profile: Profile, columns: Sequence[Column]) -> Slices:
+    """Return the critical path as one row: each step lasts until the next one starts."""
+    data, instructions, critical = profile.data, profile.data.instructions, profile.data.critical
+    none = np.zeros(0, np.int64)
+    starts = instructions.start_ps[critical]
+    shown = [column.of(critical) for column in columns if column.name in {"line", "instruction"}]
+    return Slices(
+        start_ps=starts,
+        end_ps=np.append(starts[1:], instructions.end_ps[critical[-1]]),
+        name=instructions.opcode[critical],
+        names=data.opcodes,
+        columns=[*shown, Column("engine", instructions.engine[critical], ENGINES)],
+        flows=(none, none),
+        flow_ends=(none, none),
+    )
 
 
 def _whole(profile: Profile) -> Slices:
