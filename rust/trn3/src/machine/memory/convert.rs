@@ -126,36 +126,70 @@ fn round_even(value: f32) -> f32 {
     if magnitude < WHOLE { rounded.copysign(value) } else { value }
 }
 
+/// Where encoded elements go.
+trait Sink {
+    fn put<const N: usize>(&mut self, values: &[f32], one: impl Fn(f32) -> [u8; N]);
+}
+
+/// Contiguous codes.
+struct Codes<'a>(&'a mut [u8]);
+
+impl Sink for Codes<'_> {
+    fn put<const N: usize>(&mut self, values: &[f32], one: impl Fn(f32) -> [u8; N]) {
+        for (value, code) in values.iter().zip(self.0.as_chunks_mut::<N>().0) {
+            *code = one(*value);
+        }
+    }
+}
+
+/// The elements of an operand.
+struct Elements<'a> {
+    bytes: &'a mut [u8],
+    to: &'a Resolved,
+}
+
+impl Sink for Elements<'_> {
+    fn put<const N: usize>(&mut self, values: &[f32], one: impl Fn(f32) -> [u8; N]) {
+        lines::write(self.bytes, self.to, values, one);
+    }
+}
+
+/// Encodes what is best encoded one by one; says whether that was so.
+fn put(dtype: DType, values: &[f32], sink: &mut impl Sink) -> bool {
+    let is_short = values.len() < FEW;
+    match dtype {
+        DType::Bool => sink.put(values, |value| [u8::from(value != 0.0)]),
+        DType::Int8 => sink.put(values, |value| (round_even(value) as i8).to_le_bytes()),
+        DType::UInt8 => sink.put(values, |value| (round_even(value) as u8).to_le_bytes()),
+        DType::Int16 => sink.put(values, |value| (round_even(value) as i16).to_le_bytes()),
+        DType::UInt16 => sink.put(values, |value| (round_even(value) as u16).to_le_bytes()),
+        DType::Int32 => sink.put(values, |value| (round_even(value) as i32).to_le_bytes()),
+        DType::UInt32 => sink.put(values, |value| (round_even(value) as u32).to_le_bytes()),
+        DType::Float32 => sink.put(values, |value| canonical(value).to_le_bytes()),
+        DType::BFloat16 if is_short => sink.put(values, |value| bf16::from_f32(canonical(value)).to_le_bytes()),
+        DType::Float16 if is_short => sink.put(values, |value| half::f16::from_f32(canonical(value)).to_le_bytes()),
+        _ => return false,
+    }
+    true
+}
+
+/// Encodes values straight into their places, where that is the fastest way; says whether it was.
+pub(super) fn write(dtype: DType, values: &[f32], options: CastOptions, bytes: &mut [u8], to: &Resolved) -> bool {
+    (dtype.is_integer() || options == CastOptions::default()) && put(dtype, values, &mut Elements { bytes, to })
+}
+
 /// Encodes float32 values as contiguous codes.
 ///
 /// # Errors
 /// [`Error::Type`] for packed types and block scales, which are no rounding of a value.
 pub(super) fn encode(dtype: DType, values: &[f32], codes: &mut [u8], options: CastOptions) -> Result<()> {
     check_encodable(dtype)?;
-    fn each<const N: usize>(values: &[f32], codes: &mut [u8], one: impl Fn(f32) -> [u8; N]) {
-        for (value, code) in values.iter().zip(codes.as_chunks_mut::<N>().0) {
-            *code = one(*value);
-        }
+    if (dtype.is_integer() || options == CastOptions::default()) && put(dtype, values, &mut Codes(codes)) {
+        return Ok(());
     }
-    let is_plain = options == CastOptions::default();
-    let is_short = is_plain && values.len() < FEW;
-    match dtype {
-        DType::Bool => each(values, codes, |value| [u8::from(value != 0.0)]),
-        DType::Int8 => each(values, codes, |value| (round_even(value) as i8).to_le_bytes()),
-        DType::UInt8 => each(values, codes, |value| (round_even(value) as u8).to_le_bytes()),
-        DType::Int16 => each(values, codes, |value| (round_even(value) as i16).to_le_bytes()),
-        DType::UInt16 => each(values, codes, |value| (round_even(value) as u16).to_le_bytes()),
-        DType::Int32 => each(values, codes, |value| (round_even(value) as i32).to_le_bytes()),
-        DType::UInt32 => each(values, codes, |value| (round_even(value) as u32).to_le_bytes()),
-        DType::Float32 if is_plain => each(values, codes, |value| canonical(value).to_le_bytes()),
-        DType::BFloat16 if is_short => each(values, codes, |value| bf16::from_f32(canonical(value)).to_le_bytes()),
-        DType::Float16 if is_short => each(values, codes, |value| half::f16::from_f32(canonical(value)).to_le_bytes()),
-        _ => {
-            let shape = [values.len()];
-            let out = ArrayMut::from_codes(float_format(dtype)?, codes, &shape)?;
-            cast(&ArrayView::new(values, &shape)?.into(), out, options, Draws::None)?;
-        }
-    }
+    let shape = [values.len()];
+    let out = ArrayMut::from_codes(float_format(dtype)?, codes, &shape)?;
+    cast(&ArrayView::new(values, &shape)?.into(), out, options, Draws::None)?;
     Ok(())
 }
 
@@ -172,7 +206,7 @@ pub(super) fn encode_stochastic(dtype: DType, values: &[f32], codes: &mut [u8], 
     Ok(())
 }
 
-fn check_encodable(dtype: DType) -> Result<()> {
+pub(super) fn check_encodable(dtype: DType) -> Result<()> {
     check_unpacked(dtype)?;
     match dtype {
         DType::Float8E8M0Fnu => Err(Error::Type(format!(

@@ -208,6 +208,15 @@ impl Resolved {
         }
     }
 
+    /// Partition of a byte, and where it lies in that; in HBM there is one.
+    #[inline]
+    pub(super) fn position(&self, at: usize) -> (usize, usize) {
+        match at.checked_div(self.pitch) {
+            Some(partition) => (partition, at % self.pitch),
+            None => (0, at),
+        }
+    }
+
     /// Which rows are performed; None: all.
     pub(super) fn performed(&self) -> Option<Vec<bool>> {
         match &self.rows {
