@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -153,6 +153,14 @@ def exp_with_bias(x: Array, bias: Array) -> Any:
     return numerics.exp(x, bias=bias, out_dtype=BFLOAT16, accumulate=True)
 
 
+def activation(*arrays: Array) -> Any:
+    from trn3 import numerics
+    from trn3.numerics._arguments import Activation
+
+    names: tuple[Activation, ...] = get_args(Activation)
+    return tuple(numerics.activation(x, name) for x in arrays for name in names)
+
+
 def xorwow(generators: int) -> Any:
     from trn3.numerics import Xorwow
 
@@ -208,6 +216,9 @@ def operations(inputs: Inputs) -> Iterator[tuple[str, Operation]]:
     for dtype in (FLOAT32, BFLOAT16, FLOAT16):
         yield f"exp {dtype}", partial(exp, inputs[f"codes {dtype}"], inputs[f"normal {dtype}"])
     yield "exp with bias", partial(exp_with_bias, inputs["rows"], inputs["bias"])
+    for dtype in (FLOAT32, BFLOAT16, FLOAT16, E4M3FN):
+        yield f"activation {dtype}", partial(activation, inputs[f"normal {dtype}"])
+    yield "activation of any codes", partial(activation, inputs["codes float32"])
     for generators in (1, 4):
         yield f"xorwow {generators}", partial(xorwow, generators)
 

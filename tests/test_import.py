@@ -26,6 +26,7 @@ NUMERICS_NAMES = {
     "MXArray",
     "SparseArray",
     "Xorwow",
+    "activation",
     "cast",
     "compress",
     "exp",

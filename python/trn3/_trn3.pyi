@@ -9,6 +9,7 @@ __all__ = [
     "TFloat32",
     "XorwowCore",
     "__version__",
+    "activation",
     "cast",
     "compress",
     "dequantize_mx",
@@ -53,6 +54,14 @@ tfloat32: TFloat32
 def set_num_threads(n: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def simd_level() -> str: ...
+def activation(
+    x: NDArray[Any],
+    function: str,
+    parameter: float,
+    out_dtype: Any,
+    out: NDArray[Any] | None,
+    /,
+) -> NDArray[Any]: ...
 def cast(
     x: NDArray[Any],
     dtype: Any,

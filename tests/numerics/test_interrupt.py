@@ -76,6 +76,9 @@ call = lambda: tn.cast(big, e4m3fn, rounding="stochastic", rng=rng)""",
     "exp": """
 big = np.broadcast_to(np.float32(1.5), (1 << 14, 1 << 15))
 call = lambda: [tn.exp(big, out_dtype=bf16, accumulate=True) for _ in range(20)]""",
+    "activation": """
+big = np.broadcast_to(np.float32(1.5), (1 << 14, 1 << 15))
+call = lambda: [tn.activation(big, "gelu", out_dtype=bf16) for _ in range(20)]""",
     "xorwow": "call = lambda: [tn.Xorwow.seed(1).uint32(1 << 22) for _ in range(20)]",
     "xorwow of one lane": "call = lambda: tn.Xorwow.seed(1, lanes=1).uint32(1 << 29)",
     "uniform": "call = lambda: [tn.Xorwow.seed(1).uniform(1 << 21) for _ in range(40)]",

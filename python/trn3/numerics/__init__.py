@@ -17,6 +17,7 @@ the notes of each function.
 """
 
 from trn3._trn3 import tfloat32
+from trn3.numerics._activation import activation
 from trn3.numerics._cast import cast
 from trn3.numerics._exp import exp
 from trn3.numerics._matmul import matmul, matmul_mx
@@ -28,6 +29,7 @@ __all__ = [
     "MXArray",
     "SparseArray",
     "Xorwow",
+    "activation",
     "cast",
     "compress",
     "exp",

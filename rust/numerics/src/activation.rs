@@ -180,7 +180,7 @@ impl FromStr for Activation {
 
 /// Writes a function of every element of `source`, computed as float32 and rounded to nearest in the format of `out`.
 ///
-/// Any format comes in, any but block scales goes out. `parameter` is the slope of [`Activation::Prelu`]; the other
+/// Any format but block scales comes in and goes out. `parameter` is the slope of [`Activation::Prelu`]; the other
 /// functions do not use it.
 ///
 /// Float32 results are within 1 ulp of the true value over all of float32, subnormal arguments and results, tails and
@@ -194,7 +194,7 @@ impl FromStr for Activation {
 ///   below -pi its odd mirror. That gives 27.65 for 9, as documented.
 ///
 /// # Errors
-/// [`Error::Dtype`] when the output is block scales; [`Error::Shape`] when the shapes differ; [`Error::Interrupted`].
+/// [`Error::Dtype`] for block scales; [`Error::Shape`] when the shapes differ; [`Error::Interrupted`].
 ///
 /// ```
 /// use half::bf16;
@@ -208,11 +208,12 @@ impl FromStr for Activation {
 /// ```
 pub fn activation(source: &Source<'_>, function: Activation, parameter: f32, out: ArrayMut<'_>) -> Result<()> {
     let kernels = dispatch::active()?;
-    if out.format() == Format::F8E8M0Fnu {
-        let allowed = "every other format; a block scale is an exponent, which quantize_mx chooses";
-        return Err(Error::dtype("out_dtype", out.format(), allowed));
-    }
     let (from, to) = (source.format(), out.format());
+    for (argument, format) in [("x", from), ("out_dtype", to)] {
+        if format == Format::F8E8M0Fnu {
+            return Err(Error::dtype(argument, format, "every other format, block scales are no numbers of their own"));
+        }
+    }
     let encoder = Encoder::new(to, Rounding::Nearest, Overflow::Ieee);
     elementwise::for_each_piece(source, out, |_, codes, out, values: &mut AlignedBytes| {
         if to == Format::F32 {

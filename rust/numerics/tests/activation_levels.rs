@@ -51,8 +51,8 @@ fn test_activate_around_every_limit_at_every_level() {
         0.75,
         1.0,
         1.28,
-        1.5708,
-        3.141_592_7,
+        std::f32::consts::FRAC_PI_2,
+        std::f32::consts::PI,
         4.0,
         5.59,
         10.1,
@@ -124,7 +124,7 @@ proptest! {
         let mut out = vec![0u32; codes.len()];
         let out_bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut out)[..codes.len() * to.item_size()];
         let result = activation(&source, function, 0.5, ArrayMut::from_codes(to, out_bytes, &shape).expect("fits"));
-        if to == Format::F8E8M0Fnu {
+        if [from, to].contains(&Format::F8E8M0Fnu) {
             prop_assert!(result.is_err());
             return Ok(());
         }

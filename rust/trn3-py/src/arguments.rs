@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
-use trn3_numerics::{Overflow, Pattern, Rounding, ScaleRule};
+use trn3_numerics::{Activation, Overflow, Pattern, Rounding, ScaleRule};
 
 /// `{argument} is {what came}; allowed: {allowed}`, as the core words it.
 pub(crate) fn refused(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
@@ -21,6 +21,11 @@ fn option<T: Copy>(argument: &str, came: &Bound<'_, PyAny>, choices: &[(&str, T)
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("'{name}'")).collect();
         refused(argument, came, &names.join(", "))
     })
+}
+
+/// The argument `function`.
+pub(crate) fn function(came: &Bound<'_, PyAny>) -> PyResult<Activation> {
+    option("function", came, &Activation::ALL.map(|function| (function.name(), function)))
 }
 
 /// The argument `rounding`.

@@ -4,6 +4,7 @@
 //! argument by position, and is described for type checkers in `python/trn3/_trn3.pyi`.
 #![deny(unsafe_code)]
 
+mod activation;
 mod arguments;
 mod array;
 mod cast;
@@ -27,6 +28,8 @@ use pyo3::prelude::*;
 mod _trn3 {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::activation::activation;
     #[pymodule_export]
     use crate::cast::cast;
     #[pymodule_export]
