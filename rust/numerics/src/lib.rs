@@ -11,10 +11,12 @@
 //! | [`matmul`], [`matmul_mx`] | products as the systolic array computes them |
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 //! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
+//! | [`activation`], [`activate`] | the functions of the scalar engine: gelu, tanh, log and the others |
 //! | [`compress`], [`prune`], [`SparseView`], [`from_tags`] | structured sparsity: M of N values and their positions |
 //! | [`matmul_sparse`] | products that skip what is not stored |
 #![deny(unsafe_code)]
 
+mod activation;
 mod array;
 mod cast;
 mod elementwise;
@@ -37,6 +39,7 @@ mod sparse_lists;
 mod sparse_tags;
 mod xorwow;
 
+pub use activation::{Activation, activate, activation};
 pub use array::{ArrayMut, ArrayView, Element, Source};
 pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
 pub use error::{Error, ErrorKind, Result};

@@ -2,6 +2,7 @@
 //!
 //! They are what every SIMD level must equal bit for bit, and what `TRN3_SIMD=scalar` runs.
 
+pub(crate) mod activation;
 pub(crate) mod cast;
 pub(crate) mod exp;
 pub(crate) mod matmul;

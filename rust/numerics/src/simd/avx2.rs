@@ -153,6 +153,16 @@ impl Lanes for Avx2 {
         unsafe { (_mm256_mul_ps(a.0, b.0), _mm256_mul_ps(a.1, b.1)) }
     }
     #[inline(always)]
+    fn div_f(self, a: Floats, b: Floats) -> Floats {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm256_div_ps(a.0, b.0), _mm256_div_ps(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn sqrt_f(self, a: Floats) -> Floats {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm256_sqrt_ps(a.0), _mm256_sqrt_ps(a.1)) }
+    }
+    #[inline(always)]
     fn fma(self, a: Floats, b: Floats, c: Floats) -> Floats {
         // SAFETY: the token proves the features.
         unsafe { (_mm256_fmadd_ps(a.0, b.0, c.0), _mm256_fmadd_ps(a.1, b.1, c.1)) }
@@ -292,6 +302,17 @@ impl Lanes for Avx2 {
         unsafe { [_mm256_set1_pd(value); 4] }
     }
     #[inline(always)]
+    fn add_d(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let mut out = a;
+            for part in 0..4 {
+                out[part] = _mm256_add_pd(a[part], b[part]);
+            }
+            out
+        }
+    }
+    #[inline(always)]
     fn sub_d(self, a: Self::D, b: Self::D) -> Self::D {
         // SAFETY: the token proves the features.
         unsafe {
@@ -309,6 +330,40 @@ impl Lanes for Avx2 {
             let mut out = a;
             for part in 0..4 {
                 out[part] = _mm256_mul_pd(a[part], b[part]);
+            }
+            out
+        }
+    }
+    #[inline(always)]
+    fn div_d(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let mut out = a;
+            for part in 0..4 {
+                out[part] = _mm256_div_pd(a[part], b[part]);
+            }
+            out
+        }
+    }
+    #[inline(always)]
+    fn sqrt_d(self, a: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let mut out = a;
+            for part in 0..4 {
+                out[part] = _mm256_sqrt_pd(a[part]);
+            }
+            out
+        }
+    }
+    #[inline(always)]
+    fn scale_d(self, a: Self::D, n: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let mut out = a;
+            for part in 0..4 {
+                let exponent = _mm256_slli_epi64::<52>(_mm256_castpd_si256(n[part]));
+                out[part] = _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(a[part]), exponent));
             }
             out
         }

@@ -230,6 +230,16 @@ impl Lanes for Avx512 {
         unsafe { _mm512_mul_ps(a, b) }
     }
     #[inline(always)]
+    fn div_f(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+    #[inline(always)]
+    fn sqrt_f(self, a: __m512) -> __m512 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_sqrt_ps(a) }
+    }
+    #[inline(always)]
     fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_fmadd_ps(a, b, c) }
@@ -344,6 +354,11 @@ impl Lanes for Avx512 {
         unsafe { (_mm512_set1_pd(value), _mm512_set1_pd(value)) }
     }
     #[inline(always)]
+    fn add_d(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_add_pd(a.0, b.0), _mm512_add_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
     fn sub_d(self, a: Self::D, b: Self::D) -> Self::D {
         // SAFETY: the token proves the features.
         unsafe { (_mm512_sub_pd(a.0, b.0), _mm512_sub_pd(a.1, b.1)) }
@@ -352,6 +367,26 @@ impl Lanes for Avx512 {
     fn mul_d(self, a: Self::D, b: Self::D) -> Self::D {
         // SAFETY: the token proves the features.
         unsafe { (_mm512_mul_pd(a.0, b.0), _mm512_mul_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn div_d(self, a: Self::D, b: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_div_pd(a.0, b.0), _mm512_div_pd(a.1, b.1)) }
+    }
+    #[inline(always)]
+    fn sqrt_d(self, a: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe { (_mm512_sqrt_pd(a.0), _mm512_sqrt_pd(a.1)) }
+    }
+    #[inline(always)]
+    fn scale_d(self, a: Self::D, n: Self::D) -> Self::D {
+        // SAFETY: the token proves the features.
+        unsafe {
+            let (low, high) = (_mm512_castpd_si512(n.0), _mm512_castpd_si512(n.1));
+            let low = _mm512_add_epi64(_mm512_castpd_si512(a.0), _mm512_slli_epi64::<52>(low));
+            let high = _mm512_add_epi64(_mm512_castpd_si512(a.1), _mm512_slli_epi64::<52>(high));
+            (_mm512_castsi512_pd(low), _mm512_castsi512_pd(high))
+        }
     }
     #[inline(always)]
     fn fma_d(self, a: Self::D, b: Self::D, c: Self::D) -> Self::D {

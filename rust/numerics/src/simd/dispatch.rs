@@ -12,6 +12,7 @@ use super::mx::Quantizer;
 use super::portable::Portable;
 use super::sparse::{FUSED_VECTORS, ListChain, TileLists};
 use super::xorwow::{self, Filling};
+use crate::activation::Activation;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::xorwow::polynomial::Polynomial;
@@ -95,6 +96,8 @@ pub(crate) struct Kernels {
     pub(crate) encode: fn(&Encoder, &[f32], &[u32], &mut [u8]),
     /// See [`super::cast::decode`].
     pub(crate) decode: fn(Format, &[u8], &mut [f32]),
+    /// See [`super::activation::activate`].
+    pub(crate) activate: fn(Activation, f32, &mut [f32]),
     /// See [`super::exp::exp`].
     pub(crate) exp: fn(Format, Format, &[u8], &[f32], &mut [u8]),
     /// See [`super::exp::sum_rows`].
@@ -168,6 +171,9 @@ macro_rules! kernel_table {
         static $table: Kernels = Kernels {
             encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
             decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
+            activate: kernel!(
+                [$features, $lanes] super::activation::activate, (function: Activation, parameter: f32, values: &mut [f32])
+            ),
             exp: kernel!([$features, $lanes] super::exp::exp, (from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8])),
             sum_rows: kernel!([$features, $lanes] super::exp::sum_rows, (format: Format, rows: &[&[u8]], sums: &mut [f32])),
             quantize_rows: kernel!(

@@ -50,7 +50,7 @@ fn clamped<L: Lanes>(l: L, bits: L::I) -> L::F {
 
 /// `value`, or the canonical NaN where `bits` are those of a NaN.
 #[inline(always)]
-fn or_nan<L: Lanes>(l: L, bits: L::I, value: L::I) -> L::F {
+pub(crate) fn or_nan<L: Lanes>(l: L, bits: L::I, value: L::I) -> L::F {
     let is_nan = l.lt_u(l.splat_i(0xff00_0000), l.shl(bits, 1));
     l.float(l.select(is_nan, l.splat_i(NAN), value))
 }
@@ -72,9 +72,9 @@ fn exp_any<L: Lanes>(l: L, x: L::F) -> L::F {
     or_nan(l, bits, l.select(is_subnormal, l.nearest_int(steps), normal))
 }
 
-/// The same, quicker where no result is far from 1: 2^n then is a plain addition to the exponent field.
+/// e^x within 1 ulp, quicker where no result is far from 1: 2^n then is a plain addition to the exponent field.
 #[inline(always)]
-fn exp_f32<L: Lanes>(l: L, x: L::F) -> L::F {
+pub(crate) fn exp_f32<L: Lanes>(l: L, x: L::F) -> L::F {
     let is_far = l.lt_u(l.splat_i(NEAR.to_bits() << 1), l.shl(l.bits(x), 1));
     if l.any(is_far) {
         return exp_any(l, x);

@@ -46,6 +46,8 @@ pub(crate) trait Lanes: Copy {
     fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn div_f(self, a: Self::F, b: Self::F) -> Self::F;
+    fn sqrt_f(self, a: Self::F) -> Self::F;
     /// `a * b + c`, rounded once.
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// To the nearest integer, ties to even; unspecified outside the range of i32.
@@ -85,10 +87,15 @@ pub(crate) trait Lanes: Copy {
     /// To float32, nearest even.
     fn narrow(self, value: Self::D) -> Self::F;
     fn splat_d(self, value: f64) -> Self::D;
+    fn add_d(self, a: Self::D, b: Self::D) -> Self::D;
     fn sub_d(self, a: Self::D, b: Self::D) -> Self::D;
     fn mul_d(self, a: Self::D, b: Self::D) -> Self::D;
+    fn div_d(self, a: Self::D, b: Self::D) -> Self::D;
+    fn sqrt_d(self, a: Self::D) -> Self::D;
     /// `a * b + c`, rounded once.
     fn fma_d(self, a: Self::D, b: Self::D, c: Self::D) -> Self::D;
+    /// `a * 2^n`, n the low 12 bits of `n` as two's complement; both `a` and the result must be normal.
+    fn scale_d(self, a: Self::D, n: Self::D) -> Self::D;
 
     /// Transposes a 16 x 16 block in place: lane j of row i becomes lane i of row j.
     fn transpose(self, rows: &mut [Self::I; LANES]);

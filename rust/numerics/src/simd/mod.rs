@@ -1,5 +1,6 @@
 //! Kernels: each algorithm once over [`lanes::Lanes`], instantiated per level, chosen once at run time.
 
+pub(crate) mod activation;
 pub(crate) mod cast;
 pub(crate) mod chain;
 pub(crate) mod dispatch;

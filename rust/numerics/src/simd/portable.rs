@@ -154,6 +154,14 @@ impl Lanes for Portable {
         map!(a, b => a * b)
     }
     #[inline(always)]
+    fn div_f(self, a: Self::F, b: Self::F) -> Self::F {
+        map!(a, b => a / b)
+    }
+    #[inline(always)]
+    fn sqrt_f(self, a: Self::F) -> Self::F {
+        map!(a => a.sqrt())
+    }
+    #[inline(always)]
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         map!(a, b, c => fma_portable(a, b, c))
     }
@@ -248,12 +256,28 @@ impl Lanes for Portable {
         [value; LANES]
     }
     #[inline(always)]
+    fn add_d(self, a: Self::D, b: Self::D) -> Self::D {
+        map!(a, b => a + b)
+    }
+    #[inline(always)]
     fn sub_d(self, a: Self::D, b: Self::D) -> Self::D {
         map!(a, b => a - b)
     }
     #[inline(always)]
     fn mul_d(self, a: Self::D, b: Self::D) -> Self::D {
         map!(a, b => a * b)
+    }
+    #[inline(always)]
+    fn div_d(self, a: Self::D, b: Self::D) -> Self::D {
+        map!(a, b => a / b)
+    }
+    #[inline(always)]
+    fn sqrt_d(self, a: Self::D) -> Self::D {
+        map!(a => a.sqrt())
+    }
+    #[inline(always)]
+    fn scale_d(self, a: Self::D, n: Self::D) -> Self::D {
+        map!(a, n => f64::from_bits(a.to_bits().wrapping_add(n.to_bits() << 52)))
     }
     #[inline(always)]
     fn fma_d(self, a: Self::D, b: Self::D, c: Self::D) -> Self::D {

@@ -10,6 +10,7 @@ use crate::scalar;
 pub(super) static KERNELS: Kernels = Kernels {
     encode,
     decode,
+    activate: scalar::activation::activate,
     exp: scalar::exp::exp_slice,
     sum_rows: scalar::exp::sum_rows,
     quantize_rows,
