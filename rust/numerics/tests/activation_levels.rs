@@ -1,0 +1,144 @@
+//! Every level computes the bits of the scalar definition: activation functions.
+
+use proptest::prelude::*;
+use trn3_numerics::{Activation, ArrayMut, ArrayView, Format, Level, Source, activate, activation, with_level};
+
+fn activate_at(level: Level, x: &[f32], function: Activation, parameter: f32) -> Vec<u32> {
+    let mut values = x.to_vec();
+    with_level(level, || activate(&mut values, function, parameter)).expect("available level").expect("valid call");
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+fn check_all_levels(x: &[f32], function: Activation, parameter: f32) {
+    let expected = activate_at(Level::Scalar, x, function, parameter);
+    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+        let got = activate_at(level, x, function, parameter);
+        if let Some(at) = expected.iter().zip(&got).position(|(expected, got)| expected != got) {
+            let (expected, got) = (f32::from_bits(expected[at]), f32::from_bits(got[at]));
+            panic!("{level} {function}({:e}), parameter {parameter}: {got:e}, scalar {expected:e}", x[at]);
+        }
+    }
+}
+
+#[test]
+fn test_activate_every_bfloat16_at_every_level() {
+    let x: Vec<f32> = (0..=u16::MAX).map(|code| f32::from_bits(u32::from(code) << 16)).collect();
+    for function in Activation::ALL {
+        check_all_levels(&x, function, 0.25);
+    }
+    for slope in [-0.0, -3.5, f32::INFINITY, f32::NAN, 1e-38] {
+        check_all_levels(&x, Activation::Prelu, slope);
+    }
+}
+
+#[test]
+fn test_activate_float32_over_the_whole_range_at_every_level() {
+    let x: Vec<f32> = (0..=u32::MAX).step_by(10_007).map(f32::from_bits).collect();
+    for function in Activation::ALL {
+        check_all_levels(&x, function, -0.3);
+    }
+}
+
+#[test]
+fn test_activate_around_every_limit_at_every_level() {
+    // Limits of clamping, of subnormal numbers, of small and large branches, and zeros of the derivatives.
+    let limits = [
+        0.0f32,
+        1e-45,
+        1.175_494_4e-38,
+        9.765_625e-4,
+        0.7,
+        0.75,
+        1.0,
+        1.28,
+        1.5708,
+        3.141_592_7,
+        4.0,
+        5.59,
+        10.1,
+        13.2,
+        14.0,
+        15.0,
+        20.0,
+        40.0,
+        87.3,
+        88.7,
+        100.0,
+        104.0,
+        150.0,
+        1e13,
+        3.4e38,
+        f32::INFINITY,
+    ];
+    let around = |limit: f32| (-300i32..=300).map(move |nudge| limit.to_bits().wrapping_add_signed(nudge));
+    let x: Vec<f32> = limits
+        .into_iter()
+        .flat_map(around)
+        .flat_map(|bits| [f32::from_bits(bits), f32::from_bits(bits ^ 0x8000_0000)])
+        .collect();
+    for function in Activation::ALL {
+        check_all_levels(&x, function, 1e-3);
+    }
+}
+
+#[test]
+fn test_activate_large_slices_are_split_without_a_trace() {
+    let x: Vec<f32> = (0..200_001u32).map(|index| index as f32 * 1e-4 - 10.0).collect();
+    let whole = activate_at(Level::Scalar, &x, Activation::Gelu, 0.0);
+    let mut pieces = x.clone();
+    for piece in pieces.chunks_mut(777) {
+        activate(piece, Activation::Gelu, 0.0).expect("valid call");
+    }
+    assert!(pieces.iter().map(|value| value.to_bits()).eq(whole.iter().copied()));
+    assert!(activate_at(trn3_numerics::simd_level().expect("a level"), &x, Activation::Gelu, 0.0) == whole);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn test_activate_any_values_at_every_level(
+        x in prop::collection::vec(prop_oneof![prop::num::f32::ANY, -20f32..20.0], 0..70),
+        function in prop::sample::select(&Activation::ALL[..]),
+        slope in prop::num::f32::ANY,
+    ) {
+        check_all_levels(&x, function, slope);
+    }
+
+    /// Input of any format, output of any format: decode, float32 function, cast.
+    #[test]
+    fn test_activation_is_decode_then_activate_then_cast(
+        codes in prop::collection::vec(any::<u32>(), 1..90),
+        from in prop::sample::select(&Format::ALL[..]),
+        to in prop::sample::select(&Format::ALL[..]),
+        function in prop::sample::select(&Activation::ALL[..]),
+    ) {
+        let item = from.item_size();
+        let mask = if item == 4 { u32::MAX } else { (1 << from.spec().bits) - 1 };
+        let mut bytes: Vec<u32> = vec![0; codes.len()];
+        let bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut bytes)[..codes.len() * item];
+        for (code, slot) in codes.iter().zip(bytes.chunks_mut(item)) {
+            slot.copy_from_slice(&(code & mask).to_le_bytes()[..item]);
+        }
+        let shape = [codes.len()];
+        let source: Source<'_> = ArrayView::from_codes(from, bytes, &shape).expect("fits").into();
+        let mut out = vec![0u32; codes.len()];
+        let out_bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut out)[..codes.len() * to.item_size()];
+        let result = activation(&source, function, 0.5, ArrayMut::from_codes(to, out_bytes, &shape).expect("fits"));
+        if to == Format::F8E8M0Fnu {
+            prop_assert!(result.is_err());
+            return Ok(());
+        }
+        result.expect("valid call");
+        let mut expected = vec![0f32; codes.len()];
+        let widened = ArrayMut::new(&mut expected, &shape).expect("fits");
+        activation(&source, Activation::Copy, 0.0, widened).expect("valid call");
+        activate(&mut expected, function, 0.5).expect("valid call");
+        let mut cast = vec![0u32; codes.len()];
+        let cast_bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut cast)[..codes.len() * to.item_size()];
+        let source = ArrayView::new(&expected, &shape).expect("fits").into();
+        let options = trn3_numerics::CastOptions::default();
+        let rounded = ArrayMut::from_codes(to, cast_bytes, &shape).expect("fits");
+        trn3_numerics::cast(&source, rounded, options, trn3_numerics::Draws::None).expect("valid call");
+        prop_assert!(out == cast, "{function} {from} -> {to}");
+    }
+}
