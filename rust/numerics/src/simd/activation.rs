@@ -15,50 +15,55 @@ const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7f80_0000;
 
+/// Replaces every value `x` by an expression of it. A closure would not do: compilers do not inline the call of one, and
+/// intrinsics are fast only inside the outermost kernel.
+macro_rules! each {
+    ($l:ident, $values:ident, |$x:ident| $value:expr) => {{
+        let (vectors, tail) = $values.as_chunks_mut::<LANES>();
+        for vector in vectors {
+            let $x = $l.load_f(vector);
+            $l.store_f($value, vector);
+        }
+        if !tail.is_empty() {
+            let mut vector = [0.0; LANES];
+            vector[..tail.len()].copy_from_slice(tail);
+            let $x = $l.load_f(&vector);
+            $l.store_f($value, &mut vector);
+            tail.copy_from_slice(&vector[..tail.len()]);
+        }
+    }};
+}
+
 /// One function in place; `parameter` is prelu's slope.
 #[inline(always)]
 pub(crate) fn activate<L: Lanes>(l: L, function: Activation, parameter: f32, values: &mut [f32]) {
     match function {
-        Activation::Copy => each(l, values, plain::copy),
-        Activation::Square => each(l, values, plain::square),
-        Activation::Sigmoid => each(l, values, exponential::sigmoid),
-        Activation::Relu => each(l, values, plain::relu),
-        Activation::Prelu => each(l, values, |l, x| plain::prelu(l, x, parameter)),
-        Activation::Gelu => each(l, values, normal::gelu),
-        Activation::GeluDx => each(l, values, normal::gelu_dx),
-        Activation::GeluApprxTanh => each(l, values, exponential::gelu_apprx_tanh),
-        Activation::GeluApprxSigmoid => each(l, values, exponential::gelu_apprx_sigmoid),
-        Activation::GeluApprxSigmoidDx => each(l, values, exponential::gelu_apprx_sigmoid_dx),
-        Activation::Silu => each(l, values, exponential::silu),
-        Activation::SiluDx => each(l, values, exponential::silu_dx),
-        Activation::Tanh => each(l, values, exponential::tanh),
-        Activation::Softplus => each(l, values, logarithm::softplus),
-        Activation::Mish => each(l, values, exponential::mish),
-        Activation::Erf => each(l, values, normal::erf),
-        Activation::ErfDx => each(l, values, normal::erf_dx),
-        Activation::Exp => each(l, values, exp_f32),
-        Activation::Log => each(l, values, logarithm::log),
-        Activation::Sin => each(l, values, circular::sin),
-        Activation::Arctan => each(l, values, circular::arctan),
-        Activation::Sqrt => each(l, values, plain::sqrt),
-        Activation::Rsqrt => each(l, values, plain::rsqrt),
-        Activation::Reciprocal => each(l, values, plain::reciprocal),
-        Activation::Sign => each(l, values, plain::sign),
-        Activation::Abs => each(l, values, plain::abs),
-    }
-}
-
-#[inline(always)]
-fn each<L: Lanes>(l: L, values: &mut [f32], function: impl Fn(L, L::F) -> L::F) {
-    let (vectors, tail) = values.as_chunks_mut::<LANES>();
-    for vector in vectors {
-        l.store_f(function(l, l.load_f(vector)), vector);
-    }
-    if !tail.is_empty() {
-        let mut vector = [0.0; LANES];
-        vector[..tail.len()].copy_from_slice(tail);
-        l.store_f(function(l, l.load_f(&vector)), &mut vector);
-        tail.copy_from_slice(&vector[..tail.len()]);
+        Activation::Copy => each!(l, values, |x| plain::copy(l, x)),
+        Activation::Square => each!(l, values, |x| plain::square(l, x)),
+        Activation::Sigmoid => each!(l, values, |x| exponential::sigmoid(l, x)),
+        Activation::Relu => each!(l, values, |x| plain::relu(l, x)),
+        Activation::Prelu => each!(l, values, |x| plain::prelu(l, x, parameter)),
+        Activation::Gelu => each!(l, values, |x| normal::gelu(l, x)),
+        Activation::GeluDx => each!(l, values, |x| normal::gelu_dx(l, x)),
+        Activation::GeluApprxTanh => each!(l, values, |x| exponential::gelu_apprx_tanh(l, x)),
+        Activation::GeluApprxSigmoid => each!(l, values, |x| exponential::gelu_apprx_sigmoid(l, x)),
+        Activation::GeluApprxSigmoidDx => each!(l, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x)),
+        Activation::Silu => each!(l, values, |x| exponential::silu(l, x)),
+        Activation::SiluDx => each!(l, values, |x| exponential::silu_dx(l, x)),
+        Activation::Tanh => each!(l, values, |x| exponential::tanh(l, x)),
+        Activation::Softplus => each!(l, values, |x| logarithm::softplus(l, x)),
+        Activation::Mish => each!(l, values, |x| exponential::mish(l, x)),
+        Activation::Erf => each!(l, values, |x| normal::erf(l, x)),
+        Activation::ErfDx => each!(l, values, |x| normal::erf_dx(l, x)),
+        Activation::Exp => each!(l, values, |x| exp_f32(l, x)),
+        Activation::Log => each!(l, values, |x| logarithm::log(l, x)),
+        Activation::Sin => each!(l, values, |x| circular::sin(l, x)),
+        Activation::Arctan => each!(l, values, |x| circular::arctan(l, x)),
+        Activation::Sqrt => each!(l, values, |x| plain::sqrt(l, x)),
+        Activation::Rsqrt => each!(l, values, |x| plain::rsqrt(l, x)),
+        Activation::Reciprocal => each!(l, values, |x| plain::reciprocal(l, x)),
+        Activation::Sign => each!(l, values, |x| plain::sign(l, x)),
+        Activation::Abs => each!(l, values, |x| plain::abs(l, x)),
     }
 }
 
