@@ -26,7 +26,7 @@ pub const PSUM: &[Buffer] = &[Buffer::Psum];
 pub const DMA: &[Buffer] = &[Buffer::Sbuf, Buffer::PrivateHbm, Buffer::SharedHbm];
 
 /// Column indices of an `.indirect()` view.
-fn column_index(view: &View) -> Option<&View> {
+pub fn column_index(view: &View) -> Option<&View> {
     match view.dynamic.as_deref() {
         Some(Dynamic::Columns { index, .. }) => Some(index),
         _ => None,
@@ -197,7 +197,7 @@ impl Check<'_> {
     /// # Errors
     /// [`Error::Validation`] otherwise.
     pub fn no_columns(&self, operand: &'static str, view: &View) -> Result<()> {
-        if matches!(view.dynamic.as_deref(), Some(Dynamic::Columns { .. })) {
+        if column_index(view).is_some() {
             return Err(self.refuse(operand, "is an indirect view", "this operand takes no .indirect()"));
         }
         Ok(())
@@ -341,7 +341,7 @@ impl Check<'_> {
     /// # Errors
     /// [`Error::Validation`] otherwise.
     pub fn no_psum_scatter(&self, operand: &'static str, view: &View) -> Result<()> {
-        if view.gathers_columns() && view.storage.buffer == Buffer::Psum {
+        if column_index(view).is_some() && view.storage.buffer == Buffer::Psum {
             return Err(self.refuse(operand, "is an indirect view in psum", "ScalarE scatters into sbuf alone"));
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! How long the compute engines take: work per lane over the rate of the mode, at least the initiation interval.
 
 use crate::machine::arch::ArchSpec;
+use crate::machine::check::column_index;
 use crate::machine::dtype::DType;
 use crate::machine::storage::Buffer;
 use crate::machine::time::{Clock, Picos};
@@ -47,7 +48,7 @@ fn in_psum(view: &View) -> bool {
 /// A port delivers half when the innermost stride is long; picked columns come one at a time, in no fast mode
 /// **(choice)**.
 fn halved(arch: &ArchSpec, rate: f64, views: &[&View]) -> f64 {
-    let picks = views.iter().any(|view| view.gathers_columns());
+    let picks = views.iter().any(|view| column_index(view).is_some());
     let rate = if picks { rate.min(arch.vector_rate) } else { rate };
     let slow = views.iter().any(|view| view.innermost_stride_bytes() > arch.slow_stride_bytes as usize);
     if slow { rate / 2.0 } else { rate }

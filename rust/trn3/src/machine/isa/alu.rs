@@ -210,7 +210,7 @@ impl AluOp {
             Multiply => x * y,
             // A comparison with NaN is false: the sum brings the NaN through.
             Maximum => {
-                if x > y || x == y {
+                if x >= y {
                     x
                 } else if y > x {
                     y
@@ -219,7 +219,7 @@ impl AluOp {
                 }
             }
             Minimum => {
-                if x < y || x == y {
+                if x <= y {
                     x
                 } else if y < x {
                     y
