@@ -4,8 +4,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use trn3::machine::engine::Engine;
 use trn3::machine::isa::ScalarOperand;
+use trn3::machine::isa::accumulate::ReduceCommand;
 use trn3::machine::isa::alu::AluOp;
 use trn3::machine::view::{ScalarIndex, View};
+use trn3_numerics::Activation;
 
 use crate::machine::error::exception;
 use crate::machine::register::PyRegister;
@@ -55,6 +57,16 @@ pub(crate) fn optional_op(name: Option<&str>) -> PyResult<Option<AluOp>> {
 
 /// An operator by its `nki.language` name.
 pub(crate) fn op(name: &str) -> PyResult<AluOp> {
+    name.parse().map_err(exception)
+}
+
+/// A function of ScalarE by its `nki.language` name.
+pub(crate) fn function(name: &str) -> PyResult<Activation> {
+    name.parse().map_err(|error| exception(trn3::Error::Numerics(error)))
+}
+
+/// A command for running values by its `nki.isa.reduce_cmd` name.
+pub(crate) fn reduce_command(name: &str) -> PyResult<ReduceCommand> {
     name.parse().map_err(exception)
 }
 

@@ -92,6 +92,8 @@ arch_spec! {
         moving_columns_bf16: "columns", 0 ..= 65536;
         /// Most elements per partition of bn_stats.
         bn_stats_elements: "elements", 32 ..= 65536;
+        /// Most elements per partition that max8 and its likes search.
+        search_elements: "elements", 8 ..= 65536;
         /// TensorE clock.
         tensor_clock_mhz: "MHz", 1 ..= 100000;
         /// VectorE clock.
@@ -176,6 +178,12 @@ arch_spec! {
         scalar_rate: "elements/cycle", 0.01 ..= 64;
         /// ScalarE copies and tensor_scalar of at most 16 bits.
         scalar_copy_rate_16bit: "elements/cycle", 0.01 ..= 64;
+        /// GpSimdE elements a cycle a lane.
+        gpsimd_rate: "elements/cycle", 0.001 ..= 64;
+        /// The same where every operand has at most 16 bits.
+        gpsimd_rate_16bit: "elements/cycle", 0.001 ..= 64;
+        /// GpSimdE reciprocal square roots a cycle a lane.
+        gpsimd_rsqrt_rate: "elements/cycle", 0.001 ..= 64;
         /// Latency beyond the stream of a VectorE instruction.
         vector_fixed_ns: "ns", 0 ..= 1000000;
         /// Latency beyond the stream of a ScalarE instruction.

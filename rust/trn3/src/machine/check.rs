@@ -2,6 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
+use crate::machine::dtype::DType;
+use crate::machine::isa::ScalarOperand;
 use crate::machine::storage::Buffer;
 use crate::machine::view::{Dynamic, View};
 
@@ -22,6 +24,14 @@ pub const SBUF: &[Buffer] = &[Buffer::Sbuf];
 pub const PSUM: &[Buffer] = &[Buffer::Psum];
 /// HBM or SBUF: what DMA reaches.
 pub const DMA: &[Buffer] = &[Buffer::Sbuf, Buffer::PrivateHbm, Buffer::SharedHbm];
+
+/// Column indices of an `.indirect()` view.
+pub fn column_index(view: &View) -> Option<&View> {
+    match view.dynamic.as_deref() {
+        Some(Dynamic::Columns { index, .. }) => Some(index),
+        _ => None,
+    }
+}
 
 impl Check<'_> {
     /// A refusal by this instruction.
@@ -187,8 +197,152 @@ impl Check<'_> {
     /// # Errors
     /// [`Error::Validation`] otherwise.
     pub fn no_columns(&self, operand: &'static str, view: &View) -> Result<()> {
-        if matches!(view.dynamic.as_deref(), Some(Dynamic::Columns { .. })) {
+        if column_index(view).is_some() {
             return Err(self.refuse(operand, "is an indirect view", "this operand takes no .indirect()"));
+        }
+        Ok(())
+    }
+
+    /// The element type is one that engines compute with: not packed, no block scale.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn arithmetic(&self, operand: &'static str, view: &View) -> Result<()> {
+        self.unpacked(operand, view)?;
+        if view.dtype == DType::Float8E8M0Fnu {
+            return Err(self.refuse(
+                operand,
+                "has dtype float8_e8m0fnu, a block scale",
+                "an integer or floating-point dtype",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The element type is one of these.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn dtype(&self, operand: &'static str, view: &View, allowed: &[DType]) -> Result<()> {
+        if allowed.contains(&view.dtype) {
+            return Ok(());
+        }
+        let names: Vec<&str> = allowed.iter().map(|dtype| dtype.name()).collect();
+        Err(self.refuse(operand, format!("has dtype {}", view.dtype), format!("allowed: {}", names.join(", "))))
+    }
+
+    /// The element type is a floating-point one that engines compute with.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn float(&self, operand: &'static str, view: &View) -> Result<()> {
+        if view.dtype.is_float() {
+            return Ok(());
+        }
+        Err(self.refuse(operand, format!("has dtype {}", view.dtype), "a floating-point dtype"))
+    }
+
+    /// The element type is an integer one.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn integer(&self, operand: &'static str, view: &View) -> Result<()> {
+        if view.dtype.is_integer() {
+            return Ok(());
+        }
+        Err(self.refuse(operand, format!("has dtype {}", view.dtype), "an integer dtype: bit patterns are not cast"))
+    }
+
+    /// The element types of two operands are one.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn same_dtype(&self, operand: &'static str, view: &View, other: &'static str, like: &View) -> Result<()> {
+        if view.dtype == like.dtype {
+            return Ok(());
+        }
+        let got = format!("has dtype {}, {other} has {}", view.dtype, like.dtype);
+        Err(self.refuse(operand, got, "both need the same"))
+    }
+
+    /// Nothing, a number, or one float32 value per partition of `tile`.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn float32_scalar(&self, operand: &'static str, scalar: &ScalarOperand, tile: &View) -> Result<()> {
+        let Some(view) = scalar.view() else { return Ok(()) };
+        self.vector(operand, view, tile)?;
+        self.no_columns(operand, view)?;
+        self.dtype(operand, view, &[DType::Float32])
+    }
+
+    /// So many elements in each partition.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn free_size(&self, operand: &'static str, view: &View, needed: usize) -> Result<()> {
+        if view.free_size() == needed {
+            return Ok(());
+        }
+        let got = format!("has {} elements per partition (shape {:?})", view.free_size(), &view.shape[..]);
+        Err(self.refuse(operand, got, format!("{needed} elements per partition")))
+    }
+
+    /// An input that may be an `.indirect()` view: gen4, its indices on a quadrant's first partition, which is also its
+    /// own.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn gathered(&self, operand: &'static str, view: &View) -> Result<()> {
+        let Some(index) = self.index_start(operand, view)? else { return Ok(()) };
+        if index != view.start_partition() {
+            let got = format!("starts at partition {}, its index at {index}", view.start_partition());
+            return Err(self.refuse(operand, got, "an indirect input starts on the same partition as its index"));
+        }
+        Ok(())
+    }
+
+    /// A result that may be an `.indirect()` view: gen4, its indices where `input` starts; where that is an indirect
+    /// view of PSUM, where its indices start.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn scattered(&self, operand: &'static str, view: &View, input: &View) -> Result<()> {
+        let Some(index) = self.index_start(operand, view)? else { return Ok(()) };
+        let start = match column_index(input) {
+            Some(input_index) if input.storage.buffer == Buffer::Psum => input_index.start_partition(),
+            _ => input.start_partition(),
+        };
+        if index != start {
+            let got = format!("has its index at partition {index}, the input starts at {start}");
+            return Err(self.refuse(operand, got, "an indirect result's index starts on the input's partition"));
+        }
+        Ok(())
+    }
+
+    /// Where the column indices of an `.indirect()` view start.
+    fn index_start(&self, operand: &'static str, view: &View) -> Result<Option<usize>> {
+        let Some(index) = column_index(view) else { return Ok(None) };
+        if self.arch.generation < 4 {
+            let got = format!("is an indirect view on {} (gen{})", self.arch.name, self.arch.generation);
+            return Err(self.refuse(operand, got, ".indirect() is available from gen4 on"));
+        }
+        let start = index.start_partition();
+        if !start.is_multiple_of(self.arch.quadrant_partitions as usize) {
+            let got = format!("has its index at partition {start}");
+            let allowed = format!("indices start at a multiple of {}", self.arch.quadrant_partitions);
+            return Err(self.refuse(operand, got, allowed));
+        }
+        Ok(Some(start))
+    }
+
+    /// ScalarE cannot scatter into PSUM.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] otherwise.
+    pub fn no_psum_scatter(&self, operand: &'static str, view: &View) -> Result<()> {
+        if column_index(view).is_some() && view.storage.buffer == Buffer::Psum {
+            return Err(self.refuse(operand, "is an indirect view in psum", "ScalarE scatters into sbuf alone"));
         }
         Ok(())
     }

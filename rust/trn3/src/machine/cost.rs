@@ -1,8 +1,10 @@
 //! How long the compute engines take: work per lane over the rate of the mode, at least the initiation interval.
 
 use crate::machine::arch::ArchSpec;
+use crate::machine::check::column_index;
+use crate::machine::dtype::DType;
 use crate::machine::storage::Buffer;
-use crate::machine::time::Clock;
+use crate::machine::time::{Clock, Picos};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -13,24 +15,29 @@ pub fn stream_cycles(elements: usize, rate: f64) -> u64 {
 
 /// A VectorE instruction: `elements` per partition at `rate`, and what follows the stream (an accumulator's read-out).
 pub fn vector(arch: &ArchSpec, elements: usize, rate: f64, extra_cycles: u64) -> Work {
-    let cycles = stream_cycles(elements, rate).max(arch.minimum_interval_cycles) + extra_cycles;
-    compute(arch.vector_clock(), cycles, arch.vector_fixed_ns, None)
+    let stream = stream_cycles(elements, rate) + extra_cycles;
+    let interval = stream.max(arch.minimum_interval_cycles + extra_cycles);
+    compute(arch.vector_clock(), interval, stream, arch.vector_fixed_ns, None)
 }
 
 /// A ScalarE instruction; `table` is the function table it needs.
 pub fn scalar(arch: &ArchSpec, elements: usize, rate: f64, extra_cycles: u64, table: Option<u16>) -> Work {
-    let cycles = stream_cycles(elements, rate).max(arch.minimum_interval_cycles) + extra_cycles;
-    compute(arch.scalar_clock(), cycles, arch.scalar_fixed_ns, table)
+    let stream = stream_cycles(elements, rate) + extra_cycles;
+    let interval = stream.max(arch.minimum_interval_cycles + extra_cycles);
+    compute(arch.scalar_clock(), interval, stream, arch.scalar_fixed_ns, table)
 }
 
 /// A GpSimdE instruction: its start and so many cycles of work.
 pub fn gpsimd(arch: &ArchSpec, cycles: u64) -> Work {
-    compute(arch.gpsimd_clock(), arch.gpsimd_start_cycles + cycles, arch.gpsimd_fixed_ns, None)
+    let cycles = arch.gpsimd_start_cycles + cycles;
+    compute(arch.gpsimd_clock(), cycles, cycles, arch.gpsimd_fixed_ns, None)
 }
 
-fn compute(clock: Clock, cycles: u64, fixed_ns: f64, table: Option<u16>) -> Work {
-    let interval = clock.cycles(cycles);
-    let latency = interval + crate::machine::time::Picos::from_nanoseconds(fixed_ns);
+/// The least interval holds the issue slot only: the result of a short stream is there after the stream and the fixed
+/// part, as the published one-element activation shows.
+fn compute(clock: Clock, interval: u64, stream: u64, fixed_ns: f64, table: Option<u16>) -> Work {
+    let interval = clock.cycles(interval);
+    let latency = (clock.cycles(stream) + Picos::from_nanoseconds(fixed_ns)).max(interval);
     Work::Compute { interval, latency, table }
 }
 
@@ -38,8 +45,11 @@ fn in_psum(view: &View) -> bool {
     view.storage.buffer == Buffer::Psum
 }
 
-/// A port delivers half when the innermost stride is long.
+/// A port delivers half when the innermost stride is long; picked columns come one at a time, in no fast mode
+/// **(choice)**.
 fn halved(arch: &ArchSpec, rate: f64, views: &[&View]) -> f64 {
+    let picks = views.iter().any(|view| column_index(view).is_some());
+    let rate = if picks { rate.min(arch.vector_rate) } else { rate };
     let slow = views.iter().any(|view| view.innermost_stride_bytes() > arch.slow_stride_bytes as usize);
     if slow { rate / 2.0 } else { rate }
 }
@@ -62,12 +72,22 @@ pub fn copy_rate(arch: &ArchSpec, dst: &View, src: &View) -> f64 {
     halved(arch, rate, &[dst, src]).max(f64::MIN_POSITIVE)
 }
 
-/// VectorE elements a cycle of instructions over two tiles, by where the inputs lie and how wide they are.
-pub fn pair_rate(arch: &ArchSpec, dst: &View, one: &View, two: &View) -> f64 {
-    let narrow = [dst, one, two].iter().all(|view| view.dtype.is_float() && view.dtype.size() <= 2);
+/// Whether two-tile instructions run in their fast mode on these operands: bfloat16 alone and without gaps on gen2,
+/// 16-bit floats from gen3, all narrow floats from gen4.
+fn is_narrow_pair(arch: &ArchSpec, views: [&View; 3]) -> bool {
+    views.iter().all(|view| match arch.generation {
+        ..=2 => view.dtype == DType::BFloat16 && view.free_is_contiguous(),
+        3 => matches!(view.dtype, DType::BFloat16 | DType::Float16),
+        _ => view.dtype.is_float() && view.dtype.size() <= 2,
+    })
+}
+
+/// VectorE elements a cycle of instructions over two tiles, by where the inputs lie and how wide they are; `has_fast_mode`
+/// says whether the operator takes part in the fast mode of gen2, which knows few.
+pub fn pair_rate(arch: &ArchSpec, dst: &View, one: &View, two: &View, has_fast_mode: bool) -> f64 {
     let rate = if in_psum(one) || in_psum(two) {
         arch.vector_pair_rate_psum
-    } else if narrow {
+    } else if is_narrow_pair(arch, [dst, one, two]) && (has_fast_mode || arch.generation >= 3) {
         arch.vector_pair_rate_16bit
     } else {
         arch.vector_pair_rate
@@ -75,7 +95,19 @@ pub fn pair_rate(arch: &ArchSpec, dst: &View, one: &View, two: &View) -> f64 {
     halved(arch, rate, &[dst, one, two])
 }
 
-/// VectorE elements a cycle of everything else.
+/// VectorE elements a cycle of instructions that stream two tiles and have no fast mode.
+pub fn two_stream_rate(arch: &ArchSpec, dst: &View, one: &View, two: &View) -> f64 {
+    let rate = if in_psum(one) || in_psum(two) { arch.vector_pair_rate_psum } else { arch.vector_pair_rate };
+    halved(arch, rate, &[dst, one, two])
+}
+
+/// VectorE or ScalarE elements a cycle of everything else.
 pub fn plain_rate(arch: &ArchSpec, rate: f64, views: &[&View]) -> f64 {
     halved(arch, rate, views)
+}
+
+/// GpSimdE cycles of so many elements per partition: twice as fast where every operand has at most 16 bits.
+pub fn gpsimd_stream(arch: &ArchSpec, elements: usize, views: &[&View]) -> u64 {
+    let narrow = views.iter().all(|view| view.dtype.size() <= 2);
+    stream_cycles(elements, if narrow { arch.gpsimd_rate_16bit } else { arch.gpsimd_rate })
 }

@@ -1,7 +1,13 @@
 //! The instructions, one binding file a family.
 
+pub(crate) mod activation;
 pub(crate) mod copy;
 pub(crate) mod custom;
+pub(crate) mod elementwise;
+pub(crate) mod reduce;
+pub(crate) mod search;
+pub(crate) mod select;
+pub(crate) mod tensor_scalar;
 
 use pyo3::prelude::*;
 use trn3::machine::isa::Instruction;
@@ -21,6 +27,12 @@ pub(crate) fn issue(
 
 /// Adds every instruction to the submodule.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    custom::register(module)?;
+    activation::register(module)?;
     copy::register(module)?;
-    custom::register(module)
+    elementwise::register(module)?;
+    reduce::register(module)?;
+    search::register(module)?;
+    select::register(module)?;
+    tensor_scalar::register(module)
 }

@@ -179,12 +179,23 @@ impl AluOp {
         )
     }
 
+    /// Whether VectorE has the operator in float32: all but the bit operators, what GpSimdE alone computes (`power`,
+    /// `rsqrt`), and `bypass` and `average`, which belong to other instructions.
+    pub const fn is_vector_arithmetic(self) -> bool {
+        !self.is_bitvec() && !matches!(self, Power | Rsqrt | Bypass | Average)
+    }
+
+    /// Generation from which the operator exists.
+    pub const fn least_generation(self) -> u64 {
+        if matches!(self, AbsMax | AbsMin | Square | Relu) { 4 } else { 2 }
+    }
+
     /// The value that a float32 reduction starts from.
     pub const fn identity(self) -> f32 {
         match self {
             Multiply | LogicalAnd => 1.0,
             Maximum => f32::NEG_INFINITY,
-            Minimum => f32::INFINITY,
+            Minimum | AbsMin => f32::INFINITY,
             _ => 0.0,
         }
     }
@@ -199,7 +210,7 @@ impl AluOp {
             Multiply => x * y,
             // A comparison with NaN is false: the sum brings the NaN through.
             Maximum => {
-                if x > y || x == y {
+                if x >= y {
                     x
                 } else if y > x {
                     y
@@ -208,7 +219,7 @@ impl AluOp {
                 }
             }
             Minimum => {
-                if x < y || x == y {
+                if x <= y {
                     x
                 } else if y < x {
                     y

@@ -7,9 +7,24 @@ use crate::machine::engine::Engine;
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
+pub mod accumulate;
+pub mod activation;
 pub mod alu;
 pub mod copy;
 pub mod custom;
+pub mod dropout;
+pub mod elementwise;
+pub mod exponential;
+mod operators;
+pub mod quantize;
+pub mod reduce;
+pub mod scan;
+pub mod search;
+pub mod select;
+pub mod shuffle;
+pub mod statistics;
+mod steps;
+pub mod tensor_scalar;
 
 /// What an instruction does with an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
