@@ -10,6 +10,7 @@ use crate::machine::view::View;
 pub mod alu;
 pub mod copy;
 pub mod custom;
+pub mod tensor;
 
 /// What an instruction does with an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
