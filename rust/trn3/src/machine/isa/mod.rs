@@ -10,6 +10,8 @@ use crate::machine::view::View;
 pub mod alu;
 pub mod copy;
 pub mod custom;
+pub mod dma;
+pub mod register;
 pub mod tensor;
 
 /// What an instruction does with an operand.
