@@ -133,6 +133,38 @@ pub fn matmul(
     product((a, None), (b, None), c, out, rounding, draws, TILE)
 }
 
+/// As [`matmul`], with chains of `chain` k instead of [`TILE`]: what a processing element that holds several rows of the
+/// contraction computes before its column's result leaves the array.
+///
+/// # Errors
+/// As [`matmul`]; [`Error::Value`] for a chain of no k.
+///
+/// ```
+/// use trn3_numerics::{ArrayMut, ArrayView, Draws, Rounding, matmul_chained};
+///
+/// let ones = [1.0f32; 256];
+/// let mut out = [0.0f32];
+/// let (a, b) = (ArrayView::new(&ones, &[1, 256])?, ArrayView::new(&ones, &[256, 1])?);
+/// matmul_chained(&a, &b, None, ArrayMut::new(&mut out, &[1, 1])?, Rounding::Nearest, Draws::None, 256)?;
+/// assert_eq!(out, [256.0]);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+pub fn matmul_chained(
+    a: &ArrayView<'_>,
+    b: &ArrayView<'_>,
+    c: Option<&ArrayView<'_>>,
+    out: ArrayMut<'_>,
+    rounding: Rounding,
+    draws: Draws<'_>,
+    chain: usize,
+) -> Result<()> {
+    check_formats(["a", "b"], a.format(), b.format())?;
+    if chain == 0 {
+        return Err(Error::value("chain", chain, "a chain has at least one k"));
+    }
+    product((a, None), (b, None), c, out, rounding, draws, chain)
+}
+
 /// `a @ b` of quantised arrays on the 512-row array: as [`matmul`] with chains of 512 k over the exact products of
 /// element and scale.
 ///

@@ -6,11 +6,11 @@ use crate::machine::site::SiteId;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// An instruction breaks a rule of the hardware (the front ends' `NkiValidationError`).
-    #[error("{instruction} {operand}: {got}; {allowed}")]
+    #[error("{}", refusal(instruction, operand, got, allowed))]
     Validation {
         /// Name of the instruction, as `nki.isa` spells it.
         instruction: &'static str,
-        /// The operand or argument at fault.
+        /// The operand or argument at fault; empty where the rule is one between several, which `got` then names.
         operand: &'static str,
         /// What came.
         got: String,
@@ -58,6 +58,17 @@ pub enum Error {
     /// The arithmetic core refused.
     #[error(transparent)]
     Numerics(#[from] trn3_numerics::Error),
+}
+
+/// One sentence: instruction, operand and what came read on; then what is allowed.
+fn refusal(instruction: &str, operand: &str, got: &str, allowed: &str) -> String {
+    let words = [instruction, operand, got].into_iter().filter(|word| !word.is_empty());
+    let mut text = words.collect::<Vec<_>>().join(" ");
+    if !allowed.is_empty() {
+        text.push_str("; ");
+        text.push_str(allowed);
+    }
+    text
 }
 
 impl Error {

@@ -122,10 +122,34 @@ arch_spec! {
         float32_onezero_passes: "passes", 1 ..= 16;
         /// Passes of a float32 transpose.
         float32_transpose_passes: "passes", 1 ..= 16;
+        /// Contraction rows that a processing element takes of fp8 operands at once (double_row); 1 where there is no such
+        /// mode.
+        double_row_elements: "elements", 1 ..= 16;
+        /// Contraction rows that a processing element takes of MX operands at once; 0 where there are none.
+        mx_elements: "elements", 0 ..= 16;
+        /// Dense contraction rows that a processing element covers at once with a compressed stationary operand; 0 where
+        /// it takes none.
+        sparse_elements: "elements", 0 ..= 16;
         /// Gap between issues of matmuls on different tiles of the array.
         tile_issue_cycles: "cycles", 0 ..= 10000;
         /// Innermost stride from which a port delivers half.
         slow_stride_bytes: "bytes", 1 ..= 1024;
+        /// GpSimdE: cycles that a local gather adds to each index's elements.
+        gather_overhead_cycles: "cycles", 0 ..= 10000;
+        /// GpSimdE: cycles of one gathered element.
+        gather_element_cycles: "cycles", 1 ..= 10000;
+        /// GpSimdE: most elements of one instruction that a free-axis gather is cut into.
+        free_gather_elements: "elements", 1 ..= 65536;
+        /// GpSimdE: cycles of one element of a free-axis gather.
+        free_gather_element_cycles: "cycles", 1 ..= 10000;
+        /// GpSimdE: cycles of one element of a reduction over partitions.
+        partition_reduce_cycles: "cycles", 1 ..= 10000;
+        /// GpSimdE: cycles of one element of sequence_bounds.
+        sequence_bounds_cycles: "cycles", 1 ..= 10000;
+        /// GpSimdE: cycles of one candidate of topk.
+        topk_candidate_cycles: "cycles", 1 ..= 10000;
+        /// Moving the state of a random generator.
+        random_state_cycles: "cycles", 0 ..= 10000;
         /// DMA engines of the core.
         dma_engines: "engines", 1 ..= 1024;
         /// Queues of a DMA engine.
@@ -134,6 +158,8 @@ arch_spec! {
         hardware_dge: "generators", 0 ..= 64;
     }
     figures {
+        /// Share of its time that a transpose holds the array when another pass runs beside it.
+        background_transpose_share: "ratio", 0.01 ..= 1;
         /// HBM bandwidth of the chip.
         hbm_gbps: "GB/s", 1 ..= 1000000;
         /// VectorE elements a cycle a lane: copies and tensor_scalar, 16-bit, contiguous, SBUF to SBUF.

@@ -12,18 +12,21 @@ pub mod activation;
 pub mod alu;
 pub mod copy;
 pub mod custom;
+pub mod dma;
 pub mod dropout;
 pub mod elementwise;
 pub mod exponential;
 mod operators;
 pub mod quantize;
 pub mod reduce;
+pub mod register;
 pub mod scan;
 pub mod search;
 pub mod select;
 pub mod shuffle;
 pub mod statistics;
 mod steps;
+pub mod tensor;
 pub mod tensor_scalar;
 
 /// What an instruction does with an operand.

@@ -1,7 +1,7 @@
 //! Making tensors: what is refused, where they go, and what is said when they do not fit.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 

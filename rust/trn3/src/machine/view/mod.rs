@@ -121,6 +121,11 @@ impl View {
         self.shape.iter().product()
     }
 
+    /// Whether columns are gathered or scattered by an index tile (`.indirect()`).
+    pub fn gathers_columns(&self) -> bool {
+        matches!(self.dynamic.as_deref(), Some(Dynamic::Columns { .. }))
+    }
+
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
