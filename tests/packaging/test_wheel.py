@@ -76,7 +76,7 @@ def test_wheel_contents(wheel: Path) -> None:
     inside = names(wheel)
     package = {name for name in inside if name.startswith("trn3/")}
     extensions = {name for name in package if name.startswith("trn3/_trn3.") and "so" in name}
-    assert {"trn3/py.typed", "trn3/_trn3.pyi"} <= sources
+    assert {"trn3/py.typed", "trn3/_trn3/__init__.pyi"} <= sources
     assert len(extensions) == 1
     assert package - extensions == sources
 

@@ -1,7 +1,7 @@
 //! The extension module `trn3._trn3`: converts arguments, releases the interpreter lock, forwards to `trn3-numerics`.
 //!
 //! The public, documented Python interface is the package `trn3`; what stands here is called by it alone, takes every
-//! argument by position, and is described for type checkers in `python/trn3/_trn3.pyi`.
+//! argument by position, and is described for type checkers in `python/trn3/_trn3/`.
 #![deny(unsafe_code)]
 
 mod activation;

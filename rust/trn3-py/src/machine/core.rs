@@ -1,10 +1,11 @@
 //! One NeuronCore as a Python object.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use trn3::machine::arch::ArchSpec;
@@ -23,6 +24,39 @@ use crate::machine::tensor::PyTensor;
 struct Inner {
     core: NeuronCore,
     lines: Lines,
+    schedule: Schedule,
+}
+
+/// Edges between instructions by their names, beyond what data demands.
+#[derive(Default)]
+struct Schedule {
+    /// Producers by consumer.
+    edges: HashMap<String, Vec<String>>,
+    /// The last instruction of each name.
+    issued: HashMap<String, u32>,
+}
+
+impl Schedule {
+    /// Instructions that one of this name waits for.
+    fn producers(&self, name: Option<&str>) -> Vec<u32> {
+        let names = name.and_then(|name| self.edges.get(name)).into_iter().flatten();
+        names.filter_map(|producer| self.issued.get(producer).copied()).collect()
+    }
+
+    fn note(&mut self, name: Option<&str>, id: u32) {
+        if let Some(name) = name.filter(|_| !self.edges.is_empty()) {
+            self.issued.insert(name.to_owned(), id);
+        }
+    }
+
+    /// Names of edges that no instruction had.
+    fn unknown(&self) -> Vec<&str> {
+        let names = self.edges.iter().flat_map(|(consumer, producers)| std::iter::once(consumer).chain(producers));
+        let mut unknown: Vec<&str> = names.map(String::as_str).filter(|name| !self.issued.contains_key(*name)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown
+    }
 }
 
 /// One NeuronCore: memories, engines, timeline. Front ends issue instructions to it in program order.
@@ -52,11 +86,15 @@ impl PyCore {
         name: Option<&str>,
     ) -> PyResult<u32> {
         let mut inner = self.lock()?;
-        let Inner { core, lines } = &mut *inner;
+        let Inner { core, lines, schedule } = &mut *inner;
         let site = lines.here(py, &mut core.sites)?;
-        let outcome = catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &[] })));
+        let after = schedule.producers(name);
+        let outcome = catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &after })));
         match outcome {
-            Ok(Ok(id)) => Ok(id),
+            Ok(Ok(id)) => {
+                schedule.note(name, id);
+                Ok(id)
+            }
             Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
             Err(_) => Err(defect(&format!("{} panicked at {}", instruction.name(), core.sites.text(site)))),
         }
@@ -69,7 +107,7 @@ impl PyCore {
         work: impl FnOnce(&mut NeuronCore, trn3::machine::site::SiteId) -> trn3::Result<R>,
     ) -> PyResult<R> {
         let mut inner = self.lock()?;
-        let Inner { core, lines } = &mut *inner;
+        let Inner { core, lines, .. } = &mut *inner;
         let site = lines.here(py, &mut core.sites)?;
         core.state.site = site;
         match catch_unwind(AssertUnwindSafe(|| work(core, site))) {
@@ -110,7 +148,7 @@ impl PyCore {
         let arch = Arc::new(ArchSpec::load(arch).map_err(exception)?);
         let options = CoreOptions { values, timing, strict, max_instructions, throttle };
         let core = NeuronCore::new(arch, options).map_err(exception)?;
-        Ok(Self { inner: Mutex::new(Inner { core, lines: Lines::new(internal) }) })
+        Ok(Self { inner: Mutex::new(Inner { core, lines: Lines::new(internal), schedule: Schedule::default() }) })
     }
 
     /// Entries of the spec: (key, value, unit, source).
@@ -203,6 +241,27 @@ impl PyCore {
     /// Seeds stochastic rounding of engine results, or turns it off.
     fn set_stochastic_rounding(&self, seed: Option<u64>) -> PyResult<()> {
         self.lock()?.core.set_stochastic_rounding(seed).map_err(exception)
+    }
+
+    /// Edges that instructions get by name: (consumer, producers).
+    fn schedule(&self, edges: Vec<(String, Vec<String>)>) -> PyResult<()> {
+        let mut inner = self.lock()?;
+        for (consumer, producers) in edges {
+            inner.schedule.edges.entry(consumer).or_default().extend(producers);
+        }
+        Ok(())
+    }
+
+    /// Refuses edges whose names no instruction had.
+    fn check_schedule(&self) -> PyResult<()> {
+        let inner = self.lock()?;
+        match inner.schedule.unknown()[..] {
+            [] => Ok(()),
+            ref unknown => Err(PyValueError::new_err(format!(
+                "with_schedule names {}, which no instruction of the run has as name=",
+                unknown.join(", ")
+            ))),
+        }
     }
 
     /// The kernel line that is calling, as `file:line`.

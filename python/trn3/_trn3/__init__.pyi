@@ -5,6 +5,8 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3._trn3 import machine as machine
+
 __all__ = [
     "TFloat32",
     "XorwowCore",
@@ -17,6 +19,7 @@ __all__ = [
     "from_tags",
     "from_trn3_layout",
     "get_num_threads",
+    "machine",
     "matmul",
     "matmul_mx",
     "matmul_sparse",

@@ -1,0 +1,57 @@
+"""NKI kernels on a simulated NeuronCore.
+
+`jit` makes a function a kernel; calling it runs it. Kernels are plain Python that calls
+`trn3.nki.language` (``nl``) and `trn3.nki.isa` (``nisa``). `install` registers this package as
+``nki``, so that kernels written for that name run unmodified.
+
+Environment variables: ``NEURON_PLATFORM_TARGET_OVERRIDE``, or without it ``NKI_NC_VERSION``, names
+the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where versions differ;
+``TRN3_NKI_NARROW64=1`` lets 64-bit arrays pass, converted to 32 bits;
+``NEURON_RT_DEBUG_OUTPUT_DIR`` a folder for what `device_print` shows;
+``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank. ``NKI_SIMULATOR`` changes nothing:
+everything is simulated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trn3.nki import collectives, dtype, experimental, isa, language, tensor, tensors, typing
+from trn3.nki.aliases import install, uninstall
+from trn3.nki.kernel import Kernel, jit, simulate
+from trn3.nki.version import version
+
+if TYPE_CHECKING:
+    from trn3.nki.profiling import profile
+
+__all__ = [
+    "Kernel",
+    "collectives",
+    "cpu_simulate",
+    "dtype",
+    "experimental",
+    "install",
+    "isa",
+    "jit",
+    "language",
+    "profile",
+    "simulate",
+    "tensor",
+    "tensors",
+    "typing",
+    "uninstall",
+    "version",
+]
+
+#: Older name of `simulate`.
+cpu_simulate = simulate
+
+
+def __getattr__(name: str) -> Any:
+    # Reports need more imports than running kernels does.
+    if name == "profile":
+        from trn3.nki.profiling import profile
+
+        return profile
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -1,0 +1,86 @@
+"""Kernels written for ``import nki`` find this package under that name."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Final
+
+from trn3.nki.version import set_version
+
+#: Modules by the names that kernels import, and what stands for them.
+_ALIASES: Final = {
+    "nki": "trn3.nki",
+    "nki.language": "trn3.nki.language",
+    "nki.isa": "trn3.nki.isa",
+    "nki.isa.constants": "trn3.nki.isa.constants",
+    "nki.collectives": "trn3.nki.collectives",
+    "nki.typing": "trn3.nki.typing",
+    "nki.dtype": "trn3.nki.dtype",
+    "nki.tensor": "trn3.nki.tensor",
+    "nki.experimental": "trn3.nki.experimental",
+    "neuron_dtypes": "trn3.nki.neuron_dtypes",
+}  # fmt: skip
+#: Top-level names that belong to the vendor.
+_OWNED: Final = ("nki", "neuronxcc", "neuron_dtypes")
+
+# What stood in sys.modules before, by name; None: nothing did.
+_replaced: dict[str, types.ModuleType | None] = {}
+
+
+def install(*, version: str | None = None) -> None:
+    """Register this package as ``nki`` and ``neuron_dtypes``, for kernels that import those.
+
+    Installing twice does nothing more.
+
+    Parameters
+    ----------
+    version : str, optional
+        NKI version whose behaviour holds where versions differ, ``"0.1"`` to ``"0.6"``; the
+        default is the variable ``TRN3_NKI_VERSION``, and the newest without it. What differs:
+        `trn3.nki.version`.
+
+    Raises
+    ------
+    ImportError
+        If the vendor's package of one of these names is loaded already.
+    ValueError
+        If the version is unknown.
+
+    Examples
+    --------
+    >>> import trn3.nki
+    >>> trn3.nki.install()
+    >>> import nki.language as nl
+    >>> nl is trn3.nki.language
+    True
+    >>> trn3.nki.uninstall()
+    """
+    set_version(version)
+    if _replaced:
+        return
+    modules = {alias: importlib.import_module(name) for alias, name in _ALIASES.items()}
+    for name in sorted(sys.modules):
+        foreign = name.partition(".")[0] in _OWNED and sys.modules[name] is not modules.get(name)
+        if foreign:
+            origin = getattr(sys.modules[name], "__file__", None) or "an unknown place"
+            message = (
+                f"{name} is loaded already, from {origin}; call trn3.nki.install() before anything "
+                "imports it, in an interpreter of its own"
+            )
+            raise ImportError(message)
+    for alias, module in modules.items():
+        _replaced[alias] = sys.modules.get(alias)
+        sys.modules[alias] = module
+
+
+def uninstall() -> None:
+    """Undo `install`: the names are what they were before."""
+    set_version(None)
+    while _replaced:
+        alias, before = _replaced.popitem()
+        if before is None:
+            sys.modules.pop(alias, None)
+        else:
+            sys.modules[alias] = before

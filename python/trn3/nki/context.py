@@ -1,0 +1,107 @@
+"""The kernel that runs on this thread: its core, its target, its place in the launch."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trn3._trn3.machine import NeuronCore
+    from trn3.nki.targets import Figures
+
+OUTSIDE = (
+    "no kernel runs on this thread: call a function decorated with nki.jit, or "
+    "nki.simulate(function)(...)"
+)
+
+
+class Context:
+    """What a running kernel needs beside its core.
+
+    Attributes
+    ----------
+    core
+        The NeuronCore that executes.
+    figures
+        Sizes of the target.
+    program_ids, grid
+        Place in the launch grid and its lengths; both empty without brackets.
+    static_only
+        How many `no_reorder` blocks are open.
+    prints
+        How often each prefix was printed by `device_print`.
+    warned
+        What the run has warned of already.
+    constants
+        HBM tensors of `shared_constant`, by content.
+    """
+
+    __slots__ = (
+        "constants", "core", "figures", "grid", "prints", "program_ids", "static_only", "warned",
+    )  # fmt: skip
+
+    def __init__(self, core: NeuronCore, figures: Figures, grid: tuple[int, ...]) -> None:
+        self.core = core
+        self.figures = figures
+        self.grid = grid
+        self.program_ids = (0,) * len(grid)
+        self.static_only = 0
+        self.prints: dict[str, int] = {}
+        self.warned: set[str] = set()
+        self.constants: dict[Any, Any] = {}
+
+
+class _Slot(threading.local):
+    # Class attributes are what a thread sees before it runs its first kernel.
+    context: Context | None = None
+    core: NeuronCore | None = None
+
+
+slot = _Slot()
+
+
+def core() -> NeuronCore:
+    """Return the core that this thread's kernel runs on.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a kernel.
+    """
+    running = slot.core
+    if running is None:
+        raise RuntimeError(OUTSIDE)
+    return running
+
+
+def context() -> Context:
+    """Return the context of the kernel that runs on this thread.
+
+    Raises
+    ------
+    RuntimeError
+        Outside a kernel.
+    """
+    running = slot.context
+    if running is None:
+        raise RuntimeError(OUTSIDE)
+    return running
+
+
+class Running:
+    """Makes a context this thread's own for the length of a ``with`` block."""
+
+    __slots__ = ("_context", "_outer")
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._outer: Context | None = None
+
+    def __enter__(self) -> Context:
+        self._outer = slot.context
+        slot.context, slot.core = self._context, self._context.core
+        return self._context
+
+    def __exit__(self, *_: object) -> None:
+        outer = self._outer
+        slot.context, slot.core = outer, outer and outer.core

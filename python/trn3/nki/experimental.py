@@ -1,0 +1,7 @@
+"""Names that older texts import from here."""
+
+from __future__ import annotations
+
+from trn3.nki.control import while_loop
+
+__all__ = ["while_loop"]

@@ -1,0 +1,87 @@
+"""The instructions of a NeuronCore, as kernels call them.
+
+Each takes its destination first, runs at once in program order, and returns an `NkiInstruction`
+whose `depends_on` adds an order beyond what data demands.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
+from trn3.nki.isa import constants
+from trn3.nki.isa.constants import (
+    dge_mode,
+    dma_engine,
+    engine,
+    matmul_perf_mode,
+    nc_version,
+    oob_mode,
+    reduce_cmd,
+)
+from trn3.nki.isa.copy import memset, tensor_copy
+from trn3.nki.targets import current_figures
+
+__all__ = [
+    "NkiInstruction",
+    "NkiValidationError",
+    "VirtualRegister",
+    "constants",
+    "dge_mode",
+    "dma_engine",
+    "engine",
+    "get_nc_sub_version",
+    "get_nc_version",
+    "gpsimd_engine",
+    "matmul_perf_mode",
+    "memset",
+    "nc_version",
+    "oob_mode",
+    "reduce_cmd",
+    "scalar_engine",
+    "sync_engine",
+    "tensor_copy",
+    "tensor_engine",
+    "unknown_engine",
+    "vector_engine",
+]
+
+tensor_engine: Final = engine.tensor
+vector_engine: Final = engine.vector
+scalar_engine: Final = engine.scalar
+gpsimd_engine: Final = engine.gpsimd
+sync_engine: Final = engine.sync
+unknown_engine: Final = engine.unknown
+
+#: Instructions of the language, in its own spelling.
+INSTRUCTIONS: Final = frozenset(["activate2", "activation", "activation_reduce", "affine_select", "bn_aggr", "bn_stats", "core_barrier", "dma_compute", "dma_copy", "dma_transpose", "dropout", "exponential", "iota", "local_gather", "max8", "memset", "nc_find_index8", "nc_match_replace8", "nc_matmul", "nc_matmul_mx", "nc_n_gather", "nc_stream_shuffle", "nc_transpose", "nonzero_with_count", "quantize_mx", "rand2", "rand_get_state", "rand_set_state", "range_select", "reciprocal", "register_alloc", "register_load", "register_move", "register_store", "rng", "scalar_tensor_tensor", "select_reduce", "sendrecv", "sequence_bounds", "set_rng_seed", "tensor_copy", "tensor_copy_predicated", "tensor_partition_reduce", "tensor_reduce", "tensor_scalar", "tensor_scalar_cumulative", "tensor_scalar_reduce", "tensor_tensor", "tensor_tensor_scan", "topk"])  # fmt: skip
+
+
+def get_nc_version() -> nc_version:
+    """Return the generation of the kernel's core, or outside kernels of the current target.
+
+    Examples
+    --------
+    >>> import trn3.nki.isa as nisa
+    >>> nisa.get_nc_version() >= nisa.nc_version.gen3
+    True
+    """
+    return nc_version(current_figures().generation)
+
+
+def get_nc_sub_version() -> int:
+    """Return the silicon revision: 0 (**choice**; revisions do not differ in the model)."""
+    return 0
+
+
+def __getattr__(name: str) -> Any:
+    if name not in INSTRUCTIONS:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+
+    def missing(*_: Any, **__: Any) -> Any:
+        message = f"nki.isa.{name} is not modelled yet"
+        raise NotImplementedError(message)
+
+    missing.__name__ = missing.__qualname__ = name
+    return missing

@@ -1,0 +1,87 @@
+"""What every instruction function does with its arguments before the machine sees them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Final
+
+import numpy as np
+
+from trn3.nki.context import core
+from trn3.nki.isa.constants import engine
+from trn3.nki.operators import OPERATORS, look_up
+
+__all__ = ["core", "engine_name", "enum_name", "op_name", "optional_op_name"]
+
+_ENGINES: Final = frozenset(engine.__members__)
+
+
+def op_name(op: Any) -> str:
+    """Return the name of the operator or activation function that a token means.
+
+    Parameters
+    ----------
+    op
+        A function of `nki.language`, a NumPy function of the same meaning, or a name.
+
+    Raises
+    ------
+    TypeError
+        If the token means none.
+    """
+    try:
+        return OPERATORS[op]
+    except (KeyError, TypeError):
+        return look_up(op)
+
+
+def optional_op_name(op: Any) -> str | None:
+    """Return the name of an operator, or None for None."""
+    return None if op is None else op_name(op)
+
+
+def engine_name(value: Any) -> str:
+    """Return the name of an engine; ``"unknown"`` for None.
+
+    Raises
+    ------
+    TypeError
+        For anything but a member of `nki.isa.engine` or its name.
+    """
+    if type(value) is engine:
+        return value._name_
+    if value is None:
+        return "unknown"
+    if isinstance(value, str) and value in _ENGINES:
+        return value
+    raise _refused(value, "engine", engine)
+
+
+def enum_name(value: Any, kind: type[enum.Enum], argument: str) -> str:
+    """Return the name of an enum's member that was given as itself or by name.
+
+    Parameters
+    ----------
+    value
+        What the kernel gave.
+    kind
+        The enum, one of `nki.isa.constants`.
+    argument
+        Named in the error.
+
+    Raises
+    ------
+    TypeError
+        For anything else, bare integers included: their meaning changed between versions.
+    """
+    if type(value) is kind:
+        return value._name_
+    if isinstance(value, str) and value in kind.__members__:
+        return value
+    raise _refused(value, argument, kind)
+
+
+def _refused(value: Any, argument: str, kind: type[enum.Enum]) -> TypeError:
+    allowed = ", ".join(f"nisa.{kind.__name__}.{name}" for name in kind.__members__)
+    bare = " (a bare integer)" if isinstance(value, (int, np.integer)) else ""
+    return TypeError(f"{argument} is {value!r}{bare}; allowed: {allowed}")

@@ -1,0 +1,140 @@
+"""Instructions that move or set data without arithmetic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
+from trn3.nki.dtypes import canonicalise
+from trn3.nki.isa._call import core, engine_name
+from trn3.nki.isa.constants import engine as engines
+
+if TYPE_CHECKING:
+    from trn3.nki.typing import DTypeLike
+
+__all__ = ["memset", "tensor_copy"]
+
+
+def tensor_copy(
+    dst: NkiTensor,
+    src: NkiTensor,
+    engine: engines = engines.unknown,
+    name: str | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+) -> NkiInstruction:
+    """Copy a tile.
+
+    Equal element types are copied bit for bit; others go through float32.
+
+    Parameters
+    ----------
+    dst, src : tensor, [P, ...]
+        As many partitions and elements per partition; the free axes may differ. In SBUF or PSUM,
+        of any element type; packed types only to themselves.
+    engine : nki.isa.engine, optional
+        ``vector``, ``scalar`` (gen3 on) or ``gpsimd`` (SBUF alone). ``unknown`` means ``vector``
+        (**choice**).
+    name : str, optional
+        Label in profiles and for `Kernel.with_schedule`.
+    dtype, optional
+        Accepted as older kernels pass it; must be that of `dst`.
+
+    Returns
+    -------
+    NkiInstruction
+
+    Raises
+    ------
+    NkiValidationError
+        If the engine cannot reach a memory, or the shapes do not fit.
+    TypeError
+        If an operand is no tensor, `engine` is no engine, or `dtype` is another than that of `dst`.
+
+    Notes
+    -----
+    Cost: ``max(64, N / r)`` cycles for N elements per partition; r, the elements a cycle, follows
+    from engine, memories and element types (public documentation; GpSimdE: estimate).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.isa as nisa
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def narrow(x):
+    ...     wide = nl.load(x)
+    ...     tile = nl.ndarray(x.shape, nl.bfloat16)
+    ...     nisa.tensor_copy(tile, wide, engine=nisa.vector_engine)
+    ...     out = nl.ndarray(x.shape, nl.bfloat16, buffer=nl.shared_hbm)
+    ...     nl.store(out, tile)
+    ...     return out
+    >>> print(narrow(np.array([[1.0, 1.001]], np.float32)))
+    [[1 1]]
+    """
+    if dtype is not None:
+        _check_dtype(dst, dtype)
+    return isa.tensor_copy(core(), dst, src, engine_name(engine), name)
+
+
+def _check_dtype(dst: NkiTensor, dtype: Any) -> None:
+    wanted = canonicalise(dtype)
+    if wanted != dst.dtype:
+        message = f"tensor_copy dtype is {wanted}; allowed: {dst.dtype}, the dtype of dst"
+        raise TypeError(message)
+
+
+def memset(
+    dst: NkiTensor,
+    value: float,
+    engine: engines = engines.unknown,
+    name: str | None = None,
+) -> NkiInstruction:
+    """Set every element of a tile to one value.
+
+    Parameters
+    ----------
+    dst : tensor, [P, ...]
+        In SBUF or PSUM, of any element type.
+    value : number
+        Rounded to the type of `dst`; a whole number for integer types (written as ``2`` or
+        ``2.0``), 0 for packed ones.
+    engine : nki.isa.engine, optional
+        ``vector`` or ``gpsimd`` (SBUF alone). ``unknown`` means ``vector`` (**choice**).
+    name : str, optional
+        Label in profiles and for `Kernel.with_schedule`.
+
+    Returns
+    -------
+    NkiInstruction
+
+    Raises
+    ------
+    NkiValidationError
+        If the engine cannot reach the memory, or the type does not hold the value.
+    TypeError
+        If `dst` is no tensor, `value` no number or `engine` no engine.
+
+    Notes
+    -----
+    Cost: ``max(64, N / r)`` cycles for N elements per partition, at the rate of copies; zeroing
+    16-bit floats in SBUF has a rate of its own (public documentation).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.isa as nisa
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def sevens(x):
+    ...     tile = nl.ndarray((2, 3), nl.int32)
+    ...     nisa.memset(tile, 7)
+    ...     out = nl.ndarray((2, 3), nl.int32, buffer=nl.shared_hbm)
+    ...     nl.store(out, tile)
+    ...     return out
+    >>> sevens(np.zeros((1,), np.float32)).tolist()
+    [[7, 7, 7], [7, 7, 7]]
+    """
+    return isa.memset(core(), dst, value, engine_name(engine), name)

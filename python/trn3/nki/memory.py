@@ -1,0 +1,531 @@
+"""Where tensors lie, and how they are made."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn3._trn3 import machine
+from trn3._trn3.machine import NkiTensor
+from trn3.nki import arrays
+from trn3.nki.context import context, core
+from trn3.nki.dtypes import ALL, DType, canonicalise, uint8
+from trn3.nki.targets import current_figures
+
+if TYPE_CHECKING:
+    from trn3.nki.typing import DTypeLike
+
+__all__ = [
+    "MemoryRegion",
+    "empty_like",
+    "full",
+    "hbm",
+    "is_hbm",
+    "is_on_chip",
+    "is_psum",
+    "is_sbuf",
+    "ndarray",
+    "ones",
+    "private_hbm",
+    "psum",
+    "sbuf",
+    "shared_constant",
+    "shared_hbm",
+    "shared_identity_matrix",
+    "tile_size",
+    "zeros",
+    "zeros_like",
+]
+
+
+class MemoryRegion(enum.Enum):
+    """Which memory a tensor lies in."""
+
+    #: On chip, 128 partitions; every engine reads and writes it.
+    sbuf = "sbuf"
+    #: On chip, results of matmuls; 8 banks of 2 KiB a partition.
+    psum = "psum"
+    #: HBM of one core.
+    private_hbm = "private_hbm"
+    #: HBM that the cores of a logical core share; results lie here.
+    shared_hbm = "shared_hbm"
+    #: Another name of `private_hbm`.
+    hbm = "private_hbm"
+
+    code: int  # number of the memory in the machine
+
+
+for _code, _region in enumerate(MemoryRegion):
+    _region.code = _code
+
+sbuf = MemoryRegion.sbuf
+psum = MemoryRegion.psum
+private_hbm = MemoryRegion.private_hbm
+hbm = MemoryRegion.private_hbm
+shared_hbm = MemoryRegion.shared_hbm
+
+_hooks = machine.hooks()
+_hooks.update({f"dtype:{dtype.name}": dtype for dtype in ALL})
+_hooks.update({f"buffer:{region.value}": region for region in MemoryRegion})
+_hooks["dtype_name"] = lambda spelling: canonicalise(spelling).name
+
+Buffer: TypeAlias = MemoryRegion | str
+
+
+def _region_of(buffer: Any) -> MemoryRegion:
+    if isinstance(buffer, NkiTensor):
+        buffer = buffer.buffer
+    if isinstance(buffer, MemoryRegion):
+        return buffer
+    if isinstance(buffer, str) and buffer in MemoryRegion.__members__:
+        return MemoryRegion[buffer]
+    allowed = ", ".join(f"nl.{name}" for name in MemoryRegion.__members__)
+    message = f"buffer is {buffer!r}; allowed: {allowed}"
+    raise TypeError(message)
+
+
+def is_sbuf(buffer: Buffer | NkiTensor) -> bool:
+    """Return whether a memory, or a tensor's memory, is SBUF."""
+    return _region_of(buffer) is sbuf
+
+
+def is_psum(buffer: Buffer | NkiTensor) -> bool:
+    """Return whether a memory, or a tensor's memory, is PSUM."""
+    return _region_of(buffer) is psum
+
+
+def is_hbm(buffer: Buffer | NkiTensor) -> bool:
+    """Return whether a memory, or a tensor's memory, is HBM, shared or private."""
+    return _region_of(buffer).code >= private_hbm.code
+
+
+def is_on_chip(buffer: Buffer | NkiTensor) -> bool:
+    """Return whether a memory, or a tensor's memory, is SBUF or PSUM."""
+    return not is_hbm(buffer)
+
+
+def new_tensor(
+    shape: Sequence[SupportsIndex] | SupportsIndex,
+    dtype: DTypeLike,
+    buffer: Buffer = sbuf,
+    name: str | None = "",
+    address: tuple[int, int] | None = None,
+) -> NkiTensor:
+    """Return a new tensor of unspecified values.
+
+    `ndarray` is the class of tensors too, for annotations and ``isinstance``.
+
+    Reading them before they are written gives NaN (integers: 4) and a finding of the run, or an
+    error in strict runs.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        On chip, partitions first, at least two axes; a single ``1`` means ``(1, 1)`` (**choice**).
+    dtype
+        Any spelling of an element type.
+    buffer : MemoryRegion, optional
+        Strings are accepted as older kernels spell it.
+    name : str, optional
+        Shown in errors and profiles.
+    address : (int, int), optional
+        On chip, first partition and first *byte* within each partition. PSUM addresses are
+        multiples of a bank. Tensors at overlapping addresses share bytes. Without an address the
+        tensor is placed now and freed when its last view is gone (**choice**).
+
+    Raises
+    ------
+    TypeError
+        If `dtype` or `buffer` means none.
+    ValueError
+        If the memory cannot hold the shape, or the address is no place.
+    SbufCapacityError, PsumCapacityError, HbmCapacityError
+        If it does not fit; the text lists the live tiles.
+    RuntimeError
+        Outside a kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def shapes(x):
+    ...     tile = nl.ndarray((128, 512), dtype=nl.bfloat16, buffer=nl.sbuf, name="tile")
+    ...     print(tile.shape, tile.dtype, tile[:, 0:4].shape)
+    ...     return x
+    >>> _ = shapes(np.zeros((1,), np.float32))
+    (128, 512) bfloat16 (128, 4)
+    """
+    if type(dtype) is not DType:
+        dtype = canonicalise(dtype)
+    if type(buffer) is not MemoryRegion:
+        buffer = _region_of(buffer)
+    lengths = _lengths(shape)
+    if buffer.code < 2 and len(lengths) < 2:
+        if lengths != (1,):
+            message = (
+                "SBUF and PSUM tensors must have at least 2 dimensions (partition-dim and "
+                f"free-dim); tensor {name or 'without name'} has shape {lengths}"
+            )
+            raise ValueError(message)
+        lengths = (1, 1)
+    return core().allocate(lengths, dtype.name, buffer.code, name or "", address)
+
+
+if TYPE_CHECKING:
+    # Checkers know no class whose call makes an object of another; they annotate with NkiTensor.
+    ndarray = new_tensor
+else:
+
+    class _TensorType(type):
+        __call__ = staticmethod(new_tensor)
+
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, NkiTensor)
+
+    class ndarray(metaclass=_TensorType):
+        __doc__ = new_tensor.__doc__
+
+
+def _lengths(shape: Any) -> tuple[int, ...]:
+    if type(shape) is tuple:
+        return shape
+    if isinstance(shape, SupportsIndex):
+        return (shape.__index__(),)
+    return tuple(shape)
+
+
+def full(
+    shape: Sequence[SupportsIndex] | SupportsIndex,
+    fill_value: float,
+    dtype: DTypeLike,
+    buffer: Buffer = sbuf,
+    name: str | None = "",
+    address: tuple[int, int] | None = None,
+) -> NkiTensor:
+    """Return a new tensor of one value.
+
+    On chip one ``memset``; in HBM an SBUF tile is set and copied by DMA.
+
+    Parameters
+    ----------
+    fill_value : number
+        Must be representable: whole and in range for integers, finite where given finite, 0 for
+        packed types.
+
+    Other parameters and errors are those of `ndarray`.
+
+    Raises
+    ------
+    ValueError
+        If `dtype` does not hold `fill_value`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def halves(x):
+    ...     out = nl.ndarray((2, 3), x.dtype, buffer=nl.shared_hbm)
+    ...     nl.store(out, nl.full((2, 3), 0.5, nl.float32))
+    ...     return out
+    >>> halves(np.zeros((1,), np.float32)).tolist()
+    [[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]
+    """
+    element = canonicalise(dtype)
+    _check_representable(fill_value, element)
+    tensor = ndarray(shape, element, buffer, name, address)
+    fill(tensor, fill_value)
+    return tensor
+
+
+def fill(tensor: NkiTensor, value: float) -> None:
+    """Set every element of a new tensor, on chip or in HBM."""
+    from trn3.nki import isa
+
+    if is_on_chip(tensor):
+        isa.memset(tensor, value)
+        return
+    partitions = tile_size.pmax
+    count = tensor.size
+    columns = min(-(-count // partitions), tile_size.psum_fmax)
+    rows = min(-(-count // columns), partitions)
+    tile = ndarray((rows, columns), tensor.dtype)
+    isa.memset(tile, value)
+    flat = tensor.reshape((count,))
+    done = 0
+    while done < count:
+        rows = min((count - done) // columns, rows)
+        part = tile[0:rows] if rows else tile[0:1, 0 : count - done]
+        isa.dma_copy(flat[done : done + part.size], part)
+        done += part.size
+
+
+def _check_representable(value: float, dtype: DType) -> None:
+    problem = None
+    if dtype.is_packed:
+        problem = "0" if value != 0 else None
+    elif dtype.is_integer and dtype.dtype.kind != "b":
+        limits = np.iinfo(dtype.dtype)
+        if value != int(value) or not limits.min <= value <= limits.max:
+            problem = f"whole numbers from {limits.min} to {limits.max}"
+    elif dtype.is_float and np.isfinite(value):
+        with np.errstate(over="ignore"):
+            stored = np.asarray(value, np.float32).astype(dtype.dtype)
+        if not np.isfinite(stored.astype(np.float32)):
+            problem = "finite values that the type holds"
+    if problem is not None:
+        message = f"fill_value is {value!r} for dtype {dtype}; allowed: {problem}"
+        raise ValueError(message)
+
+
+def zeros(
+    shape: Sequence[SupportsIndex] | SupportsIndex,
+    dtype: DTypeLike,
+    buffer: Buffer = sbuf,
+    name: str | None = "",
+    address: tuple[int, int] | None = None,
+) -> NkiTensor:
+    """Return a new tensor of zeros; parameters and errors as `full`.
+
+    Examples
+    --------
+    >>> import trn3.nki.language as nl
+    >>> tile = nl.zeros((128, 512), nl.float32)  # doctest: +SKIP
+    """
+    return full(shape, 0, dtype, buffer, name, address)
+
+
+def ones(
+    shape: Sequence[SupportsIndex] | SupportsIndex,
+    dtype: DTypeLike,
+    buffer: Buffer = sbuf,
+    name: str | None = "",
+    address: tuple[int, int] | None = None,
+) -> NkiTensor:
+    """Return a new tensor of ones; parameters and errors as `full`.
+
+    Examples
+    --------
+    >>> import trn3.nki.language as nl
+    >>> tile = nl.ones((128, 1), nl.bfloat16)  # doctest: +SKIP
+    """
+    return full(shape, 1, dtype, buffer, name, address)
+
+
+def zeros_like(
+    x: NkiTensor,
+    dtype: DTypeLike | None = None,
+    buffer: Buffer | None = None,
+    name: str | None = "",
+) -> NkiTensor:
+    """Return zeros of another tensor's shape; dtype and buffer default to its own."""
+    return full(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def empty_like(
+    x: NkiTensor,
+    dtype: DTypeLike | None = None,
+    buffer: Buffer | None = None,
+    name: str | None = "",
+) -> NkiTensor:
+    """Return a new tensor of another's shape; dtype and buffer default to its own."""
+    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def shared_constant(
+    constant: NDArray[Any] | str | os.PathLike[str], dtype: DTypeLike | None = None
+) -> NkiTensor:
+    """Return an HBM tensor that holds an array known when the kernel is built.
+
+    Equal constants of a run are one tensor.
+
+    Parameters
+    ----------
+    constant : array or path
+        An array, or a ``.npy`` file of one.
+    dtype, optional
+        What to convert it to first.
+
+    Raises
+    ------
+    TypeError
+        If it has an element type that the hardware lacks.
+    ValueError
+        If it has no axis or no element.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def constant(x):
+    ...     return nl.shared_constant(np.arange(4, dtype=np.int32))
+    >>> constant(np.zeros((1,), np.float32))
+    array([0, 1, 2, 3], dtype=int32)
+    """
+    running = context()
+    array = constant if isinstance(constant, np.ndarray) else np.load(Path(constant))
+    if dtype is not None:
+        array = array.astype(canonicalise(dtype).dtype)
+    array, element = arrays.checked(array, "constant")
+    key = (array.shape, element.name, array.tobytes())
+    known = running.constants.get(key)
+    if known is None:
+        name = f"constant_{len(running.constants)}"
+        known = arrays.to_tensor(running.core, array, element, shared_hbm.code, name)
+        running.constants[key] = known
+    return known  # type: ignore[no-any-return]
+
+
+def shared_identity_matrix(
+    n: int, dtype: DTypeLike = uint8, dst: NkiTensor | None = None
+) -> NkiTensor:
+    """Return an identity matrix of n rows in SBUF.
+
+    It comes from a constant in HBM by one DMA (**choice**).
+
+    Parameters
+    ----------
+    n : int
+        From 1 to the number of partitions.
+    dtype, optional
+        Element type; ignored where `dst` is given, whose own counts.
+    dst : NkiTensor, optional
+        Where to write it instead of a new tile: n by n, in SBUF.
+
+    Raises
+    ------
+    ValueError
+        If `n` is out of range or `dst` has another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def identity(x):
+    ...     out = nl.ndarray((3, 3), nl.uint8, buffer=nl.shared_hbm)
+    ...     nl.store(out, nl.shared_identity_matrix(3))
+    ...     return out
+    >>> identity(np.zeros((1,), np.float32)).tolist()
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    """
+    from trn3.nki import isa
+
+    if not 1 <= n <= tile_size.pmax:
+        message = f"n is {n}; allowed: from 1 to {tile_size.pmax}, the number of partitions"
+        raise ValueError(message)
+    if dst is None:
+        dst = ndarray((n, n), dtype)
+    elif dst.shape != (n, n):
+        message = f"dst has shape {dst.shape}; allowed: {(n, n)}"
+        raise ValueError(message)
+    isa.dma_copy(dst, shared_constant(np.identity(n, dtype=dst.dtype.dtype)))
+    return dst
+
+
+# A float32 takes four bytes of a bank, whatever the machine.
+_FLOAT32_BYTES: Final = 4
+
+
+class _TileSize:
+    """Sizes of the current target's memories and tiles, inside kernels and out."""
+
+    __slots__ = ()
+
+    @property
+    def pmax(self) -> int:
+        """Partitions of SBUF and PSUM."""
+        return current_figures()["partitions"]
+
+    @property
+    def psum_bank_fmax_bytes(self) -> int:
+        """Bytes of a PSUM bank, in one partition."""
+        return current_figures()["psum_bank_bytes"]
+
+    @property
+    def psum_bank_fmax(self) -> int:
+        """Float32 elements of a PSUM bank, in one partition."""
+        return self.psum_bank_fmax_bytes // _FLOAT32_BYTES
+
+    @property
+    def psum_fmax(self) -> int:
+        """Older name of `psum_bank_fmax`."""
+        return self.psum_bank_fmax
+
+    @property
+    def psum_fmax_bytes(self) -> int:
+        """Older name of `psum_bank_fmax_bytes`."""
+        return self.psum_bank_fmax_bytes
+
+    @property
+    def psum_num_banks(self) -> int:
+        """PSUM banks that kernels may use.
+
+        One fewer where DMA transposes run on TensorE (``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true``,
+        gen3 on).
+        """
+        figures = current_figures()
+        wanted = os.environ.get("NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE", "").lower() in ("1", "true")
+        return figures["psum_banks"] - (1 if wanted and figures.generation >= 3 else 0)
+
+    @property
+    def gemm_stationary_fmax(self) -> int:
+        """Most columns of a matmul's stationary operand."""
+        return current_figures()["stationary_columns"]
+
+    @property
+    def gemm_moving_fmax(self) -> int:
+        """Columns of a matmul's moving operand that every generation takes: one float32 bank."""
+        return self.psum_bank_fmax
+
+    @property
+    def bn_stats_fmax(self) -> int:
+        """Most elements per partition that bn_stats takes."""
+        return current_figures()["bn_stats_elements"]
+
+    @property
+    def sbuf_size_bytes(self) -> int:
+        """Bytes of SBUF, all partitions."""
+        figures = current_figures()
+        return figures["partitions"] * figures["sbuf_partition_bytes"]
+
+    @property
+    def sbuf_fmax_bytes(self) -> int:
+        """Bytes of a partition of SBUF that kernels may use."""
+        figures = current_figures()
+        return figures["sbuf_partition_bytes"] - figures["sbuf_reserved_bytes"]
+
+    @property
+    def sbuf_fmax(self) -> int:
+        """Float32 elements of a partition of SBUF that kernels may use."""
+        return self.sbuf_fmax_bytes // _FLOAT32_BYTES
+
+    @property
+    def total_available_sbuf_size(self) -> int:
+        """Older name of `sbuf_fmax_bytes`."""
+        return self.sbuf_fmax_bytes
+
+    @property
+    def psum_min_align(self) -> int:
+        """Alignment of PSUM addresses in bytes: one float32 (**choice**)."""
+        return _FLOAT32_BYTES
+
+    @property
+    def sbuf_min_align(self) -> int:
+        """Alignment of SBUF addresses in bytes: none (**choice**)."""
+        return 1
+
+
+tile_size: Final = _TileSize()

@@ -1,0 +1,127 @@
+"""The base class of objects that kernels take and make."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, ClassVar, get_origin
+
+import numpy as np
+
+from trn3._trn3.machine import NkiTensor
+
+__all__ = ["NKIObject"]
+
+_PLAIN = (int, float, str, bool, bytes, enum.Enum, type(None))
+
+
+def _annotated(cls: type) -> list[str]:
+    """Return the fields of a class in order of declaration, those of its bases first."""
+    names: dict[str, None] = {}
+    for base in reversed(cls.__mro__):
+        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+            text = annotation if isinstance(annotation, str) else ""
+            of_class = get_origin(annotation) is ClassVar or "ClassVar" in text.partition("[")[0]
+            if not of_class:
+                names[name] = None
+    return list(names)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, NkiTensor) or isinstance(other, NkiTensor):
+        return False
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    if type(one) is type(other) and isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+class NKIObject:
+    """Base of classes whose objects kernels take, make and pass on.
+
+    A subclass that only annotates its fields is built by keyword or by position in the order of
+    annotation; a field that is not given has its class's default, or None. ``__post_init__`` is
+    called if there is one. Dataclasses and classes with an ``__init__`` of their own are left as
+    they are.
+
+    Objects are equal if their classes and fields are; tensors only if they are the same object.
+    They can be dict keys even where a dataclass took the hash away: the hash is made of the fields
+    that are numbers, strings, enums or None, which must then not change.
+
+    Raises
+    ------
+    TypeError
+        For arguments that name no field, or name one twice.
+
+    Examples
+    --------
+    >>> import trn3.nki.language as nl
+    >>> class Config(nl.NKIObject):
+    ...     rows: int
+    ...     columns: int = 4
+    ...     scale: float
+    >>> config = Config(2, scale=0.5)
+    >>> config.rows, config.columns, config.scale, Config().rows
+    (2, 4, 0.5, None)
+    """
+
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Any:
+        # A dataclass that compares takes the hash away after the class is made.
+        if cls.__hash__ is None:
+            cls.__hash__ = NKIObject.__hash__  # type: ignore[unreachable]
+        return super().__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        cls = type(self)
+        names = _annotated(cls)
+        if len(args) > len(names):
+            message = (
+                f"{cls.__name__}() takes {len(names)} fields ({', '.join(names)}), got {len(args)}"
+            )
+            raise TypeError(message)
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                message = f"{cls.__name__}() got field {name} twice"
+                raise TypeError(message)
+            # A class without annotations takes any field, as its kernels assign any.
+            if names and name not in names:
+                message = (
+                    f"{cls.__name__}() got {name!r}, which is no field; allowed: {', '.join(names)}"
+                )
+                raise TypeError(message)
+            given[name] = value
+        for name in names:
+            if name not in given:
+                given[name] = getattr(cls, name, None)
+        self.__dict__.update(given)
+        after = getattr(self, "__post_init__", None)
+        if after is not None:
+            after()
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return _same(_fields(self), _fields(other))
+
+    def __hash__(self) -> int:
+        plain = (item for item in sorted(_fields(self).items()) if isinstance(item[1], _PLAIN))
+        return hash((type(self), tuple(plain)))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in _fields(self).items())
+        return f"{type(self).__qualname__}({fields})"
+
+
+def _fields(item: Any) -> dict[str, Any]:
+    slots = {
+        name: getattr(item, name)
+        for base in type(item).__mro__
+        for name in base.__dict__.get("__slots__", ())
+        if hasattr(item, name)
+    }
+    return slots | getattr(item, "__dict__", {})

@@ -1,0 +1,76 @@
+"""Annotations for kernels: `tensor[128, 512]`, `mutable_tensor`."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+__all__ = ["DTypeLike", "mutable_tensor", "tensor"]
+
+#: Anything that `trn3.nki.dtypes.canonicalise` understands.
+DTypeLike: TypeAlias = Any
+
+
+class tensor:
+    """Annotation of a tensor argument; with lengths in brackets its shape is checked at the call.
+
+    Attributes
+    ----------
+    shape : tuple of int or None
+        What is demanded; None demands nothing.
+
+    Examples
+    --------
+    >>> from trn3 import nki
+    >>> import trn3.nki.typing as nt
+    >>> @nki.jit
+    ... def kernel(x: nt.tensor[128, 512]):
+    ...     return x
+    """
+
+    __slots__ = ("shape",)
+
+    mutable = False
+
+    def __init__(self, shape: tuple[Any, ...] | None = None) -> None:
+        self.shape = shape
+
+    def __class_getitem__(cls, shape: Any) -> tensor:
+        return cls(shape if isinstance(shape, tuple) else (shape,))
+
+    def __or__(self, other: Any) -> Any:
+        return self
+
+    __ror__ = __or__
+
+    def __repr__(self) -> str:
+        return f"nki.typing.{type(self).__name__}{list(self.shape or ())}"
+
+    def check(self, argument: str, shape: tuple[int, ...]) -> None:
+        """Compare an argument's shape with the annotation.
+
+        Lengths that are no whole numbers, such as names, match any.
+
+        Raises
+        ------
+        ValueError
+            If they differ.
+        """
+        wanted = self.shape
+        if wanted is None or not all(isinstance(length, (int, str)) for length in wanted):
+            return
+        fits = len(wanted) == len(shape) and all(
+            length == got
+            for length, got in zip(wanted, shape, strict=True)
+            if isinstance(length, int)
+        )
+        if not fits:
+            message = f"{argument} has shape {shape}; its annotation allows {wanted}"
+            raise ValueError(message)
+
+
+class mutable_tensor(tensor):
+    """Annotation of a tensor argument that the kernel writes to."""
+
+    __slots__ = ()
+
+    mutable = True

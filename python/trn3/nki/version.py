@@ -1,0 +1,58 @@
+"""Which NKI version's behaviour holds where versions differ.
+
+==================  ======================================================================
+Version             What follows it
+==================  ======================================================================
+below 0.5           `nki.isa.quantize_mx` chooses scales by the OCP rule
+0.5 and later       `nki.isa.quantize_mx` chooses scales one step larger; nothing saturates
+==================  ======================================================================
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+#: Every version whose behaviour is known, oldest first.
+VERSIONS: Final = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
+
+_installed: str | None = None
+
+
+def set_version(version: str | None) -> None:
+    """Choose a version for the process; None leaves the choice to ``TRN3_NKI_VERSION``.
+
+    Raises
+    ------
+    ValueError
+        If the version is unknown.
+    """
+    global _installed  # noqa: PLW0603
+    _installed = None if version is None else _checked(str(version), "version")
+
+
+def version() -> str:
+    """Return the version in force: that of `install`, else ``TRN3_NKI_VERSION``, else the newest.
+
+    Raises
+    ------
+    ValueError
+        If the variable names an unknown version.
+    """
+    if _installed is not None:
+        return _installed
+    return _checked(os.environ.get("TRN3_NKI_VERSION") or VERSIONS[-1], "TRN3_NKI_VERSION")
+
+
+def at_least(wanted: str) -> bool:
+    """Return whether the version in force is that one or a later one."""
+    return VERSIONS.index(version()) >= VERSIONS.index(wanted)
+
+
+def _checked(text: str, origin: str) -> str:
+    # 0.6.0 means 0.6.
+    short = ".".join(text.split(".")[:2])
+    if short not in VERSIONS:
+        message = f"{origin} is {text!r}; allowed: {', '.join(VERSIONS)}"
+        raise ValueError(message)
+    return short
