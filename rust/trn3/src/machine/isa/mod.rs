@@ -19,6 +19,8 @@ pub mod exponential;
 mod operators;
 pub mod quantize;
 pub mod reduce;
+pub mod gpsimd;
+pub mod random;
 pub mod register;
 pub mod scan;
 pub mod search;
