@@ -116,14 +116,25 @@ fn float_format(dtype: DType) -> Result<Format> {
     dtype.format().ok_or_else(|| Error::Type(format!("dtype is {dtype}; a floating-point type is needed")))
 }
 
-/// To the nearest integer, ties to even; NaN stays.
+/// To the nearest integer, ties to even; NaN stays. Without a branch, so that it is done side by side.
 #[inline]
 fn round_even(value: f32) -> f32 {
     /// From here on every float32 is an integer.
     const WHOLE: f32 = 8_388_608.0;
     let magnitude = value.abs();
-    let rounded = (magnitude + WHOLE) - WHOLE;
-    if magnitude < WHOLE { rounded.copysign(value) } else { value }
+    let whole = if magnitude < WHOLE { WHOLE } else { 0.0 };
+    ((magnitude + whole) - whole).copysign(value)
+}
+
+/// As [`round_even`], then into `low..=high` and NaN to 0, for ranges of at most 16 bits.
+#[inline]
+fn round_narrow(value: f32, low: f32, high: f32) -> u32 {
+    /// Next to this the last place is 1, and halves of it are rounded away; its own bits are subtracted again.
+    const UNIT: f32 = 12_582_912.0;
+    let number = if value.is_nan() { 0.0 } else { value };
+    let number = if number > low { number } else { low };
+    let number = if number < high { number } else { high };
+    (number + UNIT).to_bits().wrapping_sub(UNIT.to_bits())
 }
 
 /// Where encoded elements go.
@@ -159,10 +170,10 @@ fn put(dtype: DType, values: &[f32], sink: &mut impl Sink) -> bool {
     let is_short = values.len() < FEW;
     match dtype {
         DType::Bool => sink.put(values, |value| [u8::from(value != 0.0)]),
-        DType::Int8 => sink.put(values, |value| (round_even(value) as i8).to_le_bytes()),
-        DType::UInt8 => sink.put(values, |value| (round_even(value) as u8).to_le_bytes()),
-        DType::Int16 => sink.put(values, |value| (round_even(value) as i16).to_le_bytes()),
-        DType::UInt16 => sink.put(values, |value| (round_even(value) as u16).to_le_bytes()),
+        DType::Int8 => sink.put(values, |value| [round_narrow(value, -128.0, 127.0) as u8]),
+        DType::UInt8 => sink.put(values, |value| [round_narrow(value, 0.0, 255.0) as u8]),
+        DType::Int16 => sink.put(values, |value| (round_narrow(value, -32768.0, 32767.0) as u16).to_le_bytes()),
+        DType::UInt16 => sink.put(values, |value| (round_narrow(value, 0.0, 65535.0) as u16).to_le_bytes()),
         DType::Int32 => sink.put(values, |value| (round_even(value) as i32).to_le_bytes()),
         DType::UInt32 => sink.put(values, |value| (round_even(value) as u32).to_le_bytes()),
         DType::Float32 => sink.put(values, |value| canonical(value).to_le_bytes()),

@@ -150,8 +150,8 @@ impl Memory {
         let bank_bytes = size(arch.psum_bank_bytes);
         Self {
             options,
-            sbuf: OnChip::new(partitions, sbuf),
-            psum: OnChip::new(partitions, psum),
+            sbuf: OnChip::new(partitions, sbuf, false),
+            psum: OnChip::new(partitions, psum, true),
             sbuf_places: Allocator::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT),
             psum_places: Allocator::new(psum, psum, bank_bytes),
             bank_bytes,
