@@ -56,7 +56,7 @@ impl Naive {
         let ages: Vec<(u64, usize)> = places.filter_map(|start| Some((age(start)??, start))).collect();
         let oldest = ages.iter().map(|(age, _)| *age).min()?;
         let mut starts = ages.into_iter().filter(|(age, _)| *age == oldest).map(|(_, start)| start * self.unit);
-        if count * self.unit < self.usable / 64 { starts.last() } else { starts.next() }
+        if count * self.unit < self.usable / 64 { starts.next_back() } else { starts.next() }
     }
 
     fn take(&mut self, byte: usize, bytes: usize) {

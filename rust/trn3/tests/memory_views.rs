@@ -193,6 +193,17 @@ fn run(seed: u64) {
     let mut naive = Naive::default();
     let storages = storages(&mut random, &mut memory);
     let mut marked: HashMap<Key, ()> = HashMap::new();
+    if random.chance(70) {
+        for storage in &storages {
+            let view = View::whole(storage.clone());
+            let bits: Vec<u32> = (0..view.len()).map(|_| random.next() as u32).collect();
+            memory.write_bits(&view, &bits).expect("inside");
+            positions(&view)
+                .into_iter()
+                .zip(bits)
+                .for_each(|(position, bits)| naive.write(&view, position, Some(bits)));
+        }
+    }
     for _ in 0..30 {
         let view = random_view(&mut random, &storages, None);
         let all = positions(&view);

@@ -78,6 +78,26 @@ impl Memory {
         Ok(())
     }
 
+    /// Notes a matmul that accumulates onto an operand of which no matmul has written every element.
+    ///
+    /// # Errors
+    /// [`Error::Uninitialised`] in a strict run; else as [`Memory::psum_matmul_written`].
+    pub fn check_accumulation<'v>(&mut self, operand: impl Into<Operand<'v>>, reader: SiteId) -> Result<()> {
+        let operand = operand.into();
+        if self.psum_matmul_written(operand)? == Written::All {
+            return Ok(());
+        }
+        let storage = &operand.view.storage;
+        let finding = Finding::UnwrittenAccumulation { tensor: storage.name.clone(), reader, allocated: storage.site };
+        if self.options.strict {
+            let made = (self.names)(storage.site);
+            let message = format!("{finding}; the tensor was made at {made}, its first matmul must not accumulate");
+            return Err(Error::Uninitialised { message, allocated: storage.site });
+        }
+        self.note(storage, finding);
+        Ok(())
+    }
+
     fn resolve_psum(&mut self, operand: Operand<'_>) -> Result<Resolved> {
         let storage = &operand.view.storage;
         if storage.buffer != Buffer::Psum {
@@ -186,10 +206,8 @@ impl Memory {
             );
             return Err(Error::Uninitialised { message, allocated });
         }
-        if self.found.insert((storage.id, reader)) {
-            let tensor = storage.name.clone();
-            self.findings.push(Finding::UninitialisedRead { tensor, reader, allocated, partition, byte, count });
-        }
+        let tensor = storage.name.clone();
+        self.note(storage, Finding::UninitialisedRead { tensor, reader, allocated, partition, byte, count });
         Ok(())
     }
 }
