@@ -171,14 +171,16 @@ def wide_normal(x: Wide) -> Wide:
 def wide_gelu_dx(x: Wide) -> Wide:
     """Return Phi(x) + x * Phi'(x)."""
     pi = 4 * np.arctan(np.longdouble(1))
-    return wide_normal(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * pi)
+    result: Wide = wide_normal(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * pi)
+    return result
 
 
 def wide_gelu_apprx_tanh(x: Wide) -> Wide:
     """Return x * sigmoid(2 u)."""
     pi = 4 * np.arctan(np.longdouble(1))
     cubic = np.longdouble(44715) / 1000000
-    return x * wide_sigmoid(2 * np.sqrt(2 / pi) * (x + cubic * x**3))
+    result: Wide = x * wide_sigmoid(2 * np.sqrt(2 / pi) * (x + cubic * x**3))
+    return result
 
 
 def wide_sin(x: Wide) -> Wide:
