@@ -173,6 +173,13 @@ impl PyCore {
         Ok(PyArray1::from_vec(py, bytes))
     }
 
+    /// Sets the elements of a tensor, in C order, from bytes of its type; no instruction of the machine, takes no time.
+    fn write(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
+        let view = self::tensor("write", "tensor", tensor)?.clone();
+        let bytes = bytes.as_slice()?.to_vec();
+        self.with(py, |core, _| core.state.write_bytes(&view, &bytes))
+    }
+
     /// Whether an instruction wrote to the HBM tensor.
     fn written(&self, tensor: &Bound<'_, PyAny>) -> PyResult<bool> {
         let view = self::tensor("written", "tensor", tensor)?;

@@ -108,6 +108,21 @@ impl State {
         })
     }
 
+    /// Sets the elements of any tensor, in C order, from bytes of its type.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for another number of bytes; those of the memories.
+    pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
+        let size = view.dtype.size();
+        if bytes.len() != view.len() * size {
+            let text = format!("{} bytes came for shape {:?} of {}", bytes.len(), &view.shape[..], view.dtype);
+            return Err(Error::Value(text));
+        }
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+        let bits: Vec<u32> = bytes.chunks_exact(size).map(word).collect();
+        self.memory.write_bits(view, &bits)
+    }
+
     /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
     /// is set so (16-bit and 8-bit floats).
     ///
