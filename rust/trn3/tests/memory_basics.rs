@@ -254,22 +254,44 @@ fn test_columns_are_gathered_in_groups() {
     let index = tensor(&mut memory, &[64, 2], DType::UInt16, Buffer::Sbuf);
     let columns: Vec<f32> = (0..128).map(|index| ((index * 5 + index / 32) % 8) as f32).collect();
     memory.write_f32(&index, &columns, CastOptions::default()).expect("ok");
-    for group in [16, 32] {
-        let count = group + 3;
+    for (rows, group) in [(64, 16), (64, 32), (40, 16), (8, 32)] {
+        let size = |partition: usize| group.min(rows - partition / group * group);
+        let count = size(rows - 1) + 3;
+        let mut index = index.clone();
+        index.shape[0] = rows;
         let view = View {
-            shape: SmallVec::from_slice(&[64, count]),
-            dynamic: Some(Arc::new(Dynamic::Columns { index: index.clone() })),
+            shape: SmallVec::from_slice(&[rows, count]),
+            dynamic: Some(Arc::new(Dynamic::Columns { index })),
             ..data.clone()
         };
         let operand = Operand::from(&view).in_groups(group);
         let mut out = Vec::new();
         memory.read_f32(operand, &mut out, READER).expect("inside");
-        for partition in 0..64 {
+        for partition in 0..rows {
             for column in 0..count {
-                let row = partition / group * group + column % group;
-                let expected = 8.0 * partition as f32 + columns[row * 2 + column / group];
+                let row = partition / group * group + column % size(partition);
+                let expected = 8.0 * partition as f32 + columns[row * 2 + column / size(partition)];
                 assert_eq!(out[partition * count + column], expected);
             }
         }
     }
+    let mut wide = data.clone();
+    wide.shape[1] = 33;
+    wide.dynamic = Some(Arc::new(Dynamic::Columns { index: index.clone() }));
+    let error = memory.read_f32(&wide, &mut Vec::new(), READER).expect_err("too few indices").to_string();
+    assert!(error.contains("32 column indices for 33 columns"), "{error}");
+    // Scattered: what is written there is what the gather then reads.
+    let mut target = tensor(&mut memory, &[64, 8], DType::Float32, Buffer::Sbuf);
+    memory.write_f32(&target, &[0.0; 512], CastOptions::default()).expect("fits");
+    target.shape[1] = 4;
+    target.dynamic = Some(Arc::new(Dynamic::Columns { index }));
+    memory.write_f32(&target, &vec![2.0; 256], CastOptions::default()).expect("inside");
+    assert_eq!(read(&mut memory, &target), vec![2.0; 256]);
+    target.dynamic = None;
+    target.shape[1] = 8;
+    let sum: f32 = read(&mut memory, &target).iter().sum();
+    let different = |group: usize| {
+        (0..4).map(|row| columns[(group * 16 + row) * 2] as u32).collect::<std::collections::HashSet<u32>>().len()
+    };
+    assert_eq!(sum, (0..4).map(|group| 2.0 * 16.0 * different(group) as f32).sum());
 }

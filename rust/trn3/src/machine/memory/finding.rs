@@ -15,9 +15,9 @@ pub enum Finding {
         reader: SiteId,
         /// Line that made the tensor.
         allocated: SiteId,
-        /// Partition of the first such element; 0 in HBM.
+        /// Partition of the first such element, from the tensor's first one on; 0 in HBM.
         partition: usize,
-        /// Byte of the first such element: in its partition, or in the HBM tensor.
+        /// Byte of the first such element: from the tensor's first one on in its partition, or in the HBM tensor.
         byte: usize,
         /// Elements read so, by the first such read.
         count: usize,
