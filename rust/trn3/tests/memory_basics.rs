@@ -147,8 +147,8 @@ fn test_a_full_memory_names_its_tenants() {
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(
         lines[0],
-        "SBUF cannot hold tensor `t` [128, 30000] float32: it needs 120000 bytes per partition, 245760 are usable, 160448 \
-         are live (peak 200448), the largest free piece has 85312"
+        "SBUF cannot hold tensor `t` [128, 30000] float32: it needs 120000 bytes per partition, 245760 are usable, \
+         160448 are live (peak 200448), the largest free piece has 85312"
     );
     assert_eq!(lines[2], "      160000  large  kernel.py:20");
     assert_eq!(lines[3], "         400  small  kernel.py:10");
@@ -294,4 +294,25 @@ fn test_columns_are_gathered_in_groups() {
         (0..4).map(|row| columns[(group * 16 + row) * 2] as u32).collect::<std::collections::HashSet<u32>>().len()
     };
     assert_eq!(sum, (0..4).map(|group| 2.0 * 16.0 * different(group) as f32).sum());
+}
+
+#[test]
+fn test_views_without_elements_are_read_and_written_as_such() {
+    let mut memory = memory(true, true);
+    for buffer in [Buffer::Sbuf, Buffer::Psum, Buffer::SharedHbm] {
+        let whole = tensor(&mut memory, &[128, 48], DType::Float32, buffer);
+        for (shape, strides) in [([2, 0], [6145, 1]), ([0, 5], [i64::MAX, i64::MIN]), ([0, 0], [1, 1])] {
+            let (shape, strides) = (SmallVec::from_slice(&shape), SmallVec::from_slice(&strides));
+            let view = View { shape, strides, offset: -7, ..whole.clone() };
+            assert!(read(&mut memory, &view).is_empty());
+            memory.write_f32(&view, &[], CastOptions::default()).expect("nothing to write");
+            memory.copy_bits(&view, &view, READER).expect("nothing to copy");
+            assert_eq!(memory.is_initialised(&view), Ok(true));
+            assert_eq!(memory.with_array(&view, READER, |array| array.len()), Ok(0));
+        }
+        let shape = SmallVec::from_slice(&[usize::MAX, 2]);
+        let endless = View { shape, strides: SmallVec::from_slice(&[0, 0]), ..whole };
+        let error = memory.read_f32(&endless, &mut Vec::new(), READER).expect_err("too many").to_string();
+        assert!(error.contains("more elements than can be held"), "{error}");
+    }
 }

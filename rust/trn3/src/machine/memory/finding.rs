@@ -60,7 +60,8 @@ impl fmt::Display for Finding {
         match self {
             Finding::UninitialisedRead { tensor, partition, byte, count, .. } => write!(
                 formatter,
-                "tensor `{tensor}`: {count} uninitialised elements read, the first at partition {partition}, byte {byte}"
+                "tensor `{tensor}`: {count} uninitialised elements read, the first at partition {partition}, \
+                 byte {byte}"
             ),
             Finding::OutOfBoundsSkipped { tensor, index, count, .. } => {
                 write!(formatter, "tensor `{tensor}`: {count} rows skipped, the first has index {index}")

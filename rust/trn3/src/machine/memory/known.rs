@@ -202,8 +202,8 @@ impl Memory {
         if self.options.strict {
             let made = made();
             let message = format!(
-                "tensor `{}` (made at {made}): {count} uninitialised elements read, the first at partition {partition}, \
-                 byte {byte}; every element must be written before it is read",
+                "tensor `{}` (made at {made}): {count} uninitialised elements read, the first at partition \
+                 {partition}, byte {byte}; every element must be written before it is read",
                 storage.name
             );
             return Err(Error::Uninitialised { message, allocated });

@@ -1,9 +1,9 @@
 //! The memories of one core: where tensors lie, what they hold, and which of their bytes were ever written.
 //!
-//! Storage is bytes. SBUF and PSUM are one array each, so that tensors with overlapping addresses share bytes as they do
-//! on the hardware; an HBM tensor has its own. A [`View`](crate::machine::view::View) says which bytes an operand is;
-//! [`Memory`] evaluates what of that is dynamic, moves values between bytes and float32 or bit patterns, and notes reads
-//! of what nothing wrote.
+//! Storage is bytes. SBUF and PSUM are one array each, so that tensors with overlapping addresses share bytes as they
+//! do on the hardware; an HBM tensor has its own. A [`View`](crate::machine::view::View) says which bytes an operand
+//! is; [`Memory`] evaluates what of that is dynamic, moves values between bytes and float32 or bit patterns, and notes
+//! reads of what nothing wrote.
 //!
 //! Model choices, where the hardware is undocumented:
 //! - reading uninitialised bytes gives NaN in floats, 4 in integers, 1 in bool **(choice)**;
@@ -56,7 +56,7 @@ use std::fmt;
 use std::mem::Discriminant;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::dtype::DType;
 use crate::machine::site::SiteId;
@@ -320,6 +320,11 @@ impl Memory {
     /// Which bytes an operand is.
     fn resolve(&mut self, operand: Operand<'_>, reader: SiteId) -> Result<Resolved> {
         let view = operand.view;
+        let elements = view.shape.iter().try_fold(1usize, |all, &length| all.checked_mul(length));
+        if elements.is_none_or(|all| all > isize::MAX as usize / size_of::<f32>()) {
+            let (name, shape) = (&view.storage.name, &view.shape);
+            return Err(Error::Value(format!("view of `{name}`: shape {shape:?} has more elements than can be held")));
+        }
         let geometry = self.on_chip(view.storage.buffer).map(|memory| Geometry {
             partitions: memory.partitions(),
             partition_bytes: memory.partition_bytes(),
