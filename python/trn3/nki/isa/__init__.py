@@ -20,28 +20,86 @@ from trn3.nki.isa.constants import (
     reduce_cmd,
 )
 from trn3.nki.isa.copy import memset, tensor_copy
+from trn3.nki.isa.dma import (
+    dma_compute,
+    dma_copy,
+    dma_transpose,
+)
+from trn3.nki.isa.generators import (
+    rand2,
+    rand_get_state,
+    rand_set_state,
+    rng,
+    set_rng_seed,
+)
+from trn3.nki.isa.gpsimd import (
+    affine_select,
+    iota,
+    local_gather,
+    nc_n_gather,
+    nonzero_with_count,
+    sequence_bounds,
+    tensor_partition_reduce,
+    topk,
+)
+from trn3.nki.isa.matmul import (
+    nc_matmul,
+    nc_matmul_mx,
+    nc_matmul_sparse,
+    nc_transpose,
+)
+from trn3.nki.isa.registers import (
+    register_alloc,
+    register_load,
+    register_move,
+    register_store,
+)
 from trn3.nki.targets import current_figures
 
 __all__ = [
     "NkiInstruction",
     "NkiValidationError",
     "VirtualRegister",
+    "affine_select",
     "constants",
     "dge_mode",
+    "dma_compute",
+    "dma_copy",
     "dma_engine",
+    "dma_transpose",
     "engine",
     "get_nc_sub_version",
     "get_nc_version",
     "gpsimd_engine",
+    "iota",
+    "local_gather",
     "matmul_perf_mode",
     "memset",
+    "nc_matmul",
+    "nc_matmul_mx",
+    "nc_matmul_sparse",
+    "nc_n_gather",
+    "nc_transpose",
     "nc_version",
+    "nonzero_with_count",
     "oob_mode",
+    "rand2",
+    "rand_get_state",
+    "rand_set_state",
     "reduce_cmd",
+    "register_alloc",
+    "register_load",
+    "register_move",
+    "register_store",
+    "rng",
     "scalar_engine",
+    "sequence_bounds",
+    "set_rng_seed",
     "sync_engine",
     "tensor_copy",
     "tensor_engine",
+    "tensor_partition_reduce",
+    "topk",
     "unknown_engine",
     "vector_engine",
 ]
