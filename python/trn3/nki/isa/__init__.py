@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
 from trn3.nki.isa import constants
-from trn3.nki.isa.activation import activate2, activation, activation_reduce, exponential
+from trn3.nki.isa.activations import activate2, activation, activation_reduce, exponential
 from trn3.nki.isa.constants import (
     dge_mode,
     dma_engine,
@@ -21,7 +21,6 @@ from trn3.nki.isa.constants import (
     reduce_cmd,
 )
 from trn3.nki.isa.copy import memset, tensor_copy
-from trn3.nki.isa.dropout import dropout
 from trn3.nki.isa.elementwise import (
     reciprocal,
     scalar_tensor_tensor,
@@ -32,7 +31,7 @@ from trn3.nki.isa.elementwise import (
 from trn3.nki.isa.quantize import quantize_mx
 from trn3.nki.isa.reduction import tensor_reduce, tensor_scalar_cumulative, tensor_tensor_scan
 from trn3.nki.isa.search import max8, nc_find_index8, nc_match_replace8
-from trn3.nki.isa.select import range_select, select_reduce, tensor_copy_predicated
+from trn3.nki.isa.select import dropout, range_select, select_reduce, tensor_copy_predicated
 from trn3.nki.isa.shuffle import nc_stream_shuffle
 from trn3.nki.isa.statistics import bn_aggr, bn_stats
 from trn3.nki.targets import current_figures
