@@ -5,6 +5,35 @@ from typing import Any, TypeAlias
 
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister
 
+__all__ = [
+    "activate2",
+    "activation",
+    "activation_reduce",
+    "bn_aggr",
+    "bn_stats",
+    "dropout",
+    "exponential",
+    "gpsimd_call",
+    "max8",
+    "memset",
+    "nc_find_index8",
+    "nc_match_replace8",
+    "nc_stream_shuffle",
+    "quantize_mx",
+    "range_select",
+    "reciprocal",
+    "scalar_tensor_tensor",
+    "select_reduce",
+    "tensor_copy",
+    "tensor_copy_predicated",
+    "tensor_reduce",
+    "tensor_scalar",
+    "tensor_scalar_cumulative",
+    "tensor_scalar_reduce",
+    "tensor_tensor",
+    "tensor_tensor_scan",
+]
+
 def activate2(
     core: NeuronCore,
     dst: NkiTensor,
