@@ -1,7 +1,7 @@
 # One NeuronCore, its tensors and registers, as the front ends use them.
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypedDict, final
+from typing import Any, NoReturn, Self, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ class _Finding(TypedDict):
     allocated: str | None
     message: str
 
-@final
 class NeuronCore:
     def __new__(
         cls,
@@ -35,7 +34,7 @@ class NeuronCore:
         max_instructions: int | None = None,
         throttle: bool = False,
         internal: Sequence[str] = ...,
-    ) -> NeuronCore: ...
+    ) -> Self: ...
     @property
     def arch(self) -> tuple[str, int]: ...
     @property
@@ -60,6 +59,7 @@ class NeuronCore:
         name: str,
     ) -> NkiTensor: ...
     def read(self, tensor: NkiTensor) -> NDArray[np.uint8]: ...
+    def write_bytes(self, tensor: NkiTensor, bytes: NDArray[np.uint8]) -> None: ...
     def written(self, tensor: NkiTensor) -> bool: ...
     def is_initialised(self, tensor: NkiTensor) -> bool: ...
     def set_stochastic_rounding(self, seed: int | None) -> None: ...

@@ -1,10 +1,224 @@
 # The instructions, documented by `trn3.nki.isa`; arguments go by position.
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor
 
+def activate2(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    imm0: Any,
+    imm1: Any,
+    op0: str | None,
+    op1: str | None,
+    relu_param: Any,
+    reverse0: bool,
+    reverse1: bool,
+    reduce_op: str | None,
+    reduce_res: Any,
+    reduce_cmd: str,
+    name: str | None,
+) -> NkiInstruction: ...
+def activation(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    bias: Any,
+    scale: Any,
+    reduce_op: str | None,
+    reduce_res: Any,
+    reduce_cmd: str,
+    name: str | None,
+) -> NkiInstruction: ...
+def activation_reduce(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    reduce_op: str | None,
+    reduce_res: Any,
+    bias: Any,
+    scale: Any,
+    name: str | None,
+) -> NkiInstruction: ...
+def bn_aggr(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
+) -> NkiInstruction: ...
+def bn_stats(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
+) -> NkiInstruction: ...
+def dropout(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None
+) -> NkiInstruction: ...
+def exponential(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    max_value: Any,
+    reduce_res: Any,
+    reduce_cmd: str,
+    reduce_init: Any,
+    name: str | None,
+) -> NkiInstruction: ...
+def gpsimd_call(
+    core: NeuronCore,
+    function: Callable[..., Any],
+    opcode: str,
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    cycles: int,
+    name: str | None,
+) -> NkiInstruction: ...
+def max8(core: NeuronCore, dst: NkiTensor, src: NkiTensor, name: str | None) -> NkiInstruction: ...
+def memset(
+    core: NeuronCore, dst: NkiTensor, value: float, engine: str | None, name: str | None
+) -> NkiInstruction: ...
+def nc_find_index8(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str | None
+) -> NkiInstruction: ...
+def nc_match_replace8(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    vals: NkiTensor,
+    imm: float,
+    dst_idx: Any,
+    name: str | None,
+) -> NkiInstruction: ...
+def nc_stream_shuffle(
+    core: NeuronCore, dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int], name: str | None
+) -> NkiInstruction: ...
+def quantize_mx(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    dst_scale: NkiTensor,
+    ocp_rule: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def range_select(
+    core: NeuronCore,
+    dst: NkiTensor,
+    on_true_tile: NkiTensor,
+    comp_op0: str,
+    comp_op1: str,
+    bound0: Any,
+    bound1: Any,
+    reduce_cmd: str,
+    reduce_res: Any,
+    reduce_op: str,
+    range_start: int,
+    on_false_value: float,
+    name: str | None,
+) -> NkiInstruction: ...
+def reciprocal(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
+) -> NkiInstruction: ...
+def scalar_tensor_tensor(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: str,
+    operand0: Any,
+    op1: str,
+    operand1: Any,
+    reverse0: bool,
+    reverse1: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def select_reduce(
+    core: NeuronCore,
+    dst: NkiTensor,
+    predicate: NkiTensor,
+    on_true: NkiTensor,
+    on_false: Any,
+    reduce_res: Any,
+    reduce_cmd: str,
+    reduce_op: str,
+    reverse_pred: bool,
+    name: str | None,
+) -> NkiInstruction: ...
 def tensor_copy(
     core: NeuronCore, dst: NkiTensor, src: NkiTensor, engine: str | None, name: str | None
 ) -> NkiInstruction: ...
-def memset(
-    core: NeuronCore, dst: NkiTensor, value: float, engine: str | None, name: str | None
+def tensor_copy_predicated(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    predicate: NkiTensor,
+    reverse_pred: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_reduce(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    axis: Sequence[int],
+    negate: bool,
+    keepdims: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_scalar(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: str,
+    operand0: Any,
+    reverse0: bool,
+    op1: str | None,
+    operand1: Any,
+    reverse1: bool,
+    engine: str | None,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_scalar_cumulative(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    op0: str,
+    op1: str,
+    imm0: Any,
+    imm1: Any,
+    reduce_cmd: str,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_scalar_reduce(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: str,
+    operand0: Any,
+    reduce_op: str,
+    reduce_res: Any,
+    reverse0: bool,
+    reduce_cmd: str,
+    reduce_init: Any,
+    reduce_res_negate: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_tensor(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data1: NkiTensor,
+    data2: NkiTensor,
+    op: str,
+    engine: str | None,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_tensor_scan(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data0: NkiTensor,
+    data1: NkiTensor,
+    initial: Any,
+    op0: str,
+    op1: str,
+    reverse0: bool,
+    reverse1: bool,
+    name: str | None,
 ) -> NkiInstruction: ...

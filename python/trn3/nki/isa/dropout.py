@@ -10,9 +10,7 @@ from trn3.nki.isa._call import core
 __all__ = ["dropout"]
 
 
-def dropout(
-    dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None
-) -> NkiInstruction:
+def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None) -> NkiInstruction:
     """Set elements to zero with a probability; the others are copied, not scaled.
 
     An element is zero where VectorE's generator draws a number in [0, 1) below `prob`; partition
