@@ -169,6 +169,13 @@ fn test_matmul_bits_follow_allocation() {
     half.shape[1] = 256;
     memory.mark_psum_matmul(&half).expect("in psum");
     assert_eq!(memory.psum_matmul_written(&half), Ok(Written::All));
+    memory.check_accumulation(&half, READER).expect("no error");
+    assert!(memory.findings().is_empty());
+    for _ in 0..2 {
+        memory.check_accumulation(&view, READER).expect("a finding");
+    }
+    let found = Finding::UnwrittenAccumulation { tensor: "t".to_owned(), reader: READER, allocated: SiteId(3) };
+    assert_eq!(*memory.findings(), [found]);
     let mask: Vec<bool> = (0..128 * 512).map(|index| index % 512 < 256).collect();
     assert_eq!(memory.psum_matmul_written(&view), Ok(Written::Some(mask)));
     let place = view.storage.place.expect("on chip");

@@ -49,11 +49,9 @@ impl Memory {
                         return Err(outside("row index", value, *bound));
                     }
                 }
-                if let Some((index, count)) = skipped
-                    && self.found.insert((view.storage.id, reader))
-                {
+                if let Some((index, count)) = skipped {
                     let tensor = name.clone();
-                    self.findings.push(Finding::OutOfBoundsSkipped { tensor, reader, index, count });
+                    self.note(&view.storage, Finding::OutOfBoundsSkipped { tensor, reader, index, count });
                 }
                 Ok(Start::Rows(starts))
             }

@@ -28,6 +28,7 @@ mod tile;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::mem::Discriminant;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -123,8 +124,8 @@ pub struct Memory {
     released: Arc<Released>,
     changes: Vec<OccupancyChange>,
     findings: Vec<Finding>,
-    /// Tensor and reading line of findings made.
-    found: HashSet<(u64, SiteId)>,
+    /// Tensor, line and kind of findings made.
+    found: HashSet<(u64, SiteId, Discriminant<Finding>)>,
     names: SiteNames,
     /// Line of the instruction under way.
     site: SiteId,
@@ -150,8 +151,8 @@ impl Memory {
         let bank_bytes = size(arch.psum_bank_bytes);
         Self {
             options,
-            sbuf: OnChip::new(partitions, sbuf),
-            psum: OnChip::new(partitions, psum),
+            sbuf: OnChip::new(partitions, sbuf, false),
+            psum: OnChip::new(partitions, psum, true),
             sbuf_places: Allocator::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT),
             psum_places: Allocator::new(psum, psum, bank_bytes),
             bank_bytes,
@@ -216,6 +217,13 @@ impl Memory {
     /// What the run found so far.
     pub fn findings(&mut self) -> &mut Vec<Finding> {
         &mut self.findings
+    }
+
+    /// Records a finding about a storage, once for each kind and line.
+    fn note(&mut self, storage: &Storage, finding: Finding) {
+        if self.found.insert((storage.id, finding.reader(), std::mem::discriminant(&finding))) {
+            self.findings.push(finding);
+        }
     }
 
     fn places(&self, buffer: Buffer) -> &Allocator {
