@@ -21,6 +21,11 @@ from trn3.nki.isa.constants import (
     reduce_cmd,
 )
 from trn3.nki.isa.copy import memset, tensor_copy
+from trn3.nki.isa.dma import (
+    dma_compute,
+    dma_copy,
+    dma_transpose,
+)
 from trn3.nki.isa.dropout import dropout
 from trn3.nki.isa.elementwise import (
     reciprocal,
@@ -29,8 +34,37 @@ from trn3.nki.isa.elementwise import (
     tensor_scalar_reduce,
     tensor_tensor,
 )
+from trn3.nki.isa.generators import (
+    rand2,
+    rand_get_state,
+    rand_set_state,
+    rng,
+    set_rng_seed,
+)
+from trn3.nki.isa.gpsimd import (
+    affine_select,
+    iota,
+    local_gather,
+    nc_n_gather,
+    nonzero_with_count,
+    sequence_bounds,
+    tensor_partition_reduce,
+    topk,
+)
+from trn3.nki.isa.matmul import (
+    nc_matmul,
+    nc_matmul_mx,
+    nc_matmul_sparse,
+    nc_transpose,
+)
 from trn3.nki.isa.quantize import quantize_mx
 from trn3.nki.isa.reduction import tensor_reduce, tensor_scalar_cumulative, tensor_tensor_scan
+from trn3.nki.isa.registers import (
+    register_alloc,
+    register_load,
+    register_move,
+    register_store,
+)
 from trn3.nki.isa.search import max8, nc_find_index8, nc_match_replace8
 from trn3.nki.isa.select import range_select, select_reduce, tensor_copy_predicated
 from trn3.nki.isa.shuffle import nc_stream_shuffle
@@ -44,42 +78,66 @@ __all__ = [
     "activate2",
     "activation",
     "activation_reduce",
+    "affine_select",
     "bn_aggr",
     "bn_stats",
     "constants",
     "dge_mode",
+    "dma_compute",
+    "dma_copy",
     "dma_engine",
+    "dma_transpose",
     "dropout",
     "engine",
     "exponential",
     "get_nc_sub_version",
     "get_nc_version",
     "gpsimd_engine",
+    "iota",
+    "local_gather",
     "matmul_perf_mode",
     "max8",
     "memset",
     "nc_find_index8",
     "nc_match_replace8",
+    "nc_matmul",
+    "nc_matmul_mx",
+    "nc_matmul_sparse",
+    "nc_n_gather",
     "nc_stream_shuffle",
+    "nc_transpose",
     "nc_version",
+    "nonzero_with_count",
     "oob_mode",
     "quantize_mx",
+    "rand2",
+    "rand_get_state",
+    "rand_set_state",
     "range_select",
     "reciprocal",
     "reduce_cmd",
+    "register_alloc",
+    "register_load",
+    "register_move",
+    "register_store",
+    "rng",
     "scalar_engine",
     "scalar_tensor_tensor",
     "select_reduce",
+    "sequence_bounds",
+    "set_rng_seed",
     "sync_engine",
     "tensor_copy",
     "tensor_copy_predicated",
     "tensor_engine",
+    "tensor_partition_reduce",
     "tensor_reduce",
     "tensor_scalar",
     "tensor_scalar_cumulative",
     "tensor_scalar_reduce",
     "tensor_tensor",
     "tensor_tensor_scan",
+    "topk",
     "unknown_engine",
     "vector_engine",
 ]
