@@ -144,13 +144,13 @@ def _blocked(lhsT, rhs, tiles_m, tiles_n, tiles_k, balance):
 
 
 @nki.jit
-def blocked(lhsT, rhs, tiles_m=16, tiles_n=2, tiles_k=8):
+def blocked(lhsT, rhs, tiles_m=8, tiles_n=2, tiles_k=8):
     """All three dimensions blocked; partial sums are kept in SBUF."""
     return _blocked(lhsT, rhs, tiles_m, tiles_n, tiles_k, balance=False)
 
 
 @nki.jit
-def balanced(lhsT, rhs, tiles_m=16, tiles_n=4, tiles_k=8):
+def balanced(lhsT, rhs, tiles_m=8, tiles_n=2, tiles_k=8):
     """As :func:`blocked`, with PSUM drained by two engines and stores of whole rows of tiles."""
     return _blocked(lhsT, rhs, tiles_m, tiles_n, tiles_k, balance=True)
 
