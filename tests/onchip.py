@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import ml_dtypes
 import numpy as np
+
 import trn3.nki.language  # noqa: F401  (registers the tokens of operators)
 from trn3._trn3.machine import NeuronCore, NkiTensor
 from trn3.nki.context import Context, Running
@@ -39,7 +40,7 @@ class Machine:
         self._running = Running(Context(self.core, figures_of(arch), ()))
         self._count = 0
 
-    def __enter__(self) -> Machine:
+    def __enter__(self) -> Self:
         self._running.__enter__()
         return self
 
@@ -111,7 +112,9 @@ def assert_same(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> No
     if got.dtype.kind not in "iub":
         same |= np.isnan(got.astype(np.float32)) & np.isnan(expected.astype(np.float32))
     wrong = np.flatnonzero(~same)
-    assert not wrong.size, f"{wrong.size} differ, first {wrong[0]}: {got[wrong[0]]} for {expected[wrong[0]]}"
+    assert not wrong.size, (
+        f"{wrong.size} differ, first {wrong[0]}: {got[wrong[0]]} for {expected[wrong[0]]}"
+    )
 
 
 def sample(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from onchip import FLOATS, INTEGERS, TYPES, Machine, assert_same, cast, sample, widen
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki import isa
@@ -51,11 +52,15 @@ def test_tensor_tensor_arithmetic_is_float32(op: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32"])
-@pytest.mark.parametrize("op", ["add", "subtract", "multiply", "maximum", "minimum", "less", "equal"])
+@pytest.mark.parametrize(
+    "op", ["add", "subtract", "multiply", "maximum", "minimum", "less", "equal"]
+)
 def test_tensor_tensor_integers_are_exact_on_gpsimd(op: str, dtype: str) -> None:
     rng = np.random.default_rng(2)
     limits = np.iinfo(TYPES[dtype])
-    x, y = (rng.integers(limits.min, limits.max, (128, 16), TYPES[dtype], endpoint=True) for _ in "xy")
+    x, y = (
+        rng.integers(limits.min, limits.max, (128, 16), TYPES[dtype], endpoint=True) for _ in "xy"
+    )
     expected = ARITHMETIC[op](x, y).astype(TYPES[dtype])
     with Machine() as m:
         dst = m.empty((128, 16), dtype)
@@ -87,13 +92,18 @@ def test_tensor_tensor_shifts_beyond_the_width_give_zero() -> None:
 
 def test_tensor_tensor_power_runs_on_gpsimd() -> None:
     rng = np.random.default_rng(4)
-    x, y = rng.uniform(0.1, 3, (128, 8)).astype(np.float32), rng.normal(0, 2, (128, 8)).astype(np.float32)
+    x, y = (
+        rng.uniform(0.1, 3, (128, 8)).astype(np.float32),
+        rng.normal(0, 2, (128, 8)).astype(np.float32),
+    )
     with Machine() as m:
         dst = m.empty((128, 8))
         nisa.tensor_tensor(dst, m.tile(x), m.tile(y), "power")
         exact = np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
         np.testing.assert_array_almost_equal_nulp(m.get(dst), exact, 1)
-        with pytest.raises(NkiValidationError, match=r"data1: must be in \['sbuf'\]|data1 must be in \['sbuf'\]"):
+        with pytest.raises(
+            NkiValidationError, match=r"data1: must be in \['sbuf'\]|data1 must be in \['sbuf'\]"
+        ):
             nisa.tensor_tensor(dst, m.tile(x, buffer="psum"), m.tile(y), "power")
         with pytest.raises(NkiValidationError, match="gpsimd, which alone computes power"):
             nisa.tensor_tensor(dst, m.tile(x), m.tile(y), "power", isa.engine.vector)
@@ -103,7 +113,10 @@ def test_tensor_tensor_power_runs_on_gpsimd() -> None:
 @pytest.mark.parametrize("out", ["sbuf", "psum"])
 def test_tensor_tensor_memories_and_ranks(buffers: tuple[str, str], out: str) -> None:
     rng = np.random.default_rng(5)
-    x, y = rng.normal(size=(128, 4, 128)).astype(np.float32), rng.normal(size=(128, 512)).astype(np.float32)
+    x, y = (
+        rng.normal(size=(128, 4, 128)).astype(np.float32),
+        rng.normal(size=(128, 512)).astype(np.float32),
+    )
     with Machine() as m:
         dst = m.empty((128, 2, 2, 128), "float32", out)
         nisa.tensor_tensor(dst, m.tile(x, buffer=buffers[0]), m.tile(y, buffer=buffers[1]), np.add)
@@ -155,7 +168,9 @@ def test_tensor_tensor_refusals() -> None:
             nisa.tensor_tensor(a, 1, b, "add")  # type: ignore[arg-type]
     with Machine("trn2") as m:
         a = m.tile(np.zeros((128, 8)))
-        with pytest.raises(NkiValidationError, match=r"abs_max on trn2 \(gen3\); available from gen4"):
+        with pytest.raises(
+            NkiValidationError, match=r"abs_max on trn2 \(gen3\); available from gen4"
+        ):
             nisa.tensor_tensor(a, a, a, "abs_max")
 
 
@@ -170,7 +185,14 @@ def test_scalar_tensor_tensor(dtype: str, reverse: tuple[bool, bool]) -> None:
     with Machine() as m:
         dst = m.empty((128, 33), dtype)
         nisa.scalar_tensor_tensor(
-            dst, m.tile(x, dtype), "subtract", m.tile(s), "subtract", m.tile(y, dtype), *reverse, dtype=dtype
+            dst,
+            m.tile(x, dtype),
+            "subtract",
+            m.tile(s),
+            "subtract",
+            m.tile(y, dtype),
+            *reverse,
+            dtype=dtype,
         )
         assert_same(m.get(dst), expected)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from onchip import FLOATS, INTEGERS, Machine, assert_same, cast, sample, widen
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki import isa
@@ -34,12 +35,16 @@ def test_tensor_scalar_one_operator(op: str, reverse: bool, dtype: str) -> None:
         assert_same(m.get(dst), expected)
 
 
-@pytest.mark.parametrize("constant", [3, 2.5, np.float32(0.1), np.float64(0.1), np.int64(-2), np.bool_(True)])
+@pytest.mark.parametrize(
+    "constant", [3, 2.5, np.float32(0.1), np.float64(0.1), np.int64(-2), np.bool_(True)]
+)
 def test_tensor_scalar_constants_are_float32(constant: Any) -> None:
     x = sample(np.random.default_rng(3), (128, 21), "bfloat16")
     with Machine() as m:
         dst = m.empty((128, 3, 7))
-        nisa.tensor_scalar(dst, m.tile(x, "bfloat16"), np.multiply, constant, op1=np.add, operand1=constant)
+        nisa.tensor_scalar(
+            dst, m.tile(x, "bfloat16"), np.multiply, constant, op1=np.add, operand1=constant
+        )
         s = np.float32(constant)
         assert_same(m.get(dst), widen(x) * s + s)
 
@@ -61,7 +66,9 @@ def test_tensor_scalar_bits(dtype: str) -> None:
         nisa.tensor_scalar(
             dst, m.tile(x, dtype), "bitwise_and", 2**32 - 2, op1="right_shift", operand1=1
         )
-        assert_same(m.get(dst), ((unsigned & ~np.uint64(1)).astype(unsigned.dtype) >> 1).view(x.dtype))
+        assert_same(
+            m.get(dst), ((unsigned & ~np.uint64(1)).astype(unsigned.dtype) >> 1).view(x.dtype)
+        )
         nisa.tensor_scalar(dst, m.tile(x, dtype), "invert", None)
         assert_same(m.get(dst), ~x)
 
@@ -80,7 +87,9 @@ def test_tensor_scalar_rsqrt_runs_on_gpsimd() -> None:
     x = np.random.default_rng(5).uniform(0.01, 100, (128, 16)).astype(np.float32)
     with Machine() as m:
         dst = m.empty((128, 16))
-        nisa.tensor_scalar(dst, m.tile(x), "add", 1e-5, op1="rsqrt", operand1=0.0, engine=isa.engine.gpsimd)
+        nisa.tensor_scalar(
+            dst, m.tile(x), "add", 1e-5, op1="rsqrt", operand1=0.0, engine=isa.engine.gpsimd
+        )
         exact = (1 / np.sqrt((x + np.float32(1e-5)).astype(np.float64))).astype(np.float32)
         np.testing.assert_array_almost_equal_nulp(m.get(dst), exact, 1)
         nisa.tensor_scalar(dst, m.tile(x), "power", -0.5)
@@ -101,19 +110,47 @@ def test_tensor_scalar_refusals() -> None:
     with Machine() as m:
         a, i = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 8)), "int32")
         for arguments, keywords, message in [
-            ((a, a, "add", m.tile(np.ones((128, 1)), "int32")), {}, "operand0.* has dtype int32; allowed: float32"),
-            ((a, a, "add", m.tile(np.ones((128, 2)))), {}, r"operand0.* a scalar or a tile of shape \[128, 1\]"),
-            ((a, a, "add", m.tile(np.ones((1, 1)))), {}, r"operand0.* a scalar or a tile of shape \[128, 1\]"),
+            (
+                (a, a, "add", m.tile(np.ones((128, 1)), "int32")),
+                {},
+                "operand0.* has dtype int32; allowed: float32",
+            ),
+            (
+                (a, a, "add", m.tile(np.ones((128, 2)))),
+                {},
+                r"operand0.* a scalar or a tile of shape \[128, 1\]",
+            ),
+            (
+                (a, a, "add", m.tile(np.ones((1, 1)))),
+                {},
+                r"operand0.* a scalar or a tile of shape \[128, 1\]",
+            ),
             ((a, a, "add", None), {}, "operand0.* is None for add"),
             ((a, a, "square", 2.0), {}, "square is unary: None or 0"),
             ((a, a, "bitwise_and", 1), {}, "an integer dtype"),
             ((i, i, "bitwise_and", 1.5), {}, "a whole number of 32 bits"),
             ((i, i, "bitwise_and", 2**33), {}, "a whole number of 32 bits"),
-            ((i, i, "bitwise_and", 1), {"op1": "add", "operand1": 1.0}, "both must be bit operators or both"),
+            (
+                (i, i, "bitwise_and", 1),
+                {"op1": "add", "operand1": 1.0},
+                "both must be bit operators or both",
+            ),
             ((a, a, "add", 1.0), {"operand1": 1.0}, "operand1.* is given without op1"),
-            ((a, a, "add", 1.0), {"engine": isa.engine.gpsimd}, "gpsimd computes rsqrt and power alone"),
-            ((a, a, "rsqrt", None), {"engine": isa.engine.vector}, "gpsimd, which alone computes it"),
-            ((a, a, "less", 1.0), {"engine": isa.engine.scalar}, "is scalar for less; scalar computes multiply"),
+            (
+                (a, a, "add", 1.0),
+                {"engine": isa.engine.gpsimd},
+                "gpsimd computes rsqrt and power alone",
+            ),
+            (
+                (a, a, "rsqrt", None),
+                {"engine": isa.engine.vector},
+                "gpsimd, which alone computes it",
+            ),
+            (
+                (a, a, "less", 1.0),
+                {"engine": isa.engine.scalar},
+                "is scalar for less; scalar computes multiply",
+            ),
         ]:
             with pytest.raises(NkiValidationError, match=message):
                 nisa.tensor_scalar(*arguments, **keywords)
@@ -141,7 +178,9 @@ def ascending(values: np.ndarray[Any, Any], op: Any, start: float) -> np.ndarray
     return state
 
 
-@pytest.mark.parametrize(("op", "start"), [("add", 0), ("multiply", 1), ("maximum", -np.inf), ("minimum", np.inf)])
+@pytest.mark.parametrize(
+    ("op", "start"), [("add", 0), ("multiply", 1), ("maximum", -np.inf), ("minimum", np.inf)]
+)
 def test_tensor_scalar_reduce(op: str, start: float) -> None:
     ops = {"add": np.add, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
     x = np.random.default_rng(6).normal(size=(100, 30)).astype(np.float32)
@@ -152,13 +191,27 @@ def test_tensor_scalar_reduce(op: str, start: float) -> None:
         assert_same(m.get(dst), cast(x * np.float32(1.5), "bfloat16"))
         assert_same(m.get(res), once)
         nisa.tensor_scalar_reduce(
-            dst, m.tile(x), "multiply", 1.5, op, res, reduce_cmd=reduce_cmd.reduce, reduce_res_negate=True
+            dst,
+            m.tile(x),
+            "multiply",
+            1.5,
+            op,
+            res,
+            reduce_cmd=reduce_cmd.reduce,
+            reduce_res_negate=True,
         )
         twice = ascending(np.concatenate([x, x], 1) * np.float32(1.5), ops[op], start)
         assert_same(m.get(res), -twice)
         initial = np.arange(100, dtype=np.float32).reshape(100, 1)
         nisa.tensor_scalar_reduce(
-            dst, m.tile(x), "multiply", 1.5, op, res, reduce_cmd=reduce_cmd.load_reduce, reduce_init=m.tile(initial)
+            dst,
+            m.tile(x),
+            "multiply",
+            1.5,
+            op,
+            res,
+            reduce_cmd=reduce_cmd.load_reduce,
+            reduce_init=m.tile(initial),
         )
         joined = np.concatenate([initial, x * np.float32(1.5)], 1)
         assert_same(m.get(res), _from(joined, ops[op]))
@@ -175,11 +228,23 @@ def test_tensor_scalar_reduce_refusals() -> None:
     with Machine() as m:
         a, r = m.tile(np.ones((128, 8))), m.empty((128, 1))
         for arguments, keywords, message in [
-            ((a, a, "add", 1.0, "subtract", r), {}, "reduce_op.* is subtract; add, multiply, maximum, minimum"),
+            (
+                (a, a, "add", 1.0, "subtract", r),
+                {},
+                "reduce_op.* is subtract; add, multiply, maximum, minimum",
+            ),
             ((a, a, "add", 1.0, "add", a), {}, "reduce_res.* has shape"),
             ((a, a, "add", 1.0, "add", r), {"reverse0": True}, "reverse0.* is True"),
-            ((a, a, "add", 1.0, "add", r), {"reduce_init": 1.0}, "reduce_init.* load_reduce alone takes it"),
-            ((a, a, "add", 1.0, "add", r), {"reduce_cmd": reduce_cmd.load_reduce}, "load_reduce needs it"),
+            (
+                (a, a, "add", 1.0, "add", r),
+                {"reduce_init": 1.0},
+                "reduce_init.* load_reduce alone takes it",
+            ),
+            (
+                (a, a, "add", 1.0, "add", r),
+                {"reduce_cmd": reduce_cmd.load_reduce},
+                "load_reduce needs it",
+            ),
             ((a, a, "add", 1.0, "add", r), {"reduce_cmd": reduce_cmd.idle}, "reduce_cmd.* is idle"),
             ((a, a, "rsqrt", None, "add", r), {}, "op0.* is rsqrt"),
         ]:

@@ -5,8 +5,28 @@ from typing import Any, NoReturn, Self, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from trn3._trn3.machine import isa as isa
+
+__all__ = [
+    "ArchError",
+    "HbmCapacityError",
+    "InstructionLimitError",
+    "NeuronCore",
+    "NkiInstruction",
+    "NkiTensor",
+    "NkiValidationError",
+    "PsumCapacityError",
+    "SbufCapacityError",
+    "SkippedValueError",
+    "UninitializedReadError",
+    "VirtualRegister",
+    "ds",
+    "hooks",
+    "is_on_chip",
+    "isa",
+]
 
 class NkiValidationError(AssertionError): ...
 class SbufCapacityError(MemoryError): ...
@@ -23,6 +43,7 @@ class _Finding(TypedDict):
     allocated: str | None
     message: str
 
+@disjoint_base
 class NeuronCore:
     def __new__(
         cls,

@@ -1,15 +1,38 @@
 # The instructions, documented by `trn3.nki.isa`; arguments go by position.
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister
 
-# position, size
-_Tile: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+__all__ = [
+    "activate2",
+    "activation",
+    "activation_reduce",
+    "bn_aggr",
+    "bn_stats",
+    "dropout",
+    "exponential",
+    "gpsimd_call",
+    "max8",
+    "memset",
+    "nc_find_index8",
+    "nc_match_replace8",
+    "nc_stream_shuffle",
+    "quantize_mx",
+    "range_select",
+    "reciprocal",
+    "scalar_tensor_tensor",
+    "select_reduce",
+    "tensor_copy",
+    "tensor_copy_predicated",
+    "tensor_reduce",
+    "tensor_scalar",
+    "tensor_scalar_cumulative",
+    "tensor_scalar_reduce",
+    "tensor_tensor",
+    "tensor_tensor_scan",
+]
 
 def activate2(
     core: NeuronCore,
@@ -160,6 +183,77 @@ def tensor_copy_predicated(
     name: str | None,
 ) -> NkiInstruction: ...
 def tensor_reduce(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    axis: Sequence[int],
+    negate: bool,
+    keepdims: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_scalar(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: str,
+    operand0: Any,
+    reverse0: bool,
+    op1: str | None,
+    operand1: Any,
+    reverse1: bool,
+    engine: str | None,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_scalar_cumulative(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    op0: str,
+    op1: str,
+    imm0: Any,
+    imm1: Any,
+    reduce_cmd: str,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_scalar_reduce(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    op0: str,
+    operand0: Any,
+    reduce_op: str,
+    reduce_res: Any,
+    reverse0: bool,
+    reduce_cmd: str,
+    reduce_init: Any,
+    reduce_res_negate: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_tensor(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data1: NkiTensor,
+    data2: NkiTensor,
+    op: str,
+    engine: str | None,
+    name: str | None,
+) -> NkiInstruction: ...
+def tensor_tensor_scan(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data0: NkiTensor,
+    data1: NkiTensor,
+    initial: Any,
+    op0: str,
+    op1: str,
+    reverse0: bool,
+    reverse1: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+
+_Tile: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+
 def nc_matmul(
     core: NeuronCore,
     dst: NkiTensor,
@@ -289,68 +383,6 @@ def tensor_partition_reduce(
     dst: NkiTensor,
     op: str,
     data: NkiTensor,
-    axis: Sequence[int],
-    negate: bool,
-    keepdims: bool,
-    name: str | None,
-) -> NkiInstruction: ...
-def tensor_scalar(
-    core: NeuronCore,
-    dst: NkiTensor,
-    data: NkiTensor,
-    op0: str,
-    operand0: Any,
-    reverse0: bool,
-    op1: str | None,
-    operand1: Any,
-    reverse1: bool,
-    engine: str | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def tensor_scalar_cumulative(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    op0: str,
-    op1: str,
-    imm0: Any,
-    imm1: Any,
-    reduce_cmd: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def tensor_scalar_reduce(
-    core: NeuronCore,
-    dst: NkiTensor,
-    data: NkiTensor,
-    op0: str,
-    operand0: Any,
-    reduce_op: str,
-    reduce_res: Any,
-    reverse0: bool,
-    reduce_cmd: str,
-    reduce_init: Any,
-    reduce_res_negate: bool,
-    name: str | None,
-) -> NkiInstruction: ...
-def tensor_tensor(
-    core: NeuronCore,
-    dst: NkiTensor,
-    data1: NkiTensor,
-    data2: NkiTensor,
-    op: str,
-    engine: str | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def tensor_tensor_scan(
-    core: NeuronCore,
-    dst: NkiTensor,
-    data0: NkiTensor,
-    data1: NkiTensor,
-    initial: Any,
-    op0: str,
-    op1: str,
-    reverse0: bool,
-    reverse1: bool,
     name: str | None,
 ) -> NkiInstruction: ...
 def sequence_bounds(

@@ -144,8 +144,8 @@ impl Memory {
         if shape.len() < 2 {
             if shape.iter().product::<usize>() != 1 {
                 return Err(Error::Value(format!(
-                    "SBUF and PSUM tensors must have at least 2 dimensions (partition-dim and free-dim); tensor `{name}` \
-                     has shape {shape:?}, write [{}, 1]",
+                    "SBUF and PSUM tensors must have at least 2 dimensions (partition-dim and free-dim); tensor \
+                     `{name}` has shape {shape:?}, write [{}, 1]",
                     shape[0]
                 )));
             }
@@ -209,8 +209,8 @@ impl Memory {
         } else if needed <= free {
             "\nhint: enough bytes are free, but in pieces; make long-lived tensors first, or give addresses"
         } else {
-            "\nhint: a tensor's bytes are free again when its last reference goes; reuse tensors, make them smaller, or \
-             give addresses"
+            "\nhint: a tensor's bytes are free again when its last reference goes; reuse tensors, make them smaller, \
+             or give addresses"
         });
         if *buffer == Buffer::Psum { Error::PsumCapacity(text) } else { Error::SbufCapacity(text) }
     }

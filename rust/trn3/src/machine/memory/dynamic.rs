@@ -70,7 +70,7 @@ impl Memory {
                         let text = format!("view of `{name}`: {} column indices for {columns} columns", size * width);
                         return Err(Error::Value(text));
                     }
-                    Ok((0..columns).map(|column| indices[(first + column % group) * width + column / group]).collect())
+                    Ok((0..columns).map(|column| indices[(first + column % size) * width + column / size]).collect())
                 };
                 Ok(Start::Columns { group, lists: (0..rows).step_by(group).map(list).collect::<Result<_>>()? })
             }

@@ -190,8 +190,9 @@ impl Memory {
         let allocated = storage.site;
         let byte = byte - storage.place.map_or(0, |place| place.byte);
         let partition = partition - storage.place.map_or(0, |place| place.partition);
-        let made = (self.names)(allocated);
+        let made = || (self.names)(allocated);
         if !self.options.values {
+            let made = made();
             return Err(Error::SkippedValue(format!(
                 "tensor `{}` (made at {made}): its values are needed and were not computed; addresses and control flow \
                  must not depend on data that a timing-only run skips",
@@ -199,9 +200,10 @@ impl Memory {
             )));
         }
         if self.options.strict {
+            let made = made();
             let message = format!(
-                "tensor `{}` (made at {made}): {count} uninitialised elements read, the first at partition {partition}, \
-                 byte {byte}; every element must be written before it is read",
+                "tensor `{}` (made at {made}): {count} uninitialised elements read, the first at partition \
+                 {partition}, byte {byte}; every element must be written before it is read",
                 storage.name
             );
             return Err(Error::Uninitialised { message, allocated });
