@@ -93,7 +93,8 @@ class GpSimd:
             problem = "is registered already" if name in self._functions else "is no identifier"
             message = f"name is {name!r}, which {problem}"
             raise ValueError(message)
-        if not callable(function):
+        unchecked: object = function
+        if not callable(unchecked):
             message = f"function is of type {type(function).__name__}; allowed: a callable"
             raise TypeError(message)
         if isinstance(cycles, int) and cycles < 0:
