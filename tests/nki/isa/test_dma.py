@@ -172,8 +172,8 @@ def test_copy_refuses_operands() -> None:
         text = "dma_copy requires src and dst to have the same number of elements"
         with pytest.raises(nisa.NkiValidationError, match=text):
             nisa.dma_copy(tile, source[0:3])
+        half = m.tensor((4, 4), nl.bfloat16)
         with pytest.raises(nisa.NkiValidationError, match="equal dtypes with dge_mode hwdge"):
-            half = m.tensor((4, 4), nl.bfloat16)
             nisa.dma_copy(half, source, dge_mode=nisa.dge_mode.hwdge)
         with pytest.raises(nisa.NkiValidationError, match="packed types"):
             nisa.dma_copy(m.tensor((4, 4), nl.float8_e5m2_x4), source)

@@ -148,9 +148,10 @@ def test_matmul_true_where_no_matmul_wrote_is_a_finding_or_in_strict_runs_an_err
         nisa.nc_matmul(dst, m.sbuf(stationary), m.sbuf(moving), accumulate=True)
         assert_bits(m.read(dst), add(product(stationary, moving), held))
         assert len(m.findings()) == 1
-    with machine(strict=True) as m, pytest.raises(RuntimeError, match="no matmul had written"):
-        tiles = m.sbuf(stationary), m.sbuf(moving)
-        nisa.nc_matmul(m.psum(held), *tiles, accumulate=True)
+    with machine(strict=True) as m:
+        tiles, dst = (m.sbuf(stationary), m.sbuf(moving)), m.psum(held)
+        with pytest.raises(RuntimeError, match="no matmul had written"):
+            nisa.nc_matmul(dst, *tiles, accumulate=True)
 
 
 def test_matmul_into_bfloat16_rounds_once_each_instruction() -> None:
@@ -256,7 +257,7 @@ def test_matmul_hints_change_no_value() -> None:
 def refusal(
     m: Machine, shapes: Any, dtypes: Any, dst: Any = None, **options: Any
 ) -> pytest.ExceptionInfo[AssertionError]:
-    """The refusal of a matmul of tiles of these shapes and types, all zero."""
+    """Catch the refusal of a matmul of tiles of these shapes and types, all zero."""
     stationary, moving = (
         m.tensor(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)
     )
@@ -272,9 +273,9 @@ def refusal(
     [
         ("trn3", ((3, 4), (4, 4)), ("float32",) * 2, {},
          "Matmul contraction dimension mismatch: stationary[0]=3 != moving[0]=4"),
-        ("trn3", ((8, 129), (8, 4)), ("float32",) * 2, {}, "free dimension 129 exceeds maximum 128"),
-        ("trn2", ((8, 8), (8, 513)), ("float32",) * 2, {}, "free dimension 513 exceeds maximum 512"),
-        ("trn3", ((8, 8), (8, 4)), ("float32", "bfloat16"), {}, "float32 and tfloat32 only with each"),
+        ("trn3", ((8, 129), (8, 4)), ("float32",) * 2, {}, "dimension 129 exceeds maximum 128"),
+        ("trn2", ((8, 8), (8, 513)), ("float32",) * 2, {}, "dimension 513 exceeds maximum 512"),
+        ("trn3", ((8, 8), (8, 4)), ("float32", "bfloat16"), {}, "only with each other"),
         ("trn3", ((8, 8), (8, 4)), ("float8_e4m3", "float8_e4m3fn"), {}, "do not mix"),
         ("trn2", ((8, 8), (8, 4)), ("float8_e4m3fn", "float8_e5m2"), {}, "from gen4 on"),
         ("trn3", ((8, 8), (8, 4)), ("int32", "float32"), {}, "stationary has dtype int32"),
