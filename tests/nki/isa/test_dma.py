@@ -210,6 +210,16 @@ def test_transpose_gathers_rows_column_by_column_of_the_index_and_skips() -> Non
         np.testing.assert_array_equal(m.read(tile), expected)
 
 
+def test_transpose_takes_indices_of_several_columns_column_by_column() -> None:
+    array = numbers(300, 8, dtype=np.uint16)
+    index = np.random.default_rng(74).integers(0, 300, (128, 2)).astype(np.uint32)
+    with machine() as m:
+        view = m.hbm(array).ap([[8, 256], [1, 8]], vector_offset=m.sbuf(index))
+        tile = m.tensor((8, 256), nl.uint16)
+        nisa.dma_transpose(tile, view)
+        np.testing.assert_array_equal(m.read(tile), array[index.T.ravel()].T)
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "options", "words"),
     [

@@ -12,7 +12,7 @@ use crate::machine::view::View;
 /// The partitions come in whole groups of a processor's.
 fn check_groups(check: &Check<'_>, name: &'static str, view: &View) -> Result<usize> {
     let group = check.arch.gpsimd_partitions as usize;
-    if view.partitions() % group != 0 {
+    if !view.partitions().is_multiple_of(group) {
         let got = format!("has {} partitions", view.partitions());
         return Err(check.refuse(name, got, format!("a multiple of {group}")));
     }
