@@ -62,6 +62,22 @@ def iota(
     Notes
     -----
     Cost: 150 + N cycles (public documentation).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.isa as nisa
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def count(x):
+    ...     tile = nl.ndarray((2, 3), nl.int32)
+    ...     nisa.iota(tile, [[1, 3]], offset=5, channel_multiplier=10)
+    ...     out = nl.ndarray((2, 3), nl.int32, buffer=nl.shared_hbm)
+    ...     nisa.dma_copy(out, tile)
+    ...     return out
+    >>> count(np.zeros((1,), np.float32)).tolist()
+    [[5, 6, 7], [15, 16, 17]]
     """
     return isa.iota(core(), dst, _pattern(pattern), offset, channel_multiplier, name)
 

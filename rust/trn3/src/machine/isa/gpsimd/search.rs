@@ -40,7 +40,7 @@ impl Instruction for NonzeroWithCount {
 
     fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
         visit(Role::Read, &self.src);
-        visit(Role::Update, &self.dst);
+        visit(Role::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

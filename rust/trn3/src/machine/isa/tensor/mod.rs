@@ -8,6 +8,9 @@ pub mod matmul_mx;
 pub mod matmul_sparse;
 pub mod transpose;
 
+#[cfg(test)]
+mod tests;
+
 use trn3_numerics::{ArrayView, Format};
 
 use crate::error::{Error, Result};
