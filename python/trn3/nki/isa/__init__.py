@@ -20,12 +20,14 @@ from trn3.nki.isa.constants import (
     reduce_cmd,
 )
 from trn3.nki.isa.copy import memset, tensor_copy
+from trn3.nki.isa.gpsimd import affine_select, iota
 from trn3.nki.targets import current_figures
 
 __all__ = [
     "NkiInstruction",
     "NkiValidationError",
     "VirtualRegister",
+    "affine_select",
     "constants",
     "dge_mode",
     "dma_engine",
@@ -33,6 +35,7 @@ __all__ = [
     "get_nc_sub_version",
     "get_nc_version",
     "gpsimd_engine",
+    "iota",
     "matmul_perf_mode",
     "memset",
     "nc_version",

@@ -4,6 +4,7 @@ pub(crate) mod activation;
 pub(crate) mod copy;
 pub(crate) mod custom;
 pub(crate) mod elementwise;
+pub(crate) mod gpsimd;
 pub(crate) mod reduce;
 pub(crate) mod search;
 pub(crate) mod select;
@@ -31,6 +32,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     activation::register(module)?;
     copy::register(module)?;
     elementwise::register(module)?;
+    gpsimd::register(module)?;
     reduce::register(module)?;
     search::register(module)?;
     select::register(module)?;

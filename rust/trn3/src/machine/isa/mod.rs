@@ -16,6 +16,7 @@ pub mod dma;
 pub mod dropout;
 pub mod elementwise;
 pub mod exponential;
+pub mod gpsimd;
 mod operators;
 pub mod quantize;
 pub mod reduce;
