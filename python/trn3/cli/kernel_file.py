@@ -155,7 +155,13 @@ def _array(word: str, text: str, rng: np.random.Generator) -> np.ndarray[Any, np
     except ValueError:
         message = f"--shape {word}: {lengths} is no shape; write 128x512"
         raise KernelFileError(message) from None
-    dtype = getattr(nl, {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}.get(dtype_name, dtype_name or "float32"), None)
+    dtype = getattr(
+        nl,
+        {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}.get(
+            dtype_name, dtype_name or "float32"
+        ),
+        None,
+    )
     if dtype is None:
         message = f"--shape {word}: {dtype_name} is no element type of nki.language"
         raise KernelFileError(message)

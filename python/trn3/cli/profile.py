@@ -136,13 +136,19 @@ def _status(text: str) -> Iterator[None]:
 def show(outcome: Outcome, written: list[Path], console: Console, *, as_json: bool) -> None:
     """Print the summary, or its numbers as JSON."""
     if as_json:
-        document = {**outcome.profile.figures(), "golden_error": outcome.error, "wall_seconds": outcome.wall_seconds}
+        document = {
+            **outcome.profile.figures(),
+            "golden_error": outcome.error,
+            "wall_seconds": outcome.wall_seconds,
+        }
         document["files"] = [str(path) for path in written]
         console.file.write(json.dumps(document, indent=2, default=float) + "\n")
         return
     console.print(outcome.profile.summary())
     if outcome.error is not None:
-        console.print(f"Largest difference from the golden: {outcome.error:.2e} of its largest magnitude")
+        console.print(
+            f"Largest difference from the golden: {outcome.error:.2e} of its largest magnitude"
+        )
     rate = len(outcome.profile.data.instructions) / max(outcome.wall_seconds, 1e-9)
     console.print(f"Simulated in {outcome.wall_seconds:.2f} s ({rate:,.0f} instructions/s)")
     for path in written:

@@ -140,6 +140,8 @@ def profile_data(core: NeuronCore, kernel: str) -> ProfileData:
             time_ps=raw["occupancy_time_ps"],
             sbuf_bytes=raw["sbuf_bytes"],
             psum_bytes=raw["psum_bytes"],
+            sbuf_peak_bytes=int(raw["sbuf_bytes"].max(initial=0)),
+            psum_peak_bytes=int(raw["psum_bytes"].max(initial=0)),
         ),
         critical=raw["critical"],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
@@ -12,8 +12,6 @@ import numpy as np
 from trn3._trn3 import machine as _machine
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from trn3.machine.core import NeuronCore
 
 Array = "NDArray[Any]"

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from trn3.nki import collectives, dtype, experimental, isa, language, tensor, tensors, typing
 from trn3.nki.aliases import install, uninstall
 from trn3.nki.kernel import Kernel, jit, simulate
-from trn3.nki.version import version
 
 if TYPE_CHECKING:
     from trn3.nki.profiling import profile
@@ -40,7 +39,6 @@ __all__ = [
     "tensors",
     "typing",
     "uninstall",
-    "version",
 ]
 
 #: Older name of `simulate`.

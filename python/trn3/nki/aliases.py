@@ -61,10 +61,10 @@ def install(*, version: str | None = None) -> None:
     if _replaced:
         return
     modules = {alias: importlib.import_module(name) for alias, name in _ALIASES.items()}
-    for name in sorted(sys.modules):
-        foreign = name.partition(".")[0] in _OWNED and sys.modules[name] is not modules.get(name)
-        if foreign:
-            origin = getattr(sys.modules[name], "__file__", None) or "an unknown place"
+    for name in _OWNED:
+        # A mere folder of that name on the path has no file; it gives way.
+        origin = getattr(sys.modules.get(name), "__file__", None)
+        if origin is not None:
             message = (
                 f"{name} is loaded already, from {origin}; call trn3.nki.install() before anything "
                 "imports it, in an interpreter of its own"

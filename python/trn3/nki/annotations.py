@@ -16,6 +16,7 @@ class AnnotationModule(types.ModuleType):
     __ror__ = __or__
 
     def __call__(self, *_: Any) -> Any:
+        """Refuse: a module is no function. Older checks of annotations want something callable."""
         message = f"{self.__name__} is a module and an annotation; it cannot be called"
         raise TypeError(message)
 

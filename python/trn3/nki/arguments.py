@@ -1,4 +1,4 @@
-"""What a kernel is called with becomes tensors of its core; what it returns becomes arrays again."""
+"""What a kernel is given becomes tensors of its core; what it returns becomes arrays again."""
 
 from __future__ import annotations
 
@@ -211,16 +211,13 @@ def _sequence_like(like: Any, items: list[Any]) -> Any:
 
 def _element_type(value: Any) -> Any:
     """Return the NKI type for another library's, and everything else as it is."""
-    if type(value) is DType or (
-        callable(getattr(value, "__call__", None)) and not isinstance(value, type)
-    ):
-        if not _is_jax_scalar(value):
-            return value
-    elif not (
+    foreign = (
         isinstance(value, np.dtype)
         or (isinstance(value, type) and issubclass(value, np.generic))
-        or type(value).__module__ == "torch"
-    ):
+        or (type(value).__module__ == "torch" and type(value).__name__ == "dtype")
+        or _is_jax_scalar(value)
+    )
+    if not foreign:
         return value
     try:
         return canonicalise(value)

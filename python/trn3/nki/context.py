@@ -104,4 +104,4 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         outer = self._outer
-        slot.context, slot.core = outer, outer and outer.core
+        slot.context, slot.core = outer, None if outer is None else outer.core

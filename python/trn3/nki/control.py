@@ -95,8 +95,9 @@ def _value(bound: Bound, name: str) -> int:
             message = f"{running.line()}: {name} is a register that nothing was written to"
             raise RuntimeError(message)
         return state
-    if isinstance(bound, (int, np.integer)):
-        return _int(bound)
+    plain: Any = bound
+    if isinstance(plain, (int, np.integer)):
+        return _int(plain)
     message = f"{name} is of type {type(bound).__name__}; allowed: int or VirtualRegister"
     raise TypeError(message)
 
@@ -148,7 +149,8 @@ def dynamic_range(
     >>> reverse(np.array([[1.0], [2.0]], np.float32)).tolist()
     [[1.0], [2.0]]
     """
-    if isinstance(step, bool) or not isinstance(step, int) or step < 1:
+    given: Any = step
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         message = f"dynamic_range step is {step!r}; allowed: an int of at least 1"
         raise AssertionError(message)
     _check_dynamic("dynamic_range")
@@ -159,7 +161,7 @@ def dynamic_range(
 
 
 def fori_loop(
-    lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], None], step: int = 1
+    lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], Any], step: int = 1
 ) -> None:
     """Call a function with each index of a loop that the hardware runs.
 

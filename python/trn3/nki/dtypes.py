@@ -86,7 +86,7 @@ class DType:
         self.is_packed = name.endswith("_x4")
         self.is_integer = self.dtype.kind in "iub"
         self.is_float = not self.is_integer
-        # NumPy takes tfloat32 for float32 in every comparison; another hash keeps them apart in dicts.
+        # NumPy takes tfloat32 for float32 when it compares; another hash keeps them apart in dicts.
         self._hash = hash(name) if name == "tfloat32" else hash(self.dtype)
 
     @property

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Edge: TypeAlias = tuple[str, str | Sequence[str]]
 
 #: Code under this folder is no kernel: lines in errors and profiles are of whoever calls it.
-_INTERNAL: Final = [str(Path(trn3.__file__).parent) + os.sep]
+INTERNAL: Final = [str(Path(trn3.__file__).parent) + os.sep]
 #: How the library's test harness marks an argument that the kernel writes to.
 _ALIAS_SUFFIX: Final = ".must_alias_input"
 
@@ -57,6 +57,8 @@ class Kernel:
     """
 
     __wrapped__: Callable[..., Any]
+    __name__: str
+    __qualname__: str
 
     def __init__(
         self,
@@ -87,7 +89,7 @@ class Kernel:
         TypeError
             If `lnc` is no number of cores.
         """
-        grid = lnc if isinstance(lnc, tuple) else (lnc,)
+        grid: Any = lnc if isinstance(lnc, tuple) else (lnc,)
         if not grid or not all(isinstance(length, int) and length >= 1 for length in grid):
             message = f"{self.__name__}[{lnc!r}]: allowed in brackets: a number of cores, 1 or 2"
             raise TypeError(message)
@@ -140,12 +142,7 @@ class Kernel:
         return self._target or current_target()
 
     def _core(self) -> NeuronCore:
-        return NeuronCore(self.target(), values=True, timing=False, internal=_INTERNAL)
-
-    def profiled_core(self, arch: str | None, *, values: bool, strict: bool) -> NeuronCore:
-        """Return a core that keeps time."""
-        name = self.target() if arch is None else _arch(arch)
-        return NeuronCore(name, values=values, timing=True, strict=strict, internal=_INTERNAL)
+        return NeuronCore(self.target(), values=True, timing=False, internal=INTERNAL)
 
     def launch(self, core: NeuronCore, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run the kernel on a core.
@@ -231,7 +228,14 @@ def _edge(edge: Any) -> tuple[str, tuple[str, ...]]:
     raise TypeError(message)
 
 
-def _arch(arch: str) -> str:
+def arch_of(arch: str | os.PathLike[str]) -> str:
+    """Return what a core is made of: the path of a description, or a target's canonical name.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
     # A description of one's own is a path; everything else is a target's name.
     text = str(arch)
     return text if text.endswith(".toml") else canonical_target(text, "arch")
@@ -243,7 +247,7 @@ def _note_line(error: BaseException) -> None:
     line = None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_INTERNAL[0]):
+        if not file.startswith(INTERNAL[0]):
             line = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
     if line is not None and line not in str(error):
@@ -260,7 +264,8 @@ def as_kernel(kernel: Callable[..., Any]) -> Kernel:
     """
     if isinstance(kernel, Kernel):
         return kernel
-    if not callable(kernel):
+    given: Any = kernel
+    if not callable(given):
         message = f"kernel is of type {type(kernel).__name__}; allowed: a Kernel or a function"
         raise TypeError(message)
     return Kernel(kernel)

@@ -56,7 +56,7 @@ class MemoryRegion(enum.Enum):
     #: HBM that the cores of a logical core share; results lie here.
     shared_hbm = "shared_hbm"
     #: Another name of `private_hbm`.
-    hbm = "private_hbm"
+    hbm = "private_hbm"  # noqa: PIE796 an alias is meant
 
     code: int  # number of the memory in the machine
 
@@ -190,7 +190,7 @@ else:
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, NkiTensor)
 
-    class ndarray(metaclass=_TensorType):
+    class ndarray(metaclass=_TensorType):  # noqa: D101 the docstring is the function's
         __doc__ = new_tensor.__doc__
 
 
@@ -384,7 +384,7 @@ def shared_constant(
         name = f"constant_{len(running.constants)}"
         known = arrays.to_tensor(running.core, array, element, shared_hbm.code, name)
         running.constants[key] = known
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def shared_identity_matrix(

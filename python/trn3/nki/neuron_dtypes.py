@@ -48,7 +48,7 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
     try:
         return canonicalise(dtype).dtype
     except TypeError:
-        return np.dtype(dtype)
+        return np.dtype(dtype)  # type: ignore[no-any-return]
 
 
 def sizeinbytes(dtype: Any) -> int:
@@ -69,13 +69,15 @@ def is_float_type(dtype: Any) -> bool:
     try:
         return canonicalise(dtype).is_float
     except TypeError:
-        return np.dtype(dtype).kind == "f"
+        return bool(np.dtype(dtype).kind == "f")
 
 
 def finfo(dtype: Any) -> Any:
     """Return the limits of a float type, as `ml_dtypes.finfo`; of a packed type, its elements'."""
     known = canonicalise(dtype)
-    return ml_dtypes.finfo(_ELEMENTS.get(known, known.dtype))
+    return ml_dtypes.finfo(  # type: ignore[no-untyped-call]
+        _ELEMENTS.get(known, known.dtype)
+    )
 
 
 def static_cast(x: Any, dtype: Any) -> NDArray[Any]:
@@ -142,7 +144,8 @@ def _unpack(array: NDArray[Any], packed: DType) -> NDArray[np.float32]:
     else:
         parts = np.ascontiguousarray(array)[..., np.newaxis].view(element)
     shape = (*array.shape[:-1], array.shape[-1] * _PACK)
-    return parts.astype(np.float32).reshape(shape)
+    unpacked: NDArray[np.float32] = parts.astype(np.float32).reshape(shape)
+    return unpacked
 
 
 def _pack(array: NDArray[Any], packed: DType) -> NDArray[Any]:
@@ -158,4 +161,5 @@ def _pack(array: NDArray[Any], packed: DType) -> NDArray[Any]:
         return parts.view(packed.dtype).reshape(shape)
     nibbles = parts.view(np.uint8).astype(np.uint16).reshape(*shape, _PACK)
     shifted = nibbles << np.arange(0, 16, 4, dtype=np.uint16)
-    return np.bitwise_or.reduce(shifted, axis=-1).astype(np.uint16).view(packed.dtype)
+    words: NDArray[np.uint16] = np.bitwise_or.reduce(shifted, axis=-1).astype(np.uint16)
+    return words.view(packed.dtype)

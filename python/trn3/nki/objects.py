@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, ClassVar, get_origin
+import inspect
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,9 @@ def _annotated(cls: type) -> list[str]:
     """Return the fields of a class in order of declaration, those of its bases first."""
     names: dict[str, None] = {}
     for base in reversed(cls.__mro__):
-        for name, annotation in base.__dict__.get("__annotations__", {}).items():
-            text = annotation if isinstance(annotation, str) else ""
-            of_class = get_origin(annotation) is ClassVar or "ClassVar" in text.partition("[")[0]
-            if not of_class:
+        for name, annotation in inspect.get_annotations(base).items():
+            # As text, since annotations may be text already.
+            if not str(annotation).partition("[")[0].endswith("ClassVar"):
                 names[name] = None
     return list(names)
 
@@ -70,6 +70,7 @@ class NKIObject:
     """
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Any:
+        """Make an object that can be a dict key."""
         # A dataclass that compares takes the hash away after the class is made.
         if cls.__hash__ is None:
             cls.__hash__ = NKIObject.__hash__  # type: ignore[unreachable]

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trn3._trn3.machine import NeuronCore
-from trn3.machine import Profile, ProfileData
-from trn3.nki.kernel import as_kernel
-from trn3.nki.targets import figures_of
+from trn3.machine import NeuronCore, Profile
+from trn3.nki.kernel import INTERNAL, arch_of, as_kernel
 
 __all__ = ["profile"]
-
-_COLUMNS = (
-    "opcode", "engine", "queue", "site", "label", "start_ps", "slot_end_ps", "end_ps", "wait_ps",
-    "cause", "waited_on", "dma_bytes", "hbm_read", "hbm_write", "macs", "peak_macs_per_cycle",
-)  # fmt: skip
 
 
 def profile(
@@ -74,41 +67,11 @@ def profile(
     (131072.0, True)
     """
     runnable = as_kernel(kernel)
-    core = runnable.profiled_core(arch, values=values, strict=strict)
+    core = NeuronCore(
+        runnable.target() if arch is None else arch_of(arch),
+        values=values,
+        strict=strict,
+        internal=INTERNAL,
+    )
     result = runnable.launch(core, args, kwargs)
-    return result, Profile(profile_data(core, runnable.name))
-
-
-def profile_data(core: NeuronCore, kernel: str) -> ProfileData:
-    """Return what a core recorded."""
-    recorded = core.profile()
-    entries = figures_of(core.arch[0]).entries()
-    occupancy = {name: recorded[name] for name in ("sbuf_bytes", "psum_bytes")}
-    peaks = {
-        f"{name[:4]}_peak_bytes": int(column.max(initial=0)) for name, column in occupancy.items()
-    }
-    document = {
-        "arch": {
-            "name": core.arch[0],
-            **entries,
-            "psum_partition_bytes": entries["psum_banks"] * entries["psum_bank_bytes"],
-        },
-        "kernel": kernel,
-        "latency_ps": recorded["latency_ps"],
-        "overhead_ps": recorded["overhead_ps"],
-        "opcodes": recorded["opcodes"],
-        "labels": recorded["labels"],
-        "sites": recorded["sites"],
-        "findings": core.findings(),
-        "instructions": {name: recorded[name] for name in _COLUMNS},
-        "transfers": {
-            "instruction": recorded["transfer_instruction"],
-            "dma_engine": recorded["transfer_engine"],
-            "start_ps": recorded["transfer_start_ps"],
-            "end_ps": recorded["transfer_end_ps"],
-            "bytes": recorded["transfer_bytes"],
-        },
-        "occupancy": {"time_ps": recorded["occupancy_time_ps"], **occupancy, **peaks},
-        "critical": recorded["critical"],
-    }
-    return ProfileData.from_dict(document)
+    return result, core.to_profile(runnable.name)

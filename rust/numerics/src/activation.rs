@@ -183,10 +183,10 @@ impl FromStr for Activation {
 /// Any format but block scales comes in and goes out. `parameter` is the slope of [`Activation::Prelu`]; the other
 /// functions do not use it.
 ///
-/// Float32 results are within 1 ulp of the true value over all of float32, subnormal arguments and results, tails and
-/// the neighbourhoods of zeros included; `copy`, `square`, `relu`, `prelu`, `sqrt`, `reciprocal`, `sign` and `abs` are
-/// correctly rounded. The hardware's tables are not published: that it computes the true function, rounded, is a model
-/// choice **(choice)**, as are these:
+/// Float32 results are within 0.51 ulp of the true value over all of float32, subnormal arguments and results, tails and
+/// the neighbourhoods of zeros included (`exp` within 0.9); `copy`, `square`, `relu`, `prelu`, `sqrt`, `reciprocal`,
+/// `sign` and `abs` are correctly rounded. The hardware's tables are not published: that it computes the true function
+/// is a model choice **(choice)**, and so are these:
 /// - NaN, and functions of what is outside their domain, give the canonical NaN; log(+-0) = -inf, reciprocal(+-0) and
 ///   rsqrt(+-0) are infinite with that sign, and limits at infinity are taken with the sign from which they are reached.
 /// - sign(-0) and relu(-0) are +0; prelu(-0) is -0.

@@ -1,12 +1,32 @@
 # One NeuronCore, its tensors and registers, as the front ends use them.
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, TypedDict, final
+from typing import Any, NoReturn, Self, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from trn3._trn3.machine import isa as isa
+
+__all__ = [
+    "ArchError",
+    "HbmCapacityError",
+    "InstructionLimitError",
+    "NeuronCore",
+    "NkiInstruction",
+    "NkiTensor",
+    "NkiValidationError",
+    "PsumCapacityError",
+    "SbufCapacityError",
+    "SkippedValueError",
+    "UninitializedReadError",
+    "VirtualRegister",
+    "ds",
+    "hooks",
+    "is_on_chip",
+    "isa",
+]
 
 class NkiValidationError(AssertionError): ...
 class SbufCapacityError(MemoryError): ...
@@ -23,7 +43,7 @@ class _Finding(TypedDict):
     allocated: str | None
     message: str
 
-@final
+@disjoint_base
 class NeuronCore:
     def __new__(
         cls,
@@ -35,7 +55,7 @@ class NeuronCore:
         max_instructions: int | None = None,
         throttle: bool = False,
         internal: Sequence[str] = ...,
-    ) -> NeuronCore: ...
+    ) -> Self: ...
     @property
     def arch(self) -> tuple[str, int]: ...
     @property
@@ -60,6 +80,7 @@ class NeuronCore:
         name: str,
     ) -> NkiTensor: ...
     def read(self, tensor: NkiTensor) -> NDArray[np.uint8]: ...
+    def write_bytes(self, tensor: NkiTensor, bytes: NDArray[np.uint8]) -> None: ...
     def written(self, tensor: NkiTensor) -> bool: ...
     def is_initialised(self, tensor: NkiTensor) -> bool: ...
     def set_stochastic_rounding(self, seed: int | None) -> None: ...

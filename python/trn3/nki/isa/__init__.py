@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
 from trn3.nki.isa import constants
+from trn3.nki.isa.activations import activate2, activation, activation_reduce, exponential
 from trn3.nki.isa.constants import (
     dge_mode,
     dma_engine,
@@ -20,31 +21,122 @@ from trn3.nki.isa.constants import (
     reduce_cmd,
 )
 from trn3.nki.isa.copy import memset, tensor_copy
-from trn3.nki.isa.gpsimd import affine_select, iota
+from trn3.nki.isa.dma import (
+    dma_compute,
+    dma_copy,
+    dma_transpose,
+)
+from trn3.nki.isa.elementwise import (
+    reciprocal,
+    scalar_tensor_tensor,
+    tensor_scalar,
+    tensor_scalar_reduce,
+    tensor_tensor,
+)
+from trn3.nki.isa.generators import (
+    rand2,
+    rand_get_state,
+    rand_set_state,
+    rng,
+    set_rng_seed,
+)
+from trn3.nki.isa.gpsimd import (
+    affine_select,
+    iota,
+    local_gather,
+    nc_n_gather,
+    nonzero_with_count,
+    sequence_bounds,
+    tensor_partition_reduce,
+    topk,
+)
+from trn3.nki.isa.matmul import (
+    nc_matmul,
+    nc_matmul_mx,
+    nc_matmul_sparse,
+    nc_transpose,
+)
+from trn3.nki.isa.quantize import quantize_mx
+from trn3.nki.isa.reduction import tensor_reduce, tensor_scalar_cumulative, tensor_tensor_scan
+from trn3.nki.isa.registers import (
+    register_alloc,
+    register_load,
+    register_move,
+    register_store,
+)
+from trn3.nki.isa.search import max8, nc_find_index8, nc_match_replace8
+from trn3.nki.isa.select import dropout, range_select, select_reduce, tensor_copy_predicated
+from trn3.nki.isa.shuffle import nc_stream_shuffle
+from trn3.nki.isa.statistics import bn_aggr, bn_stats
 from trn3.nki.targets import current_figures
 
 __all__ = [
     "NkiInstruction",
     "NkiValidationError",
     "VirtualRegister",
+    "activate2",
+    "activation",
+    "activation_reduce",
     "affine_select",
+    "bn_aggr",
+    "bn_stats",
     "constants",
     "dge_mode",
+    "dma_compute",
+    "dma_copy",
     "dma_engine",
+    "dma_transpose",
+    "dropout",
     "engine",
+    "exponential",
     "get_nc_sub_version",
     "get_nc_version",
     "gpsimd_engine",
     "iota",
+    "local_gather",
     "matmul_perf_mode",
+    "max8",
     "memset",
+    "nc_find_index8",
+    "nc_match_replace8",
+    "nc_matmul",
+    "nc_matmul_mx",
+    "nc_matmul_sparse",
+    "nc_n_gather",
+    "nc_stream_shuffle",
+    "nc_transpose",
     "nc_version",
+    "nonzero_with_count",
     "oob_mode",
+    "quantize_mx",
+    "rand2",
+    "rand_get_state",
+    "rand_set_state",
+    "range_select",
+    "reciprocal",
     "reduce_cmd",
+    "register_alloc",
+    "register_load",
+    "register_move",
+    "register_store",
+    "rng",
     "scalar_engine",
+    "scalar_tensor_tensor",
+    "select_reduce",
+    "sequence_bounds",
+    "set_rng_seed",
     "sync_engine",
     "tensor_copy",
+    "tensor_copy_predicated",
     "tensor_engine",
+    "tensor_partition_reduce",
+    "tensor_reduce",
+    "tensor_scalar",
+    "tensor_scalar_cumulative",
+    "tensor_scalar_reduce",
+    "tensor_tensor",
+    "tensor_tensor_scan",
+    "topk",
     "unknown_engine",
     "vector_engine",
 ]
@@ -57,7 +149,18 @@ sync_engine: Final = engine.sync
 unknown_engine: Final = engine.unknown
 
 #: Instructions of the language, in its own spelling.
-INSTRUCTIONS: Final = frozenset(["activate2", "activation", "activation_reduce", "affine_select", "bn_aggr", "bn_stats", "core_barrier", "dma_compute", "dma_copy", "dma_transpose", "dropout", "exponential", "iota", "local_gather", "max8", "memset", "nc_find_index8", "nc_match_replace8", "nc_matmul", "nc_matmul_mx", "nc_n_gather", "nc_stream_shuffle", "nc_transpose", "nonzero_with_count", "quantize_mx", "rand2", "rand_get_state", "rand_set_state", "range_select", "reciprocal", "register_alloc", "register_load", "register_move", "register_store", "rng", "scalar_tensor_tensor", "select_reduce", "sendrecv", "sequence_bounds", "set_rng_seed", "tensor_copy", "tensor_copy_predicated", "tensor_partition_reduce", "tensor_reduce", "tensor_scalar", "tensor_scalar_cumulative", "tensor_scalar_reduce", "tensor_tensor", "tensor_tensor_scan", "topk"])  # fmt: skip
+INSTRUCTIONS: Final = (
+    "activate2", "activation", "activation_reduce", "affine_select", "bn_aggr", "bn_stats",
+    "core_barrier", "dma_compute", "dma_copy", "dma_transpose", "dropout", "exponential", "iota",
+    "local_gather", "max8", "memset", "nc_find_index8", "nc_match_replace8", "nc_matmul",
+    "nc_matmul_mx", "nc_n_gather", "nc_stream_shuffle", "nc_transpose", "nonzero_with_count",
+    "quantize_mx", "rand2", "rand_get_state", "rand_set_state", "range_select", "reciprocal",
+    "register_alloc", "register_load", "register_move", "register_store", "rng",
+    "scalar_tensor_tensor", "select_reduce", "sendrecv", "sequence_bounds", "set_rng_seed",
+    "tensor_copy", "tensor_copy_predicated", "tensor_partition_reduce", "tensor_reduce",
+    "tensor_scalar", "tensor_scalar_cumulative", "tensor_scalar_reduce", "tensor_tensor",
+    "tensor_tensor_scan", "topk",
+)  # fmt: skip
 
 
 def get_nc_version() -> nc_version:

@@ -210,7 +210,7 @@ def sin(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
 
 @token("cos")
 def cos(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
-    """Return the cosine of any angle, as sin(pi/2 - \\|x\\|) of x less whole turns; else as `sin`."""
+    """Return the cosine of any angle: sin(pi/2 - a), a the size of x less whole turns; as `sin`."""
     angle = _reduced("cos", x)
     magnitude = ndarray(angle.shape, float32)
     isa.tensor_scalar(magnitude, angle, "abs", None)

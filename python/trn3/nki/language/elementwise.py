@@ -7,12 +7,12 @@ from typing import Any
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 from trn3.nki.dtypes import float32, int32, uint8
+from trn3.nki.language import host
 from trn3.nki.language.promotion import promote
 from trn3.nki.language.tiles import (
     Operand,
     common_shape,
     converted,
-    in_sbuf,
     number,
     require_tile,
     result_like,
@@ -28,33 +28,39 @@ def _binary(
 ) -> NkiTensor:
     """Run one operator on two tiles, or on a tile and a number on either side."""
     left, right = number(x), number(y)
-    if left is None and right is None:
+    if left is not None and right is not None:
+        message = f"nl.{name} got two numbers; allowed: at least one tile"
+        raise TypeError(message)
+    if left is not None:
+        tile = require_tile(name, "y", y)
+        result = result_like(tile, dtype, tile.dtype)
+        isa.tensor_scalar(result, tile, name, left, reverse0=True)
+    elif right is not None:
+        tile = require_tile(name, "x", x)
+        result = result_like(tile, dtype, tile.dtype)
+        isa.tensor_scalar(result, tile, name, right)
+    else:
         one, other = require_tile(name, "x", x), require_tile(name, "y", y)
         shape = common_shape(name, [one.shape, other.shape])
         default = one.dtype if truth else promote(one.dtype, other.dtype)
         result = ndarray(shape, default if dtype is None else dtype)
         isa.tensor_tensor(result, stretch(one, shape), stretch(other, shape), name)
-        return result
-    if left is not None and right is not None:
-        message = f"nl.{name} got two numbers; allowed: at least one tile"
-        raise TypeError(message)
-    tile = require_tile(name, "y", y) if right is None else require_tile(name, "x", x)
-    result = result_like(tile, dtype, tile.dtype)
-    if name == "power" or name in _NOT_SCALAR:
-        # No engine takes a number here: a tile of it does the same.
-        constant = ndarray(tile.shape, float32 if tile.dtype.is_float else tile.dtype)
-        isa.memset(constant, left if right is None else right)
-        pair = (constant, tile) if right is None else (tile, constant)
-        isa.tensor_tensor(result, in_sbuf(pair[0]), in_sbuf(pair[1]), name)
-    elif right is None:
-        isa.tensor_scalar(result, tile, name, left, reverse0=True)
-    else:
-        isa.tensor_scalar(result, tile, name, right)
     return result
 
 
-# Operators of simulators alone, and those that only GpSimdE has.
-_NOT_SCALAR = frozenset(("divide", "mod", "fmod"))
+def _on_host(name: str, x: Operand, y: Operand, dtype: DTypeLike | None) -> NkiTensor:
+    """Run an operation that no engine has."""
+    tiles = [
+        require_tile(name, argument, value)
+        for argument, value in (("x", x), ("y", y))
+        if number(value) is None
+    ]
+    if not tiles:
+        message = f"nl.{name} got two numbers; allowed: at least one tile"
+        raise TypeError(message)
+    default = tiles[0].dtype if len(tiles) == 1 else promote(tiles[0].dtype, tiles[1].dtype)
+    result = host.run(name, x, y, common_shape(name, [tile.shape for tile in tiles]))
+    return converted(result, default if dtype is None else dtype)
 
 
 @token("add")
@@ -113,10 +119,10 @@ def multiply(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTenso
 def divide(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x / y, correctly rounded in float32; operands and result as `add`.
 
-    The hardware has no division (**choice**: it is computed here all the same, timed as other
-    operations on two tiles). Portable kernels multiply by `reciprocal`.
+    No engine divides; here a program of GpSimdE does, an element a cycle (**choice**). Portable
+    kernels multiply by `reciprocal`.
     """
-    return _binary("divide", x, y, dtype)
+    return _on_host("divide", x, y, dtype)
 
 
 @token("maximum")
@@ -149,25 +155,34 @@ def power(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
 
     A number beside a tile becomes a tile first.
     """
-    return _binary("power", x, y, dtype)
+    if (number(x) is None) == (number(y) is None):
+        return _binary("power", x, y, dtype)
+    # GpSimdE takes no number beside a tile: a tile of it does the same.
+    left = number(x)
+    plain = number(y) if left is None else left
+    tile = require_tile("power", *(("x", x) if left is None else ("y", y)))
+    constant = ndarray(tile.shape, float32)
+    isa.memset(constant, 0.0 if plain is None else plain)
+    pair = (tile, constant) if left is None else (constant, tile)
+    return _binary("power", *pair, tile.dtype if dtype is None else dtype)
 
 
 @token("mod")
 def mod(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the remainder with the divisor's sign; operands as `add`.
 
-    The hardware has none; simulators do (timed as other operations on two tiles).
+    No engine has it, only simulators; timed as `divide`.
     """
-    return _binary("mod", x, y, dtype)
+    return _on_host("mod", x, y, dtype)
 
 
 @token("fmod")
 def fmod(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the remainder with the dividend's sign; operands as `add`.
 
-    The hardware has none; simulators do (timed as other operations on two tiles).
+    No engine has it, only simulators; timed as `divide`.
     """
-    return _binary("fmod", x, y, dtype)
+    return _on_host("fmod", x, y, dtype)
 
 
 @token("equal")

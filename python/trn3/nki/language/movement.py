@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
@@ -14,7 +15,7 @@ from trn3.nki.memory import is_hbm, is_psum, ndarray, psum, tile_size
 from trn3.nki.typing import DTypeLike
 
 
-def _require_hbm(function: str, argument: str, value: NkiTensor) -> NkiTensor:
+def _require_hbm(function: str, argument: str, value: Any) -> NkiTensor:
     if not isinstance(value, NkiTensor):
         message = (
             f"nl.{function} {argument} is of type {type(value).__name__}; allowed: a tensor in HBM"
@@ -69,7 +70,7 @@ def load(src: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return tile
 
 
-def store(dst: NkiTensor, value: NkiTensor) -> None:
+def store(dst: NkiTensor, value: Any) -> None:
     """Copy a tile into a tensor in HBM.
 
     Parameters
@@ -215,7 +216,9 @@ def broadcast_to(x: NkiTensor, shape: Sequence[int]) -> NkiTensor:
         length not in (1, target) for length, target in zip(tile.shape, wanted, strict=False)
     )
     if not fits:
-        message = f"nl.broadcast_to: x has shape {tile.shape}, shape is {wanted}; only axes of length 1 stretch"
+        message = (
+            f"nl.broadcast_to shape is {wanted}, x has {tile.shape}; only axes of length 1 stretch"
+        )
         raise ValueError(message)
     if wanted == tile.shape:
         return tile

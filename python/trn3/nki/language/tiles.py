@@ -38,7 +38,10 @@ def require_tile(function: str, argument: str, value: Any) -> NkiTensor:
         message = f"nl.{function} {argument} is of type {type(value).__name__}; allowed: a tile"
         raise TypeError(message)
     if not is_on_chip(value):
-        message = f"nl.{function} {argument} lies in {value.buffer}; allowed: SBUF or PSUM, as nl.load gives it"
+        message = (
+            f"nl.{function} {argument} lies in {value.buffer}; allowed: SBUF or PSUM, "
+            "as nl.load gives it"
+        )
         raise ValueError(message)
     return value
 
@@ -66,7 +69,10 @@ def common_shape(function: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...
         lengths[axis] = max(wide, default=1)
     if not fits:
         listed = " and ".join(map(str, shapes))
-        message = f"nl.{function} tiles have shapes {listed}; allowed: equal shapes, or free axes of length 1"
+        message = (
+            f"nl.{function} tiles have shapes {listed}; allowed: equal shapes, or free axes of "
+            "length 1"
+        )
         raise ValueError(message)
     return tuple(lengths)
 

@@ -1,12 +1,15 @@
 //! Arguments of instructions, converted: tensors, scalars, operators, engines. Every refusal names the argument.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use trn3::machine::engine::Engine;
 use trn3::machine::isa::ScalarOperand;
 use trn3::machine::isa::accumulate::ReduceCommand;
 use trn3::machine::isa::alu::AluOp;
-use trn3::machine::view::{ScalarIndex, View};
+use trn3::machine::isa::register::RegisterValue;
+use trn3::machine::view::{Register, ScalarIndex, View};
 use trn3_numerics::Activation;
 
 use crate::machine::error::exception;
@@ -95,6 +98,31 @@ pub(crate) fn scalar_index(argument: &str, object: &Bound<'_, PyAny>) -> PyResul
         ))),
         Err(_) => Err(PyTypeError::new_err(format!(
             "{argument} is of type {}; allowed: a VirtualRegister or an SBUF tensor of one element",
+            class(object)
+        ))),
+    }
+}
+
+/// A register operand.
+pub(crate) fn register(instruction: &str, argument: &str, object: &Bound<'_, PyAny>) -> PyResult<Arc<Register>> {
+    match object.cast::<PyRegister>() {
+        Ok(register) => Ok(register.get().register.clone()),
+        Err(_) => Err(PyTypeError::new_err(format!(
+            "{instruction} {argument} is of type {}; allowed: a VirtualRegister",
+            class(object)
+        ))),
+    }
+}
+
+/// An integer or a register that holds one.
+pub(crate) fn register_value(instruction: &str, argument: &str, object: &Bound<'_, PyAny>) -> PyResult<RegisterValue> {
+    if let Ok(register) = object.cast::<PyRegister>() {
+        return Ok(RegisterValue::Register(register.get().register.clone()));
+    }
+    match object.extract::<i64>() {
+        Ok(number) => Ok(RegisterValue::Number(number)),
+        Err(_) => Err(PyTypeError::new_err(format!(
+            "{instruction} {argument} is of type {}; allowed: an int or a VirtualRegister",
             class(object)
         ))),
     }

@@ -134,6 +134,8 @@ arch_spec! {
         tile_issue_cycles: "cycles", 0 ..= 10000;
         /// Innermost stride from which a port delivers half.
         slow_stride_bytes: "bytes", 1 ..= 1024;
+        /// Partitions of one of GpSimdE's processors.
+        gpsimd_partitions: "partitions", 1 ..= 128;
         /// GpSimdE: cycles that a local gather adds to each index's elements.
         gather_overhead_cycles: "cycles", 0 ..= 10000;
         /// GpSimdE: cycles of one gathered element.

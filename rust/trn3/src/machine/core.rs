@@ -108,13 +108,18 @@ impl State {
         })
     }
 
-    /// Writes elements given in C order as bytes of the view's type.
+    /// Sets the elements of any tensor, in C order, from bytes of its type.
     ///
     /// # Errors
-    /// Those of the memories.
+    /// [`Error::Value`] for another number of bytes; those of the memories.
     pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
-        let pattern = |piece: &[u8]| piece.iter().rev().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte));
-        let bits: Vec<u32> = bytes.chunks_exact(view.dtype.size()).map(pattern).collect();
+        let size = view.dtype.size();
+        if bytes.len() != view.len() * size {
+            let text = format!("{} bytes came for shape {:?} of {}", bytes.len(), &view.shape[..], view.dtype);
+            return Err(Error::Value(text));
+        }
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+        let bits: Vec<u32> = bytes.chunks_exact(size).map(word).collect();
         self.memory.write_bits(view, &bits)
     }
 

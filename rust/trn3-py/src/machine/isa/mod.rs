@@ -3,11 +3,15 @@
 pub(crate) mod activation;
 pub(crate) mod copy;
 pub(crate) mod custom;
+pub(crate) mod dma;
 pub(crate) mod elementwise;
 pub(crate) mod gpsimd;
+pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod register;
 pub(crate) mod search;
 pub(crate) mod select;
+pub(crate) mod tensor;
 pub(crate) mod tensor_scalar;
 
 use pyo3::prelude::*;
@@ -28,13 +32,17 @@ pub(crate) fn issue(
 
 /// Adds every instruction to the submodule.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    custom::register(module)?;
     activation::register(module)?;
     copy::register(module)?;
+    custom::register(module)?;
+    dma::register(module)?;
     elementwise::register(module)?;
     gpsimd::register(module)?;
+    random::register(module)?;
     reduce::register(module)?;
+    register::add(module)?;
     search::register(module)?;
     select::register(module)?;
+    tensor::register(module)?;
     tensor_scalar::register(module)
 }

@@ -19,6 +19,7 @@ pub mod exponential;
 pub mod gpsimd;
 mod operators;
 pub mod quantize;
+pub mod random;
 pub mod reduce;
 pub mod register;
 pub mod scan;

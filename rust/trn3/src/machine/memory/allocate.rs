@@ -142,8 +142,8 @@ impl Memory {
         if shape.len() < 2 {
             if shape.iter().product::<usize>() != 1 {
                 return Err(Error::Value(format!(
-                    "SBUF and PSUM tensors must have at least 2 dimensions (partition-dim and free-dim); tensor `{name}` \
-                     has shape {shape:?}, write [{}, 1]",
+                    "SBUF and PSUM tensors must have at least 2 dimensions (partition-dim and free-dim); tensor \
+                     `{name}` has shape {shape:?}, write [{}, 1]",
                     shape[0]
                 )));
             }
@@ -194,8 +194,8 @@ impl Memory {
         let (needed, largest, free) = (places.extent(row_bytes), places.largest_free(), places.free());
         let memory = if *buffer == Buffer::Psum { "PSUM" } else { "SBUF" };
         let mut text = format!(
-            "{memory} cannot hold tensor `{name}` {shape:?} {dtype}: it needs {needed} bytes per partition, {} are usable, \
-             {} are live (peak {}), the largest free piece has {largest}",
+            "{memory} cannot hold tensor `{name}` {shape:?} {dtype}: it needs {needed} bytes per partition, {} are \
+             usable, {} are live (peak {}), the largest free piece has {largest}",
             places.usable(),
             places.live(),
             places.peak(),
@@ -206,8 +206,8 @@ impl Memory {
         } else if needed <= free {
             "\nhint: enough bytes are free, but in pieces; make long-lived tensors first, or give addresses"
         } else {
-            "\nhint: a tensor's bytes are free again when its last reference goes; reuse tensors, make them smaller, or \
-             give addresses"
+            "\nhint: a tensor's bytes are free again when its last reference goes; reuse tensors, make them smaller, \
+             or give addresses"
         });
         if *buffer == Buffer::Psum { Error::PsumCapacity(text) } else { Error::SbufCapacity(text) }
     }

@@ -1,110 +1,83 @@
-//! iota and affine_select: values that are an affine function of an element's place.
+//! iota and affine_select: functions of where an element stands.
 
-use smallvec::SmallVec;
-use trn3_numerics::CastOptions;
+use std::sync::Arc;
 
 use crate::error::Result;
 use crate::machine::arch::ArchSpec;
-use crate::machine::check::Check;
+use crate::machine::check::{Check, SBUF};
 use crate::machine::core::State;
 use crate::machine::cost;
 use crate::machine::engine::Engine;
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::gpsimd::{check_tile, write_integers};
 use crate::machine::isa::register::RegisterValue;
-use crate::machine::isa::{Instruction, Role};
+use crate::machine::isa::{Instruction, Role, ScalarOperand};
 use crate::machine::timing::work::Work;
-use crate::machine::view::View;
+use crate::machine::view::{Register, View};
 
-/// Most axes of a pattern: what an access pattern of the hardware has.
+/// Most axes of a pattern.
 const AXES: usize = 4;
 
-/// offset + p * channel_multiplier + the sum of index * step over the axes of a pattern, p counting the tile's
-/// partitions from 0; in 32-bit integers that wrap **(choice)**.
+/// `offset + p * channel_multiplier + sum of index * step`, in wrapping 32-bit arithmetic.
 #[derive(Clone, Debug)]
 pub struct Affine {
-    /// `(step, num)` of each axis, outermost first; shorter patterns are of fewer axes.
-    pub pattern: SmallVec<[(i64, i64); AXES]>,
-    /// What everything starts from.
+    /// Step and count of each free axis, outermost first.
+    pub pattern: Vec<(i64, i64)>,
+    /// The value of the first element.
     pub offset: RegisterValue,
-    /// What each partition adds.
+    /// What one partition adds.
     pub channel_multiplier: i64,
 }
 
-/// Whether a number is a signed one of 32 bits.
-fn is_word(number: i64) -> bool {
-    i32::try_from(number).is_ok()
-}
-
 impl Affine {
-    fn check(&self, check: &Check<'_>, tile: &View) -> Result<()> {
+    fn check(&self, check: &Check<'_>, dst: &View) -> Result<()> {
         if self.pattern.is_empty() || self.pattern.len() > AXES {
-            let got = format!("has {} axes", self.pattern.len());
+            let got = format!("has {} pairs", self.pattern.len());
             return Err(check.refuse("pattern", got, format!("1 to {AXES} pairs [step, num]")));
         }
-        if let Some((step, num)) = self.pattern.iter().find(|(step, num)| *num < 1 || !is_word(*step)) {
-            let got = format!("holds [{step}, {num}]");
-            return Err(check.refuse("pattern", got, "pairs [step, num], step of 32 bits and num at least 1"));
+        let counts = self.pattern.iter().try_fold(1i64, |product, (_, count)| product.checked_mul(*count));
+        if counts != Some(dst.free_size() as i64) || self.pattern.iter().any(|(_, count)| *count < 1) {
+            let got = format!("is {:?}", self.pattern);
+            return Err(check.refuse("pattern", got, format!("counts whose product is {}", dst.free_size())));
         }
-        let count = self.pattern.iter().try_fold(1i64, |count, (_, num)| count.checked_mul(*num));
-        if count != Some(tile.free_size() as i64) {
-            let nums: Vec<i64> = self.pattern.iter().map(|(_, num)| *num).collect();
-            let got = format!("has nums {nums:?}");
-            let allowed = format!("nums whose product is {}, dst's elements per partition", tile.free_size());
-            return Err(check.refuse("pattern", got, allowed));
-        }
-        if !is_word(self.channel_multiplier) {
-            let got = format!("is {}", self.channel_multiplier);
-            return Err(check.refuse("channel_multiplier", got, "a signed number of 32 bits"));
-        }
-        match &self.offset {
-            RegisterValue::Number(offset) if !is_word(*offset) => {
-                Err(check.refuse("offset", format!("is {offset}"), "a signed number of 32 bits, or a register"))
+        let words = [("channel_multiplier", self.channel_multiplier)]
+            .into_iter()
+            .chain(self.pattern.iter().map(|(step, _)| ("pattern", *step)))
+            .chain(if let RegisterValue::Number(number) = self.offset { Some(("offset", number)) } else { None });
+        for (name, value) in words {
+            if i32::try_from(value).is_err() {
+                return Err(check.refuse(name, format!("holds {value}"), "a signed number of 32 bits"));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
-        if let Some(register) = self.offset.register() {
-            visit(Role::Read, register.id);
-        }
-    }
-
-    /// What the first partition adds to its own multiple of `channel_multiplier`, and the offset.
-    fn row(&self) -> Result<(i32, Vec<i32>)> {
+    /// Calls `visit` with every value of `partitions` rows, in C order.
+    fn each(&self, partitions: usize, mut visit: impl FnMut(i32)) -> Result<()> {
+        let offset = self.offset.get()? as i32;
         let mut row = vec![0i32];
-        for &(step, num) in &self.pattern {
-            let steps = (0..num as i32).map(|index| index.wrapping_mul(step as i32));
-            let steps: Vec<i32> = steps.collect();
-            row = row.iter().flat_map(|outer| steps.iter().map(|inner| outer.wrapping_add(*inner))).collect();
+        for (step, count) in &self.pattern {
+            let steps = |value: i32| (0..*count).map(move |index| value.wrapping_add((index * step) as i32));
+            row = row.into_iter().flat_map(steps).collect();
         }
-        Ok((self.offset.get()? as i32, row))
+        for partition in 0..partitions {
+            let start = offset.wrapping_add((partition as i64 * self.channel_multiplier) as i32);
+            row.iter().for_each(|value| visit(start.wrapping_add(*value)));
+        }
+        Ok(())
     }
 
-    /// The values of a tile, partition after partition.
-    fn values(&self, partitions: usize) -> Result<impl Iterator<Item = i32>> {
-        let (offset, row) = self.row()?;
-        let multiplier = self.channel_multiplier as i32;
-        Ok((0..partitions as i32).flat_map(move |partition| {
-            let start = offset.wrapping_add(partition.wrapping_mul(multiplier));
-            // A partition's values are collected so that the row is borrowed no longer than its turn lasts.
-            row.iter().map(|value| start.wrapping_add(*value)).collect::<Vec<i32>>()
-        }))
+    fn register(&self) -> Option<&Arc<Register>> {
+        self.offset.register()
     }
 }
 
-fn work(arch: &ArchSpec, dst: &View) -> Work {
-    cost::gpsimd(arch, cost::stream_cycles(dst.free_size(), arch.gpsimd_rate))
-}
-
-/// `iota(dst, pattern, offset, channel_multiplier)`: the values of an affine function, cast to dst's type. Integer types
-/// hold them exactly where they can, and else the nearest they have **(choice)**.
+/// `iota(dst, pattern, offset, channel_multiplier)`: 32-bit integers, clamped to the range of an integer `dst`, rounded to a
+/// float one **(choice)**.
 #[derive(Debug)]
 pub struct Iota {
-    /// Result.
+    /// What is filled, in SBUF.
     pub dst: View,
-    /// The function.
+    /// The values.
     pub affine: Affine,
 }
 
@@ -123,42 +96,60 @@ impl Instruction for Iota {
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
         let check = Check { arch, instruction: self.name() };
-        check_tile(&check, "dst", &self.dst)?;
+        check.tile("dst", &self.dst, SBUF)?;
+        check.unpacked("dst", &self.dst)?;
+        check.no_columns("dst", &self.dst)?;
         self.affine.check(&check, &self.dst)
     }
 
     fn work(&self, arch: &ArchSpec) -> Work {
-        work(arch, &self.dst)
+        cost::gpsimd(arch, self.dst.free_size() as u64)
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
-        write_integers(state, &self.dst, self.affine.values(self.dst.partitions())?.map(i64::from))
+        let dtype = self.dst.dtype;
+        if dtype.is_integer() {
+            let width = 8 * dtype.size() as u32;
+            let (low, high) = match (dtype.is_signed_integer(), dtype) {
+                (_, crate::machine::dtype::DType::Bool) => (0, 1),
+                (true, _) => (-(1i64 << (width - 1)), (1i64 << (width - 1)) - 1),
+                (false, _) => (0, (1i64 << width) - 1),
+            };
+            let mut bits = Vec::with_capacity(self.dst.len());
+            self.affine.each(self.dst.partitions(), |value| bits.push(i64::from(value).clamp(low, high) as u32))?;
+            return state.memory.write_bits(&self.dst, &bits);
+        }
+        let mut values = state.buffer();
+        values.clear();
+        self.affine.each(self.dst.partitions(), |value| values.push(value as f32))?;
+        state.write(&self.dst, &values)?;
+        state.keep(values);
+        Ok(())
     }
 
     fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
-        self.affine.registers(visit);
+        if let Some(register) = self.affine.register() {
+            visit(Role::Read, register.id);
+        }
     }
 }
 
-/// `affine_select(dst, pattern, channel_multiplier, on_true_tile, on_false_value, cmp_op, offset)`: on_true where
-/// `affine cmp_op 0` holds, else a constant. Elements keep their bits where dst and on_true have one type.
+/// `affine_select(dst, pattern, channel_multiplier, on_true_tile, on_false_value, cmp_op, offset)`: elements of the tile where
+/// the affine value compares so with 0, else one value. Between equal types the tile's bits are copied, else they go
+/// through float32.
 #[derive(Debug)]
 pub struct AffineSelect {
-    /// Result.
+    /// Where to, in SBUF.
     pub dst: View,
-    /// The function.
+    /// The values that are compared with 0.
     pub affine: Affine,
-    /// What is kept.
-    pub on_true: View,
-    /// What stands elsewhere; rounded to float32, then to dst's type.
-    pub on_false_value: f64,
+    /// Elements where the comparison holds, in SBUF.
+    pub on_true_tile: View,
+    /// The value elsewhere.
+    pub on_false_value: ScalarOperand,
     /// A comparison.
     pub cmp_op: AluOp,
 }
-
-/// What affine_select compares by.
-const COMPARISONS: [AluOp; 6] =
-    [AluOp::Equal, AluOp::NotEqual, AluOp::GreaterEqual, AluOp::Greater, AluOp::LessEqual, AluOp::Less];
 
 impl Instruction for AffineSelect {
     fn name(&self) -> &'static str {
@@ -170,46 +161,69 @@ impl Instruction for AffineSelect {
     }
 
     fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.on_true);
+        visit(Role::Read, &self.on_true_tile);
+        if let Some(view) = self.on_false_value.view() {
+            visit(Role::Read, view);
+        }
         visit(Role::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
         let check = Check { arch, instruction: self.name() };
-        check_tile(&check, "dst", &self.dst)?;
-        check_tile(&check, "on_true_tile", &self.on_true)?;
-        check.same_tile("on_true_tile", &self.on_true, "dst", &self.dst)?;
-        if !COMPARISONS.contains(&self.cmp_op) {
-            let allowed = COMPARISONS.map(AluOp::name).join(", ");
-            return Err(check.refuse("cmp_op", format!("is {}", self.cmp_op), format!("allowed: {allowed}")));
+        check.tile("dst", &self.dst, SBUF)?;
+        check.tile("on_true_tile", &self.on_true_tile, SBUF)?;
+        check.same_tile("on_true_tile", &self.on_true_tile, "dst", &self.dst)?;
+        for (name, view) in [("dst", &self.dst), ("on_true_tile", &self.on_true_tile)] {
+            check.unpacked(name, view)?;
+            check.no_columns(name, view)?;
+        }
+        if let Some(view) = self.on_false_value.view() {
+            check.tile("on_false_value", view, SBUF)?;
+            check.vector("on_false_value", view, &self.dst)?;
+        } else if matches!(self.on_false_value, ScalarOperand::None) {
+            return Err(check.refuse("on_false_value", "is None", "a number"));
+        }
+        let comparisons =
+            [AluOp::Equal, AluOp::NotEqual, AluOp::Greater, AluOp::GreaterEqual, AluOp::Less, AluOp::LessEqual];
+        if !comparisons.contains(&self.cmp_op) {
+            let names: Vec<&str> = comparisons.iter().map(|op| op.name()).collect();
+            return Err(check.refuse("cmp_op", format!("is {}", self.cmp_op), names.join(", ")));
         }
         self.affine.check(&check, &self.dst)
     }
 
     fn work(&self, arch: &ArchSpec) -> Work {
-        work(arch, &self.dst)
+        cost::gpsimd(arch, self.dst.free_size() as u64)
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
-        let holds = |value: i32| self.cmp_op.apply_integer(value.into(), 0) != 0;
-        let fill = self.on_false_value as f32;
-        if self.dst.dtype != self.on_true.dtype {
-            let mut values = state.read(&self.on_true)?;
-            for (value, place) in values.iter_mut().zip(self.affine.values(self.dst.partitions())?) {
-                *value = if holds(place) { *value } else { fill };
+        let (partitions, free) = (self.dst.partitions(), self.dst.free_size());
+        let mut selected = Vec::with_capacity(self.dst.len());
+        self.affine.each(partitions, |value| selected.push(self.cmp_op.apply_integer(i64::from(value), 0) != 0))?;
+        let otherwise = self.on_false_value.values(state, partitions, 0.0)?;
+        let mut values = state.buffer();
+        values.clear();
+        if self.dst.dtype == self.on_true_tile.dtype {
+            state.memory.copy_bits(&self.dst, &self.on_true_tile, state.site)?;
+            otherwise.iter().for_each(|value| values.extend(std::iter::repeat_n(*value, free)));
+            selected.iter_mut().for_each(|selected| *selected = !*selected);
+            state.memory.write_f32_where(&self.dst, &values, &selected, Default::default())?;
+        } else {
+            state.memory.read_f32(&self.on_true_tile, &mut values, state.site)?;
+            for (element, value) in values.iter_mut().enumerate() {
+                if !selected[element] {
+                    *value = otherwise[element / free];
+                }
             }
             state.write(&self.dst, &values)?;
-            state.keep(values);
-            return Ok(());
         }
-        let bits = state.read_bits(&self.on_true)?;
-        let mut mask: Vec<bool> = self.affine.values(self.dst.partitions())?.map(holds).collect();
-        state.memory.write_bits_where(&self.dst, &bits, &mask)?;
-        mask.iter_mut().for_each(|holds| *holds = !*holds);
-        state.memory.write_f32_where(&self.dst, &vec![fill; bits.len()], &mask, CastOptions::default())
+        state.keep(values);
+        Ok(())
     }
 
     fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
-        self.affine.registers(visit);
+        if let Some(register) = self.affine.register() {
+            visit(Role::Read, register.id);
+        }
     }
 }

@@ -204,7 +204,7 @@ impl Instruction for NcMatmul {
         }
         super::check_columns(&check, &operands, self.tile.as_ref())?;
         super::check_columns(&check, &[("dst", &self.dst)], self.tile.as_ref())?;
-        if [&self.stationary, &self.moving, &self.dst].iter().any(|view| view.gathers_columns()) {
+        if [&self.stationary, &self.moving, &self.dst].iter().any(|view| super::picks_columns(view)) {
             for (name, view) in operands {
                 if is_wide(view.dtype) {
                     let got = format!("has dtype {}", view.dtype);

@@ -83,7 +83,7 @@ impl NcMatmulMx {
     }
 
     fn check_pair(&self, check: &Check<'_>, data: &View, name: &'static str, scale: &View) -> Result<()> {
-        let alike = match (data.gathers_columns(), scale.gathers_columns()) {
+        let alike = match (super::picks_columns(data), super::picks_columns(scale)) {
             (false, false) => true,
             (true, true) => data.index_view().zip(scale.index_view()).is_some_and(|(one, other)| {
                 one.storage.id == other.storage.id
@@ -123,7 +123,7 @@ fn scales(state: &mut State, view: &View, partitions: usize) -> Result<Vec<u8>> 
     let mut codes = Vec::new();
     let mut bits = Vec::new();
     let arch = state.arch.clone();
-    if partitions <= quadrant || view.gathers_columns() {
+    if partitions <= quadrant || super::picks_columns(view) {
         state.memory.read_bits(super::operand(&arch, view), &mut bits, state.site)?;
         let columns = view.free_size();
         for (row, line) in bits.chunks_exact(columns.max(1)).enumerate() {

@@ -19,7 +19,7 @@ use crate::machine::memory::{Finding, Operand, Written};
 use crate::machine::storage::Buffer;
 use crate::machine::time::Picos;
 use crate::machine::timing::work::Work;
-use crate::machine::view::View;
+use crate::machine::view::{Dynamic, View};
 
 /// A part of the array that works by itself beside other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +210,7 @@ fn check_result_dtype(check: &Check<'_>, dst: &View) -> Result<()> {
 /// Columns picked by an index tile: gen4, and not in a tile of the array.
 fn check_columns(check: &Check<'_>, operands: &[(&'static str, &View)], tile: Option<&Tile>) -> Result<()> {
     for (name, view) in operands {
-        if !view.gathers_columns() {
+        if !picks_columns(view) {
             continue;
         }
         check.generation(name, 4)?;
@@ -256,7 +256,7 @@ fn transposed<'a>(format: Format, codes: &'a [u8], rows: usize, columns: usize) 
 }
 
 /// The view as a matrix of partitions and one free axis, if its free axes are evenly spaced.
-fn matrix(view: &View) -> Option<View> {
+pub(in crate::machine::isa) fn matrix(view: &View) -> Option<View> {
     if view.rank() == 2 { Some(view.clone()) } else { view.flatten_dims(1, view.rank() - 1).ok() }
 }
 
@@ -361,4 +361,9 @@ fn container(check: &Check<'_>, dst: &View, moved: DType) -> Result<View> {
 /// Whether a view lies in PSUM.
 fn in_psum(view: &View) -> bool {
     view.storage.buffer == Buffer::Psum
+}
+
+/// Whether columns of the view are picked by an index tile.
+fn picks_columns(view: &View) -> bool {
+    matches!(view.dynamic.as_deref(), Some(Dynamic::Columns { .. }))
 }

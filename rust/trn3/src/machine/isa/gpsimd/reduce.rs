@@ -1,0 +1,165 @@
+//! tensor_partition_reduce and sequence_bounds.
+
+use crate::error::Result;
+use crate::machine::arch::ArchSpec;
+use crate::machine::check::{Check, SBUF};
+use crate::machine::core::State;
+use crate::machine::cost;
+use crate::machine::dtype::DType;
+use crate::machine::engine::Engine;
+use crate::machine::isa::alu::AluOp;
+use crate::machine::isa::{Instruction, Role};
+use crate::machine::timing::work::Work;
+use crate::machine::view::View;
+
+/// `tensor_partition_reduce(dst, op, data)`: over the partitions in ascending order, in float32; bitwise operators on bit
+/// patterns of integers. The average is the sum divided by the partitions **(choice)**.
+#[derive(Debug)]
+pub struct TensorPartitionReduce {
+    /// [1, ...], free axes as `data`.
+    pub dst: View,
+    /// add, average, maximum, bitwise_or or bitwise_and.
+    pub op: AluOp,
+    /// [P, ...].
+    pub data: View,
+}
+
+impl Instruction for TensorPartitionReduce {
+    fn name(&self) -> &'static str {
+        "tensor_partition_reduce"
+    }
+
+    fn engine(&self, _arch: &ArchSpec) -> Engine {
+        Engine::GpSimd
+    }
+
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+        visit(Role::Read, &self.data);
+        visit(Role::Write, &self.dst);
+    }
+
+    fn check(&self, arch: &ArchSpec) -> Result<()> {
+        let check = Check { arch, instruction: self.name() };
+        let ops = [AluOp::Add, AluOp::Average, AluOp::Maximum, AluOp::BitwiseOr, AluOp::BitwiseAnd];
+        if !ops.contains(&self.op) {
+            return Err(check.refuse("op", format!("is {}", self.op), "add, average, max, bitwise_or, bitwise_and"));
+        }
+        for (name, view) in [("data", &self.data), ("dst", &self.dst)] {
+            check.tile(name, view, SBUF)?;
+            check.unpacked(name, view)?;
+            check.no_columns(name, view)?;
+            if self.op.is_bitvec() && !view.dtype.is_integer() {
+                return Err(check.refuse(
+                    name,
+                    format!("has dtype {}", view.dtype),
+                    "an integer with bitwise operators",
+                ));
+            }
+        }
+        if self.op.is_bitvec() && self.dst.dtype.size() != self.data.dtype.size() {
+            let got = format!("has dtype {} where data has {}", self.dst.dtype, self.data.dtype);
+            return Err(check.refuse("dst", got, "integers of one width with bitwise operators"));
+        }
+        if self.dst.partitions() != 1 || self.dst.free_size() != self.data.free_size() {
+            let got = format!("has shape {:?}", &self.dst.shape[..]);
+            return Err(check.refuse("dst", got, format!("one partition of {} elements", self.data.free_size())));
+        }
+        Ok(())
+    }
+
+    fn work(&self, arch: &ArchSpec) -> Work {
+        cost::gpsimd(arch, self.data.free_size() as u64 * arch.partition_reduce_cycles)
+    }
+
+    fn execute(&self, state: &mut State) -> Result<()> {
+        let free = self.data.free_size();
+        if self.op.is_bitvec() {
+            let bits = state.read_bits(&self.data)?;
+            let mut rows = bits.chunks_exact(free);
+            let mut out = rows.next().unwrap_or_default().to_vec();
+            let width = 8 * self.data.dtype.size() as u32;
+            for row in rows {
+                out.iter_mut().zip(row).for_each(|(out, bits)| *out = self.op.apply_bits(*out, *bits, width));
+            }
+            return state.memory.write_bits(&self.dst, &out);
+        }
+        let values = state.read(&self.data)?;
+        let step = if self.op == AluOp::Average { AluOp::Add } else { self.op };
+        let mut rows = values.chunks_exact(free);
+        let mut out = rows.next().unwrap_or_default().to_vec();
+        for row in rows {
+            out.iter_mut().zip(row).for_each(|(out, value)| *out = step.apply(*out, *value));
+        }
+        if self.op == AluOp::Average {
+            out.iter_mut().for_each(|out| *out /= self.data.partitions() as f32);
+        }
+        state.keep(values);
+        state.write(&self.dst, &out)
+    }
+}
+
+/// `sequence_bounds(dst, segment_ids)`: for every element the first place of its run of equal ids and the place after its
+/// last; id 0 is padding and gets (n, -1).
+#[derive(Debug)]
+pub struct SequenceBounds {
+    /// [1, 2, n].
+    pub dst: View,
+    /// [1, n], float32 or int32, not negative.
+    pub segment_ids: View,
+}
+
+impl Instruction for SequenceBounds {
+    fn name(&self) -> &'static str {
+        "sequence_bounds"
+    }
+
+    fn engine(&self, _arch: &ArchSpec) -> Engine {
+        Engine::GpSimd
+    }
+
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+        visit(Role::Read, &self.segment_ids);
+        visit(Role::Write, &self.dst);
+    }
+
+    fn check(&self, arch: &ArchSpec) -> Result<()> {
+        let check = Check { arch, instruction: self.name() };
+        for (name, view) in [("segment_ids", &self.segment_ids), ("dst", &self.dst)] {
+            check.tile(name, view, SBUF)?;
+            check.no_columns(name, view)?;
+            if !matches!(view.dtype, DType::Float32 | DType::Int32) {
+                return Err(check.refuse(name, format!("has dtype {}", view.dtype), "float32 or int32"));
+            }
+            if view.partitions() != 1 {
+                return Err(check.refuse(name, format!("has {} partitions", view.partitions()), "one"));
+            }
+        }
+        let count = self.segment_ids.free_size();
+        if self.dst.free_size() != 2 * count || self.dst.rank() < 3 || self.dst.shape[1] != 2 {
+            let got = format!("has shape {:?}", &self.dst.shape[..]);
+            return Err(check.refuse("dst", got, format!("[1, 2, {count}]")));
+        }
+        Ok(())
+    }
+
+    fn work(&self, arch: &ArchSpec) -> Work {
+        cost::gpsimd(arch, self.segment_ids.free_size() as u64 * arch.sequence_bounds_cycles)
+    }
+
+    fn execute(&self, state: &mut State) -> Result<()> {
+        let ids = state.read(&self.segment_ids)?;
+        let count = ids.len();
+        let mut bounds = vec![0.0f32; 2 * count];
+        let mut first = 0;
+        while first < count {
+            let run = ids[first..].iter().take_while(|id| **id == ids[first]).count().max(1);
+            let range = if ids[first] == 0.0 { (count as f32, -1.0) } else { (first as f32, (first + run) as f32) };
+            for at in first..first + run {
+                (bounds[at], bounds[count + at]) = range;
+            }
+            first += run;
+        }
+        state.keep(ids);
+        state.write(&self.dst, &bounds)
+    }
+}

@@ -1,0 +1,108 @@
+"""Names under which kernels import the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+
+import pytest
+
+import trn3.nki
+from trn3.nki import version
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    yield
+    trn3.nki.uninstall()
+
+
+def test_install_registers_every_name() -> None:
+    trn3.nki.install()
+    import neuron_dtypes  # type: ignore[import-not-found]
+    import nki  # type: ignore[import-not-found]
+    import nki.collectives as ncc  # type: ignore[import-not-found]
+    import nki.dtype  # type: ignore[import-not-found]
+    import nki.experimental  # type: ignore[import-not-found]
+    import nki.isa as nisa  # type: ignore[import-not-found]
+    import nki.isa.constants as constants  # type: ignore[import-not-found]
+    import nki.language as nl  # type: ignore[import-not-found]
+    import nki.tensor  # type: ignore[import-not-found]
+    import nki.typing as nt  # type: ignore[import-not-found]
+    from nki.collectives import ReplicaGroup  # type: ignore[import-not-found]
+
+    assert nki is trn3.nki
+    assert nl is trn3.nki.language
+    assert nki.language is nl
+    assert nki.isa is nisa
+    assert nisa.engine is constants.engine
+    assert nki.dtype.float8_e4m3 is nl.float8_e4m3
+    assert nki.tensor.NkiTensor is nl.NkiTensor
+    assert nki.experimental.while_loop is nl.while_loop
+    assert ReplicaGroup is ncc.ReplicaGroup
+    assert nt.tensor[128, 512].shape == (128, 512)
+    assert neuron_dtypes.sizeinbytes(nl.bfloat16) == 2
+
+
+def _present() -> dict[str, types.ModuleType]:
+    owned = ("nki", "neuron_dtypes")
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in owned}
+
+
+def test_install_gives_way_to_no_mere_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = types.ModuleType("nki")
+    monkeypatch.setitem(sys.modules, "nki", folder)
+    trn3.nki.install()
+    assert sys.modules["nki"] is trn3.nki
+    trn3.nki.uninstall()
+    assert sys.modules["nki"] is folder
+
+
+def test_uninstall_restores() -> None:
+    before = _present()
+    trn3.nki.install()
+    trn3.nki.install()
+    trn3.nki.uninstall()
+    assert _present() == before
+    trn3.nki.uninstall()
+
+
+@pytest.mark.parametrize("name", ["nki", "neuronxcc", "neuron_dtypes"])
+def test_install_refuses_beside_the_vendors_package(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType(name)
+    module.__file__ = "/opt/vendor/file.py"
+    monkeypatch.setitem(sys.modules, name, module)
+    with pytest.raises(ImportError, match=rf"{name} is loaded already, from /opt/vendor/file.py"):
+        trn3.nki.install()
+    assert sys.modules[name] is module
+
+
+def test_plain_import_reaches_every_submodule() -> None:
+    program = (
+        "import trn3.nki; trn3.nki.install(); import nki;"
+        "nki.language.float32, nki.isa.tensor_copy, nki.typing.tensor, nki.collectives.all_reduce;"
+        "nki.isa.constants.oob_mode.skip, nki.dtype.int8, nki.jit, nki.simulate, nki.cpu_simulate"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_version_follows_install_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRN3_NKI_VERSION", raising=False)
+    assert version.version() == "0.6"
+    monkeypatch.setenv("TRN3_NKI_VERSION", "0.4")
+    assert version.version() == "0.4"
+    assert not version.at_least("0.5")
+    trn3.nki.install(version="0.5.0")
+    assert version.version() == "0.5"
+    assert version.at_least("0.5")
+    trn3.nki.uninstall()
+    assert version.version() == "0.4"
+    with pytest.raises(ValueError, match=r"version is '0.9'; allowed: 0.1, "):
+        trn3.nki.install(version="0.9")
+    monkeypatch.setenv("TRN3_NKI_VERSION", "new")
+    with pytest.raises(ValueError, match="TRN3_NKI_VERSION is 'new'"):
+        version.version()
