@@ -1,15 +1,14 @@
-"""GpSimdE's own instructions against NumPy."""
+"""GpSimdE's instructions against NumPy: exact integers, layouts, refusals, runs without values."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
+
 from onchip import TYPES, Machine, assert_same, cast
 from trn3._trn3.machine import NkiValidationError, VirtualRegister
 from trn3.nki import isa as nisa
@@ -18,7 +17,9 @@ FP32_MIN = float(np.finfo(np.float32).min)
 TARGETS = ["trn1", "trn2", "trn3"]
 
 # A step and a length of each axis, and what else an affine function has.
-PATTERNS = st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(1, 5)), min_size=1, max_size=4)
+PATTERNS = st.lists(
+    st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(1, 5)), min_size=1, max_size=4
+)
 WORDS = st.integers(-(2**31), 2**31 - 1)
 
 
@@ -76,17 +77,23 @@ def test_iota_and_affine_select_take_registers_as_offset() -> None:
             nisa.iota(places, [[2, 3]], offset=VirtualRegister())
 
 
-def test_iota_refuses_what_is_no_pattern() -> None:
+@pytest.mark.parametrize("pattern", [[1, 6], [[1.5, 6]], [["a", 6]], 6, None], ids=str)
+def test_iota_refuses_what_holds_no_pairs_of_integers(pattern: Any) -> None:
+    with Machine() as m, pytest.raises(TypeError) as caught:
+        nisa.iota(m.empty((4, 6), "int32"), pattern)
+    assert f"iota pattern is {pattern!r}; allowed: pairs [step, num] of integers" in str(
+        caught.value
+    )
+
+
+def test_iota_refuses_what_does_not_fit() -> None:
     with Machine() as m:
         dst = m.empty((4, 6), "int32")
-        for pattern in ([1, 6], [[1, 2, 3]], [[1.5, 6]], 6, None):
-            with pytest.raises(TypeError, match=re.escape(f"iota pattern is {pattern!r}; allowed:")):
-                nisa.iota(dst, pattern)  # type: ignore[arg-type]
-        with pytest.raises(NkiValidationError, match=r"iota pattern has nums \[5\]; .* 6"):
-            nisa.iota(dst, [[1, 5]])
+        with pytest.raises(ValueError, match=r"iota pattern holds \[1, 2, 3\]; allowed: pairs"):
+            nisa.iota(dst, [[1, 2, 3]])
         with pytest.raises(NkiValidationError, match="iota dst must be in"):
             nisa.iota(m.empty((4, 6), "int32", "psum"), [[1, 6]])
-        with pytest.raises(TypeError, match="iota offset is 1.5; allowed: an int or a Virtual"):
+        with pytest.raises(TypeError, match="iota offset is of type float; allowed: an int"):
             nisa.iota(dst, [[1, 6]], offset=1.5)  # type: ignore[arg-type]
 
 
@@ -142,9 +149,183 @@ def test_affine_select_makes_a_causal_mask_in_place() -> None:
 def test_affine_select_refuses() -> None:
     with Machine() as m:
         tile = m.empty((128, 4))
-        with pytest.raises(NkiValidationError, match="affine_select cmp_op is add; allowed: equal"):
+        with pytest.raises(NkiValidationError, match="affine_select cmp_op is add; equal"):
             nisa.affine_select(tile, [[1, 4]], 0, tile, 0.0, np.add)
         with pytest.raises(NkiValidationError, match="on_true_tile has 5 elements per partition"):
             nisa.affine_select(tile, [[1, 4]], 0, m.empty((128, 5)), 0.0)
         with pytest.raises(NkiValidationError, match="on_true_tile must be in"):
             nisa.affine_select(tile, [[1, 4]], 0, m.empty((128, 4), buffer="psum"), 0.0)
+
+
+def test_local_gather_example_of_four_elements_an_index() -> None:
+    rng = np.random.default_rng(5)
+    source = rng.integers(0, 2**16, (128, 512, 4)).astype(np.uint16)
+    index = 4 * rng.integers(0, 512, (128, 4)).astype(np.uint16)
+    with Machine() as m:
+        # Into every other element of a tile, which is what a view of a larger one may be.
+        whole = m.empty((128, 64, 8), "uint16")
+        nisa.memset(whole, 0)
+        nisa.local_gather(
+            whole[:, :, 0:8:2], m.tile(source, "uint16"), m.tile(index, "uint16"), 4, 64
+        )
+        expected = np.zeros((128, 64, 8), np.uint16)
+        for core in range(8):
+            rows = slice(16 * core, 16 * core + 16)
+            places = index[rows].flatten(order="F")[:64, None] + np.arange(4)
+            expected[rows, :, ::2] = source.reshape(128, 2048)[rows][:, places]
+        np.testing.assert_array_equal(m.get(whole), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_gathers_keep_bits(dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    limits = np.iinfo(TYPES[dtype])
+    data = rng.integers(limits.min, limits.max, (32, 10), TYPES[dtype], endpoint=True)
+    places = rng.integers(0, 10, (32, 3, 5))
+    with Machine() as m:
+        dst = m.empty((32, 15), dtype)
+        nisa.nc_n_gather(dst, m.tile(data, dtype), m.tile(places, "uint32"))
+        assert_same(m.get(dst), np.take_along_axis(data, places.reshape(32, 15), 1))
+
+
+def test_counts_below_zero_are_refused_by_name() -> None:
+    with Machine() as m:
+        values, places = m.empty((16, 4), "bfloat16"), m.empty((16, 4), "uint32")
+        with pytest.raises(NkiValidationError, match="topk n is -1; a number from 0"):
+            nisa.topk(values, places, m.empty((16, 4), "bfloat16"), -1)
+        index = m.empty((16, 1), "uint16")
+        with pytest.raises(NkiValidationError, match="local_gather num_elem_per_idx is -2"):
+            nisa.local_gather(values, values, index, num_elem_per_idx=-2)
+        with pytest.raises(NkiValidationError, match="local_gather num_valid_indices is -3"):
+            nisa.local_gather(values, values, index, num_valid_indices=-3)
+
+
+@pytest.mark.parametrize("op", ["add", "maximum", "average"])
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [("int32", "int32"), ("uint32", "uint32"), ("int32", "uint8"), ("int8", "int8"),
+     ("uint8", "int16"), ("uint16", "int32")],
+)  # fmt: skip
+def test_partition_reduce_of_integers_is_exact(op: str, source: str, result: str) -> None:
+    limits = np.iinfo(TYPES[source])
+    rng = np.random.default_rng(7)
+    data = rng.integers(limits.min, limits.max, (37, 50), TYPES[source], endpoint=True)
+    data[:, :25] //= 37  # sums that do not wrap
+    wide = data.astype(np.int64)
+    if op == "add":
+        word = np.int32 if limits.min < 0 else np.uint32
+        total = wide.sum(0).astype(np.uint64).astype(np.uint32).view(word).astype(np.int64)
+    elif op == "maximum":
+        total = wide.max(0)
+    else:
+        total = np.rint(wide.sum(0) / 37).astype(np.int64)
+    bounds = np.iinfo(TYPES[result])
+    expected = total.clip(bounds.min, bounds.max).astype(TYPES[result])
+    with Machine() as m:
+        dst = m.empty((1, 50), result)
+        nisa.tensor_partition_reduce(dst, op, m.tile(data, source))
+        assert_same(m.get(dst), expected)
+
+
+def test_partition_reduce_of_integers_into_floats_is_float32() -> None:
+    with Machine() as m:
+        dst = m.empty((1, 1))
+        nisa.tensor_partition_reduce(dst, np.add, m.tile([[2**24], [1], [1]], "int32"))
+        assert m.get(dst).item() == np.float32(2**24)
+
+
+def runs(ids: list[int]) -> list[list[int]]:
+    """Return starts and ends, searched from each element outwards."""
+    starts, ends = [], []
+    for place, key in enumerate(ids):
+        first = last = place
+        while first > 0 and ids[first - 1] == key:
+            first -= 1
+        while last + 1 < len(ids) and ids[last + 1] == key:
+            last += 1
+        starts.append(first if key else len(ids))
+        ends.append(last + 1 if key else -1)
+    return [starts, ends]
+
+
+@given(
+    ids=st.lists(st.sampled_from([0, 1, 2, 2**24, 2**24 + 1, 2**31 - 1]), min_size=1, max_size=20)
+)
+def test_sequence_bounds_tells_all_ids_apart(ids: list[int]) -> None:
+    with Machine() as m:
+        dst = m.empty((1, 2, len(ids)), "int32")
+        nisa.sequence_bounds(dst, m.tile([ids], "int32"))
+        assert m.get(dst)[0].tolist() == runs(ids)
+
+
+def test_sequence_bounds_example_in_other_types() -> None:
+    ids = [0, 1, 1, 2, 2, 2, 0, 3, 3]
+    for source, result in [("float32", "int32"), ("int32", "float32")]:
+        with Machine() as m:
+            dst = m.empty((1, 2, 9), result)
+            nisa.sequence_bounds(segment_ids=m.tile([ids], source), dst=dst)
+            assert m.get(dst)[0].tolist() == [
+                [9, 1, 1, 3, 3, 3, 9, 7, 7],
+                [-1, 3, 3, 6, 6, 6, -1, 9, 9],
+            ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "dtype", "words"),
+    [([1, -2], "int32", "holds -2 at 1"), ([np.nan], "float32", "holds NaN at 0")],
+)
+def test_sequence_bounds_refuses_ids_below_zero(ids: list[float], dtype: str, words: str) -> None:
+    with Machine() as m, pytest.raises(NkiValidationError, match=words):
+        nisa.sequence_bounds(m.empty((1, 2, len(ids)), "int32"), m.tile([ids], dtype))
+
+
+@given(
+    rows=st.lists(st.lists(st.sampled_from([0, 0, 1, -5, 2**31 - 1]), min_size=6, max_size=6),
+                  min_size=8, max_size=8),
+    offset=st.integers(-1000, 1000),
+    padding=st.integers(-(2**31), 2**31 - 1),
+)  # fmt: skip
+def test_nonzero_with_count_reads_one_partition_a_processor(
+    rows: list[list[int]], offset: int, padding: int
+) -> None:
+    # The other partitions of src were never written, which a strict run would report.
+    with Machine(strict=True) as m:
+        src, dst = m.empty((128, 6), "int32"), m.tile(np.full((128, 7), 3), "int32")
+        expected = np.full((128, 7), 3)
+        for processor, row in enumerate(rows):
+            at = slice(16 * processor, 16 * processor + 1)
+            m.put(src[at], np.array([row], np.int32))
+            found = [offset + place for place, value in enumerate(row) if value]
+            expected[at] = found + [padding] * (6 - len(found)) + [len(found)]
+        nisa.nonzero_with_count(dst, src, index_offset=offset, padding_val=padding)
+        np.testing.assert_array_equal(m.get(dst), expected)
+
+
+def test_nonzero_with_count_is_known_without_values() -> None:
+    with Machine(values=False) as m:
+        src, dst = m.empty((1, 4), "int32"), m.empty((1, 5), "int32")
+        nisa.iota(src, [[1, 4]])
+        nisa.nonzero_with_count(dst, src)
+        assert m.get(dst).tolist() == [[1, 2, 3, -1, 3]]
+
+
+def test_topk_example_of_42_elements() -> None:
+    rng = np.random.default_rng(8)
+    listed = rng.permutation(np.arange(-100, 100))[:42].astype(ml_dtypes.bfloat16)
+    tile = np.zeros((16, 3), ml_dtypes.bfloat16)
+    for element, value in enumerate(listed):
+        tile[element % 16, element // 16] = value
+    tile[10:, 2] = 1000  # beyond the 42
+    order = np.argsort(listed.astype(np.float32))[-6:]
+    with Machine() as m:
+        values, places = m.empty((16, 6), "bfloat16"), m.empty((16, 6), "uint32")
+        nisa.topk(values, places, m.tile(tile, "bfloat16"), 42)
+        np.testing.assert_array_equal(m.get(places), np.tile(order, (16, 1)))
+        assert_same(m.get(values), np.tile(listed[order], (16, 1)))
+
+
+def test_topk_is_not_on_gen2() -> None:
+    with Machine("trn1") as m:
+        values, places = m.empty((16, 1), "bfloat16"), m.empty((16, 1), "uint32")
+        with pytest.raises(NkiValidationError, match="available from gen3"):
+            nisa.topk(values, places, values, 8)
