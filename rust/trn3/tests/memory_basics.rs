@@ -150,9 +150,12 @@ fn test_a_full_memory_names_its_tenants() {
         "SBUF cannot hold tensor `t` [128, 30000] float32: it needs 120000 bytes per partition, 245760 are usable, \
          160448 are live (peak 200448), the largest free piece has 85312"
     );
-    assert_eq!(lines[2], "      160000  large  kernel.py:20");
-    assert_eq!(lines[3], "         400  small  kernel.py:10");
+    assert_eq!(lines[2], "      160000  `large` [128, 40000] float32  kernel.py:20");
+    assert_eq!(lines[3], "         400  `small` [128, 100] float32  kernel.py:10");
     assert!(lines[4].starts_with("hint: "), "{error}");
+    let unnamed = Request { name: "", ..request(&[128, 30_000], DType::Float32, Buffer::Sbuf) };
+    let error = memory.allocate(&unnamed).expect_err("full").to_string();
+    assert!(error.starts_with("SBUF cannot hold tensor [128, 30000] float32: "), "{error}");
     let banks: Vec<View> = (0..8).map(|_| tensor(&mut memory, &[128, 512], DType::Float32, Buffer::Psum)).collect();
     let error = memory.allocate(&request(&[1, 1], DType::Float32, Buffer::Psum)).expect_err("full");
     assert!(matches!(error, Error::PsumCapacity(_)), "{error}");
@@ -261,7 +264,7 @@ fn test_columns_are_gathered_in_groups() {
         index.shape[0] = rows;
         let view = View {
             shape: SmallVec::from_slice(&[rows, count]),
-            dynamic: Some(Arc::new(Dynamic::Columns { index })),
+            dynamic: Some(Arc::new(Dynamic::Columns { index, bound: usize::MAX })),
             ..data.clone()
         };
         let operand = Operand::from(&view).in_groups(group);
@@ -277,14 +280,14 @@ fn test_columns_are_gathered_in_groups() {
     }
     let mut wide = data.clone();
     wide.shape[1] = 33;
-    wide.dynamic = Some(Arc::new(Dynamic::Columns { index: index.clone() }));
+    wide.dynamic = Some(Arc::new(Dynamic::Columns { index: index.clone(), bound: usize::MAX }));
     let error = memory.read_f32(&wide, &mut Vec::new(), READER).expect_err("too few indices").to_string();
     assert!(error.contains("32 column indices for 33 columns"), "{error}");
     // Scattered: what is written there is what the gather then reads.
     let mut target = tensor(&mut memory, &[64, 8], DType::Float32, Buffer::Sbuf);
     memory.write_f32(&target, &[0.0; 512], CastOptions::default()).expect("fits");
     target.shape[1] = 4;
-    target.dynamic = Some(Arc::new(Dynamic::Columns { index }));
+    target.dynamic = Some(Arc::new(Dynamic::Columns { index, bound: usize::MAX }));
     memory.write_f32(&target, &vec![2.0; 256], CastOptions::default()).expect("inside");
     assert_eq!(read(&mut memory, &target), vec![2.0; 256]);
     target.dynamic = None;
