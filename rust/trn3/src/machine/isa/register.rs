@@ -76,7 +76,7 @@ fn work(arch: &ArchSpec, latency_ns: f64) -> Work {
 }
 
 /// The value of 32 bits, or fewer, of a type.
-fn wrapped(dtype: DType, bits: u32) -> i64 {
+pub(super) fn wrapped(dtype: DType, bits: u32) -> i64 {
     match (dtype.is_signed_integer(), dtype.size()) {
         (true, 1) => i64::from(bits as u8 as i8),
         (true, 2) => i64::from(bits as u16 as i16),
