@@ -202,17 +202,17 @@ class Kernel:
     def _annotations(self) -> dict[str, Any]:
         """Return the annotations that demand a shape, by parameter."""
         if self._expected is None:
-            found: dict[str, Any] = getattr(self.__wrapped__, "__annotations__", {})
-            if any(isinstance(annotation, str) for annotation in found.values()):
-                try:
-                    found = inspect.get_annotations(self.__wrapped__, eval_str=True)
-                except Exception:
-                    found = {}
-            self._expected = {
-                name: annotation
-                for name, annotation in found.items()
-                if isinstance(annotation, annotated_tensor)
-            }
+            function = self.__wrapped__
+            self._expected = {}
+            for name, annotation in getattr(function, "__annotations__", {}).items():
+                meant = annotation
+                if isinstance(annotation, str):
+                    try:
+                        meant = eval(annotation, getattr(function, "__globals__", {}))
+                    except Exception:  # it may name what exists for checkers only
+                        continue
+                if isinstance(meant, annotated_tensor):
+                    self._expected[name] = meant
         return self._expected
 
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::types::{PyDict, PyEllipsis, PyList, PySlice, PyString, PyTuple};
 use trn3::machine::dtype::DType;
 use trn3::machine::storage::Buffer;
 use trn3::machine::view::{Index, ScalarIndex, View};
@@ -75,12 +76,18 @@ fn optional_i64(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
 }
 
 fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
+    // What kernels write most comes first: a failed extraction makes an exception, which costs more than the view.
+    let py = object.py();
+    if let Ok(slice) = object.cast::<PySlice>() {
+        let part = |name: &Bound<'_, PyString>| optional_i64(&slice.getattr(name)?);
+        return Ok(Index::Range {
+            start: part(intern!(py, "start"))?,
+            stop: part(intern!(py, "stop"))?,
+            step: part(intern!(py, "step"))?,
+        });
+    }
     if let Ok(at) = object.extract::<i64>() {
         return Ok(Index::At(at));
-    }
-    if let Ok(slice) = object.cast::<PySlice>() {
-        let part = |name: &str| optional_i64(&slice.getattr(name)?);
-        return Ok(Index::Range { start: part("start")?, stop: part("stop")?, step: part("step")? });
     }
     if object.is_instance_of::<PyEllipsis>() {
         return Ok(Index::Ellipsis);
