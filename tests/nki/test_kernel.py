@@ -333,6 +333,17 @@ def test_structure_of_results_is_mirrored() -> None:
     assert pair.one[0, 0] == 5
 
 
+def test_fields_of_results_come_back_as_arrays() -> None:
+    @nki.jit
+    def kernel() -> Any:
+        return Config(output(2), 3), Options(bias=None, inner=[output(4)])
+
+    config, options = kernel()
+    assert config.weight.tolist() == [[2, 2], [2, 2]]
+    assert (config.size, options.bias) == (3, None)
+    assert options.inner[0][0, 0] == 4
+
+
 def test_views_come_back_in_their_own_shape() -> None:
     @nki.jit
     def kernel(x: Any) -> Any:

@@ -70,7 +70,16 @@ def assert_same(results: Mapping[str, str], reference: Mapping[str, str]) -> Non
 def test_the_battery_is_whole(reference: Mapping[str, str]) -> None:
     """It covers each function, different calls give different results, and inputs stay the same."""
     words = {name.split()[0] for name in reference}
-    assert words == {"cast", "quantize_mx", "matmul", "matmul_mx", "sparse", "exp", "activation", "xorwow"}
+    assert words == {
+        "cast",
+        "quantize_mx",
+        "matmul",
+        "matmul_mx",
+        "sparse",
+        "exp",
+        "activation",
+        "xorwow",
+    }
     assert len(set(reference.values())) > 0.8 * len(reference)
     inputs, untouched = battery.make_inputs(), battery.make_inputs()
     assert_same(battery.run(inputs), reference)

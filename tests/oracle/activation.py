@@ -14,7 +14,8 @@ import mpmath
 import numpy as np
 import numpy.typing as npt
 
-Wide = npt.NDArray[np.longdouble]
+# Long doubles, of whatever width the platform has; NumPy types their results by platform.
+Wide = npt.NDArray[Any]
 
 PRECISION_BITS = 320
 SLOPE = 0.3125
@@ -98,7 +99,10 @@ EXACT: dict[str, Callable[[Any], Any]] = {
 FAR = 200.0
 LIMIT_WHERE_FAR: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     # name: (below -FAR, above FAR)
-    **dict.fromkeys(("sigmoid", "gelu_dx", "gelu_apprx_sigmoid_dx", "silu_dx"), (lambda x: 0 * x, lambda x: 1 + 0 * x)),
+    **dict.fromkeys(
+        ("sigmoid", "gelu_dx", "gelu_apprx_sigmoid_dx", "silu_dx"),
+        (lambda x: 0 * x, lambda x: 1 + 0 * x),
+    ),
     **dict.fromkeys(
         ("gelu", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "silu", "softplus", "mish"),
         (lambda x: 0 * x, lambda x: x),
@@ -119,7 +123,7 @@ def exact(name: str, x: float) -> Any:
 
 
 def error_in_ulp(got: float, true: Any) -> float:
-    """Return how far a float32 is from a true value, in the true value's ulp; inf counts as 2^128."""
+    """Return how far a float32 is from a true value, in the true value's ulp; inf is 2^128."""
     with mpmath.workprec(PRECISION_BITS):
         overflow = mpmath.mpf(2) ** 128
         capped = max(min(true, overflow), -overflow)
@@ -135,23 +139,28 @@ def errors_in_ulp(got: npt.NDArray[np.float32], true: Wide) -> npt.NDArray[np.fl
     result = np.where(np.isinf(got), np.copysign(overflow, got), got.astype(np.longdouble))
     exponent = np.clip(np.frexp(capped)[1] - 1, -126, 127)
     scaled = np.ldexp(np.abs(result - capped), (23 - exponent).astype(np.intc))
-    return scaled.astype(np.float64)
+    errors: npt.NDArray[np.float64] = scaled.astype(np.float64)
+    return errors
 
 
 def per_element(function: Callable[[float], float], x: Wide) -> Wide:
     """Apply a function of the standard library, which is good to a few units of float64."""
-    return np.array([function(value) for value in x.astype(np.float64).tolist()], dtype=np.longdouble)
+    return np.array(
+        [function(value) for value in x.astype(np.float64).tolist()], dtype=np.longdouble
+    )
 
 
 def wide_sigmoid(x: Wide) -> Wide:
     """Return 1 / (1 + e^-x)."""
-    return 1 / (1 + np.exp(-x))
+    result: Wide = 1 / (1 + np.exp(-x))
+    return result
 
 
 def wide_swish_dx(x: Wide) -> Wide:
     """Return the derivative of x * sigmoid(x), as (1 + t + x t) / (1 + t)^2 with t = e^-x."""
     t = np.exp(-x)
-    return (1 + (1 + x) * t) / (1 + t) ** 2
+    result: Wide = (1 + (1 + x) * t) / (1 + t) ** 2
+    return result
 
 
 def wide_normal(x: Wide) -> Wide:
@@ -162,14 +171,16 @@ def wide_normal(x: Wide) -> Wide:
 def wide_gelu_dx(x: Wide) -> Wide:
     """Return Phi(x) + x * Phi'(x)."""
     pi = 4 * np.arctan(np.longdouble(1))
-    return wide_normal(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * pi)
+    result: Wide = wide_normal(x) + x * np.exp(-x * x / 2) / np.sqrt(2 * pi)
+    return result
 
 
 def wide_gelu_apprx_tanh(x: Wide) -> Wide:
     """Return x * sigmoid(2 u)."""
     pi = 4 * np.arctan(np.longdouble(1))
     cubic = np.longdouble(44715) / 1000000
-    return x * wide_sigmoid(2 * np.sqrt(2 / pi) * (x + cubic * x**3))
+    result: Wide = x * wide_sigmoid(2 * np.sqrt(2 / pi) * (x + cubic * x**3))
+    return result
 
 
 def wide_sin(x: Wide) -> Wide:

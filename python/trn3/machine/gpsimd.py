@@ -12,7 +12,6 @@ import numpy as np
 from trn3._trn3 import machine as _machine
 
 if TYPE_CHECKING:
-
     from trn3.machine.core import NeuronCore
 
 Array = "NDArray[Any]"

@@ -183,10 +183,10 @@ impl FromStr for Activation {
 /// Any format but block scales comes in and goes out. `parameter` is the slope of [`Activation::Prelu`]; the other
 /// functions do not use it.
 ///
-/// Float32 results are within 1 ulp of the true value over all of float32, subnormal arguments and results, tails and
-/// the neighbourhoods of zeros included; `copy`, `square`, `relu`, `prelu`, `sqrt`, `reciprocal`, `sign` and `abs` are
-/// correctly rounded. The hardware's tables are not published: that it computes the true function, rounded, is a model
-/// choice **(choice)**, as are these:
+/// Float32 results are within 0.51 ulp of the true value over all of float32, subnormal arguments and results, tails and
+/// the neighbourhoods of zeros included (`exp` within 0.9); `copy`, `square`, `relu`, `prelu`, `sqrt`, `reciprocal`,
+/// `sign` and `abs` are correctly rounded. The hardware's tables are not published: that it computes the true function
+/// is a model choice **(choice)**, and so are these:
 /// - NaN, and functions of what is outside their domain, give the canonical NaN; log(+-0) = -inf, reciprocal(+-0) and
 ///   rsqrt(+-0) are infinite with that sign, and limits at infinity are taken with the sign from which they are reached.
 /// - sign(-0) and relu(-0) are +0; prelu(-0) is -0.
@@ -251,4 +251,35 @@ pub fn activate(values: &mut [f32], function: Activation, parameter: f32) -> Res
         return Ok(());
     }
     par::for_each(values.chunks_mut(TASK), |piece| (kernels.activate)(function, parameter, piece))
+}
+
+/// Replaces float32 values by `x * scale + addend`, rounded once: what the scalar engine feeds its functions with.
+///
+/// `values` are rows of `columns`, `scales` and `addends` one value a row. NaN results are canonical. Made to be called
+/// often, as [`activate`].
+///
+/// # Errors
+/// [`Error::Shape`] when the numbers of rows differ; [`Error::Value`] when `TRN3_SIMD` is wrong.
+///
+/// ```
+/// use trn3_numerics::multiply_add;
+///
+/// let mut values = [1.0, 2.0, 3.0, 4.0];
+/// multiply_add(&mut values, 2, &[2.0, 0.5], &[0.0, -1.0])?;
+/// assert_eq!(values, [2.0, 4.0, 0.5, 1.0]);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+pub fn multiply_add(values: &mut [f32], columns: usize, scales: &[f32], addends: &[f32]) -> Result<()> {
+    let kernels = dispatch::active()?;
+    let rows = values.len().checked_div(columns).unwrap_or(0);
+    for (argument, given) in [("scales", scales), ("addends", addends)] {
+        if columns > 0 && (given.len() != rows || rows * columns != values.len()) {
+            let needed = format!("one value for each row of {columns} is needed, of {} values", values.len());
+            return Err(Error::shape(argument, &[given.len()], needed));
+        }
+    }
+    if !values.is_empty() {
+        fpenv::with_default_environment(|| (kernels.multiply_add)(columns, scales, addends, values));
+    }
+    Ok(())
 }

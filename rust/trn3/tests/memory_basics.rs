@@ -147,12 +147,15 @@ fn test_a_full_memory_names_its_tenants() {
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(
         lines[0],
-        "SBUF cannot hold tensor `t` [128, 30000] float32: it needs 120000 bytes per partition, 245760 are usable, 160448 \
-         are live (peak 200448), the largest free piece has 85312"
+        "SBUF cannot hold tensor `t` [128, 30000] float32: it needs 120000 bytes per partition, 245760 are usable, \
+         160448 are live (peak 200448), the largest free piece has 85312"
     );
-    assert_eq!(lines[2], "      160000  large  kernel.py:20");
-    assert_eq!(lines[3], "         400  small  kernel.py:10");
+    assert_eq!(lines[2], "      160000  `large` [128, 40000] float32  kernel.py:20");
+    assert_eq!(lines[3], "         400  `small` [128, 100] float32  kernel.py:10");
     assert!(lines[4].starts_with("hint: "), "{error}");
+    let unnamed = Request { name: "", ..request(&[128, 30_000], DType::Float32, Buffer::Sbuf) };
+    let error = memory.allocate(&unnamed).expect_err("full").to_string();
+    assert!(error.starts_with("SBUF cannot hold tensor [128, 30000] float32: "), "{error}");
     let banks: Vec<View> = (0..8).map(|_| tensor(&mut memory, &[128, 512], DType::Float32, Buffer::Psum)).collect();
     let error = memory.allocate(&request(&[1, 1], DType::Float32, Buffer::Psum)).expect_err("full");
     assert!(matches!(error, Error::PsumCapacity(_)), "{error}");
@@ -169,6 +172,13 @@ fn test_matmul_bits_follow_allocation() {
     half.shape[1] = 256;
     memory.mark_psum_matmul(&half).expect("in psum");
     assert_eq!(memory.psum_matmul_written(&half), Ok(Written::All));
+    memory.check_accumulation(&half, READER).expect("no error");
+    assert!(memory.findings().is_empty());
+    for _ in 0..2 {
+        memory.check_accumulation(&view, READER).expect("a finding");
+    }
+    let found = Finding::UnwrittenAccumulation { tensor: "t".to_owned(), reader: READER, allocated: SiteId(3) };
+    assert_eq!(*memory.findings(), [found]);
     let mask: Vec<bool> = (0..128 * 512).map(|index| index % 512 < 256).collect();
     assert_eq!(memory.psum_matmul_written(&view), Ok(Written::Some(mask)));
     let place = view.storage.place.expect("on chip");
@@ -247,22 +257,65 @@ fn test_columns_are_gathered_in_groups() {
     let index = tensor(&mut memory, &[64, 2], DType::UInt16, Buffer::Sbuf);
     let columns: Vec<f32> = (0..128).map(|index| ((index * 5 + index / 32) % 8) as f32).collect();
     memory.write_f32(&index, &columns, CastOptions::default()).expect("ok");
-    for group in [16, 32] {
-        let count = group + 3;
+    for (rows, group) in [(64, 16), (64, 32), (40, 16), (8, 32)] {
+        let size = |partition: usize| group.min(rows - partition / group * group);
+        let count = size(rows - 1) + 3;
+        let mut index = index.clone();
+        index.shape[0] = rows;
         let view = View {
-            shape: SmallVec::from_slice(&[64, count]),
-            dynamic: Some(Arc::new(Dynamic::Columns { index: index.clone() })),
+            shape: SmallVec::from_slice(&[rows, count]),
+            dynamic: Some(Arc::new(Dynamic::Columns { index })),
             ..data.clone()
         };
         let operand = Operand::from(&view).in_groups(group);
         let mut out = Vec::new();
         memory.read_f32(operand, &mut out, READER).expect("inside");
-        for partition in 0..64 {
+        for partition in 0..rows {
             for column in 0..count {
-                let row = partition / group * group + column % group;
-                let expected = 8.0 * partition as f32 + columns[row * 2 + column / group];
+                let row = partition / group * group + column % size(partition);
+                let expected = 8.0 * partition as f32 + columns[row * 2 + column / size(partition)];
                 assert_eq!(out[partition * count + column], expected);
             }
         }
+    }
+    let mut wide = data.clone();
+    wide.shape[1] = 33;
+    wide.dynamic = Some(Arc::new(Dynamic::Columns { index: index.clone() }));
+    let error = memory.read_f32(&wide, &mut Vec::new(), READER).expect_err("too few indices").to_string();
+    assert!(error.contains("32 column indices for 33 columns"), "{error}");
+    // Scattered: what is written there is what the gather then reads.
+    let mut target = tensor(&mut memory, &[64, 8], DType::Float32, Buffer::Sbuf);
+    memory.write_f32(&target, &[0.0; 512], CastOptions::default()).expect("fits");
+    target.shape[1] = 4;
+    target.dynamic = Some(Arc::new(Dynamic::Columns { index }));
+    memory.write_f32(&target, &vec![2.0; 256], CastOptions::default()).expect("inside");
+    assert_eq!(read(&mut memory, &target), vec![2.0; 256]);
+    target.dynamic = None;
+    target.shape[1] = 8;
+    let sum: f32 = read(&mut memory, &target).iter().sum();
+    let different = |group: usize| {
+        (0..4).map(|row| columns[(group * 16 + row) * 2] as u32).collect::<std::collections::HashSet<u32>>().len()
+    };
+    assert_eq!(sum, (0..4).map(|group| 2.0 * 16.0 * different(group) as f32).sum());
+}
+
+#[test]
+fn test_views_without_elements_are_read_and_written_as_such() {
+    let mut memory = memory(true, true);
+    for buffer in [Buffer::Sbuf, Buffer::Psum, Buffer::SharedHbm] {
+        let whole = tensor(&mut memory, &[128, 48], DType::Float32, buffer);
+        for (shape, strides) in [([2, 0], [6145, 1]), ([0, 5], [i64::MAX, i64::MIN]), ([0, 0], [1, 1])] {
+            let (shape, strides) = (SmallVec::from_slice(&shape), SmallVec::from_slice(&strides));
+            let view = View { shape, strides, offset: -7, ..whole.clone() };
+            assert!(read(&mut memory, &view).is_empty());
+            memory.write_f32(&view, &[], CastOptions::default()).expect("nothing to write");
+            memory.copy_bits(&view, &view, READER).expect("nothing to copy");
+            assert_eq!(memory.is_initialised(&view), Ok(true));
+            assert_eq!(memory.with_array(&view, READER, |array| array.len()), Ok(0));
+        }
+        let shape = SmallVec::from_slice(&[usize::MAX, 2]);
+        let endless = View { shape, strides: SmallVec::from_slice(&[0, 0]), ..whole };
+        let error = memory.read_f32(&endless, &mut Vec::new(), READER).expect_err("too many").to_string();
+        assert!(error.contains("more elements than can be held"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ from typing import Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
 from trn3.nki.isa import constants
-from trn3.nki.isa.activation import activate2, activation, activation_reduce, exponential
+from trn3.nki.isa.activations import activate2, activation, activation_reduce, exponential
 from trn3.nki.isa.constants import (
     dge_mode,
     dma_engine,
@@ -27,7 +27,6 @@ from trn3.nki.isa.dma import (
     dma_copy,
     dma_transpose,
 )
-from trn3.nki.isa.dropout import dropout
 from trn3.nki.isa.elementwise import (
     reciprocal,
     scalar_tensor_tensor,
@@ -67,7 +66,7 @@ from trn3.nki.isa.registers import (
     register_store,
 )
 from trn3.nki.isa.search import max8, nc_find_index8, nc_match_replace8
-from trn3.nki.isa.select import range_select, select_reduce, tensor_copy_predicated
+from trn3.nki.isa.select import dropout, range_select, select_reduce, tensor_copy_predicated
 from trn3.nki.isa.shuffle import nc_stream_shuffle
 from trn3.nki.isa.statistics import bn_aggr, bn_stats
 from trn3.nki.targets import current_figures

@@ -1,4 +1,4 @@
-"""One of two values for each element, on VectorE."""
+"""One of two values for each element, by a predicate, by place or at random, on VectorE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa._call import core, enum_name, op_name
 from trn3.nki.isa.constants import reduce_cmd as commands
 
-__all__ = ["range_select", "select_reduce", "tensor_copy_predicated"]
+__all__ = ["dropout", "range_select", "select_reduce", "tensor_copy_predicated"]
 
 #: The lowest float32, what `range_select` fills with.
 FP32_MIN: Final = -3.4028234663852886e38
@@ -171,3 +171,30 @@ def tensor_copy_predicated(
     Cost: ``max(64, 2 N)`` cycles, N with an input in PSUM (public documentation).
     """
     return isa.tensor_copy_predicated(core(), dst, src, predicate, reverse_pred, name)
+
+
+def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None) -> NkiInstruction:
+    """Set elements to zero with a probability; the others are copied, not scaled.
+
+    An element is zero where VectorE's generator draws a number in [0, 1) below `prob`; partition
+    p takes the draws of lane p, and every lane moves on by as many draws as a partition of `dst`
+    has elements (**choice**).
+
+    Parameters
+    ----------
+    dst, data : tensor, [P, ...]
+        Of one type, with as many partitions and elements per partition.
+    prob : number or tensor, [P, 1]
+        A tile is float32 for integer data, else of any floating-point type.
+    name : str, optional
+        Label in profiles.
+
+    Returns
+    -------
+    NkiInstruction
+
+    Notes
+    -----
+    Cost: ``max(64, N)`` cycles (public documentation).
+    """
+    return isa.dropout(core(), dst, data, prob, name)

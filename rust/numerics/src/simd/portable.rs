@@ -35,6 +35,18 @@ pub(crate) fn fma_portable(a: f32, b: f32, c: f32) -> f32 {
     a.mul_add(b, c)
 }
 
+/// Float64 has no wider format to fuse in: without the instruction each lane is a call, and sixteen calls in every place
+/// of use would be half a megabyte of code.
+#[cfg_attr(target_arch = "aarch64", inline(always))]
+#[cfg_attr(not(target_arch = "aarch64"), inline(never))]
+fn fma_each(a: [f64; LANES], b: [f64; LANES], c: [f64; LANES]) -> [f64; LANES] {
+    let mut out = [0.0; LANES];
+    for lane in 0..LANES {
+        out[lane] = a[lane].mul_add(b[lane], c[lane]);
+    }
+    out
+}
+
 /// The value of a float16 code: shifted into float32's fields, subnormals by an exact subtraction.
 #[inline(always)]
 fn decode_f16(code: u16) -> f32 {
@@ -281,7 +293,7 @@ impl Lanes for Portable {
     }
     #[inline(always)]
     fn fma_d(self, a: Self::D, b: Self::D, c: Self::D) -> Self::D {
-        map!(a, b, c => a.mul_add(b, c))
+        fma_each(a, b, c)
     }
     #[inline(always)]
     fn transpose(self, rows: &mut [Self::I; LANES]) {

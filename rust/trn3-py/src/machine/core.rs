@@ -52,7 +52,8 @@ impl Schedule {
     /// Names of edges that no instruction had.
     fn unknown(&self) -> Vec<&str> {
         let names = self.edges.iter().flat_map(|(consumer, producers)| std::iter::once(consumer).chain(producers));
-        let mut unknown: Vec<&str> = names.map(String::as_str).filter(|name| !self.issued.contains_key(*name)).collect();
+        let mut unknown: Vec<&str> =
+            names.map(String::as_str).filter(|name| !self.issued.contains_key(*name)).collect();
         unknown.sort_unstable();
         unknown.dedup();
         unknown
@@ -89,7 +90,8 @@ impl PyCore {
         let Inner { core, lines, schedule } = &mut *inner;
         let site = lines.here(py, &mut core.sites)?;
         let after = schedule.producers(name);
-        let outcome = catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &after })));
+        let outcome =
+            catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &after })));
         match outcome {
             Ok(Ok(id)) => {
                 schedule.note(name, id);

@@ -108,13 +108,18 @@ impl State {
         })
     }
 
-    /// Writes elements given in C order as bytes of the view's type.
+    /// Sets the elements of any tensor, in C order, from bytes of its type.
     ///
     /// # Errors
-    /// Those of the memories.
+    /// [`Error::Value`] for another number of bytes; those of the memories.
     pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
-        let pattern = |piece: &[u8]| piece.iter().rev().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte));
-        let bits: Vec<u32> = bytes.chunks_exact(view.dtype.size()).map(pattern).collect();
+        let size = view.dtype.size();
+        if bytes.len() != view.len() * size {
+            let text = format!("{} bytes came for shape {:?} of {}", bytes.len(), &view.shape[..], view.dtype);
+            return Err(Error::Value(text));
+        }
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+        let bits: Vec<u32> = bytes.chunks_exact(size).map(word).collect();
         self.memory.write_bits(view, &bits)
     }
 
@@ -213,8 +218,11 @@ impl NeuronCore {
     pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
         let lanes = arch.partitions as usize;
         let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
+        let sites = Sites::default();
+        let mut memory = Memory::new(&arch, MemoryOptions { strict: options.strict, values: options.values });
+        memory.name_sites(sites.namer());
         let state = State {
-            memory: Memory::new(&arch, MemoryOptions { strict: options.strict, values: options.values }),
+            memory,
             scalar_reduce: vec![0.0; lanes],
             vector_accumulator: vec![0.0; lanes],
             vector_random: Xorwow::seed(0, lanes, vector_generators)?,
@@ -228,7 +236,7 @@ impl NeuronCore {
         Ok(Self {
             state,
             timeline: Timeline::new(arch, timeline_options),
-            sites: Sites::default(),
+            sites,
             opcodes: Opcodes::default(),
             options,
             issued: 0,

@@ -164,7 +164,9 @@ impl Instruction for Rand2 {
         let (partitions, free) = (self.dst.partitions(), self.dst.free_size());
         let low = self.min.values(state, partitions, 0.0)?;
         let high = self.max.values(state, partitions, 0.0)?;
-        if let Some(row) = (0..partitions).find(|&row| low[row].partial_cmp(&high[row]) != Some(std::cmp::Ordering::Less)) {
+        if let Some(row) =
+            (0..partitions).find(|&row| low[row].partial_cmp(&high[row]) != Some(std::cmp::Ordering::Less))
+        {
             let got = format!("is {} on partition {row}, max {}", low[row], high[row]);
             return Err(check.refuse("min", got, "min below max"));
         }

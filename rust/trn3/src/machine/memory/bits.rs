@@ -17,26 +17,40 @@ fn words_of(range: &Range<usize>) -> Range<usize> {
     if range.is_empty() { 0..0 } else { range.start / WORD..range.end.div_ceil(WORD) }
 }
 
+/// The words of a range whose every bit is in it; before and after them there may be one each that holds others too.
+fn inner_words(range: &Range<usize>) -> Range<usize> {
+    let first = range.start.div_ceil(WORD);
+    first..(range.end / WORD).max(first)
+}
+
+/// The words at the ends of a range, with their masks; the whole ones between are [`inner_words`].
+fn outer_words(range: &Range<usize>) -> impl Iterator<Item = (usize, u64)> {
+    let (all, inner) = (words_of(range), inner_words(range));
+    let ends = [all.start, all.end.wrapping_sub(1)];
+    let count = if all.len() > 1 { 2 } else { all.len() };
+    let range = range.clone();
+    ends.into_iter()
+        .take(count)
+        .filter(move |word| !inner.contains(word))
+        .map(move |word| (word, mask_of(word, &range)))
+}
+
 /// Whether all bits of a range are set.
 pub(super) fn all_set(bits: &[u64], range: Range<usize>) -> bool {
-    words_of(&range).all(|word| {
-        let mask = mask_of(word, &range);
-        bits[word] & mask == mask
-    })
+    outer_words(&range).all(|(word, mask)| bits[word] & mask == mask)
+        && bits[inner_words(&range)].iter().all(|word| *word == u64::MAX)
 }
 
 /// Sets all bits of a range.
 pub(super) fn set(bits: &mut [u64], range: Range<usize>) {
-    for word in words_of(&range) {
-        bits[word] |= mask_of(word, &range);
-    }
+    outer_words(&range).for_each(|(word, mask)| bits[word] |= mask);
+    bits[inner_words(&range)].fill(u64::MAX);
 }
 
 /// Clears all bits of a range.
 pub(super) fn clear(bits: &mut [u64], range: Range<usize>) {
-    for word in words_of(&range) {
-        bits[word] &= !mask_of(word, &range);
-    }
+    outer_words(&range).for_each(|(word, mask)| bits[word] &= !mask);
+    bits[inner_words(&range)].fill(0);
 }
 
 /// Some partitions: `first`, `first + step`, ...
@@ -155,4 +169,29 @@ impl PartitionBits {
 
 fn each(at: Partitions) -> impl Iterator<Item = usize> {
     (0..at.count as isize).map(move |index| (at.first as isize + index * at.step) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_ranges_of_bits_are_exactly_those() {
+        for start in 0..200 {
+            for end in start..260 {
+                let mut bits = vec![0; 5];
+                set(&mut bits, start..end);
+                for bit in 0..320 {
+                    let is_set = bits[bit / WORD] >> (bit % WORD) & 1 == 1;
+                    assert_eq!(is_set, (start..end).contains(&bit), "{start}..{end}: {bit}");
+                }
+                assert!(all_set(&bits, start..end));
+                assert!(!all_set(&bits, start..end + 1));
+                assert!(start == 0 || start == end || !all_set(&bits, start - 1..end));
+                let mut rest = vec![u64::MAX; 5];
+                clear(&mut rest, start..end);
+                assert!(rest.iter().zip(&bits).all(|(rest, bits)| rest ^ bits == u64::MAX));
+            }
+        }
+    }
 }

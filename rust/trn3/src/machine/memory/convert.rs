@@ -116,14 +116,27 @@ fn float_format(dtype: DType) -> Result<Format> {
     dtype.format().ok_or_else(|| Error::Type(format!("dtype is {dtype}; a floating-point type is needed")))
 }
 
-/// To the nearest integer, ties to even; NaN stays.
+/// To the nearest integer, ties to even, then into `low..=high`, and NaN to 0; for ranges of at most 16 bits. Without
+/// a branch, so that it is done side by side.
 #[inline]
-fn round_even(value: f32) -> f32 {
-    /// From here on every float32 is an integer.
-    const WHOLE: f32 = 8_388_608.0;
-    let magnitude = value.abs();
-    let rounded = (magnitude + WHOLE) - WHOLE;
-    if magnitude < WHOLE { rounded.copysign(value) } else { value }
+fn round_narrow(value: f32, low: f32, high: f32) -> u32 {
+    /// Next to this the last place is 1, and halves of it are rounded away; its own bits are subtracted again.
+    const UNIT: f32 = 12_582_912.0;
+    let number = if value.is_nan() { 0.0 } else { value };
+    let number = if number > low { number } else { low };
+    let number = if number < high { number } else { high };
+    (number + UNIT).to_bits().wrapping_sub(UNIT.to_bits())
+}
+
+/// As [`round_narrow`] for ranges of 32 bits.
+#[inline]
+fn round_wide(value: f32, low: f64, high: f64) -> u32 {
+    /// As in [`round_narrow`]; the low 32 bits of its own are 0.
+    const UNIT: f64 = 6_755_399_441_055_744.0;
+    let number = if value.is_nan() { 0.0 } else { f64::from(value) };
+    let number = if number > low { number } else { low };
+    let number = if number < high { number } else { high };
+    (number + UNIT).to_bits() as u32
 }
 
 /// Where encoded elements go.
@@ -159,12 +172,12 @@ fn put(dtype: DType, values: &[f32], sink: &mut impl Sink) -> bool {
     let is_short = values.len() < FEW;
     match dtype {
         DType::Bool => sink.put(values, |value| [u8::from(value != 0.0)]),
-        DType::Int8 => sink.put(values, |value| (round_even(value) as i8).to_le_bytes()),
-        DType::UInt8 => sink.put(values, |value| (round_even(value) as u8).to_le_bytes()),
-        DType::Int16 => sink.put(values, |value| (round_even(value) as i16).to_le_bytes()),
-        DType::UInt16 => sink.put(values, |value| (round_even(value) as u16).to_le_bytes()),
-        DType::Int32 => sink.put(values, |value| (round_even(value) as i32).to_le_bytes()),
-        DType::UInt32 => sink.put(values, |value| (round_even(value) as u32).to_le_bytes()),
+        DType::Int8 => sink.put(values, |value| [round_narrow(value, -128.0, 127.0) as u8]),
+        DType::UInt8 => sink.put(values, |value| [round_narrow(value, 0.0, 255.0) as u8]),
+        DType::Int16 => sink.put(values, |value| (round_narrow(value, -32768.0, 32767.0) as u16).to_le_bytes()),
+        DType::UInt16 => sink.put(values, |value| (round_narrow(value, 0.0, 65535.0) as u16).to_le_bytes()),
+        DType::Int32 => sink.put(values, |value| round_wide(value, -2_147_483_648.0, 2_147_483_647.0).to_le_bytes()),
+        DType::UInt32 => sink.put(values, |value| round_wide(value, 0.0, 4_294_967_295.0).to_le_bytes()),
         DType::Float32 => sink.put(values, |value| canonical(value).to_le_bytes()),
         DType::BFloat16 if is_short => sink.put(values, |value| bf16::from_f32(canonical(value)).to_le_bytes()),
         DType::Float16 if is_short => sink.put(values, |value| half::f16::from_f32(canonical(value)).to_le_bytes()),

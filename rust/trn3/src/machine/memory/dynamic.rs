@@ -49,11 +49,9 @@ impl Memory {
                         return Err(outside("row index", value, *bound));
                     }
                 }
-                if let Some((index, count)) = skipped
-                    && self.found.insert((view.storage.id, reader))
-                {
+                if let Some((index, count)) = skipped {
                     let tensor = name.clone();
-                    self.findings.push(Finding::OutOfBoundsSkipped { tensor, reader, index, count });
+                    self.note(&view.storage, Finding::OutOfBoundsSkipped { tensor, reader, index, count });
                 }
                 Ok(Start::Rows(starts))
             }
@@ -72,7 +70,7 @@ impl Memory {
                         let text = format!("view of `{name}`: {} column indices for {columns} columns", size * width);
                         return Err(Error::Value(text));
                     }
-                    Ok((0..columns).map(|column| indices[(first + column % group) * width + column / group]).collect())
+                    Ok((0..columns).map(|column| indices[(first + column % size) * width + column / size]).collect())
                 };
                 Ok(Start::Columns { group, lists: (0..rows).step_by(group).map(list).collect::<Result<_>>()? })
             }

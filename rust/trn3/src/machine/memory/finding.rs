@@ -15,9 +15,9 @@ pub enum Finding {
         reader: SiteId,
         /// Line that made the tensor.
         allocated: SiteId,
-        /// Partition of the first such element; 0 in HBM.
+        /// Partition of the first such element, from the tensor's first one on; 0 in HBM.
         partition: usize,
-        /// Byte of the first such element: in its partition, or in the HBM tensor.
+        /// Byte of the first such element: from the tensor's first one on in its partition, or in the HBM tensor.
         byte: usize,
         /// Elements read so, by the first such read.
         count: usize,
@@ -60,7 +60,8 @@ impl fmt::Display for Finding {
         match self {
             Finding::UninitialisedRead { tensor, partition, byte, count, .. } => write!(
                 formatter,
-                "tensor `{tensor}`: {count} uninitialised elements read, the first at partition {partition}, byte {byte}"
+                "tensor `{tensor}`: {count} uninitialised elements read, the first at partition {partition}, \
+                 byte {byte}"
             ),
             Finding::OutOfBoundsSkipped { tensor, index, count, .. } => {
                 write!(formatter, "tensor `{tensor}`: {count} rows skipped, the first has index {index}")

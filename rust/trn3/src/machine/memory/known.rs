@@ -47,20 +47,17 @@ impl Memory {
     pub fn psum_matmul_written<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<Written> {
         let operand = operand.into();
         let place = self.resolve_psum(operand)?;
-        let memory = &self.psum;
-        if !memory.is_touched() {
-            return Ok(Written::None);
-        }
-        if place.each_footprint(|at, mask| memory.matmul.all_set(at, mask)) {
+        let Some(matmul) = &self.psum.matmul else { return Ok(Written::None) };
+        if place.each_footprint(|at, mask| matmul.all_set(at, mask)) {
             return Ok(Written::All);
         }
-        if place.each_footprint(|at, mask| !memory.matmul.any_set(at, mask)) {
+        if place.each_footprint(|at, mask| !matmul.any_set(at, mask)) {
             return Ok(Written::None);
         }
         let mut written = vec![false; place.len()];
         lines::each_element(&place, |element, at| {
             let (partition, byte) = place.position(at);
-            written[element] = memory.matmul.range_is_set(partition, byte..byte + place.item);
+            written[element] = matmul.range_is_set(partition, byte..byte + place.item);
         });
         Ok(Written::Some(written))
     }
@@ -72,11 +69,32 @@ impl Memory {
     pub fn mark_psum_matmul<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<()> {
         let place = self.resolve_psum(operand.into())?;
         self.psum.touch();
-        let memory = &mut self.psum;
-        place.each_footprint(|at, mask| {
-            memory.matmul.put(at, mask, true);
-            true
-        });
+        if let Some(matmul) = &mut self.psum.matmul {
+            place.each_footprint(|at, mask| {
+                matmul.put(at, mask, true);
+                true
+            });
+        }
+        Ok(())
+    }
+
+    /// Notes a matmul that accumulates onto an operand of which no matmul has written every element.
+    ///
+    /// # Errors
+    /// [`Error::Uninitialised`] in a strict run; else as [`Memory::psum_matmul_written`].
+    pub fn check_accumulation<'v>(&mut self, operand: impl Into<Operand<'v>>, reader: SiteId) -> Result<()> {
+        let operand = operand.into();
+        if self.psum_matmul_written(operand)? == Written::All {
+            return Ok(());
+        }
+        let storage = &operand.view.storage;
+        let finding = Finding::UnwrittenAccumulation { tensor: storage.name.clone(), reader, allocated: storage.site };
+        if self.options.strict {
+            let made = (self.names)(storage.site);
+            let message = format!("{finding}; the tensor was made at {made}, its first matmul must not accumulate");
+            return Err(Error::Uninitialised { message, allocated: storage.site });
+        }
+        self.note(storage, finding);
         Ok(())
     }
 
@@ -172,8 +190,9 @@ impl Memory {
         let allocated = storage.site;
         let byte = byte - storage.place.map_or(0, |place| place.byte);
         let partition = partition - storage.place.map_or(0, |place| place.partition);
-        let made = (self.names)(allocated);
+        let made = || (self.names)(allocated);
         if !self.options.values {
+            let made = made();
             return Err(Error::SkippedValue(format!(
                 "tensor `{}` (made at {made}): its values are needed and were not computed; addresses and control flow \
                  must not depend on data that a timing-only run skips",
@@ -181,17 +200,16 @@ impl Memory {
             )));
         }
         if self.options.strict {
+            let made = made();
             let message = format!(
-                "tensor `{}` (made at {made}): {count} uninitialised elements read, the first at partition {partition}, \
-                 byte {byte}; every element must be written before it is read",
+                "tensor `{}` (made at {made}): {count} uninitialised elements read, the first at partition \
+                 {partition}, byte {byte}; every element must be written before it is read",
                 storage.name
             );
             return Err(Error::Uninitialised { message, allocated });
         }
-        if self.found.insert((storage.id, reader)) {
-            let tensor = storage.name.clone();
-            self.findings.push(Finding::UninitialisedRead { tensor, reader, allocated, partition, byte, count });
-        }
+        let tensor = storage.name.clone();
+        self.note(storage, Finding::UninitialisedRead { tensor, reader, allocated, partition, byte, count });
         Ok(())
     }
 }

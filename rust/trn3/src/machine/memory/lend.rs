@@ -16,7 +16,8 @@ impl Memory {
     /// [`Operand::transposed`] have their last two axes exchanged.
     ///
     /// # Errors
-    /// [`Error::Type`] for integers; [`Error::Value`] for transposing fewer than two axes; else as [`Memory::read_f32`].
+    /// [`Error::Type`] for integers; [`Error::Value`] for transposing fewer than two axes; else as
+    /// [`Memory::read_f32`].
     pub fn with_array<'v, R>(
         &mut self,
         operand: impl Into<Operand<'v>>,
@@ -68,7 +69,8 @@ impl Memory {
         };
         let mut lent = match origin {
             Some(origin) if missing.is_empty() && is_plain && (from_hbm || view.storage.buffer.is_on_chip()) => {
-                let mut strides: Vec<isize> = view.strides.iter().map(|&stride| stride as isize * item).collect();
+                let mut strides: Vec<isize> =
+                    view.strides.iter().map(|&stride| (stride as isize).wrapping_mul(item)).collect();
                 if let (Some(first), Rows::Regular { stride, .. }, true) =
                     (strides.first_mut(), &place.rows, view.storage.buffer.is_on_chip())
                 {

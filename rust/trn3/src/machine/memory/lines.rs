@@ -16,6 +16,25 @@ fn places(start: usize, line: &Line) -> impl Iterator<Item = usize> {
     (0..line.count as isize).map(move |index| (start as isize + index * stride) as usize)
 }
 
+/// Calls `take` with each element of a line that is not a run.
+#[inline]
+fn each_of_line<const N: usize>(bytes: &[u8], start: usize, line: &Line, mut take: impl FnMut([u8; N])) {
+    match usize::try_from(line.stride) {
+        Ok(0) => {
+            let element = load(bytes, start);
+            (0..line.count).for_each(|_| take(element));
+        }
+        // One check a line instead of one an element.
+        Ok(stride) if stride > N && line.count > 0 => {
+            let span = &bytes[start..start + (line.count - 1) * stride + N];
+            let mut steps = span.chunks_exact(stride);
+            steps.by_ref().for_each(|step| take(load(step, 0)));
+            take(load(steps.remainder(), 0));
+        }
+        _ => places(start, line).for_each(|at| take(load(bytes, at))),
+    }
+}
+
 /// Calls `one` with each element and the slot it belongs to; slots of rows left out stay as they are.
 #[inline]
 pub(super) fn read<T, const N: usize>(bytes: &[u8], from: &Resolved, out: &mut [T], one: impl Fn([u8; N]) -> T) {
@@ -30,9 +49,12 @@ pub(super) fn read<T, const N: usize>(bytes: &[u8], from: &Resolved, out: &mut [
                 *slot = one(*element);
             }
         } else {
-            for (slot, at) in out.iter_mut().zip(places(start, &line)) {
-                *slot = one(load(bytes, at));
-            }
+            let mut slots = out.iter_mut();
+            each_of_line(bytes, start, &line, |element| {
+                if let Some(slot) = slots.next() {
+                    *slot = one(element);
+                }
+            });
         }
     });
 }
@@ -83,9 +105,12 @@ pub(super) fn gather(bytes: &[u8], from: &Resolved, codes: &mut [u8]) {
 }
 
 fn gather_line<const N: usize>(bytes: &[u8], start: usize, line: &Line, out: &mut [u8]) {
-    for (slot, at) in out.as_chunks_mut::<N>().0.iter_mut().zip(places(start, line)) {
-        *slot = load(bytes, at);
-    }
+    let mut slots = out.as_chunks_mut::<N>().0.iter_mut();
+    each_of_line(bytes, start, line, |element| {
+        if let Some(slot) = slots.next() {
+            *slot = element;
+        }
+    });
 }
 
 /// Scatters contiguous codes of any size.

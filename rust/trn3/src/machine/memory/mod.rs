@@ -1,15 +1,40 @@
 //! The memories of one core: where tensors lie, what they hold, and which of their bytes were ever written.
 //!
-//! Storage is bytes. SBUF and PSUM are one array each, so that tensors with overlapping addresses share bytes as they do
-//! on the hardware; an HBM tensor has its own. A [`View`](crate::machine::view::View) says which bytes an operand is; [`Memory`] evaluates what of
-//! that is dynamic, moves values between bytes and float32 or bit patterns, and notes reads of what nothing wrote.
+//! Storage is bytes. SBUF and PSUM are one array each, so that tensors with overlapping addresses share bytes as they
+//! do on the hardware; an HBM tensor has its own. A [`View`](crate::machine::view::View) says which bytes an operand
+//! is; [`Memory`] evaluates what of that is dynamic, moves values between bytes and float32 or bit patterns, and notes
+//! reads of what nothing wrote.
 //!
 //! Model choices, where the hardware is undocumented:
 //! - reading uninitialised bytes gives NaN in floats, 4 in integers, 1 in bool **(choice)**;
+//! - the low 13 bits of a tfloat32 are ignored where its value is read, and kept where its bits are **(choice)**;
 //! - a tensor without an address takes its bytes in all partitions, from partition 0 on **(choice)**; in SBUF it starts
 //!   on a multiple of 64 bytes, in PSUM it takes whole banks;
 //! - tensors under a 64th of the usable bytes come from the far end of places of one age **(choice)**;
-//! - HBM holds what the whole chip has, one core being able to reach all of it **(choice)**.
+//! - HBM holds what the whole chip has, one core being able to reach all of it **(choice)**;
+//! - of column indices, a last group with fewer partitions than others is as large as it is **(choice)**.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use trn3::machine::arch::ArchSpec;
+//! use trn3::machine::dtype::DType;
+//! use trn3::machine::memory::{Memory, MemoryOptions, Request};
+//! use trn3::machine::site::SiteId;
+//! use trn3::machine::storage::Buffer;
+//! use trn3::machine::view::View;
+//! use trn3::numerics::CastOptions;
+//!
+//! let mut memory = Memory::new(&Arc::new(ArchSpec::load("trn3")?), MemoryOptions::default());
+//! let (shape, site) = ([128, 2], SiteId::default());
+//! let request =
+//!     Request { name: "x", shape: &shape, dtype: DType::BFloat16, buffer: Buffer::Sbuf, address: None, site };
+//! let tile = View::whole(memory.allocate(&request)?);
+//! memory.write_f32(&tile, &[1.005; 256], CastOptions::default())?;
+//! let mut values = Vec::new();
+//! memory.read_f32(&tile, &mut values, site)?;
+//! assert_eq!(values, [1.0078125; 256]);
+//! # Ok::<(), trn3::Error>(())
+//! ```
 
 mod allocate;
 mod allocator;
@@ -28,9 +53,10 @@ mod tile;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::mem::Discriminant;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::dtype::DType;
 use crate::machine::site::SiteId;
@@ -123,8 +149,8 @@ pub struct Memory {
     released: Arc<Released>,
     changes: Vec<OccupancyChange>,
     findings: Vec<Finding>,
-    /// Tensor and reading line of findings made.
-    found: HashSet<(u64, SiteId)>,
+    /// Tensor, line and kind of findings made.
+    found: HashSet<(u64, SiteId, Discriminant<Finding>)>,
     names: SiteNames,
     /// Line of the instruction under way.
     site: SiteId,
@@ -150,8 +176,8 @@ impl Memory {
         let bank_bytes = size(arch.psum_bank_bytes);
         Self {
             options,
-            sbuf: OnChip::new(partitions, sbuf),
-            psum: OnChip::new(partitions, psum),
+            sbuf: OnChip::new(partitions, sbuf, false),
+            psum: OnChip::new(partitions, psum, true),
             sbuf_places: Allocator::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT),
             psum_places: Allocator::new(psum, psum, bank_bytes),
             bank_bytes,
@@ -216,6 +242,13 @@ impl Memory {
     /// What the run found so far.
     pub fn findings(&mut self) -> &mut Vec<Finding> {
         &mut self.findings
+    }
+
+    /// Records a finding about a storage, once for each kind and line.
+    fn note(&mut self, storage: &Storage, finding: Finding) {
+        if self.found.insert((storage.id, finding.reader(), std::mem::discriminant(&finding))) {
+            self.findings.push(finding);
+        }
     }
 
     fn places(&self, buffer: Buffer) -> &Allocator {
@@ -287,6 +320,11 @@ impl Memory {
     /// Which bytes an operand is.
     fn resolve(&mut self, operand: Operand<'_>, reader: SiteId) -> Result<Resolved> {
         let view = operand.view;
+        let elements = view.shape.iter().try_fold(1usize, |all, &length| all.checked_mul(length));
+        if elements.is_none_or(|all| all > isize::MAX as usize / size_of::<f32>()) {
+            let (name, shape) = (&view.storage.name, &view.shape);
+            return Err(Error::Value(format!("view of `{name}`: shape {shape:?} has more elements than can be held")));
+        }
         let geometry = self.on_chip(view.storage.buffer).map(|memory| Geometry {
             partitions: memory.partitions(),
             partition_bytes: memory.partition_bytes(),

@@ -14,18 +14,21 @@ pub(super) struct OnChip {
     partition_bytes: usize,
     words: Vec<u64>,
     pub(super) initialised: PartitionBits,
-    /// Written by a matmul since allocation.
-    pub(super) matmul: PartitionBits,
+    /// Written by a matmul since allocation; PSUM alone has these.
+    pub(super) matmul: Option<PartitionBits>,
+    /// Whether matmuls write here.
+    is_psum: bool,
 }
 
 impl OnChip {
-    pub(super) fn new(partitions: usize, partition_bytes: usize) -> Self {
+    pub(super) fn new(partitions: usize, partition_bytes: usize, is_psum: bool) -> Self {
         Self {
             partitions,
             partition_bytes,
             words: Vec::new(),
             initialised: PartitionBits::default(),
-            matmul: PartitionBits::default(),
+            matmul: None,
+            is_psum,
         }
     }
 
@@ -51,7 +54,7 @@ impl OnChip {
         if self.words.is_empty() {
             self.words = vec![0; self.partitions * self.pitch() / size_of::<u64>()];
             self.initialised = PartitionBits::new(self.partitions, self.partition_bytes);
-            self.matmul = PartitionBits::new(self.partitions, self.partition_bytes);
+            self.matmul = self.is_psum.then(|| PartitionBits::new(self.partitions, self.partition_bytes));
         }
     }
 
@@ -69,7 +72,9 @@ impl OnChip {
             let at = Partitions { first: place.partition, count: place.partitions, step: 1 };
             let bytes = ByteMask::run(&(place.byte..place.byte + place.bytes));
             self.initialised.put(at, &bytes, false);
-            self.matmul.put(at, &bytes, false);
+            if let Some(matmul) = &mut self.matmul {
+                matmul.put(at, &bytes, false);
+            }
         }
     }
 }

@@ -108,10 +108,9 @@ impl Layout {
     fn new(shape: &[usize], strides: &[i64], item: usize) -> Self {
         let mut loops: SmallVec<[(usize, isize); 6]> = SmallVec::new();
         for (&count, &stride) in shape.iter().zip(strides).rev().filter(|(count, _)| **count != 1) {
-            // Wraps for views without elements alone, whose strides mean nothing.
-            let stride = (stride as isize).wrapping_mul(item as isize);
+            let stride = stride as isize * item as isize;
             match loops.last_mut() {
-                Some((inner, step)) if (*inner as isize).wrapping_mul(*step) == stride => *inner *= count,
+                Some((inner, step)) if *inner as isize * *step == stride => *inner *= count,
                 _ => loops.push((count, stride)),
             }
         }
@@ -338,6 +337,13 @@ pub(super) fn locate(view: &View, geometry: Option<Geometry>, start: Start) -> R
         let (shape, strides) = (&view.shape, &view.strides);
         return Err(Error::Value(format!("view of `{}`: {strides:?} strides for shape {shape:?}", storage.name)));
     }
+    if view.is_empty() {
+        // No element, so no place: whatever the offset and strides are.
+        let rows = Rows::Regular { first: 0, count: 0, stride: 0 };
+        let columns = Columns::Regular(Layout::new(&[], &[], item));
+        let pitch = geometry.map_or(0, |geometry| geometry.pitch);
+        return Ok(Resolved { buffer: storage.buffer, item, pitch, rows, columns });
+    }
     match geometry {
         Some(geometry) => locate_on_chip(view, geometry, item, start),
         None => locate_in_hbm(view, item, start),
@@ -374,16 +380,12 @@ fn locate_on_chip(view: &View, geometry: Geometry, item: usize, start: Start) ->
     let shift = if let Start::Shift(shift) = start { shift } else { 0 };
     let position = view.offset.saturating_add(shift);
     let (partition, element) = (position.div_euclid(free), position.rem_euclid(free));
-    let is_empty = rows == 0 || shape.contains(&0);
-    if !is_empty {
-        let far = (rows as i64 - 1).saturating_mul(step).saturating_add(partition);
-        let (low, high) = (far.min(partition), far.max(partition));
-        if low < 0 || high >= place.partitions as i64 {
-            return Err(outside(view, low, high, place.partitions as i64, "partition index"));
-        }
+    let far = (rows as i64 - 1).saturating_mul(step).saturating_add(partition);
+    let (low, high) = (far.min(partition), far.max(partition));
+    if low < 0 || high >= place.partitions as i64 {
+        return Err(outside(view, low, high, place.partitions as i64, "partition index"));
     }
-    // Empty views have no position.
-    let partition = if is_empty { 0 } else { place.partition + partition as usize };
+    let partition = place.partition + partition as usize;
     let origin = (partition * geometry.pitch + place.byte) as i64;
     let stride = if step == 0 { 0 } else { step as isize * geometry.pitch as isize };
     let regular = |first: i64| Rows::Regular { first: first as usize, count: rows, stride };
@@ -406,11 +408,10 @@ fn locate_on_chip(view: &View, geometry: Geometry, item: usize, start: Start) ->
         Start::Shift(_) => {
             let (low, high) = reach(shape, strides);
             let (low, high) = (low.saturating_add(element), high.saturating_add(element));
-            if !is_empty && (low < 0 || high >= free) {
+            if low < 0 || high >= free {
                 return Err(outside(view, low, high, free, "free index"));
             }
-            let first = if is_empty { 0 } else { origin + element * item as i64 };
-            (regular(first), Columns::Regular(Layout::new(shape, strides, item)))
+            (regular(origin + element * item as i64), Columns::Regular(Layout::new(shape, strides, item)))
         }
     };
     Ok(Resolved { buffer: storage.buffer, item, pitch: geometry.pitch, rows, columns })
@@ -419,7 +420,6 @@ fn locate_on_chip(view: &View, geometry: Geometry, item: usize, start: Start) ->
 fn locate_in_hbm(view: &View, item: usize, start: Start) -> Result<Resolved> {
     let storage = &view.storage;
     let elements = (storage.byte_size() / item) as i64;
-    let is_empty = view.shape.contains(&0);
     let resolved = |rows: Rows, layout: Layout| Resolved {
         buffer: storage.buffer,
         item,
@@ -432,11 +432,10 @@ fn locate_in_hbm(view: &View, item: usize, start: Start) -> Result<Resolved> {
             let first = view.offset.saturating_add(shift);
             let (low, high) = reach(&view.shape, &view.strides);
             let (low, high) = (low.saturating_add(first), high.saturating_add(first));
-            if !is_empty && (low < 0 || high >= elements) {
+            if low < 0 || high >= elements {
                 return Err(outside(view, low, high, elements, "element index"));
             }
-            let first = if is_empty { 0 } else { first as usize * item };
-            let rows = Rows::Regular { first, count: 1, stride: 0 };
+            let rows = Rows::Regular { first: first as usize * item, count: 1, stride: 0 };
             Ok(resolved(rows, Layout::new(&view.shape, &view.strides, item)))
         }
         Start::Rows(starts) => {
@@ -445,10 +444,10 @@ fn locate_in_hbm(view: &View, item: usize, start: Start) -> Result<Resolved> {
             let place = |start: i64| {
                 let first = view.offset.saturating_add(start);
                 let (low, high) = (low.saturating_add(first), high.saturating_add(first));
-                if !is_empty && (low < 0 || high >= elements) {
+                if low < 0 || high >= elements {
                     return Err(outside(view, low, high, elements, "element index"));
                 }
-                Ok(if is_empty { 0 } else { first as usize * item })
+                Ok(first as usize * item)
             };
             let starts = starts.into_iter().map(|start| start.map(place).transpose()).collect::<Result<Vec<_>>>()?;
             Ok(resolved(Rows::Listed(starts), Layout::new(shape, strides, item)))

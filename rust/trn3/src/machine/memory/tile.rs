@@ -108,13 +108,14 @@ impl Memory {
         })
     }
 
-    /// Writes a tile, each value rounded to the view's type: floats as the arithmetic core's cast does by these options,
-    /// integers to nearest even and then to the type's range, NaN as 0; bool is whether it is not 0. NaN is written as
-    /// the type's canonical one. Rows left out keep what they hold.
+    /// Writes a tile, each value rounded to the view's type: floats as the arithmetic core's cast does by these
+    /// options, integers to nearest even and then to the type's range, NaN as 0; bool is whether it is not 0. NaN is
+    /// written as the type's canonical one. Rows left out keep what they hold.
     ///
     /// # Errors
     /// [`Error::Type`] for packed types and block scales; [`Error::Value`] for another number of values;
-    /// [`Error::OutOfBounds`]; [`Error::Numerics`] for stochastic rounding, which [`Memory::write_f32_stochastic`] does.
+    /// [`Error::OutOfBounds`]; [`Error::Numerics`] for stochastic rounding, which [`Memory::write_f32_stochastic`]
+    /// does.
     pub fn write_f32<'v>(
         &mut self,
         operand: impl Into<Operand<'v>>,

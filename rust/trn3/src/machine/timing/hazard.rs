@@ -364,6 +364,12 @@ impl Hazards {
         }
     }
 
+    /// Segments kept of a memory.
+    #[cfg(test)]
+    pub(crate) fn segments(&self, space: Space) -> usize {
+        self.map(space).map_or(0, |map| map.segments.len())
+    }
+
     /// Drops all that is known of a memory: nothing will touch it again.
     pub fn forget(&mut self, space: Space) {
         match space {

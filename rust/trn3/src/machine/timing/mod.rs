@@ -13,3 +13,6 @@ pub mod stall;
 pub mod tensor_array;
 pub mod timeline;
 pub mod work;
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,11 @@ impl Instruction for TensorPartitionReduce {
             check.unpacked(name, view)?;
             check.no_columns(name, view)?;
             if self.op.is_bitvec() && !view.dtype.is_integer() {
-                return Err(check.refuse(name, format!("has dtype {}", view.dtype), "an integer with bitwise operators"));
+                return Err(check.refuse(
+                    name,
+                    format!("has dtype {}", view.dtype),
+                    "an integer with bitwise operators",
+                ));
             }
         }
         if self.op.is_bitvec() && self.dst.dtype.size() != self.data.dtype.size() {
