@@ -10,7 +10,7 @@ from typing import Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
 from trn3.nki.isa import constants
-from trn3.nki.isa.activation import activate2, activation, activation_reduce, exponential
+from trn3.nki.isa.activations import activate2, activation, activation_reduce, exponential
 from trn3.nki.isa.constants import (
     dge_mode,
     dma_engine,
