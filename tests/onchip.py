@@ -75,7 +75,7 @@ class Machine:
     def put(self, tile: NkiTensor, values: Any) -> None:
         """Set a tile's elements."""
         codes = cast(np.asarray(values), tile.dtype_name)
-        self.core.write(tile, np.ascontiguousarray(codes).reshape(-1).view(np.uint8))
+        self.core.write_bytes(tile, np.ascontiguousarray(codes).reshape(-1).view(np.uint8))
 
     def get(self, tile: NkiTensor) -> np.ndarray[Any, Any]:
         """Return a tile's elements."""

@@ -11,14 +11,20 @@ import numpy as np
 TILE_K = 512
 TILE_M = 128
 TILE_N = 512
+BLOCK_M = 512
 
 
-def _quads(x, k, columns, width):
-    """512 rows of x [K, F] as [128, width * 4]: rows 4p .. 4p + 3 become neighbours on partition p."""
-    tile = nl.ndarray((128, width, 4), dtype=x.dtype, buffer=nl.sbuf)
-    block = x[nl.ds(k * TILE_K, TILE_K), columns].reshape_dim(0, (128, 4)).permute((0, 2, 1))
-    nisa.dma_copy(dst=tile, src=block)
-    return tile.reshape((128, width * 4))
+def _quads(x, k, columns):
+    """512 rows of x [K, F] as [128, F, 4]: partition p holds rows 4p to 4p + 3, which a view makes neighbours."""
+    tile = nl.ndarray((128, 4, columns.size), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[nl.ds(k * TILE_K, TILE_K), columns].reshape_dim(0, (128, 4)))
+    return tile.permute((0, 2, 1))
+
+
+def _store(out, acc, m, n):
+    result = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(result, acc, engine=nisa.scalar_engine)
+    nisa.dma_copy(dst=out[nl.ds(m * TILE_M, TILE_M), nl.ds(n * TILE_N, TILE_N)], src=result)
 
 
 @nki.jit
@@ -26,32 +32,33 @@ def mxfp8(lhsT, rhs):
     """``lhsT.T @ rhs`` for bfloat16 [K, M] and [K, N], both quantised to MXFP8 on VectorE; K a multiple of 512.
 
     The scales of both operands share one tile: rows 0-3 of each quadrant belong to the stationary operand, rows 4-7 to
-    the moving one.
+    the moving one. What is quantised for a block of k serves four tiles of results: VectorE is the slower engine here.
     """
     K, M = lhsT.shape
     _, N = rhs.shape
+    block_m = min(BLOCK_M, M)
     out = nl.ndarray((M, N), dtype=nl.float32, buffer=nl.shared_hbm)
-    for m in nl.affine_range(M // TILE_M):
+    for m in nl.affine_range(M // block_m):
         for n in nl.affine_range(N // TILE_N):
-            acc = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.psum)
+            accs = [nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.psum) for _ in range(block_m // TILE_M)]
             for k in nl.sequential_range(K // TILE_K):
-                left = _quads(lhsT, k, nl.ds(m * TILE_M, TILE_M), TILE_M)
-                right = _quads(rhs, k, nl.ds(n * TILE_N, TILE_N), TILE_N)
-                stationary = nl.ndarray((128, TILE_M), dtype=nl.float8_e4m3fn_x4, buffer=nl.sbuf)
+                stationary = nl.ndarray((128, block_m), dtype=nl.float8_e4m3fn_x4, buffer=nl.sbuf)
                 moving = nl.ndarray((128, TILE_N), dtype=nl.float8_e4m3fn_x4, buffer=nl.sbuf)
                 scales = nl.ndarray((128, TILE_N), dtype=nl.uint8, buffer=nl.sbuf)
-                nisa.quantize_mx(dst=stationary, src=left, dst_scale=scales[0:, 0:TILE_M])
-                nisa.quantize_mx(dst=moving, src=right, dst_scale=scales[4:, :])
-                nisa.nc_matmul_mx(
-                    acc,
-                    stationary=stationary,
-                    moving=moving,
-                    stationary_scale=scales[0:, 0:TILE_M],
-                    moving_scale=scales[4:, :],
-                )
-            result = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_copy(result, acc)
-            nisa.dma_copy(dst=out[nl.ds(m * TILE_M, TILE_M), nl.ds(n * TILE_N, TILE_N)], src=result)
+                left, right = scales[0:, 0:block_m], scales[4:, :]
+                nisa.quantize_mx(dst=stationary, src=_quads(lhsT, k, nl.ds(m * block_m, block_m)), dst_scale=left)
+                nisa.quantize_mx(dst=moving, src=_quads(rhs, k, nl.ds(n * TILE_N, TILE_N)), dst_scale=right)
+                for tile_m, acc in enumerate(accs):
+                    columns = nl.ds(tile_m * TILE_M, TILE_M)
+                    nisa.nc_matmul_mx(
+                        acc,
+                        stationary=stationary[:, columns],
+                        moving=moving,
+                        stationary_scale=left[:, columns],
+                        moving_scale=right,
+                    )
+            for tile_m, acc in enumerate(accs):
+                _store(out, acc, m * len(accs) + tile_m, n)
     return out
 
 
@@ -77,8 +84,7 @@ def mxfp4_weights(weights, weight_scales, x):
                 nisa.dma_copy(dst=stationary_scale, src=weight_scales[part, columns])
                 moving = nl.ndarray((128, TILE_N), dtype=nl.float8_e4m3fn_x4, buffer=nl.sbuf)
                 moving_scale = nl.ndarray((128, TILE_N), dtype=nl.uint8, buffer=nl.sbuf)
-                quads = _quads(x, k, nl.ds(n * TILE_N, TILE_N), TILE_N)
-                nisa.quantize_mx(dst=moving, src=quads, dst_scale=moving_scale)
+                nisa.quantize_mx(dst=moving, src=_quads(x, k, nl.ds(n * TILE_N, TILE_N)), dst_scale=moving_scale)
                 nisa.nc_matmul_mx(
                     acc,
                     stationary=stationary.view(nl.float4_e2m1fn_x4),
@@ -86,9 +92,7 @@ def mxfp4_weights(weights, weight_scales, x):
                     stationary_scale=stationary_scale,
                     moving_scale=moving_scale,
                 )
-            result = nl.ndarray((TILE_M, TILE_N), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_copy(result, acc)
-            nisa.dma_copy(dst=out[columns, nl.ds(n * TILE_N, TILE_N)], src=result)
+            _store(out, acc, m, n)
     return out
 
 

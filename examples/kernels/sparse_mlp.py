@@ -80,8 +80,7 @@ def inputs(tokens=256, features=512, hidden=1024, seed=0):
         prune((rng.standard_normal(shape, dtype=np.float32) / shape[0] ** 0.5).astype(nl.bfloat16), PATTERN)
         for shape in ((features, hidden), (hidden, features))
     )
-    units = np.arange(hidden).reshape(-1, P, RATIO).transpose(0, 2, 1).ravel()
-    (up_values, up_tags), (down_values, down_tags) = _compressed(up[:, units]), _compressed(down)
+    (up_values, up_tags), (down_values, down_tags) = _compressed(up[:, _units(hidden)]), _compressed(down)
     return {
         "x": x,
         "up_values": up_values,
@@ -91,18 +90,29 @@ def inputs(tokens=256, features=512, hidden=1024, seed=0):
     }
 
 
+def dense_weights(up_values, up_tags, down_values, down_tags):
+    """Up [features, hidden] and down [hidden, features] as they were before compression, hidden units in order."""
+    up = _dense(up_values, up_tags)
+    up[:, _units(up.shape[1])] = up.copy()
+    return up, _dense(down_values, down_tags)
+
+
+def _units(hidden):
+    """Hidden unit of each stored column of `up`: 4p + lane at 128 lane + p, block by block."""
+    return np.arange(hidden).reshape(-1, P, RATIO).transpose(0, 2, 1).ravel()
+
+
+def _dense(values, tags):
+    rows, columns = values.shape
+    nibbles = tags[..., None] >> (4 * np.arange(4, dtype=np.uint16)) & 15
+    places = nibbles.reshape(rows // 4, 4, columns).astype(np.int64)
+    full = np.zeros((rows // 4, 16, columns), values.dtype)
+    np.put_along_axis(full, places, values.reshape(rows // 4, 4, columns), axis=1)
+    return full.reshape(rows * RATIO, columns)
+
+
 def golden(x, up_values, up_tags, down_values, down_tags):
     """The block in float64 from the dense form of the weights."""
-    def dense(values, tags):
-        indices = (tags[..., None] >> (4 * np.arange(4, dtype=np.uint16)) & 15).astype(np.uint8).reshape(values.shape)
-        rows, columns = values.shape
-        full = np.zeros((rows // 4, 16, columns))
-        np.put_along_axis(
-            full, indices.reshape(rows // 4, 4, columns).astype(np.int64), values.astype(np.float64).reshape(rows // 4, 4, columns), 1
-        )
-        return full.reshape(rows * RATIO, columns)
-
-    units = np.arange(up_values.shape[1]).reshape(-1, P, RATIO).transpose(0, 2, 1).ravel()
-    up = np.empty((up_values.shape[0] * RATIO, up_values.shape[1]))
-    up[:, units] = dense(up_values, up_tags)
-    return dense(down_values, down_tags).T @ np.maximum(up.T @ x.astype(np.float64), 0)
+    dense = dense_weights(up_values, up_tags, down_values, down_tags)
+    up, down = (weight.astype(np.float64) for weight in dense)
+    return down.T @ np.maximum(up.T @ x.astype(np.float64), 0)

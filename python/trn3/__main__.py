@@ -62,7 +62,11 @@ class Rounding(StrEnum):
 
 
 class RefusedError(Exception):
-    """What was asked for cannot be done; the text says why."""
+    """What was asked for cannot be done; the text says why, `details` are lines that follow it."""
+
+    def __init__(self, message: str, details: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.details = details
 
 
 @app.command()
@@ -217,9 +221,9 @@ def profile(
     from trn3.cli import profile as command
 
     _check_settings()
-    if out is not None and out.exists() and not out.is_dir():
-        message = f"{out}: exists and is no folder"
-        raise RefusedError(message)
+    if out is not None:
+        _check_matplotlib("--out")
+        command.check_folder(out)
     request = command.Request(
         target=kernel,
         shapes=tuple(shape or ()),
@@ -231,9 +235,10 @@ def profile(
     )
     try:
         outcome = command.run(request)
-        written = outcome.profile.save(out) if out is not None else []
     except (kernel_file.KernelFileError, command.KernelRunError) as error:
-        raise RefusedError(str(error)) from error
+        message, *details = str(error).splitlines()
+        raise RefusedError(message, details) from error
+    written = command.save(outcome.profile, out) if out is not None else []
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     command.show(outcome, written, console, as_json=as_json)
 
@@ -293,15 +298,19 @@ def _check_output(path: Path, model: Path, *, force: bool) -> None:
 
 
 def _check_plot(plot: Path) -> None:
-    from importlib.util import find_spec
-
     from trn3.report import PLOT_SUFFIXES
 
     if plot.suffix not in PLOT_SUFFIXES:
         message = f"{plot}: --plot writes {', '.join(PLOT_SUFFIXES)} files"
         raise RefusedError(message)
+    _check_matplotlib("--plot")
+
+
+def _check_matplotlib(option: str) -> None:
+    from importlib.util import find_spec
+
     if find_spec("matplotlib") is None:
-        message = "--plot needs matplotlib: pip install 'trn3[plot]'"
+        message = f"{option} needs matplotlib: pip install 'trn3[plot]'"
         raise RefusedError(message)
 
 
@@ -333,10 +342,12 @@ def _on_terminate(number: int, _frame: FrameType | None) -> NoReturn:
     raise _TerminatedError(number)
 
 
-def _complain(problem: object) -> None:
+def _complain(problem: object, details: Sequence[str] = ()) -> None:
     from trn3.report import printable
 
     typer.echo(f"trn3: error: {printable(' '.join(str(problem).split()))}", err=True)
+    for line in details:
+        typer.echo(printable(line.rstrip()), err=True)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -348,8 +359,11 @@ def _run(arguments: Sequence[str] | None) -> int:
     except UsageError as error:
         _complain(error.format_message())
         return 2
-    except (CheckpointError, RefusedError) as error:
+    except CheckpointError as error:
         _complain(error)
+        return 2
+    except RefusedError as error:
+        _complain(error, error.details)
         return 2
     except MemoryError:
         _complain("not enough memory")

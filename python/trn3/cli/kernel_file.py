@@ -53,8 +53,7 @@ def load(target: str) -> KernelFile:
     if not path.is_file():
         message = f"{file}: there is no such file; write FILE.py:KERNEL"
         raise KernelFileError(message)
-    nki.install()
-    module = _import(path)
+    module = import_file(path)
     kernels = [key for key, value in vars(module).items() if isinstance(value, nki.Kernel)]
     if not name and len(kernels) == 1:
         name = kernels[0]
@@ -67,7 +66,17 @@ def load(target: str) -> KernelFile:
     return KernelFile(path, name, module, kernel)
 
 
-def _import(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
+    """Import a file outside any package, with ``nki`` in it being trn3's.
+
+    Raises
+    ------
+    KernelFileError
+        If it is no Python file. What the file itself raises passes.
+    """
+    from trn3 import nki
+
+    nki.install()
     name = f"_trn3_kernel_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import inspect
 import json
+import os
+import re
 import sys
 import threading
 import time
@@ -21,8 +25,12 @@ from trn3.cli.progress import PATIENCE_SECONDS
 from trn3.machine import Profile
 
 
+#: How errors of the machine begin that know the kernel's line.
+_PLACE = re.compile(r"[^\n:]+:\d+: ")
+
+
 class KernelRunError(Exception):
-    """The kernel failed; the text is one line with the kernel's own."""
+    """The kernel failed; the first line says where and why, further ones hold details."""
 
 
 @dataclass(frozen=True)
@@ -58,55 +66,123 @@ def run(request: Request) -> Outcome:
     """
     from trn3 import nki
 
-    file = _load(request.target)
-    arguments = kernel_file.arguments(file, list(request.shapes), request.seed)
+    path = Path(request.target.rpartition(":")[0] or request.target)
+    with _explained(path):
+        file = kernel_file.load(request.target)
+        arguments = kernel_file.arguments(file, list(request.shapes), request.seed)
     started = time.perf_counter()
-    with _status(f"running {file.name}"):
-        try:
-            result, profile = nki.profile(
-                file.kernel,
-                arch=request.arch,
-                values=request.values,
-                strict=request.strict,
-                max_instructions=request.max_instructions,
-                **arguments,
-            )
-        except Exception as error:
-            raise KernelRunError(_explain(error, file.path)) from error
+    with _status(f"running {file.name}"), _explained(path):
+        result, profile = nki.profile(
+            file.kernel,
+            arch=request.arch,
+            values=request.values,
+            strict=request.strict,
+            max_instructions=request.max_instructions,
+            **arguments,
+        )
     wall = time.perf_counter() - started
     golden = file.companion("golden")
     error = None
     if request.values and golden is not None:
-        names = golden.__code__.co_varnames[: golden.__code__.co_argcount]
-        error = _difference(result, golden(**{n: arguments[n] for n in names if n in arguments}))
+        with _explained(path):
+            names = inspect.signature(golden).parameters
+            wanted = golden(**{name: arguments[name] for name in names if name in arguments})
+        error = _difference(result, wanted)
     return Outcome(profile, error, wall)
 
 
-def _load(target: str) -> kernel_file.KernelFile:
+def check_folder(folder: Path) -> None:
+    """Check, before a long run, that its files can be written there.
+
+    Raises
+    ------
+    OSError
+        If the folder is none, cannot be made or may not be written to.
+    """
+    if folder.is_dir():
+        home = folder
+    elif folder.exists() or folder.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "exists and is no folder", str(folder))
+    else:
+        home = folder.absolute().parent
+        if not home.is_dir():
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {home}", str(folder))
+    if not os.access(home, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(home))
+
+
+def save(profile: Profile, folder: Path) -> list[Path]:
+    """Write the profile's files into a folder, which is made if it is not there.
+
+    Raises
+    ------
+    OSError
+        If that cannot be done; nothing is left then.
+    """
+    made = not folder.is_dir()
+    if made:
+        folder.mkdir()
     try:
-        return kernel_file.load(target)
-    except kernel_file.KernelFileError:
+        return profile.save(folder)
+    except BaseException:
+        if made:
+            folder.rmdir()
         raise
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn what code of the user raises into one error that names the line."""
+    try:
+        yield
+    except (kernel_file.KernelFileError, KernelRunError):
+        raise
+    except SystemExit as error:
+        message = f"{path}: it ended the process (SystemExit: {error})"
+        raise KernelRunError(message) from error
     except Exception as error:
-        raise KernelRunError(_explain(error, Path(target.rpartition(":")[0] or target))) from error
+        if type(error) is MemoryError:
+            raise
+        raise KernelRunError(_explain(error, path)) from error
 
 
 def _explain(error: Exception, path: Path) -> str:
-    """One line: the innermost frame in the kernel's file, what was raised and why."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
-    text = f"{type(error).__name__}: {error}"
-    where = f"{path}:{frames[-1].lineno}: " if frames else f"{path}: "
-    return text if str(path) in str(error) else where + text
+    """Where the user's code raised, what, and why; the place as the user wrote the path."""
+    text = str(error) or "no message"
+    where = ""
+    if isinstance(error, SyntaxError):
+        where, text = f"{error.filename}:{error.lineno}: ", error.msg
+    elif place := _PLACE.match(text):
+        where, text = place[0], text[place.end() :]
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if _is_below(frame.filename, path)]
+        if own:
+            where = f"{own[-1].filename}:{own[-1].lineno}: "
+    where = where.replace(str(path.resolve()), str(path), 1)
+    return f"{where}{type(error).__name__}: {text}"
+
+
+def _is_below(filename: str, path: Path) -> bool:
+    """Whether code is in the kernel's folder: its file, or one that it imports from beside it."""
+    return Path(filename).resolve().is_relative_to(path.resolve().parent)
 
 
 def _difference(result: Any, golden: Any) -> float:
     results = result if isinstance(result, (tuple, list)) else [result]
     goldens = golden if isinstance(golden, (tuple, list)) else [golden]
+    if len(results) != len(goldens):
+        message = f"the kernel returns {len(results)} tensors, the golden {len(goldens)}"
+        raise KernelRunError(message)
     worst = 0.0
-    for got, wanted in zip(results, goldens, strict=False):
+    for got, wanted in zip(results, goldens, strict=True):
         exact = np.asarray(wanted, dtype=np.float64)
-        scale = float(np.abs(exact).max()) or 1.0
-        worst = max(worst, float(np.abs(np.asarray(got).astype(np.float64) - exact).max()) / scale)
+        if np.shape(got) != exact.shape:
+            message = f"the kernel returns shape {np.shape(got)}, the golden {exact.shape}"
+            raise KernelRunError(message)
+        scale = float(np.abs(exact).max(initial=0.0)) or 1.0
+        off = np.abs(np.asarray(got).astype(np.float64) - exact)
+        worst = max(worst, float(off.max(initial=0.0)) / scale)
     return worst
 
 

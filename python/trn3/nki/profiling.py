@@ -17,6 +17,7 @@ def profile(
     arch: str | None = None,
     values: bool = True,
     strict: bool = False,
+    max_instructions: int | None = None,
     **kwargs: Any,
 ) -> tuple[Any, Profile]:
     """Run a kernel and return its result and what it cost.
@@ -24,8 +25,8 @@ def profile(
     Parameters
     ----------
     kernel : Kernel or function
-        ``kernel[lnc]`` too. Arguments of the names `arch`, `values` and `strict` cannot be given
-        to it by keyword here.
+        ``kernel[lnc]`` too. Arguments of the names `arch`, `values`, `strict` and
+        `max_instructions` cannot be given to it by keyword here.
     *args, **kwargs
         The kernel's arguments.
     arch : str, optional
@@ -36,6 +37,8 @@ def profile(
         computed, and the result is None.
     strict : bool, optional
         True makes reading memory that nothing was written to an error instead of a finding.
+    max_instructions : int, optional
+        Most instructions that the kernel may issue: an end for loops that have none.
 
     Returns
     -------
@@ -51,6 +54,8 @@ def profile(
         Without values, if control flow or an address needs one that was skipped.
     UninitializedReadError
         With `strict`.
+    InstructionLimitError
+        If the kernel issues more than `max_instructions`.
 
     Examples
     --------
@@ -71,6 +76,7 @@ def profile(
         runnable.target() if arch is None else arch_of(arch),
         values=values,
         strict=strict,
+        max_instructions=max_instructions,
         internal=INTERNAL,
     )
     result = runnable.launch(core, args, kwargs)

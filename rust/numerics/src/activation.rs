@@ -252,3 +252,34 @@ pub fn activate(values: &mut [f32], function: Activation, parameter: f32) -> Res
     }
     par::for_each(values.chunks_mut(TASK), |piece| (kernels.activate)(function, parameter, piece))
 }
+
+/// Replaces float32 values by `x * scale + addend`, rounded once: what the scalar engine feeds its functions with.
+///
+/// `values` are rows of `columns`, `scales` and `addends` one value a row. NaN results are canonical. Made to be called
+/// often, as [`activate`].
+///
+/// # Errors
+/// [`Error::Shape`] when the numbers of rows differ; [`Error::Value`] when `TRN3_SIMD` is wrong.
+///
+/// ```
+/// use trn3_numerics::multiply_add;
+///
+/// let mut values = [1.0, 2.0, 3.0, 4.0];
+/// multiply_add(&mut values, 2, &[2.0, 0.5], &[0.0, -1.0])?;
+/// assert_eq!(values, [2.0, 4.0, 0.5, 1.0]);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+pub fn multiply_add(values: &mut [f32], columns: usize, scales: &[f32], addends: &[f32]) -> Result<()> {
+    let kernels = dispatch::active()?;
+    let rows = values.len().checked_div(columns).unwrap_or(0);
+    for (argument, given) in [("scales", scales), ("addends", addends)] {
+        if columns > 0 && (given.len() != rows || rows * columns != values.len()) {
+            let needed = format!("one value for each row of {columns} is needed, of {} values", values.len());
+            return Err(Error::shape(argument, &[given.len()], needed));
+        }
+    }
+    if !values.is_empty() {
+        fpenv::with_default_environment(|| (kernels.multiply_add)(columns, scales, addends, values));
+    }
+    Ok(())
+}

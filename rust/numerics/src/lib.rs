@@ -12,6 +12,7 @@
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 //! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
 //! | [`activation`], [`activate`] | the functions of the scalar engine: gelu, tanh, log and the others |
+//! | [`multiply_add`] | x * scale + addend, rounded once: the arguments of those |
 //! | [`compress`], [`prune`], [`SparseView`], [`from_tags`] | structured sparsity: M of N values and their positions |
 //! | [`matmul_sparse`] | products that skip what is not stored |
 #![deny(unsafe_code)]
@@ -39,7 +40,7 @@ mod sparse_lists;
 mod sparse_tags;
 mod xorwow;
 
-pub use activation::{Activation, activate, activation};
+pub use activation::{Activation, activate, activation, multiply_add};
 pub use array::{ArrayMut, ArrayView, Element, Source};
 pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
 pub use error::{Error, ErrorKind, Result};

@@ -1,7 +1,9 @@
 //! Every level computes the bits of the scalar definition: activation functions.
 
 use proptest::prelude::*;
-use trn3_numerics::{Activation, ArrayMut, ArrayView, Format, Level, Source, activate, activation, with_level};
+use trn3_numerics::{
+    Activation, ArrayMut, ArrayView, Format, Level, Source, activate, activation, multiply_add, with_level,
+};
 
 fn activate_at(level: Level, x: &[f32], function: Activation, parameter: f32) -> Vec<u32> {
     let mut values = x.to_vec();
@@ -95,6 +97,23 @@ fn test_activate_large_slices_are_split_without_a_trace() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn test_multiply_add_rounds_once_at_every_level(
+        x in prop::collection::vec(any::<u32>(), 3 * 37), scales in any::<[u32; 3]>(), addends in any::<[u32; 3]>(),
+    ) {
+        let x: Vec<f32> = x.into_iter().map(f32::from_bits).collect();
+        let (scales, addends) = (scales.map(f32::from_bits), addends.map(f32::from_bits));
+        for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+            let mut got = x.clone();
+            with_level(level, || multiply_add(&mut got, 37, &scales, &addends)).expect("available").expect("valid");
+            for (index, (x, got)) in x.iter().zip(&got).enumerate() {
+                let exact = x.mul_add(scales[index / 37], addends[index / 37]);
+                let expected = if exact.is_nan() { 0x7fc0_0000 } else { exact.to_bits() };
+                prop_assert_eq!(got.to_bits(), expected, "{} {}", level, index);
+            }
+        }
+    }
+
     #[test]
     fn test_activate_any_values_at_every_level(
         x in prop::collection::vec(prop_oneof![prop::num::f32::ANY, -20f32..20.0], 0..70),

@@ -150,9 +150,12 @@ fn test_a_full_memory_names_its_tenants() {
         "SBUF cannot hold tensor `t` [128, 30000] float32: it needs 120000 bytes per partition, 245760 are usable, \
          160448 are live (peak 200448), the largest free piece has 85312"
     );
-    assert_eq!(lines[2], "      160000  large  kernel.py:20");
-    assert_eq!(lines[3], "         400  small  kernel.py:10");
+    assert_eq!(lines[2], "      160000  `large` [128, 40000] float32  kernel.py:20");
+    assert_eq!(lines[3], "         400  `small` [128, 100] float32  kernel.py:10");
     assert!(lines[4].starts_with("hint: "), "{error}");
+    let unnamed = Request { name: "", ..request(&[128, 30_000], DType::Float32, Buffer::Sbuf) };
+    let error = memory.allocate(&unnamed).expect_err("full").to_string();
+    assert!(error.starts_with("SBUF cannot hold tensor [128, 30000] float32: "), "{error}");
     let banks: Vec<View> = (0..8).map(|_| tensor(&mut memory, &[128, 512], DType::Float32, Buffer::Psum)).collect();
     let error = memory.allocate(&request(&[1, 1], DType::Float32, Buffer::Psum)).expect_err("full");
     assert!(matches!(error, Error::PsumCapacity(_)), "{error}");

@@ -19,6 +19,16 @@ pub(crate) fn activate(function: Activation, parameter: f32, values: &mut [f32])
     }
 }
 
+/// x * scale + addend, rounded once, in rows of `columns` with a scale and an addend each.
+pub(crate) fn multiply_add(columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32]) {
+    for ((row, scale), addend) in values.chunks_exact_mut(columns).zip(scales).zip(addends) {
+        for value in row {
+            let result = value.mul_add(*scale, *addend);
+            *value = if result.is_nan() { NAN } else { result };
+        }
+    }
+}
+
 fn activation(function: Activation, parameter: f32, x: f32) -> f32 {
     if x.is_nan() {
         return NAN;

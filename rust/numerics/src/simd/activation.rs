@@ -34,6 +34,18 @@ macro_rules! each {
     }};
 }
 
+/// See [`crate::multiply_add`].
+#[inline(always)]
+pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32]) {
+    for ((row, scale), addend) in values.chunks_exact_mut(columns).zip(scales).zip(addends) {
+        let (scale, addend) = (l.splat_f(*scale), l.splat_f(*addend));
+        each!(l, row, |x| {
+            let bits = l.bits(l.fma(x, scale, addend));
+            or_nan(l, bits, bits)
+        });
+    }
+}
+
 /// One function in place; `parameter` is prelu's slope.
 #[inline(always)]
 pub(crate) fn activate<L: Lanes>(l: L, function: Activation, parameter: f32, values: &mut [f32]) {

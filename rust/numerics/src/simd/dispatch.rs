@@ -98,6 +98,8 @@ pub(crate) struct Kernels {
     pub(crate) decode: fn(Format, &[u8], &mut [f32]),
     /// See [`super::activation::activate`].
     pub(crate) activate: fn(Activation, f32, &mut [f32]),
+    /// See [`super::activation::multiply_add`].
+    pub(crate) multiply_add: fn(usize, &[f32], &[f32], &mut [f32]),
     /// See [`super::exp::exp`].
     pub(crate) exp: fn(Format, Format, &[u8], &[f32], &mut [u8]),
     /// See [`super::exp::sum_rows`].
@@ -173,6 +175,10 @@ macro_rules! kernel_table {
             decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
             activate: kernel!(
                 [$features, $lanes] super::activation::activate, (function: Activation, parameter: f32, values: &mut [f32])
+            ),
+            multiply_add: kernel!(
+                [$features, $lanes] super::activation::multiply_add,
+                (columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32])
             ),
             exp: kernel!([$features, $lanes] super::exp::exp, (from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8])),
             sum_rows: kernel!([$features, $lanes] super::exp::sum_rows, (format: Format, rows: &[&[u8]], sums: &mut [f32])),

@@ -11,6 +11,7 @@ pub(super) static KERNELS: Kernels = Kernels {
     encode,
     decode,
     activate: scalar::activation::activate,
+    multiply_add: scalar::activation::multiply_add,
     exp: scalar::exp::exp_slice,
     sum_rows: scalar::exp::sum_rows,
     quantize_rows,

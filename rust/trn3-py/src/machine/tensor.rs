@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyEllipsis, PyList, PySlice, PyTuple};
+use pyo3::types::{PyDict, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 use trn3::machine::dtype::DType;
 use trn3::machine::storage::Buffer;
 use trn3::machine::view::{Index, ScalarIndex, View};
@@ -75,23 +76,30 @@ fn optional_i64(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
 }
 
 fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
-    if let Ok(at) = object.extract::<i64>() {
-        return Ok(Index::At(at));
-    }
+    // Asked in the order of how often they come, by type: a failed conversion would cost more than the rest together.
     if let Ok(slice) = object.cast::<PySlice>() {
-        let part = |name: &str| optional_i64(&slice.getattr(name)?);
-        return Ok(Index::Range { start: part("start")?, stop: part("stop")?, step: part("step")? });
+        let py = object.py();
+        let part = |name: &Bound<'_, PyString>| optional_i64(&slice.getattr(name)?);
+        let (start, stop) = (part(intern!(py, "start"))?, part(intern!(py, "stop"))?);
+        return Ok(Index::Range { start, stop, step: part(intern!(py, "step"))? });
     }
-    if object.is_instance_of::<PyEllipsis>() {
-        return Ok(Index::Ellipsis);
+    if object.is_instance_of::<PyInt>() {
+        return Ok(Index::At(object.extract()?));
     }
     if let Ok(slice) = object.cast::<DynamicSlice>() {
         let slice = slice.get();
         let start = slice.start.bind(object.py());
-        return match start.extract::<i64>() {
-            Ok(start) => Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: None }),
-            Err(_) => Ok(Index::Dynamic { index: scalar_index("ds start", start)?, size: slice.size }),
-        };
+        if start.is_instance_of::<PyInt>() {
+            let start: i64 = start.extract()?;
+            return Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: None });
+        }
+        if let Ok(start) = start.extract::<i64>() {
+            return Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: None });
+        }
+        return Ok(Index::Dynamic { index: scalar_index("ds start", start)?, size: slice.size });
+    }
+    if object.is_instance_of::<PyEllipsis>() {
+        return Ok(Index::Ellipsis);
     }
     if object.cast::<PyTensor>().is_ok() || object.cast::<PyRegister>().is_ok() {
         return Ok(Index::DynamicAt(scalar_index("index", object)?));
@@ -100,10 +108,13 @@ fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
         let part = |name: &str| object.getattr(name)?.extract::<i64>();
         return Ok(Index::Range { start: Some(part("start")?), stop: Some(part("stop")?), step: Some(part("step")?) });
     }
-    Err(PyTypeError::new_err(format!(
-        "a tensor is indexed by {}; allowed: int, slice, ..., nl.ds, a register or a one-element tensor",
-        object.get_type().name()?
-    )))
+    // NumPy's integers, and whatever else has __index__.
+    object.extract().map(Index::At).map_err(|_| {
+        let class = object.get_type().name().map_or_else(|_| "thing".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!(
+            "a tensor is indexed by {class}; allowed: int, slice, ..., nl.ds, a register or a one-element tensor"
+        ))
+    })
 }
 
 fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<Index>> {

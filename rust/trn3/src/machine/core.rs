@@ -218,8 +218,11 @@ impl NeuronCore {
     pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
         let lanes = arch.partitions as usize;
         let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
+        let sites = Sites::default();
+        let mut memory = Memory::new(&arch, MemoryOptions { strict: options.strict, values: options.values });
+        memory.name_sites(sites.namer());
         let state = State {
-            memory: Memory::new(&arch, MemoryOptions { strict: options.strict, values: options.values }),
+            memory,
             scalar_reduce: vec![0.0; lanes],
             vector_accumulator: vec![0.0; lanes],
             vector_random: Xorwow::seed(0, lanes, vector_generators)?,
@@ -233,7 +236,7 @@ impl NeuronCore {
         Ok(Self {
             state,
             timeline: Timeline::new(arch, timeline_options),
-            sites: Sites::default(),
+            sites,
             opcodes: Opcodes::default(),
             options,
             issued: 0,

@@ -1,6 +1,7 @@
 //! Lines of the kernel: every instruction, tensor and finding names the one it came from.
 
 use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A line of a kernel's source, by number; 0 is "unknown".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,12 +23,14 @@ pub struct Site {
 pub struct Sites {
     list: Vec<Site>,
     numbers: HashMap<Site, SiteId>,
+    /// What [`Sites::text`] gives for each number, for those who only name lines.
+    texts: Arc<RwLock<Vec<String>>>,
 }
 
 impl Default for Sites {
     fn default() -> Self {
         let unknown = Site { file: String::new(), line: 0, function: String::new() };
-        Self { list: vec![unknown], numbers: HashMap::new() }
+        Self { list: vec![unknown], numbers: HashMap::new(), texts: Arc::new(RwLock::new(vec![String::new()])) }
     }
 }
 
@@ -40,6 +43,8 @@ impl Sites {
         let number = SiteId(u32::try_from(self.list.len()).unwrap_or(0));
         self.list.push(site.clone());
         self.numbers.insert(site, number);
+        let text = self.text(number);
+        self.texts.write().unwrap_or_else(PoisonError::into_inner).push(text);
         number
     }
 
@@ -51,6 +56,15 @@ impl Sites {
     /// All lines, by number.
     pub fn all(&self) -> &[Site] {
         &self.list
+    }
+
+    /// What names lines, those yet to come included, as [`Sites::text`] does.
+    pub fn namer(&self) -> impl Fn(SiteId) -> String + Send + Sync + 'static {
+        let texts = self.texts.clone();
+        move |id| {
+            let texts = texts.read().unwrap_or_else(PoisonError::into_inner);
+            texts.get(id.0 as usize).cloned().unwrap_or_default()
+        }
     }
 
     /// `file:line`, or an empty text for an unknown line.

@@ -3,7 +3,7 @@
 //! Functions are [`trn3_numerics::activate`]'s: the true function, rounded. The running values take what was written,
 //! after the cast to dst's type **(choice)**.
 
-use trn3_numerics::{Activation as Function, activate};
+use trn3_numerics::{Activation as Function, activate, multiply_add};
 
 use crate::error::Result;
 use crate::machine::arch::ArchSpec;
@@ -41,13 +41,6 @@ fn apply(function: Function, values: &mut [f32], columns: usize, parameters: &[f
         activate(row, function, parameter)?;
     }
     Ok(())
-}
-
-/// x * scale + bias of every row's elements, rounded once.
-fn multiply_add(values: &mut [f32], columns: usize, scales: &[f32], biases: &[f32]) {
-    for ((row, &scale), &bias) in steps::rows_mut(values, columns).zip(scales).zip(biases) {
-        row.iter_mut().for_each(|x| *x = steps::fused(*x, scale, bias));
-    }
 }
 
 /// The rules that ScalarE has for its tiles.
@@ -160,7 +153,7 @@ impl Instruction for Activation {
             (true, true) => steps::scalar(AluOp::Multiply, &mut values, columns, &scales, false),
             // x * 1 is exact.
             (false, false) => steps::scalar(AluOp::Add, &mut values, columns, &biases, false),
-            (false, true) => multiply_add(&mut values, columns, &scales, &biases),
+            (false, true) => multiply_add(&mut values, columns, &scales, &biases)?,
         }
         activate(&mut values, self.op, 0.0)?;
         let running = self.reduction.start(state, Registers::Scalar, &self.dst)?;
@@ -303,7 +296,7 @@ impl Instruction for Activate2 {
                 } else if op1 == AluOp::Subtract {
                     imm1.iter_mut().for_each(|x| *x = -*x);
                 }
-                multiply_add(&mut values, columns, &imm0, &imm1);
+                multiply_add(&mut values, columns, &imm0, &imm1)?;
             }
         }
         apply(self.op, &mut values, columns, &parameters)?;

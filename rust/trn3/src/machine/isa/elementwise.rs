@@ -48,17 +48,14 @@ impl TensorTensor {
     fn execute_bits(&self, state: &mut State) -> Result<()> {
         let width = 8 * self.data1.dtype.size().max(self.data2.dtype.size()) as u32;
         let (mut x, y) = (state.read_bits(&self.data1)?, state.read_bits(&self.data2)?);
-        x.iter_mut().zip(&y).for_each(|(x, y)| *x = self.op.apply_bits(*x, *y, width));
+        steps::pair_bits(self.op, &mut x, &y, width);
         state.memory.write_bits(&self.dst, &x)
     }
 
     fn execute_integer(&self, state: &mut State) -> Result<()> {
         let (mut x, y) = (state.read_bits(&self.data1)?, state.read_bits(&self.data2)?);
-        let extend = |bits: u32, dtype: DType| {
-            if dtype.is_signed_integer() { i64::from(bits as i32) } else { i64::from(bits) }
-        };
-        let (one, two) = (self.data1.dtype, self.data2.dtype);
-        x.iter_mut().zip(&y).for_each(|(x, y)| *x = self.op.apply_integer(extend(*x, one), extend(*y, two)) as u32);
+        let signed = [&self.data1, &self.data2].map(|view| view.dtype.is_signed_integer());
+        steps::pair_integers(self.op, &mut x, &y, signed);
         state.memory.write_bits(&self.dst, &x)
     }
 }

@@ -41,38 +41,19 @@ impl TensorTensorScan {
     /// All rows step by step: a row's chain cannot be shortened, but rows do not wait for one another.
     fn scan(&self, running: &mut [f32], data0: &mut [f32], data1: &[f32], columns: usize) {
         let (op0, op1) = (self.op0, self.op1);
-        // With both operators known the loop is a few instructions; the pairs that recurrences are written with.
+        // With both operators known the loop is a few instructions; this pair is what recurrences are written with.
         use AluOp::{Add, Multiply};
-        match (op0, op1, self.reverse0 || self.reverse1) {
-            (Multiply, Add, false) => {
-                scan_with(running, data0, data1, columns, |x, r, y| Add.apply(Multiply.apply(x, r), y))
+        match (op0, op1, self.reverse0, self.reverse1) {
+            (Multiply, Add, false, false) => {
+                steps::scan(running, data0, columns, |r, x, at| Add.apply(Multiply.apply(x, r), data1[at]));
             }
-            (_, _, false) => scan_with(running, data0, data1, columns, |x, r, y| op1.apply(op0.apply(x, r), y)),
-            _ => {
-                let (reverse0, reverse1) = (self.reverse0, self.reverse1);
-                scan_with(running, data0, data1, columns, |x, r, y| {
-                    let inner = if reverse0 { op0.apply(r, x) } else { op0.apply(x, r) };
-                    if reverse1 { op1.apply(y, inner) } else { op1.apply(inner, y) }
-                });
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn scan_with(
-    running: &mut [f32],
-    data0: &mut [f32],
-    data1: &[f32],
-    columns: usize,
-    step: impl Fn(f32, f32, f32) -> f32,
-) {
-    for ((running, row0), row1) in
-        running.iter_mut().zip(steps::rows_mut(data0, columns)).zip(steps::rows(data1, columns))
-    {
-        for (x, y) in row0.iter_mut().zip(row1) {
-            *running = step(*x, *running, *y);
-            *x = *running;
+            (_, _, false, false) => with_step!(op1, outer => {
+                steps::scan(running, data0, columns, |r, x, at| outer(op0.apply(x, r), data1[at]));
+            }),
+            (_, _, reverse0, reverse1) => steps::scan(running, data0, columns, |r, x, at| {
+                let inner = if reverse0 { op0.apply(r, x) } else { op0.apply(x, r) };
+                if reverse1 { op1.apply(data1[at], inner) } else { op1.apply(inner, data1[at]) }
+            }),
         }
     }
 }
@@ -214,14 +195,7 @@ impl Instruction for TensorScalarCumulative {
         let mut values = state.read(&self.src)?;
         steps::scalar(self.op0, &mut values, columns, &scalars, false);
         let mut running = self.reduction().start(state, Registers::Vector, &self.dst)?;
-        with_step!(self.op1, step => {
-            for (running, row) in running.iter_mut().zip(steps::rows_mut(&mut values, columns)) {
-                for x in row {
-                    *running = step(*x, *running);
-                    *x = *running;
-                }
-            }
-        });
+        with_step!(self.op1, step => steps::scan(&mut running, &mut values, columns, |r, x, _| step(x, r)));
         let first = self.dst.start_partition();
         state.vector_accumulator[first..first + running.len()].copy_from_slice(&running);
         state.write(&self.dst, &values)?;

@@ -9,7 +9,6 @@ use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
 use crate::machine::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::steps::with_step;
 use crate::machine::isa::{Instruction, Role, ScalarOperand, steps};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
@@ -192,15 +191,16 @@ impl Instruction for RangeSelect {
         let (bound0, bound1) = (state.read(&self.bound0)?, state.read(&self.bound1)?);
         let mut values = state.read(&self.on_true)?;
         let places: Vec<f32> = (0..columns as i64).map(|column| (self.range_start + column) as f32).collect();
-        let (op0, op1) = (self.comp_op0, self.comp_op1);
-        with_step!(op0, first => {
-            for ((row, &low), &high) in steps::rows_mut(&mut values, columns).zip(&bound0).zip(&bound1) {
-                for (x, &place) in row.iter_mut().zip(&places) {
-                    let holds = first(place, low) != 0.0 && op1.apply(place, high) != 0.0;
-                    *x = if holds { *x } else { f32::MIN };
-                }
+        let (mut first, mut second) = (places.clone(), places.clone());
+        for ((row, &low), &high) in steps::rows_mut(&mut values, columns).zip(&bound0).zip(&bound1) {
+            first.copy_from_slice(&places);
+            second.copy_from_slice(&places);
+            steps::scalar(self.comp_op0, &mut first, columns, &[low], false);
+            steps::scalar(self.comp_op1, &mut second, columns, &[high], false);
+            for ((x, &first), &second) in row.iter_mut().zip(&first).zip(&second) {
+                *x = if first * second != 0.0 { *x } else { f32::MIN };
             }
-        });
+        }
         let running = self.reduction.start(state, Registers::Vector, &self.dst)?;
         state.write(&self.dst, &values)?;
         self.reduction.join(state, Registers::Vector, &self.dst, &values, running)?;
@@ -305,10 +305,18 @@ impl Instruction for TensorCopyPredicated {
     fn execute(&self, state: &mut State) -> Result<()> {
         let predicate = state.read_bits(&self.predicate)?;
         let mask: Vec<bool> = predicate.iter().map(|&bits| (bits != 0) != self.reverse_pred).collect();
-        let bits = match &self.src {
+        let mut bits = match &self.src {
             CopySource::Tile(view) => state.read_bits(view)?,
             CopySource::Constant(value) => vec![self.pattern(*value)?; mask.len()],
         };
-        state.memory.write_bits_where(&self.dst, &bits, &mask)
+        if !state.memory.is_initialised(&self.dst)? {
+            // What is not written stays uninitialised.
+            return state.memory.write_bits_where(&self.dst, &bits, &mask);
+        }
+        let old = state.read_bits(&self.dst)?;
+        for ((bits, &copied), &old) in bits.iter_mut().zip(&mask).zip(&old) {
+            *bits = if copied { *bits } else { old };
+        }
+        state.memory.write_bits(&self.dst, &bits)
     }
 }

@@ -3,27 +3,60 @@
 
 use crate::machine::isa::alu::AluOp;
 
-/// Writes `$body` out for every float32 operator, `$step` being its step of two values.
-macro_rules! with_step {
-    ($op:expr, $step:ident => $body:expr) => {
-        with_step!(@ $op, $step => $body;
-            Add Subtract Multiply Maximum Minimum Equal NotEqual GreaterEqual Greater LessEqual Less
-            LogicalAnd LogicalOr LogicalXor AbsMax AbsMin Abs Square Relu Reciprocal)
-    };
-    (@ $op:expr, $step:ident => $body:expr; $($name:ident)*) => {
+/// Writes `$body` out for each of these operators, `$known` being the one at hand, and once for all others: inside each
+/// copy the operator is a constant, on which nothing branches.
+macro_rules! with_known {
+    ($op:expr, $known:ident => $body:expr; $($name:ident)*) => {
         match $op {
             $(AluOp::$name => {
-                let $step = |x: f32, y: f32| AluOp::$name.apply(x, y);
+                let $known = AluOp::$name;
                 $body
             })*
-            other => {
-                let $step = |x: f32, y: f32| other.apply(x, y);
-                $body
-            }
+            $known => $body,
         }
     };
 }
-pub(super) use with_step;
+
+/// Writes `$body` out for every float32 operator, `$step` being its step of two values.
+macro_rules! with_step {
+    ($op:expr, $step:ident => $body:expr) => {
+        $crate::machine::isa::steps::with_known!($op, known => {
+            let $step = |x: f32, y: f32| known.apply(x, y);
+            $body
+        }; Add Subtract Multiply Maximum Minimum Equal NotEqual GreaterEqual Greater LessEqual Less
+           LogicalAnd LogicalOr LogicalXor AbsMax AbsMin Abs Square Relu Reciprocal)
+    };
+}
+pub(super) use {with_known, with_step};
+
+/// x = op(x, y) on bit patterns, element by element.
+pub(super) fn pair_bits(op: AluOp, x: &mut [u32], y: &[u32], width: u32) {
+    with_known!(op, known => x.iter_mut().zip(y).for_each(|(x, y)| *x = known.apply_bits(*x, *y, width));
+        BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift);
+}
+
+/// x = op(x, scalar) on bit patterns in rows of `columns`, a scalar a row; op(scalar, x) if `reverse`.
+pub(super) fn scalar_bits(op: AluOp, x: &mut [u32], columns: usize, scalars: &[u32], reverse: bool, width: u32) {
+    with_known!(op, known => {
+        for (row, &scalar) in x.chunks_exact_mut(columns.max(1)).zip(scalars) {
+            if reverse && !known.is_unary() {
+                row.iter_mut().for_each(|x| *x = known.apply_bits(scalar, *x, width));
+            } else {
+                row.iter_mut().for_each(|x| *x = known.apply_bits(*x, scalar, width));
+            }
+        }
+    }; BitwiseAnd BitwiseOr BitwiseXor LeftShift RightShift Invert);
+}
+
+/// x = op(x, y) on 32-bit integers, wrapping; `signed` says which of the two are.
+pub(super) fn pair_integers(op: AluOp, x: &mut [u32], y: &[u32], signed: [bool; 2]) {
+    let extend = |bits: u32, signed: bool| if signed { i64::from(bits as i32) } else { i64::from(bits) };
+    with_known!(op, known => {
+        x.iter_mut().zip(y).for_each(|(x, y)| {
+            *x = known.apply_integer(extend(*x, signed[0]), extend(*y, signed[1])) as u32;
+        });
+    }; Add Subtract Multiply Maximum Minimum Equal NotEqual GreaterEqual Greater LessEqual Less);
+}
 
 /// x = op(x, y), element by element.
 pub(super) fn pair(op: AluOp, x: &mut [f32], y: &[f32]) {
@@ -87,23 +120,29 @@ fn fold_with(step: impl Fn(f32, f32) -> f32, state: &mut [f32], values: &[f32], 
     }
 }
 
-/// x * y + z, rounded once: what a fused unit gives, on machines without one too.
-///
-/// The product of two float32 is exact in float64. Its sum with z is rounded to odd there, and a number rounded to odd
-/// with two more bits than needed rounds on as the exact one would.
+/// x = running = step(running, x, place) along each row of `columns`, several rows side by side; `place` is x's own.
 #[inline(always)]
-pub(super) fn fused(x: f32, y: f32, z: f32) -> f32 {
-    let (product, z) = (f64::from(x) * f64::from(y), f64::from(z));
-    let sum = product + z;
-    let part = sum - product;
-    let error = (product - (sum - part)) + (z - part);
-    let bits = sum.to_bits();
-    // One step towards the error if the sum is even, inexact and no infinity or NaN.
-    let away = (error > 0.0) == (sum > 0.0);
-    let stepped = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    let is_even = bits & 1 == 0;
-    let rounded = if error != 0.0 && is_even && sum.abs() < f64::INFINITY { stepped } else { bits };
-    f64::from_bits(rounded) as f32
+pub(super) fn scan(running: &mut [f32], x: &mut [f32], columns: usize, step: impl Fn(f32, f32, usize) -> f32) {
+    if columns == 0 {
+        return;
+    }
+    let (groups, rest) = running.as_chunks_mut::<LANES>();
+    let done = groups.len() * LANES;
+    for (group, lanes) in groups.iter_mut().enumerate() {
+        for column in 0..columns {
+            for lane in 0..LANES {
+                let at = (group * LANES + lane) * columns + column;
+                lanes[lane] = step(lanes[lane], x[at], at);
+                x[at] = lanes[lane];
+            }
+        }
+    }
+    for (row, running) in rest.iter_mut().enumerate() {
+        for at in (done + row) * columns..(done + row + 1) * columns {
+            *running = step(*running, x[at], at);
+            x[at] = *running;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -112,20 +151,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        #[test]
-        fn test_fused_rounds_once(x in any::<u32>(), y in any::<u32>(), z in any::<u32>()) {
-            let [x, y, z] = [x, y, z].map(f32::from_bits);
-            let (got, expected) = (fused(x, y, z), x.mul_add(y, z));
-            prop_assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan());
-        }
-
-        #[test]
-        fn test_fused_rounds_once_near_cancellation(x in 1u32..1 << 24, y in 1u32..1 << 24, shift in -40i32..40, z in any::<bool>()) {
-            let (x, y) = (x as f32, y as f32);
-            let z = (x * y) * 2f32.powi(shift) * if z { 1.0 } else { -1.0 };
-            prop_assert_eq!(fused(x, y, z).to_bits(), x.mul_add(y, z).to_bits());
-        }
-
         #[test]
         fn test_fold_is_ascending_in_every_row(rows in 1usize..20, columns in 0usize..9, seed in any::<u32>()) {
             let values: Vec<f32> =

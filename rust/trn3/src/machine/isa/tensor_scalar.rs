@@ -111,7 +111,6 @@ impl TensorScalar {
     fn execute_bits(&self, state: &mut State) -> Result<()> {
         let width = 8 * self.data.dtype.size() as u32;
         let mut bits = state.read_bits(&self.data)?;
-        let columns = self.data.free_size().max(1);
         let second = self.op1.map(|op| (op, &self.operand1, self.reverse1));
         for (op, operand, reverse) in std::iter::once((self.op0, &self.operand0, self.reverse0)).chain(second) {
             let scalars = match operand {
@@ -119,13 +118,7 @@ impl TensorScalar {
                 ScalarOperand::Constant(value) => vec![*value as i64 as u32; self.data.partitions()],
                 ScalarOperand::None => vec![0; self.data.partitions()],
             };
-            for (row, &scalar) in bits.chunks_exact_mut(columns).zip(&scalars) {
-                if reverse && !op.is_unary() {
-                    row.iter_mut().for_each(|x| *x = op.apply_bits(scalar, *x, width));
-                } else {
-                    row.iter_mut().for_each(|x| *x = op.apply_bits(*x, scalar, width));
-                }
-            }
+            steps::scalar_bits(op, &mut bits, self.data.free_size(), &scalars, reverse, width);
         }
         state.memory.write_bits(&self.dst, &bits)
     }

@@ -110,9 +110,11 @@ impl Memory {
         if !self.hbm.fits(bytes as u64, self.hbm_capacity) {
             let Request { name, shape, dtype, .. } = request;
             let mut text = format!(
-                "HBM cannot hold tensor `{name}` {shape:?} {dtype}: it needs {bytes} bytes, {} there are, {} are live \
-                 (peak {})",
-                self.hbm_capacity, self.hbm.live, self.hbm.peak
+                "HBM cannot hold tensor {}: it needs {bytes} bytes, {} there are, {} are live (peak {})",
+                label(name, shape, *dtype),
+                self.hbm_capacity,
+                self.hbm.live,
+                self.hbm.peak
             );
             let live = self.hbm.largest();
             self.list(&mut text, &live, |storage| storage.byte_size());
@@ -194,8 +196,9 @@ impl Memory {
         let (needed, largest, free) = (places.extent(row_bytes), places.largest_free(), places.free());
         let memory = if *buffer == Buffer::Psum { "PSUM" } else { "SBUF" };
         let mut text = format!(
-            "{memory} cannot hold tensor `{name}` {shape:?} {dtype}: it needs {needed} bytes per partition, {} are \
-             usable, {} are live (peak {}), the largest free piece has {largest}",
+            "{memory} cannot hold tensor {}: it needs {needed} bytes per partition, {} are usable, {} are live (peak {}), \
+             the largest free piece has {largest}",
+            label(name, shape, *dtype),
             places.usable(),
             places.live(),
             places.peak(),
@@ -218,9 +221,10 @@ impl Memory {
         }
         text.push_str("\nlive tensors, largest first (bytes");
         text.push_str(if live[0].buffer.is_on_chip() { " per partition" } else { "" });
-        text.push_str(", name, line that made it):");
+        text.push_str(", tensor, line that made it):");
         for storage in live.iter().take(LISTED) {
-            let line = format!("\n{:>12}  {}  {}", bytes(storage), storage.name, (self.names)(storage.site));
+            let label = label(&storage.name, &storage.shape, storage.dtype);
+            let line = format!("\n{:>12}  {label}  {}", bytes(storage), (self.names)(storage.site));
             text.push_str(line.trim_end());
         }
         if let Some(rest) = live.get(LISTED..).filter(|rest| !rest.is_empty()) {
@@ -228,6 +232,11 @@ impl Memory {
             text.push_str(&format!("\n{sum:>12}  in {} more", rest.len()));
         }
     }
+}
+
+/// A tensor in a message; most have no name.
+fn label(name: &str, shape: &[usize], dtype: DType) -> String {
+    if name.is_empty() { format!("{shape:?} {dtype}") } else { format!("`{name}` {shape:?} {dtype}") }
 }
 
 /// Bytes of a tensor in all.

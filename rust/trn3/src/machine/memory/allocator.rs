@@ -132,7 +132,7 @@ impl Allocator {
         if low.saturating_add(bytes) > high {
             return;
         }
-        let mut consider = |start: usize| {
+        let consider = |start: usize, best: &mut Option<(u64, usize)>| {
             if start < low || start + bytes > high {
                 return;
             }
@@ -147,9 +147,14 @@ impl Allocator {
             }
         };
         for segment in run {
-            consider(segment.start.next_multiple_of(self.unit));
+            // Both windows cover this segment, so they are no older than it: most segments need no closer look.
+            let is_covered = segment.start % self.unit == 0 && segment.end - segment.start >= self.unit;
+            if is_covered && best.is_some_and(|(stamp, _)| segment.stamp > stamp) {
+                continue;
+            }
+            consider(segment.start.next_multiple_of(self.unit), best);
             if let Some(start) = segment.end.min(high).checked_sub(bytes) {
-                consider(start / self.unit * self.unit);
+                consider(start / self.unit * self.unit, best);
             }
         }
     }
