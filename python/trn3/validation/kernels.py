@@ -166,3 +166,97 @@ def matmul_blocked(
                     nisa.tensor_copy(result, sums[i], engine=nisa.vector_engine)
                 rows = nl.ds(m * block_m + i * PARTITIONS, PARTITIONS)
                 nisa.dma_copy(dst=out[rows, columns], src=result)
+
+
+def _broadcast(ones: Any, row: Any) -> Any:
+    """Return a row of SBUF in all partitions of PSUM: a product with a column of ones."""
+    total = _tile((PARTITIONS, row.shape[1]), nl.float32, nl.psum)
+    nisa.nc_matmul(total, ones, row)
+    return total
+
+
+def mamba_states_outside(channels: int, tokens: int, states: int = 16) -> None:
+    """The selective scan with the loop over states outside that over channels.
+
+    Both inputs of a channel tile are loaded, and multiplied, for every state.
+    """
+    dtype = nl.float32
+    delta, u, out = (_tile((channels, tokens), dtype, nl.hbm) for _ in range(3))
+    decay = _tile((channels, states), dtype, nl.hbm)
+    into, outof = (_tile((states, tokens), dtype, nl.hbm) for _ in range(2))
+    tiles = channels // PARTITIONS
+    ones = _tile((1, PARTITIONS), dtype)
+    nisa.memset(ones, 1.0, engine=nisa.vector_engine)
+    sums = [_tile((PARTITIONS, tokens), dtype) for _ in range(tiles)]
+    for total in sums:
+        nisa.memset(total, 0.0, engine=nisa.vector_engine)
+    for s in range(states):
+        rows = [_tile((1, tokens), dtype) for _ in range(2)]
+        nisa.dma_copy(dst=rows[0], src=into[s : s + 1, :])
+        nisa.dma_copy(dst=rows[1], src=outof[s : s + 1, :])
+        for c in range(tiles):
+            here = nl.ds(c * PARTITIONS, PARTITIONS)
+            step, drive = (_tile((PARTITIONS, tokens), dtype) for _ in range(2))
+            rate = _tile((PARTITIONS, 1), dtype)
+            nisa.dma_copy(dst=step, src=delta[here, :])
+            nisa.dma_copy(dst=drive, src=u[here, :])
+            nisa.dma_copy(dst=rate, src=decay[here, s : s + 1])
+            driven = _tile((PARTITIONS, tokens), dtype)
+            nisa.tensor_tensor(driven, step, drive, op=nl.multiply)
+            _scan_state(sums[c], step, driven, rate, [_broadcast(ones, row) for row in rows], 0.0)
+    for c, total in enumerate(sums):
+        nisa.dma_copy(dst=out[nl.ds(c * PARTITIONS, PARTITIONS), :], src=total)
+
+
+def _scan_state(
+    total: Any, step: Any, driven: Any, rate: Any, rows: list[Any], initial: Any
+) -> Any:
+    """Add one state's part of the result, and return the state after the last token."""
+    shape, dtype = tuple(step.shape), nl.float32
+    factor, entering, state, part = (_tile(shape, dtype) for _ in range(4))
+    nisa.activation(factor, op=nl.exp, data=step, scale=rate)
+    nisa.tensor_tensor(entering, driven, rows[0], op=nl.multiply)
+    nisa.tensor_tensor_scan(
+        state, factor, entering, initial=initial, op0=nl.multiply, op1=nl.add
+    )
+    nisa.tensor_tensor(part, state, rows[1], op=nl.multiply)
+    nisa.tensor_tensor(total, total, part, op=nl.add)
+    return state[:, shape[1] - 1 : shape[1]]
+
+
+def mamba_channels_outside(
+    channels: int, tokens: int, states: int = 16, chunk: int = TILE_N
+) -> None:
+    """The selective scan with the loop over channels outside: their inputs are loaded once.
+
+    The tokens come in chunks; each hands the last value of its scan to the next.
+    """
+    dtype = nl.float32
+    delta, u, out = (_tile((channels, tokens), dtype, nl.hbm) for _ in range(3))
+    decay = _tile((channels, states), dtype, nl.hbm)
+    into, outof = (_tile((states, tokens), dtype, nl.hbm) for _ in range(2))
+    ones = _tile((1, PARTITIONS), dtype)
+    nisa.memset(ones, 1.0, engine=nisa.vector_engine)
+    for c in range(channels // PARTITIONS):
+        here = nl.ds(c * PARTITIONS, PARTITIONS)
+        rates = _tile((PARTITIONS, states), dtype)
+        nisa.dma_copy(dst=rates, src=decay[here, :])
+        last: list[Any] = [0.0] * states
+        for t in range(tokens // chunk):
+            now = nl.ds(t * chunk, chunk)
+            step, drive, driven, total = (_tile((PARTITIONS, chunk), dtype) for _ in range(4))
+            nisa.dma_copy(dst=step, src=delta[here, now])
+            nisa.dma_copy(dst=drive, src=u[here, now])
+            nisa.tensor_tensor(driven, step, drive, op=nl.multiply)
+            nisa.memset(total, 0.0, engine=nisa.vector_engine)
+            for s in range(states):
+                rows = [_tile((1, chunk), dtype) for _ in range(2)]
+                nisa.dma_copy(dst=rows[0], src=into[s : s + 1, now])
+                nisa.dma_copy(dst=rows[1], src=outof[s : s + 1, now])
+                places = [_broadcast(ones, row) for row in rows]
+                rate = rates[:, s : s + 1]
+                final = _scan_state(total, step, driven, rate, places, last[s])
+                if t + 1 < tokens // chunk:
+                    last[s] = _tile((PARTITIONS, 1), dtype)
+                    nisa.tensor_copy(last[s], final, engine=nisa.vector_engine)
+            nisa.dma_copy(dst=out[here, now], src=total)

@@ -39,3 +39,10 @@ def matrix_product(
     """A matrix product of one core, in one of four loop structures."""
     kernel = getattr(kernels, f"matmul_{variant}")
     return kernel_figures(Run(kernel, hardware, M, K, N, getattr(nl, dtype), **options))
+
+
+@experiment
+def selective_scan(hardware: str, *, loops: str, channels: int, tokens: int) -> Figures:
+    """A fused Mamba layer's scan over 16 states, in float32."""
+    kernel = getattr(kernels, f"mamba_{loops}_outside")
+    return kernel_figures(Run(kernel, hardware, channels, tokens))
