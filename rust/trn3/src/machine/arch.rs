@@ -258,6 +258,8 @@ arch_spec! {
         dma_engine_stagger_ns: "ns", 0 ..= 1000000;
         /// Each descriptor.
         dma_descriptor_ns: "ns", 0 ..= 1000000;
+        /// Least time of a DMA descriptor, however few its bytes.
+        dma_descriptor_floor_ns: "ns", 0 ..= 1000000;
         /// Bytes a nanosecond of one DMA engine.
         dma_engine_bytes_per_ns: "bytes/ns", 0.001 ..= 100000;
         /// Share of the rate that dma_transpose reaches, HBM to SBUF.

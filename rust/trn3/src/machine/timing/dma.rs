@@ -6,15 +6,17 @@
 //! - **(choice)** Queues: one for each sequencer that triggers, or for each route where the model chooses the trigger;
 //!   one more for each way of making descriptors and each priority. Priorities have no other effect yet. A queue
 //!   starts a transfer when its dependencies are there plus the start latency, and one no sooner after another than
-//!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take.
+//!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take; with descriptors made
+//!   in hardware, whose time per transfer is documented, `dma_hardware_dge_ns`.
 //! - A transfer without a trigger of its own is triggered by the Sync engine (by GpSimdE where that makes the
 //!   descriptors) as soon as the issue slot is free; the queue itself waits for the transfer's dependencies.
 //! - **(choice)** Hardware descriptor generators: Sync has the first, ScalarE the second, others share them; one is held
 //!   for `dma_hardware_dge_ns` from the trigger on, or from the dependencies where the queue waits for them.
 //! - Rows go to engines by partition, neighbours together; between HBM addresses, part by part. Engines start one
 //!   `dma_engine_stagger_ns` after another. A share takes `dma_descriptor_ns` a descriptor and its bytes at the
-//!   engine's rate. **(choice)** `dma_share_fixed_ns` passes after a share before its queue goes on at that engine or
-//!   its transfer counts as complete; other queues may use the engine meanwhile.
+//!   engine's rate, or `dma_descriptor_floor_ns` a descriptor where that is longer. **(choice)** `dma_share_fixed_ns`
+//!   passes after a share before its queue goes on at that engine or its transfer counts as complete; other queues may
+//!   use the engine meanwhile.
 //! - **(choice)** Bandwidth of an engine: counted from any moment, a share is done no sooner than all shares up to it in
 //!   the program that start at that moment or later. Queues overlap and none waits for another that stalls; but what
 //!   stands earlier in the program is paid for first, even if it runs later. The bandwidth of HBM is shared the same way.
@@ -70,6 +72,7 @@ pub(crate) struct DmaEngines {
     partitions: u64,
     rate: f64,
     descriptor: f64,
+    descriptor_floor: f64,
     issue_floor: u64,
     share_fixed: u64,
     stagger: u64,
@@ -92,6 +95,7 @@ impl DmaEngines {
             partitions: arch.partitions,
             rate: arch.dma_engine_bytes_per_ns,
             descriptor: arch.dma_descriptor_ns,
+            descriptor_floor: arch.dma_descriptor_floor_ns,
             issue_floor: nanoseconds(arch.dma_row_floor_bytes * rows as f64 / arch.dma_engine_bytes_per_ns),
             share_fixed: nanoseconds(arch.dma_share_fixed_ns),
             stagger: nanoseconds(arch.dma_engine_stagger_ns),
@@ -145,7 +149,11 @@ impl DmaEngines {
         let line = &mut self.lines[queue];
         let mut begin = ready.delayed(latency);
         begin.raise(line.issue_free, Cause::Queue, line.last);
-        line.issue_free = begin.at.saturating_add(self.issue_floor);
+        let floor = match transfer.mode {
+            DescriptorMode::Hardware => self.generator_hold,
+            DescriptorMode::Static | DescriptorMode::Software => self.issue_floor,
+        };
+        line.issue_free = begin.at.saturating_add(floor);
 
         let mut start = u64::MAX;
         let mut finish = begin.at;
@@ -155,8 +163,8 @@ impl DmaEngines {
         for (position, (engine, rows)) in shares(transfer, self.engines.len() as u64, self.partitions).enumerate() {
             let share_bytes = rows.saturating_mul(transfer.row_bytes);
             let descriptors = rows.saturating_mul(transfer.row_descriptors);
-            let nanoseconds = descriptors as f64 * self.descriptor + share_bytes as f64 / rate;
-            let work = Picos::from_nanoseconds(nanoseconds).0;
+            let streamed = descriptors as f64 * self.descriptor + share_bytes as f64 / rate;
+            let work = Picos::from_nanoseconds(streamed.max(descriptors as f64 * self.descriptor_floor)).0;
             let mut issue = begin.at.saturating_add(self.stagger.saturating_mul(position as u64));
             let alone = issue.saturating_add(work);
             issue = issue.max(line.engines[engine]);

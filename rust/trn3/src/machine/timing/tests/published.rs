@@ -127,6 +127,23 @@ fn test_a_hardware_generator_serves_one_transfer_after_another() {
 }
 
 #[test]
+fn test_hardware_descriptors_take_the_documented_time_on_one_queue() {
+    let mut timeline = timeline("trn2");
+    for _ in 0..100 {
+        let mode = DescriptorMode::Hardware;
+        dma(Transfer { mode, trigger: Some(Engine::Sync), ..transfer(Route::Load, 128, 64) }).issue(&mut timeline);
+    }
+    let (first, last) = (timeline.records()[0].start, timeline.records()[99].start);
+    assert_near("trn2 hardware descriptors", 600.0, nanoseconds(last - first) / 99.0, 0.03);
+}
+
+#[test]
+fn test_dma_descriptors_of_4_bytes() {
+    let timeline = alone("trn1", Transfer { row_descriptors: 64, ..transfer(Route::Load, 128, 256) });
+    assert_near("trn1 4 B", 7.0, nanoseconds(share(&timeline)) / (8.0 * 64.0), 0.03);
+}
+
+#[test]
 fn test_matmul_pairs_take_the_documented_cycles() {
     // Stationary and moving columns, passes, published cycles a pair.
     let pairs = [
