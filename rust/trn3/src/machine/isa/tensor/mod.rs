@@ -277,10 +277,18 @@ fn store(state: &mut State, dst: &View, accumulate: Option<bool>, values: &mut [
         (Some(true), written) => {
             if written != Written::All {
                 note_unwritten(state, dst.view)?;
+            } else if state.memory.add_f32(dst, values)? {
+                return Ok(());
             }
             add(state, dst, None, values)?;
         }
-        (None, Written::All) => add(state, dst, None, values)?,
+        (None, Written::All) => {
+            // What matmuls wrote they marked: the sum is all there is to do.
+            if state.memory.add_f32(dst, values)? {
+                return Ok(());
+            }
+            add(state, dst, None, values)?;
+        }
         (None, Written::Some(mask)) => {
             // What no matmul wrote need not hold anything: it must not be read as such.
             let absent: Vec<bool> = mask.iter().map(|written| !written).collect();
