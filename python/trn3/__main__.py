@@ -1,6 +1,6 @@
 """The ``trn3`` command.
 
-Exit codes: 0, done; 2, refused or failed, with one line on the standard error that says why; 130,
+Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains; 2, refused or failed, with one line on the standard error that says why; 130,
 interrupted (Ctrl-C); 143 or 129, terminated (SIGTERM, SIGHUP). Nothing half-written is left in any
 case.
 """
@@ -241,6 +241,50 @@ def profile(
     written = command.save(outcome.profile, out) if out is not None else []
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     command.show(outcome, written, console, as_json=as_json)
+
+
+@app.command()
+def validate(
+    rows: Annotated[
+        list[str] | None,
+        typer.Argument(help="Rows to run; NAME* means all that begin so.  [default: all]"),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+    ] = False,
+    write: Annotated[
+        Path | None,
+        typer.Option(help="Replace the comparison in this document: docs/validation.md."),
+    ] = None,
+) -> None:
+    """Compare the model's times with every published measurement that can be rebuilt.
+
+    Rows marked fit are those that constants of the model were read off; rows marked hold compare
+    alone. The exit code is 1 if a row is off by more than its tolerance and nothing says why.
+    """
+    from rich.console import Console
+
+    from trn3.cli import validate as command
+    from trn3.validation import RowError
+
+    if write is not None and rows:
+        message = "--write takes all rows; leave the names out"
+        raise RefusedError(message)
+    try:
+        if write is not None:
+            command.check_document(write)
+        results = command.run(rows or [], Console(stderr=True))
+    except (RowError, command.DocumentError) as error:
+        raise RefusedError(str(error)) from error
+    if write is not None:
+        command.write(results, write)
+    if as_json:
+        typer.echo(command.as_json(results))
+    else:
+        width = None if sys.stdout.isatty() else UNLIMITED_WIDTH
+        command.show(results, Console(width=width, highlight=False))
+    if any(result.verdict == "miss" for result in results):
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -14,7 +14,7 @@ import trn3
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
-from trn3.nki.targets import canonical_target, current_target, figures_of
+from trn3.nki.targets import Figures, canonical_target, current_target
 from trn3.nki.typing import tensor as annotated_tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -158,7 +158,8 @@ class Kernel:
             For what is not modelled yet: several cores, launch grids, ``NKI_PRECISE_FP=0``.
         """
         self._check_launch()
-        running = Context(core, figures_of(core.arch[0]), self._grid)
+        # Of this core, not by its name: a description of one's own may bear any.
+        running = Context(core, Figures(core.arch[0], core), self._grid)
         if self._edges:
             core.schedule([(consumer, list(producers)) for consumer, producers in self._edges])
         arguments = Arguments(core)

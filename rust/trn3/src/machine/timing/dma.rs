@@ -6,15 +6,17 @@
 //! - **(choice)** Queues: one for each sequencer that triggers, or for each route where the model chooses the trigger;
 //!   one more for each way of making descriptors and each priority. Priorities have no other effect yet. A queue
 //!   starts a transfer when its dependencies are there plus the start latency, and one no sooner after another than
-//!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take.
+//!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take; with descriptors made
+//!   in hardware, whose time per transfer is documented, `dma_hardware_dge_ns`.
 //! - A transfer without a trigger of its own is triggered by the Sync engine (by GpSimdE where that makes the
 //!   descriptors) as soon as the issue slot is free; the queue itself waits for the transfer's dependencies.
 //! - **(choice)** Hardware descriptor generators: Sync has the first, ScalarE the second, others share them; one is held
 //!   for `dma_hardware_dge_ns` from the trigger on, or from the dependencies where the queue waits for them.
 //! - Rows go to engines by partition, neighbours together; between HBM addresses, part by part. Engines start one
 //!   `dma_engine_stagger_ns` after another. A share takes `dma_descriptor_ns` a descriptor and its bytes at the
-//!   engine's rate. **(choice)** `dma_share_fixed_ns` passes after a share before its queue goes on at that engine or
-//!   its transfer counts as complete; other queues may use the engine meanwhile.
+//!   engine's rate, or `dma_descriptor_floor_ns` a descriptor where that is longer. **(choice)** `dma_share_fixed_ns`
+//!   passes after a share before its queue goes on at that engine or its transfer counts as complete; other queues may
+//!   use the engine meanwhile.
 //! - **(choice)** Bandwidth of an engine: counted from any moment, a share is done no sooner than all shares up to it in
 //!   the program that start at that moment or later. Queues overlap and none waits for another that stalls; but what
 //!   stands earlier in the program is paid for first, even if it runs later. The bandwidth of HBM is shared the same way.
@@ -70,6 +72,7 @@ pub(crate) struct DmaEngines {
     partitions: u64,
     rate: f64,
     descriptor: f64,
+    descriptor_floor: f64,
     issue_floor: u64,
     share_fixed: u64,
     stagger: u64,
@@ -92,6 +95,7 @@ impl DmaEngines {
             partitions: arch.partitions,
             rate: arch.dma_engine_bytes_per_ns,
             descriptor: arch.dma_descriptor_ns,
+            descriptor_floor: arch.dma_descriptor_floor_ns,
             issue_floor: nanoseconds(arch.dma_row_floor_bytes * rows as f64 / arch.dma_engine_bytes_per_ns),
             share_fixed: nanoseconds(arch.dma_share_fixed_ns),
             stagger: nanoseconds(arch.dma_engine_stagger_ns),
@@ -145,7 +149,11 @@ impl DmaEngines {
         let line = &mut self.lines[queue];
         let mut begin = ready.delayed(latency);
         begin.raise(line.issue_free, Cause::Queue, line.last);
-        line.issue_free = begin.at.saturating_add(self.issue_floor);
+        let floor = match transfer.mode {
+            DescriptorMode::Hardware => self.generator_hold,
+            DescriptorMode::Static | DescriptorMode::Software => self.issue_floor,
+        };
+        line.issue_free = begin.at.saturating_add(floor);
 
         let mut start = u64::MAX;
         let mut finish = begin.at;
@@ -155,8 +163,8 @@ impl DmaEngines {
         for (position, (engine, rows)) in shares(transfer, self.engines.len() as u64, self.partitions).enumerate() {
             let share_bytes = rows.saturating_mul(transfer.row_bytes);
             let descriptors = rows.saturating_mul(transfer.row_descriptors);
-            let nanoseconds = descriptors as f64 * self.descriptor + share_bytes as f64 / rate;
-            let work = Picos::from_nanoseconds(nanoseconds).0;
+            let streamed = descriptors as f64 * self.descriptor + share_bytes as f64 / rate;
+            let work = Picos::from_nanoseconds(streamed.max(descriptors as f64 * self.descriptor_floor)).0;
             let mut issue = begin.at.saturating_add(self.stagger.saturating_mul(position as u64));
             let alone = issue.saturating_add(work);
             issue = issue.max(line.engines[engine]);
@@ -227,7 +235,8 @@ fn shares(transfer: &Transfer, engines: u64, partitions: u64) -> impl Iterator<I
 /// to it in the program that start at that moment or later.
 ///
 /// Raising a start never lowers what this gives: it is the largest, over sets of shares, of the earliest start in the
-/// set plus the work of the set.
+/// set plus the work of the set. At its rate the server can always be done with each share by then, working on those
+/// first that are due first; when it does is left open, and the start kept is the latest that would do.
 #[derive(Debug, Default)]
 struct Server {
     total: u64,
@@ -287,6 +296,57 @@ impl Server {
             share.before = share.before.saturating_add(work);
             lead = lead.max(share.start.saturating_sub(share.before));
             share.lead = lead;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn run(shares: &[(u64, u64)]) -> Vec<u64> {
+        let mut server = Server::default();
+        shares.iter().map(|&(ready, work)| server.admit(ready, work)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn test_a_server_is_the_latest_over_sets_of_shares(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
+            let done = run(&shares);
+            for (last, &(ready, work)) in shares.iter().enumerate() {
+                let starts: Vec<u64> = (0..last).map(|index| done[index] - shares[index].1).collect();
+                let counted_from = |moment: u64| {
+                    let later = (0..last).filter(|&index| starts[index] >= moment);
+                    moment + later.map(|index| shares[index].1).sum::<u64>() + work
+                };
+                let moments = starts.iter().copied().filter(|&start| start <= ready).chain([ready]);
+                prop_assert_eq!(done[last], moments.map(counted_from).max().unwrap_or(0));
+            }
+        }
+
+        #[test]
+        fn test_a_server_can_keep_what_it_promises(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
+            let done = run(&shares);
+            for &(from, _) in &shares {
+                for &until in &done {
+                    let within = (0..shares.len()).filter(|&index| shares[index].0 >= from && done[index] <= until);
+                    let work: u64 = within.map(|index| shares[index].1).sum();
+                    prop_assert!(work <= until.saturating_sub(from), "{} of work in {}..{}", work, from, until);
+                }
+            }
+        }
+
+        #[test]
+        fn test_a_later_share_makes_no_other_earlier(
+            shares in prop::collection::vec((0u64..50_000, 0u64..50), 600..900),
+            at in 0usize..600,
+            by in 0u64..50_000,
+        ) {
+            let mut late = shares.clone();
+            late[at].0 += by;
+            prop_assert!(run(&shares).iter().zip(run(&late)).all(|(before, after)| *before <= after));
         }
     }
 }

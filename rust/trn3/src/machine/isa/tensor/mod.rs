@@ -8,6 +8,9 @@ pub mod matmul_mx;
 pub mod matmul_sparse;
 pub mod transpose;
 
+#[cfg(test)]
+mod tests;
+
 use trn3_numerics::{ArrayView, Format};
 
 use crate::error::{Error, Result};
@@ -346,7 +349,11 @@ fn container(check: &Check<'_>, dst: &View, moved: DType) -> Result<View> {
         return Ok(dst.clone());
     }
     let strides = dst.shape.iter().zip(&dst.strides).all(|(length, stride)| *length == 1 || even(stride));
-    if dst.dtype == moved && strides && even(&dst.offset) && dst.storage.free_elements() % 2 == 0 && !dst.is_indirect()
+    if dst.dtype == moved
+        && strides
+        && even(&dst.offset)
+        && dst.storage.free_elements().is_multiple_of(2)
+        && !dst.is_indirect()
     {
         let mut view = dst.clone();
         view.dtype = DType::UInt16;

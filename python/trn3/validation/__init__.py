@@ -1,0 +1,36 @@
+"""Published measurements of the hardware, run again on the model.
+
+The measurements are data, `table`; `run` makes the kernels and instructions behind them and gives
+what the model predicts; `summarise` has the errors by class. ``trn3 validate`` is all of it on the
+command line.
+
+Examples
+--------
+>>> from trn3 import validation
+>>> [result] = validation.run(validation.select(["exp-128-trn2"]))
+>>> result.row.published, round(result.predicted)
+(403.0, 403)
+>>> result.verdict
+'within'
+"""
+
+from trn3.validation.documents import BEGIN, END, markdown, replace_section
+from trn3.validation.rows import Absent, Row, RowError, Table, select, table
+from trn3.validation.run import ClassSummary, Result, run, summarise
+
+__all__ = [
+    "BEGIN",
+    "END",
+    "Absent",
+    "ClassSummary",
+    "Result",
+    "Row",
+    "RowError",
+    "Table",
+    "markdown",
+    "replace_section",
+    "run",
+    "select",
+    "summarise",
+    "table",
+]

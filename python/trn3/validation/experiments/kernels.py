@@ -1,0 +1,48 @@
+"""Whole kernels, rebuilt after their published descriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trn3.nki.language as nl
+from trn3.validation import kernels
+from trn3.validation.experiments._measure import Run, engine_figures
+from trn3.validation.experiments._registry import Figures, experiment
+
+
+def kernel_figures(run: Run) -> Figures:
+    """Return what profilers say of a kernel: its window, the time with start and end, engines."""
+    profile = run.profile
+    window = profile.latency_us * 1e3
+    found = engine_figures(profile)
+    found.update(
+        window=window,
+        latency=window + profile.overhead_us * 1e3,
+        mfu=profile.mfu,
+        mbu=profile.mbu,
+        hbm_bytes=float(profile.hbm_read_bytes + profile.hbm_write_bytes),
+    )
+    return found
+
+
+@experiment
+def matrix_product(
+    hardware: str,
+    *,
+    variant: str,
+    dtype: str,
+    M: int = 4096,
+    K: int = 8192,
+    N: int = 8192,
+    **options: Any,
+) -> Figures:
+    """A matrix product of one core, in one of four loop structures."""
+    kernel = getattr(kernels, f"matmul_{variant}")
+    return kernel_figures(Run(kernel, hardware, M, K, N, getattr(nl, dtype), **options))
+
+
+@experiment
+def selective_scan(hardware: str, *, loops: str, channels: int, tokens: int) -> Figures:
+    """A fused Mamba layer's scan over 16 states, in float32."""
+    kernel = getattr(kernels, f"mamba_{loops}_outside")
+    return kernel_figures(Run(kernel, hardware, channels, tokens))

@@ -1,0 +1,107 @@
+"""Runs the experiments behind the rows and compares."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from trn3.validation import experiments
+from trn3.validation.rows import UNITS, Row, RowError
+
+Verdict = Literal["within", "miss", "explained miss"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A row and what the model says of it.
+
+    Attributes
+    ----------
+    row
+        The published measurement.
+    predicted
+        The model's figure, in the row's unit.
+    """
+
+    row: Row
+    predicted: float
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over published."""
+        return self.predicted / self.row.published
+
+    @property
+    def error(self) -> float:
+        """Distance of the ratio from one."""
+        return abs(self.ratio - 1.0)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the prediction is within the row's tolerance, and if not whether it says why."""
+        if self.error <= self.row.tolerance:
+            return "within"
+        return "miss" if self.row.miss is None else "explained miss"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSummary:
+    """The errors of one class of rows, as parts of the published values.
+
+    ``worst`` and ``median`` are those of all rows, ``worst_unexplained`` that of the rows without
+    a written reason.
+    """
+
+    class_: str
+    rows: int
+    median: float
+    worst: float
+    worst_row: str
+    explained: int
+    worst_unexplained: float
+
+
+def run(rows: Iterable[Row]) -> Iterator[Result]:
+    """Give the results of rows as they come; a run that several rows read is made once.
+
+    Raises
+    ------
+    RowError
+        If a row asks for an experiment or a figure that does not exist.
+    """
+    for row in rows:
+        figures = experiments.figures(row.experiment, row.hardware, dict(row.parameters))
+        if row.quantity not in figures:
+            message = (
+                f"row {row.id}: {row.experiment} has no {row.quantity}; "
+                f"allowed: {', '.join(figures)}"
+            )
+            raise RowError(message)
+        yield Result(row, figures[row.quantity] / UNITS[row.unit])
+
+
+def summarise(results: Iterable[Result]) -> list[ClassSummary]:
+    """Return the errors of each class."""
+    results = list(results)
+    summaries = []
+    for class_ in ("fit", "hold"):
+        mine = [result for result in results if result.row.class_ == class_]
+        if not mine:
+            continue
+        worst = max(mine, key=lambda result: result.error)
+        explained = [result for result in mine if result.verdict == "explained miss"]
+        others = [result.error for result in mine if result.verdict != "explained miss"]
+        summaries.append(
+            ClassSummary(
+                class_=class_,
+                rows=len(mine),
+                median=statistics.median(result.error for result in mine),
+                worst=worst.error,
+                worst_row=worst.row.id,
+                explained=len(explained),
+                worst_unexplained=max(others, default=0.0),
+            )
+        )
+    return summaries
