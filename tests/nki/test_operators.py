@@ -94,7 +94,7 @@ def test_every_function_of_the_language_is_a_token(name: str) -> None:
     assert op_name(name) == name
 
 
-@pytest.mark.parametrize(("token", "name"), ALIASES, ids=str)
+@pytest.mark.parametrize(("token", "name"), ALIASES, ids=range(len(ALIASES)))
 def test_other_tokens_mean_the_same(token: Any, name: str) -> None:
     assert op_name(token) == name
 

@@ -148,6 +148,10 @@ class Arguments:
                 key: self._unwrap(item, f"{place}[{key!r}]", returned)
                 for key, item in value.items()
             }
+        if _has_fields(value):
+            return _with_fields(
+                value, lambda key, item: self._unwrap(item, f"{place}.{key}", returned)
+            )
         if isinstance(value, VirtualRegister):
             message = (
                 f"{place} is a VirtualRegister; allowed: tensors in HBM. Store it to one first"
