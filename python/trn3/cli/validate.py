@@ -30,7 +30,7 @@ def run(names: Sequence[str], console: Console) -> list[validation.Result]:
         If a name fits no row.
     """
     rows = validation.select(names)
-    results = []
+    results: list[validation.Result] = []
     with console.status("") as status:
         for number, row in enumerate(rows, start=1):
             status.update(f"{number}/{len(rows)} {row.id}")

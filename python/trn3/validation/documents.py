@@ -8,8 +8,8 @@ from typing import Final
 from trn3.validation.rows import Absent
 from trn3.validation.run import ClassSummary, Result, summarise
 
-BEGIN: Final = "<!-- measurements: written by trn3 validate --write -->"
-END: Final = "<!-- measurements: end -->"
+BEGIN: Final = "<!-- generated: begin -->"
+END: Final = "<!-- generated: end -->"
 
 
 def figure(value: float) -> str:
@@ -98,7 +98,8 @@ def replace_section(document: str, section: str) -> str:
     ValueError
         If it has not exactly one pair of marks.
     """
-    if document.count(BEGIN) != 1 or document.count(END) != 1:
+    once = document.count(BEGIN) == document.count(END) == 1
+    if not once or document.index(END) < document.index(BEGIN):
         message = f"needs one line {BEGIN} and one line {END} around what is to be replaced"
         raise ValueError(message)
     before, _, rest = document.partition(BEGIN)

@@ -216,9 +216,7 @@ def _scan_state(
     factor, entering, state, part = (_tile(shape, dtype) for _ in range(4))
     nisa.activation(factor, op=nl.exp, data=step, scale=rate)
     nisa.tensor_tensor(entering, driven, rows[0], op=nl.multiply)
-    nisa.tensor_tensor_scan(
-        state, factor, entering, initial=initial, op0=nl.multiply, op1=nl.add
-    )
+    nisa.tensor_tensor_scan(state, factor, entering, initial=initial, op0=nl.multiply, op1=nl.add)
     nisa.tensor_tensor(part, state, rows[1], op=nl.multiply)
     nisa.tensor_tensor(total, total, part, op=nl.add)
     return state[:, shape[1] - 1 : shape[1]]

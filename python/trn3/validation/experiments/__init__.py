@@ -7,6 +7,6 @@ times in nanoseconds, rates in bytes a nanosecond (GB/s), counts and ratios.
 from __future__ import annotations
 
 from trn3.validation.experiments import instructions, kernels, transfers
-from trn3.validation.experiments._registry import Figures, figures, names
+from trn3.validation.experiments._registry import Figures, figures, forget, names
 
-__all__ = ["Figures", "figures", "instructions", "kernels", "names", "transfers"]
+__all__ = ["Figures", "figures", "forget", "instructions", "kernels", "names", "transfers"]

@@ -41,3 +41,8 @@ def figures(name: str, hardware: str, parameters: dict[str, Any]) -> Figures:
     if key not in _known:
         _known[key] = _experiments[name](hardware, **parameters)
     return _known[key]
+
+
+def forget() -> None:
+    """Run every experiment anew from here on."""
+    _known.clear()
