@@ -55,7 +55,7 @@ class Machine:
         return raw.view(kind).reshape(tensor.shape)
 
     def findings(self) -> list[str]:
-        """What was noticed."""
+        """Kinds of what was noticed."""
         return [finding["kind"] for finding in self.core.findings()]
 
 

@@ -77,13 +77,13 @@ class Machine:
         codes = cast(np.asarray(values), tile.dtype_name)
         self.core.write_bytes(tile, np.ascontiguousarray(codes).reshape(-1).view(np.uint8))
 
-    def get(self, tile: NkiTensor) -> np.ndarray[Any, Any]:
+    def get(self, tile: NkiTensor) -> Any:
         """Return a tile's elements."""
         codes = self.core.read(tile)
         return codes.view(TYPES.get(tile.dtype_name, np.uint32)).reshape(tile.shape)
 
 
-def cast(values: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+def cast(values: np.ndarray[Any, Any], dtype: str) -> Any:
     """Round as the engines do: floats to nearest, integers to nearest even and into range."""
     target = TYPES.get(dtype)
     if target is None or values.dtype == target:
@@ -100,7 +100,8 @@ def cast(values: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
 
 def widen(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Values as an engine reads them."""
-    return values.astype(np.float32)
+    wide: np.ndarray[Any, np.dtype[np.float32]] = values.astype(np.float32)
+    return wide
 
 
 def assert_same(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
@@ -117,10 +118,15 @@ def assert_same(got: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> No
     )
 
 
-def sample(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+def sample(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
     """Random elements of a type, small enough for its products."""
     if dtype in INTEGERS:
         limits = np.iinfo(TYPES[dtype])
         low, high = max(limits.min, -(2**15)), min(limits.max, 2**15)
         return rng.integers(low, high, shape, endpoint=True).astype(TYPES[dtype])
     return cast(rng.normal(0, 2, shape).astype(np.float32), dtype)
+
+
+def cases(*rows: Any) -> Any:
+    """Give rows of a table of calls back; what they hold is no two times of one type."""
+    return rows

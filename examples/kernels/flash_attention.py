@@ -10,170 +10,232 @@ import nki.language as nl
 import numpy as np
 
 P = nl.tile_size.pmax
+KEYS = nl.tile_size.gemm_moving_fmax
 LOWEST = -3.0e38
 
 
-def _mask(scores, query, key):
-    """Keep where the query's position is not before the key's."""
+def _mask(tile, query, key, value):
+    """Replace by ``value`` what lies after the query: rows are queries from ``query``, columns keys from ``key``."""
     nisa.affine_select(
-        scores,
-        pattern=[[-1, P]],
-        offset=query * P - key * P,
+        tile,
+        pattern=[[-1, tile.shape[1]]],
+        offset=query - key,
         channel_multiplier=1,
-        on_true_tile=scores,
-        on_false_value=LOWEST,
+        on_true_tile=tile,
+        on_false_value=value,
         cmp_op=nl.greater_equal,
     )
 
 
+def _sbuf(shape, dtype=nl.float32):
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+
+
+def _psum(shape, dtype=nl.float32):
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.psum)
+
+
 def _load(view, shape, dtype):
-    tile = nl.ndarray(shape, dtype=dtype, buffer=nl.sbuf)
+    tile = _sbuf(shape, dtype)
     nisa.dma_copy(dst=tile, src=view)
     return tile
 
 
-def _rows(tensor, tokens, size):
-    """[tokens, size] in HBM as [128, tokens / 128, size] in SBUF: one transfer."""
-    tile = nl.ndarray((P, tokens // P, size), dtype=tensor.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=tensor.reshape((tokens // P, P, size)).permute((1, 0, 2)))
-    return tile
+def _by_tile(tensor, tokens, size):
+    """[tokens, size] in HBM as [128, tokens / 128, size]."""
+    return tensor.reshape((tokens // P, P, size)).permute((1, 0, 2))
 
 
-def _transposed(data, dtype):
-    """data.T by TensorE, copied to SBUF."""
-    rows, columns = data.shape
-    in_psum = nl.ndarray((columns, rows), dtype=data.dtype, buffer=nl.psum)
-    nisa.nc_transpose(in_psum, data)
-    tile = nl.ndarray((columns, rows), dtype=dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(tile, in_psum)
-    return tile
+def _keys_seen(query, start, tokens, causal):
+    """How many keys from ``start`` on a tile of queries sees in one block; 0 if none."""
+    return max(0, min(KEYS, (query + P if causal else tokens) - start))
 
 
 @nki.jit
-def forward(q, k, v, scale=None, causal=True):
-    """``softmax(q.T @ k * scale) @ v``; returns the output [tokens, size] and the log-sum-exp of each row [tokens, 1]."""
+def forward(q, k, v, scale=None, causal=True, group=4):
+    """``softmax(q.T @ k * scale) @ v``; returns the output [tokens, size] and the log-sum-exp of each row [tokens, 1].
+
+    Blocks of 512 keys meet ``group`` <= 4 tiles of 128 queries, stage by stage, so that each engine has another tile to
+    work on while one waits.
+    """
     size, tokens = q.shape
+    blocks = tokens // P
     scale = 1.0 / size**0.5 if scale is None else scale
     out = nl.ndarray((tokens, size), dtype=q.dtype, buffer=nl.shared_hbm)
     logsum = nl.ndarray((tokens, 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    blocks = tokens // P
     queries = _load(q, (size, tokens), q.dtype)
     keys = _load(k, (size, tokens), k.dtype)
-    values = _rows(v, tokens, size)
-    for i in nl.affine_range(blocks):
-        total = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-        largest = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-        mixed = nl.ndarray((P, size), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.memset(total, 0.0)
-        nisa.memset(largest, LOWEST)
+    values = _load(_by_tile(v, tokens, size), (P, blocks, size), v.dtype)
+    # Of each row, one column a tile: its largest score so far, and the sum of its weights.
+    largest, total = _sbuf((P, blocks)), _sbuf((P, blocks))
+    nisa.memset(largest, LOWEST)
+    nisa.memset(total, 0.0)
+    for first in nl.affine_range(0, blocks, group):
+        tiles = range(first, min(first + group, blocks))
+        mixed = _sbuf((P, len(tiles), size))
         nisa.memset(mixed, 0.0)
-        for j in nl.sequential_range(i + 1 if causal else blocks):
-            product = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(product, queries[:, nl.ds(i * P, P)], keys[:, nl.ds(j * P, P)])
-            scores = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.activation(scores, op=nl.copy, data=product, scale=scale)
-            if causal and i == j:
-                _mask(scores, i, j)
-            peak = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_reduce(peak, op=nl.maximum, data=scores, axis=1)
-            raised = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_tensor(raised, largest, peak, op=nl.maximum)
-            negated = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_scalar(negated, raised, op0=nl.multiply, operand0=-1.0)
-            # What was summed so far is scaled to the new maximum.
-            shrink = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.activation(shrink, op=nl.exp, data=largest, bias=negated)
-            weights = nl.ndarray((P, P), dtype=q.dtype, buffer=nl.sbuf)
-            part = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.activation_reduce(
-                weights, op=nl.exp, data=scores, bias=negated, reduce_op=nl.add, reduce_res=part
-            )
-            nisa.scalar_tensor_tensor(total, total, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=part)
-            turned = _transposed(weights, q.dtype)
-            share = nl.ndarray((P, size), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(share, turned, values[:, j, :])
-            nisa.scalar_tensor_tensor(mixed, mixed, op0=nl.multiply, operand0=shrink, op1=nl.add, operand1=share)
-            nisa.tensor_copy(largest, raised)
-        inverse = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.reciprocal(inverse, total)
-        result = nl.ndarray((P, size), dtype=q.dtype, buffer=nl.sbuf)
-        nisa.tensor_scalar(result, mixed, op0=nl.multiply, operand0=inverse)
-        nisa.dma_copy(dst=out[nl.ds(i * P, P), :], src=result)
-        statistic = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.activation(statistic, op=nl.log, data=total)
-        nisa.tensor_tensor(statistic, statistic, largest, op=nl.add)
-        nisa.dma_copy(dst=logsum[nl.ds(i * P, P), :], src=statistic)
+        for start in nl.sequential_range(0, tokens, KEYS):
+            widths = {i: _keys_seen(i * P, start, tokens, causal) for i in tiles}
+            widths = {i: width for i, width in widths.items() if width}
+            scores, negated, shrink, weights, part, shares = {}, {}, {}, {}, {}, {}
+            for i, width in widths.items():
+                scores[i] = _psum((P, width))
+                nisa.nc_matmul(scores[i], queries[:, nl.ds(i * P, P)], keys[:, nl.ds(start, width)])
+            for i, width in widths.items():
+                if causal and start + width > i * P:
+                    unmasked, scores[i] = scores[i], _sbuf((P, width))
+                    nisa.tensor_copy(scores[i], unmasked)
+                    _mask(scores[i], i * P, start, LOWEST)
+                peak, raised, negated[i] = _sbuf((P, 1)), _sbuf((P, 1)), _sbuf((P, 1))
+                nisa.tensor_reduce(peak, op=nl.maximum, data=scores[i], axis=1)
+                before = largest[:, i : i + 1]
+                nisa.scalar_tensor_tensor(
+                    raised, peak, op0=nl.multiply, operand0=scale, op1=nl.maximum, operand1=before
+                )
+                nisa.tensor_scalar(negated[i], raised, op0=nl.multiply, operand0=-1.0)
+                # What was summed so far is scaled to the new maximum.
+                shrink[i] = _sbuf((P, 1))
+                nisa.activation(shrink[i], op=nl.exp, data=before, bias=negated[i])
+                nisa.tensor_copy(before, raised)
+            for i, width in widths.items():
+                weights[i], part[i] = _sbuf((P, width), q.dtype), _sbuf((P, 1))
+                nisa.activation_reduce(
+                    weights[i],
+                    op=nl.exp,
+                    data=scores[i],
+                    bias=negated[i],
+                    scale=scale,
+                    reduce_op=nl.add,
+                    reduce_res=part[i],
+                )
+                sums = total[:, i : i + 1]
+                nisa.scalar_tensor_tensor(
+                    sums, sums, op0=nl.multiply, operand0=shrink[i], op1=nl.add, operand1=part[i]
+                )
+            unmasked = None
+            scores.clear()
+            for i in widths:
+                weights[i] = _turned(weights[i], nisa.scalar_engine if i % 2 else nisa.vector_engine)
+            for i, width in widths.items():
+                shares[i] = _psum((P, size))
+                for tile in nl.sequential_range(width // P):
+                    nisa.nc_matmul(shares[i], weights[i][:, tile, :], values[:, start // P + tile, :])
+            for i in widths:
+                sums = mixed[:, i - first, :]
+                nisa.scalar_tensor_tensor(
+                    sums, sums, op0=nl.multiply, operand0=shrink[i], op1=nl.add, operand1=shares[i]
+                )
+        for i in tiles:
+            inverse, result = _sbuf((P, 1)), _sbuf((P, size), q.dtype)
+            nisa.reciprocal(inverse, total[:, i : i + 1])
+            nisa.tensor_scalar(result, mixed[:, i - first, :], op0=nl.multiply, operand0=inverse)
+            nisa.dma_copy(dst=out[nl.ds(i * P, P), :], src=result)
+    # Once for all rows: each change between exp and log would load ScalarE's tables anew.
+    statistic = _sbuf((P, blocks))
+    nisa.activation(statistic, op=nl.log, data=total)
+    nisa.tensor_tensor(statistic, statistic, largest, op=nl.add)
+    nisa.dma_copy(dst=logsum.reshape((blocks, P)).permute((1, 0)), src=statistic)
     return out, logsum
+
+
+def _turned(data, engine):
+    """[128, n * 128] as n transposed tiles [128, n, 128], by TensorE through one bank of PSUM."""
+    count = data.shape[1] // P
+    turned = _psum((P, count, P), data.dtype)
+    for tile in nl.affine_range(count):
+        nisa.nc_transpose(turned[:, tile, :], data[:, nl.ds(tile * P, P)])
+    result = _sbuf((P, count, P), data.dtype)
+    nisa.tensor_copy(result, turned, engine=engine)
+    return result
+
+
+def _transposed(data):
+    """data.T [rows, columns], both at most 128, in SBUF."""
+    rows, columns = data.shape
+    turned, result = _psum((columns, rows), data.dtype), _sbuf((columns, rows), data.dtype)
+    nisa.nc_transpose(turned, data)
+    nisa.tensor_copy(result, turned)
+    return result
 
 
 @nki.jit
 def backward(q, k, v, out, logsum, grad, scale=None, causal=True):
-    """Gradients of q [size, tokens], k [size, tokens] and v [tokens, size] for the gradient ``grad`` of the output."""
+    """Gradients of q, k and v, each [tokens, size], for the gradient ``grad`` of the output.
+
+    The products that make weights and their gradients are issued one block ahead of those that use them.
+    """
     size, tokens = q.shape
-    scale = 1.0 / size**0.5 if scale is None else scale
     blocks = tokens // P
-    dq = nl.ndarray((tokens, size), dtype=q.dtype, buffer=nl.shared_hbm)
-    dk = nl.ndarray((tokens, size), dtype=k.dtype, buffer=nl.shared_hbm)
-    dv = nl.ndarray((tokens, size), dtype=v.dtype, buffer=nl.shared_hbm)
-    queries = _load(q, (size, tokens), q.dtype)
-    keys = _load(k, (size, tokens), k.dtype)
-    values, grads, outs = _rows(v, tokens, size), _rows(grad, tokens, size), _rows(out, tokens, size)
-    query_rows = nl.ndarray((P, blocks, size), dtype=q.dtype, buffer=nl.sbuf)
-    key_rows = nl.ndarray((P, blocks, size), dtype=k.dtype, buffer=nl.sbuf)
-    value_columns = nl.ndarray((size, tokens), dtype=v.dtype, buffer=nl.sbuf)
-    grad_columns = nl.ndarray((size, tokens), dtype=grad.dtype, buffer=nl.sbuf)
+    scale = 1.0 / size**0.5 if scale is None else scale
+    targets = [nl.ndarray((tokens, size), dtype=x.dtype, buffer=nl.shared_hbm) for x in (q, k, v)]
+    queries, keys = _load(q, (size, tokens), q.dtype), _load(k, (size, tokens), k.dtype)
+    values, grads, outs = (_load(_by_tile(x, tokens, size), (P, blocks, size), x.dtype) for x in (v, grad, out))
+    negated = _load(logsum.reshape((blocks, P)).permute((1, 0)), (P, blocks), nl.float32)
+    nisa.tensor_scalar(negated, negated, op0=nl.multiply, operand0=-1.0)
+    products, delta = _sbuf((P, blocks, size)), _sbuf((P, blocks))
+    nisa.tensor_tensor(products, outs, grads, op=nl.multiply)
+    nisa.tensor_reduce(delta, op=nl.add, data=products, axis=2)
+    query_rows, key_rows = _sbuf((P, blocks, size), q.dtype), _sbuf((P, blocks, size), k.dtype)
+    value_columns, grad_columns = _sbuf((size, tokens), v.dtype), _sbuf((size, tokens), grad.dtype)
     for i in nl.affine_range(blocks):
         block = nl.ds(i * P, P)
-        nisa.tensor_copy(query_rows[:, i, :], _transposed(queries[:, block], q.dtype))
-        nisa.tensor_copy(key_rows[:, i, :], _transposed(keys[:, block], k.dtype))
-        nisa.tensor_copy(value_columns[:, block], _transposed(values[:, i, :], v.dtype))
-        nisa.tensor_copy(grad_columns[:, block], _transposed(grads[:, i, :], grad.dtype))
-    query_grads = nl.ndarray((P, blocks, size), dtype=nl.float32, buffer=nl.sbuf)
-    key_grads = nl.ndarray((P, blocks, size), dtype=nl.float32, buffer=nl.sbuf)
-    value_grads = nl.ndarray((P, blocks, size), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(query_rows[:, i, :], _transposed(queries[:, block]))
+        nisa.tensor_copy(key_rows[:, i, :], _transposed(keys[:, block]))
+        nisa.tensor_copy(value_columns[:, block], _transposed(values[:, i, :]))
+        nisa.tensor_copy(grad_columns[:, block], _transposed(grads[:, i, :]))
+    query_grads, key_grads, value_grads = (_sbuf((P, blocks, size)) for _ in range(3))
     for gradient in (query_grads, key_grads, value_grads):
         nisa.memset(gradient, 0.0)
-    for i in nl.affine_range(blocks):
-        block = nl.ds(i * P, P)
-        negated = _load(logsum[block, :], (P, 1), nl.float32)
-        nisa.tensor_scalar(negated, negated, op0=nl.multiply, operand0=-1.0)
-        products = nl.ndarray((P, size), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(products, outs[:, i, :], grads[:, i, :], op=nl.multiply)
-        delta = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(delta, op=nl.add, data=products, axis=1)
-        for j in nl.sequential_range(i + 1 if causal else blocks):
-            other = nl.ds(j * P, P)
-            product = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(product, queries[:, block], keys[:, other])
-            scores = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.activation(scores, op=nl.copy, data=product, scale=scale)
-            if causal and i == j:
-                _mask(scores, i, j)
-            weights = nl.ndarray((P, P), dtype=q.dtype, buffer=nl.sbuf)
-            nisa.activation(weights, op=nl.exp, data=scores, bias=negated)
-            value_share = nl.ndarray((P, size), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(value_share, weights, grads[:, i, :])
-            nisa.tensor_tensor(value_grads[:, j, :], value_grads[:, j, :], value_share, op=nl.add)
-            weight_grads = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(weight_grads, grad_columns[:, block], value_columns[:, other])
-            score_grads = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.scalar_tensor_tensor(
-                score_grads, weight_grads, op0=nl.subtract, operand0=delta, op1=nl.multiply, operand1=weights
-            )
-            scaled = nl.ndarray((P, P), dtype=q.dtype, buffer=nl.sbuf)
-            nisa.tensor_scalar(scaled, score_grads, op0=nl.multiply, operand0=scale)
-            key_share = nl.ndarray((P, size), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(key_share, scaled, query_rows[:, i, :])
-            nisa.tensor_tensor(key_grads[:, j, :], key_grads[:, j, :], key_share, op=nl.add)
-            turned = _transposed(scaled, q.dtype)
-            query_share = nl.ndarray((P, size), dtype=nl.float32, buffer=nl.psum)
-            nisa.nc_matmul(query_share, turned, key_rows[:, j, :])
-            nisa.tensor_tensor(query_grads[:, i, :], query_grads[:, i, :], query_share, op=nl.add)
-    for target, gradient in ((dq, query_grads), (dk, key_grads), (dv, value_grads)):
-        rounded = nl.ndarray((P, blocks, size), dtype=target.dtype, buffer=nl.sbuf)
-        nisa.tensor_copy(rounded, gradient)
-        nisa.dma_copy(dst=target.reshape((blocks, P, size)).permute((1, 0, 2)), src=rounded)
-    return dq, dk, dv
+
+    def weights_of(i, start, width):
+        """Weights [queries, keys] and their gradients, less each row's share, times the weights."""
+        block, others = nl.ds(i * P, P), nl.ds(start, width)
+        scores, weight_grads = _psum((P, width)), _psum((P, width))
+        nisa.nc_matmul(scores, queries[:, block], keys[:, others])
+        nisa.nc_matmul(weight_grads, grad_columns[:, block], value_columns[:, others])
+        weights, score_grads = _sbuf((P, width), q.dtype), _sbuf((P, width), q.dtype)
+        nisa.activation(weights, op=nl.exp, data=scores, scale=scale, bias=negated[:, i : i + 1])
+        if causal and start + width > i * P:
+            _mask(weights, i * P, start, 0.0)
+        nisa.scalar_tensor_tensor(
+            score_grads,
+            weight_grads,
+            op0=nl.subtract,
+            operand0=delta[:, i : i + 1],
+            op1=nl.multiply,
+            operand1=weights,
+        )
+        return weights, score_grads
+
+    steps = [
+        (i, start, width)
+        for i in range(blocks)
+        for start in range(0, tokens, KEYS)
+        if (width := _keys_seen(i * P, start, tokens, causal))
+    ]
+    ahead = weights_of(*steps[0])
+    for number, (i, start, width) in enumerate(steps):
+        weights, score_grads = ahead
+        ahead = weights_of(*steps[number + 1]) if number + 1 < len(steps) else None
+        count, tiles = width // P, nl.ds(start // P, width // P)
+        value_share, key_share, query_share = _psum((P, count, size)), _psum((P, count, size)), _psum((P, size))
+        for tile in nl.affine_range(count):
+            nisa.nc_matmul(value_share[:, tile, :], weights[:, nl.ds(tile * P, P)], grads[:, i, :])
+            nisa.nc_matmul(key_share[:, tile, :], score_grads[:, nl.ds(tile * P, P)], query_rows[:, i, :])
+        turned = _turned(score_grads, nisa.scalar_engine)
+        for tile in nl.sequential_range(count):
+            nisa.nc_matmul(query_share, turned[:, tile, :], key_rows[:, start // P + tile, :])
+        nisa.tensor_tensor(value_grads[:, tiles, :], value_grads[:, tiles, :], value_share, op=nl.add)
+        nisa.tensor_tensor(key_grads[:, tiles, :], key_grads[:, tiles, :], key_share, op=nl.add)
+        nisa.tensor_tensor(query_grads[:, i, :], query_grads[:, i, :], query_share, op=nl.add)
+        del value_share, key_share, query_share
+    for target, gradient, factor in zip(
+        targets, (query_grads, key_grads, value_grads), (scale, scale, 1.0), strict=True
+    ):
+        rounded = _sbuf((P, blocks, size), target.dtype)
+        nisa.tensor_scalar(rounded, gradient, op0=nl.multiply, operand0=factor)
+        nisa.dma_copy(dst=_by_tile(target, tokens, size), src=rounded)
+    return tuple(targets)
 
 
 def forward_inputs(tokens=512, size=64, dtype=nl.bfloat16, seed=0):

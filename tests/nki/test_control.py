@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nki_support import get, put, run
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
+from nki_support import get, put, run
 from trn3 import nki
 from trn3.machine import SkippedValueError
 
@@ -21,7 +21,7 @@ def test_static_ranges_iterate_like_range(iterator: Any) -> None:
     assert list(iterator(1, 8, 3)) == [1, 4, 7]
     assert list(iterator(2, 4, precise_schedule=True, directives=None)) == [2, 3]
     assert list(iterator(0)) == []
-    with pytest.raises(TypeError, match="bound is VirtualRegister.*nl.dynamic_range"):
+    with pytest.raises(TypeError, match=r"bound is VirtualRegister.*nl.dynamic_range"):
         iterator(nisa.VirtualRegister(3))
     assert nl.range is range
 
@@ -38,8 +38,9 @@ def test_dynamic_range_yields_frozen_registers() -> None:
     def kernel() -> Any:
         seen = []
         for i in nl.dynamic_range(nisa.VirtualRegister(1), 8, 3):
-            assert not isinstance(i, int)
-            assert isinstance(i, nisa.VirtualRegister)
+            given: Any = i
+            assert not isinstance(given, int)
+            assert isinstance(given, nisa.VirtualRegister)
             assert i.frozen
             with pytest.raises(AssertionError):
                 i.check_writable()
@@ -73,7 +74,7 @@ def test_dynamic_bounds_are_numbers_or_written_registers() -> None:
     wrong: Any = 2.5
     with pytest.raises(TypeError, match="dynamic_range stop is of type float"):
         run(lambda: nl.dynamic_range(wrong))
-    with pytest.raises(RuntimeError, match="test_control.py:.*nothing was written to"):
+    with pytest.raises(RuntimeError, match=r"test_control.py:.*nothing was written to"):
         run(lambda: nl.dynamic_range(nisa.VirtualRegister()))
 
     def kernel() -> None:
@@ -152,15 +153,21 @@ def test_no_reorder_refuses_dynamic_loops() -> None:
                 lambda: nl.fori_loop(0, 2, lambda _: None),
                 lambda: nl.while_loop(nisa.VirtualRegister(0), lambda r: r),
             ):
-                with pytest.raises(RuntimeError, match=r"test_control.py:\d+: .*inside nl.no_reorder"):
-                    loop()  # type: ignore[no-untyped-call]
+                with pytest.raises(
+                    RuntimeError, match=r"test_control.py:\d+: .*inside nl.no_reorder"
+                ):
+                    loop()
         return [i.state for i in nl.dynamic_range(2)]
 
     assert run(kernel) == [0, 1]
 
 
 def test_program_queries_refuse_unknown_axes() -> None:
-    assert run(lambda: (nl.program_id(), nl.num_programs(), nl.num_programs(axes=None))) == (0, 1, 1)
+    assert run(lambda: (nl.program_id(), nl.num_programs(), nl.num_programs(axes=None))) == (
+        0,
+        1,
+        1,
+    )
     assert nki.jit(lambda: nl.num_programs((0,)))[1]() == (1,)
     with pytest.raises(ValueError, match="axis is 1; the launch grid has 1 axes"):
         nki.jit(lambda: nl.program_id(axis=1))[1]()

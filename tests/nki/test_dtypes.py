@@ -67,8 +67,9 @@ def test_dtype_is_a_dict_key_beside_numpys(dtype: DType) -> None:
         assert dtype not in {nl.float32: 1, np.dtype(np.float32): 2}
         return
     array = np.zeros(1, dtype)
-    assert {dtype: 1}[array.dtype] == 1
-    assert {array.dtype: 1}[dtype] == 1
+    keys: list[Any] = [dtype, array.dtype]
+    assert {keys[0]: 1}[keys[1]] == 1
+    assert {keys[1]: 1}[keys[0]] == 1
     assert len({dtype, array.dtype}) == 1
 
 

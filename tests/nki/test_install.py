@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import types
@@ -19,31 +20,34 @@ def _restored() -> Iterator[None]:
     trn3.nki.uninstall()
 
 
-def test_install_registers_every_name() -> None:
-    trn3.nki.install()
-    import neuron_dtypes  # type: ignore[import-not-found]
-    import nki  # type: ignore[import-not-found]
-    import nki.collectives as ncc  # type: ignore[import-not-found]
-    import nki.dtype  # type: ignore[import-not-found]
-    import nki.experimental  # type: ignore[import-not-found]
-    import nki.isa as nisa  # type: ignore[import-not-found]
-    import nki.isa.constants as constants  # type: ignore[import-not-found]
-    import nki.language as nl  # type: ignore[import-not-found]
-    import nki.tensor  # type: ignore[import-not-found]
-    import nki.typing as nt  # type: ignore[import-not-found]
-    from nki.collectives import ReplicaGroup  # type: ignore[import-not-found]
+NAMES = {
+    "nki": trn3.nki,
+    "nki.language": trn3.nki.language,
+    "nki.isa": trn3.nki.isa,
+    "nki.isa.constants": trn3.nki.isa.constants,
+    "nki.collectives": trn3.nki.collectives,
+    "nki.typing": trn3.nki.typing,
+    "nki.dtype": trn3.nki.dtype,
+    "nki.tensor": trn3.nki.tensor,
+    "nki.experimental": trn3.nki.experimental,
+}
 
-    assert nki is trn3.nki
-    assert nl is trn3.nki.language
-    assert nki.language is nl
-    assert nki.isa is nisa
-    assert nisa.engine is constants.engine
-    assert nki.dtype.float8_e4m3 is nl.float8_e4m3
-    assert nki.tensor.NkiTensor is nl.NkiTensor
-    assert nki.experimental.while_loop is nl.while_loop
-    assert ReplicaGroup is ncc.ReplicaGroup
-    assert nt.tensor[128, 512].shape == (128, 512)
-    assert neuron_dtypes.sizeinbytes(nl.bfloat16) == 2
+
+@pytest.mark.parametrize("name", NAMES)
+def test_install_registers_every_name(name: str) -> None:
+    trn3.nki.install()
+    assert importlib.import_module(name) is NAMES[name]
+
+
+def test_modules_hold_the_same_objects() -> None:
+    trn3.nki.install()
+    nl, nisa = importlib.import_module("nki.language"), importlib.import_module("nki.isa")
+    assert nisa.engine is importlib.import_module("nki.isa.constants").engine
+    assert importlib.import_module("nki.dtype").float8_e4m3 is nl.float8_e4m3
+    assert importlib.import_module("nki.tensor").NkiTensor is nl.NkiTensor
+    assert importlib.import_module("nki.experimental").while_loop is nl.while_loop
+    assert importlib.import_module("nki.typing").tensor[128, 512].shape == (128, 512)
+    assert importlib.import_module("neuron_dtypes").sizeinbytes(nl.bfloat16) == 2
 
 
 def _present() -> dict[str, types.ModuleType]:

@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 import pytest
-from nki_support import get, put, run
 from numpy.typing import NDArray
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 import trn3.nki.typing as nt
+from nki_support import get, put, run
 from trn3 import nki
 from trn3.nki.context import core, slot
 from trn3.nki.dtypes import ALL, DType
 
+TENSOR: Any = nl.ndarray  # a function to type checkers
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
@@ -180,7 +181,7 @@ def test_arrays_of_every_element_type_pass_unchanged(dtype: DType) -> None:
         assert x.dtype == array.dtype
         assert x.shape == array.shape
         assert x.buffer in (nl.hbm, nl.shared_hbm, nl.private_hbm)
-        assert isinstance(x, nl.ndarray)
+        assert isinstance(x, TENSOR)
         return x[:, 0:5]
 
     result = kernel(array)
@@ -244,9 +245,7 @@ def test_arrays_inside_containers_become_tensors() -> None:
 
     config = Config(X + 3)
     options = Options(0.5, Config(X + 4))
-    found, names = kernel(
-        [X, (X + 1,)], {"x": X + 2}, config, options=options, pair=Pair(X + 5, 7)
-    )
+    found, names = kernel([X, (X + 1,)], {"x": X + 2}, config, options=options, pair=Pair(X + 5, 7))
     assert [int(array[0, 0]) for array in found] == [0, 1, 2, 3, 4, 5]
     assert names == [
         "items[0]", "items[1][0]", "table['x']", "config.weight", "options.inner.weight", "pair[0]"
@@ -288,14 +287,18 @@ def test_64_bit_arrays_are_narrowed_on_request(monkeypatch: pytest.MonkeyPatch) 
     assert nki.jit(lambda x: x[0:1])(np.arange(3)).dtype == np.int32
 
 
-def test_annotations_demand_shapes() -> None:
-    def kernel(x: nt.tensor[3, 4], y: nt.mutable_tensor["n", 4]) -> Any:  # type: ignore # noqa: F821, PGH003
+@pytest.mark.parametrize(
+    "annotation",
+    [nt.tensor[3, 4], "nt.tensor[3, 4]", "nt.tensor['n', 4] | None", nt.tensor["n", 4]],
+)
+def test_annotations_demand_shapes(annotation: Any) -> None:
+    def kernel(x: Any, y: Any) -> Any:
         return x
 
-    for function in (kernel,):
-        assert nki.jit(function)(X, X[:2]).shape == (3, 4)
-        with pytest.raises(ValueError, match=r"x has shape \(2, 4\); its annotation allows \(3, 4\)"):
-            nki.jit(function)(X[:2], y=X)
+    kernel.__annotations__ = {"x": annotation, "y": "Unknown[1]", "return": "nt.tensor[9, 9]"}
+    assert nki.jit(kernel)(X, X[:2]).shape == (3, 4)
+    with pytest.raises(ValueError, match=r"x has shape \(3, 2\); its annotation allows \(.*, 4\)"):
+        nki.jit(kernel)(X[:, :2], y=X)
 
 
 def test_one_array_given_twice_is_one_tensor() -> None:
@@ -330,6 +333,17 @@ def test_structure_of_results_is_mirrored() -> None:
     assert pair.one[0, 0] == 5
 
 
+def test_fields_of_results_come_back_as_arrays() -> None:
+    @nki.jit
+    def kernel() -> Any:
+        return Config(output(2), 3), Options(bias=None, inner=[output(4)])
+
+    config, options = kernel()
+    assert config.weight.tolist() == [[2, 2], [2, 2]]
+    assert (config.size, options.bias) == (3, None)
+    assert options.inner[0][0, 0] == 4
+
+
 def test_views_come_back_in_their_own_shape() -> None:
     @nki.jit
     def kernel(x: Any) -> Any:
@@ -354,7 +368,9 @@ def test_results_on_chip_are_refused() -> None:
     def kernel() -> Any:
         return nl.ndarray((2, 2), nl.float32, name="tile")
 
-    with pytest.raises(ValueError, match="result, `tile`, lies in MemoryRegion.sbuf; allowed: nl.sh"):
+    with pytest.raises(
+        ValueError, match=r"result, `tile`, lies in MemoryRegion.sbuf; allowed: nl.sh"
+    ):
         kernel()
     with pytest.raises(TypeError, match=r"result\[0\] is a VirtualRegister"):
         nki.jit(lambda: (nisa.VirtualRegister(1),))()
@@ -439,7 +455,9 @@ def test_errors_leave_no_state_behind() -> None:
     def kernel(x: Any) -> Any:
         assert x.shape == (1, 1), "[NCC_INKI016] Kernel validation exception: shape"
 
-    with pytest.raises(AssertionError, match=r"^\[NCC_INKI016\] Kernel validation exception: shape"):
+    with pytest.raises(
+        AssertionError, match=r"^\[NCC_INKI016\] Kernel validation exception: shape"
+    ):
         kernel(X)
     assert slot.context is None
     assert slot.core is None
@@ -574,5 +592,5 @@ def test_strict_refuses_reads_before_writes() -> None:
     assert profile.data.findings
     from trn3.machine import UninitializedReadError
 
-    with pytest.raises(UninitializedReadError, match="test_kernel.py"):
+    with pytest.raises(UninitializedReadError, match=r"test_kernel.py"):
         nki.profile(kernel, strict=True)

@@ -9,10 +9,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from nki_support import ONE, get, put, run
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
+from nki_support import ONE, get, put, run
 from trn3 import nki
 from trn3.machine import PsumCapacityError, SbufCapacityError
 from trn3.nki.context import core
@@ -131,14 +131,18 @@ def test_ndarray_wants_a_dtype() -> None:
 
 
 def test_ndarray_stands_in_annotations_and_checks() -> None:
-    annotation: Any = nl.ndarray
-    assert typing.Optional[annotation] == annotation | None  # noqa: UP007, UP045 both are written
-    assert annotation | tuple[int, ...]
-    assert nki.dtype is not None
-    assert typing.Optional[nki.dtype]  # type: ignore[valid-type]  # noqa: UP007, UP045
-    assert nki.tensor | None  # type: ignore[operator]
-    assert not isinstance(ONE, annotation)
-    run(lambda: isinstance(nl.ndarray((1, 1), nl.int8), annotation))
+    tensor: Any = nl.ndarray
+    optional: Any = typing.Optional
+    assert optional[tensor] == tensor | None
+    assert tensor | tuple[int, ...]
+    for name in ("dtype", "tensor"):
+        module: Any = getattr(nki, name)
+        assert optional[module]
+        assert module | None is module
+        with pytest.raises(TypeError, match="is a module and an annotation"):
+            module()
+    assert not isinstance(ONE, tensor)
+    assert run(lambda: isinstance(nl.ndarray((1, 1), nl.int8), tensor))
 
 
 def test_addresses_share_bytes() -> None:
@@ -168,7 +172,9 @@ def test_fills_on_chip(dtype: Any) -> None:
         x = nl.full((3, 5), 3, dtype)
         assert nl.zeros_like(x).dtype is dtype
         assert nl.empty_like(x, buffer=nl.psum, dtype=nl.float32).buffer is nl.psum
-        return [get(t) for t in (x, nl.zeros((3, 5), dtype), nl.ones((3, 5), dtype), nl.zeros_like(x))]
+        return [
+            get(t) for t in (x, nl.zeros((3, 5), dtype), nl.ones((3, 5), dtype), nl.zeros_like(x))
+        ]
 
     for array, value in zip(run(kernel), (3, 0, 1, 0), strict=True):
         assert array.dtype == dtype
@@ -239,7 +245,9 @@ def test_assignment_copies_into_views() -> None:
         other: Any = [1]
         with pytest.raises(TypeError, match="assigned a list"):
             tile[0] = other
-        with pytest.raises(ValueError, match=r"value array of shape \(4, 2\) could not be broadcast"):
+        with pytest.raises(
+            ValueError, match=r"value array of shape \(4, 2\) could not be broadcast"
+        ):
             tile[:, 0:3] = tile[:, 0:2]
         return get(tile)
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from nki_support import run
 
 import trn3.nki.language as nl
+from nki_support import run
 
 
 class Plain(nl.NKIObject):
@@ -58,7 +58,7 @@ class Own(nl.NKIObject):
 def test_annotated_fields_by_keyword_and_position() -> None:
     item = Plain(2, scale=0.5)
     assert (item.rows, item.columns, item.scale) == (2, 4, 0.5)
-    empty = Plain()
+    empty: Any = Plain()
     assert (empty.rows, empty.columns, empty.scale) == (None, 4, None)
     derived = Derived(1, 2, 3.0, "x")
     assert (derived.rows, derived.columns, derived.scale, derived.name) == (1, 2, 3.0, "x")

@@ -164,17 +164,18 @@ def _array(word: str, text: str, rng: np.random.Generator) -> np.ndarray[Any, np
     except ValueError:
         message = f"--shape {word}: {lengths} is no shape; write 128x512"
         raise KernelFileError(message) from None
-    dtype = getattr(
-        nl,
-        {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16"}.get(
-            dtype_name, dtype_name or "float32"
-        ),
-        None,
-    )
-    if dtype is None:
+    if min(shape) < 1:
+        message = f"--shape {word}: every length must be at least 1"
+        raise KernelFileError(message)
+    short = {"bf16": "bfloat16", "fp32": "float32", "fp16": "float16", "": "float32"}
+    dtype = getattr(nl, short.get(dtype_name, dtype_name), None)
+    try:
+        native = np.dtype(dtype) if dtype is not None and not callable(dtype) else None
+    except TypeError:
+        native = None
+    if native is None:
         message = f"--shape {word}: {dtype_name} is no element type of nki.language"
         raise KernelFileError(message)
-    native = np.dtype(dtype)
     if native.kind in "iub":
         return rng.integers(0, 8, shape).astype(native)
     return rng.standard_normal(shape, dtype=np.float32).astype(native)

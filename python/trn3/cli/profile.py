@@ -22,7 +22,7 @@ from rich.console import Console
 
 from trn3.cli import kernel_file
 from trn3.cli.progress import PATIENCE_SECONDS
-from trn3.machine import Profile
+from trn3.machine import ArchError, Profile
 
 
 #: How errors of the machine begin that know the kernel's line.
@@ -71,7 +71,7 @@ def run(request: Request) -> Outcome:
         file = kernel_file.load(request.target)
         arguments = kernel_file.arguments(file, list(request.shapes), request.seed)
     started = time.perf_counter()
-    with _status(f"running {file.name}"), _explained(path):
+    with _status(f"running {file.name}"), _explained(path, request.arch):
         result, profile = nki.profile(
             file.kernel,
             arch=request.arch,
@@ -131,12 +131,15 @@ def save(profile: Profile, folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explained(path: Path, arch: str | None = None) -> Iterator[None]:
     """Turn what code of the user raises into one error that names the line."""
     try:
         yield
     except (kernel_file.KernelFileError, KernelRunError):
         raise
+    except ArchError as error:
+        message = f"--arch {arch}: {error}"
+        raise KernelRunError(message) from error
     except SystemExit as error:
         message = f"{path}: it ended the process (SystemExit: {error})"
         raise KernelRunError(message) from error

@@ -14,9 +14,6 @@ from trn3._trn3 import machine as _machine
 if TYPE_CHECKING:
     from trn3.machine.core import NeuronCore
 
-Array = "NDArray[Any]"
-Tensors = "_machine.NkiTensor | Sequence[_machine.NkiTensor]"
-
 _PACKED = {
     "bool": np.bool_,
     "tfloat32": np.float32,
@@ -96,7 +93,8 @@ class GpSimd:
             problem = "is registered already" if name in self._functions else "is no identifier"
             message = f"name is {name!r}, which {problem}"
             raise ValueError(message)
-        if not callable(function):
+        unchecked: object = function
+        if not callable(unchecked):
             message = f"function is of type {type(function).__name__}; allowed: a callable"
             raise TypeError(message)
         if isinstance(cycles, int) and cycles < 0:
@@ -121,7 +119,9 @@ class GpSimdFunction:
     ) -> None:
         self._core = core
         self.name = name
-        self._function = _from_pointer(function) if _is_pointer(function) else function
+        self._function: Callable[..., Any] | _PointerAdapter = (
+            _PointerAdapter(function) if _is_pointer(function) else function
+        )
         self._cycles = cycles
 
     def __call__(self, dst: Any, *srcs: Any, name: str | None = None) -> _machine.NkiInstruction:
@@ -137,11 +137,13 @@ class GpSimdFunction:
                 np.frombuffer(tile, dtype).reshape(shape)
                 for tile, dtype, shape in zip(tiles, in_dtypes, in_shapes, strict=True)
             ]
-            if _is_adapter(self._function):
-                results = self._function(arrays, out_specs)
+            function = self._function
+            if isinstance(function, _PointerAdapter):
+                results = function(arrays, out_specs)
             else:
-                results = self._function(*arrays)
-                results = list(results) if isinstance(results, (tuple, list)) else [results]
+                returned = function(*arrays)
+                several = isinstance(returned, (tuple, list))
+                results = list(returned) if several else [returned]
             return [
                 _checked(self.name, result, *spec)
                 for result, spec in zip(results, out_specs, strict=True)
@@ -179,11 +181,3 @@ class _PointerAdapter:
 
 def _is_pointer(function: Callable[..., Any]) -> bool:
     return isinstance(function, cast("type", ctypes.CFUNCTYPE(None)).__mro__[1])
-
-
-def _from_pointer(function: Callable[..., Any]) -> _PointerAdapter:
-    return _PointerAdapter(function)
-
-
-def _is_adapter(function: Any) -> bool:
-    return isinstance(function, _PointerAdapter)

@@ -164,9 +164,12 @@ class Profile:
 
     @property
     def dma_efficiency(self) -> float | None:
-        """Bytes moved as part of what busy DMA engines could move; None if none was busy."""
-        room = float(self.dma_engine_us.sum()) * 1e3 * self.data.arch["dma_engine_bytes_per_ns"]
-        moved = int(self.data.transfers.bytes.sum(dtype=np.uint64))
+        """Bytes moved as part of what DMA engines could move while at it; None without transfers."""
+        transfers = self.data.transfers
+        # Each transfer for itself: those of two queues may overlap on one engine.
+        picoseconds = int((transfers.end_ps - transfers.start_ps).sum(dtype=np.uint64))
+        room = picoseconds / 1e3 * self.data.arch["dma_engine_bytes_per_ns"]
+        moved = int(transfers.bytes.sum(dtype=np.uint64))
         return moved / room if room else None
 
     @property

@@ -15,6 +15,13 @@ ARRAY_WELL_USED = 0.5
 # (choice) Below this part of their number at work, or of their rate, DMA engines are badly used.
 DMA_WELL_USED = 0.5
 
+# (choice) Below this part of the bytes that a queue's issue interval pays for, transfers are short.
+ROWS_WELL_USED = 0.5
+SHORT_ROWS = (
+    "transfers are short, and a queue issues one only every so often; make each larger, 2 KiB a "
+    "partition or more"
+)
+
 OTHER_ENGINES = {
     "vector": "move element-wise work to the scalar or gpsimd engine, or use 16-bit types in SBUF",
     "scalar": "move plain copies and arithmetic to the vector engine, keep functions here",
@@ -78,7 +85,9 @@ def verdict(profile: Profile) -> str:
     if busiest.engine == "dma":
         efficiency = profile.dma_efficiency or 0.0
         together = float(profile.dma_engine_us.mean()) / busiest.busy_us
-        if together < DMA_WELL_USED:
+        if _short_rows(profile):
+            advice = SHORT_ROWS
+        elif together < DMA_WELL_USED:
             advice = f"{100 * together:.0f} % of them at a time; spread transfers over partitions"
         elif efficiency < DMA_WELL_USED:
             advice = f"at {100 * efficiency:.0f} % of their rate; make each transfer larger"
@@ -101,7 +110,18 @@ def _waiting(profile: Profile, busiest: EngineTotal) -> str:
         holder = "DMA" if longest == "dma" else f"the {longest} engine"
         text += f", and {holder} holds {share:.0f} % of the critical path"
     cause = longest if longest == "dma" else next(iter(busiest.waits), "")
-    return f"{text}. {_capital(REMEDIES.get(cause, OVERLAP))}{first}."
+    remedy = SHORT_ROWS if cause == "dma" and _short_rows(profile) else REMEDIES.get(cause, OVERLAP)
+    return f"{text}. {_capital(remedy)}{first}."
+
+
+def _short_rows(profile: Profile) -> bool:
+    """Whether queues cannot issue transfers as fast as the engines would move them."""
+    arch, transfers = profile.data.arch, profile.data.transfers
+    floor = arch.get("dma_row_floor_bytes")
+    if not floor or not len(transfers):
+        return False
+    rows = -(-arch["partitions"] // arch["dma_engines"])
+    return float(transfers.bytes.mean()) < ROWS_WELL_USED * rows * floor
 
 
 def _capital(text: str) -> str:

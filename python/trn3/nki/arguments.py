@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,10 +91,8 @@ class Arguments:
             return _sequence_like(value, items)
         if isinstance(value, dict):
             return {key: self.wrap(item, f"{name}[{key!r}]") for key, item in value.items()}
-        if isinstance(value, NKIObject) or (
-            dataclasses.is_dataclass(value) and not isinstance(value, type)
-        ):
-            return self._wrap_fields(value, name)
+        if _has_fields(value):
+            return _with_fields(value, lambda key, item: self.wrap(item, f"{name}.{key}"))
         return _element_type(value)
 
     def _wrap_array(self, value: Any, kind: arrays.Kind, name: str) -> NkiTensor:
@@ -106,22 +105,6 @@ class Arguments:
         self._objects[id(value)] = tensor
         self._inputs[tensor.storage_id] = Input(name, value, kind, original, dtype, tensor)
         return tensor
-
-    def _wrap_fields(self, item: Any, name: str) -> Any:
-        fields = getattr(item, "__dict__", None)
-        if fields is None:
-            fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-        changed = {}
-        for key, value in fields.items():
-            wrapped = self.wrap(value, f"{name}.{key}")
-            if wrapped is not value:
-                changed[key] = wrapped
-        if not changed:
-            return item
-        clone = copy.copy(item)
-        for key, value in changed.items():
-            object.__setattr__(clone, key, value)  # frozen dataclasses too
-        return clone
 
     def update_callers(self) -> None:
         """Write what the kernel wrote to its inputs into the caller's arrays."""
@@ -165,6 +148,10 @@ class Arguments:
                 key: self._unwrap(item, f"{place}[{key!r}]", returned)
                 for key, item in value.items()
             }
+        if _has_fields(value):
+            return _with_fields(
+                value, lambda key, item: self._unwrap(item, f"{place}.{key}", returned)
+            )
         if isinstance(value, VirtualRegister):
             message = (
                 f"{place} is a VirtualRegister; allowed: tensors in HBM. Store it to one first"
@@ -199,6 +186,27 @@ class Arguments:
     def _kind(self) -> arrays.Kind:
         kinds = {entry.kind for entry in self._inputs.values()}
         return "torch" if "torch" in kinds else "jax" if "jax" in kinds else "numpy"
+
+
+def _has_fields(value: Any) -> bool:
+    return isinstance(value, NKIObject) or (
+        dataclasses.is_dataclass(value) and not isinstance(value, type)
+    )
+
+
+def _with_fields(item: Any, convert: Callable[[str, Any], Any]) -> Any:
+    """Return an object itself, or a copy where converting its fields changes any."""
+    fields = getattr(item, "__dict__", None)
+    if fields is None:
+        fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    converted = {key: convert(key, value) for key, value in fields.items()}
+    changed = {key: value for key, value in converted.items() if value is not fields[key]}
+    if not changed:
+        return item
+    clone = copy.copy(item)
+    for key, value in changed.items():
+        object.__setattr__(clone, key, value)  # frozen dataclasses too
+    return clone
 
 
 def _sequence_like(like: Any, items: list[Any]) -> Any:

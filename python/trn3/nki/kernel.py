@@ -14,7 +14,7 @@ import trn3
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
-from trn3.nki.targets import canonical_target, current_target, figures_of
+from trn3.nki.targets import Figures, canonical_target, current_target
 from trn3.nki.typing import tensor as annotated_tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,6 +73,7 @@ class Kernel:
         self._grid = grid
         self._edges = edges
         self._expected: dict[str, Any] | None = None
+        self._parameters: list[str] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel, or within a running one, the plain function."""
@@ -157,13 +158,13 @@ class Kernel:
             For what is not modelled yet: several cores, launch grids, ``NKI_PRECISE_FP=0``.
         """
         self._check_launch()
-        running = Context(core, figures_of(core.arch[0]), self._grid)
+        # Of this core, not by its name: a description of one's own may bear any.
+        running = Context(core, Figures(core.arch[0], core), self._grid)
         if self._edges:
             core.schedule([(consumer, list(producers)) for consumer, producers in self._edges])
         arguments = Arguments(core)
         expected = self._annotations()
-        names = list(inspect.signature(self.__wrapped__).parameters)
-        names += [f"argument {i}" for i in range(len(names), len(args))]
+        names = self._names(len(args))
         with Running(running):
             positional = [
                 arguments.wrap(value, name, expected.get(name))
@@ -199,20 +200,27 @@ class Kernel:
             message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
             raise NotImplementedError(message)
 
+    def _names(self, count: int) -> list[str]:
+        """Return what positional arguments are called."""
+        if self._parameters is None:
+            self._parameters = list(inspect.signature(self.__wrapped__).parameters)
+        known = self._parameters
+        return known + [f"argument {i}" for i in range(len(known), count)]
+
     def _annotations(self) -> dict[str, Any]:
         """Return the annotations that demand a shape, by parameter."""
         if self._expected is None:
-            found: dict[str, Any] = getattr(self.__wrapped__, "__annotations__", {})
-            if any(isinstance(annotation, str) for annotation in found.values()):
-                try:
-                    found = inspect.get_annotations(self.__wrapped__, eval_str=True)
-                except Exception:
-                    found = {}
-            self._expected = {
-                name: annotation
-                for name, annotation in found.items()
-                if isinstance(annotation, annotated_tensor)
-            }
+            function = self.__wrapped__
+            self._expected = {}
+            for name, annotation in getattr(function, "__annotations__", {}).items():
+                meant = annotation
+                if isinstance(annotation, str):
+                    try:
+                        meant = eval(annotation, getattr(function, "__globals__", {}))
+                    except Exception:  # it may name what exists for checkers only
+                        continue
+                if isinstance(meant, annotated_tensor):
+                    self._expected[name] = meant
         return self._expected
 
 

@@ -10,7 +10,13 @@ __all__ = ["DTypeLike", "mutable_tensor", "tensor"]
 DTypeLike: TypeAlias = Any
 
 
-class tensor:
+class _Subscripted(type):
+    def __getitem__(cls, shape: Any) -> tensor:
+        made: tensor = cls(shape if isinstance(shape, tuple) else (shape,))
+        return made
+
+
+class tensor(metaclass=_Subscripted):
     """Annotation of a tensor argument; with lengths in brackets its shape is checked at the call.
 
     Attributes
@@ -33,9 +39,6 @@ class tensor:
 
     def __init__(self, shape: tuple[Any, ...] | None = None) -> None:
         self.shape = shape
-
-    def __class_getitem__(cls, shape: Any) -> tensor:
-        return cls(shape if isinstance(shape, tuple) else (shape,))
 
     def __or__(self, other: Any) -> Any:
         return self

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onchip import TYPES, Machine, assert_same, cast, sample, widen
+from onchip import TYPES, Machine, assert_same, cases, cast, sample, widen
 from trn3 import numerics
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import activations as nisa, reduce_cmd
@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def fma(x: Any, y: Any, z: Any) -> np.ndarray[Any, Any]:
+def fma(x: Any, y: Any, z: Any) -> Any:
     """x * y + z rounded once: exact in float64 for these arguments, whose bits are few."""
     return (x.astype(np.float64) * np.float64(y) + np.float64(z)).astype(np.float32)
 
@@ -116,7 +116,7 @@ def test_activation_refusals() -> None:
             m.empty((128, 1)),
             m.tile(np.ones((128, 1)), "bfloat16"),
         )
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             ((a, "exp", a), {"scale": v}, "scale.* has dtype bfloat16; allowed: float32"),
             ((a, "exp", a), {"scale": a}, r"scale.* a scalar or a tile of shape \[128, 1\]"),
             ((a, "exp", a), {"bias": a}, r"bias.* a scalar or a tile of shape \[128, 1\]"),
@@ -125,7 +125,7 @@ def test_activation_refusals() -> None:
             ((a, "exp", a), {"reduce_res": a}, "reduce_res.* has shape"),
             ((a, "exp", a), {"reduce_cmd": reduce_cmd.load_reduce}, "reduce_cmd.* is load_reduce"),
             ((a, "exp", a[:, 0:4]), {}, "data.* has 4 elements"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.activation(*arguments, **keywords)
         with pytest.raises((TypeError, ValueError)):
@@ -134,7 +134,7 @@ def test_activation_refusals() -> None:
     with Machine("trn1") as m:
         a, b = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 1)))
         nisa.activation(a, "exp", a, bias=b)
-        with pytest.raises(NkiValidationError, match="bias.* constants are available from gen3"):
+        with pytest.raises(NkiValidationError, match=r"bias.* constants are available from gen3"):
             nisa.activation(a, "exp", a, bias=1.0)
         with pytest.raises(NkiValidationError, match="reciprocal takes a bias from gen3"):
             nisa.activation(a, "reciprocal", a, bias=b)
@@ -201,7 +201,7 @@ def test_activate2_refusals() -> None:
             m.tile(np.ones((128, 1))),
             m.tile(np.ones((128, 1)), "bfloat16"),
         )
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             ((a, "exp", a, 1.0, 1.0, "add", "multiply"), {}, r"op0, op1.* are \(add, multiply\)"),
             ((a, "exp", a, 1.0, 1.0, None, "bypass"), {}, "op1.* is given without op0"),
             (
@@ -225,7 +225,7 @@ def test_activate2_refusals() -> None:
                 {"reduce_op": "multiply"},
                 "reduce_op.* is multiply",
             ),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.activate2(*arguments, **keywords)
     with Machine("trn2") as m:
@@ -286,7 +286,7 @@ def test_exponential_refusals() -> None:
     with Machine() as m:
         a = m.tile(np.ones((128, 8)))
         five = m.tile(np.ones((128, 1, 2, 2, 2)))
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             ((m.empty((128, 8), "float8_e4m3fn"), a), {}, "dst.* has dtype float8_e4m3fn"),
             ((m.empty((128, 8), "uint32"), a), {}, "dst.* has dtype uint32"),
             ((a, m.empty((128, 8), "tfloat32")), {}, "src.* has dtype tfloat32"),
@@ -304,7 +304,7 @@ def test_exponential_refusals() -> None:
                 "reduce_res.* a floating-point dtype",
             ),
             ((a, a), {"max_value": m.empty((128, 1), "bfloat16")}, "max_value.* allowed: float32"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.exponential(*arguments, **keywords)
     with Machine("trn2") as m:

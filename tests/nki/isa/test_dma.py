@@ -172,8 +172,8 @@ def test_copy_refuses_operands() -> None:
         text = "dma_copy requires src and dst to have the same number of elements"
         with pytest.raises(nisa.NkiValidationError, match=text):
             nisa.dma_copy(tile, source[0:3])
+        half = m.tensor((4, 4), nl.bfloat16)
         with pytest.raises(nisa.NkiValidationError, match="equal dtypes with dge_mode hwdge"):
-            half = m.tensor((4, 4), nl.bfloat16)
             nisa.dma_copy(half, source, dge_mode=nisa.dge_mode.hwdge)
         with pytest.raises(nisa.NkiValidationError, match="packed types"):
             nisa.dma_copy(m.tensor((4, 4), nl.float8_e5m2_x4), source)
@@ -208,6 +208,16 @@ def test_transpose_gathers_rows_column_by_column_of_the_index_and_skips() -> Non
         inside = rows < 40
         expected[:, inside] = array[rows[inside]].T
         np.testing.assert_array_equal(m.read(tile), expected)
+
+
+def test_transpose_takes_indices_of_several_columns_column_by_column() -> None:
+    array = numbers(300, 8, dtype=np.uint16)
+    index = np.random.default_rng(74).integers(0, 300, (128, 2)).astype(np.uint32)
+    with machine() as m:
+        view = m.hbm(array).ap([[8, 256], [1, 8]], vector_offset=m.sbuf(index))
+        tile = m.tensor((8, 256), nl.uint16)
+        nisa.dma_transpose(tile, view)
+        np.testing.assert_array_equal(m.read(tile), array[index.T.ravel()].T)
 
 
 @pytest.mark.parametrize(

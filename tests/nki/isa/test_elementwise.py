@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import FLOATS, INTEGERS, TYPES, Machine, assert_same, cast, sample, widen
+from onchip import FLOATS, INTEGERS, TYPES, Machine, assert_same, cases, cast, sample, widen
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki import isa
 from trn3.nki.isa import elementwise as nisa
@@ -200,13 +200,13 @@ def test_scalar_tensor_tensor(dtype: str, reverse: tuple[bool, bool]) -> None:
 def test_scalar_tensor_tensor_refusals() -> None:
     with Machine() as m:
         a, p = m.tile(np.zeros((128, 8))), m.tile(np.zeros((128, 8)), buffer="psum")
-        for arguments, message in [
+        for arguments, message in cases(
             ((a, p, "add", 1.0, "add", p), "both in PSUM"),
             ((a, a, "bitwise_and", 1, "add", a), "op0.* is bitwise_and"),
             ((a, a, "add", None, "add", a), "operand0.* is None for add"),
             ((a, a, "add", m.tile(np.zeros((128, 1)), "bfloat16"), "add", a), "allowed: float32"),
             ((a, a, "add", 1.0, "power", a), "op1.* is power"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.scalar_tensor_tensor(*arguments)
 

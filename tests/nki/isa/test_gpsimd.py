@@ -17,7 +17,7 @@ FP32_MIN = float(np.finfo(np.float32).min)
 
 
 def affine(partitions: int, pattern: Any, offset: int, multiplier: int) -> Any:
-    """The values of iota in 32 bits, [P, product of nums]."""
+    """Compute the values of iota in 32 bits, [P, product of nums]."""
     counts = [count for _, count in pattern]
     rows = []
     for partition in range(partitions):

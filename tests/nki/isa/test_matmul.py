@@ -148,9 +148,10 @@ def test_matmul_true_where_no_matmul_wrote_is_a_finding_or_in_strict_runs_an_err
         nisa.nc_matmul(dst, m.sbuf(stationary), m.sbuf(moving), accumulate=True)
         assert_bits(m.read(dst), add(product(stationary, moving), held))
         assert len(m.findings()) == 1
-    with machine(strict=True) as m, pytest.raises(RuntimeError, match="no matmul had written"):
-        tiles = m.sbuf(stationary), m.sbuf(moving)
-        nisa.nc_matmul(m.psum(held), *tiles, accumulate=True)
+    with machine(strict=True) as m:
+        tiles, dst = (m.sbuf(stationary), m.sbuf(moving)), m.psum(held)
+        with pytest.raises(RuntimeError, match="no matmul had written"):
+            nisa.nc_matmul(dst, *tiles, accumulate=True)
 
 
 def test_matmul_into_bfloat16_rounds_once_each_instruction() -> None:
@@ -256,7 +257,7 @@ def test_matmul_hints_change_no_value() -> None:
 def refusal(
     m: Machine, shapes: Any, dtypes: Any, dst: Any = None, **options: Any
 ) -> pytest.ExceptionInfo[AssertionError]:
-    """The refusal of a matmul of tiles of these shapes and types, all zero."""
+    """Catch the refusal of a matmul of tiles of these shapes and types, all zero."""
     stationary, moving = (
         m.tensor(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)
     )
@@ -272,9 +273,9 @@ def refusal(
     [
         ("trn3", ((3, 4), (4, 4)), ("float32",) * 2, {},
          "Matmul contraction dimension mismatch: stationary[0]=3 != moving[0]=4"),
-        ("trn3", ((8, 129), (8, 4)), ("float32",) * 2, {}, "free dimension 129 exceeds maximum 128"),
-        ("trn2", ((8, 8), (8, 513)), ("float32",) * 2, {}, "free dimension 513 exceeds maximum 512"),
-        ("trn3", ((8, 8), (8, 4)), ("float32", "bfloat16"), {}, "float32 and tfloat32 only with each"),
+        ("trn3", ((8, 129), (8, 4)), ("float32",) * 2, {}, "dimension 129 exceeds maximum 128"),
+        ("trn2", ((8, 8), (8, 513)), ("float32",) * 2, {}, "dimension 513 exceeds maximum 512"),
+        ("trn3", ((8, 8), (8, 4)), ("float32", "bfloat16"), {}, "only with each other"),
         ("trn3", ((8, 8), (8, 4)), ("float8_e4m3", "float8_e4m3fn"), {}, "do not mix"),
         ("trn2", ((8, 8), (8, 4)), ("float8_e4m3fn", "float8_e5m2"), {}, "from gen4 on"),
         ("trn3", ((8, 8), (8, 4)), ("int32", "float32"), {}, "stationary has dtype int32"),
@@ -322,3 +323,54 @@ def test_matmul_refuses_wrong_memories_and_results() -> None:
 def test_matmul_is_an_assertion_error_that_names_the_line() -> None:
     with machine() as m, pytest.raises(AssertionError, match=r"\.py:\d+: nc_matmul"):
         nisa.nc_matmul(m.tensor((4, 4), nl.float32), *(m.tensor((4, 4), nl.float32),) * 2)
+
+
+def snake(lists: Any, partitions: int, group: int) -> Any:
+    """Lay a list of columns for each group out: offset i at index[i % group, i // group]."""
+    index = np.zeros((partitions, -(-lists.shape[1] // group)), np.uint16)
+    for number, listed in enumerate(lists):
+        for at, column in enumerate(listed):
+            index[group * number + at % group, at // group] = column
+    return index
+
+
+@pytest.mark.parametrize("operand", ["stationary", "moving"])
+def test_matmul_reads_the_columns_that_each_quadrant_lists(operand: str) -> None:
+    rng = np.random.default_rng(29)
+    columns = {"stationary": 16, "moving": 40}
+    lists = np.stack([rng.permutation(48)[: columns[operand]] for _ in range(2)])
+    arrays = {
+        name: normal(30, (64, 48 if name == operand else columns[name]), np.float16)
+        for name in columns
+    }
+    with machine() as m:
+        tiles = {name: m.sbuf(array) for name, array in arrays.items()}
+        index = m.sbuf(snake(lists, 64, 32))
+        tiles[operand] = tiles[operand].indirect(index, num_elem=columns[operand])
+        dst = m.tensor((16, 40), nl.float32, nl.psum)
+        nisa.nc_matmul(dst, **tiles)
+        rows = np.repeat(lists, 32, axis=0)
+        arrays[operand] = np.take_along_axis(arrays[operand], rows, axis=1)
+        assert_bits(m.read(dst), product(arrays["stationary"], arrays["moving"]))
+
+
+def test_matmul_scatters_and_accumulates_the_columns_that_a_quadrant_lists() -> None:
+    listed = np.random.default_rng(32).permutation(48)[None, :40]
+    stationary, moving = normal(33, (64, 32), np.float16), normal(34, (64, 40), np.float16)
+    once = product(stationary, moving)
+    with machine() as m:
+        tiles = m.sbuf(stationary), m.sbuf(moving)
+        dst = m.tensor((32, 48), nl.float32, nl.psum)
+        view = dst.indirect(m.sbuf(snake(listed, 32, 32)), num_elem=40)
+        for expected in (once, add(once, once)):
+            nisa.nc_matmul(view, *tiles)
+            assert_bits(m.read(dst)[:, listed[0]].copy(), expected)
+
+
+def test_matmul_refuses_column_lists_before_gen4() -> None:
+    with machine("trn2") as m:
+        tile = m.sbuf(normal(35, (64, 16), np.float16))
+        view = tile.indirect(m.sbuf(np.zeros((64, 1), np.uint16)), num_elem=16)
+        dst = m.tensor((16, 16), nl.float32, nl.psum)
+        with pytest.raises(nisa.NkiValidationError, match="available from gen4 on"):
+            nisa.nc_matmul(dst, tile, view)

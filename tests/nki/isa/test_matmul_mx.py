@@ -23,7 +23,7 @@ TYPES = {
 
 
 def packed(seed: int, shape: tuple[int, int], dtype: str) -> tuple[Any, Any]:
-    """A tile of words [P, F] and the values [4 P, F] in the order of the contraction."""
+    """Make a tile of words [P, F] and the values [4 P, F] in the order of the contraction."""
     element = TYPES[dtype]
     rng = np.random.default_rng(seed)
     values = np.clip(rng.standard_normal((*shape, 4)) * 2, -6, 6).astype(element)

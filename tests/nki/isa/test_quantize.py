@@ -8,26 +8,25 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onchip import TYPES, Machine
+from onchip import TYPES, Machine, cases
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import quantize as nisa
 
-ELEMENTS: dict[str, tuple[Any, int]] = {
-    "float8_e4m3fn_x4": (ml_dtypes.float8_e4m3fn, 8),
-    "float8_e5m2_x4": (ml_dtypes.float8_e5m2, 15),
+ELEMENTS: dict[str, tuple[Any, int, float]] = {
+    "float8_e4m3fn_x4": (ml_dtypes.float8_e4m3fn, 8, 448.0),
+    "float8_e5m2_x4": (ml_dtypes.float8_e5m2, 15, 57344.0),
 }
 
 
 def quantised(x: np.ndarray[Any, Any], packed: str, slack: int) -> tuple[Any, Any]:
     """Elements [P, F] and scale bytes [P / 8, F / 4] of finite data."""
-    dtype, emax = ELEMENTS[packed]
+    dtype, emax, largest = ELEMENTS[packed]
     p, f = x.shape
     wide = x.astype(np.float64)
     blocks = np.abs(wide).reshape(p // 8, 8, f // 4, 4).max(axis=(1, 3))
     with np.errstate(divide="ignore"):
         exponent = np.where(blocks > 0, np.floor(np.log2(blocks)), -1000) - (emax - slack)
     exponent = np.clip(exponent, -127, 127)
-    largest = float(ml_dtypes.finfo(dtype).max)
     scaled = wide / np.exp2(np.repeat(np.repeat(exponent, 8, 0), 4, 1))
     return np.clip(scaled, -largest, largest).astype(dtype), (exponent + 127).astype(np.uint8)
 
@@ -64,7 +63,7 @@ def test_quantize_mx_scales_at_an_offset_in_the_quadrants() -> None:
         for offset in (0, 4, 8, 12):
             nisa.quantize_mx(dst, m.tile(x, "bfloat16"), scale[offset:])
             for block in range(16):
-                # Block 9 holds partition 77: at offset 4 its scale is on partition 69, as documented.
+                # Partition 77 is of block 9, whose scale at offset 4 is on partition 69.
                 row = 32 * (block // 4) + offset + block % 4
                 assert (m.get(scale[row : row + 1]) == scales[block]).all()
 
@@ -73,7 +72,7 @@ def test_quantize_mx_refusals() -> None:
     with Machine() as m:
         x, d = m.tile(np.ones((128, 16)), "bfloat16"), m.empty((128, 4), "float8_e4m3fn_x4")
         s = m.empty((128, 4), "uint8")
-        for arguments, message in [
+        for arguments, message in cases(
             (
                 (d, m.tile(np.ones((128, 16))), s),
                 "src.* has dtype float32; allowed: float16, bfloat16",
@@ -96,7 +95,7 @@ def test_quantize_mx_refusals() -> None:
             ((d, x, s[:, 0:3]), "dst_scale.* has 3 elements"),
             ((d, x, m.empty((128, 4), "int8")), "dst_scale.* has dtype int8"),
             ((d[:, 0:3], x, s), "dst.* has 3 elements"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.quantize_mx(*arguments)
     with Machine("trn2") as m:

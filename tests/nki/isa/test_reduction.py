@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import FLOATS, INTEGERS, Machine, assert_same, cast, sample, widen
+from onchip import FLOATS, INTEGERS, Machine, assert_same, cases, cast, sample, widen
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import reduce_cmd, reduction as nisa
 
@@ -76,7 +76,7 @@ def test_tensor_reduce_refusals() -> None:
             m.empty((128, 4)),
             m.tile(np.ones((128, 8)), "int32"),
         )
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             ((d, "add", a, 1), {}, r"axis.* is \[1\]; the last axes of a tile of 3"),
             ((d, "add", a, 0), {}, "without the partition axis 0"),
             ((d, "add", a, (0, 1, 2)), {}, "without the partition axis 0"),
@@ -91,7 +91,7 @@ def test_tensor_reduce_refusals() -> None:
             ((d, "bitwise_or", a, 2), {}, "an integer dtype"),
             ((i[:, 0:1], "bitwise_or", i, 1), {"negate": True}, "negate.* is True for bitwise_or"),
             ((d[0:64], "add", a, 2), {}, "data.* has 128 partitions, dst has 64"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.tensor_reduce(*arguments, **keywords)
 
@@ -121,13 +121,13 @@ def test_tensor_tensor_scan(ops: tuple[str, str], reverse: tuple[bool, bool], dt
 def test_tensor_tensor_scan_refusals() -> None:
     with Machine() as m:
         a, p = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 8)), buffer="psum")
-        for arguments, message in [
+        for arguments, message in cases(
             ((a, p, p, 0.0, "add", "add"), "both in PSUM"),
             ((a, a, a, None, "add", "add"), "initial.* is None"),
             ((a, a, a, 0.0, "square", "add"), "op0.* has one operand"),
             ((a, a, a, 0.0, "add", "bitwise_or"), "op1.* is bitwise_or"),
             ((a, a, a[:, 0:4], 0.0, "add", "add"), "data1.* has 4 elements"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.tensor_tensor_scan(*arguments)
 
@@ -156,7 +156,7 @@ def test_tensor_scalar_cumulative(op1: str, dtype: str) -> None:
 def test_tensor_scalar_cumulative_refusals() -> None:
     with Machine() as m:
         a, i = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 8)), "int32")
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             ((a, i, "add", "add", 0.0), {}, "src.* has dtype int32; no 32-bit integers"),
             ((a, a, "add", "logical_or", 0.0), {}, "op1.* is logical_or"),
             ((a, a, "add", "add", 0.0), {"imm1": 1.0}, "imm1.* load_reduce alone takes it"),
@@ -166,6 +166,6 @@ def test_tensor_scalar_cumulative_refusals() -> None:
                 "imm1.* load_reduce needs it",
             ),
             ((a, a, "add", "add", 0.0), {"reduce_cmd": reduce_cmd.idle}, "reduce_cmd.* is idle"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.tensor_scalar_cumulative(*arguments, **keywords)

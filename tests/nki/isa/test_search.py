@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import FLOATS, INTEGERS, Machine, assert_same, cast, sample, widen
+from onchip import FLOATS, INTEGERS, Machine, assert_same, cases, cast, sample, widen
 from trn3 import numerics
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import search as nisa, select, shuffle, statistics as stats
@@ -85,7 +85,7 @@ def test_search_refusals() -> None:
             m.tile(np.ones((8, 8))),
         )
         long = m.tile(np.ones((8, 16385)), "uint8")
-        for call, arguments, message in [
+        for call, arguments, message in cases(
             (nisa.max8, (eight, small), "src.* has 7 elements per partition; 8 to 16384"),
             (nisa.max8, (eight, long), "src.* has 16385 elements per partition; 8 to 16384"),
             (nisa.max8, (small, data), "dst.* has 7 elements.*; 8 elements per partition"),
@@ -104,7 +104,7 @@ def test_search_refusals() -> None:
                 (data, data, eight, 0.0, m.empty((8, 8), "uint16")),
                 "dst_idx.* allowed: uint32",
             ),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 call(*arguments)
 
@@ -137,7 +137,7 @@ def test_bn_stats_and_bn_aggr(columns: int) -> None:
 def test_statistics_refusals() -> None:
     with Machine() as m:
         six, two = m.empty((128, 6)), m.empty((128, 2))
-        for call, arguments, message in [
+        for call, arguments, message in cases(
             (
                 stats.bn_stats,
                 (six, m.tile(np.ones((128, 513)))),
@@ -154,7 +154,7 @@ def test_statistics_refusals() -> None:
                 "data.* has 8 elements per partition; a multiple of 3",
             ),
             (stats.bn_aggr, (six, m.tile(np.ones((128, 9)))), "dst.* has 6 elements.*; 2 elements"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 call(*arguments)
 
@@ -189,7 +189,7 @@ def test_nc_stream_shuffle_keeps_and_broadcasts() -> None:
 def test_nc_stream_shuffle_refusals() -> None:
     with Machine() as m:
         a, s = m.tile(np.ones((128, 8))), list(range(32))
-        for arguments, message in [
+        for arguments, message in cases(
             ((a, a, s[:31]), "shuffle_mask.* has 31 entries; 32"),
             ((a, a, [*s[:31], 32]), "shuffle_mask.* has entry 32; 0 to 31, or 255"),
             ((a, a[0:32], s), "src.* has 32 partitions; partition 32 of dst becomes partition 32"),
@@ -200,7 +200,7 @@ def test_nc_stream_shuffle_refusals() -> None:
             ((a, a[:, 0:4], s), "src.* has 4 elements"),
             ((a[32:64], a[32:48], [0] * 32), None),
             ((a[0:33], a[64:97], [0] * 32), None),
-        ]:
+        ):
             if message is None:
                 shuffle.nc_stream_shuffle(*arguments)
                 continue
@@ -226,8 +226,10 @@ def test_dropout_rate_and_refusals() -> None:
         a, r = m.tile(np.ones((128, 2000))), m.empty((128, 2000))
         select.dropout(r, a, 0.25)
         assert abs((m.get(r) == 0).mean() - 0.25) < 0.01
-        with pytest.raises(NkiValidationError, match="dst.* has dtype bfloat16, data has float32"):
+        with pytest.raises(NkiValidationError, match=r"dst.* has dtype bfloat16, data has float32"):
             select.dropout(m.empty((128, 2000), "bfloat16"), a, 0.5)
         i = m.tile(np.ones((128, 4)), "int32")
-        with pytest.raises(NkiValidationError, match="prob.* has dtype bfloat16; allowed: float32"):
+        with pytest.raises(
+            NkiValidationError, match=r"prob.* has dtype bfloat16; allowed: float32"
+        ):
             select.dropout(i, i, m.tile(np.ones((128, 1)), "bfloat16"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import FLOATS, INTEGERS, Machine, assert_same, cast, sample, widen
+from onchip import FLOATS, INTEGERS, Machine, assert_same, cases, cast, sample, widen
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import reduce_cmd, select as nisa
 
@@ -40,7 +40,7 @@ def test_select_reduce_refusals() -> None:
     with Machine() as m:
         a, p = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 8)), "uint8")
         i, r = m.tile(np.ones((128, 8)), "int32"), m.empty((128, 1))
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             (
                 (a, a, a, 0.0),
                 {},
@@ -65,7 +65,7 @@ def test_select_reduce_refusals() -> None:
                 {},
                 "both",
             ),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.select_reduce(*arguments, **keywords)
 
@@ -94,7 +94,7 @@ def test_range_select_refusals() -> None:
         a, b = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 1)))
         nisa.range_select(a, a, "equal", "less", b, b, on_false_value=LOWEST)
         nisa.range_select(a, a, "equal", "less", b, b, on_false_value=-3.4028235e38)
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             ((a, a, "add", "less", b, b), {}, "comp_op0.* is add; equal, less"),
             ((a, a, "equal", "not_equal", b, b), {}, "comp_op1.* is not_equal"),
             (
@@ -108,7 +108,7 @@ def test_range_select_refusals() -> None:
                 {},
                 "on_true_tile.* a floating-point",
             ),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.range_select(*arguments, **keywords)
     with Machine("trn1") as m:
@@ -158,14 +158,14 @@ def test_tensor_copy_predicated_leaves_the_rest_uninitialised() -> None:
 def test_tensor_copy_predicated_refusals() -> None:
     with Machine() as m:
         a, p = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 8)), "uint8")
-        for arguments, message in [
+        for arguments, message in cases(
             (
                 (a, m.tile(np.ones((128, 8)), "bfloat16"), p),
                 "src.* has dtype bfloat16, dst has float32",
             ),
             ((a, a, m.tile(np.ones((128, 8)), "int8")), "predicate.* has dtype int8"),
             ((a, a[:, 0:4], p), "src.* has 4 elements"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.tensor_copy_predicated(*arguments)
         with pytest.raises(TypeError, match="src is None"):

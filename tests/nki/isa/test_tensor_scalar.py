@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import FLOATS, INTEGERS, Machine, assert_same, cast, sample, widen
+from onchip import FLOATS, INTEGERS, Machine, assert_same, cases, cast, sample, widen
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki import isa
 from trn3.nki.isa import elementwise as nisa, reduce_cmd
@@ -109,7 +109,7 @@ def test_tensor_scalar_unary_operators() -> None:
 def test_tensor_scalar_refusals() -> None:
     with Machine() as m:
         a, i = m.tile(np.ones((128, 8))), m.tile(np.ones((128, 8)), "int32")
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             (
                 (a, a, "add", m.tile(np.ones((128, 1)), "int32")),
                 {},
@@ -151,7 +151,7 @@ def test_tensor_scalar_refusals() -> None:
                 {"engine": isa.engine.scalar},
                 "is scalar for less; scalar computes multiply",
             ),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.tensor_scalar(*arguments, **keywords)
         with pytest.raises(TypeError, match="operand0 is of type str"):
@@ -167,7 +167,7 @@ def test_tensor_scalar_refusals() -> None:
             nisa.tensor_scalar(a, a, "subtract", 1.0, engine=isa.engine.scalar)
     with Machine("trn1") as m:
         a = m.tile(np.ones((128, 8)))
-        with pytest.raises(NkiValidationError, match="engine scalar.* available from gen3"):
+        with pytest.raises(NkiValidationError, match=r"engine scalar.* available from gen3"):
             nisa.tensor_scalar(a, a, "add", 1.0, engine=isa.engine.scalar)
 
 
@@ -227,7 +227,7 @@ def _from(values: np.ndarray[Any, Any], op: Any) -> np.ndarray[Any, Any]:
 def test_tensor_scalar_reduce_refusals() -> None:
     with Machine() as m:
         a, r = m.tile(np.ones((128, 8))), m.empty((128, 1))
-        for arguments, keywords, message in [
+        for arguments, keywords, message in cases(
             (
                 (a, a, "add", 1.0, "subtract", r),
                 {},
@@ -247,6 +247,6 @@ def test_tensor_scalar_reduce_refusals() -> None:
             ),
             ((a, a, "add", 1.0, "add", r), {"reduce_cmd": reduce_cmd.idle}, "reduce_cmd.* is idle"),
             ((a, a, "rsqrt", None, "add", r), {}, "op0.* is rsqrt"),
-        ]:
+        ):
             with pytest.raises(NkiValidationError, match=message):
                 nisa.tensor_scalar_reduce(*arguments, **keywords)

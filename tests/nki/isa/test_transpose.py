@@ -22,7 +22,7 @@ def random_bits(shape: tuple[int, int], dtype: Any) -> Any:
 
 
 def unsigned(array: Any) -> Any:
-    """The bits."""
+    """View the bits."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
@@ -67,8 +67,8 @@ def test_transpose_refuses() -> None:
         wide = m.tensor((33, 8), nl.float32)
         with pytest.raises(nisa.NkiValidationError, match="at most 32 x 32 on the vector engine"):
             nisa.nc_transpose(m.tensor((8, 33), nl.float32), wide)
+        long = m.tensor((8, 129), nl.float32)
         with pytest.raises(nisa.NkiValidationError, match="at most 128 x 128 on the tensor engine"):
-            long = m.tensor((8, 129), nl.float32)
             nisa.nc_transpose(m.tensor((128, 8), nl.float32, nl.psum), long)
         with pytest.raises(nisa.NkiValidationError, match="that of the data, float32"):
             nisa.nc_transpose(m.tensor((8, 33), nl.bfloat16, nl.psum), wide)

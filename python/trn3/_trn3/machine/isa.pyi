@@ -1,37 +1,60 @@
 # The instructions, documented by `trn3.nki.isa`; arguments go by position.
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister
+from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor
 
 __all__ = [
     "activate2",
     "activation",
     "activation_reduce",
+    "affine_select",
     "bn_aggr",
     "bn_stats",
+    "dma_compute",
+    "dma_copy",
+    "dma_transpose",
     "dropout",
     "exponential",
     "gpsimd_call",
+    "iota",
+    "local_gather",
     "max8",
     "memset",
     "nc_find_index8",
     "nc_match_replace8",
+    "nc_matmul",
+    "nc_matmul_mx",
+    "nc_matmul_sparse",
+    "nc_n_gather",
     "nc_stream_shuffle",
+    "nc_transpose",
+    "nonzero_with_count",
     "quantize_mx",
+    "rand2",
+    "rand_get_state",
+    "rand_set_state",
     "range_select",
     "reciprocal",
+    "register_load",
+    "register_move",
+    "register_store",
+    "rng",
     "scalar_tensor_tensor",
     "select_reduce",
+    "sequence_bounds",
+    "set_rng_seed",
     "tensor_copy",
     "tensor_copy_predicated",
+    "tensor_partition_reduce",
     "tensor_reduce",
     "tensor_scalar",
     "tensor_scalar_cumulative",
     "tensor_scalar_reduce",
     "tensor_tensor",
     "tensor_tensor_scan",
+    "topk",
 ]
 
 def activate2(
@@ -74,11 +97,52 @@ def activation_reduce(
     scale: Any,
     name: str | None,
 ) -> NkiInstruction: ...
+def affine_select(
+    core: NeuronCore,
+    dst: NkiTensor,
+    pattern: Sequence[tuple[int, int]],
+    channel_multiplier: int,
+    on_true_tile: NkiTensor,
+    on_false_value: Any,
+    cmp_op: str,
+    offset: Any,
+    name: str | None,
+) -> NkiInstruction: ...
 def bn_aggr(
     core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
 ) -> NkiInstruction: ...
 def bn_stats(
     core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
+) -> NkiInstruction: ...
+def dma_compute(
+    core: NeuronCore,
+    dst: NkiTensor,
+    srcs: Sequence[Any],
+    reduce_op: str,
+    scales: Any,
+    unique_indices: bool,
+    oob_mode: str,
+    name: str | None,
+) -> NkiInstruction: ...
+def dma_copy(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    priority: int | None,
+    oob_mode: str,
+    dge_mode: str,
+    engine: str | None,
+    name: str | None,
+) -> NkiInstruction: ...
+def dma_transpose(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    axes: Sequence[int] | None,
+    priority: int | None,
+    oob_mode: str,
+    dge_mode: str,
+    name: str | None,
 ) -> NkiInstruction: ...
 def dropout(
     core: NeuronCore, dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None
@@ -102,6 +166,23 @@ def gpsimd_call(
     cycles: int,
     name: str | None,
 ) -> NkiInstruction: ...
+def iota(
+    core: NeuronCore,
+    dst: NkiTensor,
+    pattern: Sequence[tuple[int, int]],
+    offset: Any,
+    channel_multiplier: int,
+    name: str | None,
+) -> NkiInstruction: ...
+def local_gather(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src_buffer: NkiTensor,
+    index: NkiTensor,
+    num_elem_per_idx: int,
+    num_valid_indices: int | None,
+    name: str | None,
+) -> NkiInstruction: ...
 def max8(core: NeuronCore, dst: NkiTensor, src: NkiTensor, name: str | None) -> NkiInstruction: ...
 def memset(
     core: NeuronCore, dst: NkiTensor, value: float, engine: str | None, name: str | None
@@ -118,8 +199,56 @@ def nc_match_replace8(
     dst_idx: Any,
     name: str | None,
 ) -> NkiInstruction: ...
+def nc_matmul(
+    core: NeuronCore,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    is_stationary_onezero: bool,
+    is_moving_onezero: bool,
+    is_transpose: bool,
+    accumulate: bool | None,
+    tile: Any,
+    double_row: bool,
+    name: str | None,
+) -> NkiInstruction: ...
+def nc_matmul_mx(
+    core: NeuronCore,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    stationary_scale: NkiTensor,
+    moving_scale: NkiTensor,
+    tile: Any,
+    accumulate: bool | None,
+    name: str | None,
+) -> NkiInstruction: ...
+def nc_matmul_sparse(
+    core: NeuronCore,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    tags: NkiTensor,
+    pattern: str,
+    accumulate: bool | None,
+    name: str | None,
+) -> NkiInstruction: ...
+def nc_n_gather(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, indices: NkiTensor, name: str | None
+) -> NkiInstruction: ...
 def nc_stream_shuffle(
     core: NeuronCore, dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int], name: str | None
+) -> NkiInstruction: ...
+def nc_transpose(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, engine: str | None, name: str | None
+) -> NkiInstruction: ...
+def nonzero_with_count(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    index_offset: int,
+    padding_val: int,
+    name: str | None,
 ) -> NkiInstruction: ...
 def quantize_mx(
     core: NeuronCore,
@@ -128,6 +257,15 @@ def quantize_mx(
     dst_scale: NkiTensor,
     ocp_rule: bool,
     name: str | None,
+) -> NkiInstruction: ...
+def rand2(
+    core: NeuronCore, dst: NkiTensor, min: Any, max: Any, name: str | None
+) -> NkiInstruction: ...
+def rand_get_state(
+    core: NeuronCore, dst: NkiTensor, engine: str, name: str | None
+) -> NkiInstruction: ...
+def rand_set_state(
+    core: NeuronCore, src_seeds: NkiTensor, engine: str, name: str | None
 ) -> NkiInstruction: ...
 def range_select(
     core: NeuronCore,
@@ -147,6 +285,10 @@ def range_select(
 def reciprocal(
     core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
 ) -> NkiInstruction: ...
+def register_load(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
+def register_move(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
+def register_store(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
+def rng(core: NeuronCore, dst: NkiTensor, engine: str, name: str | None) -> NkiInstruction: ...
 def scalar_tensor_tensor(
     core: NeuronCore,
     dst: NkiTensor,
@@ -171,6 +313,10 @@ def select_reduce(
     reverse_pred: bool,
     name: str | None,
 ) -> NkiInstruction: ...
+def sequence_bounds(
+    core: NeuronCore, dst: NkiTensor, segment_ids: NkiTensor, name: str | None
+) -> NkiInstruction: ...
+def set_rng_seed(core: NeuronCore, src_seeds: NkiTensor, name: str | None) -> NkiInstruction: ...
 def tensor_copy(
     core: NeuronCore, dst: NkiTensor, src: NkiTensor, engine: str | None, name: str | None
 ) -> NkiInstruction: ...
@@ -181,6 +327,9 @@ def tensor_copy_predicated(
     predicate: NkiTensor,
     reverse_pred: bool,
     name: str | None,
+) -> NkiInstruction: ...
+def tensor_partition_reduce(
+    core: NeuronCore, dst: NkiTensor, op: str, data: NkiTensor, name: str | None
 ) -> NkiInstruction: ...
 def tensor_reduce(
     core: NeuronCore,
@@ -251,189 +400,11 @@ def tensor_tensor_scan(
     reverse1: bool,
     name: str | None,
 ) -> NkiInstruction: ...
-
-_Tile: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
-
-def nc_matmul(
-    core: NeuronCore,
-    dst: NkiTensor,
-    stationary: NkiTensor,
-    moving: NkiTensor,
-    is_stationary_onezero: bool,
-    is_moving_onezero: bool,
-    is_transpose: bool,
-    accumulate: bool | None,
-    tile: _Tile | None,
-    double_row: bool,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_matmul_mx(
-    core: NeuronCore,
-    dst: NkiTensor,
-    stationary: NkiTensor,
-    moving: NkiTensor,
-    stationary_scale: NkiTensor,
-    moving_scale: NkiTensor,
-    tile: _Tile | None,
-    accumulate: bool | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_matmul_sparse(
-    core: NeuronCore,
-    dst: NkiTensor,
-    stationary: NkiTensor,
-    moving: NkiTensor,
-    tags: NkiTensor,
-    pattern: str,
-    accumulate: bool | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_transpose(
-    core: NeuronCore,
-    dst: NkiTensor,
-    data: NkiTensor,
-    engine: str | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def dma_copy(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    priority: int | None,
-    oob_mode: str,
-    dge_mode: str,
-    engine: str | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def dma_transpose(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    axes: list[int] | None,
-    priority: int | None,
-    oob_mode: str,
-    dge_mode: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def dma_compute(
-    core: NeuronCore,
-    dst: NkiTensor,
-    srcs: list[NkiTensor],
-    reduce_op: str,
-    scales: list[float] | None,
-    unique_indices: bool,
-    oob_mode: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def register_move(
-    core: NeuronCore,
-    dst: VirtualRegister,
-    src: int | VirtualRegister,
-    name: str | None,
-) -> NkiInstruction: ...
-def register_load(
-    core: NeuronCore,
-    dst: VirtualRegister,
-    src: NkiTensor,
-    name: str | None,
-) -> NkiInstruction: ...
-def register_store(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: VirtualRegister,
-    name: str | None,
-) -> NkiInstruction: ...
-def iota(
-    core: NeuronCore,
-    dst: NkiTensor,
-    pattern: list[tuple[int, int]],
-    offset: int | VirtualRegister,
-    channel_multiplier: int,
-    name: str | None,
-) -> NkiInstruction: ...
-def affine_select(
-    core: NeuronCore,
-    dst: NkiTensor,
-    pattern: list[tuple[int, int]],
-    channel_multiplier: int,
-    on_true_tile: NkiTensor,
-    on_false_value: float,
-    cmp_op: str,
-    offset: int | VirtualRegister,
-    name: str | None,
-) -> NkiInstruction: ...
-def local_gather(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src_buffer: NkiTensor,
-    index: NkiTensor,
-    num_elem_per_idx: int,
-    num_valid_indices: int | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_n_gather(
-    core: NeuronCore,
-    dst: NkiTensor,
-    data: NkiTensor,
-    indices: NkiTensor,
-    name: str | None,
-) -> NkiInstruction: ...
-def tensor_partition_reduce(
-    core: NeuronCore,
-    dst: NkiTensor,
-    op: str,
-    data: NkiTensor,
-    name: str | None,
-) -> NkiInstruction: ...
-def sequence_bounds(
-    core: NeuronCore,
-    dst: NkiTensor,
-    segment_ids: NkiTensor,
-    name: str | None,
-) -> NkiInstruction: ...
-def nonzero_with_count(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    index_offset: int,
-    padding_val: int,
-    name: str | None,
-) -> NkiInstruction: ...
 def topk(
     core: NeuronCore,
     val_dst: NkiTensor,
     idx_dst: NkiTensor,
     src: NkiTensor,
     n: int,
-    name: str | None,
-) -> NkiInstruction: ...
-def rng(
-    core: NeuronCore,
-    dst: NkiTensor,
-    engine: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def rand2(
-    core: NeuronCore,
-    dst: NkiTensor,
-    low: float | NkiTensor,
-    high: float | NkiTensor,
-    name: str | None,
-) -> NkiInstruction: ...
-def set_rng_seed(
-    core: NeuronCore,
-    src_seeds: NkiTensor,
-    name: str | None,
-) -> NkiInstruction: ...
-def rand_set_state(
-    core: NeuronCore,
-    src_seeds: NkiTensor,
-    engine: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def rand_get_state(
-    core: NeuronCore,
-    dst: NkiTensor,
-    engine: str,
     name: str | None,
 ) -> NkiInstruction: ...

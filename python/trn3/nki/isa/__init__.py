@@ -6,7 +6,7 @@ whose `depends_on` adds an order beyond what data demands.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
 from trn3.nki.isa import constants
@@ -21,6 +21,7 @@ from trn3.nki.isa.constants import (
     reduce_cmd,
 )
 from trn3.nki.isa.copy import memset, tensor_copy
+from trn3.nki.isa.cores import core_barrier, sendrecv
 from trn3.nki.isa.dma import (
     dma_compute,
     dma_copy,
@@ -81,6 +82,7 @@ __all__ = [
     "bn_aggr",
     "bn_stats",
     "constants",
+    "core_barrier",
     "dge_mode",
     "dma_compute",
     "dma_copy",
@@ -123,6 +125,7 @@ __all__ = [
     "scalar_engine",
     "scalar_tensor_tensor",
     "select_reduce",
+    "sendrecv",
     "sequence_bounds",
     "set_rng_seed",
     "sync_engine",
@@ -148,20 +151,6 @@ gpsimd_engine: Final = engine.gpsimd
 sync_engine: Final = engine.sync
 unknown_engine: Final = engine.unknown
 
-#: Instructions of the language, in its own spelling.
-INSTRUCTIONS: Final = (
-    "activate2", "activation", "activation_reduce", "affine_select", "bn_aggr", "bn_stats",
-    "core_barrier", "dma_compute", "dma_copy", "dma_transpose", "dropout", "exponential", "iota",
-    "local_gather", "max8", "memset", "nc_find_index8", "nc_match_replace8", "nc_matmul",
-    "nc_matmul_mx", "nc_n_gather", "nc_stream_shuffle", "nc_transpose", "nonzero_with_count",
-    "quantize_mx", "rand2", "rand_get_state", "rand_set_state", "range_select", "reciprocal",
-    "register_alloc", "register_load", "register_move", "register_store", "rng",
-    "scalar_tensor_tensor", "select_reduce", "sendrecv", "sequence_bounds", "set_rng_seed",
-    "tensor_copy", "tensor_copy_predicated", "tensor_partition_reduce", "tensor_reduce",
-    "tensor_scalar", "tensor_scalar_cumulative", "tensor_scalar_reduce", "tensor_tensor",
-    "tensor_tensor_scan", "topk",
-)  # fmt: skip
-
 
 def get_nc_version() -> nc_version:
     """Return the generation of the kernel's core, or outside kernels of the current target.
@@ -178,16 +167,3 @@ def get_nc_version() -> nc_version:
 def get_nc_sub_version() -> int:
     """Return the silicon revision: 0 (**choice**; revisions do not differ in the model)."""
     return 0
-
-
-def __getattr__(name: str) -> Any:
-    if name not in INSTRUCTIONS:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-
-    def missing(*_: Any, **__: Any) -> Any:
-        message = f"nki.isa.{name} is not modelled yet"
-        raise NotImplementedError(message)
-
-    missing.__name__ = missing.__qualname__ = name
-    return missing

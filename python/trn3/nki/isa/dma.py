@@ -64,6 +64,27 @@ def dma_copy(
     -----
     Cost: rows (SBUF partitions; between HBM addresses 16 equal parts, **choice**) are dealt to the
     16 DMA engines; each contiguous piece of a row is a descriptor.
+
+    Examples
+    --------
+    Rows of a table, picked by an index tile:
+
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.isa as nisa
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def pick(table, rows):
+    ...     index = nl.ndarray(rows.shape, rows.dtype)
+    ...     nisa.dma_copy(index, rows)
+    ...     tile = nl.ndarray((rows.shape[0], table.shape[1]), table.dtype)
+    ...     nisa.dma_copy(tile, table.vector_select(0, index))
+    ...     out = nl.ndarray(tile.shape, tile.dtype, buffer=nl.shared_hbm)
+    ...     nisa.dma_copy(out, tile)
+    ...     return out
+    >>> table = np.array([[0, 1], [2, 3], [4, 5]], np.float32)
+    >>> pick(table, np.array([[2], [0]], np.int32)).tolist()
+    [[4.0, 5.0], [0.0, 1.0]]
     """
     return isa.dma_copy(
         core(),

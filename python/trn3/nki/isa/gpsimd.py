@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,13 +21,17 @@ __all__ = [
 ]
 
 
-def _pattern(pattern: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    pairs = [tuple(pair) for pair in pattern]
+def _pattern(instruction: str, pattern: Any) -> list[tuple[int, int]]:
+    try:
+        pairs = [tuple(operator.index(number) for number in pair) for pair in pattern]
+    except TypeError:
+        message = f"{instruction} pattern is {pattern!r}; allowed: pairs [step, num] of integers"
+        raise TypeError(message) from None
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
-        message = f"pattern holds {list(wrong)}; allowed: pairs [step, num]"
+        message = f"{instruction} pattern holds {list(wrong)}; allowed: pairs [step, num]"
         raise ValueError(message)
-    return [(int(step), int(count)) for step, count in pairs]
+    return [(step, count) for step, count in pairs]
 
 
 def iota(
@@ -62,8 +67,24 @@ def iota(
     Notes
     -----
     Cost: 150 + N cycles (public documentation).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.isa as nisa
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def count(x):
+    ...     tile = nl.ndarray((2, 3), nl.int32)
+    ...     nisa.iota(tile, [[1, 3]], offset=5, channel_multiplier=10)
+    ...     out = nl.ndarray((2, 3), nl.int32, buffer=nl.shared_hbm)
+    ...     nisa.dma_copy(out, tile)
+    ...     return out
+    >>> count(np.zeros((1,), np.float32)).tolist()
+    [[5, 6, 7], [15, 16, 17]]
     """
-    return isa.iota(core(), dst, _pattern(pattern), offset, channel_multiplier, name)
+    return isa.iota(core(), dst, _pattern("iota", pattern), offset, channel_multiplier, name)
 
 
 def affine_select(
@@ -106,7 +127,7 @@ def affine_select(
     return isa.affine_select(
         core(),
         dst,
-        _pattern(pattern),
+        _pattern("affine_select", pattern),
         channel_multiplier,
         on_true_tile,
         on_false_value,
@@ -195,8 +216,9 @@ def tensor_partition_reduce(
 ) -> NkiInstruction:
     """Reduce over the partitions.
 
-    In float32, partitions ascending; bit operators on integer patterns. The average is the sum
-    divided by the number of partitions (**choice**).
+    In float32, partitions ascending. Between integer types in 32-bit integers, whose sums wrap,
+    then to the nearest that the type of `dst` has (**choice**). Bit operators work on integer
+    patterns. The average is the sum divided by the number of partitions (**choice**).
 
     Parameters
     ----------
@@ -232,7 +254,7 @@ def sequence_bounds(
         In SBUF, float32 or int32: starts, and ends (the place after the last element). Id 0 is
         padding and gets (n, -1).
     segment_ids : tensor, [1, n]
-        In SBUF, float32 or int32, not negative.
+        In SBUF, float32 or int32, compared exactly. Below 0 and NaN are refused (**choice**).
     name : str, optional
         Label in profiles.
 

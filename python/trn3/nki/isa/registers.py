@@ -85,8 +85,9 @@ def register_load(dst: VirtualRegister, src: NkiTensor, name: str | None = None)
     -----
     Cost: about 300 ns from SBUF, 1300 ns from HBM (estimate).
     """
-    if isinstance(src, NkiTensor) and str(src.dtype) not in _INTEGERS:
-        message = f"register_load src has dtype {src.dtype}: the register holds its bits"
+    dtype = getattr(src, "dtype", None)
+    if dtype is not None and str(dtype) not in _INTEGERS:
+        message = f"register_load src has dtype {dtype}: the register holds its bits"
         warnings.warn(message, stacklevel=2)
     return isa.register_load(core(), dst, src, name)
 

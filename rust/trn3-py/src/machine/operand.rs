@@ -127,3 +127,10 @@ pub(crate) fn register_value(instruction: &str, argument: &str, object: &Bound<'
         ))),
     }
 }
+
+/// A number of things.
+pub(crate) fn count(instruction: &'static str, argument: &'static str, number: i64) -> PyResult<usize> {
+    usize::try_from(number).map_err(|_| {
+        exception(trn3::Error::validation(instruction, argument, format!("is {number}"), "a number from 0"))
+    })
+}

@@ -150,6 +150,16 @@ arch_spec! {
         sequence_bounds_cycles: "cycles", 1 ..= 10000;
         /// GpSimdE: cycles of one candidate of topk.
         topk_candidate_cycles: "cycles", 1 ..= 10000;
+        /// GpSimdE: bytes of a lane's port in a cycle.
+        gpsimd_lane_bytes: "bytes", 1 ..= 64;
+        /// GpSimdE: most indices of a processor in one local gather.
+        gather_indices: "indices", 1 ..= 65536;
+        /// GpSimdE: fewest elements that topk chooses from.
+        topk_least_elements: "elements", 1 ..= 65536;
+        /// GpSimdE: most elements that topk chooses from.
+        topk_elements: "elements", 1 ..= 16777216;
+        /// GpSimdE: most elements that topk gives.
+        topk_results: "elements", 1 ..= 16777216;
         /// Moving the state of a random generator.
         random_state_cycles: "cycles", 0 ..= 10000;
         /// DMA engines of the core.

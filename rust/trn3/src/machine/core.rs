@@ -9,6 +9,7 @@ use trn3_numerics::{CastOptions, Xorwow};
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::engine::Engine;
+use crate::machine::generator::Generator;
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::memory::{Memory, MemoryOptions, Request};
 use crate::machine::opcode::Opcodes;
@@ -52,9 +53,9 @@ pub struct State {
     /// VectorE's accumulators, one a partition.
     pub vector_accumulator: Vec<f32>,
     /// VectorE's generator.
-    pub vector_random: Xorwow,
+    pub vector_random: Generator,
     /// GpSimdE's generator.
-    pub gpsimd_random: Xorwow,
+    pub gpsimd_random: Generator,
     /// Generator of stochastic rounding; None: results are rounded to nearest.
     pub stochastic_rounding: Option<Xorwow>,
     /// Line of the instruction at work.
@@ -225,8 +226,8 @@ impl NeuronCore {
             memory,
             scalar_reduce: vec![0.0; lanes],
             vector_accumulator: vec![0.0; lanes],
-            vector_random: Xorwow::seed(0, lanes, vector_generators)?,
-            gpsimd_random: Xorwow::seed(1, lanes, 1)?,
+            vector_random: Generator::new(Xorwow::seed(0, lanes, vector_generators)?),
+            gpsimd_random: Generator::new(Xorwow::seed(1, lanes, 1)?),
             stochastic_rounding: None,
             site: SiteId::default(),
             scratch: Vec::new(),

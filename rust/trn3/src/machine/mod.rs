@@ -6,6 +6,7 @@ pub mod core;
 pub mod cost;
 pub mod dtype;
 pub mod engine;
+pub mod generator;
 pub mod isa;
 pub mod memory;
 pub mod opcode;

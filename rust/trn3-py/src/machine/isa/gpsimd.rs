@@ -9,7 +9,7 @@ use trn3::machine::isa::gpsimd::search::{NonzeroWithCount, TopK};
 use crate::machine::core::PyCore;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::isa::issue;
-use crate::machine::operand::{op, register_value, scalar, tensor};
+use crate::machine::operand::{count, op, register_value, scalar, tensor};
 
 #[pyfunction]
 #[pyo3(signature = (core, dst, pattern, offset, channel_multiplier, name))]
@@ -56,16 +56,18 @@ fn local_gather(
     dst: &Bound<'_, PyAny>,
     src_buffer: &Bound<'_, PyAny>,
     index: &Bound<'_, PyAny>,
-    num_elem_per_idx: usize,
-    num_valid_indices: Option<usize>,
+    num_elem_per_idx: i64,
+    num_valid_indices: Option<i64>,
     name: Option<&str>,
 ) -> PyResult<PyInstruction> {
     let gather = LocalGather {
         dst: tensor("local_gather", "dst", dst)?.clone(),
         src_buffer: tensor("local_gather", "src_buffer", src_buffer)?.clone(),
         index: tensor("local_gather", "index", index)?.clone(),
-        num_elem_per_idx,
-        num_valid_indices,
+        num_elem_per_idx: count("local_gather", "num_elem_per_idx", num_elem_per_idx)?,
+        num_valid_indices: num_valid_indices
+            .map(|indices| count("local_gather", "num_valid_indices", indices))
+            .transpose()?,
     };
     issue(core, &gather, name)
 }
@@ -129,12 +131,11 @@ fn nonzero_with_count(
     padding_val: i64,
     name: Option<&str>,
 ) -> PyResult<PyInstruction> {
-    let nonzero = NonzeroWithCount {
-        dst: tensor("nonzero_with_count", "dst", dst)?.clone(),
-        src: tensor("nonzero_with_count", "src", src)?.clone(),
-        index_offset,
-        padding_val,
-    };
+    let dst = tensor("nonzero_with_count", "dst", dst)?.clone();
+    let src = tensor("nonzero_with_count", "src", src)?.clone();
+    let nonzero = core
+        .get()
+        .with(core.py(), |machine, _| NonzeroWithCount::new(dst, src, index_offset, padding_val, machine.arch()))?;
     issue(core, &nonzero, name)
 }
 
@@ -145,14 +146,14 @@ fn topk(
     val_dst: &Bound<'_, PyAny>,
     idx_dst: &Bound<'_, PyAny>,
     src: &Bound<'_, PyAny>,
-    n: usize,
+    n: i64,
     name: Option<&str>,
 ) -> PyResult<PyInstruction> {
     let topk = TopK {
         val_dst: tensor("topk", "val_dst", val_dst)?.clone(),
         idx_dst: tensor("topk", "idx_dst", idx_dst)?.clone(),
         src: tensor("topk", "src", src)?.clone(),
-        n,
+        n: count("topk", "n", n)?,
     };
     issue(core, &topk, name)
 }

@@ -1,5 +1,8 @@
 //! The instructions, one binding file a family.
 
+// A binding has the arguments that its instruction has.
+#![allow(clippy::too_many_arguments)]
+
 pub(crate) mod activation;
 pub(crate) mod copy;
 pub(crate) mod custom;

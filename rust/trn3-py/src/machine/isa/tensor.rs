@@ -18,6 +18,8 @@ fn tile(tile: Option<(Pair, Pair)>) -> Option<Tile> {
     tile.map(|(position, size)| Tile { position, size })
 }
 
+// The instruction's own arguments, one for one.
+#[allow(clippy::too_many_arguments)]
 #[pyfunction]
 #[pyo3(signature = (
     core, dst, stationary, moving, is_stationary_onezero, is_moving_onezero, is_transpose, accumulate, tile, double_row, name

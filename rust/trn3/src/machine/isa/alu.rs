@@ -200,11 +200,11 @@ impl AluOp {
         }
     }
 
-    /// One step in float32; unary operators ignore y. NaN results are canonical.
+    /// One step in float32; unary operators ignore y. Which NaN a result is does not matter: writing makes it canonical.
     #[inline(always)]
     pub fn apply(self, x: f32, y: f32) -> f32 {
         let truth = |holds: bool| if holds { 1.0 } else { 0.0 };
-        let value = match self {
+        match self {
             Add => x + y,
             Subtract => x - y,
             Multiply => x * y,
@@ -227,15 +227,15 @@ impl AluOp {
                     x + y
                 }
             }
-            Equal => return truth(x == y),
-            NotEqual => return truth(x != y),
-            GreaterEqual => return truth(x >= y),
-            Greater => return truth(x > y),
-            LessEqual => return truth(x <= y),
-            Less => return truth(x < y),
-            LogicalAnd => return truth(x != 0.0 && y != 0.0),
-            LogicalOr => return truth(x != 0.0 || y != 0.0),
-            LogicalXor => return truth((x != 0.0) != (y != 0.0)),
+            Equal => truth(x == y),
+            NotEqual => truth(x != y),
+            GreaterEqual => truth(x >= y),
+            Greater => truth(x > y),
+            LessEqual => truth(x <= y),
+            Less => truth(x < y),
+            LogicalAnd => truth(x != 0.0 && y != 0.0),
+            LogicalOr => truth(x != 0.0 || y != 0.0),
+            LogicalXor => truth((x != 0.0) != (y != 0.0)),
             AbsMax => {
                 if x.abs() > y.abs() {
                     x
@@ -265,14 +265,13 @@ impl AluOp {
                     x
                 }
             }
-            Rsqrt => 1.0 / f64::from(x).sqrt() as f32,
+            Rsqrt => (1.0 / f64::from(x).sqrt()) as f32,
             Reciprocal => 1.0 / x,
             Power => libm::pow(f64::from(x), f64::from(y)) as f32,
             Bypass | Average => x,
             // Bit patterns have no float32 step; checks refuse them before.
             Invert | BitwiseAnd | BitwiseOr | BitwiseXor | LeftShift | RightShift => f32::NAN,
-        };
-        if value.is_nan() { f32::from_bits(0x7fc0_0000) } else { value }
+        }
     }
 
     /// One step on bit patterns `width` bits wide.

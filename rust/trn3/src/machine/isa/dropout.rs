@@ -7,7 +7,7 @@ use crate::machine::core::State;
 use crate::machine::cost;
 use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
-use crate::machine::isa::{Instruction, Role, ScalarOperand};
+use crate::machine::isa::{Instruction, Role, ScalarOperand, random};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -71,9 +71,13 @@ impl Instruction for Dropout {
 
     fn execute(&self, state: &mut State) -> Result<()> {
         let (first, columns) = (self.dst.start_partition(), self.dst.free_size());
+        let inputs = std::iter::once(&self.data).chain(self.prob.view());
+        if !random::draws_are_wanted(state, Engine::Vector, &self.dst, inputs)? {
+            return random::skip(state, Engine::Vector, &self.dst);
+        }
         let probabilities = self.prob.values(state, self.dst.partitions(), 0.0)?;
         let mut draws = vec![0.0f32; state.vector_random.lanes() * columns];
-        state.vector_random.uniform(columns, 0.0, 1.0, &mut draws)?;
+        state.vector_random.current()?.uniform(columns, 0.0, 1.0, &mut draws)?;
         let mut bits = state.read_bits(&self.data)?;
         let rows = bits.chunks_exact_mut(columns.max(1)).zip(draws[first * columns..].chunks_exact(columns.max(1)));
         for ((row, draws), &probability) in rows.zip(&probabilities) {
@@ -82,5 +86,10 @@ impl Instruction for Dropout {
             }
         }
         state.memory.write_bits(&self.dst, &bits)
+    }
+
+    fn is_control(&self) -> bool {
+        // In timing-only runs too the draws take the generator ahead.
+        true
     }
 }

@@ -40,8 +40,8 @@ impl Exponential {
     /// Between 16-bit types the result is correctly rounded, which the float32 result, rounded, would not always be.
     fn narrow(&self, values: &[f32], bias: &[f32], shape: &[usize; 2]) -> Result<Option<Vec<f32>>> {
         macro_rules! through {
-            ($from:ty, $to:ty) => {{
-                let input: Vec<$from> = values.iter().map(|&x| <$from>::from_f32(x)).collect();
+            ($encode:expr, $to:ty) => {{
+                let input: Vec<_> = values.iter().map(|&x| $encode(x)).collect();
                 let mut output = vec![<$to>::ZERO; values.len()];
                 exp(
                     &ArrayView::new(&input, shape)?.into(),
@@ -52,11 +52,13 @@ impl Exponential {
                 Ok(Some(output.iter().map(|x| x.to_f32()).collect()))
             }};
         }
+        // Exact: the values were bfloat16 before.
+        let upper_half = |x: f32| bf16::from_bits((x.to_bits() >> 16) as u16);
         match (self.src.dtype, self.dst.dtype) {
-            (DType::BFloat16, DType::BFloat16) => through!(bf16, bf16),
-            (DType::BFloat16, DType::Float16) => through!(bf16, f16),
-            (DType::Float16, DType::BFloat16) => through!(f16, bf16),
-            (DType::Float16, DType::Float16) => through!(f16, f16),
+            (DType::BFloat16, DType::BFloat16) => through!(upper_half, bf16),
+            (DType::BFloat16, DType::Float16) => through!(upper_half, f16),
+            (DType::Float16, DType::BFloat16) => through!(f16::from_f32, bf16),
+            (DType::Float16, DType::Float16) => through!(f16::from_f32, f16),
             _ => Ok(None),
         }
     }

@@ -13,6 +13,7 @@ use crate::machine::core::State;
 use crate::machine::cost;
 use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
+use crate::machine::generator::Generator;
 use crate::machine::isa::{Instruction, Role, ScalarOperand};
 use crate::machine::storage::Buffer;
 use crate::machine::timing::work::Work;
@@ -21,15 +22,48 @@ use crate::machine::view::View;
 /// Words of a generator's state.
 const WORDS: usize = 6;
 
-fn generator(state: &mut State, engine: Engine) -> &mut Xorwow {
+fn generator(state: &mut State, engine: Engine) -> &mut Generator {
     if engine == Engine::GpSimd { &mut state.gpsimd_random } else { &mut state.vector_random }
+}
+
+/// Whether a draw into `dst` is to be computed: in a run without values only integers may be needed, and only what follows
+/// from a known generator and known inputs is known.
+pub(super) fn draws_are_wanted<'v>(
+    state: &mut State,
+    engine: Engine,
+    dst: &View,
+    inputs: impl IntoIterator<Item = &'v View>,
+) -> Result<bool> {
+    if state.memory.options().values {
+        return Ok(true);
+    }
+    if !dst.dtype.is_integer() || !generator(state, engine).is_known() {
+        return Ok(false);
+    }
+    for input in inputs {
+        if !state.memory.is_initialised(input)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes the generator ahead by the draws of a tile whose values nobody needs.
+pub(super) fn skip(state: &mut State, engine: Engine, dst: &View) -> Result<()> {
+    generator(state, engine).skip(dst.free_size());
+    state.memory.forget(dst)
+}
+
+/// Whether the words that a generator is set from are known.
+fn is_known(state: &mut State, words: &View) -> Result<bool> {
+    Ok(state.memory.options().values || state.memory.is_initialised(words)?)
 }
 
 /// Draws for a tile, in its C order: lanes are partitions.
 fn draws(state: &mut State, engine: Engine, tile: &View) -> Result<Vec<u32>> {
     let free = tile.free_size();
     let first = tile.start_partition() * free;
-    let generator = generator(state, engine);
+    let generator = generator(state, engine).current()?;
     let mut all = vec![0; generator.lanes() * free];
     generator.uint32(free, &mut all)?;
     all.truncate(first + tile.len());
@@ -92,6 +126,9 @@ impl Instruction for Rng {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
+        if !draws_are_wanted(state, self.engine, &self.dst, None)? {
+            return skip(state, self.engine, &self.dst);
+        }
         let draws = draws(state, self.engine, &self.dst)?;
         state.memory.write_bits(&self.dst, &draws)
     }
@@ -159,6 +196,10 @@ impl Instruction for Rand2 {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
+        let inputs = [self.min.view(), self.max.view()].into_iter().flatten();
+        if !draws_are_wanted(state, Engine::Vector, &self.dst, inputs)? {
+            return skip(state, Engine::Vector, &self.dst);
+        }
         let arch = state.arch.clone();
         let check = Check { arch: &arch, instruction: self.name() };
         let (partitions, free) = (self.dst.partitions(), self.dst.free_size());
@@ -224,9 +265,13 @@ impl Instruction for SetRngSeed {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
+        if !is_known(state, &self.src_seeds)? {
+            state.vector_random.forget();
+            return Ok(());
+        }
         let seed = state.read_bits(&self.src_seeds)?[0];
         let (lanes, generators) = (state.vector_random.lanes(), state.vector_random.generators());
-        state.vector_random = Xorwow::seed(u64::from(seed), lanes, generators)?;
+        state.vector_random = Generator::new(Xorwow::seed(u64::from(seed), lanes, generators)?);
         Ok(())
     }
 
@@ -286,12 +331,21 @@ impl Instruction for RandSetState {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
+        if !is_known(state, &self.src_seeds)? {
+            generator(state, self.engine).forget();
+            return Ok(());
+        }
         let words = state.read_bits(&self.src_seeds)?;
         let first = self.src_seeds.start_partition() * self.src_seeds.shape[1];
         let generator = generator(state, self.engine);
-        let mut all = generator.state().to_vec();
+        let xorwow = generator.current()?;
+        let mut all = xorwow.state().to_vec();
         all[first..first + words.len()].copy_from_slice(&words);
-        Ok(generator.set_state(&all)?)
+        xorwow.set_state(&all)?;
+        if words.len() == all.len() {
+            *generator = Generator::new(xorwow.clone());
+        }
+        Ok(())
     }
 
     fn is_control(&self) -> bool {
@@ -332,7 +386,10 @@ impl Instruction for RandGetState {
 
     fn execute(&self, state: &mut State) -> Result<()> {
         let first = self.dst.start_partition() * self.dst.shape[1];
-        let words = generator(state, self.engine).state()[first..first + self.dst.len()].to_vec();
+        if !state.memory.options().values && !generator(state, self.engine).is_known() {
+            return state.memory.forget(&self.dst);
+        }
+        let words = generator(state, self.engine).current()?.state()[first..first + self.dst.len()].to_vec();
         state.memory.write_bits(&self.dst, &words)
     }
 

@@ -76,7 +76,7 @@ fn work(arch: &ArchSpec, latency_ns: f64) -> Work {
 }
 
 /// The value of 32 bits, or fewer, of a type.
-fn wrapped(dtype: DType, bits: u32) -> i64 {
+pub(super) fn wrapped(dtype: DType, bits: u32) -> i64 {
     match (dtype.is_signed_integer(), dtype.size()) {
         (true, 1) => i64::from(bits as u8 as i8),
         (true, 2) => i64::from(bits as u16 as i16),
@@ -228,5 +228,25 @@ impl Instruction for RegisterStore {
 
     fn is_control(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::core::{At, CoreOptions, NeuronCore, new_register};
+
+    #[test]
+    fn test_moves_take_one_slot_and_order_their_readers() {
+        let arch = Arc::new(ArchSpec::load("trn3").expect("a spec"));
+        let mut core = NeuronCore::new(arch, CoreOptions::default()).expect("a core");
+        let (one, other) = (new_register(false, None), new_register(false, None));
+        let set = RegisterMove { dst: one.clone(), src: RegisterValue::Number(5) };
+        let copy = RegisterMove { dst: other.clone(), src: RegisterValue::Register(one) };
+        core.issue(&set, At::default()).expect("a number");
+        core.issue(&copy, At::default()).expect("a register");
+        assert_eq!(value_of(&other).expect("a value"), 5);
+        // Two dependent instructions of 30 ns, 30 ns apart.
+        assert_eq!(core.makespan(), Picos(90_000));
     }
 }

@@ -107,7 +107,7 @@ impl Memory {
         self.resolve(operand, self.site)
     }
 
-    fn is_set(&self, place: &Resolved, storage: &Storage) -> bool {
+    pub(super) fn is_set(&self, place: &Resolved, storage: &Storage) -> bool {
         let Some(memory) = self.on_chip(storage.buffer) else {
             let contents = hbm::lock(storage);
             let mut is_set = true;

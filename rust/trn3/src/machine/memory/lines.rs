@@ -85,6 +85,26 @@ pub(super) fn write<T: Copy, const N: usize>(
     });
 }
 
+/// Replaces each element of an operand whose rows are runs by `one` of itself and a value.
+#[inline]
+pub(super) fn update<T: Copy, const N: usize>(
+    bytes: &mut [u8],
+    at: &Resolved,
+    values: &[T],
+    one: impl Fn([u8; N], T) -> [u8; N],
+) {
+    let mut rest = values;
+    at.each_line(|line| {
+        let (values, tail) = rest.split_at(line.count);
+        rest = tail;
+        let Some(start) = line.start else { return };
+        let elements = bytes[start..start + line.count * N].as_chunks_mut::<N>().0;
+        for (value, element) in values.iter().zip(elements) {
+            *element = one(*element, *value);
+        }
+    });
+}
+
 /// Gathers elements of any size as contiguous codes.
 pub(super) fn gather(bytes: &[u8], from: &Resolved, codes: &mut [u8]) {
     let mut rest = codes;

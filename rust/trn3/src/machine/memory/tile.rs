@@ -133,6 +133,27 @@ impl Memory {
         self.store_codes(&place, storage, None, |codes| convert::encode(dtype, values, codes, options))
     }
 
+    /// Adds to a float32 tile where it lies, in one pass. False, and nothing done, where that cannot be: another type, rows
+    /// that are no runs, elements that nothing wrote, or another number of values.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`]; those of reading a dynamic index.
+    pub fn add_f32<'v>(&mut self, operand: impl Into<Operand<'v>>, values: &[f32]) -> Result<bool> {
+        let operand = operand.into();
+        let storage = &operand.view.storage;
+        let place = self.resolve(operand, self.site)?;
+        let fits = operand.view.dtype == DType::Float32 && place.len() == values.len() && place.runs().is_some();
+        if !fits || !self.is_set(&place, storage) {
+            return Ok(false);
+        }
+        self.with_bytes_mut(storage, |bytes| {
+            lines::update(bytes, &place, values, |held, value: f32| {
+                convert::canonical(f32::from_le_bytes(held) + value).to_le_bytes()
+            });
+        });
+        Ok(true)
+    }
+
     /// As [`Memory::write_f32`], rounded by draws of a generator. Float32 and integers need no draws and take none.
     ///
     /// # Errors

@@ -235,7 +235,8 @@ fn shares(transfer: &Transfer, engines: u64, partitions: u64) -> impl Iterator<I
 /// to it in the program that start at that moment or later.
 ///
 /// Raising a start never lowers what this gives: it is the largest, over sets of shares, of the earliest start in the
-/// set plus the work of the set.
+/// set plus the work of the set. At its rate the server can always be done with each share by then, working on those
+/// first that are due first; when it does is left open, and the start kept is the latest that would do.
 #[derive(Debug, Default)]
 struct Server {
     total: u64,
@@ -295,6 +296,57 @@ impl Server {
             share.before = share.before.saturating_add(work);
             lead = lead.max(share.start.saturating_sub(share.before));
             share.lead = lead;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn run(shares: &[(u64, u64)]) -> Vec<u64> {
+        let mut server = Server::default();
+        shares.iter().map(|&(ready, work)| server.admit(ready, work)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn test_a_server_is_the_latest_over_sets_of_shares(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
+            let done = run(&shares);
+            for (last, &(ready, work)) in shares.iter().enumerate() {
+                let starts: Vec<u64> = (0..last).map(|index| done[index] - shares[index].1).collect();
+                let counted_from = |moment: u64| {
+                    let later = (0..last).filter(|&index| starts[index] >= moment);
+                    moment + later.map(|index| shares[index].1).sum::<u64>() + work
+                };
+                let moments = starts.iter().copied().filter(|&start| start <= ready).chain([ready]);
+                prop_assert_eq!(done[last], moments.map(counted_from).max().unwrap_or(0));
+            }
+        }
+
+        #[test]
+        fn test_a_server_can_keep_what_it_promises(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
+            let done = run(&shares);
+            for &(from, _) in &shares {
+                for &until in &done {
+                    let within = (0..shares.len()).filter(|&index| shares[index].0 >= from && done[index] <= until);
+                    let work: u64 = within.map(|index| shares[index].1).sum();
+                    prop_assert!(work <= until.saturating_sub(from), "{} of work in {}..{}", work, from, until);
+                }
+            }
+        }
+
+        #[test]
+        fn test_a_later_share_makes_no_other_earlier(
+            shares in prop::collection::vec((0u64..50_000, 0u64..50), 600..900),
+            at in 0usize..600,
+            by in 0u64..50_000,
+        ) {
+            let mut late = shares.clone();
+            late[at].0 += by;
+            prop_assert!(run(&shares).iter().zip(run(&late)).all(|(before, after)| *before <= after));
         }
     }
 }

@@ -112,10 +112,10 @@ impl Instruction for DmaCompute {
             let got = format!("has {} sources", self.srcs.len());
             return Err(check.refuse("srcs", got, format!("1 to {SOURCES}")));
         }
-        if let Some(scales) = &self.scales {
-            if scales.len() != self.srcs.len() || scales.iter().any(|scale| *scale != 1.0) {
-                return Err(check.refuse("scales", format!("is {scales:?}"), "None, or 1.0 for each source"));
-            }
+        if let Some(scales) = &self.scales
+            && (scales.len() != self.srcs.len() || scales.iter().any(|scale| *scale != 1.0))
+        {
+            return Err(check.refuse("scales", format!("is {scales:?}"), "None, or 1.0 for each source"));
         }
         check.memory("dst", &self.dst, DMA)?;
         check.unpacked("dst", &self.dst)?;

@@ -4,6 +4,9 @@ pub mod compute;
 pub mod copy;
 pub mod transpose;
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::check::Check;

@@ -9,6 +9,7 @@ use crate::machine::core::State;
 use crate::machine::cost;
 use crate::machine::engine::Engine;
 use crate::machine::isa::alu::AluOp;
+use crate::machine::isa::gpsimd::nearest;
 use crate::machine::isa::register::RegisterValue;
 use crate::machine::isa::{Instruction, Role, ScalarOperand};
 use crate::machine::timing::work::Work;
@@ -109,14 +110,8 @@ impl Instruction for Iota {
     fn execute(&self, state: &mut State) -> Result<()> {
         let dtype = self.dst.dtype;
         if dtype.is_integer() {
-            let width = 8 * dtype.size() as u32;
-            let (low, high) = match (dtype.is_signed_integer(), dtype) {
-                (_, crate::machine::dtype::DType::Bool) => (0, 1),
-                (true, _) => (-(1i64 << (width - 1)), (1i64 << (width - 1)) - 1),
-                (false, _) => (0, (1i64 << width) - 1),
-            };
             let mut bits = Vec::with_capacity(self.dst.len());
-            self.affine.each(self.dst.partitions(), |value| bits.push(i64::from(value).clamp(low, high) as u32))?;
+            self.affine.each(self.dst.partitions(), |value| bits.push(nearest(dtype, value.into())))?;
             return state.memory.write_bits(&self.dst, &bits);
         }
         let mut values = state.buffer();

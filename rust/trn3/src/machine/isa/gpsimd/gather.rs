@@ -13,8 +13,6 @@ use crate::machine::view::View;
 
 /// Elements that one index may stand for.
 const RUNS: [usize; 6] = [1, 2, 4, 8, 16, 32];
-/// Most indices of one processor.
-const INDICES: usize = 4096;
 
 fn outside(name: &str, index: usize, size: usize) -> Error {
     Error::OutOfBounds(format!("{name}: index {index} exceed size of {size} elements per partition"))
@@ -79,9 +77,10 @@ impl Instruction for LocalGather {
             return Err(check.refuse("num_elem_per_idx", got, "1, 2, 4, 8, 16 or 32"));
         }
         let (indices, all) = (self.indices(arch), self.index.free_size() * group);
-        if indices == 0 || indices > INDICES || indices > all {
+        let most = all.min(arch.gather_indices as usize);
+        if indices == 0 || indices > most {
             let got = format!("is {indices} for {all} indices");
-            return Err(check.refuse("num_valid_indices", got, format!("1 to {}", INDICES.min(all))));
+            return Err(check.refuse("num_valid_indices", got, format!("1 to {most}")));
         }
         let wanted = indices * self.num_elem_per_idx;
         if self.dst.free_size() != wanted {
@@ -95,7 +94,7 @@ impl Instruction for LocalGather {
     fn work(&self, arch: &ArchSpec) -> Work {
         let run = self.num_elem_per_idx as f64;
         let element = arch.gather_element_cycles as f64 * run;
-        let words = (4.0 / self.src_buffer.dtype.size() as f64).min(run);
+        let words = (arch.gpsimd_lane_bytes as f64 / self.src_buffer.dtype.size() as f64).min(run);
         // The printed formula divides by what grows with the overhead; multiplied it has the sense of a cost **(choice)**.
         let each = (arch.gather_overhead_cycles as f64 + element) / element / words;
         cost::gpsimd(arch, (self.indices(arch) as f64 * run * each).ceil() as u64)

@@ -8,12 +8,14 @@ use crate::machine::cost;
 use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
 use crate::machine::isa::alu::AluOp;
+use crate::machine::isa::gpsimd::{integers, nearest};
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
-/// `tensor_partition_reduce(dst, op, data)`: over the partitions in ascending order, in float32; bitwise operators on bit
-/// patterns of integers. The average is the sum divided by the partitions **(choice)**.
+/// `tensor_partition_reduce(dst, op, data)`: over the partitions in ascending order, in float32; between integer types in
+/// 32-bit integers of data's sign, whose sums wrap, cast to the nearest that dst's type has **(choice)**; bitwise operators
+/// on bit patterns of integers. The average is the exact or float32 sum divided by the partitions **(choice)**.
 #[derive(Debug)]
 pub struct TensorPartitionReduce {
     /// [1, ...], free axes as `data`.
@@ -75,7 +77,7 @@ impl Instruction for TensorPartitionReduce {
         let free = self.data.free_size();
         if self.op.is_bitvec() {
             let bits = state.read_bits(&self.data)?;
-            let mut rows = bits.chunks_exact(free);
+            let mut rows = bits.chunks_exact(free.max(1));
             let mut out = rows.next().unwrap_or_default().to_vec();
             let width = 8 * self.data.dtype.size() as u32;
             for row in rows {
@@ -83,9 +85,12 @@ impl Instruction for TensorPartitionReduce {
             }
             return state.memory.write_bits(&self.dst, &out);
         }
+        if self.data.dtype.is_integer() && self.dst.dtype.is_integer() {
+            return self.execute_integers(state);
+        }
         let values = state.read(&self.data)?;
         let step = if self.op == AluOp::Average { AluOp::Add } else { self.op };
-        let mut rows = values.chunks_exact(free);
+        let mut rows = values.chunks_exact(free.max(1));
         let mut out = rows.next().unwrap_or_default().to_vec();
         for row in rows {
             out.iter_mut().zip(row).for_each(|(out, value)| *out = step.apply(*out, *value));
@@ -98,8 +103,31 @@ impl Instruction for TensorPartitionReduce {
     }
 }
 
+impl TensorPartitionReduce {
+    fn execute_integers(&self, state: &mut State) -> Result<()> {
+        let values = integers(state, &self.data)?;
+        let mut rows = values.chunks_exact(self.data.free_size().max(1));
+        let mut out = rows.next().unwrap_or_default().to_vec();
+        for row in rows {
+            for (out, value) in out.iter_mut().zip(row) {
+                *out = if self.op == AluOp::Maximum { (*out).max(*value) } else { *out + *value };
+            }
+        }
+        let count = self.data.partitions() as f64;
+        let is_signed = self.data.dtype.is_signed_integer();
+        let finished = |value: i64| match self.op {
+            AluOp::Average => (value as f64 / count).round_ties_even() as i64,
+            // A sum modulo 2^32 does not depend on when it wraps.
+            _ if is_signed => i64::from(value as i32),
+            _ => i64::from(value as u32),
+        };
+        let bits: Vec<u32> = out.iter().map(|&value| nearest(self.dst.dtype, finished(value))).collect();
+        state.memory.write_bits(&self.dst, &bits)
+    }
+}
+
 /// `sequence_bounds(dst, segment_ids)`: for every element the first place of its run of equal ids and the place after its
-/// last; id 0 is padding and gets (n, -1).
+/// last; id 0 is padding and gets (n, -1). Ids below 0 and NaN are refused **(choice)**.
 #[derive(Debug)]
 pub struct SequenceBounds {
     /// [1, 2, n].
@@ -147,7 +175,7 @@ impl Instruction for SequenceBounds {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
-        let ids = state.read(&self.segment_ids)?;
+        let ids = self.ids(state)?;
         let count = ids.len();
         let mut bounds = vec![0.0f32; 2 * count];
         let mut first = 0;
@@ -159,7 +187,28 @@ impl Instruction for SequenceBounds {
             }
             first += run;
         }
-        state.keep(ids);
         state.write(&self.dst, &bounds)
+    }
+}
+
+impl SequenceBounds {
+    /// The ids, exactly: float64 holds every int32 and every float32.
+    fn ids(&self, state: &mut State) -> Result<Vec<f64>> {
+        let ids: Vec<f64> = if self.segment_ids.dtype.is_integer() {
+            integers(state, &self.segment_ids)?.into_iter().map(|id| id as f64).collect()
+        } else {
+            let values = state.read(&self.segment_ids)?;
+            let ids = values.iter().map(|id| f64::from(*id)).collect();
+            state.keep(values);
+            ids
+        };
+        match ids.iter().position(|id| id.is_nan() || *id < 0.0) {
+            None => Ok(ids),
+            Some(at) => {
+                let arch = state.arch.clone();
+                let check = Check { arch: &arch, instruction: self.name() };
+                Err(check.refuse("segment_ids", format!("holds {} at {at}", ids[at]), "numbers from 0"))
+            }
+        }
     }
 }

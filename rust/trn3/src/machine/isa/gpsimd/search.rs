@@ -27,6 +27,20 @@ pub struct NonzeroWithCount {
     pub index_offset: i64,
     /// What follows the last place.
     pub padding_val: i64,
+    /// The partitions of src and of dst that are read and written.
+    rows: (View, View),
+}
+
+impl NonzeroWithCount {
+    /// Of each processor's partitions the first takes part.
+    ///
+    /// # Errors
+    /// Those of cutting a view.
+    pub fn new(dst: View, src: View, index_offset: i64, padding_val: i64, arch: &ArchSpec) -> Result<Self> {
+        let firsts = |view: &View| view.slice(0, 0, view.partitions() as i64, arch.gpsimd_partitions as i64);
+        let rows = (firsts(&src)?, firsts(&dst)?);
+        Ok(Self { dst, src, index_offset, padding_val, rows })
+    }
 }
 
 impl Instruction for NonzeroWithCount {
@@ -39,8 +53,8 @@ impl Instruction for NonzeroWithCount {
     }
 
     fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Update, &self.dst);
+        visit(Role::Read, &self.rows.0);
+        visit(Role::Write, &self.rows.1);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -75,20 +89,21 @@ impl Instruction for NonzeroWithCount {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
-        let step = state.arch.gpsimd_partitions as usize;
-        for partition in (0..self.src.partitions()).step_by(step) {
-            let row = |view: &View| view.slice(0, partition as i64, partition as i64 + 1, 1);
-            let values = state.read(&row(&self.src)?)?;
+        let (src, dst) = &self.rows;
+        let values = state.read(src)?;
+        let width = src.free_size();
+        let mut out = Vec::with_capacity(dst.len());
+        for row in 0..src.partitions() {
+            let values = &values[row * width..][..width];
+            let start = out.len();
             let places = values.iter().enumerate().filter(|(_, value)| **value != 0.0);
-            let mut out: Vec<u32> =
-                places.map(|(place, _)| (place as i64).wrapping_add(self.index_offset) as u32).collect();
-            let count = out.len() as u32;
-            out.resize(values.len(), self.padding_val as u32);
+            out.extend(places.map(|(place, _)| (place as i64).wrapping_add(self.index_offset) as u32));
+            let count = (out.len() - start) as u32;
+            out.resize(start + width, self.padding_val as u32);
             out.push(count);
-            state.keep(values);
-            state.memory.write_bits(&row(&self.dst)?, &out)?;
         }
-        Ok(())
+        state.keep(values);
+        state.memory.write_bits(dst, &out)
     }
 }
 
@@ -145,13 +160,18 @@ impl Instruction for TopK {
         let group = super::check_groups(&check, "src", &self.src)?;
         check.same_partitions("val_dst", &self.val_dst, "src", &self.src)?;
         check.same_tile("idx_dst", &self.idx_dst, "val_dst", &self.val_dst)?;
-        if !(8..65536).contains(&self.n) {
-            return Err(check.refuse("n", format!("is {}", self.n), "8 to 65535"));
+        let (least, most) = (arch.topk_least_elements, arch.topk_elements);
+        if !(least..=most).contains(&(self.n as u64)) {
+            return Err(check.refuse("n", format!("is {}", self.n), format!("{least} to {most}")));
         }
         let k = self.val_dst.free_size();
-        if k >= 32768 || k > self.n {
+        if k == 0 || k as u64 > arch.topk_results || k > self.n {
             let got = format!("has {k} elements per partition");
-            return Err(check.refuse("val_dst", got, format!("1 to 32767, and at most n = {}", self.n)));
+            return Err(check.refuse(
+                "val_dst",
+                got,
+                format!("1 to {}, and at most n = {}", arch.topk_results, self.n),
+            ));
         }
         if self.src.free_size() < self.n.div_ceil(group) {
             let got = format!("has {} elements per partition", self.src.free_size());

@@ -180,7 +180,7 @@ impl Instruction for NcMatmulMx {
                 return Err(check.refuse(name, got, format!("a multiple of {quadrant}")));
             }
         }
-        if self.stationary.free_size() % 2 != 0 {
+        if !self.stationary.free_size().is_multiple_of(2) {
             let got = format!("has {} columns", self.stationary.free_size());
             return Err(check.refuse("stationary", got, "an even number"));
         }

@@ -8,6 +8,9 @@ pub mod matmul_mx;
 pub mod matmul_sparse;
 pub mod transpose;
 
+#[cfg(test)]
+mod tests;
+
 use trn3_numerics::{ArrayView, Format};
 
 use crate::error::{Error, Result};
@@ -274,10 +277,18 @@ fn store(state: &mut State, dst: &View, accumulate: Option<bool>, values: &mut [
         (Some(true), written) => {
             if written != Written::All {
                 note_unwritten(state, dst.view)?;
+            } else if state.memory.add_f32(dst, values)? {
+                return Ok(());
             }
             add(state, dst, None, values)?;
         }
-        (None, Written::All) => add(state, dst, None, values)?,
+        (None, Written::All) => {
+            // What matmuls wrote they marked: the sum is all there is to do.
+            if state.memory.add_f32(dst, values)? {
+                return Ok(());
+            }
+            add(state, dst, None, values)?;
+        }
         (None, Written::Some(mask)) => {
             // What no matmul wrote need not hold anything: it must not be read as such.
             let absent: Vec<bool> = mask.iter().map(|written| !written).collect();
@@ -346,7 +357,11 @@ fn container(check: &Check<'_>, dst: &View, moved: DType) -> Result<View> {
         return Ok(dst.clone());
     }
     let strides = dst.shape.iter().zip(&dst.strides).all(|(length, stride)| *length == 1 || even(stride));
-    if dst.dtype == moved && strides && even(&dst.offset) && dst.storage.free_elements() % 2 == 0 && !dst.is_indirect()
+    if dst.dtype == moved
+        && strides
+        && even(&dst.offset)
+        && dst.storage.free_elements().is_multiple_of(2)
+        && !dst.is_indirect()
     {
         let mut view = dst.clone();
         view.dtype = DType::UInt16;

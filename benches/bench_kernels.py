@@ -1,0 +1,237 @@
+"""Kernels on the simulated NeuronCore: what the machine adds to the arithmetic that it calls.
+
+Kernels with values stand beside the bare calls of `trn3.numerics` that do the same arithmetic: the
+whole rest (views, checks, hazards, timeline) is what is measured. Rates of instructions stand beside
+a fixed pace, their goal. SCALE-Sim 3, the best known simulator of systolic arrays in Python, gets
+the same product on an array of the same size; it is measured where it is installed (``pip install
+'trn3[scalesim]'``) and gives cycles only, so our side keeps time only too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from comparison import Comparison, Normal, Rival, Work
+from trn3 import nki, numerics
+from trn3.cli import kernel_file
+from trn3.nki import isa as nisa, language as nl
+
+KERNELS = Path(__file__).resolve().parents[1] / "examples" / "kernels"
+ALONE = pytest.mark.parametrize("threads", [1], ids=["1-thread"], indirect=True)
+
+
+def module(name: str) -> ModuleType:
+    """Return an example's module."""
+    return kernel_file.import_file(KERNELS / f"{name}.py")
+
+
+def pace(count: int, rate: int) -> Rival:
+    """Return a stand-in for a rival that does `count` things at a fixed rate: the goal."""
+
+    def wait() -> None:
+        until = time.perf_counter() + count / rate
+        while time.perf_counter() < until:
+            pass
+
+    return Rival(f"a pace of {rate:,}/s", wait, goal=1.0)
+
+
+def timed(kernel: nki.Kernel, arguments: dict[str, Any]) -> int:
+    """Run a kernel for its time alone; return how many instructions that took."""
+    _, profile = nki.profile(kernel, values=False, **arguments)
+    return len(profile.data.instructions)
+
+
+@ALONE
+def bench_kernel_matmul_with_values(compare: Comparison, quick: bool) -> None:
+    size = 512 if quick else 4096
+    matmul = module("matmul")
+    arguments = matmul.inputs(M=size, K=size, N=size)
+    left = np.ascontiguousarray(arguments["lhsT"].T)
+    compare(
+        f"kernel: blocked matmul bf16 with values and time, {size}^3",
+        lambda: nki.profile(matmul.balanced, **arguments),
+        [Rival("numerics.matmul", lambda: numerics.matmul(left, arguments["rhs"]), goal=0.5)],
+        Work(2e-9 * size**3, "GFLOP/s", "fma"),
+    )
+
+
+@ALONE
+@pytest.mark.parametrize("step", ["tiled", "balanced"])
+def bench_kernel_matmul_timing_only(compare: Comparison, step: str, quick: bool) -> None:
+    size = 512 if quick else 4096
+    matmul = module("matmul")
+    arguments = matmul.inputs(M=size, K=size, N=size)
+    kernel = getattr(matmul, step)
+    count = timed(kernel, arguments)
+    compare(
+        f"kernel: {step} matmul, timing only, {size}^3",
+        lambda: timed(kernel, arguments),
+        [pace(count, 150_000)],
+        Work(count, "instructions/s"),
+    )
+
+
+@nki.jit
+def one_element(x: Any, count: int) -> Any:
+    """Copy one element over and over."""
+    out = nl.ndarray((1, 1), nl.float32, buffer=nl.shared_hbm)
+    source = nl.ndarray((1, 1), nl.float32, buffer=nl.sbuf)
+    target = nl.ndarray((1, 1), nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=source, src=x)
+    for _ in range(count):
+        nisa.tensor_copy(target, source)
+    nisa.dma_copy(dst=out, src=target)
+    return out
+
+
+@ALONE
+@pytest.mark.parametrize("values", [True, False], ids=["values", "timing-only"])
+def bench_kernel_one_element(compare: Comparison, values: bool, quick: bool) -> None:
+    count = 100 if quick else 20_000
+    x = np.ones((1, 1), np.float32)
+    what = "with values and time" if values else "timing only"
+    compare(
+        f"kernel: instruction of one element, {what}",
+        lambda: nki.profile(one_element, x, count, values=values),
+        [pace(count, 200_000 if values else 150_000)],
+        Work(count, "instructions/s"),
+    )
+
+
+@nki.jit
+def tile_matmuls(left: Any, right: Any, count: int) -> Any:
+    """Multiply one pair of tiles over and over."""
+    out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)
+    stationary = nl.ndarray((128, 128), nl.bfloat16, buffer=nl.sbuf)
+    moving = nl.ndarray((128, 512), nl.bfloat16, buffer=nl.sbuf)
+    product = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
+    result = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=stationary, src=left)
+    nisa.dma_copy(dst=moving, src=right)
+    for _ in range(count):
+        nisa.nc_matmul(product, stationary, moving, accumulate=False)
+    nisa.tensor_copy(result, product)
+    nisa.dma_copy(dst=out, src=result)
+    return out
+
+
+@ALONE
+def bench_kernel_tile_matmul(compare: Comparison, normal: Normal, quick: bool) -> None:
+    count = 4 if quick else 400
+    left, right = (normal(128, n).astype(ml_dtypes.bfloat16) for n in (128, 512))
+    turned, out = np.ascontiguousarray(left.T), np.empty((128, 512), np.float32)
+
+    def bare() -> None:
+        for _ in range(count):
+            numerics.matmul(turned, right, out=out)
+
+    compare(
+        "kernel: nc_matmul of [128, 128] and [128, 512] bf16, with values and time",
+        lambda: nki.profile(tile_matmuls, left, right, count),
+        [Rival("numerics.matmul", bare, goal=1 / 1.5)],
+        Work(2e-9 * 128 * 128 * 512 * count, "GFLOP/s", "fma"),
+    )
+
+
+@ALONE
+@pytest.mark.parametrize("values", [True, False], ids=["values", "timing-only"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def bench_kernel_flash_attention(
+    compare: Comparison, direction: str, values: bool, quick: bool
+) -> None:
+    tokens = 256 if quick else 4096
+    attention = module("flash_attention")
+    make: Callable[..., dict[str, Any]] = getattr(attention, f"{direction}_inputs")
+    kernel, arguments = getattr(attention, direction), make(tokens=tokens, size=128)
+    count = timed(kernel, arguments)
+    what = "with values and time" if values else "timing only"
+    compare(
+        f"kernel: flash attention {direction}, {tokens} tokens of 128, {what}",
+        lambda: nki.profile(kernel, values=values, **arguments),
+        [] if values else [pace(count, 150_000)],
+        Work(count, "instructions/s"),
+    )
+
+
+# An array of 128 x 128 that keeps its weights, memories of the size of SBUF.
+SCALESIM_CONFIGURATION = """\
+[general]
+run_name = gemm
+[architecture_presets]
+ArrayHeight: 128
+ArrayWidth: 128
+IfmapSramSzkB: 12288
+FilterSramSzkB: 12288
+OfmapSramSzkB: 2048
+IfmapOffset: 0
+FilterOffset: 10000000
+OfmapOffset: 20000000
+Dataflow: ws
+Bandwidth: 10
+ReadRequestBuffer: 64
+WriteRequestBuffer: 64
+[layout]
+IfmapCustomLayout: False
+IfmapSRAMBankBandwidth: 10
+IfmapSRAMBankNum: 10
+IfmapSRAMBankPort: 2
+FilterCustomLayout: False
+FilterSRAMBankBandwidth: 10
+FilterSRAMBankNum: 10
+FilterSRAMBankPort: 2
+[sparsity]
+SparsitySupport: false
+[run_presets]
+InterfaceBandwidth: CALC
+UseRamulatorTrace: False
+"""
+
+
+def run_scalesim(folder: Path, size: int) -> None:
+    """Simulate a product of `size`^3 with SCALE-Sim, without traces."""
+    from scalesim.scale_sim import scalesim
+
+    files = {
+        "config": ("scale.cfg", SCALESIM_CONFIGURATION),
+        "topology": ("gemm.csv", f"Layer,M,N,K,\ngemm,{size},{size},{size},\n"),
+        "layout": ("layout.csv", "Layer,\n"),
+    }
+    for name, text in files.values():
+        (folder / name).write_text(text)
+    paths = {key: str(folder / name) for key, (name, _) in files.items()}
+    silence = io.StringIO()
+    with contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
+        simulator = scalesim(save_disk_space=True, verbose=False, input_type_gemm=True, **paths)
+        simulator.run_scale(top_path=str(folder))
+
+
+@ALONE
+@pytest.mark.skipif(
+    importlib.util.find_spec("scalesim") is None,
+    reason="SCALE-Sim is not installed: pip install 'trn3[scalesim]'",
+)
+def bench_kernel_matmul_beside_scalesim(
+    compare: Comparison, quick: bool, tmp_path: Path
+) -> None:
+    size = 128 if quick else 512
+    matmul = module("matmul")
+    arguments = matmul.inputs(M=size, K=size, N=max(size, 512))
+    macs = size * size * max(size, 512)
+    compare(
+        f"kernel: blocked matmul, timing only, {size}^3, simulated MACs",
+        lambda: timed(matmul.balanced, arguments),
+        [Rival("SCALE-Sim 3", lambda: run_scalesim(tmp_path, size), goal=1.0)],
+        Work(1e-9 * macs, "GMAC/s"),
+    )

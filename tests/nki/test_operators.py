@@ -1,0 +1,203 @@
+"""Tokens of op= arguments, engines and enums as instructions take them."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+import pytest
+
+import trn3.nki.isa as nisa
+import trn3.nki.language as nl
+from nki_support import run
+from trn3.nki.isa import constants
+from trn3.nki.isa._call import engine_name, enum_name, op_name, optional_op_name
+
+OWN = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "maximum",
+    "minimum",
+    "abs_max",
+    "abs_min",
+    "power",
+    "mod",
+    "fmod",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "logical_not",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "invert",
+    "left_shift",
+    "right_shift",
+    "abs",
+    "negative",
+    "sign",
+    "square",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tan",
+    "arctan",
+    "tanh",
+    "ceil",
+    "floor",
+    "trunc",
+    "sigmoid",
+    "relu",
+    "gelu",
+    "gelu_dx",
+    "gelu_apprx_sigmoid",
+    "gelu_apprx_sigmoid_dx",
+    "gelu_apprx_tanh",
+    "silu",
+    "silu_dx",
+    "softplus",
+    "mish",
+    "erf",
+    "erf_dx",
+    "prelu",
+    "bypass",
+    "average",
+    "copy",
+]
+ALIASES: list[tuple[Any, str]] = [
+    (nl.max, "maximum"), (nl.min, "minimum"), (nl.sum, "add"), (nl.prod, "multiply"),
+    (np.add, "add"), (np.subtract, "subtract"), (np.multiply, "multiply"),
+    (np.maximum, "maximum"), (np.minimum, "minimum"), (np.max, "maximum"), (np.min, "minimum"),
+    (np.bitwise_and, "bitwise_and"), (np.bitwise_or, "bitwise_or"), (np.invert, "invert"),
+    (np.less_equal, "less_equal"), (np.exp, "exp"), (np.logical_and, "logical_and"),
+    (max, "maximum"), (min, "minimum"), ("add", "add"), ("max", "maximum"), ("nl.exp", "exp"),
+    ("np.multiply", "multiply"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_function_of_the_language_is_a_token(name: str) -> None:
+    assert op_name(getattr(nl, name)) == name
+    assert op_name(name) == name
+
+
+@pytest.mark.parametrize(("token", "name"), ALIASES, ids=range(len(ALIASES)))
+def test_other_tokens_mean_the_same(token: Any, name: str) -> None:
+    assert op_name(token) == name
+
+
+@pytest.mark.parametrize("token", [3, None, "plus", [], nl.float32, nl.load, np.cumsum])
+def test_other_things_are_no_operators(token: Any) -> None:
+    with pytest.raises(TypeError, match=r"op is .*; allowed: nl.abs, "):
+        op_name(token)
+
+
+def test_optional_operators() -> None:
+    assert optional_op_name(None) is None
+    assert optional_op_name(nl.add) == "add"
+
+
+@pytest.mark.parametrize("name", ["prelu", "bypass", "average"])
+def test_tokens_that_are_no_functions_say_so(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"nl.{name} is an op= token"):
+        getattr(nl, name)(1)
+
+
+def test_engines_by_member_alias_and_name() -> None:
+    for member in nisa.engine:
+        assert engine_name(member) == member.name
+        assert engine_name(member.name) == member.name
+        if member.name != "dma":  # that name is the enum of sendrecv's movers
+            assert getattr(nisa, f"{member.name}_engine") is member
+    assert engine_name(None) == "unknown"
+
+
+@pytest.mark.parametrize("value", [5, np.int32(2), "pool", nisa.oob_mode.skip, 1.0])
+def test_engines_are_nothing_else(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"engine is .*allowed: nisa.engine.unknown"):
+        engine_name(value)
+
+
+KINDS = [
+    constants.dge_mode,
+    constants.oob_mode,
+    constants.dma_engine,
+    constants.matmul_perf_mode,
+    constants.reduce_cmd,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_enums_by_member_and_name_not_by_number(kind: type[enum.Enum]) -> None:
+    assert getattr(nisa, kind.__name__) is kind
+    for member in kind:
+        assert enum_name(member, kind, "mode") == member.name
+        assert enum_name(member.name, kind, "mode") == member.name
+    with pytest.raises(
+        TypeError, match=rf"mode is 1 \(a bare integer\); allowed: nisa.{kind.__name__}"
+    ):
+        enum_name(1, kind, "mode")
+
+
+def test_values_of_enums_are_the_published_ones() -> None:
+    assert [(e.name, e.value) for e in constants.engine] == [
+        ("unknown", 0), ("tensor", 1), ("scalar", 2), ("gpsimd", 3), ("dma", 4), ("vector", 5),
+        ("sync", 6),
+    ]  # fmt: skip
+    assert [c.value for c in constants.reduce_cmd] == [0, 1, 2, 3, 4]
+    assert constants.matmul_perf_mode.double_row.value == "double_row"
+
+
+def test_a_bare_integer_as_engine_is_refused_by_the_instruction() -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match=r"engine is 5 \(a bare integer\)"):
+        run(lambda: nisa.memset(nl.ndarray((2, 2), nl.float32), 0.0, engine=wrong))
+
+
+def test_instructions_of_several_cores_say_what_is_missing() -> None:
+    tile: Any = None
+    assert nisa.core_barrier(tile, (0,)) is None  # type: ignore[func-returns-value]
+    with pytest.raises(NotImplementedError, match=r"nki.isa.core_barrier of cores \(0, 1\)"):
+        nisa.core_barrier(tile, [0, 1])
+    with pytest.raises(NotImplementedError, match=r"nki.isa.sendrecv"):
+        nisa.sendrecv(src=tile, dst=tile, send_to_rank=1, recv_from_rank=1, pipe_id=0)
+
+
+def test_collectives_say_what_is_missing() -> None:
+    from trn3.nki import collectives
+
+    for name in collectives.__all__:
+        if name != "ReplicaGroup":
+            with pytest.raises(NotImplementedError, match=f"nki.collectives.{name}:"):
+                getattr(collectives, name)()
+
+
+@pytest.mark.parametrize("groups", [[], [[]], [[0], [1, 2]], [[0, 0]], [[0, 1], [1, 2]], [[-1]]])
+def test_replica_groups_hold_each_rank_once(groups: Any) -> None:
+    from trn3.nki.collectives import ReplicaGroup
+
+    with pytest.raises(ValueError, match="groups is"):
+        ReplicaGroup(groups)
+    good = ReplicaGroup([[0, 2], [1, 3]])
+    assert good.groups == list(good) == [[0, 2], [1, 3]]
+    assert good == ReplicaGroup(((0, 2), (1, 3)))
+    assert hash(good) == hash(ReplicaGroup([[0, 2], [1, 3]]))
+
+
+@pytest.mark.parametrize("name", ["tensor_copy", "memset", "nc_matmul", "activation", "dma_copy"])
+def test_unknown_keywords_are_refused(name: str) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'mask'"):
+        getattr(nisa, name)(mask=1)
