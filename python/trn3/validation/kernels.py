@@ -19,16 +19,16 @@ def _tile(shape: tuple[int, ...], dtype: Any, buffer: Any = None) -> Any:
     return nl.ndarray(shape, dtype, buffer=nl.sbuf if buffer is None else buffer)
 
 
-def matmul_tiled(M: int, K: int, N: int, dtype: Any) -> None:
-    """Every product of tiles loads both of its operands."""
-    lhs_t, rhs = _tile((K, M), dtype, nl.hbm), _tile((K, N), dtype, nl.hbm)
-    out = _tile((M, N), dtype, nl.hbm)
-    for m in range(M // PARTITIONS):
+def matmul_tiled(size_m: int, size_k: int, size_n: int, dtype: Any) -> None:
+    """Multiply matrices; every product of tiles loads both of its operands."""
+    lhs_t, rhs = _tile((size_k, size_m), dtype, nl.hbm), _tile((size_k, size_n), dtype, nl.hbm)
+    out = _tile((size_m, size_n), dtype, nl.hbm)
+    for m in range(size_m // PARTITIONS):
         columns = nl.ds(m * PARTITIONS, PARTITIONS)
-        for n in range(N // TILE_N):
+        for n in range(size_n // TILE_N):
             here = nl.ds(n * TILE_N, TILE_N)
             total = _tile((PARTITIONS, TILE_N), nl.float32, nl.psum)
-            for k in range(K // PARTITIONS):
+            for k in range(size_k // PARTITIONS):
                 rows = nl.ds(k * PARTITIONS, PARTITIONS)
                 stationary = _tile((PARTITIONS, PARTITIONS), dtype)
                 moving = _tile((PARTITIONS, TILE_N), dtype)
@@ -44,16 +44,16 @@ def _drain(out: Any, total: Any, dtype: Any) -> None:
     nisa.dma_copy(dst=out, src=result)
 
 
-def matmul_hoisted(M: int, K: int, N: int, dtype: Any) -> None:
-    """The stationary tiles of a row of results are loaded once."""
-    lhs_t, rhs = _tile((K, M), dtype, nl.hbm), _tile((K, N), dtype, nl.hbm)
-    out = _tile((M, N), dtype, nl.hbm)
-    for m in range(M // PARTITIONS):
+def matmul_hoisted(size_m: int, size_k: int, size_n: int, dtype: Any) -> None:
+    """Multiply matrices; the stationary tiles of a row of results are loaded once."""
+    lhs_t, rhs = _tile((size_k, size_m), dtype, nl.hbm), _tile((size_k, size_n), dtype, nl.hbm)
+    out = _tile((size_m, size_n), dtype, nl.hbm)
+    for m in range(size_m // PARTITIONS):
         columns = nl.ds(m * PARTITIONS, PARTITIONS)
-        stationary = [_tile((PARTITIONS, PARTITIONS), dtype) for _ in range(K // PARTITIONS)]
+        stationary = [_tile((PARTITIONS, PARTITIONS), dtype) for _ in range(size_k // PARTITIONS)]
         for k, tile in enumerate(stationary):
             nisa.dma_copy(dst=tile, src=lhs_t[nl.ds(k * PARTITIONS, PARTITIONS), columns])
-        for n in range(N // TILE_N):
+        for n in range(size_n // TILE_N):
             here = nl.ds(n * TILE_N, TILE_N)
             total = _tile((PARTITIONS, TILE_N), nl.float32, nl.psum)
             for k, tile in enumerate(stationary):
@@ -64,33 +64,33 @@ def matmul_hoisted(M: int, K: int, N: int, dtype: Any) -> None:
 
 
 def matmul_blocked_free(
-    M: int,
-    K: int,
-    N: int,
+    size_m: int,
+    size_k: int,
+    size_n: int,
     dtype: Any,
     *,
     tiles_m: int = 2,
     tiles_n: int = 2,
     keep_moving: bool = True,
 ) -> None:
-    """Blocks of both free dimensions share what is loaded for them.
+    """Multiply matrices; blocks of both free dimensions share what is loaded for them.
 
     Without `keep_moving` the moving tiles of a block, which in float32 are more than SBUF holds,
     are loaded again for each row of tiles.
     """
-    lhs_t, rhs = _tile((K, M), dtype, nl.hbm), _tile((K, N), dtype, nl.hbm)
-    out = _tile((M, N), dtype, nl.hbm)
+    lhs_t, rhs = _tile((size_k, size_m), dtype, nl.hbm), _tile((size_k, size_n), dtype, nl.hbm)
+    out = _tile((size_m, size_n), dtype, nl.hbm)
     block_m, block_n = tiles_m * PARTITIONS, tiles_n * TILE_N
-    steps = range(K // PARTITIONS)
+    steps = range(size_k // PARTITIONS)
     stationary: list[Any] = []
     moving: list[Any] = []
-    for m in range(M // block_m):
+    for m in range(size_m // block_m):
         stationary.clear()
         for k in steps:
             stationary.append(_tile((PARTITIONS, block_m), dtype))
             rows = nl.ds(k * PARTITIONS, PARTITIONS)
             nisa.dma_copy(dst=stationary[k], src=lhs_t[rows, nl.ds(m * block_m, block_m)])
-        for n in range(N // block_n):
+        for n in range(size_n // block_n):
             moving.clear()
             for k in steps if keep_moving else ():
                 moving.append(_tile((PARTITIONS, block_n), dtype))
@@ -114,28 +114,28 @@ def matmul_blocked_free(
 
 
 def matmul_blocked(
-    M: int,
-    K: int,
-    N: int,
+    size_m: int,
+    size_k: int,
+    size_n: int,
     dtype: Any,
     *,
     tiles_m: int = 16,
     tiles_n: int = 2,
     tiles_k: int = 8,
 ) -> None:
-    """All three dimensions blocked; partial sums of a block stay in SBUF."""
-    lhs_t, rhs = _tile((K, M), dtype, nl.hbm), _tile((K, N), dtype, nl.hbm)
-    out = _tile((M, N), dtype, nl.hbm)
+    """Multiply matrices in blocks of all dimensions; sums of a block stay in SBUF."""
+    lhs_t, rhs = _tile((size_k, size_m), dtype, nl.hbm), _tile((size_k, size_n), dtype, nl.hbm)
+    out = _tile((size_m, size_n), dtype, nl.hbm)
     block_m, block_n = tiles_m * PARTITIONS, tiles_n * TILE_N
     sums: list[Any] = []
     moving: list[Any] = []
     stationary: list[Any] = []
-    for n in range(N // block_n):
+    for n in range(size_n // block_n):
         columns = nl.ds(n * block_n, block_n)
-        for m in range(M // block_m):
+        for m in range(size_m // block_m):
             sums.clear()
             sums.extend(_tile((PARTITIONS, block_n), nl.float32) for _ in range(tiles_m))
-            for k in range(K // (tiles_k * PARTITIONS)):
+            for k in range(size_k // (tiles_k * PARTITIONS)):
                 moving.clear()
                 stationary.clear()
                 for t in range(tiles_k):
@@ -176,7 +176,7 @@ def _broadcast(ones: Any, row: Any) -> Any:
 
 
 def mamba_states_outside(channels: int, tokens: int, states: int = 16) -> None:
-    """The selective scan with the loop over states outside that over channels.
+    """Scan with the loop over states outside that over channels.
 
     Both inputs of a channel tile are loaded, and multiplied, for every state.
     """
@@ -225,7 +225,7 @@ def _scan_state(
 def mamba_channels_outside(
     channels: int, tokens: int, states: int = 16, chunk: int = TILE_N
 ) -> None:
-    """The selective scan with the loop over channels outside: their inputs are loaded once.
+    """Scan with the loop over channels outside: their inputs are loaded once.
 
     The tokens come in chunks; each hands the last value of its scan to the next.
     """

@@ -14,7 +14,7 @@ from trn3.validation.experiments._registry import Figures, experiment
 def tensor_tensor(
     hardware: str, *, partitions: int, elements: int, dtype: str, one_in_psum: bool
 ) -> Figures:
-    """VectorE's sum of two tiles."""
+    """Measure VectorE's sum of two tiles."""
 
     def kernel() -> None:
         kind: Any = getattr(nl, dtype)
@@ -29,7 +29,7 @@ def tensor_tensor(
 
 @experiment
 def activation(hardware: str, *, partitions: int, elements: int, dtype: str) -> Figures:
-    """ScalarE's exp, each depending on the one before."""
+    """Measure ScalarE's exp, each depending on the one before."""
 
     def kernel() -> None:
         tile = nl.ndarray((partitions, elements), getattr(nl, dtype), buffer=nl.sbuf)
@@ -48,7 +48,7 @@ def activation(hardware: str, *, partitions: int, elements: int, dtype: str) -> 
 def matmul(
     hardware: str, *, contraction: int, columns: int, length: int, dtype: str, operands: int
 ) -> Figures:
-    """A matmul: its moving pass, its stationary load, and the spacing of a stream of them.
+    """Measure a matmul: its moving pass, its stationary load, and the spacing of a stream of them.
 
     ``operands`` is the number of array instructions that the hardware's profile shows for one
     matmul: float32 comes as two of half the passes each.

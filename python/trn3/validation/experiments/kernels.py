@@ -31,18 +31,16 @@ def matrix_product(
     *,
     variant: str,
     dtype: str,
-    M: int = 4096,
-    K: int = 8192,
-    N: int = 8192,
+    shape: tuple[int, int, int] = (4096, 8192, 8192),
     **options: Any,
 ) -> Figures:
-    """A matrix product of one core, in one of four loop structures."""
+    """Measure a matrix product [m, k] x [k, n] on one core, in one of four loop structures."""
     kernel = getattr(kernels, f"matmul_{variant}")
-    return kernel_figures(Run(kernel, hardware, M, K, N, getattr(nl, dtype), **options))
+    return kernel_figures(Run(kernel, hardware, *shape, getattr(nl, dtype), **options))
 
 
 @experiment
 def selective_scan(hardware: str, *, loops: str, channels: int, tokens: int) -> Figures:
-    """A fused Mamba layer's scan over 16 states, in float32."""
+    """Measure a fused Mamba layer's scan over 16 states, in float32."""
     kernel = getattr(kernels, f"mamba_{loops}_outside")
     return kernel_figures(Run(kernel, hardware, channels, tokens))

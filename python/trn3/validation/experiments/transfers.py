@@ -14,7 +14,7 @@ from trn3.validation.experiments._registry import Figures, experiment
 def transfer(
     hardware: str, *, partitions: int, elements: int, dtype: str, route: str, mode: str
 ) -> Figures:
-    """One load or store of a tile, and ScalarE's use of what came."""
+    """Measure one load or store of a tile, and ScalarE's use of what came."""
 
     def kernel() -> None:
         kind: Any = getattr(nl, dtype)
@@ -42,7 +42,7 @@ def transfer(
 
 @experiment
 def descriptors(hardware: str, *, partitions: int, pieces: int, piece_bytes: int) -> Figures:
-    """A load whose every element is a descriptor of its own: the time of one."""
+    """Measure one descriptor of a load whose every piece has its own."""
 
     def kernel() -> None:
         wide = nl.ndarray((partitions, pieces, 4 * piece_bytes), nl.uint8, buffer=nl.hbm)
@@ -87,7 +87,7 @@ def stream(
     mode: str = "unknown",
     engine: str = "unknown",
 ) -> Figures:
-    """Loads of a tile one after another: their spacing and the bytes they bring."""
+    """Measure loads of a tile one after another: their spacing and the bytes they bring."""
     first, last = _stream(hardware, partitions, partition_bytes, count, mode, engine)
     spacing = (last.start - first.start) / (count - 1 - count // 2)
     return {"spacing": spacing, "rate": partitions * partition_bytes / spacing}
@@ -97,7 +97,7 @@ def stream(
 def relative_throughput(
     hardware: str, *, partition_bytes: int, against: int, partitions: int = 128
 ) -> Figures:
-    """Throughput of loads of one size beside that of another."""
+    """Measure the throughput of loads of one size beside that of another."""
 
     def rate(size: int) -> float:
         return stream(hardware, partition_bytes=size, partitions=partitions)["rate"]
@@ -107,7 +107,7 @@ def relative_throughput(
 
 @experiment
 def transpose(hardware: str, *, rows: int, columns: int, route: str) -> Figures:
-    """A transposing transfer's engine time beside that of a copy of the same bytes."""
+    """Measure a transposing transfer's engine time beside that of a copy of the same bytes."""
 
     def kernel() -> None:
         place = nl.hbm if route == "load" else nl.sbuf

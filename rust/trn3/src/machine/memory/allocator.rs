@@ -61,6 +61,8 @@ pub(super) struct Allocator {
     tensors: HashMap<u64, (Weak<Storage>, Range<usize>)>,
 }
 
+/// Ages looked at one by one before all places are compared.
+const ATTEMPTS: usize = 8;
 /// Share of the usable bytes below which a tensor counts as small.
 const SMALL_SHARE: usize = 64;
 
@@ -113,7 +115,24 @@ impl Allocator {
     /// farthest.
     pub(super) fn find(&self, bytes: usize) -> Option<usize> {
         let bytes = self.extent(bytes);
+        // The best window contains a segment of its age and none younger. Tensors of one size come and go in turn, so
+        // that one of the oldest segments nearly always is the place.
         let mut best: Option<(u64, usize)> = None;
+        let mut age = None;
+        for _ in 0..ATTEMPTS {
+            let free =
+                self.segments.iter().filter(|segment| segment.users == 0 && age.is_none_or(|age| segment.stamp > age));
+            let oldest = free.map(|segment| segment.stamp).min()?;
+            for index in 0..self.segments.len() {
+                if self.segments[index].users == 0 && self.segments[index].stamp == oldest {
+                    self.find_in(&self.segments[self.run_around(index)], bytes, &mut best);
+                }
+            }
+            if let Some((_, start)) = best {
+                return Some(start);
+            }
+            age = Some(oldest);
+        }
         let mut index = 0;
         while index < self.segments.len() {
             let run = self.segments[index..].iter().take_while(|segment| segment.users == 0).count();
@@ -123,6 +142,15 @@ impl Allocator {
             index += run + 1;
         }
         best.map(|(_, start)| start)
+    }
+
+    /// The free segments around this one that are no younger than it, itself included.
+    fn run_around(&self, index: usize) -> Range<usize> {
+        let age = self.segments[index].stamp;
+        let belongs = |segment: &&Segment| segment.users == 0 && segment.stamp <= age;
+        let before = self.segments[..index].iter().rev().take_while(belongs).count();
+        let after = self.segments[index..].iter().take_while(belongs).count();
+        index - before..index + after
     }
 
     /// Looks at a run of free segments: the best window starts or ends where a segment does.
