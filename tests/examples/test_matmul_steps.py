@@ -63,3 +63,12 @@ def test_a_step_reads_less_than_the_one_before() -> None:
     # Each step's own tile sizes say how often it loads each operand.
     mebibyte = 2**20
     assert [bytes_read // mebibyte for bytes_read in read] == [160, 136, 72, 32, 32]
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("step", STEPS)
+def test_dma_moves_no_more_than_it_can(step: str, arch: str) -> None:
+    """Transfers of two queues overlap on an engine; what they share is its rate."""
+    efficiency = profile_of(step, arch).dma_efficiency
+    assert efficiency is not None
+    assert 0.9 < efficiency <= 1
