@@ -1,10 +1,10 @@
 """Kernels on the simulated NeuronCore: what the machine adds to the arithmetic that it calls.
 
 Kernels with values stand beside the bare calls of `trn3.numerics` that do the same arithmetic: the
-whole rest (views, checks, hazards, timeline) is what is measured. Rates of instructions stand beside
-a fixed pace, their goal. SCALE-Sim 3, the best known simulator of systolic arrays in Python, gets
-the same product on an array of the same size; it is measured where it is installed (``pip install
-'trn3[scalesim]'``) and gives cycles only, so our side keeps time only too.
+whole rest (views, checks, hazards, timeline) is what is measured. Rates of instructions stand
+beside a fixed pace, their goal. SCALE-Sim 3, the best known simulator of systolic arrays in Python,
+gets the same product on an array of the same size; it is measured where it is installed
+(``pip install 'trn3[scalesim]'``) and gives cycles only, so our side keeps time only too.
 """
 
 from __future__ import annotations
@@ -230,9 +230,7 @@ def run_scalesim(folder: Path, size: int) -> None:
     importlib.util.find_spec("scalesim") is None,
     reason="SCALE-Sim is not installed: pip install 'trn3[scalesim]'",
 )
-def bench_kernel_matmul_beside_scalesim(
-    compare: Comparison, quick: bool, tmp_path: Path
-) -> None:
+def bench_kernel_matmul_beside_scalesim(compare: Comparison, quick: bool, tmp_path: Path) -> None:
     size = 512
     matmul = module("matmul")
     arguments = matmul.inputs(M=size, K=size, N=size)

@@ -1,4 +1,6 @@
-"""One Adam step on bfloat16 weights with stochastic rounding: small updates are kept on average, not lost."""
+"""One Adam step on bfloat16 weights with stochastic rounding: small updates are kept on average,
+not lost.
+"""
 
 import nki
 import nki.isa as nisa
@@ -9,12 +11,17 @@ P = nl.tile_size.pmax
 
 
 @nki.jit
-def adam_step(weight, grad, mean, square, seeds, rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, step=1):
-    """New (weight, mean, square), all [rows, columns]: weight and grad bfloat16, mean and square float32, seeds
-    uint32 [128, 24], the generator's state. Stochastic rounding is done by hand: random low bits are added to the float32
-    pattern below the kept 16 bits, then cut off."""
+def adam_step(
+    weight, grad, mean, square, seeds, rate=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, step=1
+):
+    """New (weight, mean, square), all [rows, columns]: weight and grad bfloat16, mean and square
+    float32, seeds uint32 [128, 24], the generator's state. Stochastic rounding is done by hand:
+    random low bits are added to the float32 pattern below the kept 16 bits, then cut off.
+    """
     rows, columns = weight.shape
-    results = [nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm) for x in (weight, mean, square)]
+    results = [
+        nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm) for x in (weight, mean, square)
+    ]
     state = nl.ndarray((P, 24), dtype=nl.uint32, buffer=nl.sbuf)
     nisa.dma_copy(dst=state, src=seeds)
     nisa.rand_set_state(state, engine=nisa.vector_engine)
@@ -35,14 +42,21 @@ def adam_step(weight, grad, mean, square, seeds, rate=1e-3, beta1=0.9, beta2=0.9
         nisa.tensor_tensor(part, part, m, op=nl.multiply)
         updated = nl.ndarray(shape, dtype=nl.float32, buffer=nl.sbuf)
         nisa.scalar_tensor_tensor(
-            updated, part, op0=nl.multiply, operand0=-rate / (1.0 - beta1**step), op1=nl.add, operand1=w
+            updated,
+            part,
+            op0=nl.multiply,
+            operand0=-rate / (1.0 - beta1**step),
+            op1=nl.add,
+            operand1=w,
         )
         draws = nl.ndarray(shape, dtype=nl.uint32, buffer=nl.sbuf)
         nisa.rng(draws)
         nisa.tensor_scalar(draws, draws, op0=nl.bitwise_and, operand0=0xFFFF)
         # GpSimdE adds 32-bit integers exactly; VectorE would go through float32.
         pattern = updated.view(nl.int32)
-        nisa.tensor_tensor(pattern, pattern, draws.view(nl.int32), op=nl.add, engine=nisa.gpsimd_engine)
+        nisa.tensor_tensor(
+            pattern, pattern, draws.view(nl.int32), op=nl.add, engine=nisa.gpsimd_engine
+        )
         halves = updated.view(nl.bfloat16).reshape_dim(1, (columns, 2))
         nisa.dma_copy(dst=results[0][here, :], src=halves[:, :, 1])
         nisa.dma_copy(dst=results[1][here, :], src=m)
@@ -53,7 +67,10 @@ def adam_step(weight, grad, mean, square, seeds, rate=1e-3, beta1=0.9, beta2=0.9
 def inputs(rows=128, columns=512, seed=0):
     """Arguments of :func:`adam_step`."""
     rng = np.random.default_rng(seed)
-    draw = lambda: rng.standard_normal((rows, columns), dtype=np.float32)  # noqa: E731
+
+    def draw():
+        return rng.standard_normal((rows, columns), dtype=np.float32)
+
     return {
         "weight": draw().astype(nl.bfloat16),
         "grad": (0.01 * draw()).astype(nl.bfloat16),

@@ -1,7 +1,8 @@
-"""Flash attention for one head, causal or not: forward with running statistics, backward by recomputation.
+"""Flash attention for one head, causal or not: forward with running statistics, backward by
+recomputation.
 
-q and k are [size, tokens] (the head's dimension on partitions, as the array wants both operands), v is [tokens, size];
-tokens are a multiple of 128, size is at most 128.
+q and k are [size, tokens] (the head's dimension on partitions, as the array wants both operands), v
+is [tokens, size]; tokens are a multiple of 128, size is at most 128.
 """
 
 import nki
@@ -15,7 +16,9 @@ LOWEST = -3.0e38
 
 
 def _mask(tile, query, key, value):
-    """Replace by ``value`` what lies after the query: rows are queries from ``query``, columns keys from ``key``."""
+    """Replace by ``value`` what lies after the query: rows are queries from ``query``, columns keys
+    from ``key``.
+    """
     nisa.affine_select(
         tile,
         pattern=[[-1, tile.shape[1]]],
@@ -53,10 +56,11 @@ def _keys_seen(query, start, tokens, causal):
 
 @nki.jit
 def forward(q, k, v, scale=None, causal=True, group=4):
-    """``softmax(q.T @ k * scale) @ v``; returns the output [tokens, size] and the log-sum-exp of each row [tokens, 1].
+    """``softmax(q.T @ k * scale) @ v``; returns the output [tokens, size] and the log-sum-exp of
+    each row [tokens, 1].
 
-    Blocks of 512 keys meet ``group`` <= 4 tiles of 128 queries, stage by stage, so that each engine has another tile to
-    work on while one waits.
+    Blocks of 512 keys meet ``group`` <= 4 tiles of 128 queries, stage by stage, so that each engine
+    has another tile to work on while one waits.
     """
     size, tokens = q.shape
     blocks = tokens // P
@@ -115,11 +119,15 @@ def forward(q, k, v, scale=None, causal=True, group=4):
             unmasked = None
             scores.clear()
             for i in widths:
-                weights[i] = _turned(weights[i], nisa.scalar_engine if i % 2 else nisa.vector_engine)
+                weights[i] = _turned(
+                    weights[i], nisa.scalar_engine if i % 2 else nisa.vector_engine
+                )
             for i, width in widths.items():
                 shares[i] = _psum((P, size))
                 for tile in nl.sequential_range(width // P):
-                    nisa.nc_matmul(shares[i], weights[i][:, tile, :], values[:, start // P + tile, :])
+                    nisa.nc_matmul(
+                        shares[i], weights[i][:, tile, :], values[:, start // P + tile, :]
+                    )
             for i in widths:
                 sums = mixed[:, i - first, :]
                 nisa.scalar_tensor_tensor(
@@ -162,14 +170,17 @@ def _transposed(data):
 def backward(q, k, v, out, logsum, grad, scale=None, causal=True):
     """Gradients of q, k and v, each [tokens, size], for the gradient ``grad`` of the output.
 
-    The products that make weights and their gradients are issued one block ahead of those that use them.
+    The products that make weights and their gradients are issued one block ahead of those that use
+    them.
     """
     size, tokens = q.shape
     blocks = tokens // P
     scale = 1.0 / size**0.5 if scale is None else scale
     targets = [nl.ndarray((tokens, size), dtype=x.dtype, buffer=nl.shared_hbm) for x in (q, k, v)]
     queries, keys = _load(q, (size, tokens), q.dtype), _load(k, (size, tokens), k.dtype)
-    values, grads, outs = (_load(_by_tile(x, tokens, size), (P, blocks, size), x.dtype) for x in (v, grad, out))
+    values, grads, outs = (
+        _load(_by_tile(x, tokens, size), (P, blocks, size), x.dtype) for x in (v, grad, out)
+    )
     negated = _load(logsum.reshape((blocks, P)).permute((1, 0)), (P, blocks), nl.float32)
     nisa.tensor_scalar(negated, negated, op0=nl.multiply, operand0=-1.0)
     products, delta = _sbuf((P, blocks, size)), _sbuf((P, blocks))
@@ -218,14 +229,22 @@ def backward(q, k, v, out, logsum, grad, scale=None, causal=True):
         weights, score_grads = ahead
         ahead = weights_of(*steps[number + 1]) if number + 1 < len(steps) else None
         count, tiles = width // P, nl.ds(start // P, width // P)
-        value_share, key_share, query_share = _psum((P, count, size)), _psum((P, count, size)), _psum((P, size))
+        value_share, key_share, query_share = (
+            _psum((P, count, size)),
+            _psum((P, count, size)),
+            _psum((P, size)),
+        )
         for tile in nl.affine_range(count):
             nisa.nc_matmul(value_share[:, tile, :], weights[:, nl.ds(tile * P, P)], grads[:, i, :])
-            nisa.nc_matmul(key_share[:, tile, :], score_grads[:, nl.ds(tile * P, P)], query_rows[:, i, :])
+            nisa.nc_matmul(
+                key_share[:, tile, :], score_grads[:, nl.ds(tile * P, P)], query_rows[:, i, :]
+            )
         turned = _turned(score_grads, nisa.scalar_engine)
         for tile in nl.sequential_range(count):
             nisa.nc_matmul(query_share, turned[:, tile, :], key_rows[:, start // P + tile, :])
-        nisa.tensor_tensor(value_grads[:, tiles, :], value_grads[:, tiles, :], value_share, op=nl.add)
+        nisa.tensor_tensor(
+            value_grads[:, tiles, :], value_grads[:, tiles, :], value_share, op=nl.add
+        )
         nisa.tensor_tensor(key_grads[:, tiles, :], key_grads[:, tiles, :], key_share, op=nl.add)
         nisa.tensor_tensor(query_grads[:, i, :], query_grads[:, i, :], query_share, op=nl.add)
         del value_share, key_share, query_share
@@ -242,7 +261,10 @@ def forward_inputs(tokens=512, size=64, dtype=nl.bfloat16, seed=0):
     """Arguments of :func:`forward`."""
     rng = np.random.default_rng(seed)
     shapes = {"q": (size, tokens), "k": (size, tokens), "v": (tokens, size)}
-    return {name: rng.standard_normal(shape, dtype=np.float32).astype(dtype) for name, shape in shapes.items()}
+    return {
+        name: rng.standard_normal(shape, dtype=np.float32).astype(dtype)
+        for name, shape in shapes.items()
+    }
 
 
 def forward_golden(q, k, v, causal=True):
@@ -262,7 +284,12 @@ def backward_inputs(tokens=256, size=64, dtype=nl.bfloat16, seed=0):
     arguments = forward_inputs(tokens, size, dtype, seed)
     out, logsum = forward_golden(**arguments)
     grad = np.random.default_rng(seed + 1).standard_normal((tokens, size), dtype=np.float32)
-    return {**arguments, "out": out.astype(dtype), "logsum": logsum.astype(np.float32), "grad": grad.astype(dtype)}
+    return {
+        **arguments,
+        "out": out.astype(dtype),
+        "logsum": logsum.astype(np.float32),
+        "grad": grad.astype(dtype),
+    }
 
 
 def backward_golden(q, k, v, out, logsum, grad, causal=True):

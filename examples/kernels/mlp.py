@@ -1,4 +1,6 @@
-"""Feed-forward blocks on transposed activations: features on partitions throughout, so nothing is transposed."""
+"""Feed-forward blocks on transposed activations: features on partitions throughout, so nothing is
+transposed.
+"""
 
 import nki
 import nki.isa as nisa
@@ -26,8 +28,9 @@ def _project(weights, column, x, width):
 
 @nki.jit
 def swiglu(x, gate, up, down):
-    """``down.T @ (silu(gate.T @ x) * (up.T @ x))``: x [features, tokens], gate and up [features, hidden],
-    down [hidden, features]; returns [features, tokens]."""
+    """``down.T @ (silu(gate.T @ x) * (up.T @ x))``: x [features, tokens], gate and up [features,
+    hidden], down [hidden, features]; returns [features, tokens].
+    """
     features, tokens = x.shape
     hidden = gate.shape[1]
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -37,12 +40,16 @@ def swiglu(x, gate, up, down):
         columns = nl.ds(t * N, min(N, tokens - t * N))
         width = columns.size
         inputs = nl.ndarray((P, features // P, width), dtype=x.dtype, buffer=nl.sbuf)
-        nisa.dma_copy(dst=inputs, src=x[:, columns].reshape_dim(0, (features // P, P)).permute((1, 0, 2)))
+        nisa.dma_copy(
+            dst=inputs, src=x[:, columns].reshape_dim(0, (features // P, P)).permute((1, 0, 2))
+        )
         middle = nl.ndarray((P, hidden // P, width), dtype=x.dtype, buffer=nl.sbuf)
         for h in nl.affine_range(hidden // P):
             gated = nl.ndarray((P, width), dtype=nl.float32, buffer=nl.sbuf)
             nisa.activation(gated, op=nl.silu, data=_project(gate_tile, h, inputs, width))
-            nisa.tensor_tensor(middle[:, h, :], gated, _project(up_tile, h, inputs, width), op=nl.multiply)
+            nisa.tensor_tensor(
+                middle[:, h, :], gated, _project(up_tile, h, inputs, width), op=nl.multiply
+            )
         for f in nl.affine_range(features // P):
             result = nl.ndarray((P, width), dtype=x.dtype, buffer=nl.sbuf)
             nisa.tensor_copy(result, _project(down_tile, f, middle, width))
@@ -53,9 +60,16 @@ def swiglu(x, gate, up, down):
 def swiglu_inputs(tokens=256, features=256, hidden=512, dtype=nl.bfloat16, seed=0):
     """Arguments of :func:`swiglu`."""
     rng = np.random.default_rng(seed)
-    shapes = {"x": (features, tokens), "gate": (features, hidden), "up": (features, hidden), "down": (hidden, features)}
+    shapes = {
+        "x": (features, tokens),
+        "gate": (features, hidden),
+        "up": (features, hidden),
+        "down": (hidden, features),
+    }
     return {
-        name: (rng.standard_normal(shape, dtype=np.float32) / (1.0 if name == "x" else shape[0] ** 0.5)).astype(dtype)
+        name: (
+            rng.standard_normal(shape, dtype=np.float32) / (1.0 if name == "x" else shape[0] ** 0.5)
+        ).astype(dtype)
         for name, shape in shapes.items()
     }
 

@@ -29,7 +29,9 @@ def rmsnorm(x, weight, eps=1e-6):
         total = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.activation_reduce(squares, op=nl.square, data=tile, reduce_op=nl.add, reduce_res=total)
         mean = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(mean, total, op0=nl.multiply, operand0=1.0 / features, op1=nl.add, operand1=eps)
+        nisa.tensor_scalar(
+            mean, total, op0=nl.multiply, operand0=1.0 / features, op1=nl.add, operand1=eps
+        )
         scale = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.activation(scale, op=nl.rsqrt, data=mean)
         result = nl.ndarray((rows, features), dtype=x.dtype, buffer=nl.sbuf)
@@ -64,7 +66,12 @@ def layernorm(x, weight, bias, eps=1e-5):
         nisa.activation(scale, op=nl.rsqrt, data=spread)
         centred = nl.ndarray((rows, features), dtype=nl.float32, buffer=nl.sbuf)
         nisa.tensor_scalar(
-            centred, tile, op0=nl.subtract, operand0=moments[:, 0:1], op1=nl.multiply, operand1=scale
+            centred,
+            tile,
+            op0=nl.subtract,
+            operand0=moments[:, 0:1],
+            op1=nl.multiply,
+            operand1=scale,
         )
         nisa.tensor_tensor(centred, centred, gain[0:rows, :], op=nl.multiply)
         result = nl.ndarray((rows, features), dtype=x.dtype, buffer=nl.sbuf)
@@ -95,4 +102,6 @@ def rmsnorm_golden(x, weight, eps=1e-6):
 def layernorm_golden(x, weight, bias, eps=1e-5):
     """LayerNorm in float64."""
     x = x.astype(np.float64)
-    return (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + eps) * weight + bias
+    return (x - x.mean(axis=1, keepdims=True)) / np.sqrt(
+        x.var(axis=1, keepdims=True) + eps
+    ) * weight + bias

@@ -1,4 +1,6 @@
-"""Rotary position embedding: halves of each head are rotated by an angle that grows with the position."""
+"""Rotary position embedding: halves of each head are rotated by an angle that grows with the
+position.
+"""
 
 import nki
 import nki.isa as nisa
@@ -10,7 +12,9 @@ P = nl.tile_size.pmax
 
 @nki.jit
 def rope(x, cos, sin):
-    """x [tokens, heads, size], cos and sin [tokens, size / 2]: ``(a cos - b sin, b cos + a sin)`` of the halves."""
+    """x [tokens, heads, size], cos and sin [tokens, size / 2]: ``(a cos - b sin, b cos + a sin)``
+    of the halves.
+    """
     tokens, heads, size = x.shape
     half = size // 2
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)

@@ -10,8 +10,9 @@ P = nl.tile_size.pmax
 
 @nki.jit
 def topk_router(logits, k=4):
-    """Weights (float32) and experts (uint32) of the k <= 8 largest probabilities of logits [tokens, experts],
-    both [tokens, k], weights summing to one."""
+    """Weights (float32) and experts (uint32) of the k <= 8 largest probabilities of logits [tokens,
+    experts], both [tokens, k], weights summing to one.
+    """
     tokens, experts = logits.shape
     weights = nl.ndarray((tokens, k), dtype=nl.float32, buffer=nl.shared_hbm)
     chosen = nl.ndarray((tokens, k), dtype=nl.uint32, buffer=nl.shared_hbm)
@@ -40,7 +41,9 @@ def topk_router(logits, k=4):
 
 def inputs(tokens=256, experts=128, seed=0):
     """Arguments of :func:`topk_router`."""
-    return {"logits": np.random.default_rng(seed).standard_normal((tokens, experts), dtype=np.float32)}
+    return {
+        "logits": np.random.default_rng(seed).standard_normal((tokens, experts), dtype=np.float32)
+    }
 
 
 def golden(logits, k=4):

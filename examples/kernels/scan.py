@@ -10,7 +10,9 @@ P = nl.tile_size.pmax
 
 @nki.jit
 def cumsum(x, chunk=2048):
-    """Cumulative sum along the last axis of x [rows, columns], in float32; chunks hand over their last value."""
+    """Cumulative sum along the last axis of x [rows, columns], in float32; chunks hand over their
+    last value.
+    """
     rows, columns = x.shape
     out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     for i in nl.affine_range((rows + P - 1) // P):
@@ -23,7 +25,9 @@ def cumsum(x, chunk=2048):
             tile = nl.ndarray((here.size, part.size), dtype=nl.float32, buffer=nl.sbuf)
             nisa.dma_copy(dst=tile, src=x[here, part])
             sums = nl.ndarray((here.size, part.size), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_tensor_scan(sums, ones[:, 0 : part.size], tile, initial=last, op0=nl.multiply, op1=nl.add)
+            nisa.tensor_tensor_scan(
+                sums, ones[:, 0 : part.size], tile, initial=last, op0=nl.multiply, op1=nl.add
+            )
             nisa.dma_copy(dst=out[here, part], src=sums)
             last = sums[:, part.size - 1 : part.size]
     return out
@@ -31,8 +35,9 @@ def cumsum(x, chunk=2048):
 
 @nki.jit
 def selective_scan(delta, u, A, B, C):
-    """``h = exp(delta A) h + delta u B; y = sum over states of C h``: delta and u [channels, tokens], A [channels,
-    states], B and C [states, tokens]; returns y [channels, tokens]."""
+    """``h = exp(delta A) h + delta u B; y = sum over states of C h``: delta and u [channels,
+    tokens], A [channels, states], B and C [states, tokens]; returns y [channels, tokens].
+    """
     channels, tokens = delta.shape
     states = A.shape[1]
     out = nl.ndarray(delta.shape, dtype=nl.float32, buffer=nl.shared_hbm)

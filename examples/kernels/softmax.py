@@ -1,4 +1,6 @@
-"""Softmax over rows with the fast exponent unit of VectorE (gen4): one pass makes the values and their sum."""
+"""Softmax over rows with the fast exponent unit of VectorE (gen4): one pass makes the values and
+their sum.
+"""
 
 import nki
 import nki.isa as nisa
@@ -22,7 +24,11 @@ def softmax(x):
         powers = nl.ndarray((here, columns), dtype=nl.bfloat16, buffer=nl.sbuf)
         total = nl.ndarray((here, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.exponential(
-            powers, tile, max_value=largest, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reset_reduce
+            powers,
+            tile,
+            max_value=largest,
+            reduce_res=total,
+            reduce_cmd=nisa.reduce_cmd.reset_reduce,
         )
         inverse = nl.ndarray((here, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.reciprocal(inverse, total)

@@ -1,4 +1,6 @@
-"""Windows over the free axes without a copy: depthwise convolution and average pooling by access patterns."""
+"""Windows over the free axes without a copy: depthwise convolution and average pooling by access
+patterns.
+"""
 
 import nki
 import nki.isa as nisa
@@ -11,7 +13,8 @@ P = nl.tile_size.pmax
 @nki.jit
 def depthwise_conv(x, weight):
     """Depthwise convolution along tokens: x [channels, tokens], weight [channels, taps]; returns
-    [channels, tokens - taps + 1]. Each tap is one multiply-add over a shifted view."""
+    [channels, tokens - taps + 1]. Each tap is one multiply-add over a shifted view.
+    """
     channels, tokens = x.shape
     taps = weight.shape[1]
     length = tokens - taps + 1
@@ -57,9 +60,13 @@ def average_pool(x, pool=2):
                 [1, pool],
             ]
         )
-        sums = nl.ndarray((rows.size, height // pool, width // pool), dtype=nl.float32, buffer=nl.sbuf)
+        sums = nl.ndarray(
+            (rows.size, height // pool, width // pool), dtype=nl.float32, buffer=nl.sbuf
+        )
         nisa.tensor_reduce(sums, op=nl.add, data=windows, axis=[3, 4])
-        result = nl.ndarray((rows.size, height // pool, width // pool), dtype=x.dtype, buffer=nl.sbuf)
+        result = nl.ndarray(
+            (rows.size, height // pool, width // pool), dtype=x.dtype, buffer=nl.sbuf
+        )
         nisa.tensor_scalar(result, sums, op0=nl.multiply, operand0=1.0 / pool**2)
         nisa.dma_copy(dst=out[rows], src=result)
     return out
@@ -80,7 +87,11 @@ def depthwise_conv_golden(x, weight):
 
 def average_pool_inputs(channels=128, height=28, width=28, dtype=nl.bfloat16, seed=0):
     """Arguments of :func:`average_pool`."""
-    return {"x": np.random.default_rng(seed).standard_normal((channels, height, width), dtype=np.float32).astype(dtype)}
+    return {
+        "x": np.random.default_rng(seed)
+        .standard_normal((channels, height, width), dtype=np.float32)
+        .astype(dtype)
+    }
 
 
 def average_pool_golden(x, pool=2):

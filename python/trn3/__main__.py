@@ -1,6 +1,7 @@
 """The ``trn3`` command.
 
-Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains; 2, refused or failed, with one line on the standard error that says why; 130,
+Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains; 2, refused or failed,
+with one line on the standard error that says why (more where a table of tensors explains it); 130,
 interrupted (Ctrl-C); 143 or 129, terminated (SIGTERM, SIGHUP). Nothing half-written is left in any
 case.
 """
@@ -217,8 +218,7 @@ def profile(
     """
     from rich.console import Console
 
-    from trn3.cli import kernel_file
-    from trn3.cli import profile as command
+    from trn3.cli import kernel_file, profile as command
 
     _check_settings()
     if out is not None:

@@ -1,4 +1,4 @@
-"""``trn3 profile``: what it shows and writes, and one clear error for everything that can go wrong."""
+"""``trn3 profile``: what it shows and writes, and one clear error for all that can go wrong."""
 
 from __future__ import annotations
 
@@ -53,8 +53,10 @@ def kernel(tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
-def fails(refused: Refused, run: Run, path: Path, body_line: int, kind: str, *options: object) -> str:
-    """Run a kernel that fails; check place and kind, that nothing is left, and that a sound one still runs."""
+def fails(
+    refused: Refused, run: Run, path: Path, body_line: int, kind: str, *options: object
+) -> str:
+    """Check that a kernel fails at a place, leaves nothing, and that a sound one still runs."""
     out = path.parent / "out"
     text = refused("profile", f"{path}:kernel", *SHAPE, "--out", out, *options)
     place = f"{path}:{FIRST + body_line}: {kind}: "
@@ -72,7 +74,14 @@ def test_profile_shows_and_writes_everything(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
     outcome = run("profile", ATTENTION, "--shape", "tokens=256", "--arch", "trn3", "--out", out)
     assert (outcome.code, outcome.stderr) == (0, "")
-    for part in ["forward on trn3: ", "latency", "MFU", "tensor", "flash_attention.py:", "from the golden"]:
+    for part in [
+        "forward on trn3: ",
+        "latency",
+        "MFU",
+        "tensor",
+        "flash_attention.py:",
+        "from the golden",
+    ]:
         assert part in outcome.stdout
     assert {path.name for path in out.iterdir()} == FILES
     for name in FILES:
@@ -87,7 +96,9 @@ def test_profile_as_json(run: Run) -> None:
     assert outcome.code == 0
     assert document["golden_error"] < 2.0**-7
     assert document["latency_us"] > 0
-    timed = json.loads(run("profile", ATTENTION, "--shape", "tokens=256", "--json", "--timing-only").stdout)
+    timed = json.loads(
+        run("profile", ATTENTION, "--shape", "tokens=256", "--json", "--timing-only").stdout
+    )
     assert timed["golden_error"] is None
     assert timed["latency_us"] == document["latency_us"]
 
@@ -101,8 +112,18 @@ def test_profile_writes_into_an_existing_folder_again(run: Run, tmp_path: Path) 
 
 
 def test_profile_on_another_machine_takes_another_time(run: Run) -> None:
-    words = ("profile", f"{FOLDER / 'rope.py'}:rope", "--shape", "tokens=128", "--json", "--timing-only")
-    times = {arch: json.loads(run(*words, "--arch", arch).stdout)["latency_us"] for arch in ("trn2", "trn3")}
+    words = (
+        "profile",
+        f"{FOLDER / 'rope.py'}:rope",
+        "--shape",
+        "tokens=128",
+        "--json",
+        "--timing-only",
+    )
+    times = {
+        arch: json.loads(run(*words, "--arch", arch).stdout)["latency_us"]
+        for arch in ("trn2", "trn3")
+    }
     assert times["trn2"] != times["trn3"]
 
 
@@ -112,11 +133,15 @@ def test_profile_makes_arrays_by_shape(run: Run, kernel: Callable[..., Path]) ->
     assert run("profile", f"{path}:kernel", "--shape", "x=128x64:int32", "--seed", "3").code == 0
 
 
-def test_profile_of_a_kernel_beside_its_own_module(run: Run, kernel: Callable[..., Path], tmp_path: Path) -> None:
+def test_profile_of_a_kernel_beside_its_own_module(
+    run: Run, kernel: Callable[..., Path], tmp_path: Path
+) -> None:
     (tmp_path / "helper_of_kernel.py").write_text("WIDTH = 3\n")
     path = kernel("import helper_of_kernel\nassert helper_of_kernel.WIDTH == 3")
-    # Only while the file is imported does its folder hold modules: imports at the top are what works.
-    path.write_text("import helper_of_kernel\n" + path.read_text().replace("    import helper_of_kernel\n", ""))
+    # Modules beside the file are found while it is imported.
+    path.write_text(
+        "import helper_of_kernel\n" + path.read_text().replace("    import helper_of_kernel\n", "")
+    )
     assert run("profile", f"{path}:kernel", *SHAPE).code == 0
 
 
@@ -134,8 +159,8 @@ def test_profile_of_a_kernel_that_overflows(
     name = memory.capitalize()
     needed = shape[1] * 4
     assert first.startswith(
-        f"trn3: error: {path}:{FIRST}: {name}CapacityError: {memory} cannot hold tensor [128, {shape[1]}] float32: "
-        f"it needs {needed} bytes per partition"
+        f"trn3: error: {path}:{FIRST}: {name}CapacityError: {memory} cannot hold tensor "
+        f"[128, {shape[1]}] float32: it needs {needed} bytes per partition"
     )
     assert table[-1] == f"hint: it is larger than the whole memory; {hint}"
     if memory == "SBUF":
@@ -162,7 +187,11 @@ def test_profile_of_a_kernel_that_reads_what_nothing_wrote(
     ("body", "kind", "words"),
     [
         ("nisa.tensor_copy(tile[16:80], tile[0:64])", "NkiValidationError", ["partition", "16"]),
-        ("nisa.tensor_tensor(tile, tile, tile, op=nl.bitwise_and)", "NkiValidationError", ["float32"]),
+        (
+            "nisa.tensor_tensor(tile, tile, tile, op=nl.bitwise_and)",
+            "NkiValidationError",
+            ["float32"],
+        ),
         ("nisa.tensor_copy(tile[0:64], tile)", "NkiValidationError", ["tensor_copy"]),
         ("nisa.tensor_copy(tile, 3.0)", "TypeError", ["src"]),
         ("tile[0:200]", "IndexError", ["199"]),
@@ -193,7 +222,13 @@ def test_profile_of_an_instruction_that_the_machine_lacks(
     refused: Refused, run: Run, kernel: Callable[..., Path]
 ) -> None:
     text = fails(
-        refused, run, kernel("nisa.exponential(tile, tile)"), 0, "NkiValidationError", "--arch", "trn2"
+        refused,
+        run,
+        kernel("nisa.exponential(tile, tile)"),
+        0,
+        "NkiValidationError",
+        "--arch",
+        "trn2",
     )
     assert "exponential" in text
     assert "gen4" in text
@@ -221,12 +256,17 @@ def test_profile_of_a_file_that_is_no_python(refused: Refused, tmp_path: Path) -
 
 def test_profile_of_a_missing_file(refused: Refused, tmp_path: Path) -> None:
     path = tmp_path / "absent.py"
-    assert refused("profile", f"{path}:kernel") == f"{path}: there is no such file; write FILE.py:KERNEL"
+    assert (
+        refused("profile", f"{path}:kernel")
+        == f"{path}: there is no such file; write FILE.py:KERNEL"
+    )
 
 
 def test_profile_of_a_missing_kernel(refused: Refused, kernel: Callable[..., Path]) -> None:
     path = kernel("")
-    assert refused("profile", f"{path}:other") == f"{path}: no kernel 'other'; kernels there: kernel"
+    assert (
+        refused("profile", f"{path}:other") == f"{path}: no kernel 'other'; kernels there: kernel"
+    )
 
 
 def test_profile_of_a_file_of_several_kernels(refused: Refused) -> None:
@@ -234,7 +274,9 @@ def test_profile_of_a_file_of_several_kernels(refused: Refused) -> None:
     assert line.endswith("several kernels; name one; kernels there: forward, backward")
 
 
-def test_profile_of_a_kernel_without_its_argument(refused: Refused, kernel: Callable[..., Path]) -> None:
+def test_profile_of_a_kernel_without_its_argument(
+    refused: Refused, kernel: Callable[..., Path]
+) -> None:
     line = refused("profile", f"{kernel('')}:kernel")
     assert line.endswith("kernel needs x; give --shape x=128x512:bfloat16")
 
@@ -255,7 +297,9 @@ def test_profile_of_a_kernel_without_its_argument(refused: Refused, kernel: Call
 def test_profile_of_a_wrong_shape(
     refused: Refused, kernel: Callable[..., Path], word: str, problem: str
 ) -> None:
-    assert refused("profile", f"{kernel('')}:kernel", "--shape", word) == f"--shape {word}: {problem}"
+    assert (
+        refused("profile", f"{kernel('')}:kernel", "--shape", word) == f"--shape {word}: {problem}"
+    )
 
 
 def test_profile_of_sizes_that_the_kernel_cannot_take(refused: Refused) -> None:
@@ -263,7 +307,9 @@ def test_profile_of_sizes_that_the_kernel_cannot_take(refused: Refused) -> None:
     assert line.startswith(f"{FOLDER / 'flash_attention.py'}:")
 
 
-def test_profile_of_a_golden_that_does_not_fit(refused: Refused, kernel: Callable[..., Path]) -> None:
+def test_profile_of_a_golden_that_does_not_fit(
+    refused: Refused, kernel: Callable[..., Path]
+) -> None:
     path = kernel("", "\n\ndef golden(x):\n    return x[0]\n")
     line = refused("profile", f"{path}:kernel", *SHAPE)
     assert line == "the kernel returns shape (128, 512), the golden (512,)"
@@ -286,9 +332,20 @@ def without(key: str) -> Callable[[str], str]:
     ("change", "words"),
     [
         (without("vector_clock_mhz"), ["vector_clock_mhz"]),
-        (lambda text: text.replace("partitions = { value = 128", "partitions = { value = -1"), ["partitions"]),
-        (lambda text: text.replace("vector_clock_mhz = { value = 1200", "vector_clock_mhz = { value = 0"), ["vector_clock_mhz"]),
-        (lambda text: text + '\nno_such_entry = { value = 1, unit = "MHz", source = "none" }\n', ["no_such_entry"]),
+        (
+            lambda text: text.replace("partitions = { value = 128", "partitions = { value = -1"),
+            ["partitions"],
+        ),
+        (
+            lambda text: text.replace(
+                "vector_clock_mhz = { value = 1200", "vector_clock_mhz = { value = 0"
+            ),
+            ["vector_clock_mhz"],
+        ),
+        (
+            lambda text: text + '\nno_such_entry = { value = 1, unit = "MHz", source = "none" }\n',
+            ["no_such_entry"],
+        ),
     ],
     ids=["missing", "absurd", "zero", "unknown"],
 )

@@ -137,7 +137,8 @@ def arguments(file: KernelFile, words: list[str], seed: int) -> dict[str, Any]:
         and name not in result
     ]
     if missing:
-        message = f"{file.path}:{file.name} needs {', '.join(missing)}; give --shape {missing[0]}=128x512:bfloat16"
+        hint = f"give --shape {missing[0]}=128x512:bfloat16"
+        message = f"{file.path}:{file.name} needs {', '.join(missing)}; {hint}"
         raise KernelFileError(message)
     return result
 

@@ -24,7 +24,6 @@ from trn3.cli import kernel_file
 from trn3.cli.progress import PATIENCE_SECONDS
 from trn3.machine import ArchError, Profile
 
-
 #: How errors of the machine begin that know the kernel's line.
 _PLACE = re.compile(r"[^\n:]+:\d+: ")
 

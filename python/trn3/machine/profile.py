@@ -164,7 +164,7 @@ class Profile:
 
     @property
     def dma_efficiency(self) -> float | None:
-        """Bytes moved as part of what DMA engines could move while at it; None without transfers."""
+        """Bytes moved as part of what DMA engines at work could move; None without transfers."""
         transfers = self.data.transfers
         # Each transfer for itself: those of two queues may overlap on one engine.
         picoseconds = int((transfers.end_ps - transfers.start_ps).sum(dtype=np.uint64))

@@ -121,7 +121,7 @@ def _short_rows(profile: Profile) -> bool:
     if not floor or not len(transfers):
         return False
     rows = -(-arch["partitions"] // arch["dma_engines"])
-    return float(transfers.bytes.mean()) < ROWS_WELL_USED * rows * floor
+    return bool(transfers.bytes.mean() < ROWS_WELL_USED * rows * floor)
 
 
 def _capital(text: str) -> str:
