@@ -1,8 +1,8 @@
 """The ``trn3`` command.
 
-Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains; 2, refused or failed, with one line on the standard error that says why; 130,
-interrupted (Ctrl-C); 143 or 129, terminated (SIGTERM, SIGHUP). Nothing half-written is left in any
-case.
+Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains; 2, refused or failed,
+with one line on the standard error that says why; 130, interrupted (Ctrl-C); 143 or 129, terminated
+(SIGTERM, SIGHUP). Nothing half-written is left in any case.
 """
 
 from __future__ import annotations
