@@ -9,7 +9,7 @@ use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
 use crate::machine::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::steps::{with_known, with_step};
+use crate::machine::isa::steps::with_known;
 use crate::machine::isa::{Instruction, Role, ScalarOperand, operators, steps};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
@@ -41,16 +41,13 @@ impl TensorTensorScan {
     /// All rows step by step: a row's chain cannot be shortened, but rows do not wait for one another.
     fn scan(&self, running: &mut [f32], data0: &mut [f32], data1: &[f32], columns: usize) {
         let (op0, op1) = (self.op0, self.op1);
-        match (self.reverse0, self.reverse1) {
-            // With both operators known the loop is a few instructions: those that recurrences are written with.
-            (false, false) => with_known!(op0, inner => with_known!(op1, outer => {
-                steps::scan(running, data0, columns, |r, x, at| outer.apply(inner.apply(x, r), data1[at]));
-            }; Add Subtract Multiply Maximum Minimum); Add Subtract Multiply Maximum Minimum),
-            (reverse0, reverse1) => steps::scan(running, data0, columns, |r, x, at| {
-                let inner = if reverse0 { op0.apply(r, x) } else { op0.apply(x, r) };
-                if reverse1 { op1.apply(data1[at], inner) } else { op1.apply(inner, data1[at]) }
-            }),
+        if self.reverse0 || self.reverse1 {
+            return steps::recur_reversed((op0, self.reverse0), (op1, self.reverse1), running, data0, data1, columns);
         }
+        // Those that recurrences are written with.
+        with_known!(op0, inner => with_known!(op1, outer => {
+            steps::recur(inner, outer, running, data0, data1, columns);
+        }; Add Subtract Multiply Maximum Minimum); Add Subtract Multiply Maximum Minimum);
     }
 }
 
@@ -191,7 +188,7 @@ impl Instruction for TensorScalarCumulative {
         let mut values = state.read(&self.src)?;
         steps::scalar(self.op0, &mut values, columns, &scalars, false);
         let mut running = self.reduction().start(state, Registers::Vector, &self.dst)?;
-        with_step!(self.op1, step => steps::scan(&mut running, &mut values, columns, |r, x, _| step(x, r)));
+        steps::cumulate(self.op1, &mut running, &mut values, columns);
         let first = self.dst.start_partition();
         state.vector_accumulator[first..first + running.len()].copy_from_slice(&running);
         state.write(&self.dst, &values)?;

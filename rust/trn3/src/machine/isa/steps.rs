@@ -27,7 +27,7 @@ macro_rules! with_step {
            LogicalAnd LogicalOr LogicalXor AbsMax AbsMin Abs Square Relu Reciprocal)
     };
 }
-pub(super) use {with_known, with_step};
+pub(super) use with_known;
 
 /// x = op(x, y) on bit patterns, element by element.
 pub(super) fn pair_bits(op: AluOp, x: &mut [u32], y: &[u32], width: u32) {
@@ -120,29 +120,60 @@ fn fold_with(step: impl Fn(f32, f32) -> f32, state: &mut [f32], values: &[f32], 
     }
 }
 
-/// x = running = step(running, x, place) along each row of `columns`, several rows side by side; `place` is x's own.
+/// x = running = (x inner running) outer y along each row of `columns`, several rows side by side.
+///
+/// Operators come as such, not as a closure: compilers do not always inline the call of one.
 #[inline(always)]
-pub(super) fn scan(running: &mut [f32], x: &mut [f32], columns: usize, step: impl Fn(f32, f32, usize) -> f32) {
-    if columns == 0 {
-        return;
-    }
+pub(super) fn recur(inner: AluOp, outer: AluOp, running: &mut [f32], x: &mut [f32], y: &[f32], columns: usize) {
     let (groups, rest) = running.as_chunks_mut::<LANES>();
-    let done = groups.len() * LANES;
+    let done = groups.len() * LANES * columns;
     for (group, lanes) in groups.iter_mut().enumerate() {
+        let block = group * LANES * columns..(group + 1) * LANES * columns;
+        let (x, y) = (&mut x[block.clone()], &y[block]);
         for column in 0..columns {
             for lane in 0..LANES {
-                let at = (group * LANES + lane) * columns + column;
-                lanes[lane] = step(lanes[lane], x[at], at);
+                let at = lane * columns + column;
+                lanes[lane] = outer.apply(inner.apply(x[at], lanes[lane]), y[at]);
                 x[at] = lanes[lane];
             }
         }
     }
     for (row, running) in rest.iter_mut().enumerate() {
-        for at in (done + row) * columns..(done + row + 1) * columns {
-            *running = step(*running, x[at], at);
+        for at in done + row * columns..done + (row + 1) * columns {
+            *running = outer.apply(inner.apply(x[at], *running), y[at]);
             x[at] = *running;
         }
     }
+}
+
+/// As [`recur`] with each operator's operands exchanged or not.
+pub(super) fn recur_reversed(
+    (inner, reverse_inner): (AluOp, bool),
+    (outer, reverse_outer): (AluOp, bool),
+    running: &mut [f32],
+    x: &mut [f32],
+    y: &[f32],
+    columns: usize,
+) {
+    for (row, running) in running.iter_mut().enumerate() {
+        for at in row * columns..(row + 1) * columns {
+            let value = if reverse_inner { inner.apply(*running, x[at]) } else { inner.apply(x[at], *running) };
+            *running = if reverse_outer { outer.apply(y[at], value) } else { outer.apply(value, y[at]) };
+            x[at] = *running;
+        }
+    }
+}
+
+/// x = running = op(x, running) along each row of `columns`.
+pub(super) fn cumulate(op: AluOp, running: &mut [f32], x: &mut [f32], columns: usize) {
+    with_step!(op, step => {
+        for (running, row) in running.iter_mut().zip(rows_mut(x, columns)) {
+            for x in row {
+                *running = step(*x, *running);
+                *x = *running;
+            }
+        }
+    });
 }
 
 #[cfg(test)]
