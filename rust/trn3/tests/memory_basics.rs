@@ -264,7 +264,7 @@ fn test_columns_are_gathered_in_groups() {
         index.shape[0] = rows;
         let view = View {
             shape: SmallVec::from_slice(&[rows, count]),
-            dynamic: Some(Arc::new(Dynamic::Columns { index, bound: usize::MAX })),
+            dynamic: Some(Arc::new(Dynamic::Columns { index, bound: 8 })),
             ..data.clone()
         };
         let operand = Operand::from(&view).in_groups(group);
@@ -280,14 +280,20 @@ fn test_columns_are_gathered_in_groups() {
     }
     let mut wide = data.clone();
     wide.shape[1] = 33;
-    wide.dynamic = Some(Arc::new(Dynamic::Columns { index: index.clone(), bound: usize::MAX }));
+    wide.dynamic = Some(Arc::new(Dynamic::Columns { index: index.clone(), bound: 8 }));
     let error = memory.read_f32(&wide, &mut Vec::new(), READER).expect_err("too few indices").to_string();
     assert!(error.contains("32 column indices for 33 columns"), "{error}");
+    // A slice of four columns may not be left, though its partition goes on.
+    let mut narrow = data.clone();
+    narrow.shape[1] = 16;
+    narrow.dynamic = Some(Arc::new(Dynamic::Columns { index: index.clone(), bound: 4 }));
+    let error = memory.read_f32(&narrow, &mut Vec::new(), READER).expect_err("outside the slice").to_string();
+    assert!(error.contains("column index"), "{error}");
     // Scattered: what is written there is what the gather then reads.
     let mut target = tensor(&mut memory, &[64, 8], DType::Float32, Buffer::Sbuf);
     memory.write_f32(&target, &[0.0; 512], CastOptions::default()).expect("fits");
     target.shape[1] = 4;
-    target.dynamic = Some(Arc::new(Dynamic::Columns { index, bound: usize::MAX }));
+    target.dynamic = Some(Arc::new(Dynamic::Columns { index, bound: 8 }));
     memory.write_f32(&target, &vec![2.0; 256], CastOptions::default()).expect("inside");
     assert_eq!(read(&mut memory, &target), vec![2.0; 256]);
     target.dynamic = None;

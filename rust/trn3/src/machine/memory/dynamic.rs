@@ -55,7 +55,7 @@ impl Memory {
                 }
                 Ok(Start::Rows(starts))
             }
-            Dynamic::Columns { index, .. } => {
+            Dynamic::Columns { index, bound } => {
                 let (rows, columns) = (view.partitions(), view.free_size());
                 let indices = self.indices(name, index, reader)?;
                 let (height, width) = (index.partitions(), index.free_size());
@@ -70,7 +70,11 @@ impl Memory {
                         let text = format!("view of `{name}`: {} column indices for {columns} columns", size * width);
                         return Err(Error::Value(text));
                     }
-                    Ok((0..columns).map(|column| indices[(first + column % size) * width + column / size]).collect())
+                    let picked = |column: usize| indices[(first + column % size) * width + column / size];
+                    match (0..columns).map(picked).find(|value| !is_inside(*value, *bound)) {
+                        Some(value) => Err(outside("column index", value, *bound)),
+                        None => Ok((0..columns).map(picked).collect()),
+                    }
                 };
                 Ok(Start::Columns { group, lists: (0..rows).step_by(group).map(list).collect::<Result<_>>()? })
             }
