@@ -19,7 +19,9 @@ def test_function_reads_and_writes_tiles() -> None:
     source, target = tile(core, (128, 2, 8)), tile(core, (128, 8))
     values = np.random.default_rng(0).standard_normal((128, 2, 8), dtype=np.float32)
     core.write(source, values)
-    add_rows = core.gpsimd.register("add_rows", lambda x: x.sum(axis=1), cycles=lambda s: s[1] * s[2])
+    add_rows = core.gpsimd.register(
+        "add_rows", lambda x: x.sum(axis=1), cycles=lambda s: s[1] * s[2]
+    )
     add_rows(target, source)
     assert np.array_equal(core.values_of(target), values.sum(axis=1))
 

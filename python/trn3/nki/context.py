@@ -89,19 +89,19 @@ def context() -> Context:
 
 
 class Running:
-    """Makes a context this thread's own for the length of a ``with`` block."""
+    """Makes a context this thread's own for the length of a ``with`` block, nested ones too."""
 
     __slots__ = ("_context", "_outer")
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._outer: Context | None = None
+        self._outer: list[Context | None] = []
 
     def __enter__(self) -> Context:
-        self._outer = slot.context
+        self._outer.append(slot.context)
         slot.context, slot.core = self._context, self._context.core
         return self._context
 
     def __exit__(self, *_: object) -> None:
-        outer = self._outer
+        outer = self._outer.pop()
         slot.context, slot.core = outer, None if outer is None else outer.core

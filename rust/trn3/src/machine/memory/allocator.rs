@@ -1,6 +1,6 @@
 //! Where on-chip tensors lie: places given, places found, and what is said when there is none.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -47,6 +47,8 @@ struct Segment {
 #[derive(Debug)]
 pub(super) struct Allocator {
     segments: Vec<Segment>,
+    /// The free ones by stamp and start.
+    ages: BTreeSet<(u64, usize)>,
     /// Bytes of a partition that tensors without an address may use.
     usable: usize,
     /// What such tensors start on and take multiples of.
@@ -71,6 +73,7 @@ impl Allocator {
         let free = Segment { start: 0, end: partition_bytes, users: 0, stamp: 0 };
         Self {
             segments: vec![free],
+            ages: BTreeSet::from([(0, 0)]),
             usable,
             unit,
             small: usable / SMALL_SHARE,
@@ -118,20 +121,17 @@ impl Allocator {
         // The best window contains a segment of its age and none younger. Tensors of one size come and go in turn, so
         // that one of the oldest segments nearly always is the place.
         let mut best: Option<(u64, usize)> = None;
-        let mut age = None;
-        for _ in 0..ATTEMPTS {
-            let free =
-                self.segments.iter().filter(|segment| segment.users == 0 && age.is_none_or(|age| segment.stamp > age));
-            let oldest = free.map(|segment| segment.stamp).min()?;
-            for index in 0..self.segments.len() {
-                if self.segments[index].users == 0 && self.segments[index].stamp == oldest {
-                    self.find_in(&self.segments[self.run_around(index)], bytes, &mut best);
-                }
+        for (attempt, &(age, start)) in self.ages.iter().enumerate() {
+            match best {
+                Some((found, _)) if found < age => break,
+                None if attempt >= ATTEMPTS => break,
+                _ => {}
             }
-            if let Some((_, start)) = best {
-                return Some(start);
-            }
-            age = Some(oldest);
+            let index = self.segments.partition_point(|segment| segment.start < start);
+            self.find_in(&self.segments[self.run_around(index)], bytes, &mut best);
+        }
+        if let Some((_, start)) = best {
+            return Some(start);
         }
         let mut index = 0;
         while index < self.segments.len() {
@@ -238,6 +238,9 @@ impl Allocator {
         if start >= end {
             return;
         }
+        for segment in touching(&self.segments, start, end).filter(|segment| segment.users == 0) {
+            self.ages.remove(&(segment.stamp, segment.start));
+        }
         self.split(start);
         self.split(end);
         let first = self.segments.partition_point(|segment| segment.end <= start);
@@ -259,6 +262,8 @@ impl Allocator {
             }
         }
         self.segments.drain(kept + 1..high);
+        let free = touching(&self.segments, start, end).filter(|segment| segment.users == 0);
+        self.ages.extend(free.map(|segment| (segment.stamp, segment.start)));
     }
 
     fn split(&mut self, at: usize) {
@@ -278,4 +283,10 @@ impl Allocator {
         live.sort_by_key(|storage| (std::cmp::Reverse(storage.place.map_or(0, |place| place.bytes)), storage.id));
         live
     }
+}
+
+/// The segments that hold any of these bytes or lie beside them: all that a change of them can alter.
+fn touching(segments: &[Segment], start: usize, end: usize) -> impl Iterator<Item = &Segment> {
+    let first = segments.partition_point(|segment| segment.end < start);
+    segments[first..].iter().take_while(move |segment| segment.start <= end)
 }
