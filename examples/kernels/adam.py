@@ -58,7 +58,10 @@ def adam_step(
             pattern, pattern, draws.view(nl.int32), op=nl.add, engine=nisa.gpsimd_engine
         )
         halves = updated.view(nl.bfloat16).reshape_dim(1, (columns, 2))
-        nisa.dma_copy(dst=results[0][here, :], src=halves[:, :, 1])
+        # Packed by an engine: DMA would move every other two bytes one by one.
+        kept = nl.ndarray(shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+        nisa.tensor_copy(kept, halves[:, :, 1])
+        nisa.dma_copy(dst=results[0][here, :], src=kept)
         nisa.dma_copy(dst=results[1][here, :], src=m)
         nisa.dma_copy(dst=results[2][here, :], src=v)
     return tuple(results)

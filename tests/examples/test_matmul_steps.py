@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from examples.kernel_files import kernels_of
+from examples.kernel_files import FOLDER, kernels_of
 from trn3 import nki
 from trn3.machine import Profile
 
@@ -55,6 +55,10 @@ def test_the_verdict_goes_from_transfers_to_the_array(arch: str) -> None:
     assert "ransfers are short" in first
     assert last.startswith("Bound by work: the tensor engine is busy")
     assert profile_of("balanced", arch).mfu > 0.85
+    # The line named is the binding engine's own.
+    lines = (FOLDER / "matmul.py").read_text().splitlines()
+    named = [int(text.removesuffix(".").rpartition(":")[2]) for text in (first, last)]
+    assert ["dma_copy" in lines[named[0] - 1], "nc_matmul" in lines[named[1] - 1]] == [True, True]
 
 
 def test_a_step_reads_less_than_the_one_before() -> None:

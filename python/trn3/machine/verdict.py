@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from trn3.machine.data import ENGINES
+
 if TYPE_CHECKING:
     from trn3.machine.profile import Profile
-    from trn3.machine.results import EngineTotal
+    from trn3.machine.results import EngineName, EngineTotal
 
 # (choice) An engine that works this part of the time binds the kernel.
 BUSY_ENOUGH = 0.75
@@ -71,7 +75,7 @@ def verdict(profile: Profile) -> str:
         return _waiting(profile, busiest)
     busy = "DMA engines are" if busiest.engine == "dma" else f"{busiest.engine} engine is"
     text = f"Bound by work: the {busy} busy {100 * busiest.busy_share:.0f} % of the time"
-    first = _first_line(profile)
+    first = _look_at(*_line_of(profile, busiest.engine))
     if busiest.engine == "tensor":
         used = profile.ideal_matmul_us / busiest.busy_us
         if used >= ARRAY_WELL_USED:
@@ -102,7 +106,8 @@ def _waiting(profile: Profile, busiest: EngineTotal) -> str:
         f"Bound by waiting: even the busiest engine, {busiest.engine}, works only "
         f"{100 * busiest.busy_share:.0f} % of the time"
     )
-    first = _first_line(profile)
+    costliest = profile.lines()[0]
+    first = _look_at(costliest.file, costliest.line)
     shares = profile.critical_engine_us
     longest = max(shares, key=lambda engine: shares[engine])
     if shares[longest] and profile.latency_us:
@@ -128,12 +133,20 @@ def _capital(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _first_line(profile: Profile) -> str:
-    """Return where to look: the line with most of the critical path."""
-    costliest = profile.lines()[0]
-    if not costliest.line:
+def _line_of(profile: Profile, engine: EngineName) -> tuple[str, int]:
+    """Return file and number of the line that keeps an engine busy longest."""
+    instructions = profile.data.instructions
+    rows = np.flatnonzero(instructions.engine == ENGINES.index(engine))
+    end = instructions.end_ps if engine == "dma" else instructions.slot_end_ps
+    held = np.bincount(instructions.site[rows], end[rows] - instructions.start_ps[rows])
+    file, line, _ = profile.data.sites[int(np.argmax(held))]
+    return file, line
+
+
+def _look_at(file: str, line: int) -> str:
+    """Return where to look first, if that is known."""
+    if not line:
         return ""
     from trn3.report import printable
 
-    name = printable(costliest.file.rsplit("/", 1)[-1])
-    return f"; look first at {name}:{costliest.line}"
+    return f"; look first at {printable(file.rsplit('/', 1)[-1])}:{line}"
