@@ -1,21 +1,25 @@
-"""Attention and MLP of one layer of a sentence encoder: bfloat16 operands, sums in float32, features on partitions.
+"""Attention and MLP of one layer of a sentence encoder, from bfloat16 operands, summed in float32.
 
-Both take x [features, tokens] and return what the residual stream gets added, [features, tokens] in float32. Weights are
-[in, out], biases [out, 1]; features, hidden units and tokens are multiples of 128.
+Both take x [features, tokens] and return what is added to the residual stream, [features, tokens]
+in float32. Weights are [in, out], biases [out, 1] in float32; features, hidden units and tokens are
+multiples of 128. Features lie on partitions, so that projections chain without being turned.
 """
 
 import math
 
-import nki
-import nki.isa as nisa
 import nki.language as nl
 import numpy as np
+
+import nki
+import nki.isa as nisa
 
 P = nl.tile_size.pmax
 N = nl.tile_size.gemm_moving_fmax
 HEAD = 32
-#: Heads of which one instruction treats the scores: as many as 128 partitions hold, each in its rows of the array.
+#: Heads whose scores are made at once, each in its own 32 rows of the array.
 GROUP = P // HEAD
+#: Groups of heads by which making weights runs ahead of using them: engines then overlap.
+AHEAD = 1
 LOWEST = -1.0e30
 
 
@@ -63,8 +67,8 @@ def _linear(weights, bias, x, out):
 def attention(x, query, key, value, output, query_bias, key_bias, value_bias, output_bias, mask):
     """Multi-head self-attention with heads of 32 features, within tiles of 128 tokens.
 
-    A tile holds whole sentences, of any length; mask [tokens, 128] is added to the scores of a token with those of its
-    tile: 0 where it attends, -1e30 where it must not, at padding and other sentences.
+    A tile holds whole sentences of one padded length; mask [tokens, 128], float32, is added to each
+    token's scores with those of its tile: 0 where it attends, -1e30 at padding and other sentences.
     """
     features, tokens = x.shape
     out = nl.ndarray((features, tokens), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -83,49 +87,45 @@ def attention(x, query, key, value, output, query_bias, key_bias, value_bias, ou
                 nisa.tensor_scalar(
                     projected[:, f, block], product, op0=nl.add, operand0=bias[:, f, :]
                 )
-    mixed = _sbuf((P, features // P, tokens), x.dtype)
+    values = _sbuf((P, tokens // P, features), x.dtype)
     for tile in nl.affine_range(tokens // P):
-        block = nl.ds(tile * P, P)
         # Values with tokens on partitions, as mixing contracts them.
-        values, product = _sbuf((P, features), x.dtype), _psum((P, features))
+        product = _psum((P, features))
         for k in nl.affine_range(features // P):
-            nisa.nc_matmul(product, inputs[:, k, block], weights[2][:, k, :])
-        nisa.tensor_tensor(values, product, value_row, op=nl.add)
-        for f in nl.affine_range(features // P):
-            _heads(
-                queries[:, f, block],
-                keys[:, f, block],
-                values[:, nl.ds(f * P, P)],
-                masks[:, tile, :],
-                mixed[:, f, block],
-            )
+            nisa.nc_matmul(product, inputs[:, k, nl.ds(tile * P, P)], weights[2][:, k, :])
+        nisa.tensor_tensor(values[:, tile, :], product, value_row, op=nl.add)
+    mixed = _sbuf((P, features // P, tokens), x.dtype)
+    steps = [(tile, f) for tile in range(tokens // P) for f in range(features // P)]
+    ahead = {}
+    for number in range(len(steps) + AHEAD):
+        if number < len(steps):
+            ahead[number] = _attend(queries, keys, masks, *steps[number])
+        if number >= AHEAD:
+            _mix(*ahead.pop(number - AHEAD), values, mixed, *steps[number - AHEAD])
     _linear(weights[3], biases[2], mixed, out)
     return out
 
 
-def _heads(queries, keys, values, mask, mixed):
-    """Attention of four heads in one tile: queries, keys, mixed [4 * 32, 128 tokens], values [128 tokens, 4 * 32]."""
+def _attend(queries, keys, masks, tile, f):
+    """Return the weights of four heads in one tile, [queries, 4, keys], and their sums."""
+    block = nl.ds(tile * P, P)
     products, scores = _psum((P, GROUP, P)), _sbuf((P, GROUP, P))
     for h in nl.affine_range(GROUP):
         rows = nl.ds(h * HEAD, HEAD)
         nisa.nc_matmul(
             products[:, h, :],
-            queries[rows, :],
-            keys[rows, :],
+            queries[rows, f, block],
+            keys[rows, f, block],
             tile_position=(h * HEAD, 0),
             tile_size=(HEAD, P),
         )
+    mask = masks[:, tile, :].expand_dim(1).broadcast(1, GROUP)
     nisa.scalar_tensor_tensor(
-        scores,
-        products,
-        op0=nl.multiply,
-        operand0=HEAD**-0.5,
-        op1=nl.add,
-        operand1=mask.expand_dim(1).broadcast(1, GROUP),
+        scores, products, op0=nl.multiply, operand0=HEAD**-0.5, op1=nl.add, operand1=mask
     )
-    lowered, total, inverse = _sbuf((P, GROUP)), _sbuf((P, GROUP)), _sbuf((P, GROUP))
+    lowered, total = _sbuf((P, GROUP)), _sbuf((P, GROUP))
     nisa.tensor_reduce(lowered, op=nl.maximum, data=scores, axis=2, negate=True)
-    weights, turned = _sbuf((P, GROUP, P), values.dtype), _psum((P, GROUP, P), values.dtype)
+    weights = _sbuf((P, GROUP, P), queries.dtype)
     for h in nl.affine_range(GROUP):
         nisa.activation_reduce(
             weights[:, h, :],
@@ -135,22 +135,34 @@ def _heads(queries, keys, values, mask, mixed):
             reduce_op=nl.add,
             reduce_res=total[:, h : h + 1],
         )
-        nisa.nc_transpose(turned[:, h, :], weights[:, h, :])
-    nisa.reciprocal(inverse, total)
-    columns = _sbuf((P, GROUP, P), values.dtype)
-    nisa.tensor_copy(columns, turned)
-    shares, result = _psum((P, GROUP, HEAD)), _sbuf((P, GROUP, HEAD), values.dtype)
+    return weights, total
+
+
+def _mix(weights, total, values, mixed, tile, f):
+    """Mix the values of four heads in one tile by weights that sum to `total`, features first."""
+    dtype = values.dtype
+    turned, columns = _psum((P, GROUP, P), dtype), _sbuf((P, GROUP, P), dtype)
+    shares, result = _psum((P, GROUP, HEAD)), _sbuf((P, GROUP, HEAD), dtype)
+    back, inverse = _psum((P, P), dtype), _sbuf((P, GROUP))
     for h in nl.affine_range(GROUP):
-        nisa.nc_matmul(shares[:, h, :], columns[:, h, :], values[:, nl.ds(h * HEAD, HEAD)])
-    nisa.tensor_tensor(result, shares, inverse.expand_dim(2).broadcast(2, HEAD), op=nl.multiply)
-    back = _psum((P, P), values.dtype)
+        nisa.nc_transpose(turned[:, h, :], weights[:, h, :])
+    nisa.tensor_copy(columns, turned, engine=nisa.vector_engine)
+    for h in nl.affine_range(GROUP):
+        head = nl.ds(f * P + h * HEAD, HEAD)
+        nisa.nc_matmul(shares[:, h, :], columns[:, h, :], values[:, tile, head])
+    nisa.reciprocal(inverse, total)
+    scale = inverse.expand_dim(2).broadcast(2, HEAD)
+    nisa.tensor_tensor(result, shares, scale, op=nl.multiply)
     nisa.nc_transpose(back, result.reshape((P, P)))
-    nisa.tensor_copy(mixed, back, engine=nisa.scalar_engine)
+    nisa.tensor_copy(mixed[:, f, nl.ds(tile * P, P)], back, engine=nisa.scalar_engine)
 
 
 @nki.jit
 def mlp(x, up, down, up_bias, down_bias):
-    """``down.T @ gelu(up.T @ x + up_bias) + down_bias`` with the exact GELU: up [features, hidden], down [hidden, features]."""
+    """Return ``down.T @ gelu(up.T @ x + up_bias) + down_bias`` with the exact GELU.
+
+    up is [features, hidden], down [hidden, features].
+    """
     features, tokens = x.shape
     hidden = up.shape[1]
     out = nl.ndarray((features, tokens), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -166,7 +178,7 @@ def mlp(x, up, down, up_bias, down_bias):
 
 
 def _random(seed, dtype, shapes):
-    """Normal values for each shape, weights scaled to keep the size of what they multiply."""
+    """Make normal values for each shape; weights keep the size of what they multiply."""
     rng = np.random.default_rng(seed)
     made = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
     return {
@@ -178,7 +190,10 @@ def _random(seed, dtype, shapes):
 
 
 def attention_inputs(tokens=384, features=384, length=20, padded=32, dtype=nl.bfloat16, seed=0):
-    """Arguments of :func:`attention`: sentences of `length` tokens, each padded to `padded`, a divisor of 128."""
+    """Arguments of :func:`attention`.
+
+    Sentences of `length` tokens are padded to `padded`, which divides 128.
+    """
     square, column = (features, features), (features, 1)
     weights = ("query", "key", "value", "output")
     shapes = {"x": (features, tokens), **dict.fromkeys(weights, square)}
@@ -190,7 +205,7 @@ def attention_inputs(tokens=384, features=384, length=20, padded=32, dtype=nl.bf
 
 
 def attention_mask(real):
-    """The mask of :func:`attention` for sentences [sentences, padded]: True where a token is none of the padding."""
+    """Return the mask of :func:`attention`: real [sentences, padded] is False at padding."""
     sentences, padded = real.shape
     sentence = np.repeat(np.arange(sentences), padded).reshape(-1, 1, P)
     seen = (sentence == sentence.swapaxes(1, 2)) & real.reshape(-1, 1, P)
@@ -206,7 +221,7 @@ def mlp_inputs(tokens=384, features=384, hidden=1536, dtype=nl.bfloat16, seed=0)
 def attention_golden(
     x, query, key, value, output, query_bias, key_bias, value_bias, output_bias, mask
 ):
-    """Attention in float64."""
+    """Return attention in float64."""
     x, query, key, value, output = (
         tensor.astype(np.float64) for tensor in (x, query, key, value, output)
     )
@@ -222,7 +237,7 @@ def attention_golden(
 
 
 def mlp_golden(x, up, down, up_bias, down_bias):
-    """The MLP in float64."""
+    """Return the MLP in float64."""
     x, up, down = (tensor.astype(np.float64) for tensor in (x, up, down))
     middle = up.T @ x + up_bias
     return down.T @ (middle * (1 + np.vectorize(math.erf)(middle / np.sqrt(2))) / 2) + down_bias
