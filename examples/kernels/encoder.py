@@ -7,11 +7,10 @@ multiples of 128. Features lie on partitions, so that projections chain without 
 
 import math
 
-import nki.language as nl
-import numpy as np
-
 import nki
 import nki.isa as nisa
+import nki.language as nl
+import numpy as np
 
 P = nl.tile_size.pmax
 N = nl.tile_size.gemm_moving_fmax
