@@ -2,12 +2,12 @@
 
 Runs what a user would type, ``trn3 quantize``, on all-MiniLM-L6-v2; reads the outputs back and
 compares them, bit for bit, with quantizing the weights directly; then runs `minilm.py`, the model
-itself. The files stay in ``build/demo``. Needs what `minilm.py` needs; ``make demo`` installs it.
+itself, and `minilm_layer.py`, one layer of it as NKI kernels on a simulated NeuronCore. The files
+stay in ``build/demo``. Needs what `minilm.py` needs; ``make demo`` installs it.
 """
 
 from __future__ import annotations
 
-import runpy
 import sys
 import time
 from pathlib import Path
@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
+import minilm
+import minilm_layer
 import trn3
 from trn3.__main__ import main as trn3_command
 from trn3.numerics import MXArray, quantize_mx
@@ -52,10 +54,9 @@ def check(path: Path, weights: dict[str, np.ndarray]) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Run the three steps and print a summary; return the exit code."""
+    """Run the four steps and print a summary; return the exit code."""
     started = time.perf_counter()
-    minilm = runpy.run_path(str(EXAMPLES / "minilm.py"))
-    source = minilm["model_directory"]() / "model.safetensors"
+    source = minilm.model_directory() / "model.safetensors"
     OUTPUT.mkdir(parents=True, exist_ok=True)
     outputs = [OUTPUT / f"minilm.{name}.safetensors" for name in FORMATS]
 
@@ -69,7 +70,9 @@ def main() -> int:
     weights = load_file(source)
     print()
     ((num_quantized, num_kept),) = {check(path, weights) for path in outputs}
-    minilm["main"]()
+    minilm.main()
+    print()
+    minilm_layer.main()
 
     print("\nSummary")
     original = source.stat().st_size

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple
@@ -134,6 +134,11 @@ class Encoder:
         mixed = self.multiply(weights, value).swapaxes(1, 2).reshape(x.shape)
         return self.linear(mixed, f"{name}.output.dense")
 
+    def feed_forward(self, x: Array, name: str) -> Array:
+        """Return the MLP of the layer `name`: to 1536 features, GELU, back to 384."""
+        inner = gelu(self.linear(x, f"{name}.intermediate.dense"))
+        return self.linear(inner, f"{name}.output.dense")
+
     def __call__(self, tokens: Array, mask: Array) -> Array:
         """Return embeddings [sentences, 384] of token numbers [sentences, tokens]."""
         words, positions, types = (
@@ -146,9 +151,7 @@ class Encoder:
             name = f"encoder.layer.{layer}"
             attended = self.attention(x, mask, f"{name}.attention")
             x = self.layer_norm(x + attended, f"{name}.attention.output.LayerNorm")
-            inner = gelu(self.linear(x, f"{name}.intermediate.dense"))
-            outer = self.linear(inner, f"{name}.output.dense")
-            x = self.layer_norm(x + outer, f"{name}.output.LayerNorm")
+            x = self.layer_norm(x + self.feed_forward(x, name), f"{name}.output.LayerNorm")
         pooled = (x * mask[..., None]).sum(axis=1)
         unit: Array = pooled / np.linalg.norm(pooled, axis=-1, keepdims=True)
         return unit
@@ -161,16 +164,21 @@ def neighbours(embeddings: Array) -> Array:
     return np.argsort(-similarity, axis=1, kind="stable")[:, 1:]
 
 
+def tokenize(directory: Path, sentences: Sequence[str]) -> tuple[Array, Array]:
+    """Return token numbers [sentences, tokens], and where they are none of the padding."""
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer.enable_padding(pad_to_multiple_of=32)
+    encodings = tokenizer.encode_batch(list(sentences))
+    tokens = np.array([encoding.ids for encoding in encodings])
+    return tokens, np.array([encoding.attention_mask for encoding in encodings], bool)
+
+
 def main() -> None:
     """Embed the sentences in every arithmetic, check the FP32 ones and print the comparison."""
     directory = model_directory()
     weights = load_file(directory / "model.safetensors")
     topics, sentences = zip(*SENTENCES, strict=True)
-    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-    tokenizer.enable_padding(pad_to_multiple_of=32)
-    encodings = tokenizer.encode_batch(list(sentences))
-    tokens = np.array([encoding.ids for encoding in encodings])
-    mask = np.array([encoding.attention_mask for encoding in encodings], bool)
+    tokens, mask = tokenize(directory, sentences)
     exact = Encoder(weights, FP32)(tokens, mask)
     order = neighbours(exact)
     # The same model through NumPy's own products, and the point of it: topics find each other.

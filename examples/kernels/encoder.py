@@ -206,6 +206,11 @@ def attention_inputs(tokens=384, features=384, length=20, padded=32, dtype=nl.bf
 def attention_mask(real):
     """Return the mask of :func:`attention`: real [sentences, padded] is False at padding."""
     sentences, padded = real.shape
+    if P % padded or sentences * padded % P:
+        message = (
+            f"real is {real.shape}: its rows must divide {P} tokens and fill a multiple of them"
+        )
+        raise ValueError(message)
     sentence = np.repeat(np.arange(sentences), padded).reshape(-1, 1, P)
     seen = (sentence == sentence.swapaxes(1, 2)) & real.reshape(-1, 1, P)
     return np.where(seen, 0.0, LOWEST).astype(np.float32).reshape(-1, P)
