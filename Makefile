@@ -16,7 +16,7 @@ endef
 help: ## list the targets (default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## quantize the weights of a real model and check what it costs
+demo: ## quantize a real model, run a layer of it on the simulated core: errors and timeline
 	$(run)
 
 test: ## all tests and checks, Rust and Python

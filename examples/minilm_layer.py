@@ -146,7 +146,7 @@ def main() -> None:
     encoder = CoreEncoder(weights, LAYER)
     found = encoder(tokens, mask)
     cosine = (found * exact).sum(axis=1) / np.linalg.norm(found, axis=1)
-    kept = np.mean(neighbours(found)[:, 0] == neighbours(exact)[:, 0])
+    kept = np.count_nonzero(neighbours(found)[:, 0] == neighbours(exact)[:, 0])
 
     sentences, padded = mask.shape
     latency = sum(run.profile.latency_us for run in encoder.runs)
@@ -161,7 +161,7 @@ def main() -> None:
     print("  Embeddings beside those of float32 alone")
     print(f"    cosine similarity       smallest {cosine.min():.7f}, mean {cosine.mean():.7f}")
     print(f"    largest difference      {abs(found - exact).max():.1e} in vectors of length 1")
-    print(f"    nearest neighbour kept  {kept:.0%}\n")
+    print(f"    nearest neighbours      {kept} of {sentences} kept\n")
     print(f"  Predicted time {latency:.2f} us, and {overhead:.2f} us to start and end the kernels")
     print(
         f"    Below, each row is an engine during a kernel, {STEPS} characters from start to end:"
@@ -175,9 +175,7 @@ def main() -> None:
     print(f"  wrote {', '.join(names)} into")
     for folder in folders:
         print(f"    {folder.relative_to(ROOT)}")
-    print(
-        "  Drag a trace into https://ui.perfetto.dev to see every instruction and what it waited for."
-    )
+    print("  Drag a trace into https://ui.perfetto.dev: every instruction and what it waited for.")
 
 
 if __name__ == "__main__":

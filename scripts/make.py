@@ -41,7 +41,7 @@ def interactive(environment: Environment, words: Sequence[str | Path]) -> int:
 
 
 def demo(runner: Runner) -> int:
-    """Quantize a real model's weights and show the effect."""
+    """Quantize a real model's weights, run a layer of it on a simulated core, show the effects."""
     environment = prepare(runner, develop=False)
     environment.packages("model weights", group("demo-weights"), dependencies=False)
     print(flush=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,50 @@ def test_demo() -> None:
     assert 0.89 < mxfp4 < 0.95
     (kept,) = [line.split() for line in lines if "nearest neighbour kept" in line]
     assert kept[-3:-1] == ["100%", "100%"]
+    check_layer(lines[lines.index(LAYER_HEADING) : start])
+
+
+LAYER_HEADING = "Layer 1 of 6 on one simulated Trainium3 NeuronCore"
+
+
+def check_layer(lines: list[str]) -> None:
+    """Check what the demo says of the layer on the core, and the files that it names."""
+    (similar,) = [line.replace(",", "").split() for line in lines if "cosine similarity" in line]
+    smallest, mean = float(similar[3]), float(similar[5])
+    # One layer of six in bfloat16: nearer than all of them, and not float32 itself.
+    assert 0.99999 < smallest <= mean < 1 - 1e-8
+    assert "    nearest neighbours      12 of 12 kept" in lines
+    for kernel in ("attention", "mlp"):
+        found = [re.match(rf"  {kernel}: ([\d.]+) us; ([\d.]+)% off", line) for line in lines]
+        ((latency, error),) = [tuple(map(float, match.groups())) for match in found if match]
+        assert 5 < latency < 200
+        assert 0 < error < 1
+        trace = ROOT / "build" / "demo" / kernel / "trace.perfetto"
+        assert f"    {trace.parent.relative_to(ROOT)}" in lines
+        assert time.time() - trace.stat().st_mtime < 240
+    rows = [line for line in lines if line.startswith("    tensor ")]
+    assert [len(row.split("|")[1]) for row in rows] == [64, 64]
+    assert all(set(row.split("|")[1]) <= set(" .:+#") and "#" in row for row in rows)
+
+
+@needs_model
+def test_layer_without_matplotlib_writes_its_traces(tmp_path: Path) -> None:
+    script = f"""
+import importlib.util, pathlib, sys
+sys.path.insert(0, {str(EXAMPLES)!r})
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "matplotlib" else find(name, *rest)
+import minilm_layer
+minilm_layer.ROOT = minilm_layer.OUTPUT = pathlib.Path({str(tmp_path)!r})
+minilm_layer.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*"))
+    assert files == ["attention/trace.perfetto", "mlp/trace.perfetto"]
+    assert "  wrote trace.perfetto into" in done.stdout.splitlines()
 
 
 def test_a_missing_model_is_said_in_one_line(tmp_path: Path) -> None:

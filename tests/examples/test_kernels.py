@@ -6,6 +6,7 @@ relative, of what is rounded to these types. Sums are bounded by their terms' ma
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -282,6 +283,64 @@ def test_sparse_mlp_is_that_of_numerics() -> None:
     )
 
 
+@pytest.mark.parametrize(("tokens", "features", "padded"), [(256, 256, 32), (640, 128, 128)])
+def test_encoder_attention(tokens: int, features: int, padded: int) -> None:
+    module = kernels_of("encoder")
+    sizes = {"tokens": tokens, "features": features, "length": 20, "padded": padded}
+    arguments, result, golden = run("encoder", "attention", **sizes)
+    x, output = wide(arguments["x"], arguments["output"])
+    q, k, v = (  # [tiles, heads, tokens, 32]
+        (wide(arguments[name])[0].T @ x + arguments[f"{name}_bias"])
+        .reshape(features // 32, 32, tokens // 128, 128)
+        .transpose(2, 0, 3, 1)
+        for name in ("query", "key", "value")
+    )
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(32) + arguments["mask"].reshape(-1, 1, 128, 128)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    # Queries and keys are rounded: so far are scores off, and weights twice that, by their sum.
+    spread = (2 * BF16 + 1e-5) * np.abs(q) @ np.abs(k).swapaxes(-1, -2) / np.sqrt(32)
+    spread = np.where(weights > 0, spread, 0).max(axis=-1, keepdims=True)
+    # Weights and values are rounded, and so is what they make.
+    mixed = (np.expm1(2 * spread) + 4 * BF16) * (weights @ np.abs(v))
+    rounded = np.abs(output).T @ mixed.transpose(1, 3, 0, 2).reshape(features, tokens)
+    check(result, golden, rounded)
+    assert np.abs(result - golden).max() < 0.01 * np.abs(golden).max()
+    assert result.dtype == np.float32
+
+
+def test_encoder_attention_sees_neither_padding_nor_other_sentences() -> None:
+    module = kernels_of("encoder")
+    arguments = module.attention_inputs(tokens=256, features=128, length=20, padded=32)
+    before = module.attention(**arguments)
+    changed = arguments["x"].copy()
+    changed[:, 20:64] *= 3  # the first sentence's padding and all of the second
+    after = module.attention(**{**arguments, "x": changed})
+    assert np.array_equal(before[:, :20], after[:, :20])
+    assert np.array_equal(before[:, 64:], after[:, 64:])
+    assert not np.array_equal(before[:, 32:52], after[:, 32:52])
+
+
+@pytest.mark.parametrize("shape", [(4, 48), (3, 32)])
+def test_encoder_mask_refuses_sentences_that_fill_no_tile(shape: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match=r"real is \(\d, \d+\)"):
+        kernels_of("encoder").attention_mask(np.ones(shape, bool))
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [(ml_dtypes.bfloat16, BF16), (np.float32, F32)])
+@pytest.mark.parametrize("tokens", [128, 640])
+def test_encoder_mlp(tokens: int, dtype: Any, rounding: float) -> None:
+    sizes = {"tokens": tokens, "features": 128, "hidden": 256, "dtype": dtype}
+    arguments, result, golden = run("encoder", "mlp", **sizes)
+    x, up, down = wide(*(arguments[name] for name in ("x", "up", "down")))
+    hidden = up.T @ x + arguments["up_bias"]
+    middle = np.abs(hidden) * np.vectorize(math.erfc)(-hidden / np.sqrt(2)) / 2
+    # GELU is nowhere steeper than 1.13.
+    noise = 1.2 * 130 * F32 * (np.abs(up).T @ np.abs(x) + np.abs(arguments["up_bias"]))
+    terms = np.abs(down).T @ middle + np.abs(arguments["down_bias"])
+    check(result, golden, np.abs(down).T @ (rounding * middle + noise) + 260 * F32 * terms)
+
+
 #: The kernels that use what only gen4 has.
 GEN4 = {"mxfp8", "mxfp4_weights", "softmax", "adam_step"}
 SMALL = [
@@ -295,6 +354,8 @@ SMALL = [
     ("mlp", "swiglu", {"tokens": 128, "features": 128, "hidden": 256}),
     ("flash_attention", "forward", {"tokens": 256}),
     ("flash_attention", "backward", {"tokens": 256}),
+    ("encoder", "attention", {"tokens": 256, "features": 128}),
+    ("encoder", "mlp", {"tokens": 128, "features": 128, "hidden": 256}),
     ("router", "topk_router", {"tokens": 128}),
     ("scan", "cumsum", {"columns": 512}),
     ("scan", "selective_scan", {"channels": 128, "tokens": 64, "states": 2}),
