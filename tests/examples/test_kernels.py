@@ -285,7 +285,6 @@ def test_sparse_mlp_is_that_of_numerics() -> None:
 
 @pytest.mark.parametrize(("tokens", "features", "padded"), [(256, 256, 32), (640, 128, 128)])
 def test_encoder_attention(tokens: int, features: int, padded: int) -> None:
-    module = kernels_of("encoder")
     sizes = {"tokens": tokens, "features": features, "length": 20, "padded": padded}
     arguments, result, golden = run("encoder", "attention", **sizes)
     x, output = wide(arguments["x"], arguments["output"])
