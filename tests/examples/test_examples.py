@@ -86,7 +86,7 @@ def check_layer(lines: list[str]) -> None:
         trace = ROOT / "build" / "demo" / kernel / "trace.perfetto"
         assert f"    {trace.parent.relative_to(ROOT)}" in lines
         assert time.time() - trace.stat().st_mtime < 240
-    rows = [line for line in lines if line.startswith("    tensor ")]
+    rows = [line for line in lines if line.startswith("    tensor matmuls")]
     assert [len(row.split("|")[1]) for row in rows] == [64, 64]
     assert all(set(row.split("|")[1]) <= set(" .:+#") and "#" in row for row in rows)
 

@@ -308,6 +308,14 @@ def test_encoder_attention(tokens: int, features: int, padded: int) -> None:
     assert result.dtype == np.float32
 
 
+def test_encoder_attention_of_large_scores_stays_finite() -> None:
+    module = kernels_of("encoder")
+    arguments = module.attention_inputs(tokens=128, features=128, dtype=np.float32)
+    arguments["x"] *= 12  # some scores exceed 500, far beyond what exp takes
+    result, golden = module.attention(**arguments), module.attention_golden(**arguments)
+    assert np.linalg.norm(result - golden) < 1e-4 * np.linalg.norm(golden)
+
+
 def test_encoder_attention_sees_neither_padding_nor_other_sentences() -> None:
     module = kernels_of("encoder")
     arguments = module.attention_inputs(tokens=256, features=128, length=20, padded=32)
@@ -338,6 +346,8 @@ def test_encoder_mlp(tokens: int, dtype: Any, rounding: float) -> None:
     noise = 1.2 * 130 * F32 * (np.abs(up).T @ np.abs(x) + np.abs(arguments["up_bias"]))
     terms = np.abs(down).T @ middle + np.abs(arguments["down_bias"])
     check(result, golden, np.abs(down).T @ (rounding * middle + noise) + 260 * F32 * terms)
+    # Roundings are independent: together far below their bound, and below approximations of GELU.
+    assert np.linalg.norm(result - golden) < 4 * rounding * np.linalg.norm(golden)
 
 
 #: The kernels that use what only gen4 has.
