@@ -67,11 +67,11 @@ def test_wheel_version_is_that_of_the_workspace(wheel: Path) -> None:
 
 
 def test_wheel_contents(wheel: Path) -> None:
-    """The wheel holds the package's sources, stubs and extension, its metadata, nothing else."""
+    """The wheel holds the package's sources, stubs, data and extension, its metadata, nothing else."""
     sources = {
         str(path.relative_to(ROOT / "python"))
         for path in (ROOT / "python" / "trn3").rglob("*")
-        if path.suffix in {".py", ".pyi"} or path.name == "py.typed"
+        if path.suffix in {".py", ".pyi", ".toml"} or path.name == "py.typed"
     }
     inside = names(wheel)
     package = {name for name in inside if name.startswith("trn3/")}
