@@ -67,7 +67,7 @@ def test_wheel_version_is_that_of_the_workspace(wheel: Path) -> None:
 
 
 def test_wheel_contents(wheel: Path) -> None:
-    """The wheel holds the package's sources, stubs, data and extension, its metadata, nothing else."""
+    """The wheel holds the package (sources, stubs, data, extension), its metadata, nothing else."""
     sources = {
         str(path.relative_to(ROOT / "python"))
         for path in (ROOT / "python" / "trn3").rglob("*")
