@@ -1,6 +1,7 @@
 """The ``trn3`` command.
 
-Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains; 2, refused or failed,
+Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains, or the script of
+``trn3 run`` raised (which may have other codes of its own); 2, refused or failed,
 with one line on the standard error that says why (more where a table of tensors explains it); 130,
 interrupted (Ctrl-C); 143 or 129, terminated (SIGTERM, SIGHUP). Nothing half-written is left in any
 case.
@@ -241,6 +242,28 @@ def profile(
     written = command.save(outcome.profile, out) if out is not None else []
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     command.show(outcome, written, console, as_json=as_json)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(
+    script: Annotated[Path, typer.Argument(help="The Python script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="What the script gets as its arguments.")
+    ] = None,
+) -> None:
+    """Run a Python script in which `import nki` means trn3's, unmodified.
+
+    The exit code is the script's own: 1 if an exception leaves it.
+    """
+    from trn3.cli import script as command
+
+    _check_settings()
+    if not script.is_file():
+        message = f"{script}: there is no such file"
+        raise RefusedError(message)
+    code = command.run(script, arguments or [])
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command()

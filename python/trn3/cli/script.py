@@ -1,0 +1,40 @@
+"""What ``trn3 run`` does: a Python script in which ``import nki`` means trn3's."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def run(script: Path, arguments: Sequence[str]) -> int:
+    """Run a script as ``python script arguments...`` would, and return its exit code.
+
+    An exception that leaves the script prints its traceback, without the frames of this command,
+    and gives exit code 1.
+    """
+    from trn3 import nki
+
+    nki.install()
+    words, folders = sys.argv, list(sys.path)
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, os.fspath(script.parent.resolve()))
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as leaving:
+        if leaving.code is None or isinstance(leaving.code, int):
+            return leaving.code or 0
+        sys.stderr.write(f"{leaving.code}\n")
+        return 1
+    except Exception as error:
+        frames = error.__traceback__
+        while frames is not None and frames.tb_frame.f_code.co_filename != str(script):
+            frames = frames.tb_next
+        traceback.print_exception(error.with_traceback(frames))
+        return 1
+    finally:
+        sys.argv, sys.path[:] = words, folders
+    return 0
