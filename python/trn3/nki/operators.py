@@ -86,6 +86,8 @@ def look_up(op: Any) -> str:
         name = op.rpartition(".")[2]
         name = _ALIASES.get(name, name)
         if name in _names():
+            # The next call finds the spelling at once.
+            OPERATORS[op] = name
             return name
     allowed = ", ".join(f"nl.{name}" for name in sorted(_names()))
     message = f"op is {op!r}; allowed: {allowed}, NumPy functions of the same meaning"
