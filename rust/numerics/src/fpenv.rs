@@ -5,9 +5,15 @@
 #![allow(unsafe_code)]
 
 /// Runs `work` in the IEEE default environment (nearest even, subnormals kept, exceptions masked) and restores the
-/// caller's afterwards, also when `work` unwinds.
+/// caller's afterwards, also when `work` unwinds. Every operation of this crate does so itself; it is public for
+/// arithmetic that other crates put around them.
+///
+/// ```
+/// let tiny = f32::from_bits(1);
+/// assert_eq!(trn3_numerics::with_default_environment(|| std::hint::black_box(tiny) * 2.0), f32::from_bits(2));
+/// ```
 #[inline(never)]
-pub(crate) fn with_default_environment<R>(work: impl FnOnce() -> R) -> R {
+pub fn with_default_environment<R>(work: impl FnOnce() -> R) -> R {
     let _restore = Restore(control::read());
     control::write(control::DEFAULT);
     work()

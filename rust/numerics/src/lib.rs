@@ -46,6 +46,7 @@ pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
 pub use error::{Error, ErrorKind, Result};
 pub use exp::{Bias, exp};
 pub use format::{Format, FormatSpec};
+pub use fpenv::with_default_environment;
 pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape};
 pub use matmul_sparse::matmul_sparse;
 pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use trn3_numerics::{CastOptions, Xorwow};
+use trn3_numerics::{CastOptions, Xorwow, with_default_environment};
 
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
@@ -277,7 +277,8 @@ impl NeuronCore {
         }
         instruction.check(&arch)?;
         if self.options.values || self.is_known(instruction)? {
-            instruction.execute(&mut self.state)?;
+            // A host that flushes subnormals would change what the machine's own loops compute.
+            with_default_environment(|| instruction.execute(&mut self.state))?;
         } else {
             self.forget_results(instruction)?;
         }
