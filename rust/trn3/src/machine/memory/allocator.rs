@@ -63,8 +63,6 @@ pub(super) struct Allocator {
     tensors: HashMap<u64, (Weak<Storage>, Range<usize>)>,
 }
 
-/// Ages looked at one by one before all places are compared.
-const ATTEMPTS: usize = 8;
 /// Share of the usable bytes below which a tensor counts as small.
 const SMALL_SHARE: usize = 64;
 
@@ -121,25 +119,12 @@ impl Allocator {
         // The best window contains a segment of its age and none younger. Tensors of one size come and go in turn, so
         // that one of the oldest segments nearly always is the place.
         let mut best: Option<(u64, usize)> = None;
-        for (attempt, &(age, start)) in self.ages.iter().enumerate() {
-            match best {
-                Some((found, _)) if found < age => break,
-                None if attempt >= ATTEMPTS => break,
-                _ => {}
+        for &(age, start) in &self.ages {
+            if best.is_some_and(|(found, _)| found < age) {
+                break;
             }
             let index = self.segments.partition_point(|segment| segment.start < start);
             self.find_in(&self.segments[self.run_around(index)], bytes, &mut best);
-        }
-        if let Some((_, start)) = best {
-            return Some(start);
-        }
-        let mut index = 0;
-        while index < self.segments.len() {
-            let run = self.segments[index..].iter().take_while(|segment| segment.users == 0).count();
-            if run > 0 {
-                self.find_in(&self.segments[index..index + run], bytes, &mut best);
-            }
-            index += run + 1;
         }
         best.map(|(_, start)| start)
     }
@@ -160,7 +145,7 @@ impl Allocator {
         if low.saturating_add(bytes) > high {
             return;
         }
-        let consider = |start: usize, best: &mut Option<(u64, usize)>| {
+        let mut consider = |start: usize| {
             if start < low || start + bytes > high {
                 return;
             }
@@ -175,14 +160,9 @@ impl Allocator {
             }
         };
         for segment in run {
-            // Both windows cover this segment, so they are no older than it: most segments need no closer look.
-            let is_covered = segment.start % self.unit == 0 && segment.end - segment.start >= self.unit;
-            if is_covered && best.is_some_and(|(stamp, _)| segment.stamp > stamp) {
-                continue;
-            }
-            consider(segment.start.next_multiple_of(self.unit), best);
+            consider(segment.start.next_multiple_of(self.unit));
             if let Some(start) = segment.end.min(high).checked_sub(bytes) {
-                consider(start / self.unit * self.unit, best);
+                consider(start / self.unit * self.unit);
             }
         }
     }
