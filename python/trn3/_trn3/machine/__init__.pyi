@@ -24,7 +24,6 @@ __all__ = [
     "VirtualRegister",
     "ds",
     "hooks",
-    "is_on_chip",
     "isa",
 ]
 
@@ -187,4 +186,3 @@ class NkiInstruction:
     def depends_on(self, *producers: NkiInstruction) -> NkiInstruction: ...
 
 def hooks() -> dict[str, Any]: ...
-def is_on_chip(tensor: NkiTensor) -> bool: ...

@@ -27,7 +27,6 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyInstruction>()?;
     module.add_class::<DynamicSlice>()?;
     module.add_function(wrap_pyfunction!(tensor::hooks, &module)?)?;
-    module.add_function(wrap_pyfunction!(tensor::is_on_chip, &module)?)?;
     error::register(&module)?;
     let instructions = PyModule::new(py, "isa")?;
     isa::register(&instructions)?;

@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 use trn3::machine::dtype::DType;
-use trn3::machine::storage::Buffer;
 use trn3::machine::view::{Index, ScalarIndex, View};
 
 use crate::machine::error::exception;
@@ -89,10 +88,6 @@ fn key(object: &Bound<'_, PyAny>) -> PyResult<Index> {
     if let Ok(slice) = object.cast::<DynamicSlice>() {
         let slice = slice.get();
         let start = slice.start.bind(object.py());
-        if start.is_instance_of::<PyInt>() {
-            let start: i64 = start.extract()?;
-            return Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: None });
-        }
         if let Ok(start) = start.extract::<i64>() {
             return Ok(Index::Range { start: Some(start), stop: Some(start + slice.size as i64), step: None });
         }
@@ -408,10 +403,4 @@ fn integers(dims: &Bound<'_, PyTuple>) -> PyResult<Vec<usize>> {
         return dims.get_item(0)?.extract();
     }
     dims.extract()
-}
-
-/// Whether the tensor lies on chip; kept here because the front end asks on every call.
-#[pyfunction]
-pub(crate) fn is_on_chip(tensor: &Bound<'_, PyTensor>) -> bool {
-    matches!(tensor.get().view.storage.buffer, Buffer::Sbuf | Buffer::Psum)
 }
