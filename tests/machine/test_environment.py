@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import platform
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from battery import DEFAULT_MODE, STICKY_FLAGS
 from trn3 import nki
 from trn3.nki import isa as nisa, language as nl
-
-SOURCE = """
-#include <xmmintrin.h>
-void set_mode(unsigned mode) { _mm_setcsr(mode); }
-unsigned get_mode(void) { return _mm_getcsr(); }
-"""
-DEFAULT = 0x1F80
-STICKY = 0x3F
-
-
-@pytest.fixture(scope="module")
-def processor(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None or platform.machine() not in {"x86_64", "AMD64"}:
-        pytest.skip("no C compiler, or no x86 mode register")
-    folder: Path = tmp_path_factory.mktemp("mode")
-    (folder / "mode.c").write_text(SOURCE, encoding="ascii")
-    command = [compiler, "-O0", "-shared", "-fPIC", "-o", "mode.so", "mode.c"]
-    subprocess.run(command, check=True, capture_output=True, cwd=folder)
-    return ctypes.CDLL(str(folder / "mode.so"))
 
 
 @nki.jit
@@ -51,7 +28,8 @@ def arithmetic(x, y):
 
 
 @pytest.mark.parametrize("mode", [0x8040, 0x2000, 0x6000, 0xE040])
-def test_modes_of_the_host_change_no_bit(processor: ctypes.CDLL, mode: int) -> None:
+def test_modes_of_the_host_change_no_bit(mode_library: str, mode: int) -> None:
+    processor = ctypes.CDLL(mode_library)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((128, 16), dtype=np.float32)
     x[:, ::3] *= np.float32(1e-38)
@@ -59,11 +37,11 @@ def test_modes_of_the_host_change_no_bit(processor: ctypes.CDLL, mode: int) -> N
     y[:, ::2] *= np.float32(1e-20)
     expected = arithmetic(x, y)
     assert (np.abs(expected[expected != 0]) < np.finfo(np.float32).tiny).any()
-    processor.set_mode(DEFAULT | mode)
+    processor.set_mode(DEFAULT_MODE | mode)
     try:
         result = arithmetic(x, y)
-        kept = processor.get_mode() & ~STICKY
+        kept = processor.get_mode() & ~STICKY_FLAGS
     finally:
-        processor.set_mode(DEFAULT)
+        processor.set_mode(DEFAULT_MODE)
     assert result.tobytes() == expected.tobytes()
-    assert kept == DEFAULT | mode
+    assert kept == DEFAULT_MODE | mode

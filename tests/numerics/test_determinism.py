@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import platform
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,6 @@ from oracle import operands
 from oracle.operands import BFLOAT16, E4M3FN, FLOAT32
 from trn3.numerics import matmul
 
-IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 PRINT = "import battery, json; print(json.dumps({}))"
 FULL_RUN = "battery.run(battery.make_inputs())"
 
@@ -178,29 +174,6 @@ def test_a_bad_thread_count_in_the_environment(value: str) -> None:
     assert "TRN3_NUM_THREADS" in finished.stderr
     assert value in finished.stderr
     assert "panicked" not in finished.stderr
-
-
-MODE_SOURCE = """
-#include <xmmintrin.h>
-unsigned get_mode(void) { return _mm_getcsr(); }
-void set_mode(unsigned mode) { _mm_setcsr(mode); }
-"""
-
-
-@pytest.fixture(scope="module")
-def mode_library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Build a shared library that reads and sets the SSE control register."""
-    if not IS_X86:
-        pytest.skip("the floating-point control register is set with x86 instructions")
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler to build the helper that sets the floating-point mode")
-    folder = tmp_path_factory.mktemp("mode")
-    source, library = folder / "mode.c", folder / "mode.so"
-    source.write_text(MODE_SOURCE, encoding="ascii")
-    command = [compiler, "-O0", "-shared", "-fPIC", "-o", str(library), str(source)]
-    subprocess.run(command, check=True, capture_output=True)
-    return str(library)
 
 
 MODES = {
