@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
+from trn3.cli import commands
+from trn3.cli.refusal import RefusedError
+
 if TYPE_CHECKING:
     from trn3.cli.results import Report
 
@@ -61,14 +64,6 @@ class Rounding(StrEnum):
     NEAREST = "nearest"
     ZERO = "zero"
     STOCHASTIC = "stochastic"
-
-
-class RefusedError(Exception):
-    """What was asked for cannot be done; the text says why, `details` are lines that follow it."""
-
-    def __init__(self, message: str, details: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.details = details
 
 
 @app.command()
@@ -396,6 +391,9 @@ def _show(report: Report, *, as_json: bool) -> None:
         # A pipe or a file has no width to fit into; tables are as wide as they need then.
         console = Console(width=None if sys.stdout.isatty() else UNLIMITED_WIDTH)
         print_quantize_report(report, console)
+
+
+commands.register(app)
 
 
 class _TerminatedError(BaseException):

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._trn3 import machine as machine
+from trn3._trn3 import machine as machine, system as system
 
 __all__ = [
     "TFloat32",
@@ -29,6 +29,7 @@ __all__ = [
     "set_num_threads",
     "simd_level",
     "sparse_to_dense",
+    "system",
     "tfloat32",
     "to_tags",
     "to_trn3_layout",

@@ -18,6 +18,7 @@ mod matmul;
 mod mx;
 mod mx_layout;
 mod sparse;
+mod system;
 mod threads;
 mod xorwow;
 
@@ -53,6 +54,7 @@ mod _trn3 {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::dtype::register(module.py())?;
         crate::machine::register(module)?;
+        crate::system::register(module)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
         module.add("__version__", crate::python_version(env!("CARGO_PKG_VERSION")))
     }

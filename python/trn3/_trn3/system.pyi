@@ -1,0 +1,16 @@
+# Facts, fabrics, collectives and plans; descriptions and results are JSON texts.
+
+__all__ = [
+    "DoesNotFitError",
+    "UnreachableError",
+    "built_in_facts",
+    "built_in_systems",
+    "parse_facts",
+]
+
+class DoesNotFitError(MemoryError): ...
+class UnreachableError(ConnectionError): ...
+
+def built_in_facts(name: str, /) -> str: ...
+def built_in_systems() -> list[str]: ...
+def parse_facts(file: str, text: str, /) -> str: ...

@@ -1,0 +1,13 @@
+"""The subcommands that have a module each; each module registers its own."""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommands to the ``trn3`` command.
+
+    Modules of commands import only what parsing needs; work is imported when a command runs.
+    """
+    _ = app

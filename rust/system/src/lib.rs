@@ -1,0 +1,13 @@
+//! Chips, UltraServers and clusters of Trainium: what they are made of, how they are joined, what a job takes on them.
+//!
+//! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
+//!
+//! This crate stands above `trn3-numerics` and `trn3` (one NeuronCore) and knows of no front end. It is a crate of its
+//! own, not a module of `trn3`, because a host that embeds one core needs none of it, and because the edge between the
+//! two is then one that the compiler keeps.
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod facts;
+
+pub use error::{Error, Result};

@@ -1,0 +1,17 @@
+//! Bindings of systems: facts, fabrics, collectives, plans. Descriptions and results cross as JSON text, arrays as arrays.
+
+pub(crate) mod error;
+mod facts;
+
+use pyo3::prelude::*;
+
+/// Adds the submodule `system`.
+pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = parent.py();
+    let module = PyModule::new(py, "system")?;
+    error::register(&module)?;
+    facts::register(&module)?;
+    parent.add_submodule(&module)?;
+    // Submodules made in code are importable by name only once the interpreter knows them.
+    py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.system", &module)
+}
