@@ -1,5 +1,6 @@
 //! Chips, UltraServers and clusters of Trainium: what they are made of, how they are joined, what a job takes on them.
 //!
+//! - [`fabric`]: graphs of chips and switches, routes, bounds, faults.
 //! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
 //!
 //! This crate stands above `trn3-numerics` and `trn3` (one NeuronCore) and knows of no front end. It is a crate of its
@@ -8,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
+pub mod fabric;
 pub mod facts;
 
 pub use error::{Error, Result};
