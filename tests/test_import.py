@@ -21,6 +21,7 @@ PACKAGE_NAMES = {
     "numerics",
     "set_num_threads",
     "simd_level",
+    "sweep",
 }
 NUMERICS_NAMES = {
     "MXArray",

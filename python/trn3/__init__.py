@@ -14,6 +14,7 @@ from trn3 import _trn3, numerics
 
 if TYPE_CHECKING:
     from trn3.checkpoint import load_mx
+    from trn3.sweeps import sweep
 
 __all__ = [
     "__version__",
@@ -22,6 +23,7 @@ __all__ = [
     "numerics",
     "set_num_threads",
     "simd_level",
+    "sweep",
 ]
 
 __version__: str = _trn3.__version__
@@ -114,4 +116,8 @@ def __getattr__(name: str) -> Any:
         from trn3.checkpoint import load_mx
 
         return load_mx
+    if name == "sweep":
+        from trn3.sweeps import sweep
+
+        return sweep
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
