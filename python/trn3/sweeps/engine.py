@@ -77,6 +77,7 @@ class Run:
                     self._in_flight -= 1
                     self._take(event)
                 self._show()
+            self._show()
             if self.checkpoint is not None:
                 self.checkpoint.check_end(len(self.finished))
 
@@ -98,7 +99,8 @@ class Run:
     def _take(self, event: Event) -> None:
         task = event.task
         if event.outcome is not None:
-            if event.outcome.error is not None and task.attempts - task.crashes <= self.retries:
+            task.failures += event.outcome.error is not None
+            if event.outcome.error is not None and task.failures <= self.retries:
                 self._again.append(task)
             else:
                 self._finish(task, event.outcome)
@@ -119,9 +121,8 @@ class Run:
         task.crashes += event.crashes if self._in_flight == 0 else 1
         if task.crashes >= self.max_crashes:
             times = "once" if task.crashes == 1 else f"{task.crashes} times"
-            self._give_up(
-                task, f"the process that ran the point died {times}; the last one {event.death}"
-            )
+            message = f"the process that ran the point died {times} ({event.death})"
+            self._give_up(task, message)
         else:
             self._suspects.append(task)
 

@@ -66,6 +66,7 @@ class Futures:
             pickle_function(fn, "use threads: concurrent.futures.ThreadPoolExecutor")
         self._capacity = in_flight or IN_FLIGHT_PER_WORKER * _workers_of(executor)
         self._futures: dict[str, tuple[Task, Any]] = {}
+        self._refused: list[Event] = []
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._run = secrets.token_hex(8)
         self._submitted = 0
@@ -81,13 +82,20 @@ class Futures:
         token = f"{self._run}-{self._submitted}"
         try:
             future = self._executor.submit(run_token, self._fn, task.parameters, token)
-        except (RuntimeError, BrokenExecutor, CancelledError) as error:
-            raise self._broken(error) from error
+        except Exception as error:
+            if self._is_closed(error):
+                raise self._broken(error) from error
+            # Parameters that cannot be sent, for instance.
+            self._refused.append(Event(task, Outcome(None, describe_error(error), 0.0)))
+            return
         self._futures[token] = task, future
         future.add_done_callback(lambda _: self._done.put(token))
 
     def wait(self, seconds: float) -> Sequence[Event]:
         """Return what has become of futures that are done."""
+        if self._refused:
+            events, self._refused = self._refused, []
+            return events
         tokens = []
         try:
             tokens.append(self._done.get(timeout=seconds))
@@ -128,6 +136,12 @@ class Futures:
             return Event(task, Outcome(None, describe_error(error), 0.0))
         assert isinstance(outcome, Outcome)
         return Event(task, outcome)
+
+    def _is_closed(self, error: Exception) -> bool:
+        if self._is_dask:
+            client = getattr(self._executor, "_client", self._executor)
+            return client.status != "running" or isinstance(error, RuntimeError)
+        return isinstance(error, RuntimeError | CancelledError)
 
     def _broken(self, error: BaseException) -> BrokenExecutorError:
         advice = "without executor=, the sweep replaces processes that die"

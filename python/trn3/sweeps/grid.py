@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -152,6 +153,8 @@ def check_arguments(fn: Callable[..., object], names: Sequence[str]) -> None:
 
 def describe(fn: object) -> str:
     """Return how messages call a function."""
+    if isinstance(fn, functools.partial):
+        return f"a partial of {describe(fn.func)}"
     name = getattr(fn, "__qualname__", None)
     if name is None:
         return f"{_shown(fn)}"

@@ -72,8 +72,8 @@ class Worker:
         if code is not None and code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
             hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-            return f"was killed by {name}{hint}"
-        return f"ended with exit status {code}"
+            return f"killed by {name}{hint}"
+        return f"exit status {code}"
 
     def stop(self, *, kill: bool) -> None:
         """End the process."""
@@ -185,8 +185,8 @@ class Processes:
             self._failed_starts += 1
             if code > 0 or self._failed_starts >= MAX_FAILED_STARTS:
                 message = (
-                    f"a worker process {ended} before it could run a point of {self._name}; its "
-                    "output "
+                    f"a worker process came to an end ({ended}) before it could run a point of "
+                    f"{self._name}; its output "
                     "is on stderr. Processes import the main script anew: a script that sweeps "
                     "must do "
                     'so under `if __name__ == "__main__":`; or pass workers=0 to run in this '

@@ -44,11 +44,12 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A point on its way: how often it ran, killed its worker, or was lost without its fault."""
+    """A point on its way: how often it ran, raised, killed its worker, or was lost."""
 
     index: int
     parameters: Parameters
     attempts: int = 0
+    failures: int = 0
     crashes: int = 0
     losses: int = 0
 

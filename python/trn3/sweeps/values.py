@@ -3,8 +3,8 @@
 JSON itself has None, booleans, integers, texts, lists and finite floats (whose shortest decimal
 form reads back to the same bits). All else is an object with the key ``$`` that names its kind:
 floats that are not finite, complex numbers, bytes, tuples, dictionaries with keys other than texts,
-NumPy scalars and arrays, and instances of classes which the caller named. Decoding looks such a class up
-among those the caller named; no name in a file is ever imported.
+NumPy scalars and arrays, and instances of classes which the caller named. Decoding looks such a
+class up among those the caller named; no name in a file is ever imported.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ class ValueCodec:
             return [self.decode(item) for item in plain]
         if not isinstance(plain, dict):
             return plain
-        kind = plain.get(KIND)
-        if kind is None:
+        if KIND not in plain:
             return {key: self.decode(item) for key, item in plain.items()}
+        kind = plain[KIND]
         decoder = _DECODERS.get(kind) if isinstance(kind, str) else None
         if decoder is None:
             message = f"a value of the unknown kind {kind!r}"
@@ -224,12 +224,15 @@ def _decode_array(_: ValueCodec, plain: Mapping[str, Any]) -> Any:
         message = f"an array of dtype {dtype}"
         raise ValueError(message)
     shape = tuple(plain["shape"]) if plain[KIND] == "array" else ()
-    # frombuffer gives an array that cannot be written to, and no array of elements without bytes.
     data = base64.b64decode(plain["base64"], validate=True)
-    array = np.ndarray(shape, dtype, bytearray(data)).copy() if data else np.zeros(shape, dtype)
-    if array.nbytes != len(data):
-        message = f"an array of {len(data)} bytes, {array.nbytes} expected"
+    is_shape = all(isinstance(side, int) and side >= 0 for side in shape)
+    if not is_shape or math.prod(shape) * dtype.itemsize != len(data):
+        message = f"an array of {len(data)} bytes, shape {shape} and dtype {dtype}"
         raise ValueError(message)
+    # A copy, which unlike a view of the bytes may be written to.
+    array: np.ndarray[Any, Any] = np.zeros(shape, dtype)
+    if data:
+        array[...] = np.ndarray(shape, dtype, data)
     return array if plain[KIND] == "array" else array[()]
 
 
