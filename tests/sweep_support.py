@@ -120,11 +120,11 @@ def record_call(x: int, folder: str) -> int:
 
 
 def nested(x: int) -> list[int]:
-    return trn3.sweep(square, {"x": [x, x + 1]}).values  # type: ignore[no-any-return]
+    return trn3.sweep(square, {"x": [x, x + 1]}).values
 
 
 def nested_processes(x: int) -> list[int]:
-    return trn3.sweep(square, {"x": [x, x + 1]}, workers=1).values  # type: ignore[no-any-return]
+    return trn3.sweep(square, {"x": [x, x + 1]}, workers=1).values
 
 
 def get_thread(x: int) -> int:

@@ -137,7 +137,7 @@ def test_cluster_that_goes_away_gives_what_is_finished() -> None:
 def test_parameters_that_cannot_be_sent_fail_their_point_only(client: Any) -> None:
     result = trn3.sweep(functions.square, [{"x": functions.give_lock(0)}, {"x": 2}], client)
     assert result.values == [None, 4]
-    assert "lock" in str(result[0].error)
+    assert "serialize" in str(result[0].error)
 
 
 def test_asynchronous_clients_are_refused(client: Any) -> None:

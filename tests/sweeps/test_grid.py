@@ -95,7 +95,8 @@ def test_axis_that_a_partial_binds_is_refused() -> None:
 
 
 def test_empty_grids() -> None:
-    for grid in ({"x": []}, [], iter(())):
+    grids: list[Any] = [{"x": []}, [], iter(())]
+    for grid in grids:
         result = trn3.sweep(square, grid)
         assert (len(result), result.values, result.errors, list(result)) == (0, [], (), [])
         assert result.to_rows() == []

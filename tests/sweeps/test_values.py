@@ -48,11 +48,9 @@ def same(one: Any, other: Any) -> bool:
         return False
     if isinstance(one, np.ndarray | np.generic):
         little = one.dtype.newbyteorder("=")
-        return (
-            other.dtype.newbyteorder("=") == little
-            and one.shape == other.shape
-            and one.astype(little).tobytes() == other.astype(little).tobytes()
-        )
+        if other.dtype.newbyteorder("=") != little or one.shape != other.shape:
+            return False
+        return bool(one.astype(little).tobytes() == other.astype(little).tobytes())
     if isinstance(one, float):
         return repr(one) == repr(other)
     if isinstance(one, complex):
@@ -147,7 +145,7 @@ def test_classes_of_one_name_are_refused() -> None:
 
 def test_dataclass_that_has_changed_is_told() -> None:
     codec = ValueCodec([functions.Inner])
-    plain = {"$": "dataclass", "class": "sweep_support.Inner", "fields": {"bits": 1}}
+    plain: Any = {"$": "dataclass", "class": "sweep_support.Inner", "fields": {"bits": 1}}
     with error(ValueError, "fields", "bits", "pair"):
         codec.decode(plain)
 

@@ -46,8 +46,13 @@ class Worker:
             target=serve, args=(theirs, function, threads), name="trn3-sweep"
         )
         try:
-            with _interrupts_held_back():
-                self.process.start()
+            self.process.start()
+        except BaseException:
+            self.connection.close()
+            if self.process.pid is not None:
+                self.process.kill()
+                self.process.join()
+            raise
         finally:
             # Else the end of the process would not end the pipe.
             theirs.close()
@@ -117,8 +122,9 @@ class Processes:
         while True:
             worker = next((each for each in self._workers if each.task is None), None)
             if worker is None:
-                worker = Worker(self._function, self._threads)
-                self._workers.append(worker)
+                with _interrupts_held_back():
+                    worker = Worker(self._function, self._threads)
+                    self._workers.append(worker)
             if worker.send(message):
                 worker.task = task
                 return
@@ -218,7 +224,10 @@ def pickle_function(fn: Callable[..., Any], otherwise: str) -> bytes:
 
 @contextlib.contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait: a process that starts must not see it before it can ignore it."""
+    """Let Ctrl-C wait: a process that starts must not see it before it can ignore it.
+
+    The process inherits what is held back, and lets go of it when it ignores the signal.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
