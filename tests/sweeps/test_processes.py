@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +232,43 @@ def test_end_of_the_driver_ends_its_workers(tmp_path: Path, stop: signal.Signals
             {"x": []},
             checkpoint=tmp_path / "other",
         )
+
+
+STARTING = """
+import sys, trn3
+from sweep_support import square
+import trn3.sweeps
+print(flush=True)
+try:
+    trn3.sweep(square, {"x": range(10**9)}, workers=3)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.01, 0.03, 0.1, 0.2])
+def test_interrupt_while_workers_start_is_quiet_and_leaves_none(delay: float) -> None:
+    command = script(STARTING)
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, text=True, stdout=-1, stderr=-1, start_new_session=True
+    ) as driver:
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        time.sleep(delay)
+        os.killpg(driver.pid, signal.SIGINT)
+        out, problems = driver.communicate(timeout=20)
+    assert (out, problems) == ("interrupted\n", "")
+    functions.wait_until(lambda: not living_members(driver.pid))
+
+
+def living_members(group: int) -> list[int]:
+    """Return the processes of a group that still run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found

@@ -15,7 +15,9 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -228,8 +230,20 @@ def _interrupts_held_back() -> Iterator[None]:
 
     The process inherits what is held back, and lets go of it when it ignores the signal.
     """
+    # Starting a process starts the resource tracker, once, and that lets go of the signal.
+    resource_tracker.ensure_running()
+    caught: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    # Another thread may take the signal all the same; Python then interrupts the main one.
+    is_deferred = threading.current_thread() is threading.main_thread() and handler is not None
+    if is_deferred:
+        signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if is_deferred:
+            signal.signal(signal.SIGINT, handler)
+        if caught:
+            signal.raise_signal(signal.SIGINT)
