@@ -35,9 +35,12 @@
 mod check;
 mod critical;
 mod engine;
+mod messages;
 mod network;
 mod paths;
 pub mod reference;
+
+pub use messages::{Message, over_fabric};
 
 use crate::error::Result;
 
