@@ -320,7 +320,8 @@ fn test_exchange_of_144_chips_is_bound_by_every_direct_link_between_the_racks() 
     let outcome = done(&resources, &transfers);
     // Each direct link carries 72 of a chip's 143 messages; the first byte needs 1.5 us.
     assert!((outcome.finish - 1.5e-6 - 72e6 / 128e9).abs() < 1e-12, "{}", outcome.finish);
-    assert_eq!(outcome.binding.len(), 144);
+    let names: Vec<&str> = outcome.binding.iter().map(|&l| resources[l as usize].name.as_str()).collect();
+    assert_eq!(names.len(), 144, "{names:?}");
     assert!(outcome.binding.iter().all(|&link| resources[link as usize].name.ends_with("(cross-rack)")));
     // By symmetry, which rounding must not break: messages within a sled, within a rack, direct and relayed ones.
     let mut ends: Vec<u64> = outcome.spans.iter().map(|span| span.1.to_bits()).collect();
