@@ -258,7 +258,7 @@ mod tests {
             ("[a.b]\ndefault = 1\nunit = \"W\"\nsources = []".to_owned(), "no source"),
             (format!("[a.b]\ndefault = 1\nunit = \"parsec\"\n{source}"), "unit \"parsec\" is unknown"),
             (format!("[a.b]\ndefault = 1\nwrong = 2\n{source}"), "wrong"),
-            (format!("[a.b]\ndefault = 1\nsources = [{{ value = 1, unit = \"ell\", source = \"x\" }}]"), "\"ell\""),
+            ("[a.b]\ndefault = 1\nsources = [{ value = 1, unit = \"ell\", source = \"x\" }]".to_owned(), "\"ell\""),
             (
                 format!("[a]\n_kind = \"chip\"\n[a.b]\ndefault = 1\n{source}"),
                 "a lacks hbm_bandwidth, and every roofline",
