@@ -1,5 +1,6 @@
 //! Chips, UltraServers and clusters of Trainium: what they are made of, how they are joined, what a job takes on them.
 //!
+//! - [`energy`]: joules, watts and dollars of a job, with every assumption.
 //! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
 //!
 //! This crate stands above `trn3-numerics` and `trn3` (one NeuronCore) and knows of no front end. It is a crate of its
@@ -7,6 +8,7 @@
 //! two is then one that the compiler keeps.
 #![forbid(unsafe_code)]
 
+pub mod energy;
 pub mod error;
 pub mod facts;
 
