@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from trn3.cli import cost, power
+
 
 def register(app: typer.Typer) -> None:
     """Add the subcommands to the ``trn3`` command.
 
     Modules of commands import only what parsing needs; work is imported when a command runs.
     """
-    _ = app
+    for module in (power, cost):
+        module.register(app)

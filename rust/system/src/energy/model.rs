@@ -38,6 +38,9 @@ pub fn chip_of(system: &str) -> Result<String> {
         return Ok(chip.clone());
     }
     let facts = Facts::built_in(system)?;
+    if let Some(toml::Value::String(chip)) = facts.parts.get("chip") {
+        return Ok(chip.clone());
+    }
     if facts.kind.starts_with("chip") {
         return Ok(facts.name);
     }
