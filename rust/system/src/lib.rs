@@ -2,6 +2,7 @@
 //!
 //! - [`fabric`]: graphs of chips and switches, routes, bounds, faults.
 //! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
+//! - [`planner`]: what a language model takes on a system.
 //!
 //! This crate stands above `trn3-numerics` and `trn3` (one NeuronCore) and knows of no front end. It is a crate of its
 //! own, not a module of `trn3`, because a host that embeds one core needs none of it, and because the edge between the
@@ -11,5 +12,6 @@
 pub mod error;
 pub mod fabric;
 pub mod facts;
+pub mod planner;
 
 pub use error::{Error, Result};
