@@ -426,7 +426,6 @@ impl Builder<'_> {
         all.push(self.matmul(names[1], class, layers, rows, shard, width, shard));
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a product's own numbers, each named at the call")]
     fn matmul(
         &self,
         name: &'static str,
