@@ -408,7 +408,7 @@ fn check(keys: &Keys<'_>, model: &Model) -> Result<()> {
         )));
     }
     // Counts are whole numbers of 64 bits: products of absurd shapes would not be.
-    let largest = 1e17;
+    let largest = 1e15;
     let heads_width = match model.attention {
         Attention::Grouped { heads, head_width, .. } => heads as f64 * head_width as f64,
         Attention::Latent { heads, query_rank, kv_rank, nope, rope, value } => {

@@ -1,10 +1,13 @@
 //! What a plan runs on: rates and memory of a chip and of its logical cores, from the spec files.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::dtype::DataType;
 use crate::error::{Error, Result};
-use crate::facts::{BUILT_IN, Facts, Value};
+use crate::fabric::{FabricSpec, Figure, LevelKind, LinkProfile};
+use crate::facts::{BUILT_IN, Facts, factor};
 
 /// Passes of the array that a product of FP32 operands takes (spec files: FP32 peaks are a quarter of BF16).
 const FP32_PASSES: f64 = 4.0;
@@ -186,19 +189,21 @@ fn page_peaks(chip: &Facts) -> Result<[Option<f64>; 6]> {
     Ok([first(&["tflops_fp32"]), sixteen, sixteen, eight, eight, first(&["tflops_mxfp4", "tflops_fp4"])])
 }
 
-/// Chips that share links of one kind: the chips of a server, of a rack, of a cluster.
+/// Links of one kind, and the chips that they bring together with those of the levels inside.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// What the links join: `server`, `rack`, `cross-rack`, ...
     pub name: String,
-    /// Chips within reach.
+    /// Chips within reach over this level and those inside.
     pub chips: u32,
     /// Bytes a second that a chip sends into it, one way, if only neighbours talk.
     pub rate: f64,
-    /// Of that rate, what is left if all talk with all (links of a torus carry others' traffic too).
+    /// What a chip sends evenly to all that this level alone brings within reach, at most: rings carry others' too.
     pub uniform: f64,
-    /// Seconds of one step.
+    /// Seconds of one step over it.
     pub latency: f64,
+    /// Whether its links join chips of the same position alone, so that others are reached over an inner level too.
+    pub aligned: bool,
 }
 
 /// A system of alike chips.
@@ -214,6 +219,8 @@ pub struct Machine {
     pub chips: u32,
     /// What joins them, from the inside out.
     pub levels: Vec<Level>,
+    /// The network between several of these systems, where there is one.
+    pub network: Option<Level>,
     /// What had to be assumed.
     pub assumptions: Vec<String>,
 }
@@ -227,17 +234,6 @@ const ALIASES: &[(&str, &str)] = &[
     ("trn2", "trn2_instance"),
     ("trn2.48xlarge", "trn2_instance"),
     ("trn3", "trn3_gen2"),
-];
-
-/// Systems that are made of chips, for those whose files do not say of which.
-const MADE_OF: &[(&str, &str)] = &[
-    ("gb200_nvl72", "b200"),
-    ("gb300_nvl72", "b300"),
-    ("trn1_32xlarge", "trainium1"),
-    ("trn2_instance", "trainium2"),
-    ("trn2_ultraserver", "trainium2"),
-    ("trn3_gen1", "trainium3"),
-    ("trn3_gen2", "trainium3"),
 ];
 
 impl Machine {
@@ -256,42 +252,47 @@ impl Machine {
     pub fn built_in(name: &str) -> Result<Self> {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, full)| full);
         let Ok(facts) = Facts::built_in(name) else {
-            let chips = ["trainium1", "trainium2", "trainium3", "b200", "b300", "h100", "h200", "tpu_v7"];
-            let known = MADE_OF.iter().map(|(known, _)| *known).chain(ALIASES.iter().map(|(alias, _)| *alias));
-            return Err(Error::unknown("system", name, known.chain(chips)));
+            let known = BUILT_IN.iter().map(|(known, _)| *known);
+            let known = known.filter(|known| Self::from_facts_of(known).is_ok());
+            return Err(Error::unknown("system", name, known.chain(ALIASES.iter().map(|(alias, _)| *alias))));
         };
-        Self::from_facts(&facts)
+        Self::from_facts(&facts, LinkProfile::Docs)
     }
 
-    /// A system from its facts; its chip is one of the crate.
+    fn from_facts_of(name: &str) -> Result<Self> {
+        Self::from_facts(&Facts::built_in(name)?, LinkProfile::Docs)
+    }
+
+    /// A system from its facts: one with a fabric whose chip is of the crate, or a chip.
     ///
     /// # Errors
     /// [`Error::Spec`] if they lack what a plan needs.
-    pub fn from_facts(facts: &Facts) -> Result<Self> {
-        let part = match facts.parts.get("chip") {
-            Some(toml::Value::String(chip)) => Some(chip.as_str()),
-            _ => MADE_OF.iter().find(|(system, _)| *system == facts.name).map(|(_, chip)| *chip),
+    pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
+        let Facts { name, title, .. } = facts.clone();
+        if !facts.parts.contains_key("fabric") {
+            let chip = Chip::from_facts(facts, core_of(&name)?.as_ref())?;
+            let assumptions = chip.assumptions.clone();
+            return Ok(Self { name, title, chip, chips: 1, levels: Vec::new(), network: None, assumptions });
+        }
+        let spec = FabricSpec::of(facts)?;
+        let chip = match spec.chip.as_deref() {
+            Some(chip) => Chip::built_in(chip)?,
+            None => Chip::from_facts(facts, None)?,
         };
-        let Some(part) = part else {
-            let chip = Chip::from_facts(facts, core_of(&facts.name)?.as_ref())?;
-            return Ok(Self::of_chips(facts, chip, 1, Vec::new()));
-        };
-        let chip_facts = Facts::built_in(part)?;
-        let chip = Chip::from_facts(&chip_facts, core_of(part)?.as_ref())?;
-        let chips = facts.si("chips").or_else(|_| facts.si("gpus"))? as u32;
-        let levels = levels(facts, &chip_facts, chips)?;
-        Ok(Self::of_chips(facts, chip, chips, levels))
+        let mut assumptions = chip.assumptions.clone();
+        assumptions.extend(spec.confidence.iter().map(|text| format!("{title}: {text}")));
+        let levels = levels(&spec, profile);
+        let network = spec.network.as_ref().map(|network| {
+            let (rate, latency) = (si(&network.rate), si(&network.latency));
+            Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false }
+        });
+        Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions })
     }
 
-    fn of_chips(facts: &Facts, chip: Chip, chips: u32, levels: Vec<Level>) -> Self {
-        let assumptions = chip.assumptions.clone();
-        Self { name: facts.name.clone(), title: facts.title.clone(), chip, chips, levels, assumptions }
-    }
-
-    /// Several of this system, joined by EFA.
+    /// Several of this system, joined by its network.
     ///
     /// # Errors
-    /// [`Error::Value`] if `count` is zero or exceeds a million chips.
+    /// [`Error::Value`] if `count` is zero, makes more than a million chips, or there is no network.
     pub fn cluster(mut self, count: u32) -> Result<Self> {
         let chips = u64::from(self.chips) * u64::from(count);
         let most = Facts::built_in("ultracluster3")?.si("max_chips")? as u64;
@@ -299,10 +300,14 @@ impl Machine {
             return Err(Error::Value(format!("instances is {count}; needed: 1 to {}", most / u64::from(self.chips))));
         }
         if count > 1 {
-            let rate = Facts::built_in("trainium3")?.si("efa_per_chip")?;
-            let latency = serving()?.si("efa_hop")?;
+            let Some(network) = self.network.clone() else {
+                return Err(Error::Value(format!(
+                    "instances is {count}; {} has no network to others, so 1 alone would work",
+                    self.title
+                )));
+            };
             self.chips = chips as u32;
-            self.levels.push(Level { name: "efa".to_owned(), chips: self.chips, rate, uniform: rate, latency });
+            self.levels.push(Level { chips: self.chips, ..network });
         }
         Ok(self)
     }
@@ -317,50 +322,47 @@ pub fn serving() -> Result<Facts> {
     files.pop().ok_or_else(|| Error::Spec("serving.toml describes nothing".to_owned()))
 }
 
-fn levels(system: &Facts, chip: &Facts, chips: u32) -> Result<Vec<Level>> {
-    let constants = serving()?;
-    let level = |name: &str, chips: u32, rate: f64, uniform: f64, hop: &str| -> Result<Level> {
-        Ok(Level { name: name.to_owned(), chips, rate, uniform, latency: constants.si(hop)? })
-    };
-    if let Ok(quantity) = chip.quantity("neuronlink_levels") {
-        let Value::Text(text) = &quantity.value else {
-            return Err(Error::Spec(format!("{}: neuronlink_levels is no text", chip.name)));
-        };
-        let rate = |name: &str| -> Result<f64> {
-            let number = text.split(',').find_map(|part| part.trim().strip_prefix(name)?.trim().parse::<f64>().ok());
-            number.map(|number| number * 1e9).ok_or_else(|| {
-                Error::Spec(format!("{}: neuronlink_levels has no number for {name}: {text:?}", chip.name))
-            })
-        };
-        let (server, rack) = (system.si("chips_per_server")? as u32, chips / system.si("racks")? as u32);
-        let (inner, middle, outer) = (rate("intra_server")?, rate("inter_server")?, rate("inter_rack")?);
-        return Ok(vec![
-            level("server", server, inner, inner, "server_hop")?,
-            level("rack", rack, middle, middle, "rack_hop")?,
-            level("cross-rack", chips, outer, outer, "cross_rack_hop")?,
-        ]);
-    }
-    if let Ok(link) = chip.si("neuronlink_plane_link") {
-        let mut levels = vec![torus_level(&constants, "torus", 16, 4.0 * link)?];
-        if chips > 16 {
-            levels.push(torus_level(&constants, "z ring", chips, 2.0 * chip.si("neuronlink_z_link")?)?);
-        }
-        return Ok(levels);
-    }
-    // Bidirectional figures count both ways.
-    if let Ok(both) = chip.si("neuronlink_bandwidth") {
-        return Ok(vec![torus_level(&constants, "torus", chips, both / 2.0)?]);
-    }
-    let rate = chip.si("nvlink")? / 2.0;
-    Ok(vec![level("switch", chips, rate, rate, "server_hop")?])
+fn si(figure: &Figure) -> f64 {
+    // The specification was checked, units included.
+    figure.value * factor(&figure.unit).unwrap_or(f64::NAN)
 }
 
-/// A torus of 16 chips, or the ring of four that joins such tori.
-fn torus_level(constants: &Facts, name: &str, chips: u32, rate: f64) -> Result<Level> {
-    // Mean distance to another chip: 32/15 in a 4 x 4 torus, 4/3 in a ring of four.
-    let distance = if name == "torus" { 32.0 / 15.0 } else { 4.0 / 3.0 };
-    let latency = constants.si("server_hop")?;
-    Ok(Level { name: name.to_owned(), chips, rate, uniform: rate / distance, latency })
+fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<Level> {
+    let mut within: BTreeSet<&str> = BTreeSet::new();
+    let mut levels = Vec::new();
+    let size = |axis: &str| spec.axes.iter().find(|known| known.name == axis).map_or(1.0, |known| known.size.value);
+    for level in &spec.levels {
+        let inside: f64 = within.iter().map(|axis| size(axis)).product();
+        let aligned = within.iter().any(|axis| !level.over.iter().any(|over| over == axis));
+        within.extend(level.over.iter().map(String::as_str));
+        let chips: f64 = within.iter().map(|axis| size(axis)).product();
+        let one = si(&level.links) * si(&level.rate);
+        let sizes = || level.over.iter().map(|axis| size(axis));
+        let neighbours = |size: f64| (size - 1.0).min(2.0);
+        let (rate, uniform) = match level.kind {
+            LevelKind::Switch => (one, one),
+            LevelKind::Direct => (one * (sizes().product::<f64>() - 1.0), one * (sizes().product::<f64>() - 1.0)),
+            LevelKind::Ring => {
+                // Each axis carries the mean distance along it; the slowest one binds. What stays inside of the level
+                // does not count.
+                let distance = |size: f64| (size * size / 4.0).floor() / size * chips / (chips - inside);
+                let bound = sizes().map(|size| one * neighbours(size) / distance(size)).fold(f64::INFINITY, f64::min);
+                (sizes().map(|size| one * neighbours(size)).sum(), bound)
+            }
+        };
+        let latency = si(&level.latency);
+        levels.push(Level { name: level.name.clone(), chips: chips as u32, rate, uniform, latency, aligned });
+    }
+    let total: f64 = levels.iter().map(|level| level.rate).sum();
+    if let (LinkProfile::Headline, Some(headline)) = (profile, &spec.headline) {
+        // Headline figures count both directions.
+        let scale = si(headline) / 2.0 / total;
+        for level in &mut levels {
+            level.rate *= scale;
+            level.uniform *= scale;
+        }
+    }
+    levels
 }
 
 #[cfg(test)]
@@ -382,14 +384,31 @@ mod tests {
 
     #[test]
     fn test_every_system_of_chips_loads() {
-        for (name, _) in MADE_OF.iter().chain(ALIASES) {
+        for name in ["gen1", "gen2", "trn1", "trn2", "trn2_ultraserver", "gb200_nvl72", "gb300_nvl72", "tpu_v7"] {
             let machine = Machine::built_in(name).expect(name);
             assert!(machine.chips > 1 && !machine.levels.is_empty(), "{name}");
             assert_eq!(machine.levels.last().map(|level| level.chips), Some(machine.chips), "{name}");
         }
-        for name in ["trainium3", "h100", "tpu_v7", "b300"] {
+        for name in ["trainium2", "trainium3"] {
             assert_eq!(Machine::built_in(name).expect(name).chips, 1);
         }
+    }
+
+    #[test]
+    fn test_levels_have_the_rates_and_bounds_of_the_graphs() {
+        let rates = |name| {
+            let levels = Machine::built_in(name).expect(name).levels;
+            levels.into_iter().map(|level| (level.chips, level.rate / 1e9, level.uniform / 1e9)).collect::<Vec<_>>()
+        };
+        assert_eq!(rates("gen2"), [(4, 256.0, 256.0), (72, 320.0, 320.0), (144, 128.0, 128.0)]);
+        let torus = rates("trn2_ultraserver");
+        assert_eq!((torus[0].0, torus[0].1, torus[1].0, torus[1].1), (16, 512.0, 64, 128.0));
+        // Of what a chip sends to all, 48 of 63 parts cross the Z ring: 126 in total.
+        assert!((torus[0].2 - 240.0).abs() < 1e-9 && (torus[1].2 * 63.0 / 48.0 - 126.0).abs() < 1e-9, "{torus:?}");
+        let facts = Facts::built_in("trn3_gen2").expect("loads");
+        let headline = Machine::from_facts(&facts, LinkProfile::Headline).expect("loads").levels;
+        let total: f64 = headline.iter().map(|level| level.rate).sum();
+        assert!((total / 1280e9 - 1.0).abs() < 1e-12);
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //! - [`hardware`]: rates and memory of chips and logical cores, from the spec files.
 //! - [`roofline`]: the operations of a step and their times.
 
+pub mod communication;
 pub mod config;
 pub mod dtype;
 pub mod hardware;
 pub mod roofline;
 pub mod shapes;
 
+pub use communication::{Collective, Communication, Cost, Group, LevelCosts};
 pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
 pub use dtype::{DataType, Precision};
 pub use hardware::{Chip, Level, Machine, Rank, serving};
