@@ -232,9 +232,8 @@ impl Routing {
     }
 }
 
-/// The operations of a step on one rank of a stage, which has `1 / pp` of the layers; embedding and logits are
-/// counted in full, as if each stage had them, so that a pipeline's latency is `pp` stages less what is doubled:
-/// callers that need one stage alone take the operations with a `count` of layers.
+/// The operations of a step on one rank of an average stage of the pipeline: counts are those of the whole model
+/// divided by `pp`, embedding and logits included, so that `pp` stages make the model.
 ///
 /// Norms pass `norm_passes` activations; see [`operations_with`] for another number.
 pub fn operations(model: &Model, precision: &Precision, split: &Split, step: Step) -> Vec<Operation> {
@@ -269,7 +268,7 @@ impl Builder<'_> {
         let layers = model.layers as f64 * self.share;
         let rows = self.rows();
         let width = model.width as f64;
-        all.push(self.streaming("embedding", Kind::Gather, TensorClass::Embedding, 1.0, rows, 2.0));
+        all.push(self.streaming("embedding", Kind::Gather, TensorClass::Embedding, self.share, rows, 2.0));
         self.attention(&mut all, layers);
         let dense = model.dense_layers() as f64 * self.share;
         if dense > 0.0 {
@@ -283,11 +282,19 @@ impl Builder<'_> {
         all.push(norms);
         let columns = model.vocabulary as f64 / self.split.tp as f64;
         let picked = self.step.sequences / self.split.dp as f64 * self.step.logits / self.split.cp as f64;
-        all.push(self.matmul("unembedding", TensorClass::Unembedding, 1.0, picked, width, columns, f64::INFINITY));
+        all.push(self.matmul(
+            "unembedding",
+            TensorClass::Unembedding,
+            self.share,
+            picked,
+            width,
+            columns,
+            f64::INFINITY,
+        ));
         all.push(Operation {
             n: columns,
             activation_bytes: picked * columns * DataType::Fp32.bytes(),
-            ..self.streaming("sampling", Kind::Sample, TensorClass::Unembedding, 1.0, picked, 0.0)
+            ..self.streaming("sampling", Kind::Sample, TensorClass::Unembedding, self.share, picked, 0.0)
         });
         all
     }
@@ -344,7 +351,7 @@ impl Builder<'_> {
         let (tp, cp) = (self.split.tp as f64, self.split.cp as f64);
         let attention = &self.model.attention;
         let local = sequences / self.split.dp as f64;
-        let absorbed = tokens <= 1.0;
+        let absorbed = tokens <= past;
         let pairs = self.model.pairs(tokens, past, window) / cp;
         let flops = 2.0 * attention.pair_multiplies(absorbed) as f64 / tp * pairs * local;
         let seen = window.map_or(past + tokens, |window| (past + tokens).min(window as f64 + tokens - 1.0));

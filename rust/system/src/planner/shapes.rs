@@ -408,7 +408,7 @@ impl Model {
 
     /// The part of [`Model::flops`] that grows with the context.
     pub fn attention_flops(&self, tokens: f64, past: f64) -> f64 {
-        let absorbed = tokens <= 1.0;
+        let absorbed = tokens <= past;
         let multiplies = self.attention.pair_multiplies(absorbed) as f64;
         let windowed =
             self.window.map_or(0.0, |window| window.layers as f64 * self.pairs(tokens, past, Some(window.tokens)));
