@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from trn3.cli import compare, spec
+from trn3.cli import (
+    compare,
+    cost,
+    power,
+    spec,
+)
+
+# In the order of the help text.
+MODULES = (
+    spec,
+    compare,
+    power,
+    cost,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -12,5 +25,5 @@ def register(app: typer.Typer) -> None:
 
     Modules of commands import only what parsing needs; work is imported when a command runs.
     """
-    for module in (spec, compare):
+    for module in MODULES:
         module.register(app)
