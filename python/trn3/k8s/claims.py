@@ -74,6 +74,15 @@ class Ask:
     tolerations: tuple[Toleration, ...]
     capacity: Mapping[tuple[str | None, str], Quantity]
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What decides which devices match, taints aside."""
+        return (
+            self.class_name,
+            tuple(selector.expression for selector in self.selectors),
+            tuple((place, amount.number) for place, amount in self.capacity.items()),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

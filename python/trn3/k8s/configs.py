@@ -103,18 +103,18 @@ def check_devices(claim: Claim, chosen: Settings, request: str, devices: Sequenc
             )
 
 
-def merged(class_config: Sequence[Object], claim: Claim, class_requests: Sequence[str], used: Sequence[str]) -> list[Object]:
-    """Return the configurations for the allocation: the class's, then the claim's.
+def from_class(config: Sequence[Object], request: str) -> list[Object]:
+    """Return the configurations of a class for a request of it."""
+    return [{"source": "FromClass", "requests": [request], **entry} for entry in config]
 
-    Entries of the claim that name only alternatives that were not taken are left out.
-    """
-    entries: list[Object] = [
-        {"source": "FromClass", "requests": list(class_requests), **entry} for entry in class_config
-    ]
+
+def from_claim(claim: Claim, used: Sequence[str]) -> list[Object]:
+    """Return the configurations of a claim, without those of alternatives that were not taken."""
+    entries: list[Object] = []
     mains = {name.partition("/")[0] for name in used}
     for entry in claim.config:
         requests = [name for name in entry.get("requests") or [] if name in used or name in mains]
-        if entry.get("requests") and not requests:
-            continue
-        entries.append({"source": "FromClaim", **({"requests": requests} if requests else {}), "opaque": entry["opaque"]})
+        if requests or not entry.get("requests"):
+            named = {"requests": requests} if requests else {}
+            entries.append({"source": "FromClaim", **named, "opaque": entry["opaque"]})
     return entries

@@ -47,10 +47,10 @@ def workload(documents: Sequence[Document]) -> Workload:
     """
     own = {(each.namespace, each.name): each for each in _unique(of_kind(documents, "ResourceClaim"))}
     templates = {(each.namespace, each.name): each for each in _unique(of_kind(documents, "ResourceClaimTemplate"))}
-    units: list[Unit] = []
+    units: list[tuple[int, Unit]] = []
     ignored: list[str] = []
     shared: set[str] = set()
-    for document in documents:
+    for index, document in enumerate(documents):
         if document.kind in RESOURCE_KINDS:
             continue
         pods = list(_pods(document))
@@ -66,20 +66,17 @@ def workload(documents: Sequence[Document]) -> Workload:
                     shared.add(claim.label)
                 claims.append(claim)
             if claims:
-                units.append(Unit(tuple(claims), pod))
-    placed = {id(claim.document) for unit in units for claim in unit.claims}
-    alone = [
-        Unit((read_claim(document),))
-        for document in [*own.values(), *templates.values()]
-        if id(document) not in placed
-    ]
-    order = {id(document): index for index, document in enumerate(documents)}
-    alone.sort(key=lambda unit: order[id(unit.claims[0].document)])
-    if not units and not alone:
+                units.append((index, Unit(tuple(claims), pod)))
+    in_pods = {id(claim.document) for _, unit in units for claim in unit.claims}
+    for index, document in enumerate(documents):
+        if document.kind in {"ResourceClaim", "ResourceClaimTemplate"} and id(document) not in in_pods:
+            units.append((index, Unit((read_claim(document),))))
+    if not units:
         sources = ", ".join(dict.fromkeys(document.source for document in documents))
         message = f"{sources}: holds no ResourceClaim or ResourceClaimTemplate"
         raise K8sError(message)
-    return Workload((*alone, *units), tuple(ignored))
+    units.sort(key=lambda each: each[0])  # stable: the pods of one object keep their order
+    return Workload(tuple(unit for _, unit in units), tuple(ignored))
 
 
 def _unique(documents: Sequence[Document]) -> Sequence[Document]:
