@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from trn3.cli import k8s
+
 
 def register(app: typer.Typer) -> None:
     """Add the subcommands to the ``trn3`` command.
 
     Modules of commands import only what parsing needs; work is imported when a command runs.
     """
-    _ = app
+    k8s.register(app)

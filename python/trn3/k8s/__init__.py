@@ -14,6 +14,7 @@ from trn3.k8s.allocate import Allocation, Placed, allocate
 from trn3.k8s.documents import Document, parse, read, to_json, to_yaml
 from trn3.k8s.errors import AllocationError, K8sError
 from trn3.k8s.names import DEFAULT_DRIVER
+from trn3.k8s.report import FragmentationReport, NodeReport, fragmentation
 from trn3.k8s.slices import device_class, pool_slices, resource_slices
 
 __all__ = [
@@ -21,10 +22,13 @@ __all__ = [
     "Allocation",
     "AllocationError",
     "Document",
+    "FragmentationReport",
     "K8sError",
+    "NodeReport",
     "Placed",
     "allocate",
     "device_class",
+    "fragmentation",
     "parse",
     "pool_slices",
     "read",

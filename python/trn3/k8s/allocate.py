@@ -1,10 +1,10 @@
 """The allocator: claims in, claims with `status.allocation` out, or one error that says why not.
 
 Claims are taken in the order of the file, the claims of a pod together; a claim that was placed is
-not moved for a later one, and if one cannot be met nothing is allocated **(choice)**. All devices of
-a claim are on one node, as a pod is. A claim with `ultraserverMode` 2 or 4 gets a node of an aligned
-set of so many nodes of one UltraServer, which is kept for the claims of that mode that follow until
-it is full **(choice)**.
+not moved for a later one, and if one cannot be met nothing is allocated **(choice)**. All devices
+of a claim are on one node, as a pod is. A claim with `ultraserverMode` 2 or 4 gets a node of an
+aligned set of so many nodes of one UltraServer, which is kept for the claims of that mode that
+follow until it is full **(choice)**.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class State:
         given = of_kind([*documents, *claims], "DeviceClass")
         for document in [*implied, *given]:
             classes[document.name] = read_class(document)
-        return cls(inventory, layouts, placement.blocks(list(layouts.values())), free, classes, drivers)
+        return cls(
+            inventory, layouts, placement.blocks(list(layouts.values())), free, classes, drivers
+        )
 
     def block_of(self, node: str) -> Block | None:
         """Return the UltraServer of a node."""
@@ -143,11 +145,13 @@ class State:
         marker = (ask.key, device.key)
         if marker not in self.selected:
             selectors = [*self.classes[ask.class_name].selectors, *ask.selectors]
-            self.selected[marker] = all(selector.accepts(device) for selector in selectors) and _has_capacity(ask, device)
+            self.selected[marker] = all(
+                selector.accepts(device) for selector in selectors
+            ) and _has_capacity(ask, device)
         return self.selected[marker] and tolerated(ask, device)
 
     def allowed_nodes(self, settings: Sequence[Settings]) -> list[str]:
-        """Return the nodes that a unit may use, given its UltraServer mode and the sets of others."""
+        """Return the nodes that a unit may use: its UltraServer mode and others' sets decide."""
         modes = {each.mode for each in settings if each.mode is not None}
         nodes = list(self.layouts)
         if not modes:
@@ -179,14 +183,17 @@ class State:
         for size in placement.SLOT_SIZES:
             slot = self.slot_of(node, size)
             # A set that the claim itself is going to fill is not lost.
-            costs.append(int(slot is not None and size > mode and all(self.whole(each) for each in slot)))
+            costs.append(
+                int(slot is not None and size > mode and all(self.whole(each) for each in slot))
+            )
         return tuple(costs)
 
 
 def tolerated(ask: Ask, device: Device) -> bool:
     """Whether a request can live with the taints of a device."""
     return all(
-        taint.effect not in {"NoSchedule", "NoExecute"} or any(each.tolerates(taint) for each in ask.tolerations)
+        taint.effect not in {"NoSchedule", "NoExecute"}
+        or any(each.tolerates(taint) for each in ask.tolerations)
         for taint in device.taints
     )
 
@@ -226,27 +233,31 @@ def allocate(
     Examples
     --------
     >>> from trn3.k8s import resource_slices
-    >>> claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "four"},
+    >>> claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+    ...     "metadata": {"name": "four"},
     ...     "spec": {"devices": {"requests": [
     ...         {"name": "chips", "exactly": {"deviceClassName": "trn3.internal", "count": 4}}]}}}
     >>> result = allocate([claim], resource_slices("trn2"))
     >>> [device.name for _, device in result.placed[0].devices]
     ['neuron-device-0', 'neuron-device-1', 'neuron-device-2', 'neuron-device-3']
     """
-    claim_documents, slice_documents = _documents(claims, "claims"), _documents(inventory, "inventory")
+    claim_documents, slice_documents = (
+        as_documents(claims, "claims"),
+        as_documents(inventory, "inventory"),
+    )
     state = State.build(slice_documents, claim_documents)
     work = workload(claim_documents)
     kept: list[Object] = []
-    for document in of_kind(_documents(allocated, "allocated"), "ResourceClaim"):
+    for document in of_kind(as_documents(allocated, "allocated"), "ResourceClaim"):
         claim = read_claim(document)
         if claim.allocation is not None:
-            _hold(state, claim)
+            hold(state, claim)
     pending: list[Unit] = []
     for unit in work.units:
         new = []
         for claim in unit.claims:
             if claim.allocation is not None:
-                _hold(state, claim)
+                hold(state, claim)
                 kept.append(claim.document.body)
             else:
                 new.append(claim)
@@ -265,18 +276,22 @@ def allocate(
     for slot, mode in sorted(state.slots.items()):
         empty = [node for node in slot if state.whole(node)]
         if empty:
-            notes.append(f"ultraserverMode {mode}: {len(empty)} of the {mode} nodes of its set are not claimed yet: {', '.join(empty)}")
+            notes.append(
+                f"ultraserverMode {mode}: {len(empty)} of the {mode} nodes of its set are not "
+                f"claimed yet: {', '.join(empty)}"
+            )
     return Allocation(tuple(placed), tuple(kept), tuple(notes))
 
 
-def _documents(given: Sequence[Document | Mapping[str, Any]], source: str) -> list[Document]:
+def as_documents(given: Sequence[Document | Mapping[str, Any]], source: str) -> list[Document]:
+    """Wrap what is plain data; `source` is named in errors."""
     documents: list[Document] = []
     for each in given:
         documents += [each] if isinstance(each, Document) else from_objects([each], source)
     return documents
 
 
-def _hold(state: State, claim: Claim) -> None:
+def hold(state: State, claim: Claim) -> None:
     """Take the devices that a claim has already."""
     assert claim.allocation is not None
     mode = configs.settings(claim, state.drivers).mode
@@ -289,13 +304,19 @@ def _hold(state: State, claim: Claim) -> None:
             raise K8sError(message)
         identity = (str(result.get("driver")), str(result.get("pool")), str(result.get("device")))
         if identity not in known:
-            message = f"{where}: the inventory has no device {identity[1]}/{identity[2]} of driver {identity[0]}"
+            message = (
+                f"{where}: the inventory has no device {identity[1]}/{identity[2]} of driver "
+                f"{identity[0]}"
+            )
             raise K8sError(message)
         if result.get("adminAccess"):
             continue
         layout = state.layouts[known[identity].node]
         if layout.footprint[layout.index[identity]] & ~state.free[known[identity].node]:
-            message = f"{where}: {known[identity]} is held by claim {state.holders.get(identity, 'another')} too"
+            message = (
+                f"{where}: {known[identity]} is held by claim "
+                f"{state.holders.get(identity, 'another')} too"
+            )
             raise K8sError(message)
         state.take(claim, [known[identity]], mode)
 
@@ -308,15 +329,18 @@ def _check(state: State, claim: Claim) -> Settings:
                 raise AllocationError(
                     claim.label,
                     ask.name,
-                    f"there is no DeviceClass {ask.class_name}; known: {known}{nearest(ask.class_name, state.classes)}",
+                    f"there is no DeviceClass {ask.class_name}; known: "
+                    f"{known}{nearest(ask.class_name, state.classes)}",
                 )
     settings = configs.settings(claim, state.drivers)
     if settings.mode is not None and not state.blocks:
         raise AllocationError(
             claim.label,
             "",
-            f"ultraserverMode {settings.mode} needs nodes of an UltraServer (devices with capacityBlockId); "
-            "the inventory has none: leave UltraServerConfig out, or take slices of gen1, gen2 or trn2_ultraserver",
+            f"ultraserverMode {settings.mode} needs nodes of an UltraServer (devices with "
+            "capacityBlockId); "
+            "the inventory has none: leave UltraServerConfig out, or take slices of gen1, gen2 or "
+            "trn2_ultraserver",
         )
     return settings
 
@@ -339,7 +363,7 @@ def try_node(
     opened: tuple[int, ...] = (),
     rules_of: Mapping[str, Sequence[Constraint]] | None = None,
 ) -> Found | None:
-    """Search one node; `free` pretends that other devices are free, `rules_of` other constraints."""
+    """Search one node; `free` and `rules_of` pretend other free devices and constraints."""
     layout = state.layouts[node]
     free = state.free[node] if free is None else free
     wants = [Want(ask.count, state.candidates(ask, layout), ask.admin) for _, ask in way]
@@ -354,7 +378,16 @@ def try_node(
             )
             rules.append(Rule(covered, _numbered(layout, constraint), constraint.distinct))
     # Nodes that look alike have the same answer.
-    signature = (layout.neighbours, layout.footprint, layout.groups, layout.hop_key, free, tuple(wants), tuple(rules), opened)
+    signature = (
+        layout.neighbours,
+        layout.footprint,
+        layout.groups,
+        layout.hop_key,
+        free,
+        tuple(wants),
+        tuple(rules),
+        opened,
+    )
     if signature not in state.found:
         state.found[signature] = search(layout, free, wants, rules, opened)
     return state.found[signature]
@@ -380,20 +413,36 @@ def _place(state: State, unit: Unit) -> list[Placed]:
             for number, node in enumerate(nodes):
                 found = try_node(state, node, way, opened=state.opened(node, settings))
                 if found is not None:
-                    options.append((placement.key(found.score), state.free[node].bit_count(), number, node, found))
+                    options.append(
+                        (
+                            placement.key(found.score),
+                            state.free[node].bit_count(),
+                            number,
+                            node,
+                            found,
+                        )
+                    )
             if options:
                 _, _, _, node, found = min(options, key=lambda option: option[:3])
                 return _commit(state, unit, settings, way, node, found)
     except SearchLimitError:
         claim = unit.claims[0]
         raise AllocationError(
-            claim.label, "", "the search gave up: too many combinations of devices; ask with matchAttribute or fewer distinct values"
+            claim.label,
+            "",
+            "the search gave up: too many combinations of devices; ask with matchAttribute or "
+            "fewer distinct values",
         ) from None
     raise refusal(state, unit, settings, nodes)
 
 
 def _commit(
-    state: State, unit: Unit, settings: Sequence[Settings], way: Sequence[tuple[Claim, Ask]], node: str, found: Found
+    state: State,
+    unit: Unit,
+    settings: Sequence[Settings],
+    way: Sequence[tuple[Claim, Ask]],
+    node: str,
+    found: Found,
 ) -> list[Placed]:
     layout = state.layouts[node]
     placed = []
@@ -417,7 +466,11 @@ def _commit(
                         "pool": device.pool,
                         "device": device.name,
                         **({"adminAccess": True} if ask.admin else {}),
-                        **({"tolerations": [dict(each.body) for each in ask.tolerations]} if ask.tolerations else {}),
+                        **(
+                            {"tolerations": [dict(each.body) for each in ask.tolerations]}
+                            if ask.tolerations
+                            else {}
+                        ),
                     }
                 )
             class_configs += configs.from_class(state.classes[ask.class_name].config, ask.name)
@@ -425,10 +478,15 @@ def _commit(
                 state.take(claim, members, chosen.mode)
         if len(results) > MAX_RESULTS:
             raise AllocationError(
-                claim.label, "", f"{len(results)} devices; a claim holds at most {MAX_RESULTS}, so ask in several claims"
+                claim.label,
+                "",
+                f"{len(results)} devices; a claim holds at most {MAX_RESULTS}, so ask in several "
+                "claims",
             )
         config = [*class_configs, *configs.from_claim(claim, used)]
-        placed.append(Placed(claim, node, tuple(devices), found.score, _body(claim, node, results, config)))
+        placed.append(
+            Placed(claim, node, tuple(devices), found.score, _body(claim, node, results, config))
+        )
     return placed
 
 

@@ -39,7 +39,10 @@ def compile_selector(expression: str) -> Callable[[Device], bool]:
     trn3.k8s.cel.SelectorError: line 1, column 15: cannot be read: device.driver = 'x'
     """
     if len(expression.encode()) > names.MAX_EXPRESSION:
-        message = f"an expression of {len(expression.encode())} bytes; at most {names.MAX_EXPRESSION} are allowed"
+        message = (
+            f"an expression of {len(expression.encode())} bytes; at most {names.MAX_EXPRESSION} "
+            "are allowed"
+        )
         raise SelectorError(message)
     celpy = _celpy()
     try:
@@ -54,7 +57,10 @@ def compile_selector(expression: str) -> Callable[[Device], bool]:
         except celpy.CELEvalError as error:
             raise SelectorError(_explain(error, device)) from error
         if not isinstance(result, celpy.celtypes.BoolType):
-            message = f"gives {type(result).__name__.removesuffix('Type').lower()}, not a truth value, for {device}"
+            message = (
+                f"gives {type(result).__name__.removesuffix('Type').lower()}, not a truth value, "
+                f"for {device}"
+            )
             raise SelectorError(message)
         return bool(result)
 
@@ -97,21 +103,41 @@ def _explain(error: Any, device: Device) -> str:
         known = sorted({identifier for _, identifier in [*device.attributes, *device.capacity]})
         domains = sorted({domain for domain, _ in [*device.attributes, *device.capacity]})
         if key in known:
-            of_key = sorted(domain for domain, name in [*device.attributes, *device.capacity] if name == key)
-            return f"{device} has {key} in the domain {' and '.join(of_key)} alone; write device.attributes['{of_key[0]}'].{key}"
+            of_key = sorted(
+                domain for domain, name in [*device.attributes, *device.capacity] if name == key
+            )
+            return (
+                f"{device} has {key} in the domain {' and '.join(of_key)} alone; write "
+                f"device.attributes['{of_key[0]}'].{key}"
+            )
         hint = nearest(key, known)
         return (
-            f"{device} has no attribute {key}{hint} (it has {', '.join(known)}; domains {', '.join(domains)}); "
+            f"{device} has no attribute {key}{hint} (it has {', '.join(known)}; domains "
+            f"{', '.join(domains)}); "
             f"has(...) asks whether one is there"
         )
     undeclared = re.search(r"undeclared reference to '([^']*)'", text)
     if undeclared:
-        known = ["device", *_functions(), "size", "contains", "startsWith", "endsWith", "matches", "has"]
-        return f"{undeclared[1]} is neither a variable nor a function{nearest(undeclared[1], known)}"
+        known = [
+            "device",
+            *_functions(),
+            "size",
+            "contains",
+            "startsWith",
+            "endsWith",
+            "matches",
+            "has",
+        ]
+        return (
+            f"{undeclared[1]} is neither a variable nor a function{nearest(undeclared[1], known)}"
+        )
     if "no matching overload" in text or "no such overload" in text:
         types = re.findall(r"celpy\.celtypes\.(\w+?)Type|k8s\.values\.(\w+)", text)
         found = " and ".join(dict.fromkeys((cel or own).lower() for cel, own in types))
-        return f"operands of types that do not go together{f' ({found})' if found else ''}, for {device}"
+        return (
+            f"operands of types that do not go together{f' ({found})' if found else ''}, for "
+            f"{device}"
+        )
     cause = error.args[2][0] if len(error.args) > 2 and error.args[2] else text
     return f"fails for {device}: {' '.join(str(cause).split())[:200]}"
 
@@ -144,11 +170,15 @@ def _as_cel(device: Device) -> Any:
     celtypes = _celpy().celtypes
     text = celtypes.StringType
 
-    def by_domain(values: Mapping[tuple[str, str], Value] | Mapping[tuple[str, str], Quantity]) -> Any:
+    def by_domain(
+        values: Mapping[tuple[str, str], Value] | Mapping[tuple[str, str], Quantity],
+    ) -> Any:
         domains: dict[str, dict[Any, Any]] = {}
         for (domain, identifier), value in values.items():
             domains.setdefault(domain, {})[text(identifier)] = _cel_value(value)
-        return _map_type()({text(domain): celtypes.MapType(each) for domain, each in domains.items()})
+        return _map_type()(
+            {text(domain): celtypes.MapType(each) for domain, each in domains.items()}
+        )
 
     return celtypes.MapType(
         {
@@ -242,7 +272,11 @@ def _with_bindings(tree: Any) -> Any:
             name, value, body = arguments
             listed = Tree("list_lit", [Tree("exprlist", [value], meta)], meta)
             source = Tree("member", [Tree("primary", [listed], meta)], meta)
-            mapped = Tree("member_dot_arg", [source, Token("IDENT", "map"), Tree("exprlist", [name, body], meta)], meta)
+            mapped = Tree(
+                "member_dot_arg",
+                [source, Token("IDENT", "map"), Tree("exprlist", [name, body], meta)],
+                meta,
+            )
             zero = literal(Tree("literal", [Token("INT_LIT", "0")], meta))
             return Tree("member_index", [Tree("member", [mapped], meta), zero], meta)
 

@@ -18,7 +18,15 @@ from trn3.k8s.errors import K8sError, nearest
 from trn3.k8s.inventory import Device, Taint
 from trn3.k8s.values import Quantity
 
-EXACT_FIELDS = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
+EXACT_FIELDS = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+)
 SUB_FIELDS = ("name", *(each for each in EXACT_FIELDS if each != "adminAccess"))
 MODES = ("ExactCount", "All")
 
@@ -151,14 +159,22 @@ class _Reader:
     def fail(self, path: str, reason: str) -> K8sError:
         return K8sError(f"{self.document}: {path}: {reason}")
 
-    def mapping(self, value: object, path: str, fields: Iterable[str] | None = None) -> Mapping[str, Any]:
+    def mapping(
+        self, value: object, path: str, fields: Iterable[str] | None = None
+    ) -> Mapping[str, Any]:
         if not isinstance(value, dict):
-            raise self.fail(path, "is missing" if value is None else f"must be a mapping; it is {value!r}")
+            raise self.fail(
+                path, "is missing" if value is None else f"must be a mapping; it is {value!r}"
+            )
         if fields is not None:
             known = list(fields)
             for key in value:
                 if key not in known:
-                    raise self.fail(path, f"{key} is not a field here{nearest(str(key), known)} (known: {', '.join(known)})")
+                    raise self.fail(
+                        path,
+                        f"{key} is not a field here{nearest(str(key), known)} (known: "
+                        f"{', '.join(known)})",
+                    )
         return value
 
     def items(self, value: object, path: str, limit: int) -> list[tuple[str, Any]]:
@@ -173,13 +189,18 @@ class _Reader:
     def text(self, owner: Mapping[str, Any], key: str, path: str) -> str:
         value = owner.get(key)
         if not isinstance(value, str) or not value:
-            raise self.fail(f"{path}.{key}", "is missing" if value is None else f"must be a text; it is {value!r}")
+            raise self.fail(
+                f"{path}.{key}",
+                "is missing" if value is None else f"must be a text; it is {value!r}",
+            )
         return value
 
     def selectors(self, value: object, path: str) -> tuple[Selector, ...]:
         selectors = []
         for where, entry in self.items(value, path, names.MAX_SELECTORS):
-            body = self.mapping(self.mapping(entry, where, ["cel"]).get("cel"), f"{where}.cel", ["expression"])
+            body = self.mapping(
+                self.mapping(entry, where, ["cel"]).get("cel"), f"{where}.cel", ["expression"]
+            )
             expression = self.text(body, "expression", f"{where}.cel")
             try:
                 matches = compile_selector(expression)
@@ -192,7 +213,9 @@ class _Reader:
     def tolerations(self, value: object, path: str) -> tuple[Toleration, ...]:
         tolerations = []
         for where, entry in self.items(value, path, names.MAX_TOLERATIONS):
-            body = self.mapping(entry, where, ["key", "operator", "value", "effect", "tolerationSeconds"])
+            body = self.mapping(
+                entry, where, ["key", "operator", "value", "effect", "tolerationSeconds"]
+            )
             operator = body.get("operator") or "Equal"
             if operator not in {"Exists", "Equal"}:
                 raise self.fail(f"{where}.operator", f"must be Exists or Equal; it is {operator!r}")
@@ -205,7 +228,9 @@ class _Reader:
     def capacity(self, value: object, path: str) -> dict[tuple[str | None, str], Quantity]:
         if value is None:
             return {}
-        body = self.mapping(self.mapping(value, path, ["requests"]).get("requests"), f"{path}.requests")
+        body = self.mapping(
+            self.mapping(value, path, ["requests"]).get("requests"), f"{path}.requests"
+        )
         asked: dict[tuple[str | None, str], Quantity] = {}
         for key, amount in body.items():
             domain, slash, identifier = str(key).rpartition("/")
@@ -219,20 +244,27 @@ class _Reader:
         mode = body.get("allocationMode") or "ExactCount"
         if mode not in MODES:
             hint = nearest(str(mode), MODES)
-            raise self.fail(f"{path}.allocationMode", f"must be {' or '.join(MODES)}; it is {mode!r}{hint}")
+            raise self.fail(
+                f"{path}.allocationMode", f"must be {' or '.join(MODES)}; it is {mode!r}{hint}"
+            )
         count = body.get("count")
         if mode == "All":
             if count:
-                raise self.fail(f"{path}.count", "has no meaning with allocationMode All; leave one of them out")
+                raise self.fail(
+                    f"{path}.count", "has no meaning with allocationMode All; leave one of them out"
+                )
             count = None
         else:
             count = 1 if count is None else count
             if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-                raise self.fail(f"{path}.count", f"must be a whole number from 1 on; it is {count!r}")
+                raise self.fail(
+                    f"{path}.count", f"must be a whole number from 1 on; it is {count!r}"
+                )
             if count > names.MAX_RESULTS:
                 raise self.fail(
                     f"{path}.count",
-                    f"{count}: a claim holds at most {names.MAX_RESULTS} devices; use several claims, one for each pod",
+                    f"{count}: a claim holds at most {names.MAX_RESULTS} devices; use several "
+                    "claims, one for each pod",
                 )
         admin = body.get("adminAccess") or False
         if not isinstance(admin, bool):
@@ -249,7 +281,11 @@ class _Reader:
 
     def request(self, entry: object, path: str) -> Request:
         if isinstance(entry, dict) and "deviceClassName" in entry:
-            raise self.fail(path, "deviceClassName stands directly in the request, which is v1beta1; in v1 it stands under exactly:")
+            raise self.fail(
+                path,
+                "deviceClassName stands directly in the request, which is v1beta1; in v1 it stands "
+                "under exactly:",
+            )
         body = self.mapping(entry, path, ["name", "exactly", "firstAvailable"])
         name = self.text(body, "name", path)
         self.label(name, f"{path}.name")
@@ -258,7 +294,9 @@ class _Reader:
             raise self.fail(path, "must have one of exactly and firstAvailable")
         if exactly is not None:
             where = f"{path}.exactly"
-            return Request(name, (self.ask(self.mapping(exactly, where, EXACT_FIELDS), where, name),))
+            return Request(
+                name, (self.ask(self.mapping(exactly, where, EXACT_FIELDS), where, name),)
+            )
         alternatives = []
         for where, each in self.items(first, f"{path}.firstAvailable", names.MAX_SUBREQUESTS):
             fields = self.mapping(each, where, SUB_FIELDS)
@@ -285,7 +323,11 @@ class _Reader:
         wanted = []
         for where, name in self.items(value, path, names.MAX_REQUESTS):
             if name not in known:
-                raise self.fail(where, f"there is no request {name!r}; there are {', '.join(known)}{nearest(str(name), known)}")
+                raise self.fail(
+                    where,
+                    f"there is no request {name!r}; there are "
+                    f"{', '.join(known)}{nearest(str(name), known)}",
+                )
             wanted.append(name)
         return tuple(wanted)
 
@@ -298,18 +340,25 @@ class _Reader:
         key = "matchAttribute" if match is not None else "distinctAttribute"
         if not isinstance(attribute, str) or "/" not in attribute:
             raise self.fail(
-                f"{path}.{key}", f"{attribute!r} needs its domain before it, such as neuron.aws.com/{attribute}"
+                f"{path}.{key}",
+                f"{attribute!r} needs its domain before it, such as neuron.aws.com/{attribute}",
             )
         try:
             split = names.split_attribute(attribute, "")
         except K8sError as error:
             raise self.fail(f"{path}.{key}", str(error)) from error
-        return Constraint(self.references(body.get("requests"), f"{path}.requests", known), split, distinct is not None)
+        return Constraint(
+            self.references(body.get("requests"), f"{path}.requests", known),
+            split,
+            distinct is not None,
+        )
 
     def config(self, value: object, path: str, known: list[str] | None) -> tuple[Object, ...]:
         configs = []
         for where, entry in self.items(value, path, names.MAX_CONFIGS):
-            body = self.mapping(entry, where, ["opaque"] if known is None else ["requests", "opaque"])
+            body = self.mapping(
+                entry, where, ["opaque"] if known is None else ["requests", "opaque"]
+            )
             opaque = self.mapping(body.get("opaque"), f"{where}.opaque", ["driver", "parameters"])
             self.text(opaque, "driver", f"{where}.opaque")
             self.mapping(opaque.get("parameters"), f"{where}.opaque.parameters")
@@ -324,7 +373,9 @@ def read_class(document: Document) -> DeviceClass:
     reader = _Reader(document)
     if not document.name:
         raise reader.fail("metadata.name", "is missing")
-    spec = reader.mapping(document.body.get("spec") or {}, "spec", ["selectors", "config", "extendedResourceName"])
+    spec = reader.mapping(
+        document.body.get("spec") or {}, "spec", ["selectors", "config", "extendedResourceName"]
+    )
     return DeviceClass(
         document.name,
         reader.selectors(spec.get("selectors"), "spec.selectors"),
@@ -353,7 +404,10 @@ def read_claim(document: Document, name: str | None = None, origin: str = "") ->
     if not name:
         raise reader.fail("metadata.name", "is missing")
     if not names.SUBDOMAIN.fullmatch(name):
-        raise reader.fail("metadata.name", f"{name!r} must be a DNS subdomain: lower-case letters, digits, - and .")
+        raise reader.fail(
+            "metadata.name",
+            f"{name!r} must be a DNS subdomain: lower-case letters, digits, - and .",
+        )
     devices = reader.mapping(
         reader.mapping(spec, path, ["devices"]).get("devices") or {},
         f"{path}.devices",
@@ -362,7 +416,9 @@ def read_claim(document: Document, name: str | None = None, origin: str = "") ->
     path = f"{path}.devices"
     requests = tuple(
         reader.request(entry, where)
-        for where, entry in reader.items(devices.get("requests"), f"{path}.requests", names.MAX_REQUESTS)
+        for where, entry in reader.items(
+            devices.get("requests"), f"{path}.requests", names.MAX_REQUESTS
+        )
     )
     if not requests:
         raise reader.fail(f"{path}.requests", "asks for nothing; give at least one request")
@@ -374,7 +430,9 @@ def read_claim(document: Document, name: str | None = None, origin: str = "") ->
     ]
     constraints = tuple(
         reader.constraint(entry, where, known)
-        for where, entry in reader.items(devices.get("constraints"), f"{path}.constraints", names.MAX_CONSTRAINTS)
+        for where, entry in reader.items(
+            devices.get("constraints"), f"{path}.constraints", names.MAX_CONSTRAINTS
+        )
     )
     config = reader.config(devices.get("config"), f"{path}.config", known)
     return Claim(document, name, requests, constraints, config, origin)

@@ -51,37 +51,55 @@ def settings(claim: Claim, drivers: Sequence[str]) -> Settings:
         if kind not in FIELDS:
             known = ", ".join(FIELDS)
             raise AllocationError(
-                claim.label, requests[0], f"{where}: kind {kind!r} is not known; known: {known}{nearest(str(kind), FIELDS)}"
+                claim.label,
+                requests[0],
+                f"{where}: kind {kind!r} is not known; known: {known}{nearest(str(kind), FIELDS)}",
             )
         if version != f"{driver}/v1":
             raise AllocationError(
-                claim.label, requests[0], f"{where}: {kind} has apiVersion {driver}/v1; it is {version!r}"
+                claim.label,
+                requests[0],
+                f"{where}: {kind} has apiVersion {driver}/v1; it is {version!r}",
             )
         key = FIELDS[kind]
         extra = sorted(set(parameters) - {"apiVersion", "kind", key})
         if extra:
             hint = nearest(extra[0], [key])
-            raise AllocationError(claim.label, requests[0], f"{where}: {kind} has no field {extra[0]}{hint}")
+            raise AllocationError(
+                claim.label, requests[0], f"{where}: {kind} has no field {extra[0]}{hint}"
+            )
         value = parameters.get(key)
         allowed = LOGICAL_CORES if kind == "NeuronConfig" else MODES
         if type(value) is not int or value not in allowed:
             choices = ", ".join(map(str, allowed))
-            raise AllocationError(claim.label, requests[0], f"{where}: {key} must be one of {choices}; it is {value!r}")
+            raise AllocationError(
+                claim.label,
+                requests[0],
+                f"{where}: {key} must be one of {choices}; it is {value!r}",
+            )
         if kind == "UltraServerConfig":
             if mode is not None and mode != value:
                 raise AllocationError(
-                    claim.label, requests[0], f"{where}: ultraserverMode {value} contradicts ultraserverMode {mode} in the same claim"
+                    claim.label,
+                    requests[0],
+                    f"{where}: ultraserverMode {value} contradicts ultraserverMode {mode} in the "
+                    "same claim",
                 )
             mode = value
             continue
         for request in requests:
             before = cores.setdefault(request, value)
-            others = [size for name, size in cores.items() if size != value and (not name or not request or name == request)]
+            others = [
+                size
+                for name, size in cores.items()
+                if size != value and (not name or not request or name == request)
+            ]
             if before != value or others:
                 raise AllocationError(
                     claim.label,
                     request,
-                    f"{where}: logicalNeuronCore {value} does not match logicalNeuronCore {others[0] if others else before}, "
+                    f"{where}: logicalNeuronCore {value} does not match logicalNeuronCore "
+                    f"{others[0] if others else before}, "
                     "which the same claim sets for the same devices; a device has one",
                 )
     return Settings(cores, mode)
@@ -90,7 +108,9 @@ def settings(claim: Claim, drivers: Sequence[str]) -> Settings:
 def check_devices(claim: Claim, chosen: Settings, request: str, devices: Sequence[Device]) -> None:
     """Refuse a size of logical core or an UltraServer mode that the devices do not have."""
     main = request.partition("/")[0]
-    size = chosen.logical_core.get(request, chosen.logical_core.get(main, chosen.logical_core.get("")))
+    size = chosen.logical_core.get(
+        request, chosen.logical_core.get(main, chosen.logical_core.get(""))
+    )
     for device in devices:
         kind = str(device.attributes.get((device.driver, "instanceType"), ""))
         chip = device.own("chip") or topology.chip_of(kind)
@@ -99,7 +119,8 @@ def check_devices(claim: Claim, chosen: Settings, request: str, devices: Sequenc
             raise AllocationError(
                 claim.label,
                 request,
-                f"logicalNeuronCore {size} does not match {device}: a logical core of {chip} has {allowed} physical cores",
+                f"logicalNeuronCore {size} does not match {device}: a logical core of {chip} has "
+                f"{allowed} physical cores",
             )
 
 

@@ -92,7 +92,10 @@ def from_objects(objects: Iterable[Mapping[str, Any]], source: str = "input") ->
 
 def _objects(body: object, source: str) -> Iterator[Document]:
     if not isinstance(body, dict):
-        message = f"{source}: an object has apiVersion, kind and metadata; this is a {type(body).__name__}"
+        message = (
+            f"{source}: an object has apiVersion, kind and metadata; this is a "
+            f"{type(body).__name__}"
+        )
         raise K8sError(message)
     kind, version = body.get("kind"), body.get("apiVersion")
     for key, value in (("kind", kind), ("apiVersion", version)):
@@ -108,18 +111,31 @@ def _objects(body: object, source: str) -> Iterator[Document]:
             raise K8sError(message)
         for item in items:
             # Items of a typed list need not repeat what they are.
-            filled = {"apiVersion": version, "kind": kind.removesuffix("List"), **item} if isinstance(item, dict) and kind != "List" else item
+            filled = (
+                {"apiVersion": version, "kind": kind.removesuffix("List"), **item}
+                if isinstance(item, dict) and kind != "List"
+                else item
+            )
             yield from _objects(filled, source)
         return
     document = Document(source, body)
     if kind in RESOURCE_KINDS and version != API_VERSION:
-        message = f"{document}: apiVersion {version} is not supported, {API_VERSION} is (Kubernetes 1.34 and later)"
+        message = (
+            f"{document}: apiVersion {version} is not supported, {API_VERSION} is (Kubernetes 1.34 "
+            "and later)"
+        )
         if version.startswith(f"{API_GROUP}/v1beta1"):
-            message += "; in v1 deviceClassName, count, selectors, ... of a request stand under exactly: and a device's attributes are not under basic:"
+            message += (
+                "; in v1 deviceClassName, count, selectors, ... of a request stand under exactly: "
+                "and a device's attributes are not under basic:"
+            )
         raise K8sError(message)
     if version.startswith(f"{API_GROUP}/") and kind not in RESOURCE_KINDS:
         hint = nearest(kind, RESOURCE_KINDS)
-        message = f"{document}: {API_GROUP} has no such kind here; known: {', '.join(RESOURCE_KINDS)}{hint}"
+        message = (
+            f"{document}: {API_GROUP} has no such kind here; known: "
+            f"{', '.join(RESOURCE_KINDS)}{hint}"
+        )
         raise K8sError(message)
     metadata = body.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
@@ -146,9 +162,13 @@ def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
             return True
 
-    return "---\n".join(yaml.dump(dict(body), Dumper=Plain, sort_keys=False, width=100) for body in objects)
+    return "---\n".join(
+        yaml.dump(dict(body), Dumper=Plain, sort_keys=False, width=100) for body in objects
+    )
 
 
 def to_json(objects: Iterable[Mapping[str, Any]]) -> str:
     """Write objects as one JSON List."""
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [dict(body) for body in objects]}, indent=2)
+    return json.dumps(
+        {"apiVersion": "v1", "kind": "List", "items": [dict(body) for body in objects]}, indent=2
+    )

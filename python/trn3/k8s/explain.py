@@ -23,14 +23,19 @@ from trn3.k8s.workloads import Unit
 SHOWN = 4
 
 
-def refusal(state: State, unit: Unit, settings: Sequence[Settings], nodes: Sequence[str]) -> AllocationError:
+def refusal(
+    state: State, unit: Unit, settings: Sequence[Settings], nodes: Sequence[str]
+) -> AllocationError:
     """Return the error for a unit that found no place."""
     choices = ways(unit)
     reason = _why(state, unit, choices[0], settings, nodes)
     if len(choices) > 1:
         # The alternatives failed too; the preferred one is explained in full.
         others = len(choices) - 1
-        text = f"{reason.text} (and {others} other {'way' if others == 1 else 'ways'} to choose among firstAvailable)"
+        text = (
+            f"{reason.text} (and {others} other {'way' if others == 1 else 'ways'} to choose among "
+            "firstAvailable)"
+        )
         return AllocationError(reason.claim, reason.request, text)
     return AllocationError(reason.claim, reason.request, reason.text)
 
@@ -90,17 +95,23 @@ def _no_match(state: State, ask: Ask) -> str:
         if not passing:
             there = _present(selector.expression, left)
             return (
-                f"none of {len(left)} devices of DeviceClass {ask.class_name} that are left passes the selector "
+                f"none of {len(left)} devices of DeviceClass {ask.class_name} that are left passes "
+                "the selector "
                 f"{selector.expression!r}{there}"
             )
         left = passing
-    for (domain, identifier), amount in ask.capacity.items():
+    for (place, identifier), amount in ask.capacity.items():
         amounts = [
-            there for device in left if (there := device.capacity.get((domain or device.driver, identifier))) is not None
+            there
+            for device in left
+            if (there := device.capacity.get((place or device.driver, identifier))) is not None
         ]
         if not amounts:
             known = sorted({name for device in left for _, name in device.capacity})
-            return f"no device has a capacity {identifier}; there are {', '.join(known) or 'none'}{nearest(identifier, known)}"
+            return (
+                f"no device has a capacity {identifier}; there are "
+                f"{', '.join(known) or 'none'}{nearest(identifier, known)}"
+            )
         most = max(amounts, key=lambda each: each.number)
         if most.compare(amount) < 0:
             return f"{identifier} of {amount} is more than any device has; the most is {most}"
@@ -128,7 +139,9 @@ def _tainted(state: State, ask: Ask) -> str:
     if any(tolerated(ask, device) for device in matching):
         return ""
     taints = dict.fromkeys(
-        f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}" for device in matching for taint in device.taints
+        f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
+        for device in matching
+        for taint in device.taints
     )
     return (
         f"all {len(matching)} devices that match have taints ({', '.join(list(taints)[:SHOWN])}); "
@@ -146,10 +159,13 @@ def _per_node(state: State, ask: Ask) -> dict[str, list[Device]]:
 def _too_many(state: State, ask: Ask) -> str:
     per_node = _per_node(state, ask)
     if ask.count is None:
-        mixed = all(len({device.is_node for device in devices}) > 1 for devices in per_node.values())
+        mixed = all(
+            len({device.is_node for device in devices}) > 1 for devices in per_node.values()
+        )
         if mixed and not ask.admin:
             return (
-                f"All matches {NODE} devices and the devices that they stand for; select one kind with "
+                f"All matches {NODE} devices and the devices that they stand for; select one kind "
+                "with "
                 "resourceType == 'neuron_device' or resourceType == 'neuron_node'"
             )
         return ""
@@ -158,7 +174,8 @@ def _too_many(state: State, ask: Ask) -> str:
         return ""
     claims = -(-ask.count // largest)
     return (
-        f"asks for {ask.count} devices; a claim is for a pod, which runs on one node, and no node has more than "
+        f"asks for {ask.count} devices; a claim is for a pod, which runs on one node, and no node "
+        "has more than "
         f"{largest} that match: ask for at most {largest}, in {claims} claims for {claims} pods"
     )
 
@@ -174,7 +191,8 @@ def _no_set(state: State, mode: int) -> str:
         for size in (2, 1)
         if size < mode
         and any(
-            all(state.whole(node) for node in slot) and not (size > 1 and any(set(slot) & set(other) for other in state.slots))
+            all(state.whole(node) for node in slot)
+            and not (size > 1 and any(set(slot) & set(other) for other in state.slots))
             for block in state.blocks
             for slot in block.slots(size)
         )
@@ -183,16 +201,24 @@ def _no_set(state: State, mode: int) -> str:
     if not sets:
         most = max(len(block.nodes) for block in state.blocks)
         return (
-            f"ultraserverMode {mode} needs {mode} nodes of one UltraServer; the largest of the inventory has {most}"
-            + (f": mode {smaller[0]} would work" if smaller else "")
+            f"ultraserverMode {mode} needs {mode} nodes of one UltraServer; the largest of the "
+            f"inventory has {most}" + (f": mode {smaller[0]} would work" if smaller else "")
         )
     best = max(sets, key=lambda slot: sum(state.whole(node) for node in slot))
     used = [node for node in best if not state.whole(node)]
     holders = sorted(
-        {state.holders[device.key] for node in used for device in state.layouts[node].devices if device.key in state.holders}
+        {
+            state.holders[device.key]
+            for node in used
+            for device in state.layouts[node].devices
+            if device.key in state.holders
+        }
     )
     free = len(best) - len(used)
-    text = f"ultraserverMode {mode} needs {mode} wholly free nodes of one aligned set; the best set has {free}"
+    text = (
+        f"ultraserverMode {mode} needs {mode} wholly free nodes of one aligned set; the best set "
+        f"has {free}"
+    )
     if used:
         text += f" ({', '.join(used)} used by {', '.join(holders)})"
     else:
@@ -224,12 +250,18 @@ def _largest(
 ) -> tuple[int, str]:
     """Return the largest number of devices that a node gives to the request alone, and the node."""
     most, where = 0, ""
-    top = ask.count if ask.count is not None else max((len(each) for each in _per_node(state, ask).values()), default=0)
+    top = (
+        ask.count
+        if ask.count is not None
+        else max((len(each) for each in _per_node(state, ask).values()), default=0)
+    )
     for node in nodes:
         for count in range(top, most, -1):
             try:
                 way = _alone(claim, replace(ask, count=count))
-                found = try_node(state, node, way, free=_all_free(state, node) if empty else None, rules_of=rules)
+                found = try_node(
+                    state, node, way, free=_all_free(state, node) if empty else None, rules_of=rules
+                )
             except SearchLimitError:
                 continue
             if found is not None:
@@ -247,20 +279,33 @@ def _constrained(state: State, claim: Claim, ask: Ask) -> str:
         return ""
     for constraint in _constraints(claim, ask):
         domain, identifier = constraint.attribute
-        matching = [device for device in _matching(state, ask) if not device.is_node] or _matching(state, ask)
+        matching = [device for device in _matching(state, ask) if not device.is_node] or _matching(
+            state, ask
+        )
         having = [device for device in matching if constraint.attribute in device.attributes]
         if not having:
-            known = sorted({f"{place}/{name}" for device in matching for place, name in device.attributes})
+            known = sorted(
+                {f"{place}/{name}" for device in matching for place, name in device.attributes}
+            )
             return (
-                f"{constraint}: no device that matches has this attribute{nearest(f'{domain}/{identifier}', known)} "
+                f"{constraint}: no device that matches has this "
+                f"attribute{nearest(f'{domain}/{identifier}', known)} "
                 f"(there are {', '.join(known)})"
             )
-        reach = _largest(state, claim, ask, list(state.layouts), empty=True, rules={claim.label: [constraint]})[0]
+        reach = _largest(
+            state, claim, ask, list(state.layouts), empty=True, rules={claim.label: [constraint]}
+        )[0]
         if reach < ask.count:
             what = "different values" if constraint.distinct else "devices in a group"
-            text = f"asks for {ask.count} devices with {constraint}, which has at most {reach} {what} on a node: ask for {reach}"
+            text = (
+                f"asks for {ask.count} devices with {constraint}, which has at most {reach} {what} "
+                f"on a node: ask for {reach}"
+            )
             return text + _wider(state, claim, ask, constraint)
-    return f"its constraints allow at most {most} devices on a node at once, and it asks for {ask.count}: ask for {most}"
+    return (
+        f"its constraints allow at most {most} devices on a node at once, and it asks for "
+        f"{ask.count}: ask for {most}"
+    )
 
 
 def _wider(state: State, claim: Claim, ask: Ask, constraint: Constraint) -> str:
@@ -277,24 +322,30 @@ def _wider(state: State, claim: Claim, ask: Ask, constraint: Constraint) -> str:
     }
     for name in sorted(names, key=lambda each: int(re.sub(r"\D", "", each))):
         other = replace(constraint, attribute=(domain, name))
-        if _largest(state, claim, ask, list(state.layouts), empty=True, rules={claim.label: [other]})[0] >= (ask.count or 1):
+        if _largest(
+            state, claim, ask, list(state.layouts), empty=True, rules={claim.label: [other]}
+        )[0] >= (ask.count or 1):
             return f", or match {domain}/{name}"
     return ""
 
 
 def _constrained_all(state: State, claim: Claim, ask: Ask) -> str:
     if any(
-        try_node(state, node, _alone(claim, ask), free=_all_free(state, node)) is not None for node in state.layouts
+        try_node(state, node, _alone(claim, ask), free=_all_free(state, node)) is not None
+        for node in state.layouts
     ):
         return ""
     constraints = ", ".join(map(str, _constraints(claim, ask)))
     return (
-        f"All takes every device of a node that matches, and no node meets {constraints} with all of them: "
+        f"All takes every device of a node that matches, and no node meets {constraints} with all "
+        "of them: "
         "narrow the selectors, or ask for a count"
     )
 
 
-def _groups(state: State, ask: Ask, nodes: Sequence[str], match: Constraint | None) -> list[tuple[str, str, list[Device]]]:
+def _groups(
+    state: State, ask: Ask, nodes: Sequence[str], match: Constraint | None
+) -> list[tuple[str, str, list[Device]]]:
     """Return groups of matching devices that would do: by node, or by value of the constraint."""
     groups: dict[tuple[str, tuple[str, Value] | None], list[Device]] = {}
     for node, devices in _per_node(state, ask).items():
@@ -303,8 +354,12 @@ def _groups(state: State, ask: Ask, nodes: Sequence[str], match: Constraint | No
                 continue
             value = device.attributes.get(match.attribute) if match else None
             if node in nodes and (match is None or value is not None):
-                groups.setdefault((node, typed(value) if value is not None else None), []).append(device)
-    return [(node, str(value[1]) if value else "", devices) for (node, value), devices in groups.items()]
+                groups.setdefault((node, typed(value) if value is not None else None), []).append(
+                    device
+                )
+    return [
+        (node, str(value[1]) if value else "", devices) for (node, value), devices in groups.items()
+    ]
 
 
 def _is_free(state: State, device: Device) -> bool:
@@ -321,13 +376,17 @@ def _busy(state: State, claim: Claim, ask: Ask, nodes: Sequence[str], mode: int)
     groups = _groups(state, ask, nodes, match if ask.count is not None else None)
     if ask.count is None:
         return _busy_all(state, claim, ask, groups)
-    free = [(sum(_is_free(state, device) for device in devices), node, value, devices) for node, value, devices in groups]
+    free = [
+        (sum(_is_free(state, device) for device in devices), node, value, devices)
+        for node, value, devices in groups
+    ]
     reserved = "" if mode else _reserved(state)
     if match is not None and free:
         best = max(free, key=lambda each: each[0])
         on_node = sum(count for count, node, _, _ in free if node == best[1])
         text = (
-            f"asks for {ask.count} devices with {match}; {best[0]} of {on_node} free devices of {best[1]} share "
+            f"asks for {ask.count} devices with {match}; {best[0]} of {on_node} free devices of "
+            f"{best[1]} share "
             f"{match.attribute[1]} {best[2]}, and that is the largest free group"
         )
     else:
@@ -339,11 +398,19 @@ def _busy(state: State, claim: Claim, ask: Ask, nodes: Sequence[str], mode: int)
     if fitting:
         count, _, _, devices = max(fitting, key=lambda each: each[0])
         held = [device for device in devices if not _is_free(state, device)][: ask.count - count]
-        hints.append("free " + ", ".join(f"{device} (held by {state.holders.get(device.key, 'another claim')})" for device in held))
+        hints.append(
+            "free "
+            + ", ".join(
+                f"{device} (held by {state.holders.get(device.key, 'another claim')})"
+                for device in held
+            )
+        )
     return f"{text}: {' or '.join(hints)}" if hints else text
 
 
-def _busy_all(state: State, claim: Claim, ask: Ask, groups: Sequence[tuple[str, str, list[Device]]]) -> str:
+def _busy_all(
+    state: State, claim: Claim, ask: Ask, groups: Sequence[tuple[str, str, list[Device]]]
+) -> str:
     if any(try_node(state, node, _alone(claim, ask)) is not None for node, _, _ in groups):
         return ""
     if not groups:
@@ -354,7 +421,8 @@ def _busy_all(state: State, claim: Claim, ask: Ask, groups: Sequence[tuple[str, 
     left = len(best[2]) - len(held)
     hint = f", or ask for {left} with allocationMode ExactCount" if left else ""
     return (
-        f"All needs every device of a node that matches to be free; {best[0]} comes nearest, with {len(held)} of "
+        f"All needs every device of a node that matches to be free; {best[0]} comes nearest, with "
+        f"{len(held)} of "
         f"{len(best[2])} held by {', '.join(holders)}: free them{hint}"
     )
 
@@ -364,7 +432,9 @@ def _reserved(state: State) -> str:
     return f" ({len(kept)} nodes are kept for UltraServer modes)" if kept else ""
 
 
-def _together(state: State, unit: Unit, way: Sequence[tuple[Claim, Ask]], nodes: Sequence[str]) -> _Reason:
+def _together(
+    state: State, unit: Unit, way: Sequence[tuple[Claim, Ask]], nodes: Sequence[str]
+) -> _Reason:
     """Explain requests that fit one by one and not together: name the first that is too much."""
     for end in range(1, len(way) + 1):
         part = way[:end]
@@ -388,6 +458,7 @@ def _together(state: State, unit: Unit, way: Sequence[tuple[Claim, Ask]], nodes:
             return _Reason(
                 claim.label,
                 ask.name,
-                f"does not fit on one node together with {before}{pod}{under}: each alone would; {hint}",
+                f"does not fit on one node together with {before}{pod}{under}: each alone would; "
+                f"{hint}",
             )
     return _Reason(unit.claims[0].label, "", "fits in parts and not as a whole")

@@ -74,10 +74,15 @@ class Inventory:
         for document in of_kind(documents, "ResourceSlice"):
             spec = _mapping(document.body.get("spec"), document, "spec")
             pool = _mapping(spec.get("pool"), document, "spec.pool")
-            driver, name = _text(spec, "driver", document, "spec"), _text(pool, "name", document, "spec.pool")
+            driver, name = (
+                _text(spec, "driver", document, "spec"),
+                _text(pool, "name", document, "spec.pool"),
+            )
             pools.setdefault((driver, name), []).append(document)
         if not pools:
-            sources = ", ".join(sorted({document.source for document in documents})) or "the inventory"
+            sources = (
+                ", ".join(sorted({document.source for document in documents})) or "the inventory"
+            )
             message = f"{sources}: holds no ResourceSlice; trn3 k8s slices writes them"
             raise K8sError(message)
         devices: dict[tuple[str, str, str], Device] = {}
@@ -87,7 +92,8 @@ class Inventory:
             expected = {_count(each) for each in current}
             if expected != {len(current)}:
                 message = (
-                    f"{current[0].source}: pool {pool_name} of {driver}: has {len(current)} slices of "
+                    f"{current[0].source}: pool {pool_name} of {driver}: has {len(current)} slices "
+                    "of "
                     f"generation {newest}, and says it has {', '.join(map(str, sorted(expected)))}"
                 )
                 raise K8sError(message)
@@ -137,14 +143,18 @@ def _text(owner: Mapping[str, Any], key: str, document: Document, path: str) -> 
 def _generation(document: Document) -> int:
     value = document.body["spec"]["pool"].get("generation")
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _fail(document, "spec.pool.generation", f"must be a number from 0 on; it is {value!r}")
+        raise _fail(
+            document, "spec.pool.generation", f"must be a number from 0 on; it is {value!r}"
+        )
     return value
 
 
 def _count(document: Document) -> int:
     value = document.body["spec"]["pool"].get("resourceSliceCount")
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise _fail(document, "spec.pool.resourceSliceCount", f"must be a number from 1 on; it is {value!r}")
+        raise _fail(
+            document, "spec.pool.resourceSliceCount", f"must be a number from 1 on; it is {value!r}"
+        )
     return value
 
 
@@ -153,7 +163,9 @@ def _devices(document: Document, driver: str, pool: str) -> list[Device]:
     node = spec.get("nodeName")
     if not isinstance(node, str) or not node:
         raise _fail(
-            document, "spec.nodeName", "is missing; pools of several nodes (nodeSelector, allNodes) are not modelled"
+            document,
+            "spec.nodeName",
+            "is missing; pools of several nodes (nodeSelector, allNodes) are not modelled",
         )
     if spec.get("sharedCounters"):
         raise _fail(document, "spec.sharedCounters", "shared counters are not modelled")
@@ -164,11 +176,17 @@ def _devices(document: Document, driver: str, pool: str) -> list[Device]:
     if any(isinstance(body, dict) and body.get("taints") for body in bodies):
         limit = names.MAX_DEVICES_WITH_TAINTS
     if len(bodies) > limit:
-        raise _fail(document, "spec.devices", f"{len(bodies)} devices; a slice like this holds at most {limit}")
+        raise _fail(
+            document,
+            "spec.devices",
+            f"{len(bodies)} devices; a slice like this holds at most {limit}",
+        )
     return [_device(document, index, body, driver, pool, node) for index, body in enumerate(bodies)]
 
 
-def _device(document: Document, index: int, body: object, driver: str, pool: str, node: str) -> Device:
+def _device(
+    document: Document, index: int, body: object, driver: str, pool: str, node: str
+) -> Device:
     path = f"spec.devices[{index}]"
     fields = _mapping(body, document, path)
     name = _text(fields, "name", document, path)
@@ -178,11 +196,15 @@ def _device(document: Document, index: int, body: object, driver: str, pool: str
             raise _fail(document, f"{path}.{key}", f"is not modelled{hint}")
     attributes = {
         names.split_attribute(key, driver): _value(value, document, f"{path}.attributes[{key}]")
-        for key, value in _mapping(fields.get("attributes") or {}, document, f"{path}.attributes").items()
+        for key, value in _mapping(
+            fields.get("attributes") or {}, document, f"{path}.attributes"
+        ).items()
     }
     capacity = {
         names.split_attribute(key, driver): _quantity(value, document, f"{path}.capacity[{key}]")
-        for key, value in _mapping(fields.get("capacity") or {}, document, f"{path}.capacity").items()
+        for key, value in _mapping(
+            fields.get("capacity") or {}, document, f"{path}.capacity"
+        ).items()
     }
     if len(attributes) + len(capacity) > names.MAX_ATTRIBUTES:
         raise _fail(document, path, f"more than {names.MAX_ATTRIBUTES} attributes and capacities")
@@ -204,7 +226,11 @@ def _value(body: object, document: Document, path: str) -> Value:
     fields = _mapping(body, document, path)
     given = {key: value for key, value in fields.items() if value is not None}
     if len(given) != 1 or next(iter(given)) not in VALUE_KEYS:
-        raise _fail(document, path, f"must have one of {', '.join(VALUE_KEYS)}; it has {', '.join(given) or 'none'}")
+        raise _fail(
+            document,
+            path,
+            f"must have one of {', '.join(VALUE_KEYS)}; it has {', '.join(given) or 'none'}",
+        )
     key, value = next(iter(given.items()))
     if key == "version":
         try:
@@ -215,7 +241,11 @@ def _value(body: object, document: Document, path: str) -> Value:
     if type(value) is not expected:
         raise _fail(document, path, f"{key} is {value!r}")
     if isinstance(value, str) and len(value) > names.MAX_STRING:
-        raise _fail(document, path, f"a text has at most {names.MAX_STRING} characters, this has {len(value)}")
+        raise _fail(
+            document,
+            path,
+            f"a text has at most {names.MAX_STRING} characters, this has {len(value)}",
+        )
     assert isinstance(value, bool | int | str)
     return value
 
@@ -224,4 +254,6 @@ def _quantity(body: object, document: Document, path: str) -> Quantity:
     try:
         return Quantity.parse(_mapping(body, document, path).get("value"))
     except K8sError as error:
-        raise error if str(error).startswith(str(document)) else _fail(document, path, str(error)) from error
+        raise (
+            error if str(error).startswith(str(document)) else _fail(document, path, str(error))
+        ) from error

@@ -65,7 +65,10 @@ def check_driver(name: str) -> str:
 def check_label(name: str, what: str) -> str:
     """Return a name if it is a DNS label."""
     if not LABEL.fullmatch(name):
-        message = f"{what} {name!r}: must be a DNS label: lower-case letters, digits and -, at most 63 characters"
+        message = (
+            f"{what} {name!r}: must be a DNS label: lower-case letters, digits and -, at most 63 "
+            "characters"
+        )
         raise K8sError(message)
     return name
 
@@ -86,7 +89,8 @@ def split_attribute(name: str, driver: str) -> tuple[str, str]:
         or len(domain) > MAX_DOMAIN
     ):
         message = (
-            f"attribute {name!r}: must be an identifier of at most {MAX_IDENTIFIER} characters, with or "
+            f"attribute {name!r}: must be an identifier of at most {MAX_IDENTIFIER} characters, "
+            "with or "
             f"without a DNS domain of at most {MAX_DOMAIN} characters and / before it"
         )
         raise K8sError(message)
@@ -100,5 +104,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     ['node-9', 'node-10']
     """
     return tuple(
-        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part
+        (0, int(part), "") if part.isdigit() else (1, 0, part)
+        for part in re.split(r"([0-9]+)", name)
+        if part
     )

@@ -78,14 +78,21 @@ class Layout:
         for device, place in zip(self.devices, self._places, strict=True):
             if place is not None:
                 rows, columns = shapes.get((device.driver, device.pool), (1, 1))
-                shapes[device.driver, device.pool] = max(rows, place[0] + 1), max(columns, place[1] + 1)
+                shapes[device.driver, device.pool] = (
+                    max(rows, place[0] + 1),
+                    max(columns, place[1] + 1),
+                )
         return shapes
 
     def distance(self, left: int, right: int) -> int:
         """Return the links of the torus between two devices; 1 where there is no torus."""
         here, there = self._places[left], self._places[right]
         first, second = self.devices[left], self.devices[right]
-        if here is None or there is None or (first.driver, first.pool) != (second.driver, second.pool):
+        if (
+            here is None
+            or there is None
+            or (first.driver, first.pool) != (second.driver, second.pool)
+        ):
             return 1
         return sum(
             min(abs(a - b), size - abs(a - b))
@@ -133,25 +140,29 @@ class Layout:
                     sized = found.setdefault(int(match[1]), {})
                     sized[key] = sized.get(key, 0) | 1 << position
         # The two names of a group of one size are one group.
-        return tuple(tuple(sorted(set(found[size].values()))) for size in sorted(found, reverse=True))
+        return tuple(
+            tuple(sorted(set(found[size].values()))) for size in sorted(found, reverse=True)
+        )
+
+    def part(self, seed: int, bits: int) -> int:
+        """Return the connected part of a set of devices that holds `seed`."""
+        part = seed
+        while True:
+            grown, rest = part, part
+            while rest:
+                low = rest & -rest
+                grown |= self.neighbours[low.bit_length() - 1]
+                rest ^= low
+            grown &= bits
+            if grown == part:
+                return part
+            part = grown
 
     def pieces(self, bits: int) -> int:
         """Return how many connected parts a set of devices has."""
         count = 0
         while bits:
-            part = bits & -bits
-            while True:
-                grown = part
-                rest = part
-                while rest:
-                    low = rest & -rest
-                    grown |= self.neighbours[low.bit_length() - 1]
-                    rest ^= low
-                grown &= bits
-                if grown == part:
-                    break
-                part = grown
-            bits &= ~part
+            bits &= ~self.part(bits & -bits, bits)
             count += 1
         return count
 
@@ -163,11 +174,14 @@ class Layout:
         bits &= self.chips
         rest = free & self.chips & ~bits
         broken = tuple(
-            sum(1 for group in sized if group & free == group and 0 < group & bits < group) for sized in self.groups
+            sum(1 for group in sized if group & free == group and 0 < group & bits < group)
+            for sized in self.groups
         )
         members = [position for position in range(len(self.devices)) if bits >> position & 1]
         hops = sum(self._hops.get(pair, 0) for pair in combinations(members, 2))
-        return Score(max(self.pieces(bits) - 1, 0), opened, broken, hops, max(self.pieces(rest) - 1, 0))
+        return Score(
+            max(self.pieces(bits) - 1, 0), opened, broken, hops, max(self.pieces(rest) - 1, 0)
+        )
 
 
 def key(score: Score) -> tuple[object, ...]:
@@ -205,7 +219,11 @@ class Block:
         lists = list(by_rack.values())
         if any(len(each) < size for each in lists):
             lists = [list(self.nodes)]
-        return [tuple(each[at : at + size]) for each in lists for at in range(0, len(each) - size + 1, size)]
+        return [
+            tuple(each[at : at + size])
+            for each in lists
+            for at in range(0, len(each) - size + 1, size)
+        ]
 
 
 def blocks(layouts: Sequence[Layout]) -> list[Block]:
@@ -217,9 +235,13 @@ def blocks(layouts: Sequence[Layout]) -> list[Block]:
             if isinstance(block, str):
                 rack, server = device.own("rack"), device.own("server")
                 place = (rack if type(rack) is int else 0, server if type(server) is int else 0)
-                found.setdefault(block, []).append((*place, names.natural(layout.node), layout.node))
+                found.setdefault(block, []).append(
+                    (*place, names.natural(layout.node), layout.node)
+                )
                 break
     return [
-        Block(name, tuple(each[3] for each in sorted(nodes)), tuple(each[0] for each in sorted(nodes)))
+        Block(
+            name, tuple(each[3] for each in sorted(nodes)), tuple(each[0] for each in sorted(nodes))
+        )
         for name, nodes in sorted(found.items(), key=lambda item: min(each[2:] for each in item[1]))
     ]

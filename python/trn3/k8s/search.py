@@ -3,7 +3,8 @@
 For every way to fix the values of the match constraints, the requests are filled one after the
 other, each with its sets of devices in the order of their score, and a set is given up when the
 requests after it cannot be filled. The first full assignment of every way is kept, and the best of
-them wins. With one request that is the best set there is; with several it is a good one **(choice)**.
+them wins. With one request that is the best set there is; with several it is a good one
+**(choice)**.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from trn3.k8s.placement import Layout, Score, key
 from trn3.k8s.values import Value, typed
 
 SCORED_SETS = 13_000
-"""Sets of a request that are scored before any is tried; beyond, sets grown from each device are."""
+"""Sets of a request that are all scored before any is tried; beyond, sets are grown from seeds."""
 
 STEPS = 200_000
 """Sets that are tried on a node before the search gives up."""
@@ -67,7 +68,11 @@ class Found:
 
 
 def search(
-    layout: Layout, free: int, wants: Sequence[Want], rules: Sequence[Rule], opened: tuple[int, ...] = ()
+    layout: Layout,
+    free: int,
+    wants: Sequence[Want],
+    rules: Sequence[Rule],
+    opened: tuple[int, ...] = (),
 ) -> Found | None:
     """Return the best assignment of devices to wants, or None if there is none.
 
@@ -102,12 +107,19 @@ def search(
     distinct = [rule for rule in rules if rule.distinct]
     for rule in distinct:
         usable = [
-            tuple(p for p in positions if rule.values[p] is not None) if number in rule.wants else positions
+            tuple(p for p in positions if rule.values[p] is not None)
+            if number in rule.wants
+            else positions
             for number, positions in enumerate(usable)
         ]
     choices = [
         sorted(
-            {typed(value) for number in rule.wants for p in usable[number] if (value := rule.values[p]) is not None},
+            {
+                typed(value)
+                for number in rule.wants
+                for p in usable[number]
+                if (value := rule.values[p]) is not None
+            },
             key=lambda pair: (pair[0], str(pair[1])),
         )
         for rule in matches
@@ -119,12 +131,19 @@ def search(
             raise SearchLimitError
         allowed = []
         for index, positions in enumerate(usable):
-            covered = [(rule, value) for rule, value in zip(matches, way, strict=True) if index in rule.wants]
+            covered = [
+                (rule, value)
+                for rule, value in zip(matches, way, strict=True)
+                if index in rule.wants
+            ]
             allowed.append(
                 tuple(
                     p
                     for p in positions
-                    if all((v := rule.values[p]) is not None and typed(v) == value for rule, value in covered)
+                    if all(
+                        (v := rule.values[p]) is not None and typed(v) == value
+                        for rule, value in covered
+                    )
                 )
             )
         if any(
@@ -134,13 +153,16 @@ def search(
             continue
         # The most constrained request first: fewest sets to choose from.
         order = sorted(
-            range(len(wants)), key=lambda i: (comb(len(allowed[i]), wants[i].count or len(allowed[i])), i)
+            range(len(wants)),
+            key=lambda i: (comb(len(allowed[i]), wants[i].count or len(allowed[i])), i),
         )
         sets = _fill(layout, free, wants, allowed, distinct, order, {}, 0, steps)
         if sets is None:
             continue
         taken = [p for index, want in enumerate(wants) if not want.admin for p in sets[index]]
-        found = Found(tuple(sets[index] for index in range(len(wants))), layout.score(taken, free, opened))
+        found = Found(
+            tuple(sets[index] for index in range(len(wants))), layout.score(taken, free, opened)
+        )
         if best is None or (key(found.score), found.sets) < (key(best.score), best.sets):
             best = found
     return best
@@ -176,7 +198,9 @@ def _fill(
                 bits |= layout.footprint[p]
         if not _can_fill(layout, wants, allowed, order[len(done) + 1 :], bits):
             continue
-        result = _fill(layout, free, wants, allowed, distinct, order, {**done, index: chosen}, bits, steps)
+        result = _fill(
+            layout, free, wants, allowed, distinct, order, {**done, index: chosen}, bits, steps
+        )
         if result is not None:
             return result
     return None
@@ -194,7 +218,10 @@ def _disjoint(layout: Layout, chosen: Sequence[int]) -> bool:
 def _differ(rules: Sequence[Rule], chosen: Sequence[int], done: dict[int, tuple[int, ...]]) -> bool:
     for rule in rules:
         seen: set[tuple[str, Value]] = set()
-        positions = [*chosen, *(p for index, each in done.items() if index in rule.wants for p in each)]
+        positions = [
+            *chosen,
+            *(p for index, each in done.items() if index in rule.wants for p in each),
+        ]
         for p in positions:
             value = rule.values[p]
             if value is None or typed(value) in seen:
@@ -213,7 +240,9 @@ def _sets(
         # Sets that a distinct constraint rules out are never built.
         yield from _distinct_sets(positions, count, rules)
     elif comb(len(positions), count) <= SCORED_SETS:
-        yield from sorted(combinations(positions, count), key=lambda each: (key(layout.score(each, free)), each))
+        yield from sorted(
+            combinations(positions, count), key=lambda each: (key(layout.score(each, free)), each)
+        )
     else:
         grown = sorted(
             {_grow(layout, positions, seed, count) for seed in positions},
@@ -223,7 +252,9 @@ def _sets(
         yield from combinations(positions, count)
 
 
-def _distinct_sets(positions: Sequence[int], count: int, rules: Sequence[Rule]) -> Iterator[tuple[int, ...]]:
+def _distinct_sets(
+    positions: Sequence[int], count: int, rules: Sequence[Rule]
+) -> Iterator[tuple[int, ...]]:
     def extend(start: int, chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if len(chosen) == count:
             yield chosen
@@ -246,7 +277,11 @@ def _grow(layout: Layout, positions: Sequence[int], seed: int, count: int) -> tu
 
 
 def _can_fill(
-    layout: Layout, wants: Sequence[Want], allowed: Sequence[tuple[int, ...]], rest: Iterable[int], taken: int
+    layout: Layout,
+    wants: Sequence[Want],
+    allowed: Sequence[tuple[int, ...]],
+    rest: Iterable[int],
+    taken: int,
 ) -> bool:
     """Whether a matching gives every remaining request its number of devices, constraints aside."""
     seats: list[int] = []
@@ -255,7 +290,10 @@ def _can_fill(
             count = wants[index].count
             seats += [index] * (count if count is not None else len(allowed[index]))
     holder: dict[int, int] = {}
-    open_to = {index: [p for p in allowed[index] if not layout.footprint[p] & taken] for index in set(seats)}
+    open_to = {
+        index: [p for p in allowed[index] if not layout.footprint[p] & taken]
+        for index in set(seats)
+    }
 
     def seat(number: int, tried: set[int]) -> bool:
         for p in open_to[seats[number]]:
@@ -267,4 +305,3 @@ def _can_fill(
         return False
 
     return all(seat(number, set()) for number in range(len(seats)))
-

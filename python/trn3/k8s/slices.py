@@ -83,7 +83,10 @@ def resource_slices(
         message = f"--lnc {lnc}: a logical core of {shape.chip} has {allowed} physical cores"
         raise K8sError(message)
     if len(neuron_driver_version) > names.MAX_STRING:
-        message = f"neuron driver version {neuron_driver_version!r}: at most {names.MAX_STRING} characters"
+        message = (
+            f"neuron driver version {neuron_driver_version!r}: at most {names.MAX_STRING} "
+            "characters"
+        )
         raise K8sError(message)
     common: Attributes = {
         "instanceType": {"string": instance_type or shape.instance_type},
@@ -97,8 +100,10 @@ def resource_slices(
     pending = {name: [dict(taint) for taint in each] for name, each in (taints or {}).items()}
     for node in shape.nodes(nodes):
         pool = _pool_name(shape, node)
-        whole = _whole_node(shape, node, common, own) if shape.is_ultraserver and node_devices else []
-        devices = [
+        whole = (
+            _whole_node(shape, node, common, own) if shape.is_ultraserver and node_devices else []
+        )
+        devices: list[Object] = [
             {
                 "name": f"neuron-device-{index}",
                 "attributes": _attributes(shape, node, index, common, own, efa=efa),
@@ -116,7 +121,10 @@ def resource_slices(
         slices += pool_slices(pool, devices, driver=driver, node=pool, generation=generation)
     if pending:
         missing = ", ".join(sorted(pending))
-        message = f"--taint {missing}: there is no such device; a device is called {slices[0]['spec']['pool']['name']}/neuron-device-0"
+        message = (
+            f"--taint {missing}: there is no such device; a device is called "
+            f"{slices[0]['spec']['pool']['name']}/neuron-device-0"
+        )
         raise K8sError(message)
     return slices
 
@@ -133,7 +141,9 @@ def pool_slices(
     [128, 16]
     """
     if not names.SUBDOMAIN.fullmatch(pool) or len(pool) > names.MAX_POOL_NAME:
-        message = f"pool {pool!r}: must be a DNS subdomain of at most {names.MAX_POOL_NAME} characters"
+        message = (
+            f"pool {pool!r}: must be a DNS subdomain of at most {names.MAX_POOL_NAME} characters"
+        )
         raise K8sError(message)
     special = any(device.get("taints") or device.get("consumesCounters") for device in devices)
     size = names.MAX_DEVICES_WITH_TAINTS if special else names.MAX_DEVICES
@@ -184,7 +194,9 @@ def check_taint(taint: Mapping[str, str]) -> dict[str, str]:
     if effect not in names.EFFECTS:
         message = f"taint effect {effect!r}: must be one of {', '.join(names.EFFECTS)}"
         raise K8sError(message)
-    return {"key": key, "value": value, "effect": effect} if value else {"key": key, "effect": effect}
+    return (
+        {"key": key, "value": value, "effect": effect} if value else {"key": key, "effect": effect}
+    )
 
 
 def _pool_name(shape: topology.System, node: topology.Node) -> str:
@@ -211,7 +223,11 @@ def _network(shape: topology.System, node: topology.Node) -> Attributes:
 def _block(shape: topology.System, node: topology.Node) -> Attributes:
     if node.ultraserver is None:
         return {}
-    return {"capacityBlockId": {"string": f"cr-{_token('block', shape.name, node.ultraserver, length=17)}"}}
+    return {
+        "capacityBlockId": {
+            "string": f"cr-{_token('block', shape.name, node.ultraserver, length=17)}"
+        }
+    }
 
 
 def _place(node: topology.Node) -> Attributes:
@@ -262,7 +278,9 @@ def _attributes(
     return attributes | own | _place(node)
 
 
-def _whole_node(shape: topology.System, node: topology.Node, common: Attributes, own: Attributes) -> list[Object]:
+def _whole_node(
+    shape: topology.System, node: topology.Node, common: Attributes, own: Attributes
+) -> list[Object]:
     return [
         {
             "name": "neuron-node-0",

@@ -92,9 +92,14 @@ def system(name: str) -> System:
     (4, 16)
     """
     descriptions = _descriptions()
-    aliases = {alias: key for key, entry in descriptions.items() for alias in (key, *entry["aliases"])}
+    aliases = {
+        alias: key for key, entry in descriptions.items() for alias in (key, *entry["aliases"])
+    }
     if name not in aliases:
-        message = f"--system {name}: no such system; known: {', '.join(sorted(aliases))}{nearest(name, aliases)}"
+        message = (
+            f"--system {name}: no such system; known: "
+            f"{', '.join(sorted(aliases))}{nearest(name, aliases)}"
+        )
         raise K8sError(message)
     key = aliases[name]
     entry = descriptions[key]

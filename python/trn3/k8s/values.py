@@ -8,7 +8,9 @@ from fractions import Fraction
 
 from trn3.k8s.errors import K8sError
 
-BINARY = {suffix: 1024**power for power, suffix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
+BINARY = {
+    suffix: 1024**power for power, suffix in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))
+}
 DECIMAL = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -21,7 +23,9 @@ DECIMAL = {
     "P": Fraction(10**15),
     "E": Fraction(10**18),
 }
-QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])?)")
+QUANTITY = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE])?)"
+)
 SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
@@ -45,7 +49,9 @@ class Quantity:
         """Read ``text``; a K8sError says what a quantity looks like."""
         match = QUANTITY.fullmatch(str(text)) if isinstance(text, str | int) else None
         if match is None or isinstance(text, bool):
-            message = f"{text!r} is not a quantity: write a number with a suffix, such as 144Gi or 8"
+            message = (
+                f"{text!r} is not a quantity: write a number with a suffix, such as 144Gi or 8"
+            )
             raise K8sError(message)
         digits, exponent, suffix = match.groups()
         if exponent:
@@ -94,7 +100,10 @@ class Semver:
         """Read ``text``; a K8sError says what a version looks like."""
         match = SEMVER.fullmatch(text) if isinstance(text, str) else None
         if match is None:
-            message = f"{text!r} is not a semantic version: write three numbers, such as 1.2.3 or 1.2.3-rc.1"
+            message = (
+                f"{text!r} is not a semantic version: write three numbers, such as 1.2.3 or "
+                "1.2.3-rc.1"
+            )
             raise K8sError(message)
         major, minor, patch, label, _build = match.groups()
         return cls(str(text), int(major), int(minor), int(patch), label or "")

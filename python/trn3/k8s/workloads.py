@@ -16,7 +16,12 @@ from trn3.k8s.claims import Claim, read_claim
 from trn3.k8s.documents import Document, of_kind
 from trn3.k8s.errors import K8sError, nearest
 
-REPLICATED = {"Deployment": "replicas", "ReplicaSet": "replicas", "StatefulSet": "replicas", "Job": "parallelism"}
+REPLICATED = {
+    "Deployment": "replicas",
+    "ReplicaSet": "replicas",
+    "StatefulSet": "replicas",
+    "Job": "parallelism",
+}
 RESOURCE_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass")
 MAX_PODS = 4096
 
@@ -45,8 +50,13 @@ def workload(documents: Sequence[Document]) -> Workload:
     K8sError
         If a claim is malformed, a pod refers to one that the file does not have, or there is none.
     """
-    own = {(each.namespace, each.name): each for each in _unique(of_kind(documents, "ResourceClaim"))}
-    templates = {(each.namespace, each.name): each for each in _unique(of_kind(documents, "ResourceClaimTemplate"))}
+    own = {
+        (each.namespace, each.name): each for each in _unique(of_kind(documents, "ResourceClaim"))
+    }
+    templates = {
+        (each.namespace, each.name): each
+        for each in _unique(of_kind(documents, "ResourceClaimTemplate"))
+    }
     units: list[tuple[int, Unit]] = []
     ignored: list[str] = []
     shared: set[str] = set()
@@ -69,7 +79,10 @@ def workload(documents: Sequence[Document]) -> Workload:
                 units.append((index, Unit(tuple(claims), pod)))
     in_pods = {id(claim.document) for _, unit in units for claim in unit.claims}
     for index, document in enumerate(documents):
-        if document.kind in {"ResourceClaim", "ResourceClaimTemplate"} and id(document) not in in_pods:
+        if (
+            document.kind in {"ResourceClaim", "ResourceClaimTemplate"}
+            and id(document) not in in_pods
+        ):
             units.append((index, Unit((read_claim(document),))))
     if not units:
         sources = ", ".join(dict.fromkeys(document.source for document in documents))
@@ -94,7 +107,9 @@ def _number(document: Document, value: object, path: str) -> int:
     if value is None:
         return 1
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_PODS:
-        message = f"{document}: {path}: must be a whole number from 0 to {MAX_PODS}; it is {value!r}"
+        message = (
+            f"{document}: {path}: must be a whole number from 0 to {MAX_PODS}; it is {value!r}"
+        )
         raise K8sError(message)
     return value
 
@@ -149,7 +164,8 @@ def _references(document: Document, spec: Mapping[str, Any]) -> list[Mapping[str
                 if name not in known:
                     hint = nearest(name, known)
                     message = (
-                        f"{document}: container {container.get('name')} uses claim {name}, which the pod does not "
+                        f"{document}: container {container.get('name')} uses claim {name}, which "
+                        "the pod does not "
                         f"have under resourceClaims (it has {', '.join(known) or 'none'}){hint}"
                     )
                     raise K8sError(message)
@@ -163,17 +179,28 @@ def _resolve(
     own: Mapping[tuple[str, str], Document],
     templates: Mapping[tuple[str, str], Document],
 ) -> Claim:
-    name, claim, template = (reference.get(key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName"))
+    name, claim, template = (
+        reference.get(key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName")
+    )
     if (claim is None) == (template is None):
-        message = f"{document}: resourceClaims {name}: must have one of resourceClaimName and resourceClaimTemplateName"
+        message = (
+            f"{document}: resourceClaims {name}: must have one of resourceClaimName and "
+            "resourceClaimTemplateName"
+        )
         raise K8sError(message)
-    wanted, kind, place = (claim, "ResourceClaim", own) if claim is not None else (template, "ResourceClaimTemplate", templates)
+    wanted, kind, place = (
+        (claim, "ResourceClaim", own)
+        if claim is not None
+        else (template, "ResourceClaimTemplate", templates)
+    )
     found = place.get((document.namespace, str(wanted)))
     if found is None:
         there = sorted(each for namespace, each in place if namespace == document.namespace)
         message = (
-            f"{document}: resourceClaims {name}: there is no {kind} {wanted} in namespace {document.namespace} "
-            f"(there {'are' if len(there) > 1 else 'is'} {', '.join(there) or 'none'}){nearest(str(wanted), there)}"
+            f"{document}: resourceClaims {name}: there is no {kind} {wanted} in namespace "
+            f"{document.namespace} "
+            f"(there {'are' if len(there) > 1 else 'is'} "
+            f"{', '.join(there) or 'none'}){nearest(str(wanted), there)}"
         )
         raise K8sError(message)
     if kind == "ResourceClaim":
