@@ -144,7 +144,7 @@ def _explain(error: Any, device: Device) -> str:
 
 @cache
 def _map_type() -> Any:
-    """Return the type of attributes by domain: a domain that a device lacks is empty, not an error."""
+    """Return the type of attributes by domain, in which a domain that is not there is empty."""
     celtypes = _celpy().celtypes
 
     class Domains(celtypes.MapType):  # type: ignore[misc, name-defined]

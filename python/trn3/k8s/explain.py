@@ -101,11 +101,8 @@ def _no_match(state: State, ask: Ask) -> str:
             )
         left = passing
     for (place, identifier), amount in ask.capacity.items():
-        amounts = [
-            there
-            for device in left
-            if (there := device.capacity.get((place or device.driver, identifier))) is not None
-        ]
+        found = [device.capacity.get((place or device.driver, identifier)) for device in left]
+        amounts = [each for each in found if each is not None]
         if not amounts:
             known = sorted({name for device in left for _, name in device.capacity})
             return (

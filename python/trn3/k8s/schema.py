@@ -28,16 +28,23 @@ def check(objects: Iterable[Mapping[str, Any]]) -> list[str]:
     """
     module = _module()
     tried = versions()
+    kinds: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for body in objects:
+        kinds.setdefault((str(body.get("apiVersion")), str(body.get("kind"))), []).append(
+            dict(body)
+        )
+    for (api_version, kind), bodies in kinds.items():
+        # As one list, since the package reads the schema again for every object.
+        listed = {"apiVersion": api_version, "kind": f"{kind}List", "items": bodies}
         for version in tried:
             try:
-                module.validate(dict(body), version, strict=True)
+                module.validate(listed, version, strict=True)
             except module.ValidationError as error:
-                place = ".".join(map(str, error.path)) or "the object"
-                name = (body.get("metadata") or {}).get("name", "")
+                _items, index, *path = [*error.path, 0, 0][: max(len(error.path), 2)]
+                name = (bodies[int(index)].get("metadata") or {}).get("name", "")
+                place = ".".join(map(str, path)) or "the object"
                 message = (
-                    f"{body.get('kind')} {name}: {place}: not valid in Kubernetes {version}: "
-                    f"{error.message}"
+                    f"{kind} {name}: {place}: not valid in Kubernetes {version}: {error.message}"
                 )
                 raise K8sError(message) from error
     return tried

@@ -130,8 +130,9 @@ def system(name: str) -> System:
 
 
 def lnc_modes(chip: str) -> tuple[int, ...]:
-    """Return the sizes of a logical core that a chip has; chips before Trainium2 have 1 alone."""
-    return tuple(int(size) for size in _figure(chip, "lnc_modes", (1,)))
+    """Return the sizes of a logical core that a chip has."""
+    described = _data()["chips"].get(chip, {}).get("lnc_modes")
+    return tuple(int(size) for size in _figure(chip, "lnc_modes", described))
 
 
 def chip_of(instance_type: str) -> str | None:
@@ -151,9 +152,13 @@ def modes_of(instance_type: str) -> tuple[int, ...]:
 
 
 @cache
-def _descriptions() -> dict[str, dict[str, Any]]:
+def _data() -> dict[str, dict[str, dict[str, Any]]]:
     text = files("trn3.k8s").joinpath("systems.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
+
+
+def _descriptions() -> dict[str, dict[str, Any]]:
+    return _data()["systems"]
 
 
 def _figure(spec: str, key: str, default: Any = None) -> Any:
