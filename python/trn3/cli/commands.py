@@ -18,6 +18,7 @@ MODULES = (
     power,
     cost,
 )
+from trn3.cli import k8s
 
 
 def register(app: typer.Typer) -> None:
@@ -27,3 +28,4 @@ def register(app: typer.Typer) -> None:
     """
     for module in MODULES:
         module.register(app)
+    k8s.register(app)
