@@ -7,6 +7,7 @@ import typer
 from trn3.cli import (
     compare,
     cost,
+    k8s,
     power,
     spec,
 )
@@ -17,8 +18,8 @@ MODULES = (
     compare,
     power,
     cost,
+    k8s,
 )
-from trn3.cli import k8s
 
 
 def register(app: typer.Typer) -> None:
@@ -28,4 +29,3 @@ def register(app: typer.Typer) -> None:
     """
     for module in MODULES:
         module.register(app)
-    k8s.register(app)
