@@ -175,4 +175,8 @@ def _spec(name: str) -> dict[str, Any]:
 
     path = Path(__file__).parents[3] / "rust/system/specs" / f"{name}.toml"
     table = tomllib.loads(path.read_text(encoding="utf-8"))[name]
-    return {key: entry["default"] for key, entry in table.items() if isinstance(entry, dict)}
+    return {key: entry["default"] for key, entry in table.items() if _is_figure(entry)}
+
+
+def _is_figure(entry: object) -> bool:
+    return isinstance(entry, dict) and "default" in entry
