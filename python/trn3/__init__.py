@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _trn3, numerics
 
 if TYPE_CHECKING:
-    from trn3 import cost, power
+    from trn3 import cost, power, system, systems, traffic
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
+    from trn3.machine import NeuronCore
     from trn3.power import perf_per_watt
     from trn3.sweeps import sweep
+    from trn3.system import Chip, Cluster, Instance, UltraServer
 
 __all__ = [
+    "Chip",
+    "Cluster",
+    "Instance",
+    "NeuronCore",
+    "UltraServer",
     "__version__",
     "cost",
     "get_num_threads",
@@ -31,7 +38,10 @@ __all__ = [
     "set_num_threads",
     "simd_level",
     "sweep",
+    "system",
+    "systems",
     "tco",
+    "traffic",
 ]
 
 __version__: str = _trn3.__version__
@@ -120,13 +130,21 @@ def simd_level() -> str:
 
 # Loaded when first used: names of modules, and of what is in them.
 _LAZY = {
+    "Chip": "trn3.system",
+    "Cluster": "trn3.system",
+    "Instance": "trn3.system",
+    "NeuronCore": "trn3.machine",
+    "UltraServer": "trn3.system",
     "cost": "trn3.cost",
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",
     "perf_per_watt": "trn3.power",
     "power": "trn3.power",
     "sweep": "trn3.sweeps",
+    "system": "trn3.system",
+    "systems": "trn3.systems",
     "tco": "trn3.cost",
+    "traffic": "trn3.traffic",
 }
 
 

@@ -49,7 +49,7 @@ Fault: TypeAlias = ChipLike | Link | tuple[NodeId, NodeId]
 
 @lru_cache(maxsize=64)
 def chip_facts(name: str, file: tuple[str, str] | None = None) -> Mapping[str, Quantity]:
-    """Return the figures of a chip: of the file's own, else of the package's; empty if none has it."""
+    """Return a chip's figures: of the file's own, else of the package's; empty if none has it."""
     from trn3.system import facts
 
     if file is not None:
@@ -509,7 +509,7 @@ class System:
         >>> [leg.level for leg in broken.route((0, 3, 1), (1, 3, 1)).legs]
         ['server', 'cross-rack', 'server']
         >>> round(broken.slowdown.factor, 2)
-        1.37
+        1.02
         """
         named = [self._fault_name(fault) for fault in faults]
         if chip is not None:

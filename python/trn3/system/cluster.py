@@ -96,7 +96,7 @@ class Cluster:
 
     Examples
     --------
-    >>> from trn3 import systems
+    >>> from trn3 import Cluster, systems
     >>> cluster = Cluster(systems.trn3_gen2(), 6945)
     >>> len(cluster), cluster.num_chips, cluster.ranks
     (6945, 1000080, 4000320)

@@ -200,7 +200,8 @@ impl Fabric {
             switch: Some(network.name),
         });
         let inner = spec.levels.len() - 1;
-        Self::build(&format!("{name} x {count}"), &format!("{count} x {}", facts.title), &spec, inner, profile)
+        let title = format!("{count} x {}", facts.title);
+        Self::build(&format!("{name} x {count}"), &title, &spec, inner, profile)
     }
 
     /// `inner` levels, the first ones, are those that the headline figure speaks of.
@@ -302,7 +303,8 @@ impl Fabric {
         &self.title
     }
 
-    /// The spec file of its chips, if it is known.
+    /// The system whose facts are those of one chip, if it is known: `_chip` of the spec file, or the file's own name
+    /// where it is that of a chip.
     pub fn chip(&self) -> Option<&str> {
         self.chip.as_deref()
     }

@@ -90,7 +90,9 @@ pub struct NetworkSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FabricSpec {
-    /// The spec file of the chip: `trainium3`.
+    /// The system whose facts are those of one chip: `_chip` of the spec file, or the file's own name where it is that
+    /// of a chip.
+    #[serde(skip)]
     pub chip: Option<String>,
     /// Coordinates, the slowest first.
     pub axes: Vec<AxisSpec>,
@@ -153,10 +155,11 @@ impl FabricSpec {
                 "{name} has no fabric: its spec file needs a [{name}._fabric] table with axes and levels"
             )));
         };
-        let spec: Self = Toml::try_into(table.clone()).map_err(|error: toml::de::Error| {
+        let mut spec: Self = Toml::try_into(table.clone()).map_err(|error: toml::de::Error| {
             Error::Spec(format!("{name}._fabric: {}", error.to_string().trim_end().replace('\n', " ")))
         })?;
         spec.check(facts)?;
+        spec.chip = chip_of(facts);
         Ok(spec)
     }
 
@@ -218,6 +221,11 @@ impl FabricSpec {
         }
         Ok(())
     }
+}
+
+fn chip_of(facts: &Facts) -> Option<String> {
+    let part = facts.parts.get("chip").and_then(Toml::as_str);
+    part.or_else(|| facts.kind.starts_with("chip").then_some(facts.name.as_str())).map(str::to_owned)
 }
 
 fn count(system: &str, key: &str, figure: &Figure) -> Result<u32> {
