@@ -8,6 +8,7 @@ from trn3.cli import (
     compare,
     cost,
     export,
+    fabric,
     k8s,
     power,
     spec,
@@ -18,6 +19,7 @@ from trn3.cli import (
 MODULES = (
     spec,
     compare,
+    fabric,
     power,
     cost,
     k8s,

@@ -269,6 +269,11 @@ class System:
         """Figures of the fabric that nobody published."""
         return tuple(self._fabric.assumptions)
 
+    @cached_property
+    def numa(self) -> tuple[int | None, ...]:
+        """The host memory node of each chip, in order; None where that is not published."""
+        return tuple(self._fabric.numa())
+
     def index(self, chip: ChipLike) -> int:
         """Return the number of a chip.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from trn3.system.fabric import (
     Link,
     Route,
 )
+
+if TYPE_CHECKING:
+    from trn3.system.spec import Spec
 
 # Graphs of more chips than this are refused: what they would answer, symmetry answers at once.
 _MOST_IN_GRAPH = 4096
@@ -129,6 +133,10 @@ class Cluster:
             message = f"network is {self.network!r}; allowed for {self.ultraserver.name}: {name!r}"
             raise ValueError(message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is kept of the core is made again.
+        return (Cluster, (self.ultraserver, self.n, self.network))
+
     def _core_of(self, count: int) -> _core.Fabric:
         of = self.ultraserver
         file, text = of._file or (of.name, None)
@@ -143,6 +151,34 @@ class Cluster:
     def name(self) -> str:
         """What it is of."""
         return f"{self.n} x {self.ultraserver.name}"
+
+    def spec(self) -> Spec:
+        """Return its figures by the facts' own names, computed from its chips.
+
+        Examples
+        --------
+        >>> from trn3 import systems
+        >>> systems.cluster(10).spec()["hbm_bandwidth"].formula
+        'chips * chip.hbm_bandwidth = 1,440 x 4.9 TB/s = 7,056 TB/s'
+        """
+        from trn3.system import facts
+        from trn3.system.spec import spec_of
+
+        of = self.ultraserver
+        described = (
+            "[cluster]\n"
+            f"_title = {json.dumps(f'{self.n} x {of.title}')}\n"
+            '_kind = "ultraserver"\n'
+            f"_chip = {json.dumps(self.chip or of.name)}\n"
+            "[cluster.chips]\n"
+            f"default = {self.num_chips}\n"
+            'unit = "count"\n'
+            f"sources = [{{ value = {self.num_chips}, "
+            f'source = "derived: {self.n}*{of.num_chips}" }}]\n'
+        )
+        # A chip that the user's own file describes stands in that file.
+        own = "" if of._file is None else of._file[1]
+        return spec_of(facts.parse(f"{own}\n{described}", self.name)["cluster"])
 
     @property
     def links(self) -> str:

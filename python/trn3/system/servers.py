@@ -74,8 +74,8 @@ class UltraServer(System):
 
         Examples
         --------
-        >>> UltraServer.gen1().assumptions[0][:3]
-        'low'
+        >>> UltraServer.gen1().assumptions[0].split(':')[0]
+        'confidence low'
         """
         return cls.built_in("trn3_gen1", links=links, lnc=lnc)
 

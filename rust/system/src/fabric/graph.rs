@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use indexmap::IndexMap;
+
 use super::route::Tree;
 use super::spec::{FabricSpec, LevelKind, LinkProfile, rate, time};
 use super::{switched, torus};
@@ -102,6 +104,7 @@ pub struct Fabric {
     pub(super) is_whole: bool,
     pub(super) faults: Vec<String>,
     pub(super) lost: Vec<Vec<u32>>,
+    pub(super) numa: Option<(usize, Vec<u32>)>,
     pub(super) assumptions: Vec<String>,
     pub(super) trees: Vec<OnceLock<Arc<Tree>>>,
 }
@@ -246,6 +249,7 @@ impl Fabric {
             is_whole: true,
             faults: Vec::new(),
             lost: Vec::new(),
+            numa: spec.numa.as_ref().and_then(|numa| Some((spec.axis(&numa.axis)?, numa.nodes.clone()))),
             assumptions: assumptions_of(spec),
             trees: Vec::new(),
         };
@@ -363,6 +367,15 @@ impl Fabric {
         Err(Error::Value(format!("{} has no chip {}; allowed: {}", self.name, joined(id), sizes.join(", "))))
     }
 
+    /// The host memory node of a chip, where that is published.
+    ///
+    /// # Panics
+    /// If there is no chip of that index.
+    pub fn numa(&self, chip: usize) -> Option<u32> {
+        let (axis, nodes) = self.numa.as_ref()?;
+        Some(nodes[self.nodes[..self.chips][chip].coordinates[*axis] as usize])
+    }
+
     /// Chips and switches, the chips first.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
@@ -448,24 +461,27 @@ fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<Level>>
     Ok(levels)
 }
 
+/// Figures whose source says that they are choices; levels that share one are named together.
 fn assumptions_of(spec: &FabricSpec) -> Vec<String> {
-    let mut found: Vec<String> = spec.confidence.iter().cloned().collect();
-    let mut note = |what: String, figure: &super::spec::Figure| {
+    let mut found: IndexMap<(&str, String), Vec<&str>> = IndexMap::new();
+    let mut note = |owner, what, figure: &super::spec::Figure| {
         if figure.source.contains("choice:") {
-            found.push(format!("{what} {} {} ({})", figure.value, figure.unit, figure.source));
+            let text = format!("{} {} ({})", figure.value, figure.unit, figure.source);
+            found.entry((what, text)).or_default().push(owner);
         }
     };
     for axis in &spec.axes {
-        note(format!("{} axis of", axis.name), &axis.size);
+        note(&axis.name, "size of axis", &axis.size);
     }
     for level in &spec.levels {
-        note(format!("{} links", level.name), &level.links);
-        note(format!("{} rate of a link", level.name), &level.rate);
-        note(format!("{} latency", level.name), &level.latency);
+        note(&level.name, "links of level", &level.links);
+        note(&level.name, "rate of a link of level", &level.rate);
+        note(&level.name, "latency of level", &level.latency);
     }
     if let Some(network) = &spec.network {
-        note(format!("{} rate", network.name), &network.rate);
-        note(format!("{} latency", network.name), &network.latency);
+        note(&network.name, "rate of network", &network.rate);
+        note(&network.name, "latency of network", &network.latency);
     }
-    found
+    let lines = found.into_iter().map(|((what, text), owners)| format!("{what} {}: {text}", owners.join(", ")));
+    spec.confidence.iter().map(|text| format!("confidence {text}")).chain(lines).collect()
 }

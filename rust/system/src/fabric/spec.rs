@@ -86,6 +86,18 @@ pub struct NetworkSpec {
     pub latency: Figure,
 }
 
+/// Which host memory node the chips hang on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumaSpec {
+    /// The axis that decides.
+    pub axis: String,
+    /// The node of each of its values.
+    pub nodes: Vec<u32>,
+    /// Who published it.
+    pub source: String,
+}
+
 /// A whole `_fabric` table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,6 +114,8 @@ pub struct FabricSpec {
     pub headline: Option<Figure>,
     /// The network between several of these systems.
     pub network: Option<NetworkSpec>,
+    /// Host memory nodes, where they are published.
+    pub numa: Option<NumaSpec>,
     /// How far the graph is known: a sentence for readers, absent where it is documented.
     pub confidence: Option<String>,
 }
@@ -211,6 +225,16 @@ impl FabricSpec {
             count(name, &format!("{key}.links"), &level.links)?;
             rate(name, &format!("{key}.rate"), &level.rate)?;
             time(name, &format!("{key}.latency"), &level.latency)?;
+        }
+        if let Some(numa) = &self.numa {
+            let size = self.axis(&numa.axis).map(|axis| self.axes[axis].size.value as usize);
+            if size != Some(numa.nodes.len()) {
+                return refuse(format!(
+                    "numa gives nodes of {} values of axis {:?}; needed: one for each value of an axis",
+                    numa.nodes.len(),
+                    numa.axis
+                ));
+            }
         }
         if let Some(headline) = &self.headline {
             rate(name, "headline", headline)?;
