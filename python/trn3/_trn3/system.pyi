@@ -1,11 +1,13 @@
 # Facts, fabrics, collectives and plans; descriptions and results are JSON texts.
 
 from typing import TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "Cluster",
     "DoesNotFitError",
     "Fabric",
     "UnreachableError",
@@ -22,6 +24,8 @@ __all__ = [
     "energy_per_watt",
     "energy_racks",
     "health_classes",
+    "flow_bound",
+    "flow_simulate",
     "parse_facts",
     "parse_prices",
     "price_sets",
@@ -145,3 +149,76 @@ class Fabric:
     def cut_off(self) -> list[list[int]]: ...
     def slowdown(self, after: Fabric, /) -> tuple[_Limits, _Limits]: ...
     def hamiltonian_cycles(self) -> list[list[int]]: ...
+
+# lists of numbers: list i is values[offsets[i]:offsets[i + 1]]
+_Lists: TypeAlias = tuple[NDArray[np.uint32], NDArray[np.uint32]]
+# resources and weights of each transfer
+_Uses: TypeAlias = tuple[_Lists, NDArray[np.float64]]
+# begins, ends, finish, bytes carried, seconds busy, bottlenecks (-1 for none), what binds
+_Flows: TypeAlias = tuple[
+    NDArray[np.float64],
+    NDArray[np.float64],
+    float,
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    list[int],
+]
+
+class _Columns(Protocol):
+    @property
+    def bytes(self) -> NDArray[np.float64]: ...
+    @property
+    def latency(self) -> NDArray[np.float64]: ...
+    @property
+    def share(self) -> NDArray[np.float64]: ...
+    @property
+    def start(self) -> NDArray[np.float64]: ...
+    @property
+    def priority(self) -> NDArray[np.uint8]: ...
+    @property
+    def after(self) -> _Lists: ...
+
+def flow_simulate(
+    names: list[str], rates: NDArray[np.float64], columns: _Columns, uses: _Uses, /
+) -> _Flows: ...
+def flow_bound(
+    names: list[str], rates: NDArray[np.float64], columns: _Columns, uses: _Uses, /
+) -> tuple[float, list[int]]: ...
+
+# from, to, level, switch, rate, latency, links of each step within a unit, or None; nodes; rate; latency
+_ClusterLeg: TypeAlias = tuple[int, int, str, str | None, float, float, list[int]]
+_ClusterRoute: TypeAlias = tuple[list[_ClusterLeg] | None, list[str], float, float]
+# operation, bytes, units, chips, count, algorithm
+_Exchange: TypeAlias = tuple[str, float, int | None, int | None, int, str]
+# seconds, units, chips, phases (name, seconds, steps, bytes, binding), binding
+_ExchangeTime: TypeAlias = tuple[
+    float, int, int, list[tuple[str, float, int, float, str]], str
+]
+# rate, latency, oversubscription, units under a bottom node, bottom nodes under a middle one
+_Network: TypeAlias = tuple[float | None, float | None, float | None, int | None, int | None]
+
+@final
+class Cluster:
+    def __new__(
+        cls, name: str, file: str, text: str | None, units: int, links: str, network: _Network, /
+    ) -> Cluster: ...
+    @property
+    def units(self) -> int: ...
+    @property
+    def live_units(self) -> int: ...
+    @property
+    def chips(self) -> int: ...
+    @property
+    def failed(self) -> list[int]: ...
+    @property
+    def assumptions(self) -> list[str]: ...
+    @property
+    def network(self) -> tuple[str, float, float, float, int, int]: ...
+    def roles(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]: ...
+    def route(self, source: tuple[int, int], target: tuple[int, int], /) -> _ClusterRoute: ...
+    def all_to_all(self) -> tuple[float, str, list[tuple[str, float]]]: ...
+    def fail(self, unit: int, /) -> Cluster: ...
+    def step(
+        self, exchanges: list[_Exchange], /
+    ) -> tuple[float, list[_ExchangeTime], str, list[str]]: ...
