@@ -177,7 +177,9 @@ class Result:
     @property
     def bytes_by_link(self) -> Mapping[str, float]:
         """Bytes on each resource that carried any."""
-        return MappingProxyType({name: carried for name, carried in self.carried.items() if carried})
+        return MappingProxyType(
+            {name: carried for name, carried in self.carried.items() if carried}
+        )
 
 
 def simulate(
@@ -201,9 +203,9 @@ def simulate(
     Raises
     ------
     ValueError
-        If a number is negative or not finite, a share is not positive, a priority is outside 0 to 3,
-        a name or position stands for nothing, a resource of rate 0 has traffic, or transfers wait
-        for each other. The text names it.
+        If a number is negative or not finite, a share is not positive, a priority is outside 0 to
+        3, a name or position stands for nothing, a resource of rate 0 has traffic, or transfers
+        wait for each other. The text names it.
 
     Examples
     --------
@@ -249,21 +251,24 @@ def bound(
     return seconds, tuple(names[index] for index in binding)
 
 
-def _simulate_messages(
+def simulate_messages(
     fabric: _core.Fabric,
     index: Callable[[Any], int],
     messages: Iterable[Message | Mapping[str, Any]],
     assumptions: tuple[str, ...],
 ) -> Result:
-    # What `System.simulate` does.
+    """Simulate messages over a fabric: what `System.simulate` does, with chips found by `index`."""
     listed = [_checked(Message, place, message) for place, message in enumerate(messages)]
     ends = [[index(message.source), index(message.target)] for message in listed]
     pairs = np.array(ends, np.uint32).reshape(-1, 2)
-    names, *results = _core.flow_messages(
-        fabric, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]), _columns(listed)
+    names, results = _core.flow_messages(
+        fabric,
+        np.ascontiguousarray(pairs[:, 0]),
+        np.ascontiguousarray(pairs[:, 1]),
+        _columns(listed),
     )
     spread = "a message is spread evenly over all ways of least latency (choice)"
-    return _result(names, tuple(results), (*assumptions, spread))
+    return _result(names, results, (*assumptions, spread))
 
 
 def _result(
@@ -294,12 +299,16 @@ def _arrays(
     for place, transfer in enumerate(listed):
         uses = transfer.uses
         if isinstance(uses, str):
-            message = f"transfer {place}: uses is {uses!r}; needed: a list of names, like [{uses!r}]"
+            message = (
+                f"transfer {place}: uses is {uses!r}; needed: a list of names, like [{uses!r}]"
+            )
             raise ValueError(message)
         pairs = uses.items() if isinstance(uses, Mapping) else ((name, 1.0) for name in uses)
         for name, weight in pairs:
             if name not in place_of:
-                message = f"transfer {place}: uses {name!r}, which there is not{_nearest(name, names)}"
+                message = (
+                    f"transfer {place}: uses {name!r}, which there is not{_nearest(name, names)}"
+                )
                 raise ValueError(message)
             used.append(place_of[name])
             weights.append(weight)
@@ -311,15 +320,14 @@ def _arrays(
 
 def _columns(listed: Sequence[Transfer | Message]) -> _Columns:
     place_of = {item.name: place for place, item in enumerate(listed) if item.name is not None}
-    offsets, after = [0], []
+    offsets = [0]
+    after: list[int] = []
     for place, item in enumerate(listed):
-        for before in item.after:
-            after.append(_position(before, place, len(listed), place_of))
+        after.extend(_position(before, place, len(listed), place_of) for before in item.after)
         offsets.append(len(after))
         if item.priority not in PRIORITIES:
-            message = (
-                f"transfer {place}: priority is {item.priority!r}; allowed: 0 (highest) to 3 (lowest)"
-            )
+            allowed = "0 (highest) to 3 (lowest)"
+            message = f"transfer {place}: priority is {item.priority!r}; allowed: {allowed}"
             raise ValueError(message)
 
     def column(key: str) -> Floats:

@@ -1,6 +1,5 @@
 # Facts, fabrics, collectives and plans; descriptions and results are JSON texts.
 
-from typing import TypeAlias, final
 from typing import Protocol, TypeAlias, final
 
 import numpy as np
@@ -23,9 +22,10 @@ __all__ = [
     "energy_parameters",
     "energy_per_watt",
     "energy_racks",
-    "health_classes",
     "flow_bound",
+    "flow_messages",
     "flow_simulate",
+    "health_classes",
     "parse_facts",
     "parse_prices",
     "price_sets",
@@ -186,15 +186,18 @@ def flow_bound(
     names: list[str], rates: NDArray[np.float64], columns: _Columns, uses: _Uses, /
 ) -> tuple[float, list[int]]: ...
 
-# from, to, level, switch, rate, latency, links of each step within a unit, or None; nodes; rate; latency
+# names of links, and as above
+def flow_messages(
+    fabric: Fabric, source: NDArray[np.uint32], target: NDArray[np.uint32], columns: _Columns, /
+) -> tuple[list[str], _Flows]: ...
+
+# steps within a unit (from, to, level, switch, rate, latency, links) or None; nodes; rate; latency
 _ClusterLeg: TypeAlias = tuple[int, int, str, str | None, float, float, list[int]]
 _ClusterRoute: TypeAlias = tuple[list[_ClusterLeg] | None, list[str], float, float]
 # operation, bytes, units, chips, count, algorithm
 _Exchange: TypeAlias = tuple[str, float, int | None, int | None, int, str]
-# seconds, units, chips, phases (name, seconds, steps, bytes, binding), binding
-_ExchangeTime: TypeAlias = tuple[
-    float, int, int, list[tuple[str, float, int, float, str]], str
-]
+# seconds; units; chips; of each phase name, seconds, steps, bytes, what binds; what binds in all
+_ExchangeTime: TypeAlias = tuple[float, int, int, list[tuple[str, float, int, float, str]], str]
 # rate, latency, oversubscription, units under a bottom node, bottom nodes under a middle one
 _Network: TypeAlias = tuple[float | None, float | None, float | None, int | None, int | None]
 

@@ -3,14 +3,16 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_system::flow::{self, Outcome, Resource, Transfer};
+use trn3_system::flow::{self, Message, Outcome, Resource, Transfer, over_fabric};
 
 use super::error::exception;
+use super::fabric::PyFabric;
 
 /// Adds the functions of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(flow_simulate, module)?)?;
-    module.add_function(wrap_pyfunction!(flow_bound, module)?)
+    module.add_function(wrap_pyfunction!(flow_bound, module)?)?;
+    module.add_function(wrap_pyfunction!(flow_messages, module)?)
 }
 
 /// Bytes, latency, share, start; priority; offsets and values of `after`.
@@ -62,37 +64,39 @@ fn resources(names: Vec<String>, rates: &PyReadonlyArray1<'_, f64>) -> PyResult<
     Ok(names.into_iter().zip(rates).map(|(name, &rate)| Resource { name, rate }).collect())
 }
 
-fn transfers(columns: &Columns<'_>, uses: &Uses<'_>) -> PyResult<Vec<Transfer>> {
+/// The columns as transfers that use nothing yet.
+fn transfers(columns: &Columns<'_>) -> PyResult<Vec<Transfer>> {
     let bytes = columns.bytes.as_slice()?;
     let count = bytes.len();
     let (latency, share, start) = (columns.latency.as_slice()?, columns.share.as_slice()?, columns.start.as_slice()?);
     let priority = columns.priority.as_slice()?;
-    let weights = uses.1.as_slice()?;
     if [latency.len(), share.len(), start.len(), priority.len()].iter().any(|len| *len != count) {
         return Err(PyValueError::new_err("the columns of transfers differ in length"));
     }
-    let used = uses.0.lists(count)?;
-    if weights.len() != uses.0.1.len()? {
-        return Err(PyValueError::new_err("weights and resources of uses differ in number"));
-    }
     let after = columns.after.lists(count)?;
-    let mut place = 0;
-    let transfer = |i: usize| {
-        let list: &[u32] = used[i];
-        let uses = list.iter().copied().zip(weights[place..].iter().copied()).collect();
-        place += list.len();
-        Transfer {
-            bytes: bytes[i],
-            uses,
-            latency: latency[i],
-            priority: priority[i],
-            share: share[i],
-            after: after[i].to_vec(),
-            start: start[i],
-            tag: 0,
-        }
+    let transfer = |i: usize| Transfer {
+        bytes: bytes[i],
+        uses: Vec::new(),
+        latency: latency[i],
+        priority: priority[i],
+        share: share[i],
+        after: after[i].to_vec(),
+        start: start[i],
+        tag: 0,
     };
     Ok((0..count).map(transfer).collect())
+}
+
+fn with_uses(mut transfers: Vec<Transfer>, uses: &Uses<'_>) -> PyResult<Vec<Transfer>> {
+    let used = uses.0.lists(transfers.len())?;
+    let mut weights = uses.1.as_slice()?.iter();
+    for (transfer, used) in transfers.iter_mut().zip(used) {
+        transfer.uses = used.iter().copied().zip(weights.by_ref().copied()).collect();
+        if transfer.uses.len() != used.len() {
+            return Err(PyValueError::new_err("uses have fewer weights than resources"));
+        }
+    }
+    Ok(transfers)
 }
 
 /// Begins, ends, finish, bytes carried, seconds busy, bottlenecks (-1 for none), and what binds.
@@ -121,7 +125,7 @@ fn flow_simulate<'py>(
     uses: Uses<'py>,
 ) -> PyResult<Results<'py>> {
     let resources = resources(names, &rates)?;
-    let transfers = transfers(&columns, &uses)?;
+    let transfers = with_uses(transfers(&columns)?, &uses)?;
     let outcome = py.detach(|| flow::run(&resources, &transfers)).map_err(exception)?;
     Ok(results(py, outcome))
 }
@@ -138,6 +142,36 @@ fn flow_bound<'py>(
     uses: Uses<'py>,
 ) -> PyResult<(f64, Vec<u32>)> {
     let resources = resources(names, &rates)?;
-    let transfers = transfers(&columns, &uses)?;
+    let transfers = with_uses(transfers(&columns)?, &uses)?;
     py.detach(|| flow::bound(&resources, &transfers)).map_err(exception)
+}
+
+/// Simulates messages between chips of a fabric: names of its links, then what `flow_simulate` returns.
+#[pyfunction]
+#[pyo3(signature = (fabric, source, target, columns, /))]
+#[allow(clippy::needless_pass_by_value)]
+fn flow_messages<'py>(
+    py: Python<'py>,
+    fabric: &PyFabric,
+    source: PyReadonlyArray1<'py, u32>,
+    target: PyReadonlyArray1<'py, u32>,
+    columns: Columns<'py>,
+) -> PyResult<(Vec<String>, Results<'py>)> {
+    let plain = transfers(&columns)?;
+    let (source, target) = (source.as_slice()?, target.as_slice()?);
+    if source.len() != plain.len() || target.len() != plain.len() {
+        return Err(PyValueError::new_err("the columns of messages differ in length"));
+    }
+    let message = |(i, transfer): (usize, Transfer)| {
+        let Transfer { bytes, priority, share, after, start, .. } = transfer;
+        Message { from: source[i] as usize, to: target[i] as usize, bytes, priority, share, after, start }
+    };
+    let messages: Vec<Message> = plain.into_iter().enumerate().map(message).collect();
+    let run = || {
+        let (links, transfers) = over_fabric(&fabric.fabric, &messages)?;
+        let outcome = flow::run(&links, &transfers)?;
+        Ok((links, outcome))
+    };
+    let (links, outcome) = py.detach(run).map_err(exception)?;
+    Ok((links.into_iter().map(|link| link.name).collect(), results(py, outcome)))
 }
