@@ -61,7 +61,7 @@ class Cluster:
     oversubscription
         How many times more can enter a network node of the bottom layer from below than leave it
         upwards; 1, non-blocking, by default.
-    systems_per_bottom_node, bottom_per_middle_node
+    units_per_bottom_node, bottom_per_middle_node
         Widths of the tree; the spec file of the UltraCluster has the defaults.
     failed
         Numbers of systems that do not work; see `fail`.
@@ -88,7 +88,7 @@ class Cluster:
     n: int
     network: str = "efa"
     oversubscription: float | None = field(default=None, kw_only=True)
-    systems_per_bottom_node: int | None = field(default=None, kw_only=True)
+    units_per_bottom_node: int | None = field(default=None, kw_only=True)
     bottom_per_middle_node: int | None = field(default=None, kw_only=True)
     failed: tuple[int, ...] = field(default=(), kw_only=True)
 
@@ -131,7 +131,7 @@ class Cluster:
     def _roles(self) -> _core.Cluster:
         of = self.ultraserver
         file, text = of._file or (of.name, None)
-        widths = (self.systems_per_bottom_node, self.bottom_per_middle_node)
+        widths = (self.units_per_bottom_node, self.bottom_per_middle_node)
         options = (None, None, self.oversubscription, *widths)
         cluster = _core.Cluster(of.name, file, text, self.n, of.links, options)
         for system in self.failed:
@@ -477,7 +477,7 @@ class Cluster:
     def step(self, *exchanges: Exchange | Mapping[str, Any]) -> StepTime:
         """Return how long the exchanges of a training step take, one after the other.
 
-        A group has `chips` neighbours in each of `systems` UltraServers, and groups fill the
+        A group has `chips` neighbours in each of `units` UltraServers, and groups fill the
         cluster, so that all chips are busy at once. Collectives are hierarchical: reduce-scatter
         within, exchange between, all-gather within. Nothing is hidden behind compute.
 
@@ -507,17 +507,17 @@ class Cluster:
         """
         asked = [as_exchange(place, exchange) for place, exchange in enumerate(exchanges)]
         parts = [
-            (of.operation, of.bytes, of.systems, of.chips, of.count, of.algorithm) for of in asked
+            (of.operation, of.bytes, of.units, of.chips, of.count, of.algorithm) for of in asked
         ]
         seconds, times, binding, assumptions = self._roles.step(parts)
         done = tuple(
             ExchangeTime(
-                replace(of, systems=systems, chips=chips),
+                replace(of, units=units, chips=chips),
                 time,
                 tuple(Phase(*phase) for phase in phases),
                 binds,
             )
-            for of, (time, systems, chips, phases, binds) in zip(asked, times, strict=True)
+            for of, (time, units, chips, phases, binds) in zip(asked, times, strict=True)
         )
         return StepTime(seconds, done, binding, tuple(assumptions))
 

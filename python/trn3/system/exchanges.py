@@ -12,13 +12,13 @@ class Role:
 
     Attributes
     ----------
-    systems : int
-        How many work and have it.
+    units : int
+        How many systems work and have it.
     bottom, middle : tuple of int
         Under their network node of that layer: places, and how many of them work.
     """
 
-    systems: int
+    units: int
     bottom: tuple[int, int]
     middle: tuple[int, int]
 
@@ -34,8 +34,8 @@ class Exchange:
         ``"send_receive"``: to the next system, or with one system to its next `chips` chips.
     bytes : float
         Of each chip's buffer: what it sends in all, or for an all-gather what it has in the end.
-    systems : int or None
-        Systems that a group spans; None for all.
+    units : int or None
+        Units, which are the cluster's systems, that a group spans; None for all.
     chips : int or None
         Chips of a group in each; None for all.
     count : int
@@ -47,7 +47,7 @@ class Exchange:
 
     operation: str
     bytes: float
-    systems: int | None = None
+    units: int | None = None
     chips: int | None = None
     count: int = 1
     algorithm: str = "auto"
@@ -85,7 +85,7 @@ class ExchangeTime:
     Attributes
     ----------
     exchange : Exchange
-        What was asked, with its systems and chips.
+        What was asked, with its units and chips.
     time : float
         Seconds.
     phases : tuple of Phase
