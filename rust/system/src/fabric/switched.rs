@@ -1,0 +1,72 @@
+//! Levels through a switch and levels of direct links: the domains of Trn3 UltraServers, NVLink racks and networks.
+
+use std::collections::BTreeMap;
+
+use super::graph::{Fabric, Link, Node, NodeKind, joined};
+
+/// Hangs the chips of each domain of the level on one switch.
+pub(super) fn add_switches(fabric: &mut Fabric, level: usize, classes: &mut u32) {
+    let of = fabric.levels[level].clone();
+    let mut switches: BTreeMap<Vec<u32>, u32> = BTreeMap::new();
+    let mut ports = Vec::with_capacity(fabric.chips);
+    for chip in 0..fabric.chips {
+        let fixed: Vec<u32> = fabric.nodes[chip]
+            .coordinates
+            .iter()
+            .enumerate()
+            .filter(|(axis, _)| !of.over.contains(axis))
+            .map(|(_, &coordinate)| coordinate)
+            .collect();
+        let count = fabric.nodes.len() as u32;
+        let switch = *switches.entry(fixed.clone()).or_insert(count);
+        if switch == count {
+            let name = if fixed.is_empty() { of.switch.clone() } else { format!("{}/{}", of.switch, joined(&fixed)) };
+            fabric.nodes.push(Node { kind: NodeKind::Switch, id: fixed, coordinates: Vec::new(), name });
+        }
+        ports.push(switch);
+    }
+    for is_up in [true, false] {
+        for (chip, &switch) in ports.iter().enumerate() {
+            let (from, to) = if is_up { (chip as u32, switch) } else { (switch, chip as u32) };
+            fabric.links.push(Link {
+                from,
+                to,
+                rate: of.rate,
+                latency: of.latency / 2.0,
+                level: level as u32,
+                links: of.links,
+                class: *classes,
+            });
+        }
+        *classes += 1;
+    }
+}
+
+/// Joins each chip with every other one of its domain of the level.
+pub(super) fn add_direct(fabric: &mut Fabric, level: usize, classes: &mut u32) {
+    let of = fabric.levels[level].clone();
+    let sizes: Vec<u32> = of.over.iter().map(|&axis| fabric.axes[axis].size).collect();
+    let domain: u32 = sizes.iter().product();
+    // One shift of the coordinates for each peer: its links are images of one another.
+    for shift in 1..domain {
+        for chip in 0..fabric.chips {
+            let mut coordinates = fabric.nodes[chip].coordinates.clone();
+            let mut rest = shift;
+            for (&axis, &size) in of.over.iter().zip(&sizes).rev() {
+                coordinates[axis] = (coordinates[axis] + rest % size) % size;
+                rest /= size;
+            }
+            let to = fabric.at(&coordinates);
+            fabric.links.push(Link {
+                from: chip as u32,
+                to,
+                rate: of.rate,
+                latency: of.latency,
+                level: level as u32,
+                links: of.links,
+                class: *classes,
+            });
+        }
+        *classes += 1;
+    }
+}
