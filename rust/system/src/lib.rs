@@ -1,5 +1,6 @@
 //! Chips, UltraServers and clusters of Trainium: what they are made of, how they are joined, what a job takes on them.
 //!
+//! - [`collective`]: schedules of collectives, executed on data, counted and timed.
 //! - [`fabric`]: graphs of chips and switches, routes, bounds, faults.
 //! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
 //! - [`flow`]: how long transfers take that share links, ports, engines and memories.
@@ -9,6 +10,7 @@
 //! two is then one that the compiler keeps.
 #![forbid(unsafe_code)]
 
+pub mod collective;
 pub mod error;
 pub mod fabric;
 pub mod facts;

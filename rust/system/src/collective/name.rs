@@ -145,14 +145,9 @@ impl Algorithm {
                 Self::HierarchicalMesh,
                 Self::HierarchicalRing,
             ],
-            Operation::AllGather | Operation::ReduceScatter => &[
-                Self::Mesh,
-                Self::Rdh,
-                Self::KangaRing,
-                Self::Ring,
-                Self::HierarchicalMesh,
-                Self::HierarchicalRing,
-            ],
+            Operation::AllGather | Operation::ReduceScatter => {
+                &[Self::Mesh, Self::Rdh, Self::KangaRing, Self::Ring, Self::HierarchicalMesh, Self::HierarchicalRing]
+            }
             Operation::AllToAll | Operation::AllToAllV => &[Self::Direct, Self::Pairwise],
             Operation::AllGatherV => &[Self::Direct, Self::Ring],
             Operation::Permute => &[Self::Direct, Self::Ring],

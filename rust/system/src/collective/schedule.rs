@@ -138,7 +138,8 @@ impl Stage {
             }
             let forward = if self.is_mirrored { steps - 1 - step } else { step };
             self.pattern.moves(n, forward, &mut |one: Move| {
-                let units = one.units.start as usize * lane.width as usize..one.units.end as usize * lane.width as usize;
+                let units =
+                    one.units.start as usize * lane.width as usize..one.units.end as usize * lane.width as usize;
                 let (from, to) = if self.is_mirrored { (one.to, one.from) } else { (one.from, one.to) };
                 let kind = if self.is_mirrored || self.pattern.reduces() { Kind::Reduce } else { Kind::Copy };
                 visit(Action {
