@@ -6,6 +6,7 @@
 mod build;
 mod cycles;
 mod direct;
+mod execute;
 mod group;
 mod hierarchical;
 mod kangaring;
@@ -14,11 +15,15 @@ mod name;
 mod pattern;
 mod rdh;
 mod ring;
+mod run;
 mod schedule;
 mod spread;
+mod value;
 
 pub use build::Extra;
+pub use execute::{Arithmetic, Counts, Order, all_gather_v, all_to_all_v, execute, output_length};
 pub use group::{ChipMembers, Group};
 pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, Pattern};
 pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
+pub use value::Element;
