@@ -16,7 +16,8 @@ pub(super) fn grid(fabric: &Fabric, chips: &[ChipMembers]) -> Option<Vec<Vec<u32
         axis.sort_unstable();
         axis.dedup();
     }
-    (values.iter().map(Vec::len).product::<usize>() == chips.len()).then_some(values)
+    let is_distinct = chips.windows(2).all(|pair| pair[0].chip < pair[1].chip);
+    (is_distinct && values.iter().map(Vec::len).product::<usize>() == chips.len()).then_some(values)
 }
 
 /// Whether an axis is a ring.
