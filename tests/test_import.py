@@ -16,11 +16,17 @@ from trn3 import numerics
 
 PACKAGE_NAMES = {
     "__version__",
+    "cost",
     "get_num_threads",
+    "implied_capex",
     "load_mx",
     "numerics",
+    "perf_per_watt",
+    "power",
     "set_num_threads",
     "simd_level",
+    "sweep",
+    "tco",
 }
 NUMERICS_NAMES = {
     "MXArray",

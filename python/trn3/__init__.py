@@ -13,15 +13,25 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _trn3, numerics
 
 if TYPE_CHECKING:
+    from trn3 import cost, power
     from trn3.checkpoint import load_mx
+    from trn3.cost import implied_capex, tco
+    from trn3.power import perf_per_watt
+    from trn3.sweeps import sweep
 
 __all__ = [
     "__version__",
+    "cost",
     "get_num_threads",
+    "implied_capex",
     "load_mx",
     "numerics",
+    "perf_per_watt",
+    "power",
     "set_num_threads",
     "simd_level",
+    "sweep",
+    "tco",
 ]
 
 __version__: str = _trn3.__version__
@@ -108,10 +118,22 @@ def simd_level() -> str:
     return _trn3.simd_level()
 
 
-def __getattr__(name: str) -> Any:
-    # Reading checkpoints needs more imports than arithmetic does.
-    if name == "load_mx":
-        from trn3.checkpoint import load_mx
+# Loaded when first used: names of modules, and of what is in them.
+_LAZY = {
+    "cost": "trn3.cost",
+    "implied_capex": "trn3.cost",
+    "load_mx": "trn3.checkpoint",
+    "perf_per_watt": "trn3.power",
+    "power": "trn3.power",
+    "sweep": "trn3.sweeps",
+    "tco": "trn3.cost",
+}
 
-        return load_mx
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(_LAZY[name])
+    return module if _LAZY[name] == f"trn3.{name}" else getattr(module, name)

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import typer
 
+from trn3.cli import (
+    compare,
+    cost,
+    k8s,
+    power,
+    spec,
+)
+
+# In the order of the help text.
+MODULES = (
+    spec,
+    compare,
+    power,
+    cost,
+    k8s,
+)
+
 
 def register(app: typer.Typer) -> None:
     """Add the subcommands to the ``trn3`` command.
 
     Modules of commands import only what parsing needs; work is imported when a command runs.
     """
-    _ = app
+    for module in MODULES:
+        module.register(app)

@@ -1,7 +1,8 @@
 //! The flow simulation against its definition, the textbook version and the laws it must keep.
 
 use proptest::prelude::*;
-use trn3_system::flow::{Outcome, Resource, Transfer, bound, reference, run};
+use trn3_system::fabric::{Fabric, LinkProfile};
+use trn3_system::flow::{Message, Outcome, Resource, Transfer, bound, over_fabric, reference, run};
 
 /// Agreement asked of the fast and the textbook version, relative to the finish.
 const CLOSE: f64 = 1e-9;
@@ -307,4 +308,34 @@ fn test_circles_are_named_whatever_leads_into_them() {
     let transfers = [after(&[]), after(&[0, 3]), after(&[1]), after(&[2]), after(&[3])];
     let error = run(&links(&[1.0]), &transfers).expect_err("a circle").to_string();
     assert!(error.contains("circle (3 of them): 1 after 3 after 2 after 1"), "{error}");
+}
+
+#[test]
+fn test_exchange_of_144_chips_is_bound_by_every_direct_link_between_the_racks() {
+    let fabric = Fabric::built_in("trn3_gen2", LinkProfile::Docs).expect("built in");
+    let chips = 0..fabric.chips();
+    let pairs = chips.clone().flat_map(|a| chips.clone().filter(move |&b| a != b).map(move |b| (a, b)));
+    let messages: Vec<Message> = pairs.map(|(a, b)| Message::new(a, b, 1e6)).collect();
+    let (resources, transfers) = over_fabric(&fabric, &messages).expect("connected");
+    let outcome = done(&resources, &transfers);
+    // Each direct link carries 72 of a chip's 143 messages; the first byte needs 1.5 us.
+    assert!((outcome.finish - 1.5e-6 - 72e6 / 128e9).abs() < 1e-12, "{}", outcome.finish);
+    let names: Vec<&str> = outcome.binding.iter().map(|&l| resources[l as usize].name.as_str()).collect();
+    assert_eq!(names.len(), 144, "{names:?}");
+    assert!(outcome.binding.iter().all(|&link| resources[link as usize].name.ends_with("(cross-rack)")));
+    // By symmetry, which rounding must not break: messages within a sled and within a rack, direct ones, and those that
+    // a chip of the same sled or of another one relays.
+    let mut ends: Vec<u64> = outcome.spans.iter().map(|span| span.1.to_bits()).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    assert_eq!(ends.len(), 5, "{ends:?}");
+}
+
+#[test]
+fn test_messages_name_what_is_wrong_with_them() {
+    let fabric = Fabric::built_in("trn2_instance", LinkProfile::Docs).expect("built in");
+    let error = over_fabric(&fabric, &[Message::new(0, 1, 1.0), Message::new(0, 16, 1.0)]).expect_err("no such chip");
+    assert!(error.to_string().contains("message 1") && error.to_string().contains("chip number 16"), "{error}");
+    let (links, transfers) = over_fabric(&fabric, &[Message::new(3, 3, 1e9)]).expect("to itself");
+    assert_eq!(done(&links, &transfers).finish, 0.0);
 }

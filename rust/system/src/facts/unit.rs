@@ -5,7 +5,7 @@ const KIBI: f64 = 1024.0;
 /// What one of a unit is in bytes, seconds, operations, hertz, watts, US dollars or a quotient of them.
 ///
 /// Only the first word counts: `"GB/s/dir per chip"` is gigabytes a second. Bits are converted to bytes. Counts,
-/// ratios and unnamed units are 1. `None` for a unit that nothing here knows.
+/// ratios and unnamed units are 1; an energy of a bit becomes that of a byte. `None` for a unit that nothing here knows.
 ///
 /// ```
 /// use trn3_system::facts::factor;
@@ -20,7 +20,8 @@ pub fn factor(unit: &str) -> Option<f64> {
     let word = word.strip_suffix("/dir").unwrap_or(word);
     let (word, per) = match word.split_once('/') {
         None => (word, 1.0),
-        Some((word, "s")) => (word, 1.0),
+        Some((word, "s" | "FLOP")) => (word, 1.0),
+        Some(("pJ", "bit")) => ("pJ", 8.0),
         Some((word, "h" | "chip/h" | "GPU/h")) => (word, 1.0 / 3600.0),
         // Rates in cycles, lanes and partitions have no time of their own.
         Some((_, _)) => ("count", 1.0),

@@ -1,6 +1,7 @@
 //! What binds the finish: the bottlenecks along the longest chains.
 
 use super::Transfer;
+use super::engine::Bottlenecks;
 
 /// Bottlenecks of the transfers on a chain without slack to the finish, the one that binds for the longest time first.
 ///
@@ -8,7 +9,7 @@ use super::Transfer;
 pub(super) fn binding(
     transfers: &[Transfer],
     spans: &[(f64, f64)],
-    bottleneck: &[Option<u32>],
+    bottlenecks: &Bottlenecks,
     finish: f64,
     resources: usize,
 ) -> Vec<u32> {
@@ -22,7 +23,7 @@ pub(super) fn binding(
     while let Some(at) = critical.pop() {
         let (begin, end) = spans[at as usize];
         let transfer = &transfers[at as usize];
-        if let Some(resource) = bottleneck[at as usize] {
+        for &resource in bottlenecks.of(at) {
             binds[resource as usize] = true;
             // Streams that it holds back at the same time count once: the longest of them.
             seconds[resource as usize] = seconds[resource as usize].max(end - begin - transfer.latency);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::network::{NOWHERE, Network};
+use super::network::Network;
 use super::paths::Paths;
 use super::{Outcome, Resource, TIE, Transfer, check, critical};
 use crate::error::{Error, Result};
@@ -16,9 +16,30 @@ pub(super) struct Engine<'a> {
     waiting_for: Vec<u32>,
     spans: Vec<(f64, f64)>,
     ended: Vec<bool>,
-    bottleneck: Vec<u32>,
+    bottlenecks: Bottlenecks,
     /// Moments at which transfers have paid their latency.
     arrivals: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+/// For each transfer, the resources that held it back longest.
+pub(super) struct Bottlenecks {
+    names: Vec<u32>,
+    of: Vec<(u32, u32)>,
+}
+
+impl Bottlenecks {
+    fn set(&mut self, transfers: &[u32], names: &[u32]) {
+        let range = (self.names.len() as u32, (self.names.len() + names.len()) as u32);
+        self.names.extend_from_slice(names);
+        for &transfer in transfers {
+            self.of[transfer as usize] = range;
+        }
+    }
+
+    pub(super) fn of(&self, transfer: u32) -> &[u32] {
+        let (first, last) = self.of[transfer as usize];
+        &self.names[first as usize..last as usize]
+    }
 }
 
 /// For each transfer, those that come after it.
@@ -62,7 +83,7 @@ impl<'a> Engine<'a> {
             // The begin is the latest end met so far, until the last predecessor has ended.
             spans: transfers.iter().map(|transfer| (transfer.start, 0.0)).collect(),
             ended: vec![false; transfers.len()],
-            bottleneck: vec![NOWHERE; transfers.len()],
+            bottlenecks: Bottlenecks { names: Vec::new(), of: vec![(0, 0); transfers.len()] },
             arrivals: BinaryHeap::new(),
         }
     }
@@ -91,10 +112,9 @@ impl<'a> Engine<'a> {
             }
             let limit = now + now * TIE;
             while network.next_end().is_some_and(|end| end <= limit) {
-                network.end_next(now, |member, bottleneck| {
-                    self.bottleneck[member as usize] = bottleneck;
-                    ended.push(member);
-                });
+                let (members, names) = network.end_next(now);
+                self.bottlenecks.set(members, &names);
+                ended.extend_from_slice(members);
             }
             for &transfer in &ended {
                 self.ends(transfer, now);
@@ -162,8 +182,9 @@ impl<'a> Engine<'a> {
             }
         }
         let finish = self.spans.iter().map(|span| span.1).fold(0.0, f64::max);
-        let bottleneck: Vec<Option<u32>> = self.bottleneck.iter().map(|&r| (r != NOWHERE).then_some(r)).collect();
-        let binding = critical::binding(self.transfers, &self.spans, &bottleneck, finish, self.resources.len());
+        let binding = critical::binding(self.transfers, &self.spans, &self.bottlenecks, finish, self.resources.len());
+        let first = |transfer| self.bottlenecks.of(transfer).first().copied();
+        let bottleneck = (0..self.transfers.len() as u32).map(first).collect();
         Outcome { spans: self.spans, finish, carried, busy: network.busy(), bottleneck, binding }
     }
 }

@@ -35,14 +35,17 @@
 mod check;
 mod critical;
 mod engine;
+mod messages;
 mod network;
 mod paths;
 pub mod reference;
 
+pub use messages::{Message, over_fabric};
+
 use crate::error::Result;
 
 /// Moments and fill levels that differ by less than this part of themselves are the same.
-pub const TIE: f64 = 1e-13;
+pub const TIE: f64 = 1e-12;
 
 /// The lowest class of priority; 0 is the highest.
 pub const LOWEST_PRIORITY: u8 = 3;
@@ -119,7 +122,7 @@ pub struct Outcome {
     pub carried: Vec<f64>,
     /// Seconds in which each resource carried any.
     pub busy: Vec<f64>,
-    /// The resource that held each transfer back longest; none for one that never had to share or move.
+    /// The resource that held each transfer back longest, the first of several; none for one without bytes to move.
     pub bottleneck: Vec<Option<u32>>,
     /// Resources that bind the critical path: all that were the bottleneck of a transfer on a longest chain to the
     /// finish, the one that bound it for the longest time first.

@@ -6,13 +6,17 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use smallvec::SmallVec;
+
 use super::paths::Paths;
 use super::{LOWEST_PRIORITY, Resource, TIE};
 
-/// Stands for "no resource".
-pub(super) const NOWHERE: u32 = u32::MAX;
-
 const RISING: f64 = -1.0;
+
+/// A resource this full, or seconds this near, count as equal where only names depend on it.
+const NEARLY: f64 = 1.0 - 1e-9;
+
+type Names = SmallVec<[u32; 4]>;
 
 /// Equal transfers in motion.
 #[derive(Clone, Debug, Default)]
@@ -30,23 +34,27 @@ pub(super) struct Stream {
     /// Tells valid predictions of the end from those that a change of rate made void.
     stamp: u64,
     visit: u64,
-    bottleneck: u32,
-    next_bottleneck: u32,
-    bottleneck_since: f64,
-    earlier_bottlenecks: Vec<(u32, f64)>,
+    /// The full resources that hold it back, in ascending order; several where they fill at the same level.
+    held_by: Names,
+    held_since: f64,
+    /// The same as just found.
+    found: Names,
+    /// Seconds for which each held it back so far.
+    held: SmallVec<[(u32, f64); 2]>,
 }
 
 impl Stream {
-    /// From now on another resource holds it back.
-    fn hold(&mut self, resource: u32, now: f64) {
-        if self.bottleneck != NOWHERE {
-            let seconds = now - self.bottleneck_since;
-            match self.earlier_bottlenecks.iter_mut().find(|(earlier, _)| *earlier == self.bottleneck) {
+    /// From now on what was just found holds it back.
+    fn hold(&mut self, now: f64) {
+        let seconds = now - self.held_since;
+        for &resource in &self.held_by {
+            match self.held.iter_mut().find(|(earlier, _)| *earlier == resource) {
                 Some(earlier) => earlier.1 += seconds,
-                None => self.earlier_bottlenecks.push((self.bottleneck, seconds)),
+                None => self.held.push((resource, seconds)),
             }
         }
-        (self.bottleneck, self.bottleneck_since) = (resource, now);
+        self.held_since = now;
+        std::mem::swap(&mut self.held_by, &mut self.found);
     }
 }
 
@@ -120,9 +128,10 @@ impl<'a> Network<'a> {
         let stream = &mut self.streams[index as usize];
         stream.members.clear();
         stream.members.extend(members);
-        stream.earlier_bottlenecks.clear();
+        stream.held_by.clear();
+        stream.held.clear();
         (stream.path, stream.remaining, stream.since, stream.rate) = (path, bytes, now, f64::NAN);
-        (stream.bottleneck, stream.bottleneck_since, stream.alive) = (NOWHERE, now, true);
+        (stream.held_since, stream.alive) = (now, true);
         self.alive += 1;
         let count = stream.members.len() as f64;
         let (priority, share) = (self.paths.path(path).priority, self.paths.path(path).share);
@@ -145,20 +154,20 @@ impl<'a> Network<'a> {
         None
     }
 
-    /// Ends the stream that is next to end and hands out its members and what held it back longest.
-    pub(super) fn end_next(&mut self, now: f64, mut each: impl FnMut(u32, u32)) {
-        let Some(Reverse((_, index, _))) = self.ends.pop() else { return };
+    /// Ends the stream that is next to end: its members, and which resources held it back longest, in ascending order.
+    pub(super) fn end_next(&mut self, now: f64) -> (&[u32], Names) {
+        let Some(Reverse((_, index, _))) = self.ends.pop() else { return (&[], Names::new()) };
         let stream = &mut self.streams[index as usize];
         stream.alive = false;
-        stream.hold(NOWHERE, now);
-        let longest = stream.earlier_bottlenecks.iter().copied();
-        let bottleneck = longest.reduce(|best, next| if next.1 > best.1 { next } else { best });
-        for &member in &stream.members {
-            each(member, bottleneck.map_or(NOWHERE, |(resource, _)| resource));
-        }
+        stream.hold(now);
+        let longest = stream.held.iter().map(|(_, seconds)| *seconds).fold(0.0, f64::max);
+        let mut names: Names =
+            stream.held.iter().filter(|(_, seconds)| *seconds >= longest * NEARLY).map(|(name, _)| *name).collect();
+        names.sort_unstable();
         self.alive -= 1;
         self.ended.push(index);
         self.touched.extend(self.paths.uses(stream.path).iter().map(|&(resource, _)| resource));
+        (&self.streams[index as usize].members, names)
     }
 
     /// Finds the rates anew wherever something began or ended since the last time.
@@ -216,6 +225,7 @@ impl<'a> Network<'a> {
                 }
                 stream.visit = self.visit;
                 stream.level = RISING;
+                stream.found.clear();
                 streams.push(index);
                 for &(other, _) in self.paths.uses(stream.path) {
                     let port = &mut self.ports[other as usize];
@@ -262,37 +272,43 @@ impl<'a> Network<'a> {
         }
         let mut now = 0.0;
         while let Some(Reverse((expected, resource))) = levels.pop() {
-            // Others may have stopped rising since: then this one fills later than expected, never earlier.
-            let Some(level) = self.level_of(resource, priority) else { continue };
-            if level > f64::from_bits(expected) * (1.0 + TIE) {
-                levels.push(Reverse((level.to_bits(), resource)));
+            let port = &self.ports[resource as usize];
+            let users = || port.users.iter().filter(|user| user.priority == priority);
+            let (mut used, mut rising, mut top) = (0.0, 0.0, 0.0f64);
+            for user in users() {
+                match self.streams[user.stream as usize].level {
+                    RISING => rising += user.load,
+                    level => {
+                        used += user.load * level;
+                        top = top.max(level);
+                    }
+                }
+            }
+            if rising > 0.0 {
+                // Others may have stopped rising since: then this one fills later than expected, never earlier.
+                let level = rest(port.left, used, port.rate) / rising;
+                if level > f64::from_bits(expected) * (1.0 + TIE) {
+                    levels.push(Reverse((level.to_bits(), resource)));
+                    continue;
+                }
+                if level > now * (1.0 + TIE) {
+                    now = level;
+                }
+                top = top.max(now);
+            } else if used < port.left * NEARLY {
                 continue;
             }
-            if level > now * (1.0 + TIE) {
-                now = level;
-            }
-            for user in self.ports[resource as usize].users.iter().filter(|user| user.priority == priority) {
+            for user in users() {
                 let stream = &mut self.streams[user.stream as usize];
                 if stream.level == RISING {
                     stream.level = now;
-                    stream.next_bottleneck = resource;
+                }
+                if stream.level >= top * NEARLY {
+                    stream.found.push(resource);
                 }
             }
         }
         self.part.levels = levels;
-    }
-
-    /// The level at which a resource is full, given the streams that rise no more; none if no stream rises here.
-    fn level_of(&self, resource: u32, priority: u8) -> Option<f64> {
-        let port = &self.ports[resource as usize];
-        let (mut used, mut rising) = (0.0, 0.0);
-        for user in port.users.iter().filter(|user| user.priority == priority) {
-            match self.streams[user.stream as usize].level {
-                RISING => rising += user.load,
-                level => used += user.load * level,
-            }
-        }
-        (rising > 0.0).then(|| rest(port.left, used, port.rate) / rising)
     }
 
     /// Turns levels into rates, and rates into predictions of the end.
@@ -300,8 +316,9 @@ impl<'a> Network<'a> {
         for &index in &self.part.streams {
             let stream = &mut self.streams[index as usize];
             let rate = stream.level * self.paths.path(stream.path).share;
-            if stream.next_bottleneck != stream.bottleneck {
-                stream.hold(stream.next_bottleneck, now);
+            stream.found.sort_unstable();
+            if stream.found != stream.held_by {
+                stream.hold(now);
             }
             if rate.to_bits() == stream.rate.to_bits() {
                 continue;

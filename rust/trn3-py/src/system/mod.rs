@@ -1,5 +1,6 @@
 //! Bindings of systems: facts, fabrics, collectives, plans. Descriptions and results cross as JSON text, arrays as arrays.
 
+mod energy;
 pub(crate) mod error;
 mod facts;
 
@@ -10,6 +11,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = parent.py();
     let module = PyModule::new(py, "system")?;
     error::register(&module)?;
+    energy::register(&module)?;
     facts::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.

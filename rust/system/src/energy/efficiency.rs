@@ -1,0 +1,86 @@
+//! Performance per watt of one chip against another: as many readings as there are assumptions.
+
+use serde::Serialize;
+
+use super::model::{EnergyModel, fastest};
+use crate::error::{Error, Result};
+use crate::facts::Facts;
+
+/// One reading of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reading {
+    /// What is compared.
+    pub name: String,
+    /// How many times better the first chip is.
+    pub ratio: f64,
+    /// What has to be true for it.
+    pub assumption: String,
+}
+
+/// Performance per watt of `chip` against `peer`: at the TDPs that are the default, at equal power, 8-bit against BF16 at
+/// equal power, and what the vendor claims where there is a claim.
+///
+/// # Errors
+/// [`Error::Unknown`] if a chip is unknown, [`Error::Value`] if a figure of it is not published.
+///
+/// ```
+/// let readings = trn3_system::energy::per_watt("trainium3", "trainium2").unwrap();
+/// let ratios: Vec<f64> = readings.iter().map(|reading| (reading.ratio * 100.0).round() / 100.0).collect();
+/// assert_eq!(ratios, [0.97, 1.94, 3.77, 4.0]);
+/// ```
+pub fn per_watt(chip: &str, peer: &str) -> Result<Vec<Reading>> {
+    let (first, second) = (EnergyModel::built_in(chip, None)?, EnergyModel::built_in(peer, None)?);
+    let ((name, peak), (other, other_peak)) = (narrow(&first)?, narrow(&second)?);
+    let wide = second.peak("bf16")?;
+    let equal = first.variants.iter().find(|tdp| second.variants.contains(tdp));
+    let both = equal.map_or_else(|| "equal power".to_owned(), |tdp| format!("{tdp} W"));
+    let mut readings = vec![
+        Reading {
+            name: format!("{name} against {other}, default TDPs"),
+            ratio: (peak / first.tdp) / (other_peak / second.tdp),
+            assumption: format!("{} draws {} W, {} {} W", first.chip, first.tdp, second.chip, second.tdp),
+        },
+        Reading {
+            name: format!("{name} against {other}, equal power"),
+            ratio: peak / other_peak,
+            assumption: format!("both draw {both}"),
+        },
+        Reading {
+            name: format!("{name} against bf16, equal power"),
+            ratio: peak / wide,
+            assumption: format!("both draw {both}, and work of {} in bf16 moves to {name}", second.chip),
+        },
+    ];
+    let short = second.chip.replace("trainium", "trn");
+    if let Ok(claim) = Facts::built_in(&first.chip)?.si(&format!("performance_per_watt_vs_{short}")) {
+        readings.push(Reading {
+            name: "claim of the vendor".to_owned(),
+            ratio: claim,
+            assumption: "published without its conditions; stated of UltraServers".to_owned(),
+        });
+    }
+    Ok(readings)
+}
+
+fn narrow(model: &EnergyModel) -> Result<(&'static str, f64)> {
+    let (index, peak) =
+        fastest(model.peaks()).ok_or_else(|| Error::Value(format!("{} has no published peak rate", model.chip)))?;
+    Ok((super::DTYPES[index], peak))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_readings_against_a_peer_without_a_claim_are_three() {
+        let readings = per_watt("trainium3", "b300").expect("both published");
+        assert_eq!(readings.len(), 3);
+        assert!((readings[1].ratio - 2517.0 / 5000.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn test_readings_need_a_power() {
+        assert!(per_watt("trainium1", "trainium2").expect_err("no TDP").to_string().contains("TDP"));
+    }
+}

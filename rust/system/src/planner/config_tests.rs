@@ -1,0 +1,71 @@
+//! Configurations as users have them: whole, and wrong.
+
+use super::*;
+
+const LLAMA: &str = r#"{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 128256,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336, "rope_theta": 5e5}"#;
+
+fn refusal(text: &str) -> String {
+    model_from_json("config.json", text).expect_err(text).to_string()
+}
+
+#[test]
+fn test_json_equals_the_built_in_shapes() {
+    let read = model_from_json("config.json", LLAMA).expect("reads");
+    assert_eq!(read.parameters(), built_in_model("llama-3-8b").expect("there").parameters());
+}
+
+#[test]
+fn test_every_built_in_model_loads_under_its_names() {
+    for (name, text) in BUILT_IN_MODELS {
+        let model = built_in_model(name).expect(name);
+        assert_eq!(&model.name, name);
+        assert!(model.source.contains("config.json"));
+        let hub = text.lines().find_map(|line| line.strip_prefix("hub = ")).expect("has one").trim_matches('"');
+        assert_eq!(built_in_model(hub).expect(hub).name, *name);
+        assert!(FAMILIES.contains(&model.family.as_str()));
+    }
+    assert_eq!(built_in_model("llama-3-70b").expect("alias").name, "llama-3.3-70b");
+}
+
+#[test]
+fn test_families_differ_where_their_configurations_do() {
+    let qwen = LLAMA.replace("\"llama\"", "\"qwen2\"");
+    let biased = model_from_json("q", &qwen).expect("reads").parameters().total();
+    let plain = model_from_json("l", LLAMA).expect("reads").parameters().total();
+    assert_eq!(biased - plain, 32 * (4096 + 2 * 8 * 128));
+    let qwen3 = LLAMA.replace("\"llama\"", "\"qwen3\"");
+    assert_eq!(model_from_json("q", &qwen3).expect("reads").parameters().total() - plain, 32 * 2 * 128);
+    let mistral = LLAMA.replace("\"llama\"", "\"mistral\"").replace('}', ", \"sliding_window\": 4096}");
+    assert_eq!(model_from_json("m", &mistral).expect("reads").full_layers(), 0);
+    let nested = format!("{{\"model_type\": \"vision\", \"text_config\": {LLAMA}}}");
+    assert_eq!(model_from_json("n", &nested).expect("reads").layers, 32);
+}
+
+#[test]
+fn test_gpt2_has_its_published_parameters() {
+    let small = r#"{"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024,
+        "vocab_size": 50257}"#;
+    assert_eq!(model_from_json("gpt2", small).expect("reads").parameters().total(), 124_439_808);
+}
+
+#[test]
+fn test_wrong_configurations_are_refused_by_key() {
+    for (text, needles) in [
+        (LLAMA.replace("\"llama\"", "\"lama\""), ["lama", "\"llama\""]),
+        (LLAMA.replace("num_hidden_layers", "num_layers"), ["\"num_hidden_layers\" is missing", "\"num_layers\""]),
+        (LLAMA.replace("4096", "\"wide\""), ["hidden_size is \"wide\"", "whole number"]),
+        (LLAMA.replace("4096", "-3"), ["hidden_size is -3", "from 1"]),
+        (LLAMA.replace("4096", "1e300"), ["hidden_size", "from 1"]),
+        (LLAMA.replace("\"num_key_value_heads\": 8", "\"num_key_value_heads\": 7"), ["32", "7"]),
+        (LLAMA.replace("\"num_attention_heads\": 32", "\"num_attention_heads\": 24"), ["4096", "24"]),
+        (LLAMA.replace("4096", "16777216").replace(": 14336", ": 16777216"), ["weights", "at most"]),
+        ("[]".to_owned(), ["config.json", "object"]),
+        ("{".to_owned(), ["config.json", "not JSON"]),
+        ("{}".to_owned(), ["model_type", "missing"]),
+        ("{\"model_type\": 3}".to_owned(), ["model_type is 3", "name"]),
+    ] {
+        let said = refusal(&text);
+        assert!(needles.iter().all(|needle| said.contains(needle)), "{text}: {said}");
+    }
+}

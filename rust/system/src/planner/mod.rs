@@ -1,0 +1,26 @@
+//! Plans: what a language model takes on a system, from the shapes of its tensors and the rates of its chips.
+//!
+//! - [`shapes`] and [`config`]: models, from the configuration files that checkpoints carry.
+//! - [`dtype`]: formats of numbers, by class of tensor.
+//! - [`hardware`]: rates and memory of chips and logical cores, from the spec files.
+//! - [`roofline`]: the operations of a step and their times.
+
+pub mod communication;
+pub mod config;
+pub mod constants;
+pub mod dtype;
+pub mod hardware;
+pub mod layout;
+pub mod memory;
+pub mod roofline;
+pub mod shapes;
+
+pub use communication::{Collective, Communication, Cost, Group, LevelCosts};
+pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
+pub use constants::Constants;
+pub use dtype::{DataType, Precision};
+pub use hardware::{Chip, Level, Machine, Rank, serving};
+pub use layout::{Layout, tensor_degrees};
+pub use memory::{Category, Footprint, Load, MemoryTable};
+pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
+pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, TensorClass, Window};
