@@ -253,6 +253,15 @@ def tco(
     ValueError
         If an input is negative, not finite or out of its range, a price has the wrong unit, or
         both `pflops` and `system` are given.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> owned = trn3.tco(
+    ...     876_000, years=1, kW=100, pue=1.2, price_kwh=0.1, utilisation=0.5, pflops=112
+    ... )
+    >>> owned.per_hour, owned.per_pflop_hour
+    (112.0, 2.0)
     """
     ownership = {
         "capex": _amount("capex", capex, "USD"),

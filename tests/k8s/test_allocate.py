@@ -78,6 +78,27 @@ def test_gen2_chips_are_of_one_sled_that_no_set_of_four_needs() -> None:
     assert pools == {"trn3-gen2-0-r0-s16"}
 
 
+def test_a_chip_is_preferred_to_a_whole_node() -> None:
+    found = placed([claim("c")], inventory("gen2"))
+    assert [device for _, device in devices_of(found["c"])] == ["neuron-device-0"]
+
+
+def test_devices_of_two_drivers_share_a_group() -> None:
+    group = GROUP.format(4)
+    chips = inventory()
+    values = [each["attributes"][group]["string"] for each in chips[0]["spec"]["devices"][::2]]
+    cards = [
+        {"name": f"card-{n}", "attributes": {group: {"string": value}}}
+        for n, value in enumerate(values)
+    ]
+    network = k8s.pool_slices("net", cards, driver="net.internal", node="trn2-instance-0")
+    asks = {"chips": exactly(4), "cards": exactly(2, device_class="net.internal")}
+    claims = [pinned("x", 0), claim("c", asks, constraints=[match(4)])]
+    body = placed(claims, [*chips, *network])["c"]
+    names = [device for _, device in devices_of(body)]
+    assert names == [*(f"neuron-device-{n}" for n in range(4, 8)), "card-2", "card-3"]
+
+
 def test_a_node_device_holds_the_chips_of_its_pool() -> None:
     node = claim("node", {"r": exactly(1, NODE)})
     chips = [claim(f"c{n}", {"r": exactly(4, CHIP)}) for n in range(36)]
@@ -162,6 +183,14 @@ def test_capacity_leaves_out_devices_that_are_too_small() -> None:
         k8s.allocate([claim("c", {"r": big})], slices)
 
 
+def test_too_many_ways_are_refused() -> None:
+    body = first_available(exactly(1), exactly(2), exactly(3), exactly(4))
+    (one,) = body["spec"]["devices"]["requests"]
+    body["spec"]["devices"]["requests"] = [{**one, "name": f"r{n}"} for n in range(7)]
+    with pytest.raises(k8s.AllocationError, match="16384 ways to choose, and at most 4096 are"):
+        k8s.allocate([body], inventory())
+
+
 TAINT = {
     "trn2-instance-0/neuron-device-0": [{"key": "bad", "value": "hbm", "effect": "NoSchedule"}]
 }
@@ -181,7 +210,7 @@ TAINT = {
 def test_taints_keep_claims_away_that_do_not_tolerate_them(
     toleration: dict[str, str] | None, met: bool
 ) -> None:
-    tolerations = {"tolerations": [toleration]} if toleration else {}
+    tolerations: dict[str, Any] = {"tolerations": [toleration]} if toleration else {}
     body = claim("c", {"r": exactly(16, **tolerations)})
     slices = inventory(taints=TAINT)
     if met:

@@ -187,6 +187,7 @@ def test_slices_are_the_same_every_time() -> None:
     ("arguments", "message"),
     [
         ({"system": "gen3"}, "no such system; known: .*gen1, gen2.*did you mean gen"),
+        ({"system": "b300"}, "b300 has no nodes for Kubernetes; known: .*gen2"),
         ({"system": "trn2", "nodes": 0}, "--nodes 0: at least 1"),
         (
             {"system": "trn2", "driver": "Neuron"},

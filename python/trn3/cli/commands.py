@@ -7,9 +7,11 @@ import typer
 from trn3.cli import (
     compare,
     cost,
+    export,
     k8s,
     power,
     spec,
+    trace,
 )
 
 # In the order of the help text.
@@ -19,6 +21,8 @@ MODULES = (
     power,
     cost,
     k8s,
+    trace,
+    export,
 )
 
 

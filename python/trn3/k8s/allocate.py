@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 from typing import Any
 
 from trn3.k8s import configs, placement
@@ -25,6 +26,9 @@ from trn3.k8s.placement import Block, Layout, Score
 from trn3.k8s.search import Found, Rule, SearchLimitError, Want, search
 from trn3.k8s.values import Value, typed
 from trn3.k8s.workloads import Unit, workload
+
+MAX_WAYS = 4_096
+"""Choices among the alternatives of all requests that are tried."""
 
 ASSUMPTIONS = (
     "claims are placed in the order of the file; one that was placed is not moved for another",
@@ -348,6 +352,13 @@ def _check(state: State, claim: Claim) -> Settings:
 def ways(unit: Unit) -> list[tuple[tuple[Claim, Ask], ...]]:
     """Return the choices of alternatives of a unit's requests, the preferred first."""
     requests = [(claim, request) for claim in unit.claims for request in claim.requests]
+    count = prod(len(request.alternatives) for _, request in requests)
+    if count > MAX_WAYS:
+        reason = (
+            f"firstAvailable gives {count} ways to choose, and at most {MAX_WAYS} are tried: "
+            "give fewer alternatives, or split the claim"
+        )
+        raise AllocationError(unit.claims[0].label, "", reason)
     return [
         tuple((claim, ask) for (claim, _), ask in zip(requests, asks, strict=True))
         for asks in product(*(request.alternatives for _, request in requests))

@@ -68,7 +68,7 @@ def parse(text: str, source: str = "input") -> list[Document]:
     import yaml
 
     try:
-        bodies = list(yaml.safe_load_all(text))
+        bodies = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

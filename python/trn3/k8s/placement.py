@@ -2,13 +2,14 @@
 
 The score **(choice)** is compared entry by entry, smaller is better:
 
-1. `pieces`: parts that the devices fall into beyond one. Devices of a torus are connected if they
+1. `excess`: chips that are taken beyond the devices asked for, as by a whole node in place of one.
+2. `pieces`: parts that the devices fall into beyond one. Devices of a torus are connected if they
    are neighbours in it, those of a switched node always are.
-2. `opened`: 1 if the UltraServer was wholly free before; then aligned sets of 4 and of 2 nodes that
+3. `opened`: 1 if the UltraServer was wholly free before; then aligned sets of 4 and of 2 nodes that
    were (for claims that take a mode of 4 or 2 later).
-3. `broken`: groups of devices, largest first, that were wholly free and now are used in part.
-4. `hops`: sum of the distances between all pairs, in links of the torus.
-5. `scattered`: parts that the free devices of the node fall into afterwards, beyond one.
+4. `broken`: groups of devices, largest first, that were wholly free and now are used in part.
+5. `hops`: sum of the distances between all pairs, in links of the torus.
+6. `scattered`: parts that the free devices of the node fall into afterwards, beyond one.
 
 Ties go to the node that has fewer free devices, then to the order of nodes and devices.
 """
@@ -16,7 +17,7 @@ Ties go to the node that has fewer free devices, then to the order of nodes and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -32,6 +33,7 @@ SLOT_SIZES = (4, 2)
 class Score:
     """What a choice of devices costs; see the module for the entries."""
 
+    excess: int
     pieces: int
     opened: tuple[int, ...]
     broken: tuple[int, ...]
@@ -166,7 +168,7 @@ class Layout:
             count += 1
         return count
 
-    def score(self, chosen: Iterable[int], free: int, opened: tuple[int, ...] = ()) -> Score:
+    def score(self, chosen: Sequence[int], free: int, opened: tuple[int, ...] = ()) -> Score:
         """Return what it costs to take devices while `free` are."""
         bits = 0
         for position in chosen:
@@ -179,14 +181,21 @@ class Layout:
         )
         members = [position for position in range(len(self.devices)) if bits >> position & 1]
         hops = sum(self._hops.get(pair, 0) for pair in combinations(members, 2))
-        return Score(
-            max(self.pieces(bits) - 1, 0), opened, broken, hops, max(self.pieces(rest) - 1, 0)
-        )
+        excess = max(bits.bit_count() - len(chosen), 0)
+        pieces, scattered = (max(self.pieces(part) - 1, 0) for part in (bits, rest))
+        return Score(excess, pieces, opened, broken, hops, scattered)
 
 
 def key(score: Score) -> tuple[object, ...]:
     """Return what scores are compared by."""
-    return score.pieces, score.opened, score.broken, score.hops, score.scattered
+    return (
+        score.excess,
+        score.pieces,
+        score.opened,
+        score.broken,
+        score.hops,
+        score.scattered,
+    )
 
 
 def _place(device: Device) -> tuple[int, int] | None:

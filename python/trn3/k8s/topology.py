@@ -88,21 +88,11 @@ def names() -> list[str]:
 def system(name: str) -> System:
     """Return a system by its name or alias, or say which exist.
 
-    >>> system("gen2").devices, system("trn2").devices
-    (4, 16)
+    >>> system("gen2").devices, system("trn2").devices, system("Trn3-Gen1").devices
+    (4, 16, 16)
     """
-    descriptions = _descriptions()
-    aliases = {
-        alias: key for key, entry in descriptions.items() for alias in (key, *entry["aliases"])
-    }
-    if name not in aliases:
-        message = (
-            f"--system {name}: no such system; known: "
-            f"{', '.join(sorted(aliases))}{nearest(name, aliases)}"
-        )
-        raise K8sError(message)
-    key = aliases[name]
-    entry = descriptions[key]
+    key = _canonical(name)
+    entry = _descriptions()[key]
     servers = int(_figure(key, "servers", 1))
     rows = columns = None
     if entry["torus"]:
@@ -127,6 +117,29 @@ def system(name: str) -> System:
         lnc_modes=lnc_modes(chip),
         ultraserver_modes=tuple(entry.get("ultraserver_modes", ())),
     )
+
+
+def _canonical(name: str) -> str:
+    """Return the name of the spec of a system that has nodes."""
+    from trn3.system import facts
+
+    descriptions = _descriptions()
+    aliases = {
+        alias: key for key, entry in descriptions.items() for alias in (key, *entry["aliases"])
+    }
+    if name in aliases:
+        return aliases[name]
+    try:
+        key = facts.canonical(name)
+    except ValueError:
+        key = ""
+    if key in descriptions:
+        return key
+    what = f"{key} has no nodes for Kubernetes" if key else "no such system"
+    message = (
+        f"--system {name}: {what}; known: {', '.join(sorted(aliases))}{nearest(name, aliases)}"
+    )
+    raise K8sError(message)
 
 
 def lnc_modes(chip: str) -> tuple[int, ...]:
@@ -171,8 +184,6 @@ def _figure(spec: str, key: str, default: Any = None) -> Any:
 
 @cache
 def _spec(name: str) -> dict[str, Any]:
-    from pathlib import Path
+    from trn3.system import facts
 
-    path = Path(__file__).parents[3] / "rust/system/specs" / f"{name}.toml"
-    table = tomllib.loads(path.read_text(encoding="utf-8"))[name]
-    return {key: entry["default"] for key, entry in table.items() if isinstance(entry, dict)}
+    return {key: quantity.value for key, quantity in facts.load(name).items()}

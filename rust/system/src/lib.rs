@@ -4,6 +4,7 @@
 //! - [`energy`]: joules, watts and dollars of a job, with every assumption.
 //! - [`fabric`]: graphs of chips and switches, routes, bounds, faults.
 //! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
+//! - [`cluster`]: many equal units on one network, by roles.
 //! - [`flow`]: how long transfers take that share links, ports, engines and memories.
 //! - [`planner`]: what a language model takes on a system.
 //!
@@ -14,6 +15,7 @@
 
 pub mod collective;
 pub mod energy;
+pub mod cluster;
 pub mod error;
 pub mod fabric;
 pub mod facts;

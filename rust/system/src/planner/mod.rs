@@ -10,8 +10,10 @@ pub mod config;
 pub mod constants;
 pub mod dtype;
 pub mod hardware;
+pub mod inference;
 pub mod layout;
 pub mod memory;
+pub mod phase;
 pub mod roofline;
 pub mod shapes;
 
@@ -20,7 +22,9 @@ pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, mod
 pub use constants::Constants;
 pub use dtype::{DataType, Precision};
 pub use hardware::{Chip, Level, Machine, Rank, serving};
+pub use inference::{Calibration, Evaluation, MemoryRate, Planner, Settings, Speculation, Workload};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
+pub use phase::{Activity, Part, Phase, decode_bytes};
 pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
 pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, TensorClass, Window};
