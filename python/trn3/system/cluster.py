@@ -13,6 +13,7 @@ import numpy as np
 
 from trn3._trn3 import system as _core
 from trn3.system.base import System
+from trn3.system.collectives import ClusterCollectiveMethods
 from trn3.system.fabric import (
     Binding,
     Bisection,
@@ -73,7 +74,7 @@ class ChipIds(Sequence[ChipId]):
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(ClusterCollectiveMethods):
     """`n` equal UltraServers or instances, every chip of which also hangs on a network.
 
     Nothing is kept for each chip: the network is non-blocking and looks the same from every chip

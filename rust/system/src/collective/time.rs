@@ -107,8 +107,9 @@ pub struct Running<'a> {
 }
 
 /// Begin and end of collectives that overlap, in seconds. Each is one stream through all that it uses, in proportion to
-/// what it needs there; streams share links, memories and DMA engines by max-min fairness within strict classes. One
-/// that runs alone takes what [`Profile::time`] says.
+/// what it needs there, and no faster than alone: the waits of its steps lie between its bytes. Streams share links,
+/// memories and DMA engines by max-min fairness within strict classes. One that runs alone takes what
+/// [`Profile::time`] says.
 ///
 /// # Errors
 /// [`Error::Value`] if a priority is not 0 to 3 or a size or start is negative or not finite.
@@ -142,10 +143,15 @@ pub fn overlap(estimator: &Estimator, running: &[Running<'_>]) -> Result<Vec<(f6
             uses.push((links + chips + chip, moved));
         }
         uses.retain(|&(_, weight)| weight > 0.0);
+        let alone = profile.time(one.bytes);
+        if one.bytes > 0.0 && alone > 0.0 {
+            uses.push((resources.len() as u32, 1.0));
+            resources.push(Resource::new("its own pace", one.bytes / alone));
+        }
         transfers.push(Transfer {
             bytes: one.bytes,
             uses,
-            latency: profile.latency,
+            latency: if one.bytes > 0.0 { 0.0 } else { alone },
             priority: one.priority,
             start: one.start,
             ..Transfer::default()

@@ -1,5 +1,6 @@
 //! Bindings of systems: facts, fabrics, collectives, plans. Descriptions and results cross as JSON text, arrays as arrays.
 
+mod collective;
 mod energy;
 pub(crate) mod error;
 mod fabric;
@@ -12,6 +13,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = parent.py();
     let module = PyModule::new(py, "system")?;
     error::register(&module)?;
+    collective::register(&module)?;
     energy::register(&module)?;
     fabric::register(&module)?;
     facts::register(&module)?;
