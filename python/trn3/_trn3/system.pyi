@@ -1,18 +1,24 @@
 # Facts, fabrics, collectives and plans; descriptions and results are JSON texts.
 
 from typing import Protocol, TypeAlias, final
+from collections.abc import Sequence
+from typing import Protocol, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3._trn3 import XorwowCore
+
 __all__ = [
     "Cluster",
+    "Collectives",
     "DoesNotFitError",
     "Fabric",
     "UnreachableError",
     "built_in_facts",
     "built_in_prices",
     "built_in_systems",
+    "collective_names",
     "cost_implied",
     "cost_own",
     "cost_rent",
@@ -225,3 +231,60 @@ class Cluster:
     def step(
         self, exchanges: list[_Exchange], /
     ) -> tuple[float, list[_ExchangeTime], str, list[str]]: ...
+class _Asked(Protocol):
+    @property
+    def operation(self) -> str: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def groups(self) -> Sequence[Sequence[int]]: ...
+    @property
+    def ranks_per_chip(self) -> int: ...
+    @property
+    def root(self) -> int: ...
+    @property
+    def pairs(self) -> Sequence[tuple[int, int]]: ...
+
+# Arrays are contiguous bytes, one for each rank of the (first) group.
+_Buffers: TypeAlias = Sequence[NDArray[np.uint8]]
+
+@final
+class Collectives:
+    def __new__(cls, fabric: Fabric, /) -> Self: ...
+    def cost(self, asked: _Asked, bytes: float, is_simulated: bool, /) -> str: ...
+    def cost_v(self, asked: _Asked, sizes: Sequence[float], /) -> str: ...
+    def estimate(self, asked: _Asked, bytes: float, /) -> tuple[str, float]: ...
+    def candidates(self, asked: _Asked, bytes: float, /) -> list[tuple[str, int, float]]: ...
+    def overlap(
+        self, running: Sequence[tuple[_Asked, float, int, float]], /
+    ) -> list[tuple[str, float, float, float]]: ...
+    def execute(
+        self,
+        asked: _Asked,
+        reduction: str,
+        dtype: str,
+        item_size: int,
+        wire: str | None,
+        out: str | None,
+        rounding: str,
+        order: str,
+        rng: XorwowCore | None,
+        arrays: _Buffers,
+        /,
+    ) -> list[NDArray[np.uint8]]: ...
+    def all_gather_v(
+        self, asked: _Asked, item_size: int, arrays: _Buffers, /
+    ) -> list[NDArray[np.uint8]]: ...
+    def all_to_all_v(
+        self,
+        asked: _Asked,
+        item_size: int,
+        counts: Sequence[int],
+        from_displacements: Sequence[int],
+        to_displacements: Sequence[int],
+        arrays: _Buffers,
+        destinations: _Buffers,
+        /,
+    ) -> list[NDArray[np.uint8]]: ...
+
+def collective_names() -> tuple[list[str], list[str], list[str]]: ...

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from trn3._trn3 import system as _core
+from trn3.system.collectives import CollectiveMethods
 from trn3.system.fabric import (
     Binding,
     Bisection,
@@ -108,7 +109,7 @@ def checked_lnc(chip: str, lnc: int | None, file: tuple[str, str] | None = None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System:
+class System(CollectiveMethods):
     """A number of chips and the fabric that joins them.
 
     Made by `trn3.systems`, by the class methods of `Instance` and `UltraServer`, or from a file by

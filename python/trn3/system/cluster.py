@@ -17,6 +17,7 @@ from trn3._trn3 import system as _core
 from trn3.system.base import System
 from trn3.system.chip_ids import ChipIds
 from trn3.system.exchanges import Exchange, ExchangeTime, Phase, Role, StepTime, as_exchange
+from trn3.system.collectives import ClusterCollectiveMethods
 from trn3.system.fabric import (
     Binding,
     Bisection,
@@ -40,7 +41,7 @@ _MOST = 2**32
 
 
 @dataclass(frozen=True)
-class Cluster:
+class Cluster(ClusterCollectiveMethods):
     """`n` equal UltraServers or instances, every chip of which also hangs on a network.
 
     Nothing is kept for each chip: what holds for one of a kind holds for all, and a million chips

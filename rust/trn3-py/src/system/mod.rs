@@ -1,6 +1,7 @@
 //! Bindings of systems: facts, fabrics, collectives, plans. Descriptions and results cross as JSON text, arrays as arrays.
 
 mod cluster;
+mod collective;
 mod energy;
 pub(crate) mod error;
 mod fabric;
@@ -15,6 +16,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let module = PyModule::new(py, "system")?;
     error::register(&module)?;
     cluster::register(&module)?;
+    collective::register(&module)?;
     energy::register(&module)?;
     fabric::register(&module)?;
     facts::register(&module)?;
