@@ -250,13 +250,21 @@ impl Machine {
     /// # Errors
     /// [`Error::Unknown`] if there is none of that name, [`Error::Spec`] if its file lacks what a plan needs.
     pub fn built_in(name: &str) -> Result<Self> {
+        Self::built_in_with(name, LinkProfile::Docs)
+    }
+
+    /// [`Machine::built_in`] with links of another profile.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn built_in_with(name: &str, profile: LinkProfile) -> Result<Self> {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, full)| full);
         let Ok(facts) = Facts::built_in(name) else {
             let known = BUILT_IN.iter().map(|(known, _)| *known);
             let known = known.filter(|known| Self::from_facts_of(known).is_ok());
             return Err(Error::unknown("system", name, known.chain(ALIASES.iter().map(|(alias, _)| *alias))));
         };
-        Self::from_facts(&facts, LinkProfile::Docs)
+        Self::from_facts(&facts, profile)
     }
 
     fn from_facts_of(name: &str) -> Result<Self> {

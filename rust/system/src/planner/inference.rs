@@ -338,6 +338,11 @@ impl<'a> Planner<'a> {
             .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
     }
 
+    /// How long an operation takes by the roofline of this plan's logical core.
+    pub fn time(&self, operation: &super::Operation) -> super::Timing {
+        self.rank.time(operation, &self.efficiency)
+    }
+
     fn prefill_step(&self, split: &Split, workload: Workload) -> Step {
         // Each data-parallel group reads a prompt of its own.
         Step::prefill(split.dp as f64, workload.input as f64)
