@@ -139,6 +139,7 @@ pub fn search(
     constraints: &Constraints,
     keep: usize,
 ) -> Result<Found> {
+    workload.check()?;
     check(constraints)?;
     let layouts = layouts(planner, constraints)?;
     let (mut refused, mut points) = (BTreeMap::new(), Vec::new());
