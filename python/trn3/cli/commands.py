@@ -9,6 +9,7 @@ from trn3.cli import (
     cost,
     export,
     k8s,
+    plan,
     power,
     spec,
     trace,
@@ -18,6 +19,7 @@ from trn3.cli import (
 MODULES = (
     spec,
     compare,
+    plan,
     power,
     cost,
     k8s,
