@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
     from trn3.machine import NeuronCore
+    from trn3.planner import plan, search
     from trn3.power import perf_per_watt
     from trn3.sweeps import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer
@@ -34,7 +35,9 @@ __all__ = [
     "load_mx",
     "numerics",
     "perf_per_watt",
+    "plan",
     "power",
+    "search",
     "set_num_threads",
     "simd_level",
     "sweep",
@@ -139,7 +142,10 @@ _LAZY = {
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",
     "perf_per_watt": "trn3.power",
+    "plan": "trn3.planner",
+    "planner": "trn3.planner",
     "power": "trn3.power",
+    "search": "trn3.planner",
     "sweep": "trn3.sweeps",
     "system": "trn3.system",
     "systems": "trn3.systems",

@@ -7,6 +7,7 @@ pub(crate) mod error;
 mod fabric;
 mod facts;
 mod flow;
+mod planner;
 
 use pyo3::prelude::*;
 
@@ -21,6 +22,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     fabric::register(&module)?;
     facts::register(&module)?;
     flow::register(&module)?;
+    planner::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
     py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.system", &module)
