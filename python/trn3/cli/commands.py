@@ -12,6 +12,7 @@ from trn3.cli import (
     power,
     spec,
     trace,
+    validate,
 )
 
 # In the order of the help text.
@@ -23,6 +24,7 @@ MODULES = (
     k8s,
     trace,
     export,
+    validate,
 )
 
 
