@@ -16,6 +16,7 @@ from trn3 import numerics
 
 PACKAGE_NAMES = {
     "__version__",
+    "compare",
     "cost",
     "get_num_threads",
     "implied_capex",

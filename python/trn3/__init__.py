@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from trn3.cost import implied_capex, tco
     from trn3.power import perf_per_watt
     from trn3.sweeps import sweep
+    from trn3.system.comparison import compare
 
 __all__ = [
     "__version__",
+    "compare",
     "cost",
     "get_num_threads",
     "implied_capex",
@@ -120,6 +122,7 @@ def simd_level() -> str:
 
 # Loaded when first used: names of modules, and of what is in them.
 _LAZY = {
+    "compare": "trn3.system.comparison",
     "cost": "trn3.cost",
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",
