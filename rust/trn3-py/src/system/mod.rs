@@ -2,6 +2,7 @@
 
 mod energy;
 pub(crate) mod error;
+mod fabric;
 mod facts;
 
 use pyo3::prelude::*;
@@ -12,6 +13,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let module = PyModule::new(py, "system")?;
     error::register(&module)?;
     energy::register(&module)?;
+    fabric::register(&module)?;
     facts::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
