@@ -12,7 +12,7 @@ Examples
 [('eight arrays and their clock', 'exact', '2.517')]
 """
 
-from trn3.validation.claims import energy, facts, machine
+from trn3.validation.claims import energy, fabric, facts, machine
 from trn3.validation.claims._registry import known
 from trn3.validation.claims.check import (
     FigureResult,
@@ -33,6 +33,7 @@ __all__ = [
     "StatusSummary",
     "Verdict",
     "energy",
+    "fabric",
     "facts",
     "fits",
     "known",
