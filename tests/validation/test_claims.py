@@ -121,6 +121,20 @@ def test_misses_are_explained_by_their_figure() -> None:
     assert FigureResult(claim, claim.figures[0], 2.5).verdict == "exact"
 
 
+def test_fitted_figures_are_marked_and_the_claim_says_what() -> None:
+    text = TABLE.replace('"arithmetic"', '"model"').replace(
+        '"2.5", unit', '"2.5", fitted = true, unit'
+    )
+    with pytest.raises(RowError, match="claim one has figures that were fitted to and does not"):
+        parse(text)
+    [claim] = parse(text.replace("number = 1", 'fitted = "the rate"'))
+    entry = FigureResult(claim, claim.figures[0], 2.6)
+    assert (entry.verdict, claim.remarks) == ("fit", ("fitted: the rate",))
+    [summary] = claims.summarise([claims.Result(claim, (entry,))])
+    assert (summary.fitted, summary.held_median) == (1, None)
+    assert summary.median == pytest.approx(0.04)
+
+
 def test_figures_may_come_from_a_spec_file() -> None:
     text = TABLE.replace(
         'published = "2.5", unit = "TB/s"', 'fact = "measured.llama33_70b_trn2_tpot"'

@@ -264,11 +264,15 @@ def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
             ("refuted", summary.refuted),
             ("explained misses", summary.explained),
             ("misses", summary.misses),
+            ("fitted", summary.fitted),
         )
         parts += [f"{count} {what}" for what, count in counts if count]
         if summary.median is not None and summary.worst is not None:
             parts.append(f"median error {percent(summary.median)}")
             parts.append(f"worst {percent(summary.worst)} ({summary.worst_figure})")
+        if summary.fitted and summary.held_median is not None and summary.held_worst is not None:
+            parts.append(f"of those not fitted median {percent(summary.held_median)}")
+            parts.append(f"worst {percent(summary.held_worst)}")
         console.print(f"{summary.status}: {', '.join(parts)}", soft_wrap=True)
 
 
@@ -327,6 +331,7 @@ def _figure(entry: FigureResult) -> dict[str, Any]:
         "printed": entry.figure.published,
         "ratio": entry.ratio,
         "tolerance": entry.figure.tolerance,
+        "fitted": entry.figure.is_fitted,
         "verdict": entry.verdict,
         "reason": entry.figure.miss if entry.verdict == "explained miss" else claim.refuted,
         "remarks": list(claim.remarks),

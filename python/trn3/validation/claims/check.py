@@ -12,7 +12,7 @@ from trn3.validation.claims._registry import known
 from trn3.validation.claims.table import STATUS_TEXTS, Claim, Figure
 from trn3.validation.rows import RowError
 
-Verdict: TypeAlias = Literal["exact", "within", "refuted", "shown", "miss", "explained miss"]
+Verdict: TypeAlias = Literal["exact", "within", "fit", "refuted", "shown", "miss", "explained miss"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class FigureResult:
         """What became of the figure.
 
         ``exact``: arithmetic of which all printed digits agree; ``within`` the tolerance of
-        anything else; ``refuted``: the claim does not hold, and the table says why; ``shown``:
+        anything else; ``fit``: so, but a constant was read off this figure; ``refuted``: the claim does not hold, and the table says why; ``shown``:
         nothing is published to compare with; ``miss``, or ``explained miss`` where the table says
         why.
         """
@@ -75,7 +75,7 @@ class FigureResult:
         if self.claim.is_bound:
             tolerance = 0.0
         if tolerance is not None and self.error is not None and self.error <= tolerance:
-            return "within"
+            return "fit" if self.figure.is_fitted else "within"
         return "miss" if self.figure.miss is None else "explained miss"
 
 
@@ -97,7 +97,8 @@ class StatusSummary:
     """The claims of one status.
 
     ``median`` and ``worst`` are the errors of figures that are neither exact nor explained, as
-    parts of the published values; None where there are none.
+    parts of the published values; ``held_median`` and ``held_worst`` those of them that nothing was
+    fitted to. None where there are none.
     """
 
     status: str
@@ -107,9 +108,12 @@ class StatusSummary:
     refuted: int
     explained: int
     misses: int
+    fitted: int
     median: float | None
     worst: float | None
     worst_figure: str | None
+    held_median: float | None
+    held_worst: float | None
 
 
 def run(claims: Iterable[Claim]) -> Iterator[Result]:
@@ -153,6 +157,7 @@ def summarise(results: Iterable[Result]) -> list[StatusSummary]:
         figures = [figure for result in mine for figure in result.figures]
         counted = {figure: figure.error for figure in figures if figure.verdict in _COUNTED}
         errors = {figure: error for figure, error in counted.items() if error is not None}
+        held = [error for figure, error in errors.items() if figure.verdict != "fit"]
         worst = max(errors, key=lambda figure: errors[figure], default=None)
         summaries.append(
             StatusSummary(
@@ -163,16 +168,19 @@ def summarise(results: Iterable[Result]) -> list[StatusSummary]:
                 refuted=_count(figures, "refuted"),
                 explained=_count(figures, "explained miss"),
                 misses=_count(figures, "miss"),
+                fitted=_count(figures, "fit"),
                 median=statistics.median(errors.values()) if errors else None,
                 worst=None if worst is None else errors[worst],
                 worst_figure=None if worst is None else f"{worst.claim.id}: {worst.name}",
+                held_median=statistics.median(held) if held else None,
+                held_worst=max(held, default=None),
             )
         )
     return summaries
 
 
 # What is exact is off by the rounding of the printed figure, which says nothing.
-_COUNTED = frozenset({"within", "miss"})
+_COUNTED = frozenset({"within", "fit", "miss"})
 
 
 def _count(figures: Iterable[FigureResult], verdict: Verdict) -> int:

@@ -32,18 +32,23 @@ def number(result: FigureResult) -> str:
 
 def _summary(summaries: Iterable[StatusSummary]) -> str:
     heads = (
-        "status", "claims", "figures", "exact", "refuted", "explained misses", "misses",
-        "median error", "worst",
+        "status", "claims", "figures", "exact", "refuted", "explained misses", "misses", "fitted",
+        "median error", "worst", "median of those not fitted", "worst of them",
     )  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---|" + "--:|" * (len(heads) - 1)]
     for s in summaries:
-        median = "-" if s.median is None else percent(s.median)
+        counts = (
+            s.claims, s.figures, s.exact, s.refuted, s.explained, s.misses, s.fitted
+        )  # fmt: skip
         worst = "-" if s.worst is None else f"{percent(s.worst)} ({s.worst_figure})"
-        lines.append(
-            f"| {s.status} | {s.claims} | {s.figures} | {s.exact} | {s.refuted} | {s.explained} "
-            f"| {s.misses} | {median} | {worst} |"
-        )
+        errors = (_part(s.median), worst, _part(s.held_median), _part(s.held_worst))
+        cells = (s.status, *map(str, counts), *errors)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _part(error: float | None) -> str:
+    return "-" if error is None else percent(error)
 
 
 def _rows(results: Iterable[Result]) -> str:

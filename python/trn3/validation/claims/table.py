@@ -36,7 +36,9 @@ _CLAIM_KEYS: Final = frozenset(
         "fitted", "miss", "refuted", "flag", "note", "bound",
     }
 )  # fmt: skip
-_FIGURE_KEYS: Final = frozenset({"name", "published", "unit", "fact", "miss", "tolerance"})
+_FIGURE_KEYS: Final = frozenset(
+    {"name", "published", "unit", "fact", "miss", "tolerance", "fitted"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Figure:
         Why it is further off; None where it is not.
     source
         Who published this very number, where that differs from the claim's.
+    is_fitted
+        Whether a constant of the model was read off this very number.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Figure:
     tolerance: float | None
     miss: str | None
     source: str | None
+    is_fitted: bool
 
     @property
     def scale(self) -> float:
@@ -218,6 +223,9 @@ def _claim(
             message = f"claim {name}: source is {source}; allowed: {', '.join(sorted(sources))}"
             raise RowError(message)
     figures = tuple(_figure(name, figure, tolerance) for figure in entry.get("figures", ()))
+    if any(figure.is_fitted for figure in figures) and "fitted" not in entry:
+        message = f"claim {name} has figures that were fitted to and does not say what: fitted"
+        raise RowError(message)
     if not cited or not figures:
         message = f"claim {name} has no {'figures' if cited else 'sources'}; it needs one or more"
         raise RowError(message)
@@ -269,6 +277,7 @@ def _figure(claim: str, entry: Mapping[str, Any], tolerance: float | None) -> Fi
         tolerance=entry.get("tolerance", tolerance),
         miss=entry.get("miss"),
         source=source,
+        is_fitted=bool(entry.get("fitted", False)),
     )
     try:
         _ = figure.scale
