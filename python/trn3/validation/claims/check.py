@@ -59,9 +59,9 @@ class FigureResult:
         """What became of the figure.
 
         ``exact``: arithmetic of which all printed digits agree; ``within`` the tolerance of
-        anything else; ``fit``: so, but a constant was read off this figure; ``refuted``: the claim does not hold, and the table says why; ``shown``:
-        nothing is published to compare with; ``miss``, or ``explained miss`` where the table says
-        why.
+        anything else; ``fit``: so, but a constant was read off this figure; ``refuted``: the claim
+        does not hold, and the table says why; ``shown``: nothing is published to compare with;
+        ``miss``, or ``explained miss`` where the table says why.
         """
         if self.figure.published is None:
             return "shown"
