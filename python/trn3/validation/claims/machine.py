@@ -9,6 +9,7 @@ import ml_dtypes
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3.checkpoint import BLOCK
+from trn3.validation.claims._bits import bits
 from trn3.validation.claims._registry import Figures, claim
 from trn3.validation.experiments._measure import Run
 
@@ -53,7 +54,7 @@ def _mxfp4_no_faster() -> Figures:
 
     run = Run(kernel, "trn3")
 
-    wide, narrow, shared = (_bits(dtype) for dtype in (MXFP8, MXFP4, SCALE))
+    wide, narrow, shared = (bits(dtype) for dtype in (MXFP8, MXFP4, SCALE))
     scale = shared / BLOCK
     return {
         "matmul on the simulated array, MXFP8 over MXFP4": run["matmul float8_e4m3fn_x4"].duration
@@ -61,10 +62,6 @@ def _mxfp4_no_faster() -> Figures:
         "elements' bytes, MXFP4 over MXFP8": narrow / wide,
         "bytes with scales, MXFP4 over MXFP8": (narrow + scale) / (wide + scale),
     }
-
-
-def _bits(dtype: Any) -> int:
-    return int(ml_dtypes.finfo(dtype).bits)  # type: ignore[no-untyped-call]
 
 
 @claim("accumulate-dma")
