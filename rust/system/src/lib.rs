@@ -12,8 +12,8 @@
 //! two is then one that the compiler keeps.
 #![forbid(unsafe_code)]
 
-pub mod energy;
 pub mod cluster;
+pub mod energy;
 pub mod error;
 pub mod fabric;
 pub mod facts;

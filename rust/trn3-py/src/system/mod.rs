@@ -4,6 +4,7 @@ mod energy;
 pub(crate) mod error;
 mod fabric;
 mod facts;
+mod planner;
 
 use pyo3::prelude::*;
 
@@ -15,6 +16,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     energy::register(&module)?;
     fabric::register(&module)?;
     facts::register(&module)?;
+    planner::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
     py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.system", &module)
