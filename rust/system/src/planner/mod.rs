@@ -4,6 +4,7 @@
 //! - [`dtype`]: formats of numbers, by class of tensor.
 //! - [`hardware`]: rates and memory of chips and logical cores, from the spec files.
 //! - [`roofline`]: the operations of a step and their times.
+//! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
 
 pub mod communication;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod layout;
 pub mod memory;
 pub mod roofline;
 pub mod shapes;
+pub mod training;
 
 pub use communication::{Collective, Communication, Cost, Group, LevelCosts};
 pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
