@@ -25,6 +25,7 @@ PACKAGE_NAMES = {
     "power",
     "set_num_threads",
     "simd_level",
+    "sweep",
     "tco",
 }
 NUMERICS_NAMES = {

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
     from trn3.power import perf_per_watt
+    from trn3.sweeps import sweep
 
 __all__ = [
     "__version__",
@@ -29,6 +30,7 @@ __all__ = [
     "power",
     "set_num_threads",
     "simd_level",
+    "sweep",
     "tco",
 ]
 
@@ -123,6 +125,7 @@ _LAZY = {
     "load_mx": "trn3.checkpoint",
     "perf_per_watt": "trn3.power",
     "power": "trn3.power",
+    "sweep": "trn3.sweeps",
     "tco": "trn3.cost",
 }
 

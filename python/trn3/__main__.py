@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 import typer
 
 from trn3.cli import commands
+from trn3.cli.plots import check_matplotlib, check_plot
 from trn3.cli.refusal import RefusedError
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def quantize(
     for _, path in outputs:
         _check_output(path, model, force=force)
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
         _check_output(plot, model, force=force)
         if any(_same_file(plot, path) for _, path in outputs):
             message = f"{plot}: --plot and --out name the same file"
@@ -218,7 +219,7 @@ def profile(
 
     _check_settings()
     if out is not None:
-        _check_matplotlib("--out")
+        check_matplotlib("--out")
         command.check_folder(out)
     request = command.Request(
         target=kernel,
@@ -356,23 +357,6 @@ def _check_output(path: Path, model: Path, *, force: bool) -> None:
         problem = f"there is no directory {_real(path).parent}"
     if problem:
         message = f"{path}: {problem}"
-        raise RefusedError(message)
-
-
-def _check_plot(plot: Path) -> None:
-    from trn3.report import PLOT_SUFFIXES
-
-    if plot.suffix not in PLOT_SUFFIXES:
-        message = f"{plot}: --plot writes {', '.join(PLOT_SUFFIXES)} files"
-        raise RefusedError(message)
-    _check_matplotlib("--plot")
-
-
-def _check_matplotlib(option: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        message = f"{option} needs matplotlib: pip install 'trn3[plot]'"
         raise RefusedError(message)
 
 

@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import typer
 
-from trn3.cli import cost, power
+from trn3.cli import (
+    compare,
+    cost,
+    export,
+    k8s,
+    power,
+    spec,
+    trace,
+)
+
+# In the order of the help text.
+MODULES = (
+    spec,
+    compare,
+    power,
+    cost,
+    k8s,
+    trace,
+    export,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -12,5 +31,5 @@ def register(app: typer.Typer) -> None:
 
     Modules of commands import only what parsing needs; work is imported when a command runs.
     """
-    for module in (power, cost):
+    for module in MODULES:
         module.register(app)

@@ -3,6 +3,8 @@
 //! - [`energy`]: joules, watts and dollars of a job, with every assumption.
 //! - [`fabric`]: graphs of chips and switches, routes, bounds, faults.
 //! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
+//! - [`cluster`]: many equal units on one network, by roles.
+//! - [`flow`]: how long transfers take that share links, ports, engines and memories.
 //! - [`planner`]: what a language model takes on a system.
 //!
 //! This crate stands above `trn3-numerics` and `trn3` (one NeuronCore) and knows of no front end. It is a crate of its
@@ -11,9 +13,11 @@
 #![forbid(unsafe_code)]
 
 pub mod energy;
+pub mod cluster;
 pub mod error;
 pub mod fabric;
 pub mod facts;
+pub mod flow;
 pub mod planner;
 
 pub use error::{Error, Result};

@@ -13,12 +13,18 @@
 //! assert_eq!(torus.hops(0, 10).unwrap(), 4);
 //! ```
 
+pub mod bound;
+mod cycles;
+mod faults;
 mod graph;
 mod route;
+mod select;
 mod spec;
 mod switched;
 mod torus;
 
+pub use bound::{Bound, Cut};
+pub use faults::{Fault, HealthClass, Slowdown};
 pub use graph::{Axis, Fabric, Level, Link, Node, NodeKind};
 pub use route::{Leg, Path, Route};
 pub use spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, NetworkSpec};

@@ -158,7 +158,36 @@ fn system_of(file: &str, name: &str, table: Table) -> Result<Facts> {
             }
         }
     }
+    check_whole(file, &facts)?;
     Ok(facts)
+}
+
+/// What a chip must say of itself, and what asks for it.
+const OF_A_CHIP: [(&str, &str); 2] =
+    [("hbm_bandwidth", "every roofline reads it"), ("hbm_capacity", "every memory table reads it")];
+
+/// Refuses a chip that lacks a figure without which nothing can be said of it.
+fn check_whole(file: &str, facts: &Facts) -> Result<()> {
+    // What a vendor has announced may be less than a chip, and says what it is measured by instead.
+    if !facts.kind.starts_with("chip") || facts.parts.contains_key("basis") {
+        return Ok(());
+    }
+    let name = &facts.name;
+    for (key, needed) in OF_A_CHIP {
+        if !facts.quantities.contains_key(key) {
+            return Err(Error::Spec(format!(
+                "{file}: {name} lacks {key}, and {needed}; add [{name}.{key}] with default, unit and sources"
+            )));
+        }
+    }
+    let is_peak = |key: &String| key.starts_with("tflops_") || key.starts_with("tops_");
+    if !facts.quantities.keys().any(is_peak) {
+        return Err(Error::Spec(format!(
+            "{file}: {name} lacks a peak rate, and every roofline reads one; add [{name}.tflops_bf16], or another \
+             tflops_..., with default, unit and sources"
+        )));
+    }
+    Ok(())
 }
 
 fn check(file: &str, name: &str, key: &str, quantity: &Quantity) -> Result<()> {
@@ -171,6 +200,11 @@ fn check(file: &str, name: &str, key: &str, quantity: &Quantity) -> Result<()> {
         return refuse(&format!(
             "unit {unit:?} is unknown; allowed: count, x, fraction, B to EB, KiB to TiB, FLOPS, Hz, s, W, USD with SI prefixes, /s and /h"
         ));
+    }
+    for source in &quantity.sources {
+        if let Some(unit) = source.unit.as_deref().filter(|unit| factor(unit).is_none()) {
+            return refuse(&format!("a source has the unit {unit:?}, which is unknown"));
+        }
     }
     if let Value::Number(number) = quantity.value {
         if !number.is_finite() || number < 0.0 {
@@ -224,6 +258,11 @@ mod tests {
             ("[a.b]\ndefault = 1\nunit = \"W\"\nsources = []".to_owned(), "no source"),
             (format!("[a.b]\ndefault = 1\nunit = \"parsec\"\n{source}"), "unit \"parsec\" is unknown"),
             (format!("[a.b]\ndefault = 1\nwrong = 2\n{source}"), "wrong"),
+            ("[a.b]\ndefault = 1\nsources = [{ value = 1, unit = \"ell\", source = \"x\" }]".to_owned(), "\"ell\""),
+            (
+                format!("[a]\n_kind = \"chip\"\n[a.b]\ndefault = 1\n{source}"),
+                "a lacks hbm_bandwidth, and every roofline",
+            ),
             ("schema = 2\n[a]".to_owned(), "schema is 2"),
             ("x = ".to_owned(), "not TOML"),
             (String::new(), "describes no system"),

@@ -20,8 +20,11 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The value this source gives, in the figure's unit unless the text says otherwise.
+    /// The value this source gives.
     pub value: Value,
+    /// Its unit, where that is not the figure's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Who published it; `derived: EXPRESSION` for arithmetic on other figures.
     pub source: String,
 }

@@ -13,8 +13,8 @@ use crate::facts::Facts;
 pub struct Constants {
     /// Seconds that a layer takes beside streaming its weights, fitted.
     pub layer_overhead: f64,
-    /// The part of it that is the layer's collectives, which are modelled apart.
-    pub layer_overhead_collectives: f64,
+    /// The part of it that the model counts by itself: collectives, keys and values.
+    pub layer_overhead_counted: f64,
     /// Width of a rank's shard of the feed-forward block at which products run at half of the peak, fitted.
     pub half_rate_width: f64,
     /// Passes of activations for the norms of a layer.
@@ -51,7 +51,7 @@ impl Constants {
         let read = |key: &str| serving.si(key);
         let constants = Self {
             layer_overhead: read("layer_overhead")?,
-            layer_overhead_collectives: read("layer_overhead_collectives")?,
+            layer_overhead_counted: read("layer_overhead_counted")?,
             half_rate_width: read("half_rate_width")?,
             norm_passes: read("norm_passes")?,
             microcode: runtime.si("microcode_overhead")?,

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use trn3_system::facts::{BUILT_IN, Facts};
+use trn3_system::facts::{BUILT_IN, Facts, factor};
 
 use super::error::exception;
 
@@ -10,7 +10,8 @@ use super::error::exception;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(built_in_systems, module)?)?;
     module.add_function(wrap_pyfunction!(built_in_facts, module)?)?;
-    module.add_function(wrap_pyfunction!(parse_facts, module)?)
+    module.add_function(wrap_pyfunction!(parse_facts, module)?)?;
+    module.add_function(wrap_pyfunction!(unit_factor, module)?)
 }
 
 /// Names of the systems that the core knows.
@@ -31,6 +32,13 @@ fn built_in_facts(name: &str) -> PyResult<String> {
 #[pyo3(signature = (file, text, /))]
 fn parse_facts(file: &str, text: &str) -> PyResult<String> {
     json(&Facts::parse(file, text).map_err(exception)?)
+}
+
+/// What one of a unit is in base units; None for a unit that spec files do not know.
+#[pyfunction]
+#[pyo3(signature = (unit, /))]
+fn unit_factor(unit: &str) -> Option<f64> {
+    factor(unit)
 }
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {

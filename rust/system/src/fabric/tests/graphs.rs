@@ -1,13 +1,10 @@
-//! What the graphs of the documented systems must be, checked against definitions that share no code with them.
+//! Graphs, ids and routes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::*;
+use super::super::*;
+use super::docs;
 use crate::facts::Facts;
-
-fn docs(name: &str) -> Fabric {
-    Fabric::built_in(name, LinkProfile::Docs).expect("a built-in fabric")
-}
 
 /// Hops from chip 0 to every chip of a graph without switches, breadth first.
 fn hops_from_zero(fabric: &Fabric) -> Vec<usize> {

@@ -1,0 +1,56 @@
+"""What ``trn3 export`` does: systems as inputs of other simulators."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trn3.cli.refusal import RefusedError
+
+
+class Target(StrEnum):
+    """Simulators that systems are written for."""
+
+    ASTRA_SIM = "astra-sim"
+    CALCULON = "calculon"
+    LLMCOMPASS = "llmcompass"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def export(
+        target: Annotated[Target, typer.Argument(help="The simulator to write for.")],
+        system: Annotated[str, typer.Argument(help="gen2, trn2_instance, ... or a .toml file.")],
+        out: Annotated[
+            Path | None, typer.Option("--out", "-o", help="The file.  [default: standard output]")
+        ] = None,
+    ) -> None:
+        """Write a system's fabric and chips for another simulator.
+
+        What the other's format cannot say, and numbers that nobody has published, are listed on the
+        standard error.
+        """
+        from trn3 import export as exports
+
+        functions = {
+            Target.ASTRA_SIM: exports.astra_sim,
+            Target.CALCULON: exports.calculon,
+            Target.LLMCOMPASS: exports.llmcompass,
+        }
+        try:
+            document = functions[target](system)
+            text = document.text()
+        except (ValueError, ImportError) as error:
+            raise RefusedError(str(error)) from error
+        for note in document.notes:
+            typer.echo(f"note: {note}", err=True)
+        if out is None:
+            typer.echo(text, nl=False)
+        else:
+            document.write(out)
+            typer.echo(f"wrote {out}", err=True)

@@ -1,0 +1,283 @@
+"""The commands of ``trn3 k8s``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trn3.k8s import Allocation, Document, FragmentationReport
+
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="The file to write.  [default: standard output]")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Validate = Annotated[
+    bool,
+    typer.Option("--validate", help="Check what is written against the published schemas first."),
+]
+Driver = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of the driver; neuron.aws.com is that of AWS's.  [default: trn3.internal]"
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group ``k8s`` to the command."""
+    group = typer.Typer(
+        name="k8s",
+        help="Kubernetes objects of simulated systems, as the Neuron driver for dynamic resource "
+        "allocation has them.",
+        no_args_is_help=True,
+    )
+    group.command("slices")(_slices)
+    group.command("class")(_device_class)
+    group.command("allocate")(_allocate)
+    group.command("free")(_free)
+    app.add_typer(group, name="k8s")
+
+
+def _slices(
+    system: Annotated[str, typer.Option(help="trn1, trn2, trn2_ultraserver, gen1, gen2.")],
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="How many nodes.  [default: one UltraServer, or one instance]"),
+    ] = None,
+    driver: Driver = None,
+    lnc: Annotated[
+        int | None, typer.Option(help="Publish the nodes' size of a logical core.")
+    ] = None,
+    efa: Annotated[
+        bool, typer.Option("--efa/--no-efa", help="Publish the device groups of EFA.")
+    ] = True,
+    node_devices: Annotated[
+        bool,
+        typer.Option(
+            "--node-devices/--no-node-devices",
+            help="A device for each whole node of an UltraServer.",
+        ),
+    ] = True,
+    neuron_driver_version: Annotated[
+        str | None, typer.Option(help="Version that devices report.  [default: 2.25.4.0]")
+    ] = None,
+    instance_type: Annotated[
+        str | None, typer.Option(help="Instance type that devices report.")
+    ] = None,
+    taint: Annotated[
+        list[str] | None,
+        typer.Option(help="POOL/DEVICE:KEY=VALUE:EFFECT marks a device. Repeatable."),
+    ] = None,
+    out: Out = None,
+    as_json: Json = False,
+    validate: Validate = False,
+) -> None:
+    """Write the ResourceSlices of a system: one pool for each node."""
+    from trn3 import k8s
+    from trn3.k8s.slices import NEURON_DRIVER_VERSION
+
+    with _refusals():
+        objects = k8s.resource_slices(
+            system,
+            nodes=nodes,
+            driver=k8s.DEFAULT_DRIVER if driver is None else driver,
+            lnc=lnc,
+            efa=efa,
+            node_devices=node_devices,
+            neuron_driver_version=NEURON_DRIVER_VERSION
+            if neuron_driver_version is None
+            else neuron_driver_version,
+            instance_type=instance_type,
+            taints=_taints(taint or []),
+        )
+    _write(objects, out, as_json=as_json, validate=validate)
+
+
+def _device_class(
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the class.  [default: the driver's]")
+    ] = None,
+    driver: Driver = None,
+    out: Out = None,
+    as_json: Json = False,
+    validate: Validate = False,
+) -> None:
+    """Write the DeviceClass of a driver."""
+    from trn3 import k8s
+
+    with _refusals():
+        chosen = k8s.DEFAULT_DRIVER if driver is None else driver
+        body = k8s.device_class(chosen if name is None else name, driver=chosen)
+    _write([body], out, as_json=as_json, validate=validate)
+
+
+def _allocate(
+    claims: Annotated[
+        list[Path], typer.Argument(help="Files with claims, templates and the pods that use them.")
+    ],
+    inventory: Annotated[
+        list[Path], typer.Option("--inventory", "-i", help="Files with ResourceSlices. Repeatable.")
+    ],
+    allocated: Annotated[
+        list[Path] | None,
+        typer.Option(help="Files with claims that hold devices already. Repeatable."),
+    ] = None,
+    out: Out = None,
+    as_json: Json = False,
+    validate: Validate = False,
+) -> None:
+    """Allocate devices to claims, or say why that cannot be and what would work.
+
+    Prints the ResourceClaims with status.allocation; with --out, writes them and prints a table.
+    """
+    from trn3 import k8s
+
+    with _refusals():
+        result = k8s.allocate(_read(claims), _read(inventory), _read(allocated or []))
+    _write(result.objects, out, as_json=as_json, validate=validate)
+    if out is not None:
+        _show_allocation(result, _console())
+    for note in result.notes:
+        typer.echo(f"trn3: note: {note}", err=True)
+
+
+def _free(
+    inventory: Annotated[
+        list[Path], typer.Option("--inventory", "-i", help="Files with ResourceSlices. Repeatable.")
+    ],
+    allocated: Annotated[
+        list[Path] | None, typer.Option(help="Files with claims that hold devices. Repeatable.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is free, and in what pieces."""
+    from trn3 import k8s
+
+    with _refusals():
+        report = k8s.fragmentation(_read(inventory), _read(allocated or []))
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), indent=2))
+    else:
+        _show_free(report, _console())
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what the library refuses into the command's one line."""
+    from trn3.cli.refusal import RefusedError
+    from trn3.k8s import K8sError
+
+    try:
+        yield
+    except K8sError as error:
+        raise RefusedError(str(error)) from error
+
+
+def _read(paths: Sequence[Path]) -> list[Document]:
+    from trn3.k8s import read
+
+    return [document for path in paths for document in read(path)]
+
+
+def _taints(words: Sequence[str]) -> dict[str, list[dict[str, str]]]:
+    from trn3.k8s import K8sError
+
+    taints: dict[str, list[dict[str, str]]] = {}
+    for word in words:
+        device, _, mark = word.partition(":")
+        label, colon, effect = mark.rpartition(":")
+        key, _, value = label.partition("=")
+        if not colon or "/" not in device:
+            message = (
+                f"--taint {word}: write POOL/DEVICE:KEY=VALUE:EFFECT, such as "
+                "trn2-instance-0/neuron-device-3:trn3.internal/unhealthy=hbm:NoSchedule"
+            )
+            raise K8sError(message)
+        taints.setdefault(device, []).append({"key": key, "value": value, "effect": effect})
+    return taints
+
+
+def _write(
+    objects: Sequence[dict[str, Any]], out: Path | None, *, as_json: bool, validate: bool
+) -> None:
+    from trn3.k8s import to_json, to_yaml
+
+    if validate:
+        from trn3.k8s import schema
+
+        with _refusals():
+            schema.check(objects)
+    form: Callable[[Sequence[dict[str, Any]]], str] = to_json if as_json else to_yaml
+    text = form(objects).rstrip("\n") + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    # Whole or not at all: a reader never sees half a file.
+    partial = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(out)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+
+
+def _show_allocation(result: Allocation, console: Console) -> None:
+    from rich.table import Table
+
+    table = Table("claim", "request", "node", "devices", "chips in pieces", "hops")
+    for placed in result.placed:
+        by_request: dict[str, list[str]] = {}
+        for request, device in placed.devices:
+            by_request.setdefault(request, []).append(device.name)
+        for request, devices in by_request.items():
+            pieces = str(placed.score.pieces + 1)
+            table.add_row(
+                placed.claim.label,
+                request,
+                placed.node,
+                ", ".join(devices),
+                pieces,
+                str(placed.score.hops),
+            )
+    console.print(table)
+    for assumption in result.assumptions:
+        console.print(f"assumes: {assumption}")
+
+
+def _show_free(report: FragmentationReport, console: Console) -> None:
+    from rich.table import Table
+
+    table = Table("node", "chips", "free", "largest connected", "free groups")
+    for node in report.nodes:
+        groups = ", ".join(f"{count} of {size}" for size, count in node.groups.items())
+        table.add_row(
+            node.node, str(node.devices), str(node.free), str(node.largest_connected), groups
+        )
+    console.print(table)
+    console.print(
+        f"{report.free} of {report.devices} chips free; {report.stranded:.1%} of them not in the "
+        "largest part of their node"
+    )
+    if report.ultraservers:
+        sets = ", ".join(f"{count} sets of {size} nodes" for size, count in report.sets.items())
+        console.print(
+            f"{report.free_ultraservers} of {report.ultraservers} UltraServers wholly free; free: "
+            f"{sets}"
+        )

@@ -1,0 +1,23 @@
+"""Simulated systems as inputs of other simulators: ASTRA-sim, Calculon, LLMCompass.
+
+Each function returns a `Document`: what the other simulator reads, and in `notes` what was
+simplified and every number in it that is not published.
+
+Examples
+--------
+>>> from trn3 import export
+>>> document = export.astra_sim("gen2")
+>>> document.content["topology"], document.content["npus_count"]
+(['Switch', 'Switch', 'FullyConnected'], [4, 18, 2])
+>>> document.content["bandwidth"]
+[256.0, 320.0, 128.0]
+"""
+
+from __future__ import annotations
+
+from trn3.export.astra_sim import astra_sim
+from trn3.export.calculon import calculon
+from trn3.export.document import Document, ExportError
+from trn3.export.llmcompass import llmcompass
+
+__all__ = ["Document", "ExportError", "astra_sim", "calculon", "llmcompass"]

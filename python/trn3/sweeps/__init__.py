@@ -1,0 +1,29 @@
+"""Studies: a function at every point of a grid, on this machine's processes or on a cluster.
+
+`trn3.sweep` is the one function; the other names are what it gives and raises.
+"""
+
+from __future__ import annotations
+
+from trn3.sweeps.errors import (
+    BrokenExecutorError,
+    SweepCheckpointError,
+    SweepError,
+    WorkerDiedError,
+    WorkerStartError,
+)
+from trn3.sweeps.result import Point, SweepResult
+from trn3.sweeps.run import sweep
+from trn3.sweeps.tasks import PointError
+
+__all__ = [
+    "BrokenExecutorError",
+    "Point",
+    "PointError",
+    "SweepCheckpointError",
+    "SweepError",
+    "SweepResult",
+    "WorkerDiedError",
+    "WorkerStartError",
+    "sweep",
+]

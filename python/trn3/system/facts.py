@@ -1,0 +1,570 @@
+"""Published figures of systems, each with its unit, its sources and their conflicts.
+
+The figures are spec files: those of the package, `names`, or a file of a user's in the same form. A
+spec file is TOML with a table for each system. Keys that begin with ``_`` describe the system
+(``_title``, ``_kind``, the parts it is made of: ``_core``, ``_chip``, ``_fabric``); every other key
+is a quantity: ``default`` (what is used), ``unit``, ``conflict`` (whether sources disagree),
+optionally ``why`` and ``note``, and ``sources``, a list of ``{ value, source }``, with ``unit``
+where a source uses another.
+
+Examples
+--------
+>>> from trn3.system import facts
+>>> chip = facts.load("trainium3")
+>>> chip["hbm_bandwidth"].value, chip["hbm_bandwidth"].unit, chip["hbm_bandwidth"].si
+(4.9, 'TB/s', 4900000000000.0)
+>>> for source in chip["tdp"].sources[:2]:
+...     print(source.value, source.source)
+1000 press (an investor deep dive)
+500 press (awesomeagents.ai)
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from trn3 import _trn3
+from trn3.system import expressions
+
+Value: TypeAlias = "int | float | bool | str | tuple[Value, ...]"
+Status: TypeAlias = Literal["exact", "derived", "conflicting"]
+
+#: Figures that differ by no more agree: sources round to three digits.
+AGREEMENT: Final = 0.006
+#: How far two figures may be apart of which one is the other, rounded: 700 and 705.6.
+LARGEST_ROUNDING: Final = 0.025
+DERIVED: Final = "derived:"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source of a figure and the value it gives.
+
+    Attributes
+    ----------
+    value
+        In `unit`.
+    source
+        Who published it; ``derived: EXPRESSION`` for arithmetic on other figures.
+    unit
+        Its unit, None where it is the figure's.
+    """
+
+    value: Value
+    source: str
+    unit: str | None = None
+
+    @property
+    def expression(self) -> str | None:
+        """The arithmetic of a derived source; None for one that was published."""
+        if not self.source.startswith(DERIVED):
+            return None
+        return self.source.removeprefix(DERIVED).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A figure of a system.
+
+    Attributes
+    ----------
+    value
+        What is used, in `unit`; an int where it is whole, a tuple for several.
+    unit
+        Decimal prefixes unless it says ``iB``; ``dir`` is one direction of a link, ``bidir`` both.
+    formula
+        How it follows from other figures, with their numbers; None where it is as published.
+    sources
+        Who published what.
+    conflict
+        Whether sources disagree, or the parts with what is published.
+    why, note
+        Why this value is used, and what else a reader should know.
+    published
+        What is published, where `value` is computed from parts; in `unit`.
+    agrees
+        Whether `value` is within 0.6 % of what is published; None if there is nothing to compare.
+    """
+
+    value: Value
+    unit: str = ""
+    formula: str | None = None
+    sources: tuple[Source, ...] = ()
+    conflict: bool = False
+    why: str | None = None
+    note: str | None = None
+    published: Value | None = None
+    agrees: bool | None = None
+
+    @property
+    def number(self) -> float:
+        """The value as a float, in `unit`.
+
+        Raises
+        ------
+        TypeError
+            If it is no number.
+        """
+        if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
+            message = f"{self.value!r} is no number"
+            raise TypeError(message)
+        return float(self.value)
+
+    def __float__(self) -> float:
+        return self.number
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is a number."""
+        return isinstance(self.value, (int, float)) and not isinstance(self.value, bool)
+
+    @property
+    def si(self) -> float:
+        """The value in bytes, seconds, operations, hertz, watts, US dollars or their quotients.
+
+        Raises
+        ------
+        TypeError
+            If it is no number.
+        """
+        return self.number * factor(self.unit)
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The least and the largest number that a source gives, in `unit`; None without two."""
+        found = self._numbers()
+        return (min(found), max(found)) if len(set(found)) > 1 else None
+
+    def _numbers(self) -> list[float]:
+        """All that the figure is said to be, in `unit`."""
+        found = [self.number] if self.is_number else []
+        for source in self.sources:
+            if isinstance(source.value, (int, float)) and not isinstance(source.value, bool):
+                unit = self.unit if source.unit is None else source.unit
+                found.append(_rounded(source.value * factor(unit) / factor(self.unit)))
+        if isinstance(self.published, (int, float)):
+            found.append(float(self.published))
+        return found
+
+    @property
+    def status(self) -> Status:
+        """``conflicting``, else ``derived`` from other figures, else ``exact``: as published."""
+        if self.conflict or self.agrees is False:
+            return "conflicting"
+        if self.is_number and not all(agree(self.number, other) for other in self._numbers()):
+            return "conflicting"
+        return "exact" if self.formula is None else "derived"
+
+    def __str__(self) -> str:
+        return f"{shown(self.value)} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Facts(Mapping[str, Quantity]):
+    """What is published about one system: a mapping from the names of figures to `Quantity`.
+
+    Attributes
+    ----------
+    name, title
+        As the spec file spells it, and for readers.
+    kind
+        ``core``, ``chip``, ``server``, ``ultraserver``, ``rack``, ``cluster``, ...
+    parent
+        The system that holds this one, for cores.
+    parts
+        The other keys that begin with ``_``, without that sign: ``chip``, ``fabric``, ...
+    file
+        Where it was read.
+    siblings
+        The other systems of the same file: parts are looked up there first.
+    """
+
+    name: str
+    title: str
+    kind: str
+    parent: str | None
+    parts: Mapping[str, Any]
+    file: str
+    quantities: Mapping[str, Quantity] = field(repr=False)
+    siblings: Mapping[str, Facts] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getitem__(self, key: str) -> Quantity:
+        try:
+            return self.quantities[key]
+        except KeyError:
+            message = f"{self.name} has no {key}; {nearest(key, self.quantities)}"
+            raise KeyError(message) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.quantities)
+
+    def __len__(self) -> int:
+        return len(self.quantities)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.file))
+
+    def need(self, key: str, purpose: str) -> Quantity:
+        """Return a figure that something cannot do without.
+
+        Parameters
+        ----------
+        key
+            Its name.
+        purpose
+            What needs it, for the message.
+
+        Raises
+        ------
+        ValueError
+            If the system lacks it; the text names both.
+        """
+        if key in self.quantities:
+            return self.quantities[key]
+        message = (
+            f"{self.file}: {self.name} lacks {key}, which {purpose} needs; "
+            f"add [{self.name}.{key}] with default, unit and sources"
+        )
+        raise ValueError(message)
+
+    def part(self, role: str) -> Facts | None:
+        """Return the facts of what this system is made of; None if it does not say.
+
+        Parameters
+        ----------
+        role
+            ``core``, ``chip``, ``server``, ``peer`` or ``basis``.
+
+        Raises
+        ------
+        ValueError
+            If it names a system that does not exist.
+        """
+        name = self.parts.get(role)
+        if name is None:
+            return None
+        if not isinstance(name, str):
+            message = f"{self.file}: {self.name}._{role} is {name!r}; must be the name of a system"
+            raise ValueError(message)
+        if name in self.siblings:
+            return self.siblings[name]
+        try:
+            return load(name)
+        except ValueError as error:
+            message = f"{self.file}: {self.name}._{role}: {error}"
+            raise ValueError(message) from error
+
+
+def agree(value: float, published: float) -> bool:
+    """Return whether two figures are within 0.6 %, or one is the other, rounded.
+
+    Examples
+    --------
+    >>> agree(19.66, 20), agree(705.6, 700), agree(629.1, 671), agree(0.544, 1)
+    (True, True, False, False)
+    """
+    distance = abs(value - published)
+    if distance <= AGREEMENT * abs(published):
+        return True
+    if distance > LARGEST_ROUNDING * abs(published):
+        return False
+    decimals = len(str(published).partition(".")[2].rstrip("0"))
+    return any(round(value, digits) == published for digits in range(-3, decimals + 1))
+
+
+def factor(unit: str) -> float:
+    """Return what one of a unit is in base units.
+
+    Raises
+    ------
+    ValueError
+        If spec files do not know it.
+
+    Examples
+    --------
+    >>> factor("TB/s"), factor("Gbit/s"), factor("GiB")
+    (1000000000000.0, 125000000.0, 1073741824.0)
+    """
+    found = _trn3.system.unit_factor(unit)
+    if found is None:
+        message = (
+            f"unit {unit!r} is unknown; allowed: count, x, fraction, B to EB, KiB to TiB, FLOPS, "
+            "Hz, s, W, USD with SI prefixes, /s and /h"
+        )
+        raise ValueError(message)
+    return found
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of the systems of the package, sorted.
+
+    Examples
+    --------
+    >>> [name for name in names() if name.startswith("trn3")]
+    ['trn3_gen1', 'trn3_gen2']
+    """
+    return tuple(_trn3.system.built_in_systems())
+
+
+@cache
+def aliases() -> Mapping[str, str]:
+    """Return other names of the systems, and what they stand for.
+
+    Examples
+    --------
+    >>> aliases()["gen2"], aliases()["trn3"]
+    ('trn3_gen2', 'trainium3')
+    """
+    text = files("trn3.system").joinpath("names.toml").read_text(encoding="utf-8")
+    table: dict[str, list[str]] = tomllib.loads(text)["aliases"]
+    return MappingProxyType({other: name for name, others in table.items() for other in others})
+
+
+def canonical(name: str) -> str:
+    """Return the name of a system of the package, given it or an alias of it.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the text has the nearest.
+
+    Examples
+    --------
+    >>> canonical("Trn3-Gen2"), canonical("trn2.48xlarge"), canonical("b300")
+    ('trn3_gen2', 'trn2_instance', 'b300')
+    """
+    plain = re.sub(r"[-. ]+", "_", name.strip().lower())
+    if plain in names():
+        return plain
+    if plain in aliases():
+        return aliases()[plain]
+    message = f"system {name!r} is unknown; {nearest(plain, (*names(), *aliases()), names())}"
+    raise ValueError(message)
+
+
+def load(system: str | os.PathLike[str], member: str | None = None) -> Facts:
+    """Return the facts of a system of the package or of a spec file.
+
+    Parameters
+    ----------
+    system
+        A name of `names`, an alias of one, or the path of a TOML file.
+    member
+        Which system of a file; without it, the one that is part of no other there.
+
+    Raises
+    ------
+    ValueError
+        If there is no system of that name, the file is wrong, or it does not say which is meant.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> load("gen2").title
+    'Trn3 Gen2 UltraServer (NL72x2 Switched)'
+    """
+    text = os.fspath(system)
+    if not isinstance(system, str) or text.endswith(".toml") or os.sep in text:
+        return _member(load_all(text), text, member)
+    name = canonical(system)
+    if member is not None and member != name:
+        message = f"member is {member!r}, but {system} is one system of the package: {name}"
+        raise ValueError(message)
+    return _built_in(name)
+
+
+def load_all(path: str | os.PathLike[str]) -> Mapping[str, Facts]:
+    """Return all systems of a spec file by name, in its order.
+
+    Raises
+    ------
+    ValueError
+        If the file is wrong; the text names the table and the key.
+    OSError
+        If it cannot be read.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        message = f"{file} is not TOML: {error}"
+        raise ValueError(message) from error
+    return parse(text, str(file))
+
+
+def parse(text: str, file: str = "text") -> Mapping[str, Facts]:
+    """Return all systems that a TOML text describes; `file` names it in messages.
+
+    Raises
+    ------
+    ValueError
+        If it is wrong.
+
+    Examples
+    --------
+    >>> mine = parse('''
+    ... [link]
+    ... [link.rate]
+    ... default = 2
+    ... unit = "GB/s"
+    ... sources = [{ value = 2, source = "my bench" }]
+    ... ''')
+    >>> mine["link"]["rate"].si
+    2000000000.0
+    """
+    siblings: dict[str, Facts] = {}
+    for document in json.loads(_trn3.system.parse_facts(file, text)):
+        siblings[document["name"]] = _facts(document, file, siblings)
+    return MappingProxyType(siblings)
+
+
+@cache
+def _built_in(name: str) -> Facts:
+    return _facts(json.loads(_trn3.system.built_in_facts(name)), f"{name}.toml", {})
+
+
+def _member(systems: Mapping[str, Facts], file: str, member: str | None) -> Facts:
+    if member is not None:
+        if member in systems:
+            return systems[member]
+        message = f"{file} has no system {member!r}; {nearest(member, systems)}"
+        raise ValueError(message)
+    held = {part for facts in systems.values() for part in facts.parts.values() if _is_text(part)}
+    tops = [facts for name, facts in systems.items() if name not in held]
+    tops = [facts for facts in tops if facts.kind != "core"] or tops
+    if len(tops) == 1:
+        return tops[0]
+    message = f"{file} holds several systems: {', '.join(systems)}; say which one"
+    raise ValueError(message)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _facts(document: Mapping[str, Any], file: str, siblings: Mapping[str, Facts]) -> Facts:
+    quantities = {key: _quantity(entry) for key, entry in document["quantities"].items()}
+    return Facts(
+        name=document["name"],
+        title=document["title"],
+        kind=document["kind"],
+        parent=document.get("parent"),
+        parts=MappingProxyType(document["parts"]),
+        file=file,
+        quantities=MappingProxyType(quantities),
+        siblings=siblings,
+    )
+
+
+def _quantity(entry: Mapping[str, Any]) -> Quantity:
+    sources = tuple(
+        Source(_value(source["value"]), source["source"], source.get("unit"))
+        for source in entry["sources"]
+    )
+    value = _value(entry["default"])
+    return Quantity(
+        value=value,
+        unit=entry["unit"],
+        formula=_published_formula(value, sources),
+        sources=sources,
+        conflict=entry["conflict"],
+        why=entry.get("why"),
+        note=entry.get("note"),
+    )
+
+
+def _published_formula(value: Value, sources: tuple[Source, ...]) -> str | None:
+    # A figure that somebody published is what they published, even where arithmetic agrees.
+    if any(source.expression is None for source in sources):
+        return None
+    for source in sources:
+        if source.expression is not None and source.value == value:
+            return source.expression
+    return None
+
+
+def _value(value: object) -> Value:
+    if isinstance(value, list):
+        return tuple(_value(item) for item in value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return cast("Value", value)
+
+
+def _rounded(value: float) -> float:
+    """Drop the digits that only binary fractions have: 705.6000000000001."""
+    return float(f"{value:.12g}")
+
+
+def nearest(name: str, known: Mapping[str, object] | tuple[str, ...], listed: object = None) -> str:
+    """Return the end of a message about an unknown name: what would have worked.
+
+    Parameters
+    ----------
+    name
+        What came.
+    known
+        All names, among which the nearest is looked for.
+    listed
+        Names to list where those are too many.
+
+    Examples
+    --------
+    >>> nearest("gen3", ("gen1", "gen2"))
+    "the nearest is 'gen2'; allowed: gen1, gen2"
+    """
+    every = tuple(known)
+    close = difflib.get_close_matches(name, every, n=1, cutoff=0.0)
+    shown_names = cast("tuple[str, ...]", listed) if listed is not None else every
+    allowed = f"allowed: {', '.join(shown_names)}" if shown_names else "there is none"
+    return f"the nearest is {close[0]!r}; {allowed}" if close else allowed
+
+
+def shown(value: Value) -> str:
+    """Return a value as text: numbers with separators and at most five digits after the point.
+
+    Examples
+    --------
+    >>> shown(2516.5824), shown(1000000), shown(0.5), shown(("4:16", "1:2")), shown(True)
+    ('2,516.6', '1,000,000', '0.5', '4:16, 1:2', 'yes')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(shown(item) for item in value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or value.is_integer():
+        return f"{int(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.1f}"
+    return f"{value:.5g}" if abs(value) >= 1e-4 else f"{value:.3g}"
+
+
+def check_derived(facts: Facts) -> list[tuple[str, Source, float]]:
+    """Return what each derived source of a system evaluates to, with its figure's name.
+
+    Examples
+    --------
+    >>> [(key, source.value, value) for key, source, value in check_derived(load("trn3_gen1"))][0]
+    ('pflops_mxfp8', 161.088, 161.088)
+    """
+    return [
+        (key, source, _rounded(expressions.evaluate(source.expression)))
+        for key, quantity in facts.items()
+        for source in quantity.sources
+        if source.expression is not None
+    ]

@@ -1,0 +1,190 @@
+//! From event to event: transfers become ready, move and end.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::network::Network;
+use super::paths::Paths;
+use super::{Outcome, Resource, TIE, Transfer, check, critical};
+use crate::error::{Error, Result};
+
+/// A simulation on its way.
+pub(super) struct Engine<'a> {
+    resources: &'a [Resource],
+    transfers: &'a [Transfer],
+    followers: Followers,
+    waiting_for: Vec<u32>,
+    spans: Vec<(f64, f64)>,
+    ended: Vec<bool>,
+    bottlenecks: Bottlenecks,
+    /// Moments at which transfers have paid their latency.
+    arrivals: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+/// For each transfer, the resources that held it back longest.
+pub(super) struct Bottlenecks {
+    names: Vec<u32>,
+    of: Vec<(u32, u32)>,
+}
+
+impl Bottlenecks {
+    fn set(&mut self, transfers: &[u32], names: &[u32]) {
+        let range = (self.names.len() as u32, (self.names.len() + names.len()) as u32);
+        self.names.extend_from_slice(names);
+        for &transfer in transfers {
+            self.of[transfer as usize] = range;
+        }
+    }
+
+    pub(super) fn of(&self, transfer: u32) -> &[u32] {
+        let (first, last) = self.of[transfer as usize];
+        &self.names[first as usize..last as usize]
+    }
+}
+
+/// For each transfer, those that come after it.
+struct Followers {
+    first: Vec<u32>,
+    list: Vec<u32>,
+}
+
+impl Followers {
+    fn new(transfers: &[Transfer]) -> Self {
+        let mut first = vec![0u32; transfers.len() + 1];
+        for before in transfers.iter().flat_map(|transfer| &transfer.after) {
+            first[*before as usize + 1] += 1;
+        }
+        for i in 1..first.len() {
+            first[i] += first[i - 1];
+        }
+        let mut list = vec![0u32; first[transfers.len()] as usize];
+        let mut next = first.clone();
+        for (index, transfer) in (0u32..).zip(transfers) {
+            for &before in &transfer.after {
+                list[next[before as usize] as usize] = index;
+                next[before as usize] += 1;
+            }
+        }
+        Self { first, list }
+    }
+
+    fn range(&self, transfer: u32) -> std::ops::Range<usize> {
+        self.first[transfer as usize] as usize..self.first[transfer as usize + 1] as usize
+    }
+}
+
+impl<'a> Engine<'a> {
+    pub(super) fn new(resources: &'a [Resource], transfers: &'a [Transfer]) -> Self {
+        Self {
+            resources,
+            transfers,
+            followers: Followers::new(transfers),
+            waiting_for: transfers.iter().map(|transfer| transfer.after.len() as u32).collect(),
+            // The begin is the latest end met so far, until the last predecessor has ended.
+            spans: transfers.iter().map(|transfer| (transfer.start, 0.0)).collect(),
+            ended: vec![false; transfers.len()],
+            bottlenecks: Bottlenecks { names: Vec::new(), of: vec![(0, 0); transfers.len()] },
+            arrivals: BinaryHeap::new(),
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<Outcome> {
+        let paths = Paths::new(self.transfers);
+        let mut network = Network::new(self.resources, &paths);
+        for index in (0u32..).zip(self.transfers).filter(|(_, transfer)| transfer.after.is_empty()) {
+            self.is_ready(index.0);
+        }
+        let mut arrived: Vec<u32> = Vec::new();
+        let mut ended: Vec<u32> = Vec::new();
+        loop {
+            let arrival = self.arrivals.peek().map(|Reverse((moment, _))| f64::from_bits(*moment));
+            let end = network.next_end();
+            let now = match (arrival, end) {
+                (None, None) => break,
+                (Some(moment), None) | (None, Some(moment)) => moment,
+                (Some(arrival), Some(end)) => arrival.min(end),
+            };
+            if !now.is_finite() {
+                return Err(Error::Value(
+                    "transfers: one would end later than any number of seconds; its bytes are too many or a rate too low"
+                        .to_owned(),
+                ));
+            }
+            let limit = now + now * TIE;
+            while network.next_end().is_some_and(|end| end <= limit) {
+                let (members, names) = network.end_next(now);
+                self.bottlenecks.set(members, &names);
+                ended.extend_from_slice(members);
+            }
+            for &transfer in &ended {
+                self.ends(transfer, now);
+            }
+            ended.clear();
+            while let Some(&Reverse((moment, transfer))) = self.arrivals.peek() {
+                if f64::from_bits(moment) > limit {
+                    break;
+                }
+                self.arrivals.pop();
+                if self.transfers[transfer as usize].bytes > 0.0 && !paths.uses(paths.of(transfer)).is_empty() {
+                    arrived.push(transfer);
+                } else {
+                    self.ends(transfer, f64::from_bits(moment));
+                }
+            }
+            let key = |&transfer: &u32| (paths.of(transfer), self.transfers[transfer as usize].bytes.to_bits());
+            arrived.sort_unstable_by_key(|transfer| (key(transfer), *transfer));
+            for equal in arrived.chunk_by(|a, b| key(a) == key(b)) {
+                let first = equal[0];
+                network.add(paths.of(first), equal.iter().copied(), self.transfers[first as usize].bytes, now);
+            }
+            arrived.clear();
+            network.refill(now);
+        }
+        if let Some(stuck) = network.stuck() {
+            return Err(Error::Value(format!(
+                "transfer {stuck}: its rate is too small to compute; its share or weights lie too far from the others'"
+            )));
+        }
+        if self.ended.contains(&false) {
+            return Err(check::cycle(self.transfers, |transfer| !self.ended[transfer as usize]));
+        }
+        Ok(self.outcome(&network))
+    }
+
+    /// All predecessors have ended.
+    fn is_ready(&mut self, transfer: u32) {
+        let moment = self.spans[transfer as usize].0 + self.transfers[transfer as usize].latency;
+        self.arrivals.push(Reverse((moment.to_bits(), transfer)));
+    }
+
+    fn ends(&mut self, transfer: u32, now: f64) {
+        let span = &mut self.spans[transfer as usize];
+        // An event within the tie of another is counted to it, which may lie an instant before this begin.
+        span.1 = now.max(span.0);
+        let end = span.1;
+        self.ended[transfer as usize] = true;
+        for at in self.followers.range(transfer) {
+            let follower = self.followers.list[at];
+            let begin = &mut self.spans[follower as usize].0;
+            *begin = begin.max(end);
+            self.waiting_for[follower as usize] -= 1;
+            if self.waiting_for[follower as usize] == 0 {
+                self.is_ready(follower);
+            }
+        }
+    }
+
+    fn outcome(self, network: &Network) -> Outcome {
+        let mut carried = vec![0.0; self.resources.len()];
+        for transfer in self.transfers {
+            for &(resource, weight) in &transfer.uses {
+                carried[resource as usize] += transfer.bytes * weight;
+            }
+        }
+        let finish = self.spans.iter().map(|span| span.1).fold(0.0, f64::max);
+        let binding = critical::binding(self.transfers, &self.spans, &self.bottlenecks, finish, self.resources.len());
+        let first = |transfer| self.bottlenecks.of(transfer).first().copied();
+        let bottleneck = (0..self.transfers.len() as u32).map(first).collect();
+        Outcome { spans: self.spans, finish, carried, busy: network.busy(), bottleneck, binding }
+    }
+}

@@ -1,0 +1,139 @@
+"""Systems as inputs of other simulators."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, strategies as st
+
+from trn3 import export
+from trn3.export.calculon import _ramp
+
+FABRICS = {
+    "trn1_32xlarge": 16,
+    "trn2_instance": 16,
+    "trn2_ultraserver": 64,
+    "trn3_gen1": 64,
+    "trn3_gen2": 144,
+    "gb200_nvl72": 72,
+    "gb300_nvl72": 72,
+}
+
+
+@pytest.mark.parametrize(("system", "chips"), FABRICS.items())
+def test_astra_sim_says_every_chip_once(system: str, chips: int) -> None:
+    document = export.astra_sim(system)
+    loaded = yaml.safe_load(document.text())
+    assert loaded == document.content
+    assert int(np.prod(loaded["npus_count"])) == chips
+    assert {len(value) for value in loaded.values()} == {len(loaded["topology"])}
+    assert set(loaded["topology"]) <= {"Ring", "Switch", "FullyConnected"}
+    assert all(rate > 0 for rate in loaded["bandwidth"])
+
+
+def test_astra_sim_has_the_documented_rates() -> None:
+    torus = export.astra_sim("trn2_ultraserver").content
+    assert torus["topology"] == ["Ring"] * 3
+    assert torus["npus_count"] == [4, 4, 4]
+    assert torus["bandwidth"] == [128.0, 128.0, 64.0]
+    switched = export.astra_sim("trn3_gen2")
+    assert switched.content["topology"] == ["Switch", "Switch", "FullyConnected"]
+    assert switched.content["npus_count"] == [4, 18, 2]
+    assert switched.content["bandwidth"] == [256.0, 320.0, 128.0]
+    assert any("rack switch also joins" in note for note in switched.notes)
+
+
+@given(st.floats(0, 1e-3), st.floats(1e-7, 1e-5), st.floats(0.1, 1.0, exclude_max=True))
+def test_calculon_ramp_is_the_integral_of_the_speed(
+    seconds: float, ramp: float, start: float
+) -> None:
+    mean = _ramp(seconds, ramp, start)
+    elapsed = seconds / mean
+    # The work that a speed growing linearly from `start` does, by the trapezoid rule on its corner.
+    rising = min(elapsed, ramp)
+    speed = start + (1 - start) * rising / ramp
+    work = rising * (start + speed) / 2 + max(0.0, elapsed - ramp)
+    assert work == pytest.approx(seconds, rel=1e-6, abs=1e-15)
+    assert start - 1e-9 <= mean <= 1.0
+
+
+def test_calculon_ramp_gives_three_quarters_in_its_length() -> None:
+    # A burst of the ramp's length, 3 us, does three quarters of the peak's work.
+    assert _ramp(0.75 * 3e-6, 3e-6, 0.5) == pytest.approx(0.75)
+    assert _ramp(100e-6, 3e-6, 0.5) > 0.98
+
+
+@pytest.mark.parametrize("system", FABRICS)
+def test_calculon_tables_cover_every_size(system: str) -> None:
+    document = export.calculon(system)
+    content = json.loads(document.text())
+    assert content == document.content
+    tables = [*content["matrix"]["gflops_efficiency"].values()]
+    tables += content["vector"]["gflops_efficiency"].values()
+    tables += [content["mem1"]["MB_efficiency"], content["mem2"]["MB_efficiency"]]
+    for table in tables:
+        sizes = [size for size, _ in table]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[-1] == 0
+        assert all(0 < efficiency <= 1 for _, efficiency in table)
+        assert [e for _, e in table] == sorted((e for _, e in table), reverse=True)
+    sizes = [network["size"] for network in content["networks"]]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == FABRICS[system]
+
+
+def test_calculon_has_the_slower_of_memory_and_dma() -> None:
+    content = export.calculon("trn3_gen2").content
+    assert content["mem1"]["GBps"] == 128 * 33
+    assert content["mem1"]["GiB"] == 144
+    assert content["matrix"]["tflops"] == pytest.approx(512 * 128 * 2 * 2.4e9 * 8 / 1e12, rel=1e-5)
+    bf16 = content["matrix"]["gflops_efficiency"]["bfloat16"]
+    # Its large operations run at the array's bf16 rate, a quarter of the peak.
+    assert bf16[0][1] == pytest.approx(0.25, rel=1e-3)
+
+
+def test_llmcompass_multiplies_up_to_the_chip() -> None:
+    content = json.loads(export.llmcompass("trn3_gen2").text())
+    device = content["device"]
+    chiplet = device["compute_chiplet"]
+    array = chiplet["core"]["systolic_array"]
+    cores = device["compute_chiplet_count"] * chiplet["core_count"]
+    peak = cores * array["array_width"] * array["array_height"] * 2 * device["frequency_Hz"]
+    assert peak == pytest.approx(629.1e12, rel=1e-3)
+    io = device["io"]
+    rate = io["memory_channel_active_count"] * io["pin_count_per_channel"]
+    assert rate * io["bandwidth_per_pin_bit"] / 8 == pytest.approx(4.9e12)
+    assert chiplet["core"]["SRAM_KB"] == 32 * 1024
+    assert device["memory"]["total_capacity_GB"] == 144
+    assert content["device_count"] == 144
+    link = content["interconnect"]
+    assert link["link"]["bandwidth_per_direction_byte"] * link["link_count_per_device"] == 256e9
+
+
+def test_llmcompass_refuses_chips_without_cores() -> None:
+    with pytest.raises(export.ExportError, match="allowed: systems of Trainium chips"):
+        export.llmcompass("gb300_nvl72")
+
+
+@pytest.mark.parametrize("function", [export.astra_sim, export.calculon, export.llmcompass])
+def test_exports_refuse_what_is_no_system(function: object) -> None:
+    assert callable(function)
+    with pytest.raises(ValueError, match="nearest"):
+        function("trn3_gen9")
+    with pytest.raises(TypeError, match="system is 7"):
+        function(7)
+    with pytest.raises(export.ExportError, match="trainium3 has no fabric"):
+        function("trainium3")
+
+
+def test_document_appears_whole(tmp_path: Path) -> None:
+    path = tmp_path / "network.yml"
+    document = export.astra_sim("gen2")
+    document.write(path)
+    assert path.read_text() == document.text()
+    with pytest.raises(FileNotFoundError):
+        document.write(tmp_path / "absent" / "network.yml")
