@@ -289,6 +289,25 @@ impl Machine {
         Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions })
     }
 
+    /// Replicas of `ranks` logical cores that `most` logical cores hold, none astride two domains of a level that
+    /// could hold it alone.
+    ///
+    /// ```
+    /// // Racks of 72 chips: 48 chips fit each once, not three times in both.
+    /// let machine = trn3_system::planner::Machine::built_in("gen2").unwrap();
+    /// assert_eq!(machine.room(48 * 4, 4, 576), 2);
+    /// assert_eq!(machine.room(36 * 4, 4, 576), 4);
+    /// ```
+    pub fn room(&self, ranks: u64, per_chip: u64, most: u64) -> u64 {
+        if ranks == 0 {
+            return 0;
+        }
+        let sizes = self.levels.iter().map(|level| u64::from(level.chips) * per_chip);
+        let domain = [per_chip].into_iter().chain(sizes).find(|size| *size >= ranks).unwrap_or(most).min(most);
+        let (whole, rest) = (most / domain.max(1), most % domain.max(1));
+        whole * (domain / ranks) + rest / ranks
+    }
+
     /// Several of this system, joined by its network.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ pub mod layout;
 pub mod memory;
 pub mod phase;
 pub mod roofline;
+pub mod search;
 pub mod shapes;
 pub mod training;
 
@@ -29,4 +30,5 @@ pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
 pub use phase::{Activity, Part, Phase, decode_bytes};
 pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
+pub use search::{Constraints, Found, FrontierPoint, Objective, search};
 pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, TensorClass, Window};
