@@ -3,6 +3,7 @@
 mod energy;
 pub(crate) mod error;
 mod facts;
+mod training;
 
 use pyo3::prelude::*;
 
@@ -13,6 +14,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     error::register(&module)?;
     energy::register(&module)?;
     facts::register(&module)?;
+    training::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
     py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.system", &module)

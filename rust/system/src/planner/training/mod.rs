@@ -18,6 +18,7 @@
 
 mod layout;
 mod memory;
+mod published;
 mod recipe;
 mod report;
 mod search;
@@ -25,6 +26,7 @@ mod step;
 
 pub use layout::TrainingLayout;
 pub use memory::{Activations, activations, footprint};
+pub use published::{PublishedRow, published};
 pub use recipe::{Moments, Recipe, Recompute, Settings};
 pub use report::{Phase, TrainingPlan};
 pub use search::{Found, Objective, Space, search, search_with};

@@ -142,9 +142,14 @@ pub struct Settings {
     strict: Vec<String>,
 }
 
-static SETTINGS: LazyLock<Result<Settings>> = LazyLock::new(|| {
+/// The file of constants.
+pub(super) fn facts() -> Result<Facts> {
     let mut files = Facts::parse("training.toml", include_str!("../../../planner/training.toml"))?;
-    let facts = files.pop().ok_or_else(|| Error::Spec("training.toml describes nothing".to_owned()))?;
+    files.pop().ok_or_else(|| Error::Spec("training.toml describes nothing".to_owned()))
+}
+
+static SETTINGS: LazyLock<Result<Settings>> = LazyLock::new(|| {
+    let facts = facts()?;
     let strict = match facts.parts.get("strict_priority") {
         Some(toml::Value::Array(names)) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
         _ => Vec::new(),

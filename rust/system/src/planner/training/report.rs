@@ -84,7 +84,6 @@ pub struct TrainingPlan {
     pub assumptions: Vec<String>,
 }
 
-#[expect(clippy::too_many_arguments, reason = "one caller, which has them all")]
 pub(super) fn report(
     model: &Model,
     machine: &Machine,
@@ -228,7 +227,6 @@ fn energy_of(
     energy::estimate(&model, &work).map(Some)
 }
 
-#[expect(clippy::too_many_arguments, reason = "one caller, which has them all")]
 fn assumptions(
     machine: &Machine,
     recipe: &Recipe,

@@ -63,6 +63,8 @@ pub struct Space {
     pub tp: Vec<u64>,
     /// Stages.
     pub pp: Vec<u64>,
+    /// Replicas; as many as the chips have room for without.
+    pub dp: Option<u64>,
     /// Context parallelism: 1 to 8 unless given.
     pub cp: Vec<u64>,
     /// Expert parallelism.
@@ -75,6 +77,8 @@ pub struct Space {
     pub micro_batch: Vec<u64>,
     /// Recomputation.
     pub recompute: Vec<Recompute>,
+    /// Whether norms are split along the sequence; they are without.
+    pub sequence_parallel: Option<bool>,
     /// How many plans to return, the best first; 1 without.
     pub keep: Option<usize>,
 }
@@ -164,10 +168,7 @@ pub fn search_with(
     }
     if best.is_empty() {
         let Some((_, layout)) = smallest else {
-            return Err(Error::Value(format!(
-                "no layout of {} divides {ranks} ranks and a global batch of {}; a power of two of both would",
-                model.name, recipe.global_batch
-            )));
+            return Err(nothing_divides(model, machine, recipe, space, ranks, lnc));
         };
         let memory = table(model, machine, recipe, &layout, &rank)?;
         let more = (memory.used / memory.bank).log2().ceil().exp2() * chips as f64;
@@ -181,6 +182,36 @@ pub fn search_with(
         .map(|(_, layout)| super::plan_with(model, machine, recipe, &layout, communication))
         .collect::<Result<Vec<_>>>()?;
     Ok(Found { plans, evaluated, fitting })
+}
+
+/// Why no layout divides: the degree that was given and does not, or the number of chips.
+fn nothing_divides(model: &Model, machine: &Machine, recipe: &Recipe, space: &Space, ranks: u64, lnc: u32) -> Error {
+    let first = |list: &[u64]| list.first().copied().unwrap_or(1);
+    let (tp, pp, cp) = (first(&space.tp), first(&space.pp), first(&space.cp));
+    let one = tp.saturating_mul(pp).saturating_mul(cp).max(1);
+    let layout = TrainingLayout {
+        tp,
+        pp,
+        cp,
+        dp: space.dp.unwrap_or((ranks / one).max(1)),
+        ep: first(&space.ep),
+        interleave: first(&space.interleave),
+        micro_batch: first(&space.micro_batch),
+        zero: space.zero.first().copied().unwrap_or(0),
+        ..TrainingLayout::one(lnc)
+    };
+    if let Err(error) = layout.check(model, machine, recipe) {
+        return error;
+    }
+    let batch = recipe.global_batch;
+    let whole = divisors(batch.min(ranks)).into_iter().rev().find(|dp| batch.is_multiple_of(*dp)).unwrap_or(1);
+    let chips = whole * u64::from(machine.chips).min(ranks) / ranks.max(1);
+    Error::Value(format!(
+        "no layout of {} makes use of all {ranks} logical cores with a global batch of {batch}: replicas must divide \
+         both; a batch of {ranks}, or {} chips, would work",
+        model.name,
+        chips.max(1)
+    ))
 }
 
 fn lnc_of(machine: &Machine, space: &Space) -> Result<u32> {
@@ -250,18 +281,24 @@ fn each_layout(
     let zeros = or(&space.zero, || vec![0, 1, 3]);
     let batches = or(&space.micro_batch, || vec![1, 2, 4, 8, 16]);
     let modes = or(&space.recompute, || Recompute::ALL.to_vec());
+    let plain =
+        TrainingLayout { sequence_parallel: space.sequence_parallel.unwrap_or(true), ..TrainingLayout::one(lnc) };
     for &tp in &tps {
         for &pp in &pps {
             for &cp in &cps {
                 let one = tp * pp * cp;
-                if one == 0 || !ranks.is_multiple_of(one) || !recipe.sequence.is_multiple_of(cp.max(1)) {
+                if one == 0 || !recipe.sequence.is_multiple_of(cp.max(1)) {
                     continue;
                 }
-                let dp = ranks / one;
-                if !recipe.global_batch.is_multiple_of(dp) {
+                let dp = match space.dp {
+                    Some(dp) if dp.saturating_mul(one) <= ranks => dp,
+                    None if ranks.is_multiple_of(one) => ranks / one,
+                    _ => continue,
+                };
+                if dp == 0 || !recipe.global_batch.is_multiple_of(dp) {
                     continue;
                 }
-                let base = TrainingLayout { tp, pp, dp, cp, ..TrainingLayout::one(lnc) };
+                let base = TrainingLayout { tp, pp, dp, cp, ..plain };
                 for ep in or(&space.ep, || base.expert_degrees(model)) {
                     for &interleave in interleaves.iter().filter(|&&parts| parts == 1 || pp > 1) {
                         for &zero in zeros.iter().filter(|&&zero| zero == 0 || dp * cp > 1) {
