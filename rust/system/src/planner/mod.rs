@@ -11,6 +11,7 @@
 //! - [`economics`]: watts and dollars.
 //! - [`search`]: the best of all plans.
 //! - [`request`]: all of it from and to JSON texts.
+//! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
 
 pub mod communication;
 pub mod config;
@@ -26,6 +27,7 @@ pub mod request;
 pub mod roofline;
 pub mod search;
 pub mod shapes;
+pub mod training;
 
 pub use communication::{Collective, Communication, Cost, Group, LevelCosts};
 pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};

@@ -5,6 +5,7 @@ pub(crate) mod error;
 mod fabric;
 mod facts;
 mod planner;
+mod training;
 
 use pyo3::prelude::*;
 
@@ -17,6 +18,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     fabric::register(&module)?;
     facts::register(&module)?;
     planner::register(&module)?;
+    training::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
     py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.system", &module)
