@@ -21,6 +21,9 @@ TUTORIAL: Final = {"input": CONTEXT, "output": 1_500, "batch": 1, "tp": 64, "lnc
 #: Two chips of four logical cores.
 RECIPE: Final = {"input": CONTEXT, "output": 0, "tp": 8, "lnc": 2, "replicas": 1}
 BATCHES: Final = (1, 8, 64, 256)
+#: What the published runs of training had: instances, and tokens of a sequence.
+NODES: Final = 32
+SEQUENCE: Final = 8_192
 
 
 def _plan(model: str, system: str, dtype: str, **request: Any) -> dict[str, Any]:
@@ -93,4 +96,43 @@ def _speculation() -> Figures:
     return {
         "tokens a step, 70B": yielded("llama-3.3-70b", "bf16", "llama33_70b_trn2_tpot_spec"),
         "tokens a step, 405B": yielded("llama-3.1-405b", "fp8", "llama31_405b_trn2_tpot_spec_fp8"),
+    }
+
+
+@cache
+def _trained() -> dict[str, float]:
+    """Return what the model of training gives for each published row, sequences a second."""
+    rows = json.loads(_trn3.system.published_training())
+    return {row["name"]: row["computed"] for row in rows}
+
+
+def _training(row: str, model: str) -> Figures:
+    rate = _trained()[row]
+    shapes = json.loads(_trn3.system.planner_model(json.dumps({"name": model})))
+    chip = facts.load("trainium1")["tflops_bf16"].si
+    chips = NODES * spec_of("trn1_32xlarge")["chips"].si
+    flops = 6 * shapes["parameters"] * SEQUENCE * rate
+    return {
+        "sequences a second": rate,
+        "share of the peak, 6 x parameters x tokens": flops / (chips * chip),
+    }
+
+
+@claim("llama-8b-training")
+def _llama_8b_training() -> Figures:
+    return _training("llama-8b-train-trn1", "llama-3-8b")
+
+
+@claim("llama-70b-training")
+def _llama_70b_training() -> Figures:
+    return _training("llama-70b-train-trn1", "llama-3.3-70b")
+
+
+@claim("bert-training")
+def _bert_training() -> Figures:
+    trained = _trained()
+    return {
+        "1 node": trained["bert-large-trn1-1-node"],
+        "16 nodes": trained["bert-large-trn1-16-nodes"],
+        "16 nodes over 16 times one": trained["bert-large-trn1-scaling"],
     }
