@@ -21,6 +21,7 @@ PACKAGE_NAMES = {
     "NeuronCore",
     "UltraServer",
     "__version__",
+    "compare",
     "cost",
     "get_num_threads",
     "implied_capex",

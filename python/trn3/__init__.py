@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trn3.power import perf_per_watt
     from trn3.sweeps import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer
+    from trn3.system.comparison import compare
 
 __all__ = [
     "Chip",
@@ -29,6 +30,7 @@ __all__ = [
     "NeuronCore",
     "UltraServer",
     "__version__",
+    "compare",
     "cost",
     "get_num_threads",
     "implied_capex",
@@ -138,6 +140,7 @@ _LAZY = {
     "Instance": "trn3.system",
     "NeuronCore": "trn3.machine",
     "UltraServer": "trn3.system",
+    "compare": "trn3.system.comparison",
     "cost": "trn3.cost",
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",

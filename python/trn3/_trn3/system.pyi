@@ -1,6 +1,5 @@
 # Facts, fabrics, collectives and plans; descriptions and results are JSON texts.
 
-from typing import Protocol, TypeAlias, final
 from collections.abc import Sequence
 from typing import Protocol, Self, TypeAlias, final
 
@@ -239,6 +238,7 @@ class Cluster:
     def step(
         self, exchanges: list[_Exchange], /
     ) -> tuple[float, list[_ExchangeTime], str, list[str]]: ...
+
 class _Asked(Protocol):
     @property
     def operation(self) -> str: ...

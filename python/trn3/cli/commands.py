@@ -15,6 +15,7 @@ from trn3.cli import (
     power,
     spec,
     trace,
+    validate,
 )
 
 # In the order of the help text.
@@ -29,6 +30,7 @@ MODULES = (
     k8s,
     trace,
     export,
+    validate,
 )
 
 

@@ -257,7 +257,9 @@ def _show(plan: Plan, console: Any) -> None:
     grid.add_column()
     for name, text in _lines(plan):
         grid.add_row(name, printable(text))
-    console.print(f"{printable(plan.model.name)} on {plan._document['system']['title']}", style="bold")
+    console.print(
+        f"{printable(plan.model.name)} on {plan._document['system']['title']}", style="bold"
+    )
     console.print(grid)
     console.print("Assumed:", style="bold")
     for text in plan.assumptions:

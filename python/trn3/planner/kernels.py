@@ -101,7 +101,9 @@ def time_product(m: int, k: int, n: int, dtype: str = "bf16", arch: str = "trn3"
             message = f"{name} is {size}; needed: at least 1"
             raise ValueError(message)
     wanted = (_rounded(m, PARTITIONS), _up(k, PARTITIONS), _rounded(n, BANK))
-    timed = tuple(min(size, most) for size, most in zip(wanted, (MOST_M, MOST_K, MOST_N), strict=True))
+    timed = tuple(
+        min(size, most) for size, most in zip(wanted, (MOST_M, MOST_K, MOST_N), strict=True)
+    )
     seconds = _timed(timed, dtype, arch)
     if timed == wanted:
         return seconds

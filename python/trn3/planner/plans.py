@@ -155,7 +155,10 @@ def plan(
     request, said = _request(model, system, dtype, context, input_tokens, output_tokens, lnc)
     degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp, "replicas": replicas}
     fixed = any(value is not None for value in degrees.values())
-    promises = {"ttft_slo": _seconds("ttft_slo", ttft_slo), "tpot_slo": _seconds("tpot_slo", tpot_slo)}
+    promises = {
+        "ttft_slo": _seconds("ttft_slo", ttft_slo),
+        "tpot_slo": _seconds("tpot_slo", tpot_slo),
+    }
     if not fixed and batch is None and objective is None and not any(promises.values()):
         promises["tpot_slo"] = USUAL_TPOT
         said = (
@@ -287,7 +290,9 @@ def search(
 
 def replanned(plan: Plan, *, batch: int | None, context: int | None) -> Plan:
     """Return the plan of the same layout for another batch or context."""
-    layout = {name: getattr(plan.layout, name) for name in ("tp", "ep", "pp", "dp", "cp", "replicas")}
+    layout = {
+        name: getattr(plan.layout, name) for name in ("tp", "ep", "pp", "dp", "cp", "replicas")
+    }
     request = {**plan._request, **layout, "lnc": plan.layout.lnc, "objective": None}
     request |= {"batch": plan.batch, "report_overflow": True}
     if batch is not None:

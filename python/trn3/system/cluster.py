@@ -16,8 +16,8 @@ import numpy as np
 from trn3._trn3 import system as _core
 from trn3.system.base import System
 from trn3.system.chip_ids import ChipIds
-from trn3.system.exchanges import Exchange, ExchangeTime, Phase, Role, StepTime, as_exchange
 from trn3.system.collectives import ClusterCollectiveMethods
+from trn3.system.exchanges import Exchange, ExchangeTime, Phase, Role, StepTime, as_exchange
 from trn3.system.fabric import (
     Binding,
     Bisection,
