@@ -77,7 +77,7 @@ def dimensions(system: System) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
     return tuple(found), tuple(notes)
 
 
-def load(system: str | Path | System) -> System:
+def load(system: object) -> System:
     """Return a system by name, by the path of a spec file, or as it is.
 
     Raises
