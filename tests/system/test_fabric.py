@@ -458,7 +458,7 @@ def test_clusters_equal_their_graph_and_cost_nothing() -> None:
         assert one.latency == pytest.approx(other.latency)
     ring = small.bound("ring").per_chip
     assert ring == pytest.approx(25e9)
-    assert small.fail((0, 0, 0, 0)).num_chips == 191
+    assert small.system().fail((0, 0, 0, 0)).num_chips == 191
     million = systems.cluster(6945)
     assert million.num_chips == len(million.chips) == 1_000_080
     assert million.chips[1_000_079] == (6944, 1, 17, 3)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trn3._trn3 import system as _core
-from trn3.system.base import Fault, Group, System
+from trn3.system.base import Group, System
 from trn3.system.chip_ids import ChipIds
 from trn3.system.collectives import ClusterCollectiveMethods
 from trn3.system.exchanges import Exchange, ExchangeTime, Phase, Role, StepTime, as_exchange
@@ -567,10 +567,6 @@ class Cluster(ClusterCollectiveMethods):
             raise ValueError(message)
         of = self.ultraserver
         return _Joined(self.name, of.links, of.lnc, self._core_of(self.n), _of=self)
-
-    def fail(self, *faults: Fault, **named: Any) -> System:
-        """Return all chips as one system without what failed: `System.fail` of `system`."""
-        return self.system().fail(*faults, **named)
 
     def to_svg(self) -> str:
         """Return a drawing as the text of an SVG file: `System.to_svg` of `system`."""
