@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import doctest
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trn3 import systems
+from trn3.system import facts
 
 PAGE = Path(__file__).parents[2] / "docs" / "fabric.md"
 
@@ -61,6 +64,27 @@ def test_the_file_of_ones_own(tmp_path: Path) -> None:
     system = systems.load(path)
     assert (len(system), system.ranks) == (16, 64)
     assert system.bound().binding.level in {"inside", "between"}
+
+
+def figures(table: object) -> Iterator[dict[str, Any]]:
+    """Find all figures of a table of a spec file."""
+    if isinstance(table, dict):
+        if {"value", "unit", "source"} <= set(table):
+            yield table
+        for entry in table.values():
+            yield from figures(entry)
+    elif isinstance(table, list):
+        for entry in table:
+            yield from figures(entry)
+
+
+@pytest.mark.parametrize("name", facts.names())
+def test_figures_of_fabrics_have_sources_that_hold(name: str) -> None:
+    for figure in figures(facts.load(name).parts.get("fabric", {})):
+        assert figure["source"], figure
+        derived = re.match(r"derived: ([\d*/+.]+)", figure["source"])
+        if derived:
+            assert eval(derived[1], {}) == pytest.approx(figure["value"]), figure
 
 
 def test_all_to_all_reaches_its_cut_on_all_systems() -> None:
