@@ -43,6 +43,9 @@ fn flows(c: &mut Criterion) {
     // Sixteen sizes, as expert-parallel dispatch has many: no symmetry is left but that of the graph.
     let ready = exchange(|a, b| 1e6 + 1e5 * ((a * 31 + b * 17) % 16) as f64);
     group.bench_function("exchange of 144 chips, 16 sizes", |b| b.iter(|| simulate(black_box(&ready))));
+    // No two alike, as routed tokens are: every message ends at a moment of its own.
+    let ready = exchange(|a, b| 1e6 * (1.0 + ((a * 7919 + b * 104_729) % 20_593) as f64 / 20_593.0));
+    group.bench_function("exchange of 144 chips, all sizes", |b| b.iter(|| simulate(black_box(&ready))));
     for (ranks, steps) in [(64, 126), (576, 1150)] {
         let ready = ring(ranks, steps);
         group.throughput(Throughput::Elements(ready.1.len() as u64));
