@@ -13,9 +13,9 @@
 //! two is then one that the compiler keeps.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod collective;
 pub mod energy;
-pub mod cluster;
 pub mod error;
 pub mod fabric;
 pub mod facts;
