@@ -139,9 +139,9 @@ def load(system: str | Path | System, *, links: Links = "docs", lnc: int | None 
     Parameters
     ----------
     system
-        A name, as ``trn3 spec`` lists them (``"gen2"``, ``"trn2_ultraserver"``, ``"nvl72"``, ...; that
-        of a chip, like ``"trn2"``, means its instance, or for Trainium3 Gen2), or the path of a
-        ``.toml`` file with a ``_fabric`` table.
+        A name, as ``trn3 spec`` lists them (``"gen2"``, ``"trn2_ultraserver"``, ``"nvl72"``, ...;
+        that of a chip, like ``"trn2"``, means its instance, or for Trainium3 Gen2), or the path of
+        a ``.toml`` file with a ``_fabric`` table.
     links, lnc
         As in `trn3.system.UltraServer.gen2`.
 

@@ -31,6 +31,7 @@ from trn3.system.fabric import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from trn3.flows import Message, Result as FlowResult
     from trn3.system.facts import Quantity
     from trn3.system.spec import Spec
     from trn3.traffic import Traffic
@@ -50,7 +51,7 @@ Fault: TypeAlias = ChipLike | Link | tuple[NodeId, NodeId]
 
 @lru_cache(maxsize=64)
 def chip_facts(name: str, file: tuple[str, str] | None = None) -> Mapping[str, Quantity]:
-    """Return the figures of a chip: of the file's own, else of the package's; empty if none has it."""
+    """Return a chip's figures: of the file's own, else of the package's; empty if none has it."""
     from trn3.system import facts
 
     if file is not None:
@@ -270,6 +271,11 @@ class System(CollectiveMethods):
         """Figures of the fabric that nobody published."""
         return tuple(self._fabric.assumptions)
 
+    @cached_property
+    def numa(self) -> tuple[int | None, ...]:
+        """The host memory node of each chip, in order; None where that is not published."""
+        return tuple(self._fabric.numa())
+
     def index(self, chip: ChipLike) -> int:
         """Return the number of a chip.
 
@@ -470,6 +476,49 @@ class System(CollectiveMethods):
             assumptions=self.assumptions,
         )
 
+    def simulate(self, messages: Iterable[Message | Mapping[str, Any]]) -> FlowResult:
+        """Return when messages between chips arrive that share links.
+
+        Each is spread evenly over all its ways of least latency; links are shared max-min fairly
+        within strict classes of priority, as `trn3.flows` says. This is where overlapping
+        collectives contend.
+
+        Parameters
+        ----------
+        messages
+            `trn3.flows.Message` objects, or mappings with their fields: source, target, bytes, and
+            optionally priority, share, after, start, name.
+
+        Returns
+        -------
+        trn3.flows.Result
+            Spans in the order of the messages, ``bytes_by_link``, and the links that bind.
+
+        Raises
+        ------
+        ValueError
+            If a message names a chip or message that does not exist, a number is negative or not
+            finite, or messages wait for each other.
+        trn3.system.UnreachableError
+            If no way leads from one of the chips to the other.
+
+        Examples
+        --------
+        >>> from trn3 import systems
+        >>> from trn3.flows import Message
+        >>> result = systems.trn3_gen2().simulate([
+        ...     Message((0, 0, 0), (0, 0, 1), 256e6),
+        ...     Message((0, 0, 2), (0, 0, 1), 256e6, priority=1),
+        ... ])
+        >>> [round(span.end * 1e3, 4) for span in result.spans]
+        [1.0015, 2.0015]
+        >>> result.binding
+        ('server/0/0 -> 0/0/1 (server)',)
+        """
+        from trn3.flows import simulate_messages
+
+        return simulate_messages(self._fabric, self.index, messages, self.assumptions)
+
     def fail(
         self,
         *faults: Fault,
@@ -510,7 +559,7 @@ class System(CollectiveMethods):
         >>> [leg.level for leg in broken.route((0, 3, 1), (1, 3, 1)).legs]
         ['server', 'cross-rack', 'server']
         >>> round(broken.slowdown.factor, 2)
-        1.37
+        1.02
         """
         named = [self._fault_name(fault) for fault in faults]
         if chip is not None:

@@ -71,6 +71,7 @@ class Chip:
 
     Examples
     --------
+    >>> from trn3 import Chip
     >>> chip = Chip()
     >>> chip.num_cores, chip.chiplets, chip.hbm_stacks, chip.dma_engines, chip.cc_cores
     (8, 2, 4, 128, 16)

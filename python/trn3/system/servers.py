@@ -6,10 +6,16 @@ from trn3.system.base import Links, System
 
 
 class Instance(System):
-    """One EC2 instance of 16 chips in a 4 x 4 torus, or an HGX board of eight GPUs.
+    """One EC2 instance of 16 chips in a 4 x 4 torus, or a board of eight GPUs.
 
     Ids on Trn1 and Trn2 are ``(row, column)``: chip `i` of the vendor's numbering sits at row
     ``i // 4``, column ``i % 4``, and `i` itself is accepted wherever an id is.
+
+    Examples
+    --------
+    >>> from trn3 import Instance
+    >>> Instance.trn2().chips[7]
+    (1, 3)
     """
 
     @classmethod
@@ -40,6 +46,12 @@ class UltraServer(System):
 
     Ids are ``(rack, server, chip)`` on Trn3, with servers counted within their rack, and
     ``(server, row, column)`` on Trn2.
+
+    Examples
+    --------
+    >>> from trn3 import UltraServer
+    >>> UltraServer.gen2().hops((0, 0, 0), (1, 0, 0))
+    1
     """
 
     @classmethod
@@ -62,8 +74,8 @@ class UltraServer(System):
 
         Examples
         --------
-        >>> UltraServer.gen1().assumptions[0][:3]
-        'low'
+        >>> UltraServer.gen1().assumptions[0].split(':')[0]
+        'confidence low'
         """
         return cls.built_in("trn3_gen1", links=links, lnc=lnc)
 

@@ -182,15 +182,11 @@ impl Profile {
             .iter()
             .enumerate()
             .fold((0, 0.0), |best, (level, &s)| if s > best.1 { (level, s) } else { best });
-        let slope = made.slope();
-        made.binding = if slope == 0.0 {
-            Binding::Nothing
-        } else if slope == made.wire {
-            Binding::Links(worst.0 as u32)
-        } else if slope == made.memory {
-            Binding::Memory
-        } else {
-            Binding::Engines
+        made.binding = match made.slope() {
+            0.0 => Binding::Nothing,
+            slope if slope == made.wire => Binding::Links(worst.0 as u32),
+            slope if slope == made.memory => Binding::Memory,
+            _ => Binding::Engines,
         };
         Ok(made)
     }

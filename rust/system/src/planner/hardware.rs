@@ -250,13 +250,21 @@ impl Machine {
     /// # Errors
     /// [`Error::Unknown`] if there is none of that name, [`Error::Spec`] if its file lacks what a plan needs.
     pub fn built_in(name: &str) -> Result<Self> {
+        Self::built_in_with(name, LinkProfile::Docs)
+    }
+
+    /// [`Machine::built_in`] with links of another profile.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn built_in_with(name: &str, profile: LinkProfile) -> Result<Self> {
         let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, full)| full);
         let Ok(facts) = Facts::built_in(name) else {
             let known = BUILT_IN.iter().map(|(known, _)| *known);
             let known = known.filter(|known| Self::from_facts_of(known).is_ok());
             return Err(Error::unknown("system", name, known.chain(ALIASES.iter().map(|(alias, _)| *alias))));
         };
-        Self::from_facts(&facts, LinkProfile::Docs)
+        Self::from_facts(&facts, profile)
     }
 
     fn from_facts_of(name: &str) -> Result<Self> {
@@ -287,6 +295,25 @@ impl Machine {
             Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false }
         });
         Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions })
+    }
+
+    /// Replicas of `ranks` logical cores that `most` logical cores hold, none astride two domains of a level that
+    /// could hold it alone.
+    ///
+    /// ```
+    /// // Racks of 72 chips: 48 chips fit each once, not three times in both.
+    /// let machine = trn3_system::planner::Machine::built_in("gen2").unwrap();
+    /// assert_eq!(machine.room(48 * 4, 4, 576), 2);
+    /// assert_eq!(machine.room(36 * 4, 4, 576), 4);
+    /// ```
+    pub fn room(&self, ranks: u64, per_chip: u64, most: u64) -> u64 {
+        if ranks == 0 {
+            return 0;
+        }
+        let sizes = self.levels.iter().map(|level| u64::from(level.chips) * per_chip);
+        let domain = [per_chip].into_iter().chain(sizes).find(|size| *size >= ranks).unwrap_or(most).min(most);
+        let (whole, rest) = (most / domain.max(1), most % domain.max(1));
+        whole * (domain / ranks) + rest / ranks
     }
 
     /// Several of this system, joined by its network.

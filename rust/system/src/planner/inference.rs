@@ -96,6 +96,19 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// Checks that every count is in range.
+    ///
+    /// # Errors
+    /// [`Error::Value`] that names the one that is not.
+    pub fn check(&self) -> Result<()> {
+        for (name, value, least) in [("batch", self.batch, 1), ("input", self.input, 1), ("output", self.output, 0)] {
+            if !(least..=1 << 30).contains(&value) {
+                return Err(Error::Value(format!("{name} is {value}; needed: a whole number from {least} to 2^30")));
+            }
+        }
+        Ok(())
+    }
+
     /// The context of the average decoding step.
     pub fn mean_context(&self) -> f64 {
         self.input as f64 + self.output as f64 / 2.0
@@ -338,6 +351,11 @@ impl<'a> Planner<'a> {
             .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
     }
 
+    /// How long an operation takes by the roofline of this plan's logical core.
+    pub fn time(&self, operation: &super::Operation) -> super::Timing {
+        self.rank.time(operation, &self.efficiency)
+    }
+
     fn prefill_step(&self, split: &Split, workload: Workload) -> Step {
         // Each data-parallel group reads a prompt of its own.
         Step::prefill(split.dp as f64, workload.input as f64)
@@ -394,13 +412,7 @@ impl<'a> Planner<'a> {
     /// [`Error::Value`] if the layout does not divide the model or exceeds the system, or a count is out of range.
     pub fn evaluate(&self, layout: Layout, workload: Workload) -> Result<Evaluation> {
         layout.check(self.model, self.machine)?;
-        for (name, value, least) in
-            [("batch", workload.batch, 1), ("input", workload.input, 1), ("output", workload.output, 0)]
-        {
-            if !(least..=1 << 30).contains(&value) {
-                return Err(Error::Value(format!("{name} is {value}; needed: a whole number from {least} to 2^30")));
-            }
-        }
+        workload.check()?;
         Ok(self.evaluate_checked(layout, workload))
     }
 

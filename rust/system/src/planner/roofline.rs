@@ -228,7 +228,8 @@ impl Routing {
     fn new(experts: &Experts, split: &Split, tokens: f64) -> Self {
         let held = experts.count as f64 / split.ep as f64;
         let busy = held * experts.touched(tokens);
-        Self { busy, tokens: tokens * experts.active as f64 / split.ep as f64 / busy }
+        let picked = tokens * experts.active as f64 / split.ep as f64;
+        Self { busy, tokens: if busy > 0.0 { picked / busy } else { 0.0 } }
     }
 }
 

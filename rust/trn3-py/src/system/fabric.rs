@@ -180,6 +180,11 @@ impl PyFabric {
         self.fabric.nodes()[..self.fabric.chips()].iter().map(|node| node.coordinates.clone()).collect()
     }
 
+    /// The host memory node of each chip, where that is published.
+    fn numa(&self) -> Vec<Option<u32>> {
+        (0..self.fabric.chips()).map(|chip| self.fabric.numa(chip)).collect()
+    }
+
     /// Names of the switches, which follow the chips in the numbering of nodes.
     fn switches(&self) -> Vec<String> {
         let is_switch = |node: &&Node| node.kind == NodeKind::Switch;

@@ -1,0 +1,116 @@
+"""``trn3 plan --train``: one training step on one screen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trn3.cli.refusal import RefusedError
+
+if TYPE_CHECKING:
+    from trn3.planner.training import Training, TrainingPlan
+
+
+def run(
+    model: Any,
+    system: Any,
+    training: Training,
+    *,
+    dtype: str | dict[str, str] | None = None,
+    chips: int | None = None,
+    lnc: int | None = None,
+    links: str | None = None,
+    as_json: bool = False,
+) -> None:
+    """Plan and print one training step.
+
+    Raises
+    ------
+    RefusedError
+        If there is no such plan; its details are the memory table where that is why.
+    """
+    from trn3.planner.training import plan_training
+
+    try:
+        plan = plan_training(
+            model, system, training, dtype=dtype, chips=chips, lnc=lnc, links=links
+        )
+    except (ValueError, MemoryError) as error:
+        message, *details = str(error).splitlines()
+        raise RefusedError(message, details) from error
+    if as_json:
+        typer.echo(json.dumps(asdict(plan), indent=2, allow_nan=False))
+    else:
+        show(plan)
+
+
+def show(plan: TrainingPlan) -> None:
+    """Print a plan."""
+    from rich.table import Table
+
+    from trn3.cli.consoles import output
+
+    screen = output()
+    screen.print(f"[bold]{plan.model}[/] on {plan.chips:,} chips of {plan.system}: it fits")
+    for name, value in _figures(plan):
+        screen.print(f"{name:<16}{value}")
+    phases = Table(box=None, header_style="bold")
+    phases.add_column("part of a step")
+    for heading in ("ms", "share", "hidden ms"):
+        phases.add_column(heading, justify="right")
+    phases.add_column("limited by")
+    for phase in plan.phases:
+        hidden = f"{phase.hidden * 1e3:,.1f}" if phase.hidden else ""
+        phases.add_row(
+            phase.name, f"{phase.seconds * 1e3:,.1f}", f"{phase.share:.1%}", hidden, phase.binding
+        )
+    screen.print(phases)
+    memory = Table(box=None, header_style="bold")
+    memory.add_column("memory of a logical core")
+    memory.add_column("GiB", justify="right")
+    for name, size in plan.memory.rows.items():
+        memory.add_row(name, f"{size / 2**30:.3f}")
+    memory.add_row(
+        "on a bank", f"{plan.memory.used / 2**30:.3f} of {plan.memory.available / 2**30:g}"
+    )
+    screen.print(memory)
+    for text in plan.not_included:
+        screen.print(f"not included: {text}")
+    for text in plan.assumptions:
+        screen.print(f"assumed: {text}")
+
+
+def _figures(plan: TrainingPlan) -> list[tuple[str, Any]]:
+    batch = f"{plan.global_batch:,} sequences of {plan.sequence:,}"
+    rows: list[tuple[str, Any]] = [
+        ("layout", f"{plan.layout}, {plan.micro_batches} micro-batches"),
+        ("step", f"{plan.step_time:.4g} s for {batch}"),
+        (
+            "rate",
+            f"{plan.sequences_per_second:,.2f} sequences/s, {plan.tokens_per_second:,.0f} tokens/s, "
+            f"{plan.tokens_per_second_per_chip:,.0f} tokens/s/chip",
+        ),
+        (
+            "use",
+            f"{plan.mfu:.1%} MFU (6PT), {plan.mfu_with_attention:.1%} with attention, "
+            f"{plan.hfu:.1%} HFU, pipeline bubble {plan.bubble:.1%}",
+        ),
+        ("limited by", plan.bottleneck),
+    ]
+    if plan.energy is not None and plan.watts is not None:
+        variants = ", ".join(
+            f"{watts * plan.chips / 1e3:,.1f} kW at {tdp:g} W"
+            for tdp, watts in plan.energy.variants.items()
+        )
+        rows.append(("power", f"{plan.watts / 1e3:,.1f} kW (TDP of a chip: {variants})"))
+    if plan.joules_per_token is not None:
+        rows.append(("energy", f"{plan.joules_per_token:.4g} J a token"))
+    if plan.cost is not None and plan.cost.per_million_tokens is not None:
+        dollars = plan.cost.per_million_tokens
+        rows.append(
+            ("cost", f"{dollars:.4g} USD a million tokens, {plan.cost.per_hour:,.2f} USD an hour")
+        )
+    return rows

@@ -1,0 +1,589 @@
+"""Plans of training: what one step takes in time, memory, energy and money.
+
+`Training` says what is trained and, where it matters, how it is laid out; degrees that it leaves
+open are searched for, thousands of layouts a second. Nothing is measured here: one constant is
+fitted to one published run, and every result lists what it rests on.
+
+Examples
+--------
+>>> from trn3.planner.training import Training, plan_training
+>>> llama = Training(1024, 8192, tp=32, pp=1, dp=32, zero=1, micro_batch=1, recompute="selective")
+>>> plan = plan_training("llama-3-8b", "trn1", llama)
+>>> plan.chips, round(plan.sequences_per_second, 1)  # published: 47.95
+(512, 48.0)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from trn3._trn3 import system as _core
+from trn3.cost import Cost, Price, price_sets, prices
+from trn3.planner.models import ModelLike, request_of
+from trn3.planner.plans import system_request
+from trn3.power import Energy
+
+__all__ = [
+    "Layout",
+    "Memory",
+    "Phase",
+    "Published",
+    "Training",
+    "TrainingPlan",
+    "TrainingSearch",
+    "plan",
+    "plan_training",
+    "published",
+    "search",
+    "search_training",
+]
+
+Recompute = Literal["none", "selective", "full"]
+Optimizer = Literal["master", "stochastic_rounding", "all_bf16"]
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained and how it is laid out.
+
+    Attributes
+    ----------
+    global_batch : int
+        Sequences of a step, over all replicas.
+    sequence : int
+        Tokens of a sequence.
+    tp, pp, dp, cp, ep : int, optional
+        Tensor, pipeline, data, context and expert parallelism. What is not given is searched for;
+        `cp` among 1, 2, 4, 8.
+    interleave : int, optional
+        Parts of the model on each stage; 1 is plain 1F1B.
+    zero : int, optional
+        What is sharded over replicas: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too
+        (FSDP).
+    micro_batch : int, optional
+        Sequences of a replica that pass at a time.
+    recompute : {"none", "selective", "full"}, optional
+        What of the forward pass is computed again: nothing, attention, whole layers.
+    sequence_parallel : bool
+        Whether norms and residuals are split over `tp` along the sequence.
+    optimizer : {"master", "stochastic_rounding", "all_bf16"}
+        Adam with FP32 moments and master weights; without a master, BF16 weights rounded
+        stochastically; with everything in BF16.
+    objective : str
+        ``"step_time"``, ``"energy"`` or ``"memory"``; ``"throughput"``, ``"mfu"`` and ``"cost"``
+        are the first one, as the chips are given.
+    tdp : float, optional
+        Thermal design power of a chip, watts; by default the one that the facts choose.
+    price : float, str or Price, optional
+        US dollars for a chip and hour, or the name of a dated price (`trn3.cost.prices`); without
+        it there is no cost.
+    """
+
+    global_batch: int
+    sequence: int
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    cp: int | None = None
+    ep: int | None = None
+    interleave: int | None = None
+    zero: int | None = None
+    micro_batch: int | None = None
+    recompute: Recompute | None = None
+    sequence_parallel: bool = True
+    optimizer: Optimizer = "master"
+    objective: str = "step_time"
+    tdp: float | None = None
+    price: float | str | Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Degrees of parallelism of a plan; see `Training`."""
+
+    tp: int
+    pp: int
+    dp: int
+    cp: int
+    ep: int
+    interleave: int
+    zero: int
+    micro_batch: int
+    recompute: str
+    sequence_parallel: bool
+    lnc: int
+
+    def __str__(self) -> str:
+        text = f"tp {self.tp}, pp {self.pp}, dp {self.dp}"
+        for name, value in (("cp", self.cp), ("ep", self.ep), ("interleave", self.interleave)):
+            text += f", {name} {value}" if value > 1 else ""
+        return (
+            f"{text}, zero {self.zero}, micro-batch {self.micro_batch}, recompute {self.recompute}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a step: seconds that it adds, their share, seconds hidden, and what limits it."""
+
+    name: str
+    seconds: float
+    share: float
+    hidden: float
+    binding: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes by class on one logical core, and what its bank holds.
+
+    Attributes
+    ----------
+    rows : Mapping[str, float]
+        Bytes of one logical core of the fullest stage by class.
+    used, available : float
+        Bytes of a bank: those of every logical core that shares it, and all it has.
+    fits : bool
+        Whether that is enough.
+    """
+
+    rows: Mapping[str, float]
+    used: float
+    available: float
+    fits: bool
+
+    def __str__(self) -> str:
+        lines = [f"{name:<24}{size / GIB:10.3f} GiB" for name, size in self.rows.items()]
+        lines.append(f"{'on a bank':<24}{self.used / GIB:10.3f} of {self.available / GIB:.0f} GiB")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """One training step.
+
+    Attributes
+    ----------
+    model, system : str
+        What is trained, and on what.
+    layout : Layout
+        Degrees of parallelism.
+    chips, micro_batches : int
+        Chips that it takes; micro-batches that each replica accumulates.
+    step_time : float
+        Seconds.
+    sequences_per_second, tokens_per_second, tokens_per_second_per_chip : float
+        Rates.
+    mfu : float
+        Six operations for each active weight and token, over `peak`.
+    mfu_with_attention, hfu : float
+        The same with attention (causal where the model is), and with everything that is executed.
+    peak : float
+        Operations a second of all chips, array x clock, in the format of most products.
+    bubble : float
+        Waiting of the pipeline over its work.
+    phases : tuple[Phase, ...]
+        Parts of the step, the longest first.
+    binding : str
+        What limits the longest part.
+    memory : Memory
+        Memory by class.
+    energy : Energy or None
+        Of one chip in a step; None if its TDP is neither published nor given.
+    watts, joules_per_token : float or None
+        Of all chips.
+    cost : Cost or None
+        Of renting the chips; None without a price.
+    not_included, assumptions : tuple[str, ...]
+        What is left out, and what the figures rest on.
+    """
+
+    model: str
+    system: str
+    layout: Layout
+    chips: int
+    global_batch: int
+    sequence: int
+    micro_batches: int
+    step_time: float
+    sequences_per_second: float
+    tokens_per_second: float
+    tokens_per_second_per_chip: float
+    mfu: float
+    mfu_with_attention: float
+    hfu: float
+    peak: float
+    bubble: float
+    phases: tuple[Phase, ...]
+    binding: str
+    memory: Memory
+    energy: Energy | None
+    watts: float | None
+    joules_per_token: float | None
+    cost: Cost | None
+    not_included: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+    @property
+    def bottleneck(self) -> str:
+        """The longest part of the step, and what limits it."""
+        first = self.phases[0]
+        return f"{first.name}: {first.binding}"
+
+    def memory_table(self) -> str:
+        """Return the memory by class as text."""
+        return str(self.memory)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.model} on {self.chips} chips, {self.layout}",
+            f"step {self.step_time:.4g} s, {self.tokens_per_second:,.0f} tokens/s, "
+            f"{self.mfu:.1%} MFU ({self.mfu_with_attention:.1%} with attention)",
+        ]
+        lines += [f"  {phase.name:<20}{phase.share:7.1%}  {phase.binding}" for phase in self.phases]
+        return "\n".join([*lines, str(self.memory)])
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSearch:
+    """The best plans, the best first; how many layouts were weighed, and how many fit in memory."""
+
+    plans: tuple[TrainingPlan, ...]
+    evaluated: int
+    fitting: int
+
+    @property
+    def best(self) -> TrainingPlan:
+        """The first of the plans."""
+        return self.plans[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A published rate beside the model's; `fitted` if the model's constant comes from it."""
+
+    name: str
+    what: str
+    unit: str
+    published: float
+    computed: float
+    fitted: bool
+    assumed: str
+    source: str
+
+    @property
+    def ratio(self) -> float:
+        """The model's figure over the published one."""
+        return self.computed / self.published
+
+
+def plan_training(
+    model: ModelLike,
+    system: Any,
+    training: Training,
+    *,
+    dtype: str | Mapping[str, str] | None = None,
+    chips: int | None = None,
+    lnc: int | None = None,
+    links: str | None = None,
+) -> TrainingPlan:
+    """Plan one training step; degrees that `training` leaves open are searched for.
+
+    Parameters
+    ----------
+    model : str, path or mapping
+        Name of a model that comes with the package, a ``config.json``, a ``.toml`` file, or the
+        content of a ``config.json``.
+    system : str, path or system
+        A name (``"gen2"``, ``"trn1"``), a system, a cluster, or a spec file. A named system is
+        taken as often as the chips or degrees need, joined by its network.
+    training : Training
+        What is trained.
+    dtype : str or Mapping[str, str], optional
+        Format of products: one for all, or by class of tensor; BF16 by default.
+    chips : int, optional
+        How many to use; by default those of the system, or of the degrees that are given.
+    lnc : int, optional
+        Physical cores of a logical one.
+    links : {"docs", "headline"}, optional
+        Rates of links, for systems given by name.
+
+    Returns
+    -------
+    TrainingPlan
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or a degree does not divide the model, the batch or the system; the
+        message names what would.
+    trn3._trn3.system.DoesNotFitError
+        If it does not fit in memory; the message has the table and the nearest layout that fits.
+
+    Examples
+    --------
+    >>> plan = plan_training("llama-3.3-70b", "gen2", Training(1152, 8192))
+    >>> plan.memory.fits, plan.chips
+    (True, 144)
+    """
+    found = search_training(
+        model, system, training, dtype=dtype, chips=chips, lnc=lnc, links=links, keep=1
+    )
+    return found.best
+
+
+def search_training(
+    model: ModelLike,
+    system: Any,
+    training: Training,
+    *,
+    dtype: str | Mapping[str, str] | None = None,
+    chips: int | None = None,
+    lnc: int | None = None,
+    links: str | None = None,
+    keep: int = 10,
+) -> TrainingSearch:
+    """Return the best layouts for a training step; parameters and errors are those of `plan_training`.
+
+    Examples
+    --------
+    >>> found = search_training("llama-3-8b", "gen2", Training(1152, 8192), keep=3)
+    >>> [plan.step_time for plan in found.plans] == sorted(p.step_time for p in found.plans)
+    True
+    """
+    _check(training, chips, keep)
+    source = system_request(system)
+    own_lnc = source.pop("lnc", None)
+    if links is not None:
+        source["links"] = links
+    # A system that was made is taken as it is; a name stands for as many as are needed.
+    if not isinstance(system, str | os.PathLike):
+        source.setdefault("instances", 1)
+    request = {
+        "model": request_of(model),
+        "system": source,
+        "global_batch": training.global_batch,
+        "sequence": training.sequence,
+        "dtype": dict(dtype) if isinstance(dtype, Mapping) else dtype,
+        "optimizer": training.optimizer,
+        "tdp": training.tdp,
+        "price": _price(training.price),
+        "objective": training.objective,
+        "space": {
+            **{name: _one(training, name) for name in DEGREES},
+            "dp": training.dp,
+            "sequence_parallel": training.sequence_parallel,
+            "chips": chips,
+            "lnc": own_lnc if lnc is None else lnc,
+            "keep": keep,
+        },
+    }
+    found = json.loads(_core.plan_training(json.dumps(request)))
+    return TrainingSearch(
+        plans=tuple(_plan(entry, training) for entry in found["plans"]),
+        evaluated=found["evaluated"],
+        fitting=found["fitting"],
+    )
+
+
+def plan(model: ModelLike, system: Any, training: object, **given: Any) -> TrainingPlan:
+    """Plan one training step: what ``trn3.plan(..., training=...)`` calls.
+
+    Parameters
+    ----------
+    model, system
+        As in `plan_training`.
+    training : Training, Mapping or True
+        What is trained; its fields may stand beside it as arguments of their own.
+    **given
+        Fields of `Training`, and ``dtype``, ``chips``, ``lnc``, ``links``.
+
+    Examples
+    --------
+    >>> plan("llama-3-8b", "gen2", True, global_batch=1152, sequence=4096, tp=4, pp=1).layout.dp
+    144
+    """
+    where = {name: given.pop(name, None) for name in ("dtype", "chips", "lnc", "links")}
+    asked = _training(training, given)
+    _only_training(given)
+    return plan_training(model, system, asked, **where)
+
+
+def search(model: ModelLike, system: Any, training: object, **given: Any) -> TrainingSearch:
+    """Find the best layouts: what ``trn3.search(..., training=...)`` calls.
+
+    Parameters
+    ----------
+    model, system, training
+        As in `plan`.
+    **given
+        As in `plan`, and ``objective``, ``keep``, ``constraints``: fields of `Training` and
+        ``chips`` or ``lnc`` that are fixed.
+
+    Examples
+    --------
+    >>> found = search("llama-3-8b", "gen2", Training(1152, 4096), constraints={"tp": 4})
+    >>> {plan.layout.tp for plan in found.plans}
+    {4}
+    """
+    given = {**given, **(given.pop("constraints", None) or {})}
+    where = {name: given.pop(name, None) for name in ("dtype", "chips", "lnc", "links")}
+    keep = given.pop("keep", None)
+    asked = _training(training, given)
+    _only_training(given)
+    return search_training(model, system, asked, **where, keep=10 if keep is None else keep)
+
+
+def published() -> tuple[Published, ...]:
+    """Return the published rates of training beside the model's.
+
+    Examples
+    --------
+    >>> [row.name for row in published() if row.fitted]
+    ['llama-8b-train-trn1']
+    """
+    return tuple(Published(**entry) for entry in json.loads(_core.published_training()))
+
+
+DEGREES = ("tp", "pp", "cp", "ep", "interleave", "zero", "micro_batch", "recompute")
+CHOICES = {
+    "recompute": ("none", "selective", "full"),
+    "optimizer": ("master", "stochastic_rounding", "all_bf16"),
+}
+
+
+def _check(training: Training, chips: int | None, keep: int) -> None:
+    for name, allowed in CHOICES.items():
+        value = getattr(training, name)
+        if value is not None and value not in allowed:
+            message = f"{name} is {value!r}; allowed: {', '.join(allowed)}"
+            raise ValueError(message)
+    counts = {entry.name: getattr(training, entry.name) for entry in fields(training)}
+    names = (*DEGREES[:-1], "dp", "global_batch", "sequence")
+    for name, value in {**{n: counts[n] for n in names}, "chips": chips, "keep": keep}.items():
+        least = 0 if name == "zero" else 1
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            message = f"{name} is {value!r}; needed: a whole number of at least {least}"
+            raise ValueError(message)
+        if value > 2**32:
+            message = f"{name} is {value}; needed: at most {2**32}"
+            raise ValueError(message)
+    if training.zero is not None and training.zero > 3:
+        message = f"zero is {training.zero}; allowed: 0, 1, 2, 3"
+        raise ValueError(message)
+
+
+def _one(training: Training, name: str) -> list[Any]:
+    value = getattr(training, name)
+    return [] if value is None else [value]
+
+
+def _price(price: float | str | Price | None) -> float | None:
+    if isinstance(price, str):
+        sets = {name: found for one in price_sets() for name, found in prices(one).items()}
+        if price not in sets:
+            message = f"price {price!r} is unknown; allowed: a number, or {', '.join(sorted(sets))}"
+            raise ValueError(message)
+        price = sets[price]
+    if isinstance(price, Price) and price.unit != "USD/chip/h":
+        message = f"price is {price.name} in {price.unit}; needed: USD/chip/h"
+        raise ValueError(message)
+    return None if price is None else float(price)
+
+
+def _training(training: object, given: dict[str, Any]) -> Training:
+    """Make a `Training` of what `trn3.plan` was given, which knows many ways to say it."""
+    names = {entry.name for entry in fields(Training)}
+    said = {name: given.pop(name) for name in tuple(given) if name in names}
+    said = {name: value for name, value in said.items() if value is not None}
+    if isinstance(training, Training):
+        return replace(training, **said)
+    if isinstance(training, Mapping):
+        if wrong := sorted(set(training) - names):
+            message = f"training has no {wrong[0]!r}; allowed: {', '.join(sorted(names))}"
+            raise ValueError(message)
+        said = {**training, **said}
+    elif training is not True:
+        got = type(training).__name__
+        message = f"training is a {got}; needed: Training(...), a mapping, or True"
+        raise TypeError(message)
+    for name in ("global_batch", "sequence"):
+        if name not in said:
+            message = f"training lacks {name}; needed: Training(global_batch, sequence, ...)"
+            raise ValueError(message)
+    return Training(**said)
+
+
+# What `trn3.plan` and `trn3.search` have for serving alone, with the value that says nothing.
+SERVING: Mapping[str, Any] = {
+    "batch": None,
+    "context": None,
+    "input_tokens": None,
+    "output_tokens": 0,
+    "replicas": None,
+    "ttft_slo": None,
+    "tpot_slo": None,
+    "times": "roofline",
+    "calibration": "fitted",
+    "memory_rate": "engines",
+    "layer_overhead": None,
+    "speculation": None,
+    "profiling": False,
+    "on_overflow": "error",
+}
+
+
+def _only_training(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in SERVING:
+            message = f"training has no argument {name!r}; it has those of Training"
+            raise TypeError(message)
+        if value != SERVING[name]:
+            message = f"{name}={value!r} is for serving; training has global_batch and sequence"
+            raise ValueError(message)
+
+
+def _plan(entry: dict[str, Any], training: Training) -> TrainingPlan:
+    memory = entry["memory"]
+    energy = entry["energy"]
+    cost = entry["cost"]
+    shaped: dict[str, Any] = {
+        "layout": Layout(**entry["layout"]),
+        "phases": tuple(Phase(**phase) for phase in entry["phases"]),
+        "memory": Memory(
+            rows={row["category"]: row["per_rank"] for row in memory["rows"]},
+            used=memory["used"],
+            available=memory["bank"],
+            fits=memory["fits"],
+        ),
+        "energy": None if energy is None else _energy(energy),
+        "cost": None if cost is None else _cost(cost, training),
+        "not_included": tuple(entry["not_included"]),
+        "assumptions": tuple(entry["assumptions"]),
+    }
+    return TrainingPlan(**{**entry, **shaped})
+
+
+def _energy(entry: dict[str, Any]) -> Energy:
+    return Energy(
+        joules=entry["joules"],
+        watts=entry["watts"],
+        parts={part["name"]: part["joules"] for part in entry["parts"]},
+        tdp=entry["tdp"],
+        variants=dict(entry["variants"]),
+        chips=1,
+        assumptions=tuple(entry["assumptions"]),
+    )
+
+
+def _cost(entry: dict[str, Any], training: Training) -> Cost:
+    lists = {name: tuple(entry[name]) for name in ("not_included", "assumptions")}
+    inputs = {"price": _price(training.price) or 0.0}
+    return Cost(**{**entry, **lists}, inputs=inputs)

@@ -1,0 +1,106 @@
+//! Plans of training as texts: a request in JSON, what was found in JSON.
+
+use serde::Deserialize;
+
+use super::{Found, Moments, Objective, Recipe, Space, search};
+use crate::error::{Error, Result};
+use crate::planner::dtype::{DataType, Precision};
+use crate::planner::hardware::Machine;
+use crate::planner::request::{DtypeSource, ModelSource, SystemSource};
+use crate::planner::shapes::Model;
+
+/// A request: what is trained, on what, and which degrees are fixed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of Recipe and Space, by the same names")]
+pub struct TrainingRequest {
+    pub model: ModelSource,
+    /// A system; without `instances` it is taken as often as chips or degrees need.
+    pub system: SystemSource,
+    pub global_batch: u64,
+    pub sequence: u64,
+    #[serde(default)]
+    pub dtype: Option<DtypeSource>,
+    #[serde(default)]
+    pub optimizer: Moments,
+    #[serde(default)]
+    pub tdp: Option<f64>,
+    #[serde(default)]
+    pub price: Option<f64>,
+    #[serde(default)]
+    pub objective: Option<String>,
+    #[serde(default)]
+    pub space: Space,
+}
+
+impl TrainingRequest {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the text is no request.
+    pub fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|error| Error::Value(format!("the training request is wrong: {error}")))
+    }
+
+    /// The best plans, as JSON.
+    ///
+    /// # Errors
+    /// Those of [`search`].
+    ///
+    /// ```
+    /// use trn3_system::planner::training::TrainingRequest;
+    ///
+    /// let text = r#"{"model": {"name": "llama-3-8b"}, "system": {"name": "gen2"}, "global_batch": 1152, "sequence": 4096}"#;
+    /// assert!(TrainingRequest::parse(text).unwrap().search().unwrap().contains("\"step_time\""));
+    /// ```
+    pub fn search(&self) -> Result<String> {
+        let found = self.found()?;
+        serde_json::to_string(&found).map_err(|error| Error::Value(format!("the plan has no JSON form: {error}")))
+    }
+
+    fn found(&self) -> Result<Found> {
+        let model = self.model.load()?;
+        let machine = self.machine()?;
+        let recipe = Recipe {
+            precision: self.precision(&model)?,
+            moments: self.optimizer,
+            tdp: self.tdp,
+            price: self.price,
+            ..Recipe::new(self.global_batch, self.sequence)
+        };
+        let objective = self.objective.as_deref().map_or(Ok(Objective::StepTime), Objective::parse)?;
+        search(&model, &machine, &recipe, objective, &self.space)
+    }
+
+    fn precision(&self, model: &Model) -> Result<Precision> {
+        match &self.dtype {
+            None => Ok(Precision::uniform(DataType::Bf16)),
+            Some(DtypeSource::Name(name)) => Ok(Precision::named(DataType::parse(name)?, model.experts.is_some())),
+            Some(DtypeSource::Classes(names)) => Precision::by_class(names),
+        }
+    }
+
+    fn machine(&self) -> Result<Machine> {
+        let machine = self.system.load()?;
+        if self.system.instances.is_some() {
+            return Ok(machine);
+        }
+        let count = self.chips(&machine)?.div_ceil(u64::from(machine.chips)).max(1);
+        machine.cluster(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// Chips that were asked for, or that the degrees asked for take.
+    fn chips(&self, machine: &Machine) -> Result<u64> {
+        let space = &self.space;
+        Ok(match (space.chips, space.dp, space.tp.as_slice(), space.pp.as_slice()) {
+            (Some(chips), ..) => chips,
+            (None, Some(dp), &[tp], &[pp]) => {
+                let lnc = space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
+                let per_chip = u64::from(machine.chip.rank(lnc)?.per_chip);
+                let cp = space.cp.first().copied().unwrap_or(1);
+                [dp, tp, pp, cp].into_iter().fold(1, u64::saturating_mul).div_ceil(per_chip)
+            }
+            _ => u64::from(machine.chips),
+        })
+    }
+}
