@@ -7,14 +7,11 @@ import operator
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, cast
 
 from trn3._trn3 import system as _core
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.results import Plan, Search, plan_of
-
-Times: TypeAlias = Literal["roofline", "machine"]
-"""Where the times of operations come from."""
 
 USUAL_CONTEXT = 8192
 """Tokens of context if none are given **(choice)**."""
@@ -48,13 +45,13 @@ def plan(
     tpot_slo: float | str | None = None,
     chips: int | None = None,
     objective: str | None = None,
-    times: Times = "roofline",
+    times: str = "roofline",
     calibration: str = "fitted",
     memory_rate: str = "engines",
     layer_overhead: float | None = None,
     speculation: Mapping[str, Any] | None = None,
     profiling: bool = False,
-    on_overflow: Literal["error", "report"] = "error",
+    on_overflow: str = "error",
     tdp: float | None = None,
     price: float | str | None = None,
     training: Any = None,
@@ -144,7 +141,7 @@ def plan(
 1, 2, 4, 8, 16, 32
     """
     if training is not None and training is not False:
-        return _training(locals())
+        return cast(Plan, _training(locals()))
     if training_options:
         names = ", ".join(sorted(training_options))
         message = f"plan() has no argument {names} for serving; with training=... it might"
@@ -163,7 +160,7 @@ def plan(
         promises["tpot_slo"] = USUAL_TPOT
         said = (
             *said,
-            f"no promise was asked for: the search keeps {USUAL_TPOT * 1e3:.0f} ms a token (choice)",
+            f"no promise asked for: the search keeps {USUAL_TPOT * 1e3:.0f} ms a token (choice)",
         )
     request |= {
         name: None if value is None else _whole(name, value)
@@ -258,7 +255,7 @@ def search(
     (True, True, 10)
     """
     if training is not None and training is not False:
-        return _training(locals())
+        return cast(Search, _training(locals()))
     allowed = {
         "calibration", "memory_rate", "layer_overhead", "speculation", "tdp", "price", "profiling",
     }  # fmt: skip
