@@ -350,6 +350,8 @@ def system_request(system: Any) -> dict[str, Any]:
         found = json.loads(_core.parse_facts(path.name, text))
         return {"name": found[0]["name"], "toml": [path.name, text]}
     if isinstance(system, str):
+        from trn3.systems import NAMES
+
         return {"name": NAMES.get(system.lower(), system)}
     inner = getattr(system, "ultraserver", None)
     if inner is not None and getattr(system, "n", None) is not None:
@@ -373,25 +375,6 @@ def system_request(system: Any) -> dict[str, Any]:
     if (file := getattr(system, "_file", None)) is not None:
         request["toml"] = list(file)
     return request
-
-
-NAMES = {
-    "gen1": "trn3_gen1",
-    "gen2": "trn3_gen2",
-    "trn3": "trn3_gen2",
-    "trn3-gen1": "trn3_gen1",
-    "trn3-gen2": "trn3_gen2",
-    "trn2": "trn2_instance",
-    "trn2.48xlarge": "trn2_instance",
-    "trn2-ultraserver": "trn2_ultraserver",
-    "trn2u": "trn2_ultraserver",
-    "trn1": "trn1_32xlarge",
-    "trn1.32xlarge": "trn1_32xlarge",
-    "gb200": "gb200_nvl72",
-    "gb300": "gb300_nvl72",
-    "nvl72": "gb300_nvl72",
-}
-"""Short names of systems."""
 
 
 def _seconds(name: str, value: float | str | None) -> float | None:
