@@ -204,6 +204,8 @@ pub struct Level {
     pub latency: f64,
     /// Whether its links join chips of the same position alone, so that others are reached over an inner level too.
     pub aligned: bool,
+    /// Whether it is made of rings, of which a group of few chips uses few links.
+    pub rings: bool,
 }
 
 /// A system of alike chips.
@@ -292,7 +294,7 @@ impl Machine {
         let levels = levels(&spec, profile);
         let network = spec.network.as_ref().map(|network| {
             let (rate, latency) = (si(&network.rate), si(&network.latency));
-            Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false }
+            Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false, rings: false }
         });
         Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions })
     }
@@ -378,7 +380,8 @@ fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<Level> {
             }
         };
         let latency = si(&level.latency);
-        levels.push(Level { name: level.name.clone(), chips: chips as u32, rate, uniform, latency, aligned });
+        let (name, rings) = (level.name.clone(), level.kind == LevelKind::Ring);
+        levels.push(Level { name, chips: chips as u32, rate, uniform, latency, aligned, rings });
     }
     let total: f64 = levels.iter().map(|level| level.rate).sum();
     if let (LinkProfile::Headline, Some(headline)) = (profile, &spec.headline) {
