@@ -341,8 +341,8 @@ def _request(
 def system_request(system: Any) -> dict[str, Any]:
     """Return how a request to the core names a system.
 
-    >>> system_request("gen2")
-    {'name': 'trn3_gen2'}
+    >>> system_request("gen2"), system_request("trn2"), system_request("trainium2")
+    ({'name': 'trn3_gen2'}, {'name': 'trn2_instance'}, {'name': 'trainium2'})
     """
     if isinstance(system, (str, PathLike)) and str(system).endswith(".toml"):
         path = Path(system)
@@ -350,9 +350,13 @@ def system_request(system: Any) -> dict[str, Any]:
         found = json.loads(_core.parse_facts(path.name, text))
         return {"name": found[0]["name"], "toml": [path.name, text]}
     if isinstance(system, str):
-        from trn3.systems import NAMES
+        from trn3.system.facts import canonical
 
-        return {"name": NAMES.get(system.lower(), system)}
+        # "trn2" means the instance of Trainium2; the chip's own name, one chip.
+        if system.lower() in _CHIPS:
+            return {"name": system.lower()}
+        name = canonical(system)
+        return {"name": _CHIPS.get(name, name)}
     inner = getattr(system, "ultraserver", None)
     if inner is not None and getattr(system, "n", None) is not None:
         return {**system_request(inner), "instances": int(system.n)}
@@ -375,6 +379,14 @@ def system_request(system: Any) -> dict[str, Any]:
     if (file := getattr(system, "_file", None)) is not None:
         request["toml"] = list(file)
     return request
+
+
+_CHIPS = {
+    "trainium1": "trn1_32xlarge",
+    "trainium2": "trn2_instance",
+    "trainium3": "trn3_gen2",
+}
+"""Chips, and the systems of them that a job runs on."""
 
 
 def _seconds(name: str, value: float | str | None) -> float | None:

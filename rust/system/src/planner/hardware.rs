@@ -64,6 +64,15 @@ impl Chip {
     pub fn from_facts(chip: &Facts, core: Option<&Facts>) -> Result<Self> {
         let mut assumptions = Vec::new();
         let maybe = |key: &str| chip.si(key).ok();
+        let needed = |key: &str| {
+            maybe(key).ok_or_else(|| {
+                Error::Spec(format!(
+                    "{}: nothing is published about its {key}, which a plan needs; a spec file of your own that has it \
+                     would work",
+                    chip.title
+                ))
+            })
+        };
         let cores = maybe("cores").unwrap_or(1.0);
         let (peaks, dma_rate) = match core {
             Some(core) => {
@@ -82,9 +91,9 @@ impl Chip {
             title: chip.title.clone(),
             cores: cores as u32,
             peaks,
-            hbm_rate: chip.si("hbm_bandwidth")?,
+            hbm_rate: needed("hbm_bandwidth")?,
             dma_rate,
-            hbm_bytes: chip.si("hbm_capacity")?,
+            hbm_bytes: needed("hbm_capacity")?,
             cores_per_bank,
             // Logical cores of two exist where two cores share a bank.
             lnc_modes: if cores_per_bank == 2 { vec![1, 2] } else { vec![1] },
