@@ -13,25 +13,40 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _trn3, numerics
 
 if TYPE_CHECKING:
-    from trn3 import cost, power
+    from trn3 import cost, power, system, systems, traffic
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
+    from trn3.machine import NeuronCore
+    from trn3.planner import plan, search
     from trn3.power import perf_per_watt
     from trn3.sweeps import sweep
+    from trn3.system import Chip, Cluster, Instance, UltraServer
+    from trn3.system.comparison import compare
 
 __all__ = [
+    "Chip",
+    "Cluster",
+    "Instance",
+    "NeuronCore",
+    "UltraServer",
     "__version__",
+    "compare",
     "cost",
     "get_num_threads",
     "implied_capex",
     "load_mx",
     "numerics",
     "perf_per_watt",
+    "plan",
     "power",
+    "search",
     "set_num_threads",
     "simd_level",
     "sweep",
+    "system",
+    "systems",
     "tco",
+    "traffic",
 ]
 
 __version__: str = _trn3.__version__
@@ -120,13 +135,25 @@ def simd_level() -> str:
 
 # Loaded when first used: names of modules, and of what is in them.
 _LAZY = {
+    "Chip": "trn3.system",
+    "Cluster": "trn3.system",
+    "Instance": "trn3.system",
+    "NeuronCore": "trn3.machine",
+    "UltraServer": "trn3.system",
+    "compare": "trn3.system.comparison",
     "cost": "trn3.cost",
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",
     "perf_per_watt": "trn3.power",
+    "plan": "trn3.planner",
+    "planner": "trn3.planner",
     "power": "trn3.power",
+    "search": "trn3.planner",
     "sweep": "trn3.sweeps",
+    "system": "trn3.system",
+    "systems": "trn3.systems",
     "tco": "trn3.cost",
+    "traffic": "trn3.traffic",
 }
 
 

@@ -263,50 +263,6 @@ def run(
 
 
 @app.command()
-def validate(
-    rows: Annotated[
-        list[str] | None,
-        typer.Argument(help="Rows to run; NAME* means all that begin so.  [default: all]"),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
-    ] = False,
-    write: Annotated[
-        Path | None,
-        typer.Option(help="Replace the comparison in this document: docs/validation.md."),
-    ] = None,
-) -> None:
-    """Compare the model's times with every published measurement that can be rebuilt.
-
-    Rows marked fit are those that constants of the model were read off; rows marked hold compare
-    alone. The exit code is 1 if a row is off by more than its tolerance and nothing says why.
-    """
-    from rich.console import Console
-
-    from trn3.cli import validate as command
-    from trn3.validation import RowError
-
-    if write is not None and rows:
-        message = "--write takes all rows; leave the names out"
-        raise RefusedError(message)
-    try:
-        if write is not None:
-            command.check_document(write)
-        results = command.run(rows or [], Console(stderr=True))
-    except (RowError, command.DocumentError) as error:
-        raise RefusedError(str(error)) from error
-    if write is not None:
-        command.write(results, write)
-    if as_json:
-        typer.echo(command.as_json(results))
-    else:
-        width = None if sys.stdout.isatty() else UNLIMITED_WIDTH
-        command.show(results, Console(width=width, highlight=False))
-    if any(result.verdict == "miss" for result in results):
-        raise typer.Exit(1)
-
-
-@app.command()
 def info() -> None:
     """Show versions and what the arithmetic runs on: what a bug report needs."""
     from trn3.cli.info import print_info

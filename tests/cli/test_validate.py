@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from trn3.__main__ import main
-from trn3.validation import BEGIN, END
+from trn3.validation import BEGIN, END, claims
+
+SNAPSHOT = Path(__file__).with_name("validate_claims.txt")
 
 
 def test_validate_prints_rows_and_summary(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +44,7 @@ def test_validate_refuses_to_write_a_part(
     assert "--write takes all rows" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["no marks", f"{BEGIN} {BEGIN} {END}"])
+@pytest.mark.parametrize("text", ["no marks", f"{BEGIN} {BEGIN} {END}", f"{BEGIN} {END}"])
 def test_validate_refuses_documents_without_a_place(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,4 +72,60 @@ def test_validate_exits_with_1_where_nothing_explains_a_miss(
     [row] = validation.select(["exp-128-trn2"])
     monkeypatch.setattr(validation, "select", lambda names: (replace(row, published=500.0),))
     assert main(["validate", "exp-128-trn2"]) == 1
+    assert "miss" in capsys.readouterr().out
+
+
+def test_validate_prints_claims_with_sources_and_remarks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The whole text, so that a change of any figure, column or order shows."""
+    assert main(["validate", "1", "tco", "gen2-over-trn2-b*"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines == SNAPSHOT.read_text(encoding="utf-8").splitlines()
+
+
+def test_validate_json_holds_measurements_and_claims_in_one_list(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["validate", "--json", "exp-128-trn2", "chip-mxfp8"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["kind"] for row in document["rows"]] == ["measurement", "claim"]
+    for row in document["rows"]:
+        assert row["source"]
+        assert row["ratio"] == pytest.approx(row["computed"] / row["published"])
+    assert document["rows"][1]["status"] == "exact arithmetic"
+
+
+@pytest.mark.parametrize(
+    ("only", "kept"),
+    [
+        ("arithmetic", {"exact arithmetic"}),
+        ("open", {"not derivable"}),
+        ("facts", {"exact arithmetic", "needs an assumption"}),
+    ],
+)
+def test_validate_only_keeps_a_part(
+    only: str, kept: set[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", "--json", "--only", only]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["status"] for row in rows} == kept
+    assert {row["kind"] for row in rows} == {"claim"}
+
+
+def test_validate_only_refuses_to_keep_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "chip-mxfp8", "--only", "machine"]) == 2
+    assert "--only machine leaves nothing of chip-mxfp8" in capsys.readouterr().err
+
+
+def test_validate_exits_with_1_where_a_claim_is_off(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from dataclasses import replace
+
+    [claim] = claims.select(["chip-mxfp8"])
+    wrong = replace(claim, figures=(replace(claim.figures[0], published="2.518"),))
+    monkeypatch.setattr(claims, "table", lambda: (wrong,))
+    monkeypatch.setattr(claims, "select", lambda names: (wrong,))
+    assert main(["validate", "chip-mxfp8"]) == 1
     assert "miss" in capsys.readouterr().out

@@ -8,21 +8,29 @@ from trn3.cli import (
     compare,
     cost,
     export,
+    fabric,
     k8s,
+    nccom_test,
+    plan,
     power,
     spec,
     trace,
+    validate,
 )
 
 # In the order of the help text.
 MODULES = (
     spec,
     compare,
+    fabric,
+    plan,
     power,
     cost,
+    nccom_test,
     k8s,
     trace,
     export,
+    validate,
 )
 
 

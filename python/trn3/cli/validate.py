@@ -1,49 +1,208 @@
-"""What ``trn3 validate`` does: run published measurements again and compare."""
+"""What ``trn3 validate`` does: compute again what was published, and compare."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-import trn3
-from trn3 import validation
-from trn3.machine.files import write_bytes
-from trn3.validation.documents import figure, percent
+from trn3.cli.refusal import RefusedError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from trn3 import validation
+    from trn3.validation import claims
+    from trn3.validation.claims import FigureResult
+
+
+class Only(StrEnum):
+    """Values of ``--only``: measurements of kernels, or claims by status or by what they need."""
+
+    MACHINE = "machine"
+    FIT = "fit"
+    HOLD = "hold"
+    SYSTEM = "system"
+    ARITHMETIC = "arithmetic"
+    MODEL = "model"
+    ASSUMPTION = "assumption"
+    OPEN = "open"
+    FACTS = "facts"
+    FABRIC = "fabric"
+    COLLECTIVES = "collectives"
+    PLANNER = "planner"
+    ENERGY = "energy"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to compare: measurements of kernels, and claims about systems."""
+
+    rows: tuple[validation.Row, ...]
+    claims: tuple[claims.Claim, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came out."""
+
+    rows: list[validation.Result]
+    claims: list[claims.Result]
+
+    @property
+    def has_miss(self) -> bool:
+        """Whether something is off and nothing says why."""
+        rows = any(result.verdict == "miss" for result in self.rows)
+        return rows or any(result.is_miss for result in self.claims)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def validate(
+        rows: Annotated[
+            list[str] | None,
+            typer.Argument(
+                help="Measurements and claims by name; NAME* means all that begin so, a number the "
+                "claim of that number.  [default: all]"
+            ),
+        ] = None,
+        only: Annotated[
+            list[Only] | None,
+            typer.Option(
+                "--only",
+                help="machine (of it fit, hold), system, or claims by status (arithmetic, model, "
+                "assumption, open) or by what they need (facts, fabric, collectives, planner, "
+                "energy). Repeatable.",
+            ),
+        ] = None,
+        as_json: Annotated[
+            bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+        ] = False,
+        write: Annotated[
+            Path | None,
+            typer.Option(help="Replace the comparison in this document: docs/validation.md."),
+        ] = None,
+    ) -> None:
+        """Compute again every published measurement and claim that can be, and compare.
+
+        Measurements of kernels are marked fit where constants of the model were read off them, and
+        hold where not. Claims about systems are exact arithmetic, a model, need an assumption that
+        is printed, or are not derivable. The exit code is 1 if something is off by more than its
+        tolerance and nothing says why.
+        """
+        from rich.console import Console
+
+        from trn3.cli.consoles import output
+        from trn3.validation import RowError
+
+        if write is not None and (rows or only):
+            message = "--write takes all rows; leave the names and --only out"
+            raise RefusedError(message)
+        try:
+            if write is not None:
+                check_document(write)
+            comparison = run(select(rows or [], only or []), Console(stderr=True))
+        except (RowError, DocumentError) as error:
+            raise RefusedError(str(error)) from error
+        if write is not None:
+            write_document(comparison, write)
+        if as_json:
+            typer.echo(plain(comparison))
+        else:
+            show(comparison, output())
+        if comparison.has_miss:
+            raise typer.Exit(1)
 
 
 class DocumentError(Exception):
     """The document has no place for the comparison."""
 
 
-def run(names: Sequence[str], console: Console) -> list[validation.Result]:
-    """Run the rows of these names, all without; says on a terminal which one runs.
+def select(names: Sequence[str], only: Sequence[Only]) -> Selection:
+    """Return what names and ``--only`` leave.
 
     Raises
     ------
     trn3.validation.RowError
-        If a name fits no row.
+        If a name fits nothing, or nothing is left.
     """
-    rows = validation.select(names)
-    results: list[validation.Result] = []
+    from trn3 import validation
+    from trn3.validation import claims
+
+    all_rows, all_claims = validation.table().rows, claims.table()
+    of_rows = [name for name in names if any(validation.fits(row, name) for row in all_rows)]
+    of_claims = [name for name in names if any(claims.fits(claim, name) for claim in all_claims)]
+    for name in names:
+        if name not in of_rows and name not in of_claims:
+            message = (
+                f"no row is called {name}; rows: {', '.join(row.id for row in all_rows)}; "
+                f"claims: {', '.join(claim.id for claim in all_claims)}"
+            )
+            raise validation.RowError(message)
+    rows = validation.select(of_rows) if of_rows or not names else ()
+    chosen = claims.select(of_claims) if of_claims or not names else ()
+    if only:
+        kinds = {kind.value for kind in only}
+        rows = tuple(row for row in rows if kinds & {"machine", row.class_})
+        chosen = tuple(c for c in chosen if kinds & {"system", c.status, c.area})
+    if not rows and not chosen:
+        message = f"--only {', '.join(only)} leaves nothing of {', '.join(names)}"
+        raise validation.RowError(message)
+    return Selection(rows, chosen)
+
+
+def run(selection: Selection, console: Console) -> Comparison:
+    """Compute; says on a terminal what it is at.
+
+    Raises
+    ------
+    trn3.validation.RowError
+        If a table asks for what does not exist.
+    """
+    from trn3 import validation
+    from trn3.validation import claims
+
+    rows: list[validation.Result] = []
+    found: list[claims.Result] = []
+    count = len(selection.rows) + len(selection.claims)
     with console.status("") as status:
-        for number, row in enumerate(rows, start=1):
-            status.update(f"{number}/{len(rows)} {row.id}")
-            results.extend(validation.run([row]))
-    return results
+        for number, row in enumerate(selection.rows, start=1):
+            status.update(f"{number}/{count} {row.id}")
+            rows.extend(validation.run([row]))
+        for number, claim in enumerate(selection.claims, start=1 + len(rows)):
+            status.update(f"{number}/{count} {claim.id}")
+            found.extend(claims.run([claim]))
+    return Comparison(rows, found)
 
 
-def show(results: Sequence[validation.Result], console: Console) -> None:
-    """Print the comparison and its summary."""
+def show(comparison: Comparison, console: Console) -> None:
+    """Print the comparisons and their summaries."""
+    if comparison.rows:
+        _show_rows(comparison.rows, console)
+    if comparison.rows and comparison.claims:
+        console.print()
+    if comparison.claims:
+        _show_claims(comparison.claims, console)
+
+
+def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
+    from rich.table import Table
+
+    from trn3 import validation
+    from trn3.validation.documents import figure, percent
+
     table = Table(box=None, header_style="bold")
     for heading in ("row", "hardware", "class", "predicted", "published", "ratio", ""):
         right = heading in {"predicted", "published", "ratio"}
         table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    table.add_column("source")
     for result in results:
         row = result.row
         table.add_row(
@@ -54,6 +213,7 @@ def show(results: Sequence[validation.Result], console: Console) -> None:
             f"{figure(row.published)} {row.unit}",
             f"{result.ratio:.3f}",
             "" if result.verdict == "within" else result.verdict,
+            row.source,
         )
     console.print(table)
     for summary in validation.summarise(results):
@@ -64,16 +224,75 @@ def show(results: Sequence[validation.Result], console: Console) -> None:
         )
 
 
-def as_json(results: Sequence[validation.Result]) -> str:
-    """Return the comparison for machines."""
+def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
+    from rich.table import Table
+
+    from trn3.validation import claims
+    from trn3.validation.claims.documents import number
+    from trn3.validation.claims.table import STATUS_TEXTS
+    from trn3.validation.documents import percent
+
+    table = Table(box=None, header_style="bold")
+    for heading in ("#", "claim", "figure", "computed", "published", "ratio"):
+        right = heading in {"#", "computed", "published", "ratio"}
+        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
+    for heading in ("status", "verdict", "source"):
+        table.add_column(heading)
+    for result in results:
+        claim = result.claim
+        for entry in result.figures:
+            published = entry.figure.published
+            table.add_row(
+                "" if claim.number is None else str(claim.number),
+                claim.id,
+                entry.name,
+                f"{number(entry)} {entry.figure.unit}",
+                "" if published is None else f"{published} {entry.figure.unit}",
+                "" if entry.ratio is None else f"{entry.ratio:.3f}",
+                STATUS_TEXTS[claim.status],
+                entry.verdict,
+                entry.figure.source or claim.source,
+            )
+    console.print(table)
+    for result in results:
+        for remark in result.claim.remarks:
+            console.print(f"{result.claim.id}: {remark}", style="dim", soft_wrap=True)
+    for summary in claims.summarise(results):
+        parts = [f"{summary.claims} claims, {summary.figures} figures"]
+        counts = (
+            ("exact", summary.exact),
+            ("refuted", summary.refuted),
+            ("explained misses", summary.explained),
+            ("misses", summary.misses),
+            ("fitted", summary.fitted),
+        )
+        parts += [f"{count} {what}" for what, count in counts if count]
+        if summary.median is not None and summary.worst is not None:
+            parts.append(f"median error {percent(summary.median)}")
+            parts.append(f"worst {percent(summary.worst)} ({summary.worst_figure})")
+        if summary.fitted and summary.held_median is not None and summary.held_worst is not None:
+            parts.append(f"of those not fitted median {percent(summary.held_median)}")
+            parts.append(f"worst {percent(summary.held_worst)}")
+        console.print(f"{summary.status}: {', '.join(parts)}", soft_wrap=True)
+
+
+def plain(comparison: Comparison) -> str:
+    """Return the comparison for machines: one list of rows, of which `kind` says what they are."""
+    import trn3
+    from trn3 import validation
+    from trn3.validation import claims
+
     rows: list[dict[str, Any]] = [
         {
+            "kind": "measurement",
             "id": result.row.id,
             "hardware": result.row.hardware,
             "what": result.row.what,
             "class": result.row.class_,
+            "status": "model",
             "unit": result.row.unit,
             "predicted": result.predicted,
+            "computed": result.predicted,
             "published": result.row.published,
             "ratio": result.ratio,
             "tolerance": result.row.tolerance,
@@ -81,14 +300,43 @@ def as_json(results: Sequence[validation.Result]) -> str:
             "reason": result.row.miss if result.verdict != "within" else None,
             "source": result.row.source,
         }
-        for result in results
+        for result in comparison.rows
     ]
-    summaries = [
+    rows += [_figure(figure) for result in comparison.claims for figure in result.figures]
+    summaries: list[dict[str, Any]] = [
         {key.rstrip("_"): value for key, value in asdict(summary).items()}
-        for summary in validation.summarise(results)
+        for summary in validation.summarise(comparison.rows)
     ]
+    summaries += [asdict(summary) for summary in claims.summarise(comparison.claims)]
     document = {"trn3_version": trn3.__version__, "rows": rows, "summary": summaries}
     return json.dumps(document, indent=2, allow_nan=False)
+
+
+def _figure(entry: FigureResult) -> dict[str, Any]:
+    from trn3.validation.claims.table import STATUS_TEXTS
+
+    claim = entry.claim
+    return {
+        "kind": "claim",
+        "id": claim.id,
+        "number": claim.number,
+        "what": claim.claim,
+        "figure": entry.name,
+        "class": claim.area,
+        "status": STATUS_TEXTS[claim.status],
+        "unit": entry.figure.unit,
+        "predicted": entry.computed,
+        "computed": entry.computed,
+        "published": entry.published,
+        "printed": entry.figure.published,
+        "ratio": entry.ratio,
+        "tolerance": entry.figure.tolerance,
+        "fitted": entry.figure.is_fitted,
+        "verdict": entry.verdict,
+        "reason": entry.figure.miss if entry.verdict == "explained miss" else claim.refuted,
+        "remarks": list(claim.remarks),
+        "source": entry.figure.source or claim.source,
+    }
 
 
 def check_document(path: Path) -> None:
@@ -101,23 +349,34 @@ def check_document(path: Path) -> None:
     OSError
         If it cannot be read.
     """
+    from trn3.validation.documents import CLAIMS_BEGIN, CLAIMS_END, replace_section
+
     try:
-        validation.replace_section(path.read_text(encoding="utf-8"), "")
+        text = replace_section(path.read_text(encoding="utf-8"), "")
+        replace_section(text, "", CLAIMS_BEGIN, CLAIMS_END)
     except ValueError as error:
         message = f"{path}: {error}"
         raise DocumentError(message) from error
 
 
-def write(results: Sequence[validation.Result], path: Path) -> None:
-    """Replace the comparison in a document.
+def write_document(comparison: Comparison, path: Path) -> None:
+    """Replace the comparisons in a document.
 
     Raises
     ------
     ValueError
-        If the document has no marks for it.
+        If the document has no marks for them.
     OSError
         If it cannot be read or written.
     """
-    section = validation.markdown(results, validation.table().absent)
-    text = validation.replace_section(path.read_text(encoding="utf-8"), section)
+    from trn3 import validation
+    from trn3.machine.files import write_bytes
+    from trn3.validation import claims
+    from trn3.validation.documents import CLAIMS_BEGIN, CLAIMS_END
+
+    text = path.read_text(encoding="utf-8")
+    section = validation.markdown(comparison.rows, validation.table().absent)
+    text = validation.replace_section(text, section)
+    section = claims.markdown(comparison.claims)
+    text = validation.replace_section(text, section, CLAIMS_BEGIN, CLAIMS_END)
     write_bytes(path, [text.encode()])

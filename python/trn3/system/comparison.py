@@ -153,7 +153,8 @@ def compare(*systems: str | os.PathLike[str] | Facts, peaks: Peaks = "published"
 
     Examples
     --------
-    >>> table = compare("gen2", "gb300", "tpu_v7")
+    >>> import trn3
+    >>> table = trn3.compare("gen2", "gb300", "tpu_v7")
     >>> [cell.text for cell in table.row("chips").cells]
     ['144', '72', '9,216']
     >>> [cell.status for cell in table.row("hbm_bandwidth").cells]

@@ -94,7 +94,9 @@ class Quantity:
     published
         What is published, where `value` is computed from parts; in `unit`.
     agrees
-        Whether `value` is within 0.6 % of what is published; None if there is nothing to compare.
+        Whether the formula gives what is published, within 0.6 % or rounded; None without both.
+    computed
+        What the formula gives, in `unit`, where the published figure is used all the same.
     """
 
     value: Value
@@ -106,6 +108,7 @@ class Quantity:
     note: str | None = None
     published: Value | None = None
     agrees: bool | None = None
+    computed: int | float | None = None
 
     @property
     def number(self) -> float:
@@ -155,6 +158,8 @@ class Quantity:
                 found.append(_rounded(source.value * factor(unit) / factor(self.unit)))
         if isinstance(self.published, (int, float)):
             found.append(float(self.published))
+        if self.computed is not None:
+            found.append(float(self.computed))
         return found
 
     @property

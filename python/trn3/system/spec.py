@@ -249,6 +249,7 @@ def _from_parts(
         formula=text,
         published=published.value,
         agrees=agrees,
+        computed=value if rule.check else None,
         conflict=published.conflict or not agrees,
         why=why or rule.why,
     )
@@ -343,7 +344,7 @@ def quantity_as_json(quantity: Quantity) -> dict[str, Any]:
     }
     if quantity.range is not None:
         entry["range"] = list(quantity.range)
-    for name in ("formula", "published", "agrees", "why", "note"):
+    for name in ("formula", "published", "computed", "agrees", "why", "note"):
         content = getattr(quantity, name)
         if content is not None:
             entry[name] = _plain_data(content)

@@ -1,8 +1,8 @@
 """Published measurements of the hardware, run again on the model.
 
 The measurements are data, `table`; `run` makes the kernels and instructions behind them and gives
-what the model predicts; `summarise` has the errors by class. ``trn3 validate`` is all of it on the
-command line.
+what the model predicts; `summarise` has the errors by class. `trn3.validation.claims` does the same
+for what is published about systems. ``trn3 validate`` is all of it on the command line.
 
 Examples
 --------
@@ -15,7 +15,7 @@ Examples
 """
 
 from trn3.validation.documents import BEGIN, END, markdown, replace_section
-from trn3.validation.rows import Absent, Row, RowError, Table, select, table
+from trn3.validation.rows import Absent, Row, RowError, Table, fits, select, table
 from trn3.validation.run import ClassSummary, Result, run, summarise
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Row",
     "RowError",
     "Table",
+    "fits",
     "markdown",
     "replace_section",
     "run",

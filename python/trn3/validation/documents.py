@@ -10,6 +10,8 @@ from trn3.validation.run import ClassSummary, Result, summarise
 
 BEGIN: Final = "<!-- generated: begin -->"
 END: Final = "<!-- generated: end -->"
+CLAIMS_BEGIN: Final = "<!-- generated claims: begin -->"
+CLAIMS_END: Final = "<!-- generated claims: end -->"
 
 
 def figure(value: float) -> str:
@@ -90,7 +92,7 @@ def _miss(result: Result) -> str:
     return f"- **{result.row.id}** ({result.ratio:.3f}). {reason}"
 
 
-def replace_section(document: str, section: str) -> str:
+def replace_section(document: str, section: str, begin: str = BEGIN, end: str = END) -> str:
     """Return a document with what stands between its marks replaced.
 
     Raises
@@ -98,10 +100,10 @@ def replace_section(document: str, section: str) -> str:
     ValueError
         If it has not exactly one pair of marks.
     """
-    once = document.count(BEGIN) == document.count(END) == 1
-    if not once or document.index(END) < document.index(BEGIN):
-        message = f"needs one line {BEGIN} and one line {END} around what is to be replaced"
+    once = document.count(begin) == document.count(end) == 1
+    if not once or document.index(end) < document.index(begin):
+        message = f"needs one line {begin} and one line {end} around what is to be replaced"
         raise ValueError(message)
-    before, _, rest = document.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{section}\n\n{END}{after}"
+    before, _, rest = document.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n\n{section}\n\n{end}{after}"

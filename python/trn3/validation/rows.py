@@ -198,11 +198,13 @@ def select(names: Sequence[str], rows: Iterable[Row] | None = None) -> tuple[Row
     """
     among = table().rows if rows is None else tuple(rows)
 
-    def fits(row: Row, name: str) -> bool:
-        return row.id.startswith(name[:-1]) if name.endswith("*") else row.id == name
-
     for name in names:
         if not any(fits(row, name) for row in among):
             message = f"no row is called {name}; rows: {', '.join(row.id for row in among)}"
             raise RowError(message)
     return tuple(row for row in among if not names or any(fits(row, name) for name in names))
+
+
+def fits(row: Row, name: str) -> bool:
+    """Return whether a name on the command line means this row."""
+    return row.id.startswith(name[:-1]) if name.endswith("*") else row.id == name

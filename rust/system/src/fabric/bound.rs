@@ -305,7 +305,9 @@ fn tightest_cut(
         let half = of.size / 2;
         let side: Vec<bool> = (0..chips).map(|chip| coordinates(chip)[axis] < half).collect();
         let options: Vec<Option<bool>> = side.iter().map(|&inside| Some(inside)).collect();
-        let name = || format!("{0} below {half} | the others", of.name);
+        let values: Vec<u32> = (0..of.size).collect();
+        let (low, high) = values.split_at(half as usize);
+        let name = || format!("{0} {1} | {0} {2}", of.name, span(low), span(high));
         consider(&name, &options, demand(&side));
     }
     for depth in 1..fabric.parts.len() {

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use indexmap::IndexMap;
+
 use super::route::Tree;
 use super::spec::{FabricSpec, LevelKind, LinkProfile, rate, time};
 use super::{switched, torus};
@@ -102,6 +104,7 @@ pub struct Fabric {
     pub(super) is_whole: bool,
     pub(super) faults: Vec<String>,
     pub(super) lost: Vec<Vec<u32>>,
+    pub(super) numa: Option<(usize, Vec<u32>)>,
     pub(super) assumptions: Vec<String>,
     pub(super) trees: Vec<OnceLock<Arc<Tree>>>,
 }
@@ -200,7 +203,8 @@ impl Fabric {
             switch: Some(network.name),
         });
         let inner = spec.levels.len() - 1;
-        Self::build(&format!("{name} x {count}"), &format!("{count} x {}", facts.title), &spec, inner, profile)
+        let title = format!("{count} x {}", facts.title);
+        Self::build(&format!("{name} x {count}"), &title, &spec, inner, profile)
     }
 
     /// `inner` levels, the first ones, are those that the headline figure speaks of.
@@ -245,6 +249,7 @@ impl Fabric {
             is_whole: true,
             faults: Vec::new(),
             lost: Vec::new(),
+            numa: spec.numa.as_ref().and_then(|numa| Some((spec.axis(&numa.axis)?, numa.nodes.clone()))),
             assumptions: assumptions_of(spec),
             trees: Vec::new(),
         };
@@ -302,7 +307,8 @@ impl Fabric {
         &self.title
     }
 
-    /// The spec file of its chips, if it is known.
+    /// The system whose facts are those of one chip, if it is known: `_chip` of the spec file, or the file's own name
+    /// where it is that of a chip.
     pub fn chip(&self) -> Option<&str> {
         self.chip.as_deref()
     }
@@ -359,6 +365,15 @@ impl Fabric {
             })
             .collect();
         Err(Error::Value(format!("{} has no chip {}; allowed: {}", self.name, joined(id), sizes.join(", "))))
+    }
+
+    /// The host memory node of a chip, where that is published.
+    ///
+    /// # Panics
+    /// If there is no chip of that index.
+    pub fn numa(&self, chip: usize) -> Option<u32> {
+        let (axis, nodes) = self.numa.as_ref()?;
+        Some(nodes[self.nodes[..self.chips][chip].coordinates[*axis] as usize])
     }
 
     /// Chips and switches, the chips first.
@@ -446,24 +461,27 @@ fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<Level>>
     Ok(levels)
 }
 
+/// Figures whose source says that they are choices; levels that share one are named together.
 fn assumptions_of(spec: &FabricSpec) -> Vec<String> {
-    let mut found: Vec<String> = spec.confidence.iter().cloned().collect();
-    let mut note = |what: String, figure: &super::spec::Figure| {
+    let mut found: IndexMap<(&str, String), Vec<&str>> = IndexMap::new();
+    let mut note = |owner, what, figure: &super::spec::Figure| {
         if figure.source.contains("choice:") {
-            found.push(format!("{what} {} {} ({})", figure.value, figure.unit, figure.source));
+            let text = format!("{} {} ({})", figure.value, figure.unit, figure.source);
+            found.entry((what, text)).or_default().push(owner);
         }
     };
     for axis in &spec.axes {
-        note(format!("{} axis of", axis.name), &axis.size);
+        note(&axis.name, "size of axis", &axis.size);
     }
     for level in &spec.levels {
-        note(format!("{} links", level.name), &level.links);
-        note(format!("{} rate of a link", level.name), &level.rate);
-        note(format!("{} latency", level.name), &level.latency);
+        note(&level.name, "links of level", &level.links);
+        note(&level.name, "rate of a link of level", &level.rate);
+        note(&level.name, "latency of level", &level.latency);
     }
     if let Some(network) = &spec.network {
-        note(format!("{} rate", network.name), &network.rate);
-        note(format!("{} latency", network.name), &network.latency);
+        note(&network.name, "rate of network", &network.rate);
+        note(&network.name, "latency of network", &network.latency);
     }
-    found
+    let lines = found.into_iter().map(|((what, text), owners)| format!("{what} {}: {text}", owners.join(", ")));
+    spec.confidence.iter().map(|text| format!("confidence {text}")).chain(lines).collect()
 }

@@ -27,7 +27,7 @@ pub use bound::{Bound, Cut};
 pub use faults::{Fault, HealthClass, Slowdown};
 pub use graph::{Axis, Fabric, Level, Link, Node, NodeKind};
 pub use route::{Leg, Path, Route};
-pub use spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, NetworkSpec};
+pub use spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, NetworkSpec, NumaSpec};
 
 #[cfg(test)]
 mod tests;

@@ -86,11 +86,25 @@ pub struct NetworkSpec {
     pub latency: Figure,
 }
 
+/// Which host memory node the chips hang on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumaSpec {
+    /// The axis that decides.
+    pub axis: String,
+    /// The node of each of its values.
+    pub nodes: Vec<u32>,
+    /// Who published it.
+    pub source: String,
+}
+
 /// A whole `_fabric` table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FabricSpec {
-    /// The spec file of the chip: `trainium3`.
+    /// The system whose facts are those of one chip: `_chip` of the spec file, or the file's own name where it is that
+    /// of a chip.
+    #[serde(skip)]
     pub chip: Option<String>,
     /// Coordinates, the slowest first.
     pub axes: Vec<AxisSpec>,
@@ -100,6 +114,8 @@ pub struct FabricSpec {
     pub headline: Option<Figure>,
     /// The network between several of these systems.
     pub network: Option<NetworkSpec>,
+    /// Host memory nodes, where they are published.
+    pub numa: Option<NumaSpec>,
     /// How far the graph is known: a sentence for readers, absent where it is documented.
     pub confidence: Option<String>,
 }
@@ -153,10 +169,11 @@ impl FabricSpec {
                 "{name} has no fabric: its spec file needs a [{name}._fabric] table with axes and levels"
             )));
         };
-        let spec: Self = Toml::try_into(table.clone()).map_err(|error: toml::de::Error| {
+        let mut spec: Self = Toml::try_into(table.clone()).map_err(|error: toml::de::Error| {
             Error::Spec(format!("{name}._fabric: {}", error.to_string().trim_end().replace('\n', " ")))
         })?;
         spec.check(facts)?;
+        spec.chip = chip_of(facts);
         Ok(spec)
     }
 
@@ -209,6 +226,16 @@ impl FabricSpec {
             rate(name, &format!("{key}.rate"), &level.rate)?;
             time(name, &format!("{key}.latency"), &level.latency)?;
         }
+        if let Some(numa) = &self.numa {
+            let size = self.axis(&numa.axis).map(|axis| self.axes[axis].size.value as usize);
+            if size != Some(numa.nodes.len()) {
+                return refuse(format!(
+                    "numa gives nodes of {} values of axis {:?}; needed: one for each value of an axis",
+                    numa.nodes.len(),
+                    numa.axis
+                ));
+            }
+        }
         if let Some(headline) = &self.headline {
             rate(name, "headline", headline)?;
         }
@@ -218,6 +245,11 @@ impl FabricSpec {
         }
         Ok(())
     }
+}
+
+fn chip_of(facts: &Facts) -> Option<String> {
+    let part = facts.parts.get("chip").and_then(Toml::as_str);
+    part.or_else(|| facts.kind.starts_with("chip").then_some(facts.name.as_str())).map(str::to_owned)
 }
 
 fn count(system: &str, key: &str, figure: &Figure) -> Result<u32> {

@@ -39,6 +39,7 @@ pub fn factor(unit: &str) -> Option<f64> {
         "TB" | "TFLOPS" | "TOPS" => 1e12,
         "PB" | "PFLOPS" => 1e15,
         "EB" | "EFLOPS" => 1e18,
+        "ZFLOPS" => 1e21,
         "Mbit" => 1e6 / 8.0,
         "Gbit" => 1e9 / 8.0,
         "Tbit" => 1e12 / 8.0,

@@ -12,6 +12,7 @@
 //! - [`search`]: the best of all plans.
 //! - [`training`]: time, memory and cost of a training step, and the best layout for it.
 //! - [`request`]: all of it from and to JSON texts.
+//! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
 
 pub mod communication;
 pub mod config;

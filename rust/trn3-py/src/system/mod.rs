@@ -1,8 +1,12 @@
 //! Bindings of systems: facts, fabrics, collectives, plans. Descriptions and results cross as JSON text, arrays as arrays.
 
+mod cluster;
+mod collective;
 mod energy;
 pub(crate) mod error;
+mod fabric;
 mod facts;
+mod flow;
 mod planner;
 mod training;
 
@@ -13,8 +17,12 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = parent.py();
     let module = PyModule::new(py, "system")?;
     error::register(&module)?;
+    cluster::register(&module)?;
+    collective::register(&module)?;
     energy::register(&module)?;
+    fabric::register(&module)?;
     facts::register(&module)?;
+    flow::register(&module)?;
     planner::register(&module)?;
     training::register(&module)?;
     parent.add_submodule(&module)?;

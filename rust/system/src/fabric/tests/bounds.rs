@@ -25,7 +25,7 @@ fn test_all_to_all_on_gen2_is_bound_by_the_racks() {
     let rack = all.levels.iter().find(|(level, _)| fabric.levels()[*level as usize].name == "rack");
     close(rack.expect("used").1, 320e9 * 143.0 / 136.0);
     assert!(all.is_by_cut());
-    assert_eq!(all.cut.name, "rack below 1 | the others");
+    assert_eq!(all.cut.name, "rack 0 | rack 1");
     let (from, to) = all.slowest.expect("a pair");
     close(fabric.route(from, to).expect("a way").latency, 3.5e-6);
 }

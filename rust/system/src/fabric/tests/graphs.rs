@@ -223,6 +223,26 @@ fn test_every_fabric_of_the_crate_is_built() {
 }
 
 #[test]
+fn test_numa_nodes_are_those_of_rows() {
+    let fabric = docs("trn2_ultraserver");
+    for chip in 0..fabric.chips() {
+        assert_eq!(fabric.numa(chip), Some(u32::from([0, 3].contains(&fabric.chip_id(chip)[1]))));
+    }
+    assert_eq!(docs("trn3_gen2").numa(0), None);
+    let wrong = MINE.replace("_fabric]\n[[", "_fabric]\nnuma = { axis = \"chip\", nodes = [0], source = \"me\" }\n[[");
+    assert!(mine(&wrong).expect_err("too few").to_string().contains("numa gives nodes of 1 values"));
+}
+
+#[test]
+fn test_chips_of_systems_are_known() {
+    for (name, chip) in [("trn3_gen2", "trainium3"), ("gb300_nvl72", "b300"), ("h100", "h100"), ("tpu_v7", "tpu_v7")] {
+        assert_eq!(docs(name).chip(), Some(chip));
+        assert!(Facts::built_in(chip).is_ok());
+    }
+    assert_eq!(mine(MINE).expect("a ring").chip(), None);
+}
+
+#[test]
 fn test_clusters_add_one_network() {
     let facts = Facts::built_in("trn3_gen2").expect("facts");
     let pair = Fabric::cluster(&facts, 2, LinkProfile::Docs).expect("a cluster");

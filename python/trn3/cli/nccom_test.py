@@ -1,0 +1,303 @@
+"""``trn3 nccom-test``: sizes, times and bandwidths of a collective, in the columns users know."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trn3.cli.refusal import RefusedError
+
+if TYPE_CHECKING:
+    from trn3.collectives import Cost
+    from trn3.system.base import System
+
+OPERATIONS = {
+    "allr": "all_reduce",
+    "allg": "all_gather",
+    "redsct": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "perm": "permute",
+    "permute": "permute",
+    "sendrecv": "permute",
+    "bcast": "broadcast",
+    "broadcast": "broadcast",
+}
+"""Short names; the operations' own names do too."""
+
+TYPES = {
+    "uint8": "uint8",
+    "int8": "int8",
+    "uint16": "uint16",
+    "int16": "int16",
+    "uint32": "uint32",
+    "int32": "int32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+}
+"""Types as nccom-test spells them."""
+
+CHECKED_ELEMENTS = 1 << 18
+"""Elements of all ranks together that ``--check`` computes with; beyond, part of the buffer stands for it."""
+
+GIBI = 1 << 30
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand to the ``trn3`` command."""
+    app.command(name="nccom-test")(nccom_test)
+
+
+def nccom_test(
+    operation: Annotated[
+        str, typer.Argument(help=f"Operation: {', '.join(OPERATIONS)}; or its full name.")
+    ],
+    ranks: Annotated[
+        int | None,
+        typer.Option("-r", "--nworkers", help="Ranks, from rank 0 on.  [default: all]"),
+    ] = None,
+    nodes: Annotated[
+        int, typer.Option("-N", "--nnodes", help="Systems, joined by the network.")
+    ] = 1,
+    least: Annotated[str, typer.Option("-b", "--minbytes", help="Smallest size.")] = "32mb",
+    most: Annotated[str, typer.Option("-e", "--maxbytes", help="Largest size.")] = "32mb",
+    factor: Annotated[
+        float | None, typer.Option("-f", "--stepfactor", help="Factor from size to size.")
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("-i", "--stepbytes", help="Bytes from size to size.")
+    ] = None,
+    datatype: Annotated[
+        str, typer.Option("-d", "--datatype", help=f"Type: {', '.join(TYPES)}.")
+    ] = "uint8",
+    system: Annotated[str, typer.Option("--system", help="System: trn2, gen2, ...")] = "trn2",
+    algorithm: Annotated[str, typer.Option(help="Algorithm.")] = "auto",
+    links: Annotated[str, typer.Option(help="Rates of links: docs or headline.")] = "docs",
+    lnc: Annotated[
+        int | None, typer.Option(help="Physical cores a rank.  [default: the chip's]")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("-c", "--check", help="Execute on data and compare with NumPy.")
+    ] = False,
+    show_algorithm: Annotated[
+        bool, typer.Option("--show-algorithm", help="Add the algorithm's column.")
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report-to-json-file", help="Write the rows to a file.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+    ] = False,
+) -> None:
+    """Time a collective over sizes on a simulated system.
+
+    Sizes are those of a rank's buffer, of an all-gather the gathered one; kb, mb and gb are powers
+    of 1,024. As in the tool of that name, GB/s are 2**30 bytes a second.
+    """
+    from trn3 import collectives
+
+    name = OPERATIONS.get(operation, operation)
+    if name not in set(OPERATIONS.values()):
+        near = difflib.get_close_matches(operation, [*OPERATIONS, *OPERATIONS.values()], n=1)
+        hint = f"the nearest is {near[0]!r}; " if near else ""
+        raise RefusedError(f"operation is {operation!r}; {hint}allowed: {', '.join(OPERATIONS)}")
+    if datatype not in TYPES:
+        raise RefusedError(f"datatype is {datatype!r}; allowed: {', '.join(TYPES)}")
+    try:
+        where = _load(system, nodes, links, lnc)
+        count = where.ranks if ranks is None else ranks
+        if not 1 <= count <= where.ranks:
+            raise RefusedError(
+                f"-r is {count}; {where.name} has {where.ranks} ranks, so 1 to {where.ranks}"
+            )
+        rows = []
+        assumptions: tuple[str, ...] = ()
+        for size in _sizes(least, most, factor, step):
+            cost = collectives.time(name, size, where, range(count), algorithm)
+            assumptions = cost.assumptions
+            row = _row(cost, size, datatype, show_algorithm)
+            if check:
+                row["check"] = _check(name, where, count, cost, size, TYPES[datatype])
+            rows.append(row)
+    except ValueError as error:
+        raise RefusedError(str(error)) from error
+    document = {
+        "operation": name,
+        "system": where.name,
+        "ranks": count,
+        "results": rows,
+        "assumptions": list(assumptions),
+    }
+    text = json.dumps(document, indent=2, allow_nan=False)
+    if report is not None:
+        from trn3.machine.files import write_bytes
+
+        try:
+            write_bytes(report, [text.encode()])
+        except OSError as error:
+            raise RefusedError(f"{report} cannot be written: {error.strerror}") from error
+    if as_json:
+        typer.echo(text)
+    else:
+        _show(rows, name, where, count)
+    if check and not all(row["check"].startswith("ok") for row in rows):
+        raise typer.Exit(1)
+
+
+def _load(system: str, nodes: int, links: str, lnc: int | None) -> System:
+    from trn3 import systems
+    from trn3.system.cluster import Cluster
+
+    one: Any = systems.load(system, links=links, lnc=lnc)  # type: ignore[arg-type]
+    if nodes == 1:
+        return one  # type: ignore[no-any-return]
+    return Cluster(one, nodes).system()
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes of a size like ``1kb``.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+
+    Examples
+    --------
+    >>> parse_size("1kb"), parse_size("32MB"), parse_size("4")
+    (1024, 33554432, 4)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", text.strip().lower())
+    if found is None:
+        message = f"size is {text!r}; allowed: bytes, or a number with kb, mb, gb or tb, like 64kb"
+        raise ValueError(message)
+    return int(float(found[1]) * 1024 ** " kmgt".index(found[2] or " "))
+
+
+def _sizes(least: str, most: str, factor: float | None, step: str | None) -> list[int]:
+    low, high = parse_size(least), parse_size(most)
+    if factor is not None and step is not None:
+        message = "-f and -i are both given; one of them says how sizes grow"
+        raise ValueError(message)
+    if low < 1 or high < low:
+        message = f"sizes are {low} to {high}; -b must be at least 1 and -e not below it"
+        raise ValueError(message)
+    by = None if step is None else parse_size(step)
+    if by == 0 or (factor is not None and not factor > 1):
+        message = "sizes do not grow; -f must be above 1, -i at least 1"
+        raise ValueError(message)
+    sizes = []
+    size: float = low
+    while size <= high:
+        sizes.append(int(size))
+        if len(sizes) > 10_000:
+            message = "more than 10,000 sizes; take larger steps"
+            raise ValueError(message)
+        grown = size + by if by is not None else size * (2 if factor is None else factor)
+        # A factor near 1 must still lead to another size.
+        size = max(grown, int(size) + 1)
+    return sizes
+
+
+def _row(cost: Cost, size: int, datatype: str, show_algorithm: bool) -> dict[str, Any]:
+    import ml_dtypes
+    import numpy as np
+
+    dtype = TYPES[datatype]
+    item = np.dtype(getattr(ml_dtypes, dtype, dtype)).itemsize
+    row: dict[str, Any] = {
+        "size(B)": size,
+        "count(elems)": -(-size // item),
+        "type": datatype,
+        "time(us)": cost.time * 1e6,
+        "algbw(GB/s)": cost.algbw / GIBI,
+        "busbw(GB/s)": cost.busbw / GIBI,
+    }
+    if show_algorithm:
+        row["algorithm"] = cost.algorithm
+        row["variant"] = cost.variant
+    return row
+
+
+def _check(name: str, system: System, ranks: int, cost: Cost, size: int, dtype: str) -> str:
+    """Execute on (part of) such buffers and compare with NumPy; all sums are exact."""
+    import ml_dtypes
+    import numpy as np
+
+    from trn3 import collectives
+
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    elements = max(1, size // kind.itemsize)
+    if name == "all_gather":
+        elements = max(1, elements // ranks)
+    used = min(elements, max(1, CHECKED_ELEMENTS // ranks))
+    if name in {"reduce_scatter", "all_to_all"}:
+        used = max(1, used // ranks) * ranks
+    form = cost.algorithm if not cost.variant else _FORMS.get(cost.variant, cost.algorithm)
+    draw = np.random.default_rng(size)
+    # With this many ranks even bfloat16 holds every sum.
+    top = max(2, 256 // ranks)
+    arrays = [draw.integers(0, top, used).astype(np.float32).astype(kind) for _ in range(ranks)]
+    whole = [array.astype(np.int64) for array in arrays]
+    group = range(ranks)
+    if name == "permute":
+        pairs = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
+        outputs = collectives.permute(arrays, pairs, system, group).outputs
+        expected = [whole[rank - 1] for rank in range(ranks)]
+    else:
+        run = getattr(collectives, name)
+        outputs = run(arrays, system, group, algorithm=form).outputs
+        total = np.sum(whole, axis=0)
+        if name == "all_reduce":
+            expected = [total] * ranks
+        elif name == "reduce_scatter":
+            expected = np.array_split(total, ranks)
+        elif name == "all_gather":
+            expected = [np.concatenate(whole)] * ranks
+        elif name == "all_to_all":
+            blocks = np.stack(whole).reshape(ranks, ranks, -1)
+            expected = list(blocks.transpose(1, 0, 2).reshape(ranks, -1))
+        else:
+            expected = [whole[0]] * ranks
+    for got, wanted in zip(outputs, expected, strict=True):
+        want = wanted.astype(np.float32).astype(kind)
+        if got.tobytes() != want.tobytes():
+            return "WRONG"
+    return "ok" if used >= elements else f"ok ({used} of {elements})"
+
+
+_FORMS = {
+    "single_step": "single_step_mesh",
+    "ring": "hierarchical_ring",
+    "mesh": "hierarchical_mesh",
+}
+
+
+def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int) -> None:
+    from rich.table import Table
+
+    from trn3.cli.consoles import output
+
+    screen = output()
+    screen.print(f"[bold]{name}[/] on {system.title}, {ranks} ranks, lnc={system.lnc}")
+    table = Table(box=None, header_style="bold")
+    for heading in rows[0]:
+        if heading != "variant":
+            left = heading in {"type", "algorithm", "check"}
+            table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    for row in rows:
+        cells = []
+        for heading, value in row.items():
+            if heading == "algorithm" and row["variant"]:
+                cells.append(f"{value} ({row['variant'].replace('_', ' ')})")
+            elif heading != "variant":
+                cells.append(f"{value:.2f}" if isinstance(value, float) else str(value))
+        table.add_row(*cells)
+    screen.print(table)
+    average = sum(row["busbw(GB/s)"] for row in rows) / len(rows)
+    screen.print(f"Avg bus bandwidth: {average:.4f} GB/s (of 2**30 bytes)")

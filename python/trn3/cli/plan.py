@@ -1,0 +1,354 @@
+"""``trn3 plan``: what a language model takes on a system, on one screen."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trn3.cli.refusal import RefusedError
+
+if TYPE_CHECKING:
+    from trn3.planner import Phase, Plan
+
+SHOWN_RESOURCES = 3
+
+
+class Times(StrEnum):
+    """Values of ``--times``."""
+
+    ROOFLINE = "roofline"
+    MACHINE = "machine"
+
+
+class Calibration(StrEnum):
+    """Values of ``--calibration``."""
+
+    FITTED = "fitted"
+    PEAK = "peak"
+
+
+class Objective(StrEnum):
+    """Values of ``--objective``."""
+
+    THROUGHPUT = "throughput"
+    TPOT = "tpot"
+    TTFT = "ttft"
+    COST = "cost"
+
+
+class Links(StrEnum):
+    """Values of ``--links``."""
+
+    DOCS = "docs"
+    HEADLINE = "headline"
+
+
+Degree = Annotated[int | None, typer.Option(min=1)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand to the ``trn3`` command."""
+    app.command()(plan)
+
+
+def plan(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG",
+            help="A config.json, a .toml of the same keys, or a name: openai/gpt-oss-120b, ...",
+        ),
+    ],
+    system: Annotated[
+        str, typer.Option(help="gen1, gen2, trn2, trn1, gb300_nvl72, ..., or a spec file.")
+    ] = "gen2",
+    input_tokens: Annotated[
+        int | None, typer.Option("--in", min=1, help="Tokens of a prompt.  [default: 8192]")
+    ] = None,
+    output_tokens: Annotated[
+        int, typer.Option("--out", min=0, help="Tokens generated for it.")
+    ] = 0,
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="bf16, mxfp8, mxfp4 or fp8, or CLASS=FORMAT (experts=mxfp4, kv=mxfp8, ...). "
+            "Repeatable.  [default: as published]"
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sequences a replica decodes at once.  [default: searched]"),
+    ] = None,
+    tp: Degree = None,
+    ep: Degree = None,
+    pp: Degree = None,
+    dp: Degree = None,
+    cp: Degree = None,
+    replicas: Degree = None,
+    lnc: Annotated[int | None, typer.Option(help="Physical cores a logical core: 1 or 2.")] = None,
+    slo_ttft: Annotated[
+        str | None, typer.Option(help="Longest time to the first token: 1s, 500ms.")
+    ] = None,
+    slo_tpot: Annotated[
+        str | None,
+        typer.Option(help="Longest time a token: 20ms.  [default: 50ms if nothing else is given]"),
+    ] = None,
+    chips: Annotated[int | None, typer.Option(min=1, help="Most chips to use.")] = None,
+    instances: Annotated[
+        int, typer.Option(min=1, help="How many of the system, joined by EFA.")
+    ] = 1,
+    links: Annotated[Links, typer.Option(help="Rates of links.")] = Links.DOCS,
+    objective: Annotated[
+        Objective | None, typer.Option(help="What to search for.  [default: throughput]")
+    ] = None,
+    times: Annotated[
+        Times, typer.Option(help="Products by the roofline, or timed on the simulated core.")
+    ] = Times.ROOFLINE,
+    calibration: Annotated[
+        Calibration, typer.Option(help="Overheads fitted to published measurements, or none.")
+    ] = Calibration.FITTED,
+    draft: Annotated[
+        str | None, typer.Option(help="Speculate with this model (as CONFIG), or a share: 0.05.")
+    ] = None,
+    draft_tokens: Annotated[int, typer.Option(min=1, help="Tokens it guesses a step.")] = 5,
+    accepted: Annotated[
+        float | None, typer.Option(help="Tokens a step yields on average, with --draft.")
+    ] = None,
+    tdp: Annotated[
+        float | None, typer.Option(help="Watts of a chip.  [default: the facts' choice]")
+    ] = None,
+    price: Annotated[
+        str | None, typer.Option(help="USD a chip and hour, or a name of the dated prices.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the breakdown and the frontier: a .png, .svg or .pdf file."),
+    ] = None,
+) -> None:
+    """Plan the serving of a model: does it fit, how fast is it, what binds it, what does it cost.
+
+    Without a degree of parallelism (--tp, --ep, --pp, --dp, --cp) the best plan is searched for.
+    Every number that nobody documents is listed.
+    """
+    from trn3.cli.consoles import output
+    from trn3.cli.plots import check_plot
+
+    if plot is not None:
+        check_plot(plot)
+    target: Any = system
+    if instances > 1 or links is not Links.DOCS:
+        target = _System(system, links.value, instances)
+    found = _plan(
+        model,
+        target,
+        dtype=_dtypes(dtype or []),
+        batch=batch,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        tp=tp,
+        ep=ep,
+        pp=pp,
+        dp=dp,
+        cp=cp,
+        replicas=replicas,
+        lnc=lnc,
+        ttft_slo=slo_ttft,
+        tpot_slo=slo_tpot,
+        chips=chips,
+        objective=None if objective is None else objective.value,
+        times=times.value,
+        calibration=calibration.value,
+        speculation=_speculation(draft, draft_tokens, accepted),
+        tdp=tdp,
+        price=_price(price),
+    )
+    if plot is not None:
+        found.plot(plot)
+    if as_json:
+        import trn3
+
+        document = {"trn3_version": trn3.__version__, **found.to_dict()}
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        return
+    _show(found, output())
+    if plot is not None:
+        typer.echo(f"wrote {plot}")
+
+
+class _System:
+    """A system with links and a number of it, as the planner reads one."""
+
+    def __init__(self, name: str, links: str, instances: int) -> None:
+        from trn3.planner.plans import system_request
+
+        try:
+            request = system_request(name)
+        except (ValueError, OSError) as error:
+            raise RefusedError(str(error)) from error
+        self.name = request["name"]
+        self.links = links
+        self.instances = instances
+        self._file = request.get("toml")
+
+
+def _plan(model: str, system: Any, **options: Any) -> Plan:
+    import trn3
+
+    try:
+        return trn3.plan(model, system, **options)
+    except (ValueError, TypeError, OSError) as error:
+        raise RefusedError(str(error)) from error
+    except trn3.planner.DoesNotFitError as error:
+        message, *table = str(error).splitlines()
+        raise RefusedError(message, table) from error
+
+
+def _dtypes(given: list[str]) -> str | dict[str, str] | None:
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    classes: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        # A format alone is that of all other classes.
+        classes[name if equals else "default"] = value if equals else name
+    return classes
+
+
+def _speculation(draft: str | None, tokens: int, accepted: float | None) -> dict[str, Any] | None:
+    if draft is None:
+        if accepted is not None:
+            message = "--accepted has a meaning only with --draft"
+            raise RefusedError(message)
+        return None
+    if accepted is None:
+        message = "--draft needs --accepted: the tokens a step yields on average are not published"
+        raise RefusedError(message)
+    try:
+        return {"length": tokens, "accepted": accepted, "draft_share": float(draft)}
+    except ValueError:
+        return {"length": tokens, "accepted": accepted, "draft": draft}
+
+
+def _price(text: str | None) -> float | str | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _show(plan: Plan, console: Any) -> None:
+    from rich.table import Table
+
+    from trn3.report import printable
+
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    for name, text in _lines(plan):
+        grid.add_row(name, printable(text))
+    console.print(
+        f"{printable(plan.model.name)} on {plan._document['system']['title']}", style="bold"
+    )
+    console.print(grid)
+    console.print("Assumed:", style="bold")
+    for text in plan.assumptions:
+        console.print(f"  {printable(text)}", style="dim", soft_wrap=True)
+
+
+def _lines(plan: Plan) -> list[tuple[str, str]]:
+    table = plan.memory_table()
+    gib = 2.0**30
+    biggest = sorted(table, key=lambda row: -row.per_bank)[:SHOWN_RESOURCES]
+    parts = ", ".join(f"{row.category} {row.per_bank / gib:.1f}" for row in biggest)
+    formats: dict[str, list[str]] = {}
+    for name, dtype in plan.dtypes.items():
+        if plan.model.parameters_by_class.get(name, 1) > 0:
+            formats.setdefault(dtype, []).append(name)
+    usual = max(formats, key=lambda dtype: len(formats[dtype]))
+    special = [f"{', '.join(names)} {dtype}" for dtype, names in formats.items() if dtype != usual]
+    tokens = f"{plan.input_tokens:,} tokens in" + (
+        f", {plan.output_tokens:,} out" if plan.output_tokens else ": decoding after them"
+    )
+    searched = plan.searched
+    found = f"; best of {searched.evaluated:,} for {searched.objective}" if searched else ""
+    lines = [
+        (
+            "model",
+            f"{plan.model.parameters / 1e9:,.1f} B parameters, "
+            f"{plan.model.parameters_active / 1e9:,.1f} B active; "
+            + "; ".join([*special, f"{'the rest ' if special else 'all '}{usual}"]),
+        ),
+        ("request", tokens),
+        (
+            "fits",
+            f"yes: {table.used / gib:.1f} of {table.bank / gib:.1f} GiB a bank ({parts}); "
+            f"largest batch {plan.largest_batch:,}",
+        ),
+        (
+            "plan",
+            f"{plan.layout}, batch {plan.batch:,} a replica, {plan.chips:,} chips{found}",
+        ),
+        ("time to first token", f"{plan.ttft * 1e3:,.0f} ms, bound by {_binding(plan.prefill)}"),
+        (
+            "time per token",
+            f"{plan.tpot * 1e3:,.2f} ms ({plan.tokens_per_second_per_user:,.1f} tokens/s a user), "
+            f"bound by {_binding(plan.decode)}",
+        ),
+        ("throughput", _throughput(plan)),
+        ("power", _power(plan)),
+        ("cost", _cost(plan)),
+    ]
+    return lines
+
+
+def _throughput(plan: Plan) -> str:
+    text = f"{plan.tokens_per_second_per_chip:,.0f} tokens/s a chip decoding"
+    if plan.served_tokens_per_second_per_chip is not None:
+        text += (
+            f", {plan.served_tokens_per_second_per_chip:,.0f} with prompts; "
+            f"{plan.requests_per_second:,.1f} requests/s in all"
+        )
+    return text
+
+
+def _power(plan: Plan) -> str:
+    energy = plan.energy
+    if energy is None:
+        return "unknown: no TDP is published for this chip; give one with --tdp"
+    others = [
+        f"{watts:,.0f} W with a TDP of {tdp:,.0f} W"
+        for tdp, watts in energy.variants.items()
+        if tdp != energy.tdp
+    ]
+    text = (
+        f"{energy.watts_per_chip:,.0f} W a chip, {energy.watts / 1e3:,.1f} kW in all, "
+        f"{energy.joules_per_token:,.3g} J a token, with a TDP of {energy.tdp:,.0f} W"
+    )
+    return text + (f" ({', '.join(others)})" if others else "")
+
+
+def _cost(plan: Plan) -> str:
+    cost = plan.cost
+    if cost is None:
+        return "unknown: nobody named a price for this chip; give one with --price"
+    return (
+        f"{cost.per_million_tokens:,.3g} USD a million tokens, "
+        f"at {cost.price_per_chip_hour:,.4g} USD a chip and hour"
+    )
+
+
+def _binding(phase: Phase) -> str:
+    ranked = sorted(phase.by_resource.items(), key=lambda item: -item[1])[:SHOWN_RESOURCES]
+    shares = [f"{name} {100 * seconds / phase.seconds:.0f} %" for name, seconds in ranked]
+    return ", ".join(shares)

@@ -1,0 +1,56 @@
+"""Plans: what a language model takes on a system.
+
+`plan` answers for one layout, or finds the best; `search` ranks layouts by an objective. Models
+come from the ``config.json`` of a checkpoint, from a TOML file of the same keys, or by name.
+
+Examples
+--------
+>>> import trn3
+>>> plan = trn3.plan("openai/gpt-oss-120b", "gen2", tp=8, batch=8, context=10_000)
+>>> plan.fits, plan.layout.ep, plan.bottleneck
+(True, 8, 'layer overhead')
+>>> round(plan.decode_floor_seconds * 1e3, 1)  # ms: the bytes of a step at the peak of the memory
+2.0
+>>> [text for text in plan.assumptions if "layer overhead" in text][0][:31]
+'layer overhead: 180 us a layer,'
+"""
+
+from __future__ import annotations
+
+from trn3._trn3.system import DoesNotFitError
+from trn3.planner.models import Model, families, model, models
+from trn3.planner.plans import plan, search
+from trn3.planner.results import (
+    FrontierPoint,
+    Layout,
+    MemoryRow,
+    MemoryTable,
+    Part,
+    Phase,
+    Plan,
+    PlanCost,
+    PlanEnergy,
+    Search,
+    Searched,
+)
+
+__all__ = [
+    "DoesNotFitError",
+    "FrontierPoint",
+    "Layout",
+    "MemoryRow",
+    "MemoryTable",
+    "Model",
+    "Part",
+    "Phase",
+    "Plan",
+    "PlanCost",
+    "PlanEnergy",
+    "Search",
+    "Searched",
+    "families",
+    "model",
+    "models",
+    "plan",
+    "search",
+]

@@ -1,0 +1,446 @@
+"""`plan` and `search`: from arguments to requests of the core."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from trn3._trn3 import system as _core
+from trn3.planner.models import ModelLike, request_of
+from trn3.planner.results import Plan, Search, plan_of
+
+Times: TypeAlias = Literal["roofline", "machine"]
+"""Where the times of operations come from."""
+
+USUAL_CONTEXT = 8192
+"""Tokens of context if none are given **(choice)**."""
+
+USUAL_TPOT = 0.05
+"""Seconds a token that a search keeps if no promise and no batch is given **(choice)**."""
+
+CONSTRAINTS = (
+    "ttft", "tpot", "chips", "memory", "batch", "tp", "cp", "dp", "ep", "pp", "replicas", "lnc",
+)  # fmt: skip
+"""Names that `search` takes as constraints."""
+
+
+def plan(
+    model: ModelLike,
+    system: Any = "gen2",
+    *,
+    dtype: str | Mapping[str, str] | None = None,
+    batch: int | None = None,
+    context: int | None = None,
+    input_tokens: int | None = None,
+    output_tokens: int = 0,
+    tp: int | None = None,
+    ep: int | None = None,
+    pp: int | None = None,
+    dp: int | None = None,
+    cp: int | None = None,
+    replicas: int | None = None,
+    lnc: int | None = None,
+    ttft_slo: float | str | None = None,
+    tpot_slo: float | str | None = None,
+    chips: int | None = None,
+    objective: str | None = None,
+    times: Times = "roofline",
+    calibration: str = "fitted",
+    memory_rate: str = "engines",
+    layer_overhead: float | None = None,
+    speculation: Mapping[str, Any] | None = None,
+    profiling: bool = False,
+    on_overflow: Literal["error", "report"] = "error",
+    tdp: float | None = None,
+    price: float | str | None = None,
+    training: Any = None,
+    **training_options: Any,
+) -> Plan:
+    """Plan a model on a system.
+
+    With a degree of parallelism, the plan is of that layout; without any, it is the best one that
+    `search` finds.
+
+    Parameters
+    ----------
+    model
+        As in `trn3.planner.model`: a name, the path of a ``config.json``, or its mapping.
+    system
+        A name (``"gen2"``, ``"trn2"``, ``"gb300_nvl72"``), a system of `trn3.systems`, a cluster,
+        or the path of a spec file.
+    dtype
+        One format (``"bf16"``, ``"mxfp8"``, ``"mxfp4"``, ``"fp8"``) or one for each class of
+        tensors (``{"experts": "mxfp4", "kv": "mxfp8", "default": "bf16"}``). None takes the
+        format that the checkpoint is published in. A format that the chip does not multiply is
+        replaced by BF16, and the assumptions say so.
+    batch
+        Sequences that a replica decodes at once; 1 with a layout, searched for without.
+    context
+        Decode after this many tokens; the prompt is as long.
+    input_tokens, output_tokens
+        Tokens of a prompt and of its answer, instead: decoding is at the mean context, and memory
+        holds all.
+    tp, ep, pp, dp, cp, replicas, lnc
+        Degrees: see `Layout`. `ep` is as large as it can be and `replicas` fill the system if not
+        given; `lnc` is 2 where a chip has it.
+    ttft_slo, tpot_slo
+        Promises to keep while searching: seconds, or texts like ``"1s"`` and ``"20ms"``.
+    chips
+        Most chips to use.
+    objective
+        ``"throughput"`` (a chip), ``"tpot"``, ``"ttft"`` or ``"cost"``.
+    times
+        ``"roofline"``, or ``"machine"``: products are timed on the simulated core.
+    calibration
+        ``"fitted"``: overheads and rates that published measurements fit; ``"peak"``: none.
+    memory_rate
+        ``"engines"``: the DMA engines or the memory, whichever is slower; ``"peak"``: the memory.
+    layer_overhead
+        Seconds of a layer beside its operations, instead of the fitted constant.
+    speculation
+        ``{"length": 5, "accepted": 3.5, "draft": MODEL}`` or ``"draft_share"`` in place of
+        ``"draft"``.
+    profiling
+        Keep room for the profiler's buffers.
+    on_overflow
+        ``"error"`` or ``"report"``: return a plan that does not fit, with `Plan.why_not`.
+    tdp
+        Watts of a chip, instead of what its facts choose.
+    price
+        US dollars a chip and hour, or the name of one of ``trn3 cost``'s prices.
+    training
+        For training instead of serving: see `trn3.planner.training`.
+    **training_options
+        Likewise.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    DoesNotFitError
+        If memory does not hold it: the message has the table and the smallest layout that fits.
+    ValueError
+        If an argument is wrong, the layout does not divide the model, or no plan keeps the
+        promises.
+    OSError
+        If a file cannot be read.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> plan = trn3.plan("llama-3.3-70b", "trn2", tp=64, input_tokens=10_000, output_tokens=1_500)
+    >>> round(plan.tpot * 1e3, 1), round(plan.ttft * 1e3)  # 19.6 and 814 ms are published
+    (17.5, 766)
+    >>> trn3.plan("llama-3-8b", "gen2", tp=3)
+    Traceback (most recent call last):
+        ...
+    ValueError: tp is 3: the 32 heads of queries of llama-3-8b do not divide by it; what divides: \
+1, 2, 4, 8, 16, 32
+    """
+    if training is not None and training is not False:
+        return _training(locals())
+    if training_options:
+        names = ", ".join(sorted(training_options))
+        message = f"plan() has no argument {names} for serving; with training=... it might"
+        raise TypeError(message)
+    if on_overflow not in {"error", "report"}:
+        message = f"on_overflow is {on_overflow!r}; allowed: 'error', 'report'"
+        raise ValueError(message)
+    request, said = _request(model, system, dtype, context, input_tokens, output_tokens, lnc)
+    degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp, "replicas": replicas}
+    fixed = any(value is not None for value in degrees.values())
+    promises = {
+        "ttft_slo": _seconds("ttft_slo", ttft_slo),
+        "tpot_slo": _seconds("tpot_slo", tpot_slo),
+    }
+    if not fixed and batch is None and objective is None and not any(promises.values()):
+        promises["tpot_slo"] = USUAL_TPOT
+        said = (
+            *said,
+            f"no promise was asked for: the search keeps {USUAL_TPOT * 1e3:.0f} ms a token (choice)",
+        )
+    request |= {
+        name: None if value is None else _whole(name, value)
+        for name, value in {**degrees, "batch": batch, "chips": chips}.items()
+    }
+    request |= {
+        **promises,
+        "objective": objective,
+        "calibration": calibration,
+        "memory_rate": memory_rate,
+        "layer_overhead": layer_overhead,
+        "speculation": _speculation(speculation),
+        "profiling": bool(profiling),
+        "report_overflow": on_overflow == "report",
+        "tdp": tdp,
+        "price": price,
+    }
+    found: dict[str, Any] = json.loads(_core.planner_plan(json.dumps(request)))
+    if times == "machine":
+        from trn3.planner.kernels import measured
+
+        # The layout is known now, and with it the products that it takes.
+        layout = {name: found["layout"][name] for name in degrees}
+        request |= {**layout, "batch": found["workload"]["batch"], "objective": None}
+        measures, text = measured(request)
+        request["kernel_times"] = measures
+        searched = found["searched"]
+        found = json.loads(_core.planner_plan(json.dumps(request)))
+        found["searched"] = searched
+        said = (*said, *text)
+    elif times == "roofline":
+        said = (*said, "times of operations: roofline")
+    else:
+        message = f"times is {times!r}; allowed: 'roofline', 'machine'"
+        raise ValueError(message)
+    return plan_of(found, request, said)
+
+
+def search(
+    model: ModelLike,
+    system: Any = "gen2",
+    objective: str = "throughput",
+    constraints: Mapping[str, Any] | None = None,
+    *,
+    dtype: str | Mapping[str, str] | None = None,
+    context: int | None = None,
+    input_tokens: int | None = None,
+    output_tokens: int = 0,
+    keep: int = 10,
+    training: Any = None,
+    **options: Any,
+) -> Search:
+    """Find the best layouts of a model on a system.
+
+    Parameters
+    ----------
+    model, system, dtype, context, input_tokens, output_tokens
+        As in `plan`.
+    objective
+        ``"throughput"`` (tokens a second a chip, prompts included where `output_tokens` is given),
+        ``"tpot"``, ``"ttft"`` or ``"cost"``.
+    constraints
+        Promises ``ttft`` and ``tpot`` (seconds, or texts like ``"1s"``), limits ``chips`` and
+        ``memory`` (share of a bank), and degrees to keep: ``batch``, ``tp``, ``cp``, ``dp``,
+        ``ep``, ``pp``, ``replicas``, ``lnc``.
+    keep
+        How many plans to return, each of another layout.
+    training
+        For training instead of serving: see `trn3.planner.training`.
+    **options
+        What else `plan` takes: `calibration`, `memory_rate`, `layer_overhead`, `speculation`,
+        `tdp`, `price`, `profiling`.
+
+    Returns
+    -------
+    Search
+        The best first. The order depends on nothing but the arguments.
+
+    Raises
+    ------
+    DoesNotFitError
+        If no layout fits.
+    ValueError
+        If an argument is wrong, or no plan keeps the promises; the text says how near they come.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> found = trn3.search("gpt-oss-120b", "gen2", "throughput", {"ttft": "1s", "tpot": "20ms"},
+    ...                     input_tokens=10_000, output_tokens=3_000)
+    >>> found.best.ttft <= 1.0, found.best.tpot <= 0.02, len(found)
+    (True, True, 10)
+    """
+    if training is not None and training is not False:
+        return _training(locals())
+    allowed = {
+        "calibration", "memory_rate", "layer_overhead", "speculation", "tdp", "price", "profiling",
+    }  # fmt: skip
+    if wrong := sorted(set(options) - allowed):
+        message = f"search() has no argument {wrong[0]!r}; options are {', '.join(sorted(allowed))}"
+        raise TypeError(message)
+    kept = dict(constraints or {})
+    for short in ("ttft", "tpot"):
+        if f"{short}_slo" in kept:
+            kept[short] = kept.pop(f"{short}_slo")
+    if wrong := sorted(set(kept) - set(CONSTRAINTS)):
+        message = f"constraint {wrong[0]!r} is unknown; allowed: {', '.join(CONSTRAINTS)}"
+        raise ValueError(message)
+    lnc = kept.pop("lnc", None)
+    request, said = _request(model, system, dtype, context, input_tokens, output_tokens, lnc)
+    for name, value in kept.items():
+        if name in {"ttft", "tpot"}:
+            request[f"{name}_slo"] = _seconds(name, value)
+        elif value is not None:
+            request[name] = float(value) if name == "memory" else _whole(name, value)
+    options["speculation"] = _speculation(options.get("speculation"))
+    request |= {**options, "objective": objective, "keep": _whole("keep", keep)}
+    found: dict[str, Any] = json.loads(_core.planner_search(json.dumps(request)))
+    said = (*said, "times of operations: roofline")
+    plans = (plan_of(one, request, said) for one in (found["best"], *found["ranked"]))
+    ranked = tuple(plans)
+    return Search(ranked[0], ranked)
+
+
+def replanned(plan: Plan, *, batch: int | None, context: int | None) -> Plan:
+    """Return the plan of the same layout for another batch or context."""
+    layout = {
+        name: getattr(plan.layout, name) for name in ("tp", "ep", "pp", "dp", "cp", "replicas")
+    }
+    request = {**plan._request, **layout, "lnc": plan.layout.lnc, "objective": None}
+    request |= {"batch": plan.batch, "report_overflow": True}
+    if batch is not None:
+        request["batch"] = _whole("batch", batch)
+    if context is not None:
+        request |= {"input": _whole("context", context), "output": 0}
+    said = plan.assumptions[: len(plan.assumptions) - len(plan._document["assumptions"])]
+    if request.get("kernel_times"):
+        from trn3.planner.kernels import measured
+
+        request["kernel_times"], _ = measured({**request, "kernel_times": {}})
+    found: dict[str, Any] = json.loads(_core.planner_plan(json.dumps(request)))
+    return plan_of(found, request, said)
+
+
+def _request(
+    model: ModelLike,
+    system: Any,
+    dtype: str | Mapping[str, str] | None,
+    context: int | None,
+    input_tokens: int | None,
+    output_tokens: int,
+    lnc: int | None,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return what every request has, and what was assumed to fill it."""
+    said: tuple[str, ...] = ()
+    if context is not None and input_tokens is not None:
+        message = f"context is {context} and input_tokens {input_tokens}: give one of them"
+        raise ValueError(message)
+    tokens = context if context is not None else input_tokens
+    if tokens is None:
+        tokens = USUAL_CONTEXT
+        said = (f"a context of {USUAL_CONTEXT:,} tokens, as none was given (choice)",)
+    source = system_request(system)
+    if lnc is None:
+        lnc = source.pop("lnc", None)
+    source.pop("lnc", None)
+    request: dict[str, Any] = {
+        "model": request_of(model),
+        "system": source,
+        "dtype": dict(dtype) if isinstance(dtype, Mapping) else dtype,
+        "input": _whole("context" if context is not None else "input_tokens", tokens),
+        "output": _whole("output_tokens", output_tokens),
+        "lnc": None if lnc is None else _whole("lnc", lnc),
+    }
+    return request, said
+
+
+def system_request(system: Any) -> dict[str, Any]:
+    """Return how a request to the core names a system.
+
+    >>> system_request("gen2")
+    {'name': 'trn3_gen2'}
+    """
+    if isinstance(system, (str, PathLike)) and str(system).endswith(".toml"):
+        path = Path(system)
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(_core.parse_facts(path.name, text))
+        return {"name": found[0]["name"], "toml": [path.name, text]}
+    if isinstance(system, str):
+        return {"name": NAMES.get(system.lower(), system)}
+    inner = getattr(system, "ultraserver", None)
+    if inner is not None and getattr(system, "n", None) is not None:
+        return {**system_request(inner), "instances": int(system.n)}
+    name = getattr(system, "name", None)
+    if not isinstance(name, str):
+        message = (
+            f"system is {type(system).__name__}; needed: a name like 'gen2', a system of "
+            "trn3.systems, or the path of a spec file"
+        )
+        raise TypeError(message)
+    if getattr(system, "_whole", None) is not None:
+        message = f"{name} has failed parts; plan it whole, or fewer chips with chips=..."
+        raise ValueError(message)
+    request: dict[str, Any] = {"name": name}
+    for key in ("links", "lnc"):
+        if getattr(system, key, None) is not None:
+            request[key] = getattr(system, key)
+    if getattr(system, "instances", None) is not None:
+        request["instances"] = int(system.instances)
+    if (file := getattr(system, "_file", None)) is not None:
+        request["toml"] = list(file)
+    return request
+
+
+NAMES = {
+    "gen1": "trn3_gen1",
+    "gen2": "trn3_gen2",
+    "trn3": "trn3_gen2",
+    "trn3-gen1": "trn3_gen1",
+    "trn3-gen2": "trn3_gen2",
+    "trn2": "trn2_instance",
+    "trn2.48xlarge": "trn2_instance",
+    "trn2-ultraserver": "trn2_ultraserver",
+    "trn2u": "trn2_ultraserver",
+    "trn1": "trn1_32xlarge",
+    "trn1.32xlarge": "trn1_32xlarge",
+    "gb200": "gb200_nvl72",
+    "gb300": "gb300_nvl72",
+    "nvl72": "gb300_nvl72",
+}
+"""Short names of systems."""
+
+
+def _seconds(name: str, value: float | str | None) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        return float(value)
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+    for unit, factor in units.items():
+        number = value.strip().removesuffix(unit)
+        if number != value.strip():
+            try:
+                return float(number) * factor
+            except ValueError:
+                break
+    message = f"{name} is {value!r}; needed: seconds, or a text like '1s', '20ms' or '500us'"
+    raise ValueError(message)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        message = f"{name} is {value!r}; needed: a whole number"
+        raise TypeError(message) from None
+    if number < 0:
+        message = f"{name} is {number}; needed: a whole number of at least 0"
+        raise ValueError(message)
+    return number
+
+
+def _speculation(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    request = dict(given)
+    if request.get("draft") is not None:
+        request["draft"] = request_of(request["draft"])
+    return request
+
+
+def _training(arguments: dict[str, Any]) -> Any:
+    """Hand the arguments to the planner of training."""
+    from importlib import import_module
+
+    given = dict(arguments)
+    for rest in ("training_options", "options"):
+        given |= given.pop(rest, {})
+    name = "search" if "constraints" in given else "plan"
+    return getattr(import_module("trn3.planner.training"), name)(**given)

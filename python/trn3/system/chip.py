@@ -1,0 +1,192 @@
+"""`Chip`: what one Trainium consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from trn3._trn3 import system as _core
+from trn3.system.base import checked_lnc, chip_facts, count_of
+from trn3.system.fabric import Level
+
+if TYPE_CHECKING:
+    from trn3.machine import NeuronCore
+    from trn3.system.spec import Spec
+
+_SHORT = {"trn1": "trainium1", "trn2": "trainium2", "trn3": "trainium3"}
+
+# The system whose fabric has all links of a chip, and the machine's name of its cores.
+_HOME = {"trainium1": "trn1_32xlarge", "trainium2": "trn2_ultraserver", "trainium3": "trn3_gen2"}
+_MACHINE = {"trainium1": "trn1", "trainium2": "trn2", "trainium3": "trn3"}
+
+Ports: TypeAlias = Mapping[str, Level]
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A NeuronCore's place on its chip.
+
+    Attributes
+    ----------
+    index : int
+        Number on the chip.
+    logical : int
+        The logical core it belongs to.
+    chiplet : int or None
+        The compute chiplet it lies on, where that is published.
+    hbm_stack : int or None
+        The memory stack it shares with its neighbour, where that is published.
+    dma_engines : range
+        Its DMA engines, as numbers on the chip; empty where that is not published.
+    cc_cores : range
+        Its collective-communication cores, as numbers on the chip; empty where not published.
+    """
+
+    index: int
+    logical: int
+    chiplet: int | None
+    hbm_stack: int | None
+    dma_engines: range
+    cc_cores: range
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One Trainium chip.
+
+    Parameters
+    ----------
+    arch
+        ``"trainium3"``, ``"trainium2"`` or ``"trainium1"``, or the short ``"trn3"`` and so on.
+    lnc
+        Physical cores of a logical core: 1 or 2 on Trainium3 and Trainium2, 2 being the default;
+        1 on Trainium1.
+
+    Raises
+    ------
+    ValueError
+        If there is no such chip or mode.
+
+    Examples
+    --------
+    >>> from trn3 import Chip
+    >>> chip = Chip()
+    >>> chip.num_cores, chip.chiplets, chip.hbm_stacks, chip.dma_engines, chip.cc_cores
+    (8, 2, 4, 128, 16)
+    >>> chip.ranks, Chip(lnc=1).ranks
+    (4, 8)
+    >>> core = chip.cores[5]
+    >>> core.logical, core.chiplet, core.hbm_stack, core.dma_engines, core.cc_cores
+    (2, 1, 2, range(80, 96), range(10, 12))
+    """
+
+    arch: str = "trainium3"
+    lnc: int | None = None
+
+    def __post_init__(self) -> None:
+        name = _SHORT.get(str(self.arch).lower(), self.arch)
+        if name not in _HOME:
+            allowed = ", ".join([*_HOME, *_SHORT])
+            message = f"arch is {self.arch!r}; allowed: {allowed}"
+            raise ValueError(message)
+        object.__setattr__(self, "arch", name)
+        object.__setattr__(self, "lnc", checked_lnc(name, self.lnc))
+
+    def _count(self, key: str) -> int | None:
+        return count_of(chip_facts(self.arch), key)
+
+    @property
+    def name(self) -> str:
+        """Name of its spec file."""
+        return self.arch
+
+    def spec(self) -> Spec:
+        """Return its figures by the facts' own names, computed from its cores where they can be.
+
+        Examples
+        --------
+        >>> Chip().spec()["tflops_mxfp8"].formula
+        'cores * core.tflops_mxfp8 = 8 x 314.57 TFLOPS = 2,516.6 TFLOPS'
+        """
+        from trn3.system.spec import spec_of
+
+        return spec_of(self.arch)
+
+    @property
+    def num_cores(self) -> int:
+        """Number of physical NeuronCores."""
+        return self._count("cores") or 1
+
+    @property
+    def ranks(self) -> int:
+        """Number of logical cores, each of which is a rank."""
+        return self.num_cores // (self.lnc or 1)
+
+    @property
+    def logical_cores(self) -> tuple[tuple[int, ...], ...]:
+        """The physical cores of each logical core."""
+        lnc = self.lnc or 1
+        return tuple(tuple(range(at, at + lnc)) for at in range(0, self.num_cores, lnc))
+
+    @property
+    def chiplets(self) -> int | None:
+        """Number of compute chiplets, where that is published."""
+        return self._count("compute_chiplets")
+
+    @property
+    def hbm_stacks(self) -> int | None:
+        """Number of memory stacks, where that is published."""
+        return self._count("hbm_stacks")
+
+    @property
+    def dma_engines(self) -> int | None:
+        """Number of DMA engines, where that is published."""
+        return self._count("dma_engines")
+
+    @property
+    def cc_cores(self) -> int | None:
+        """Number of usable collective-communication cores, where that is published."""
+        return self._count("cc_cores")
+
+    @property
+    def cores(self) -> tuple[Core, ...]:
+        """The physical cores; what the chip has of anything is dealt in order **(choice)**."""
+
+        def part(total: int | None, index: int) -> int | None:
+            return None if total is None else index * total // self.num_cores
+
+        def parts(total: int | None, index: int) -> range:
+            share = (total or 0) // self.num_cores
+            return range(index * share, (index + 1) * share)
+
+        return tuple(
+            Core(
+                index=index,
+                logical=index // (self.lnc or 1),
+                chiplet=part(self.chiplets, index),
+                hbm_stack=part(self.hbm_stacks, index),
+                dma_engines=parts(self.dma_engines, index),
+                cc_cores=parts(self.cc_cores, index),
+            )
+            for index in range(self.num_cores)
+        )
+
+    @property
+    def ports(self) -> Ports:
+        """Its links by level, in the system that uses all of them.
+
+        Examples
+        --------
+        >>> {name: level.links for name, level in Chip().ports.items()}
+        {'server': 4, 'rack': 5, 'cross-rack': 2}
+        """
+        levels = _core.Fabric.built_in(_HOME[self.arch], "docs").levels()
+        return MappingProxyType({parts[0]: Level(*parts) for parts in levels})
+
+    def neuron_core(self, **options: Any) -> NeuronCore:
+        """Return one of its cores, simulated: `options` are those of `trn3.machine.NeuronCore`."""
+        from trn3.machine import NeuronCore
+
+        return NeuronCore(_MACHINE[self.arch], **options)

@@ -1,0 +1,174 @@
+"""Times of collectives without data, and of several that overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from trn3._trn3 import system as _core
+from trn3.system.collective_data import Asked, SystemLike, as_system, described
+from trn3.system.collective_result import Cost, Overlapping, Span
+from trn3.system.groups import GroupLike, Ranks, parse
+
+if TYPE_CHECKING:
+    from trn3.system.base import System
+
+
+def _placed(
+    system: System,
+    operation: str,
+    algorithm: str,
+    group: GroupLike,
+    root: Any,
+    pairs: Iterable[tuple[Any, Any]],
+    count: int | None,
+) -> tuple[Asked, Ranks]:
+    ranks = parse(system, group, count)
+    place = 0 if root is None else ranks.position("root", root)
+    placed = tuple(
+        (ranks.position("pairs", source), ranks.position("pairs", target))
+        for source, target in pairs
+    )
+    if operation in {"permute", "collective_permute", "sendrecv"} and not placed:
+        placed = tuple((i, (i + 1) % ranks.size) for i in range(ranks.size))
+    return Asked(operation, algorithm, ranks.lists, ranks.ranks_per_chip, place, placed), ranks
+
+
+def time(
+    operation: str,
+    bytes: float,  # noqa: A002 -- the field's word
+    system: SystemLike | None = None,
+    group: GroupLike = None,
+    algorithm: str = "auto",
+    *,
+    root: Any = None,
+    pairs: Iterable[tuple[Any, Any]] = (),
+    members: int | None = None,
+) -> Cost:
+    """Time a collective without data.
+
+    Parameters
+    ----------
+    operation : str
+        ``"all_reduce"``, ``"all_gather"``, ``"reduce_scatter"``, ``"all_to_all"``, ``"permute"`` (a
+        ring, unless `pairs` says otherwise) or ``"broadcast"``, or a short name of nccom-test.
+    bytes : float
+        Its size, as in `Cost.bytes`.
+    system, group, algorithm
+        As in `all_reduce`.
+    members : int, optional
+        How many ranks take part, where `group` is None or has chips: their number for one rank a
+        chip. All ranks by default.
+
+    Raises
+    ------
+    ValueError
+        As `all_reduce`, and if the size is no number of bytes.
+
+    Examples
+    --------
+    >>> from trn3 import collectives
+    >>> [collectives.time("all_reduce", size, "trn2").algorithm for size in (1e6, 1e7, 1e8)]
+    ['mesh', 'rdh', 'kangaring']
+    """
+    where = as_system(system)
+    asked, ranks = _placed(where, operation, algorithm, group, root, pairs, members)
+    return Cost(**described(where._collectives.cost(asked, float(bytes), True), ranks.size))
+
+
+def estimate(
+    operation: str,
+    bytes: float,  # noqa: A002 -- the field's word
+    system: SystemLike | None = None,
+    group: GroupLike = None,
+    algorithm: str = "auto",
+) -> float:
+    """Return the seconds that `time` would say, from closed forms alone: microseconds of work.
+
+    The two differ where a step's transfers share links unevenly.
+
+    Examples
+    --------
+    >>> from trn3 import collectives
+    >>> round(collectives.estimate("all_reduce", 1e8, "trn2") * 1e6)
+    459
+    """
+    where = as_system(system)
+    asked, _ = _placed(where, operation, algorithm, group, None, (), None)
+    return where._collectives.estimate(asked, float(bytes))[1]
+
+
+def candidates(
+    operation: str,
+    bytes: float,  # noqa: A002 -- the field's word
+    system: SystemLike | None = None,
+    group: GroupLike = None,
+) -> dict[str, float]:
+    """Return the seconds of every algorithm that ``"auto"`` chooses from, the fastest first.
+
+    Examples
+    --------
+    >>> from trn3 import collectives
+    >>> list(collectives.candidates("all_reduce", 1e8, "trn2"))[:2]
+    ['kangaring', 'rdh']
+    """
+    where = as_system(system)
+    asked, _ = _placed(where, operation, "auto", group, None, (), None)
+    found = where._collectives.candidates(asked, float(bytes))
+    return {name: seconds for name, _, seconds in sorted(found, key=lambda one: one[2])}
+
+
+def algorithms() -> tuple[str, ...]:
+    """Return the names of all algorithms.
+
+    >>> from trn3 import collectives
+    >>> "kangaring" in collectives.algorithms()
+    True
+    """
+    return tuple(_core.collective_names()[2])
+
+
+def overlap(
+    collectives: Iterable[Overlapping | Mapping[str, Any]], system: SystemLike | None = None
+) -> tuple[Span, ...]:
+    """Time collectives that run at the same time and share links, memories and DMA engines.
+
+    Each is one stream through all that it uses, no faster than it is alone. Streams of the same
+    class share by max-min fairness; a class gets what those above it leave, so that nothing is
+    delayed by what has a lower class.
+
+    Parameters
+    ----------
+    collectives
+        What runs: `Overlapping`, or mappings with its fields.
+    system
+        Where.
+
+    Raises
+    ------
+    ValueError
+        As `all_reduce`; and if a priority is not 0 to 3, or a size or start is negative.
+
+    Examples
+    --------
+    >>> from trn3.collectives import Overlapping, overlap
+    >>> gather = Overlapping("all_gather", 64e6, priority=3)
+    >>> reduce = Overlapping("all_reduce", 1e6)
+    >>> [round(span.slowdown, 2) for span in overlap([gather, reduce], "trn2")]
+    [1.07, 1.0]
+    """
+    where = as_system(system)
+    asked = [one if isinstance(one, Overlapping) else Overlapping(**one) for one in collectives]
+    parts = []
+    for one in asked:
+        placed, _ = _placed(where, one.operation, one.algorithm, one.group, None, (), None)
+        priority = one.priority
+        if isinstance(priority, bool) or not 0 <= priority <= 3:
+            message = f"priority is {priority!r}; allowed: 0 (served first) to 3"
+            raise ValueError(message)
+        parts.append((placed, float(one.bytes), int(priority), float(one.start)))
+    spans = where._collectives.overlap(parts)
+    return tuple(
+        Span(one.operation, form, begin, end, alone)
+        for one, (form, alone, begin, end) in zip(asked, spans, strict=True)
+    )

@@ -1,0 +1,47 @@
+"""What is published about systems, claim by claim, computed again.
+
+The claims are data, ``claims.toml``; a function for each computes its figures from spec files,
+fabrics, collectives, plans and the simulated core. `run` compares. ``trn3 validate`` shows them
+beside the measurements of kernels.
+
+Examples
+--------
+>>> from trn3.validation import claims
+>>> [result] = claims.run(claims.select(["chip-mxfp8"]))
+>>> [(figure.name, figure.verdict, figure.figure.published) for figure in result.figures]
+[('eight arrays and their clock', 'exact', '2.517')]
+"""
+
+from trn3.validation.claims import energy, fabric, facts, machine, planner
+from trn3.validation.claims._registry import known
+from trn3.validation.claims.check import (
+    FigureResult,
+    Result,
+    StatusSummary,
+    Verdict,
+    run,
+    summarise,
+)
+from trn3.validation.claims.documents import markdown
+from trn3.validation.claims.table import Claim, Figure, fits, select, table
+
+__all__ = [
+    "Claim",
+    "Figure",
+    "FigureResult",
+    "Result",
+    "StatusSummary",
+    "Verdict",
+    "energy",
+    "fabric",
+    "facts",
+    "fits",
+    "known",
+    "machine",
+    "markdown",
+    "planner",
+    "run",
+    "select",
+    "summarise",
+    "table",
+]

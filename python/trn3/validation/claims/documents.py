@@ -1,0 +1,90 @@
+"""The claims as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from trn3.validation.claims.check import FigureResult, Result, StatusSummary, summarise
+from trn3.validation.claims.table import STATUS_TEXTS
+from trn3.validation.documents import figure, percent
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """Return summary, table and remarks, ready for a document."""
+    return "\n\n".join(
+        (
+            _summary(summarise(results)),
+            _rows(results),
+            "### What the figures rest on",
+            "\n".join(_remarks(results)),
+        )
+    )
+
+
+def number(result: FigureResult) -> str:
+    """Return a computed figure with as many digits as are published, or four."""
+    if result.figure.published is None:
+        return figure(result.computed)
+    decimals = len(result.figure.published.partition(".")[2])
+    shown = f"{result.computed:.{decimals + 1}f}"
+    return shown if float(shown) else figure(result.computed)
+
+
+def _summary(summaries: Iterable[StatusSummary]) -> str:
+    heads = (
+        "status", "claims", "figures", "exact", "refuted", "explained misses", "misses", "fitted",
+        "median error", "worst", "median of those not fitted", "worst of them",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---|" + "--:|" * (len(heads) - 1)]
+    for s in summaries:
+        counts = (
+            s.claims, s.figures, s.exact, s.refuted, s.explained, s.misses, s.fitted
+        )  # fmt: skip
+        worst = "-" if s.worst is None else f"{percent(s.worst)} ({s.worst_figure})"
+        errors = (_part(s.median), worst, _part(s.held_median), _part(s.held_worst))
+        cells = (s.status, *map(str, counts), *errors)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _part(error: float | None) -> str:
+    return "-" if error is None else percent(error)
+
+
+def _rows(results: Iterable[Result]) -> str:
+    lines = [
+        "| # | claim | figure | computed | published | ratio | status | verdict | source |",
+        "|--:|---|---|--:|--:|--:|---|---|---|",
+    ]
+    for result in results:
+        claim = result.claim
+        heads = ["" if claim.number is None else str(claim.number), claim.claim]
+        for entry in result.figures:
+            published = entry.figure.published
+            ratio = "" if entry.ratio is None else f"{entry.ratio:.3f}"
+            lines.append(
+                f"| {heads[0]} | {heads[1]} | {entry.name} | {number(entry)} {entry.figure.unit} "
+                f"| {'' if published is None else f'{published} {entry.figure.unit}'} | {ratio} "
+                f"| {STATUS_TEXTS[claim.status]} | {entry.verdict} "
+                f"| {entry.figure.source or claim.source} |"
+            )
+            heads = ["", ""]
+    return "\n".join(lines)
+
+
+def _remarks(results: Iterable[Result]) -> Iterable[str]:
+    for result in results:
+        claim = result.claim
+        remarks = [*claim.remarks]
+        remarks += [
+            f"{entry.name}: {entry.figure.miss}"
+            for entry in result.figures
+            if entry.verdict == "explained miss"
+        ]
+        if remarks:
+            yield f"- **{claim.id}**: " + " ".join(_sentence(remark) for remark in remarks)
+
+
+def _sentence(text: str) -> str:
+    text = text[0].upper() + text[1:]
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,37 @@
+//! Collectives: one schedule object that is executed on data, counted and timed.
+//!
+//! - [`Group`]: which ranks, on which chips; [`Schedule`]: who sends what to whom, when.
+//! - Algorithms, one file each: ring, kangaring, mesh, rdh, hierarchical, direct, spread (broadcast).
+
+mod build;
+mod cycles;
+mod direct;
+mod estimate;
+mod execute;
+mod group;
+mod hierarchical;
+mod kangaring;
+mod mesh;
+mod model;
+mod name;
+mod pattern;
+mod profile;
+mod rdh;
+mod ring;
+mod run;
+mod schedule;
+mod spread;
+mod time;
+mod value;
+
+pub use build::Extra;
+pub use estimate::{ClosedForm, Estimate, Estimator, closed_form};
+pub use execute::{Arithmetic, Counts, Order, all_gather_v, all_to_all_v, execute, output_length};
+pub use group::{ChipMembers, Group};
+pub use model::Model;
+pub use name::{Algorithm, Operation, Reduction};
+pub use pattern::{Move, Pattern};
+pub use profile::{Binding, Profile};
+pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
+pub use time::{MOST_TRANSFERS, Running, Timing, overlap};
+pub use value::Element;

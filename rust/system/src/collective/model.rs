@@ -1,0 +1,131 @@
+//! The constants of the model of time: of the chip from its spec file, of collectives from `_model` in collectives.toml.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use super::name::Algorithm;
+use crate::error::{Error, Result};
+use crate::fabric::{Fabric, Figure, LevelKind};
+use crate::facts::{BUILT_IN, Facts, factor};
+
+/// What costs are computed with, beside the fabric. Seconds, bytes a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Seconds for a step within a chip.
+    pub step_latency: f64,
+    /// Part of the links' rate that a mesh gets on a torus.
+    pub mesh_efficiency: f64,
+    /// Part of the links' rate that RDH gets on a torus.
+    pub rdh_efficiency: f64,
+    /// Part of all accesses that reach memory.
+    pub memory_share: f64,
+    /// A chip's memory bandwidth.
+    pub memory_rate: f64,
+    /// What a chip's DMA engines move.
+    pub engine_rate: f64,
+    /// Whether the fabric has rings, where transfers share links on their way.
+    pub is_torus: bool,
+    /// Each number that no vendor publishes.
+    pub assumptions: Vec<String>,
+}
+
+impl Model {
+    /// The model for a fabric and its chip.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] if the constants or the chip's rates are missing.
+    pub fn of(fabric: &Fabric) -> Result<Self> {
+        let constants = constants()?;
+        let constant = |key: &str| {
+            constants.get(key).copied().ok_or_else(|| Error::Spec(format!("collectives._model has no {key}")))
+        };
+        let Some(chip) = fabric.chip() else {
+            return Err(Error::Spec(format!(
+                "{}._fabric names no chip, whose memory and DMA rates collectives need: chip = \"trainium3\"",
+                fabric.name()
+            )));
+        };
+        let is_torus = fabric.levels().iter().any(|level| level.kind == LevelKind::Ring);
+        let chip_rates = rates_of(chip)?;
+        let step_latency = constant("step_latency")?;
+        let mut assumptions = vec![
+            format!("a step within a chip takes {} us (choice)", step_latency * 1e6),
+            format!("{} of all accesses reach memory (fitted on Trainium2)", constant("memory_share")?),
+            "steps of a collective overlap in memory and DMA engines, not on wires (choice)".to_owned(),
+            "a step waits once for each level on its way: hops of a torus are forwarded without a stop (choice)"
+                .to_owned(),
+        ];
+        if is_torus {
+            assumptions.push(format!(
+                "on a torus mesh gets {:.3} and rdh {:.3} of its links (fitted on 16 chips of Trainium2)",
+                constant("mesh_rate")? / constant("mesh_bound")?,
+                constant("rdh_rate")? / constant("rdh_bound")?,
+            ));
+        } else {
+            assumptions.push("switches let every schedule use its links whole (choice)".to_owned());
+        }
+        assumptions.extend(chip_rates.assumption.clone());
+        assumptions.extend_from_slice(fabric.assumptions());
+        Ok(Self {
+            step_latency,
+            mesh_efficiency: constant("mesh_rate")? / constant("mesh_bound")?,
+            rdh_efficiency: constant("rdh_rate")? / constant("rdh_bound")?,
+            memory_share: constant("memory_share")?,
+            memory_rate: chip_rates.memory,
+            engine_rate: chip_rates.engines,
+            is_torus,
+            assumptions,
+        })
+    }
+
+    /// The part of links' rates that an algorithm gets.
+    pub fn efficiency(&self, algorithm: Algorithm) -> f64 {
+        match algorithm {
+            _ if !self.is_torus => 1.0,
+            Algorithm::Mesh | Algorithm::SingleStepMesh | Algorithm::HierarchicalMesh | Algorithm::Direct => {
+                self.mesh_efficiency
+            }
+            Algorithm::Rdh => self.rdh_efficiency,
+            _ => 1.0,
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Rates {
+    memory: f64,
+    engines: f64,
+    assumption: Option<String>,
+}
+
+fn rates_of(chip: &str) -> Result<Rates> {
+    let facts = Facts::built_in(chip)?;
+    let memory = facts.si("hbm_bandwidth")?;
+    for (name, _) in BUILT_IN {
+        let core = Facts::built_in(name)?;
+        if core.parent.as_deref() == Some(chip) {
+            let engines = facts.si("cores")? * core.si("dma_engines")? * core.si("dma_engine_bw")?;
+            return Ok(Rates { memory, engines, assumption: None });
+        }
+    }
+    let assumption = format!("{chip} moves data as fast as its memory is: it has no spec of copy engines (choice)");
+    Ok(Rates { memory, engines: memory, assumption: Some(assumption) })
+}
+
+fn constants() -> Result<&'static BTreeMap<String, f64>> {
+    static CONSTANTS: OnceLock<Result<BTreeMap<String, f64>>> = OnceLock::new();
+    CONSTANTS
+        .get_or_init(|| {
+            let facts = Facts::built_in("collectives")?;
+            let wrong = |why: &str| Error::Spec(format!("collectives._model: {why}"));
+            let table = facts.parts.get("model").and_then(|part| part.as_table()).ok_or_else(|| wrong("is missing"))?;
+            let number = |(key, entry): (&String, &toml::Value)| {
+                let figure: Figure = entry.clone().try_into().map_err(|_| wrong(&format!("{key} is no figure")))?;
+                let scale = factor(&figure.unit).ok_or_else(|| wrong(&format!("{key} has no known unit")))?;
+                Ok((key.clone(), figure.value * scale))
+            };
+            table.iter().map(number).collect()
+        })
+        .as_ref()
+        .map_err(Clone::clone)
+}

@@ -1,0 +1,162 @@
+//! Runs a schedule on values, step by step.
+
+use super::name::Reduction;
+use super::schedule::{Action, Cut, Kind, Schedule};
+use super::value::Value;
+use crate::error::Result;
+
+/// Rounds results laid end to end; nothing for exact values.
+pub(super) type Round<'a, T> = &'a mut dyn FnMut(&mut [T]) -> Result<()>;
+
+/// Something that arrives in a slot.
+struct Arrival {
+    to: u32,
+    piece: u32,
+    from: u32,
+    with: Option<u32>,
+    kind: Kind,
+}
+
+/// Where a piece lies in a rank's buffer.
+pub(super) trait Layout {
+    fn range(&self, rank: u32, piece: u32) -> std::ops::Range<usize>;
+}
+
+/// Buffers of one length, cut as the schedule says.
+pub(super) struct Even<'a> {
+    pub(super) schedule: &'a Schedule,
+    pub(super) length: usize,
+}
+
+impl Layout for Even<'_> {
+    fn range(&self, _rank: u32, piece: u32) -> std::ops::Range<usize> {
+        match self.schedule.cut {
+            Cut::Buffer => self.schedule.range(piece, self.length),
+            Cut::Pairs | Cut::Whole => 0..self.length,
+        }
+    }
+}
+
+/// Pieces of given places, the same in every rank's buffer.
+pub(super) struct Listed<'a> {
+    pub(super) schedule: &'a Schedule,
+    /// Where each chunk begins, and the end.
+    pub(super) starts: &'a [usize],
+}
+
+impl Layout for Listed<'_> {
+    fn range(&self, _rank: u32, piece: u32) -> std::ops::Range<usize> {
+        let (chunk, channel) = ((piece / self.schedule.channels) as usize, (piece % self.schedule.channels) as usize);
+        let (start, end, channels) = (self.starts[chunk], self.starts[chunk + 1], self.schedule.channels as usize);
+        let length = end - start;
+        start + length * channel / channels..start + length * (channel + 1) / channels
+    }
+}
+
+/// Executes in place: `buffers[rank]` is what a rank has before, and after.
+pub(super) fn in_place<T: Value>(
+    schedule: &Schedule,
+    layout: &dyn Layout,
+    reduction: Reduction,
+    buffers: &mut [Vec<T>],
+    round: Round<'_, T>,
+) -> Result<()> {
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    let mut pairs: Vec<T> = Vec::new();
+    let mut results: Vec<T> = Vec::new();
+    for stage in &schedule.stages {
+        for step in 0..stage.steps() {
+            arrivals.clear();
+            stage.for_each(step, |action| list(&action, &mut arrivals));
+            arrivals.sort_by_key(|arrival| (arrival.to, arrival.piece, arrival.from));
+            // What a pair sends is reduced and rounded before it is sent.
+            pairs.clear();
+            for arrival in &arrivals {
+                if let (Kind::Reduce, Some(with)) = (arrival.kind, arrival.with) {
+                    let (low, high) = (arrival.from.min(with), arrival.from.max(with));
+                    let start = pairs.len();
+                    pairs.extend_from_slice(&buffers[low as usize][layout.range(low, arrival.piece)]);
+                    T::reduce(
+                        reduction,
+                        &mut pairs[start..],
+                        &buffers[high as usize][layout.range(high, arrival.piece)],
+                    );
+                }
+            }
+            round(&mut pairs)?;
+            let mut next_pair = 0;
+            results.clear();
+            let mut rest = &arrivals[..];
+            while let Some(first) = rest.first() {
+                let count = rest.iter().take_while(|one| (one.to, one.piece) == (first.to, first.piece)).count();
+                let (group, others) = rest.split_at(count);
+                rest = others;
+                let start = results.len();
+                let own = layout.range(first.to, first.piece);
+                if first.kind == Kind::Copy {
+                    results.extend_from_slice(&buffers[first.from as usize][layout.range(first.from, first.piece)]);
+                    continue;
+                }
+                let mut is_own_due = true;
+                let fold = |values: &[T], results: &mut Vec<T>| {
+                    if results.len() == start {
+                        results.extend_from_slice(values);
+                    } else {
+                        T::reduce(reduction, &mut results[start..], values);
+                    }
+                };
+                for arrival in group {
+                    if is_own_due && arrival.from > first.to {
+                        fold(&buffers[first.to as usize][own.clone()], &mut results);
+                        is_own_due = false;
+                    }
+                    if arrival.with.is_some() {
+                        fold(&pairs[next_pair..next_pair + own.len()], &mut results);
+                        next_pair += own.len();
+                    } else {
+                        fold(&buffers[arrival.from as usize][layout.range(arrival.from, arrival.piece)], &mut results);
+                    }
+                }
+                if is_own_due {
+                    fold(&buffers[first.to as usize][own], &mut results);
+                }
+            }
+            if arrivals.iter().any(|arrival| arrival.kind == Kind::Reduce) {
+                round(&mut results)?;
+            }
+            let mut done = 0;
+            let mut last = None;
+            for arrival in &arrivals {
+                if last.replace((arrival.to, arrival.piece)) != Some((arrival.to, arrival.piece)) {
+                    let range = layout.range(arrival.to, arrival.piece);
+                    let length = range.len();
+                    buffers[arrival.to as usize][range].copy_from_slice(&results[done..done + length]);
+                    done += length;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list(action: &Action<'_>, arrivals: &mut Vec<Arrival>) {
+    for &piece in action.pieces {
+        let &Action { from, to, with, kind, .. } = action;
+        match (kind, with) {
+            (Kind::Copy, Some(second)) => {
+                arrivals.push(Arrival { to, piece, from, with: None, kind });
+                arrivals.push(Arrival { to: second, piece, from, with: None, kind });
+            }
+            (Kind::Copy, None) | (Kind::Reduce, _) => arrivals.push(Arrival { to, piece, from, with, kind }),
+        }
+    }
+}
+
+/// Executes schedules whose pieces go straight from one buffer to another: `copy(piece, from, to)`, in their order.
+pub(super) fn straight(schedule: &Schedule, mut copy: impl FnMut(u32, u32, u32)) {
+    for stage in &schedule.stages {
+        for step in 0..stage.steps() {
+            stage.for_each(step, |action| action.pieces.iter().for_each(|&piece| copy(piece, action.from, action.to)));
+        }
+    }
+}
