@@ -175,7 +175,7 @@ def search_training(
     links: str | None = None,
     keep: int = 10,
 ) -> TrainingSearch:
-    """Return the best layouts for a training step; parameters and errors are those of `plan_training`.
+    """Return the best layouts for a training step; `plan_training` has parameters and errors.
 
     Examples
     --------

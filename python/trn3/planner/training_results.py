@@ -152,8 +152,10 @@ class TrainingPlan:
     def __str__(self) -> str:
         lines = [
             f"{self.model} on {self.chips} chips, {self.layout}",
-            f"step {self.step_time:.4g} s, {self.tokens_per_second:,.0f} tokens/s, "
-            f"{self.mfu:.1%} MFU ({self.mfu_with_attention:.1%} with attention)",
+            (
+                f"step {self.step_time:.4g} s, {self.tokens_per_second:,.0f} tokens/s, "
+                f"{self.mfu:.1%} MFU ({self.mfu_with_attention:.1%} with attention)"
+            ),
         ]
         lines += [f"  {phase.name:<20}{phase.share:7.1%}  {phase.binding}" for phase in self.phases]
         return "\n".join([*lines, str(self.memory)])
