@@ -115,7 +115,7 @@ class Cluster(ClusterCollectiveMethods):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept of the core is made again.
-        options = (self.oversubscription, self.systems_per_bottom_node, self.bottom_per_middle_node)
+        options = (self.oversubscription, self.units_per_bottom_node, self.bottom_per_middle_node)
         return (_rebuilt, (self.ultraserver, self.n, self.network, *options, self.failed))
 
     def _core_of(self, count: int) -> _core.Fabric:
@@ -593,7 +593,7 @@ def _rebuilt(
         n,
         network,
         oversubscription=oversubscription,
-        systems_per_bottom_node=per_bottom,
+        units_per_bottom_node=per_bottom,
         bottom_per_middle_node=per_middle,
         failed=failed,
     )

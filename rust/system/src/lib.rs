@@ -1,10 +1,10 @@
 //! Chips, UltraServers and clusters of Trainium: what they are made of, how they are joined, what a job takes on them.
 //!
+//! - [`cluster`]: many equal units on one network, by roles.
 //! - [`collective`]: schedules of collectives, executed on data, counted and timed.
 //! - [`energy`]: joules, watts and dollars of a job, with every assumption.
 //! - [`fabric`]: graphs of chips and switches, routes, bounds, faults.
 //! - [`facts`]: every published figure of every system with its unit, its sources and their conflicts, as data.
-//! - [`cluster`]: many equal units on one network, by roles.
 //! - [`flow`]: how long transfers take that share links, ports, engines and memories.
 //! - [`planner`]: what a language model takes on a system.
 //!
@@ -13,9 +13,8 @@
 //! two is then one that the compiler keeps.
 #![forbid(unsafe_code)]
 
-pub mod collective;
-pub mod energy;
 pub mod cluster;
+pub mod collective;
 pub mod energy;
 pub mod error;
 pub mod fabric;

@@ -203,7 +203,7 @@ fn pair_ring(count: u32, per_chip: u32, step: u32, each: &mut dyn FnMut(Move)) {
         if next == origin {
             continue;
         }
-        let returns = next % per_chip == 0 && origin / per_chip == next / per_chip;
+        let returns = next.is_multiple_of(per_chip) && origin / per_chip == next / per_chip;
         let mut send = |from: u32, units: Range<u32>| {
             each(Move { from, to: 2 * next, with: Some(2 * next + 1), units, is_own: false });
         };

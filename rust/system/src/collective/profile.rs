@@ -183,7 +183,7 @@ impl Profile {
             .enumerate()
             .fold((0, 0.0), |best, (level, &s)| if s > best.1 { (level, s) } else { best });
         made.binding = match made.slope() {
-            slope if slope == 0.0 => Binding::Nothing,
+            0.0 => Binding::Nothing,
             slope if slope == made.wire => Binding::Links(worst.0 as u32),
             slope if slope == made.memory => Binding::Memory,
             _ => Binding::Engines,
