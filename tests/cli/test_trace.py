@@ -73,5 +73,5 @@ def test_export_writes_a_file(tmp_path: Path) -> None:
 
 
 def test_export_refuses_systems_without_a_fabric(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["export", "llmcompass", "trainium3"]) == 2
-    assert "has no fabric" in capsys.readouterr().err
+    assert main(["export", "llmcompass", "neuroncore_v4"]) == 2
+    assert "no system that chips are joined in" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given, strategies as st
 
+import trn3
 from trn3 import export
 from trn3.export.calculon import _ramp
 
@@ -126,8 +127,16 @@ def test_exports_refuse_what_is_no_system(function: object) -> None:
         function("trn3_gen9")
     with pytest.raises(TypeError, match="system is 7"):
         function(7)
-    with pytest.raises(export.ExportError, match="trainium3 has no fabric"):
-        function("trainium3")
+    with pytest.raises(ValueError, match="no system that chips are joined in"):
+        function("neuroncore_v4")
+    with pytest.raises(export.ExportError, match="0/0/1"):
+        function(trn3.UltraServer.gen2().fail((0, 0, 1)))
+
+
+def test_exports_scale_to_the_headline() -> None:
+    headline = export.astra_sim(trn3.UltraServer.gen2(links="headline")).content["bandwidth"]
+    # The three levels add up to what the headline says, 2,560 GB/s in both directions.
+    assert sum(headline) == pytest.approx(1280)
 
 
 def test_document_appears_whole(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def export(
         target: Annotated[Target, typer.Argument(help="The simulator to write for.")],
-        system: Annotated[str, typer.Argument(help="gen2, trn2_instance, ... or a .toml file.")],
+        system: Annotated[str, typer.Argument(help="gen2, trn2, ... or a .toml file.")],
         out: Annotated[
             Path | None, typer.Option("--out", "-o", help="The file.  [default: standard output]")
         ] = None,

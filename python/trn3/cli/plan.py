@@ -381,42 +381,46 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
     )
     searched = plan.searched
     found = f"; best of {searched.evaluated:,} for {searched.objective}" if searched else ""
-    lines = [
-        (
-            "model",
-            f"{plan.model.parameters / 1e9:,.1f} B parameters, "
-            f"{plan.model.parameters_active / 1e9:,.1f} B active; "
-            + "; ".join([*special, f"{'the rest ' if special else 'all '}{usual}"]),
-        ),
+    fits = (
+        f"yes: {table.used / gib:.1f} of {table.bank / gib:.1f} GiB a bank ({parts}); "
+        f"largest batch {plan.largest_batch:,}"
+    )
+    per_token = (
+        f"{plan.tpot * 1e3:,.2f} ms ({_number(plan.tokens_per_second_per_user)} tokens/s a user), "
+        f"bound by {_binding(plan.decode)}"
+    )
+    counts = (
+        f"{plan.model.parameters / 1e9:,.1f} B parameters, "
+        f"{plan.model.parameters_active / 1e9:,.1f} B active; "
+    )
+    return [
+        ("model", counts + "; ".join([*special, f"{'the rest ' if special else 'all '}{usual}"])),
         ("request", tokens),
-        (
-            "fits",
-            f"yes: {table.used / gib:.1f} of {table.bank / gib:.1f} GiB a bank ({parts}); "
-            f"largest batch {plan.largest_batch:,}",
-        ),
-        (
-            "plan",
-            f"{plan.layout}, batch {plan.batch:,} a replica, {plan.chips:,} chips{found}",
-        ),
+        ("fits", fits),
+        ("plan", f"{plan.layout}, batch {plan.batch:,} a replica, {plan.chips:,} chips{found}"),
         ("time to first token", f"{plan.ttft * 1e3:,.0f} ms, bound by {_binding(plan.prefill)}"),
-        (
-            "time per token",
-            f"{plan.tpot * 1e3:,.2f} ms ({plan.tokens_per_second_per_user:,.1f} tokens/s a user), "
-            f"bound by {_binding(plan.decode)}",
-        ),
+        ("time per token", per_token),
         ("throughput", _throughput(plan)),
         ("power", _power(plan)),
         ("cost", _cost(plan)),
     ]
-    return lines
+
+
+def _number(value: float) -> str:
+    """Return a rate with three digits, more before the point.
+
+    >>> _number(1234.5), _number(1.5249)
+    ('1,234', '1.52')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _throughput(plan: Plan) -> str:
-    text = f"{plan.tokens_per_second_per_chip:,.0f} tokens/s a chip decoding"
+    text = f"{_number(plan.tokens_per_second_per_chip)} tokens/s a chip decoding"
     if plan.served_tokens_per_second_per_chip is not None:
         text += (
-            f", {plan.served_tokens_per_second_per_chip:,.0f} with prompts; "
-            f"{plan.requests_per_second:,.1f} requests/s in all"
+            f", {_number(plan.served_tokens_per_second_per_chip)} with prompts; "
+            f"{_number(plan.requests_per_second or 0.0)} requests/s in all"
         )
     return text
 

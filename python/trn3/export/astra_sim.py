@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 from trn3.export.document import Document
 from trn3.export.levels import Dimension, dimensions, load
-from trn3.system.facts import Facts
+from trn3.system.base import System
 
 BLOCKS = {"ring": "Ring", "switch": "Switch", "direct": "FullyConnected"}
 GIGA, NANO = 1e9, 1e-9
 
 
-def astra_sim(system: str | os.PathLike[str] | Facts | object) -> Document:
+def astra_sim(system: str | Path | System) -> Document:
     """Return a system's fabric as a network description of ASTRA-sim.
 
     Parameters
@@ -29,7 +29,7 @@ def astra_sim(system: str | os.PathLike[str] | Facts | object) -> Document:
     Raises
     ------
     ExportError
-        If the system has no fabric.
+        If parts of the system have failed.
 
     Examples
     --------
@@ -40,8 +40,8 @@ def astra_sim(system: str | os.PathLike[str] | Facts | object) -> Document:
     bandwidth: [128.0, 128.0, 64.0]
     latency: [1500.0, 1500.0, 1500.0]
     """
-    facts = load(system)
-    found, notes = dimensions(facts)
+    asked = load(system)
+    found, notes = dimensions(asked)
     content = {
         "topology": [BLOCKS[dimension.kind] for dimension in found],
         "npus_count": [dimension.size for dimension in found],
@@ -53,7 +53,7 @@ def astra_sim(system: str | os.PathLike[str] | Facts | object) -> Document:
         "its analytical model takes hops x latency + bytes / bandwidth in one dimension at a time",
         *notes,
     )
-    return Document(facts.title, content, notes, "yaml")
+    return Document(asked.title, content, notes, "yaml")
 
 
 def _per_hop(dimension: Dimension) -> float:

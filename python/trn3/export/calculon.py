@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from trn3.export.document import Document
 from trn3.export.levels import Dimension, dimensions, load
-from trn3.system.facts import Facts
+from trn3.system.base import System
 from trn3.system.spec import Spec, spec_of
 
 GIBI = 2**30
@@ -19,7 +19,7 @@ MB_STEPS = (100, 10, 1, 0.1, 0)
 NETWORK_OPS = {"p2p": 1.0, "reduce_scatter": 1.0, "all_gather": 1.0, "all_reduce": 1.0}
 
 
-def calculon(system: str | os.PathLike[str] | Facts | object) -> Document:
+def calculon(system: str | Path | System) -> Document:
     """Return a system as Calculon's description of one.
 
     Efficiencies are computed, not measured: of matrices from the ramp of the tensor engine's
@@ -40,12 +40,13 @@ def calculon(system: str | os.PathLike[str] | Facts | object) -> Document:
     Raises
     ------
     ExportError
-        If the system has no fabric.
+        If parts of the system have failed.
     ValueError
         If its chip lacks a figure that is needed.
     """
-    facts = load(system)
-    found, notes = dimensions(facts)
+    asked = load(system)
+    found, notes = dimensions(asked)
+    facts = asked.spec().facts
     chip = facts.part("chip") or facts
     spec = spec_of(chip)
     core = spec.parts.get("core")
@@ -95,7 +96,7 @@ def calculon(system: str | os.PathLike[str] | Facts | object) -> Document:
         "networks": _networks(found),
     }
     return Document(
-        facts.title,
+        asked.title,
         content,
         (
             "one processor is one chip; peaks are array x clock",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from trn3.export.document import ExportError
-from trn3.system.facts import Facts, factor
+from trn3.system.base import System
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Dimension:
     latency: float
 
 
-def dimensions(facts: Facts) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
+def dimensions(system: System) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
     """Return the dimensions of a system, the innermost first, and what was left out of them.
 
     A switch that joins chips which a level before it joins already counts for the axes it adds.
@@ -43,50 +44,52 @@ def dimensions(facts: Facts) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
     Raises
     ------
     ExportError
-        If the system has no fabric.
+        If chips or links of the system have failed.
     """
-    fabric = facts.parts.get("fabric")
-    if not isinstance(fabric, dict):
-        message = f"{facts.name} has no fabric to export; try a system of many chips"
+    if system.faults:
+        message = (
+            f"{system.name} has failed parts ({', '.join(system.faults)}), which the format cannot "
+            "say; export the whole system"
+        )
         raise ExportError(message)
+    fabric: Any = system.spec().facts.parts["fabric"]
     sizes = {axis["name"]: int(axis["size"]["value"]) for axis in fabric["axes"]}
+    axes = {level["name"]: level["over"] for level in fabric["levels"]}
     covered: set[str] = set()
     found: list[Dimension] = []
     notes: list[str] = []
-    for level in fabric["levels"]:
-        rate, latency = _si(level["rate"]), _si(level["latency"])
-        rate *= level["links"]["value"]
-        fresh = [axis for axis in level["over"] if axis not in covered]
+    for level in system.graph.levels:
+        over = axes[level.name]
+        fresh = [axis for axis in over if axis not in covered]
         covered.update(fresh)
-        if level["kind"] == "ring":
-            found += [Dimension(axis, "ring", sizes[axis], rate, latency) for axis in fresh]
+        if level.kind == "ring":
+            found += [
+                Dimension(axis, "ring", sizes[axis], level.rate, level.latency) for axis in fresh
+            ]
             continue
-        if len(fresh) < len(level["over"]):
+        if len(fresh) < len(over):
             notes.append(
-                f"the {level['name']} switch also joins the chips of a {found[-1].name}; here it "
+                f"the {level.name} switch also joins the chips of a {found[-1].name}; here it "
                 f"joins {' and '.join(fresh)} only"
             )
-        size = 1
-        for axis in fresh:
-            size *= sizes[axis]
-        found.append(Dimension(level["name"], level["kind"], size, rate, latency))
+        size = math.prod(sizes[axis] for axis in fresh)
+        found.append(Dimension(level.name, level.kind, size, level.rate, level.latency))
     return tuple(found), tuple(notes)
 
 
-def _si(figure: dict[str, Any]) -> float:
-    return float(figure["value"]) * factor(figure["unit"])
+def load(system: object) -> System:
+    """Return a system by name, by the path of a spec file, or as it is.
 
+    Raises
+    ------
+    ValueError
+        If there is no system of that name.
+    TypeError
+        If it is none of these.
+    """
+    from trn3 import systems
 
-def load(system: str | os.PathLike[str] | Facts | object) -> Facts:
-    """Return the facts of a system: by name, by the path of a spec file, or of an object."""
-    from trn3.system import facts
-
-    if isinstance(system, Facts):
-        return system
-    if isinstance(system, str | os.PathLike):
-        return facts.load(system)
-    found = getattr(system, "facts", None)
-    if isinstance(found, Facts):
-        return found
-    message = f"system is {system!r}, must be a name, a spec file or a system of trn3"
-    raise TypeError(message)
+    if not isinstance(system, str | Path | System):
+        message = f"system is {system!r}, must be a name, a spec file or a system of trn3"
+        raise TypeError(message)
+    return systems.load(system)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Any
 
 from trn3.export.document import Document, ExportError
 from trn3.export.levels import dimensions, load
-from trn3.system.facts import Facts
+from trn3.system.base import System
 from trn3.system.spec import spec_of
 
 #: A PCIe transaction of the links, in bytes (choice): PCIe 6 sends flits of 256, 236 of them data.
 FLIT_BYTES, HEADER_BYTES, PAYLOAD_BYTES = 256, 20, 236
 
 
-def llmcompass(system: str | os.PathLike[str] | Facts | object) -> Document:
+def llmcompass(system: str | Path | System) -> Document:
     """Return a system as LLMCompass's description of hardware.
 
     One of its cores is one NeuronCore: its array, its vector engine's 128 lanes, SBUF as the core's
@@ -34,16 +34,17 @@ def llmcompass(system: str | os.PathLike[str] | Facts | object) -> Document:
     Raises
     ------
     ExportError
-        If the system has no fabric, or its chip no NeuronCores.
+        If parts of the system have failed, or its chip has no NeuronCores.
     """
-    facts = load(system)
-    found, notes = dimensions(facts)
+    asked = load(system)
+    found, notes = dimensions(asked)
+    facts = asked.spec().facts
     chip = facts.part("chip") or facts
     spec = spec_of(chip)
     core = spec.parts.get("core")
     if core is None:
         message = (
-            f"{facts.name}: {chip.name} has no core in the published figures; "
+            f"{asked.name}: {chip.name} has no core in the published figures; "
             "allowed: systems of Trainium chips"
         )
         raise ExportError(message)
@@ -60,7 +61,7 @@ def llmcompass(system: str | os.PathLike[str] | Facts | object) -> Document:
     links = 1 if inner.kind == "switch" else 2 if inner.kind == "ring" else inner.size - 1
     sbuf = core["sbuf"].si
     content: dict[str, Any] = {
-        "name": facts.title,
+        "name": asked.title,
         "device_count": count,
         "interconnect": {
             "link": {
@@ -124,7 +125,7 @@ def llmcompass(system: str | os.PathLike[str] | Facts | object) -> Document:
         },
     }
     return Document(
-        facts.title,
+        asked.title,
         content,
         (
             "one of its cores is one NeuronCore, in BF16",
