@@ -140,6 +140,7 @@ _LAZY = {
     "Instance": "trn3.system",
     "NeuronCore": "trn3.machine",
     "UltraServer": "trn3.system",
+    "collectives": "trn3.collectives",
     "compare": "trn3.system.comparison",
     "cost": "trn3.cost",
     "implied_capex": "trn3.cost",
