@@ -635,7 +635,7 @@ def test_schedules_that_would_be_too_large_are_refused() -> None:
 def test_a_million_chips_are_timed_by_one_system() -> None:
     cluster = systems.cluster(6945, GEN2)
     cost = collectives.time("all_reduce", 1e9, cluster)
-    assert (cost.ranks, cost.binding) == (6945 * 576, "network links")
+    assert (cost.ranks, cost.binding) == (6945 * 576, "server links")
     # Each chip sends nearly its part of the buffer twice, at 25 GB/s.
     network = 2 * 6944 / 6945 * 1e9 / 144
     assert cost.bytes_by_link["network of each chip"] == pytest.approx(network)
