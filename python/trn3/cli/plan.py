@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trn3.planner import Phase, Plan
 
 SHOWN_RESOURCES = 3
+TRAIN = "Training"
 
 
 class Times(StrEnum):
@@ -38,6 +39,9 @@ class Objective(StrEnum):
     TPOT = "tpot"
     TTFT = "ttft"
     COST = "cost"
+    STEP_TIME = "step_time"
+    ENERGY = "energy"
+    MEMORY = "memory"
 
 
 class Links(StrEnum):
@@ -45,6 +49,22 @@ class Links(StrEnum):
 
     DOCS = "docs"
     HEADLINE = "headline"
+
+
+class Recompute(StrEnum):
+    """Values of ``--recompute``."""
+
+    NONE = "none"
+    SELECTIVE = "selective"
+    FULL = "full"
+
+
+class Optimizer(StrEnum):
+    """Values of ``--optimizer``."""
+
+    MASTER = "master"
+    STOCHASTIC_ROUNDING = "stochastic_rounding"
+    ALL_BF16 = "all_bf16"
 
 
 Degree = Annotated[int | None, typer.Option(min=1)]
@@ -124,6 +144,44 @@ def plan(
     price: Annotated[
         str | None, typer.Option(help="USD a chip and hour, or a name of the dated prices.")
     ] = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Plan training: one step of it.", rich_help_panel=TRAIN)
+    ] = False,
+    global_batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sequences of a step, of all replicas.", rich_help_panel=TRAIN),
+    ] = None,
+    sequence: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of a sequence.", rich_help_panel=TRAIN)
+    ] = None,
+    micro_batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sequences of a replica at a time.", rich_help_panel=TRAIN),
+    ] = None,
+    zero: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=3,
+            help="Shard over replicas: 1 optimizer states, 2 gradients, 3 weights too.",
+            rich_help_panel=TRAIN,
+        ),
+    ] = None,
+    interleave: Annotated[
+        int | None,
+        typer.Option(min=1, help="Parts of the model on each stage.", rich_help_panel=TRAIN),
+    ] = None,
+    recompute: Annotated[
+        Recompute | None,
+        typer.Option(help="What of the forward pass is done again.", rich_help_panel=TRAIN),
+    ] = None,
+    optimizer: Annotated[
+        Optimizer,
+        typer.Option(
+            help="Adam: FP32 master weights, none (BF16 rounded stochastically), or all in BF16.",
+            rich_help_panel=TRAIN,
+        ),
+    ] = Optimizer.MASTER,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
     ] = False,
@@ -135,6 +193,7 @@ def plan(
     """Plan the serving of a model: does it fit, how fast is it, what binds it, what does it cost.
 
     Without a degree of parallelism (--tp, --ep, --pp, --dp, --cp) the best plan is searched for.
+    With --train, plan a step of training instead; degrees that are not given are searched for.
     Every number that nobody documents is listed.
     """
     from trn3.cli.consoles import output
@@ -145,6 +204,50 @@ def plan(
     target: Any = system
     if instances > 1 or links is not Links.DOCS:
         target = _System(system, links.value, instances)
+    degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp}
+    of_training: dict[str, Any] = {
+        "global_batch": global_batch,
+        "sequence": sequence,
+        "micro_batch": micro_batch,
+        "zero": zero,
+        "interleave": interleave,
+        "recompute": None if recompute is None else recompute.value,
+    }
+    if train:
+        from trn3.cli import plan_training
+
+        serving = {
+            "--in": input_tokens,
+            "--out": output_tokens or None,
+            "--batch": batch,
+            "--replicas": replicas,
+            "--slo-ttft": slo_ttft,
+            "--slo-tpot": slo_tpot,
+            "--draft": draft,
+            "--plot": plot,
+        }
+        plan_training.run(
+            model,
+            target if instances > 1 else system,
+            {
+                **degrees,
+                **of_training,
+                "optimizer": optimizer.value,
+                "objective": None if objective is None else objective.value,
+                "tdp": tdp,
+                "price": _price(price),
+            },
+            [name for name, value in serving.items() if value is not None],
+            dtype=_dtypes(dtype or []),
+            chips=chips,
+            lnc=lnc,
+            links=links.value,
+            as_json=as_json,
+        )
+        return
+    if wrong := [name for name, value in of_training.items() if value is not None]:
+        message = f"--{wrong[0].replace('_', '-')} has a meaning only with --train"
+        raise RefusedError(message)
     found = _plan(
         model,
         target,
@@ -152,11 +255,7 @@ def plan(
         batch=batch,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        tp=tp,
-        ep=ep,
-        pp=pp,
-        dp=dp,
-        cp=cp,
+        **degrees,
         replicas=replicas,
         lnc=lnc,
         ttft_slo=slo_ttft,
@@ -282,42 +381,46 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
     )
     searched = plan.searched
     found = f"; best of {searched.evaluated:,} for {searched.objective}" if searched else ""
-    lines = [
-        (
-            "model",
-            f"{plan.model.parameters / 1e9:,.1f} B parameters, "
-            f"{plan.model.parameters_active / 1e9:,.1f} B active; "
-            + "; ".join([*special, f"{'the rest ' if special else 'all '}{usual}"]),
-        ),
+    fits = (
+        f"yes: {table.used / gib:.1f} of {table.bank / gib:.1f} GiB a bank ({parts}); "
+        f"largest batch {plan.largest_batch:,}"
+    )
+    per_token = (
+        f"{plan.tpot * 1e3:,.2f} ms ({_number(plan.tokens_per_second_per_user)} tokens/s a user), "
+        f"bound by {_binding(plan.decode)}"
+    )
+    counts = (
+        f"{plan.model.parameters / 1e9:,.1f} B parameters, "
+        f"{plan.model.parameters_active / 1e9:,.1f} B active; "
+    )
+    return [
+        ("model", counts + "; ".join([*special, f"{'the rest ' if special else 'all '}{usual}"])),
         ("request", tokens),
-        (
-            "fits",
-            f"yes: {table.used / gib:.1f} of {table.bank / gib:.1f} GiB a bank ({parts}); "
-            f"largest batch {plan.largest_batch:,}",
-        ),
-        (
-            "plan",
-            f"{plan.layout}, batch {plan.batch:,} a replica, {plan.chips:,} chips{found}",
-        ),
+        ("fits", fits),
+        ("plan", f"{plan.layout}, batch {plan.batch:,} a replica, {plan.chips:,} chips{found}"),
         ("time to first token", f"{plan.ttft * 1e3:,.0f} ms, bound by {_binding(plan.prefill)}"),
-        (
-            "time per token",
-            f"{plan.tpot * 1e3:,.2f} ms ({plan.tokens_per_second_per_user:,.1f} tokens/s a user), "
-            f"bound by {_binding(plan.decode)}",
-        ),
+        ("time per token", per_token),
         ("throughput", _throughput(plan)),
         ("power", _power(plan)),
         ("cost", _cost(plan)),
     ]
-    return lines
+
+
+def _number(value: float) -> str:
+    """Return a rate with three digits, more before the point.
+
+    >>> _number(1234.5), _number(1.5249)
+    ('1,234', '1.52')
+    """
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _throughput(plan: Plan) -> str:
-    text = f"{plan.tokens_per_second_per_chip:,.0f} tokens/s a chip decoding"
+    text = f"{_number(plan.tokens_per_second_per_chip)} tokens/s a chip decoding"
     if plan.served_tokens_per_second_per_chip is not None:
         text += (
-            f", {plan.served_tokens_per_second_per_chip:,.0f} with prompts; "
-            f"{plan.requests_per_second:,.1f} requests/s in all"
+            f", {_number(plan.served_tokens_per_second_per_chip)} with prompts; "
+            f"{_number(plan.requests_per_second or 0.0)} requests/s in all"
         )
     return text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,14 @@ import typer
 from trn3.cli.refusal import RefusedError
 
 if TYPE_CHECKING:
-    from trn3.planner.training import Training, TrainingPlan
+    from trn3.planner.training import TrainingPlan
 
 
 def run(
     model: Any,
     system: Any,
-    training: Training,
+    training: Mapping[str, Any],
+    unused: Sequence[str],
     *,
     dtype: str | dict[str, str] | None = None,
     chips: int | None = None,
@@ -27,22 +29,36 @@ def run(
 ) -> None:
     """Plan and print one training step.
 
+    `training` has fields of `trn3.planner.training.Training`; `unused` are options that were given
+    and have no meaning here.
+
     Raises
     ------
     RefusedError
         If there is no such plan; its details are the memory table where that is why.
     """
-    from trn3.planner.training import plan_training
+    import trn3
+    from trn3.planner.training import Training, plan_training
 
+    if unused:
+        message = f"{unused[0]} is for serving; --train takes --global-batch and --sequence"
+        raise RefusedError(message)
+    for name in ("global_batch", "sequence"):
+        if training[name] is None:
+            message = f"--train needs --{name.replace('_', '-')}"
+            raise RefusedError(message)
+    given = {name: value for name, value in training.items() if value is not None}
     try:
+        asked = Training(**given)
         plan = plan_training(
-            model, system, training, dtype=dtype, chips=chips, lnc=lnc, links=links
+            model, system, asked, dtype=dtype, chips=chips, lnc=lnc, links=links
         )
-    except (ValueError, MemoryError) as error:
+    except (ValueError, TypeError, MemoryError) as error:
         message, *details = str(error).splitlines()
         raise RefusedError(message, details) from error
     if as_json:
-        typer.echo(json.dumps(asdict(plan), indent=2, allow_nan=False))
+        document = {"trn3_version": trn3.__version__, **asdict(plan)}
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
     else:
         show(plan)
 
@@ -90,13 +106,18 @@ def _figures(plan: TrainingPlan) -> list[tuple[str, Any]]:
         ("step", f"{plan.step_time:.4g} s for {batch}"),
         (
             "rate",
-            f"{plan.sequences_per_second:,.2f} sequences/s, {plan.tokens_per_second:,.0f} tokens/s, "
-            f"{plan.tokens_per_second_per_chip:,.0f} tokens/s/chip",
+            (
+                f"{plan.sequences_per_second:,.2f} sequences/s, "
+                f"{plan.tokens_per_second:,.0f} tokens/s, "
+                f"{plan.tokens_per_second_per_chip:,.0f} tokens/s a chip"
+            ),
         ),
         (
             "use",
-            f"{plan.mfu:.1%} MFU (6PT), {plan.mfu_with_attention:.1%} with attention, "
-            f"{plan.hfu:.1%} HFU, pipeline bubble {plan.bubble:.1%}",
+            (
+                f"{plan.mfu:.1%} MFU (6PT), {plan.mfu_with_attention:.1%} with attention, "
+                f"{plan.hfu:.1%} HFU, pipeline bubble {plan.bubble:.1%}"
+            ),
         ),
         ("limited by", plan.bottleneck),
     ]

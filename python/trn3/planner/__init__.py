@@ -33,6 +33,7 @@ from trn3.planner.results import (
     Search,
     Searched,
 )
+from trn3.planner.training import Training, TrainingPlan, TrainingSearch
 
 __all__ = [
     "DoesNotFitError",
@@ -48,6 +49,9 @@ __all__ = [
     "PlanEnergy",
     "Search",
     "Searched",
+    "Training",
+    "TrainingPlan",
+    "TrainingSearch",
     "families",
     "model",
     "models",

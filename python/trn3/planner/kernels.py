@@ -2,9 +2,9 @@
 
 Products in BF16, FP16 and FP32, those of experts too, are timed by running `product` without
 arithmetic. Shapes larger than a few tiles are timed on those and on half of them, and what the
-second half took is what all further tiles take **(choice)**; a logical core of two gives each physical core half of the columns **(choice)**.
-Attention, norms and products in FP8 and MX formats keep the roofline. Times are kept on disk by
-shape, so that a plan asks for each only once.
+second half took is what all further tiles take **(choice)**; a logical core of two gives each
+physical core half of the columns **(choice)**. Attention, norms and products in FP8 and MX formats
+keep the roofline. Times are kept on disk by shape, so that a plan asks for each only once.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def request_of(source: ModelLike) -> Mapping[str, Any]:
     return source._request if isinstance(source, Model) else _source(source)
 
 
-def _source(source: str | PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
+def _source(source: object) -> dict[str, Any]:
     if isinstance(source, Mapping):
         name = source.get("name") or source.get("_name_or_path") or "config"
         return {"json": [str(name), _dump(source)]}

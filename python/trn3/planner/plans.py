@@ -7,14 +7,11 @@ import operator
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, cast
 
 from trn3._trn3 import system as _core
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.results import Plan, Search, plan_of
-
-Times: TypeAlias = Literal["roofline", "machine"]
-"""Where the times of operations come from."""
 
 USUAL_CONTEXT = 8192
 """Tokens of context if none are given **(choice)**."""
@@ -48,13 +45,13 @@ def plan(
     tpot_slo: float | str | None = None,
     chips: int | None = None,
     objective: str | None = None,
-    times: Times = "roofline",
+    times: str = "roofline",
     calibration: str = "fitted",
     memory_rate: str = "engines",
     layer_overhead: float | None = None,
     speculation: Mapping[str, Any] | None = None,
     profiling: bool = False,
-    on_overflow: Literal["error", "report"] = "error",
+    on_overflow: str = "error",
     tdp: float | None = None,
     price: float | str | None = None,
     training: Any = None,
@@ -144,7 +141,7 @@ def plan(
 1, 2, 4, 8, 16, 32
     """
     if training is not None and training is not False:
-        return _training(locals())
+        return cast(Plan, _training(locals()))
     if training_options:
         names = ", ".join(sorted(training_options))
         message = f"plan() has no argument {names} for serving; with training=... it might"
@@ -163,7 +160,7 @@ def plan(
         promises["tpot_slo"] = USUAL_TPOT
         said = (
             *said,
-            f"no promise was asked for: the search keeps {USUAL_TPOT * 1e3:.0f} ms a token (choice)",
+            f"no promise asked for: the search keeps {USUAL_TPOT * 1e3:.0f} ms a token (choice)",
         )
     request |= {
         name: None if value is None else _whole(name, value)
@@ -258,7 +255,7 @@ def search(
     (True, True, 10)
     """
     if training is not None and training is not False:
-        return _training(locals())
+        return cast(Search, _training(locals()))
     allowed = {
         "calibration", "memory_rate", "layer_overhead", "speculation", "tdp", "price", "profiling",
     }  # fmt: skip
@@ -344,8 +341,8 @@ def _request(
 def system_request(system: Any) -> dict[str, Any]:
     """Return how a request to the core names a system.
 
-    >>> system_request("gen2")
-    {'name': 'trn3_gen2'}
+    >>> system_request("gen2"), system_request("trn2"), system_request("trainium2")
+    ({'name': 'trn3_gen2'}, {'name': 'trn2_instance'}, {'name': 'trainium2'})
     """
     if isinstance(system, (str, PathLike)) and str(system).endswith(".toml"):
         path = Path(system)
@@ -353,7 +350,13 @@ def system_request(system: Any) -> dict[str, Any]:
         found = json.loads(_core.parse_facts(path.name, text))
         return {"name": found[0]["name"], "toml": [path.name, text]}
     if isinstance(system, str):
-        return {"name": NAMES.get(system.lower(), system)}
+        from trn3.system.facts import canonical
+
+        # "trn2" means the instance of Trainium2; the chip's own name, one chip.
+        if system.lower() in _CHIPS:
+            return {"name": system.lower()}
+        name = canonical(system)
+        return {"name": _CHIPS.get(name, name)}
     inner = getattr(system, "ultraserver", None)
     if inner is not None and getattr(system, "n", None) is not None:
         return {**system_request(inner), "instances": int(system.n)}
@@ -378,23 +381,12 @@ def system_request(system: Any) -> dict[str, Any]:
     return request
 
 
-NAMES = {
-    "gen1": "trn3_gen1",
-    "gen2": "trn3_gen2",
-    "trn3": "trn3_gen2",
-    "trn3-gen1": "trn3_gen1",
-    "trn3-gen2": "trn3_gen2",
-    "trn2": "trn2_instance",
-    "trn2.48xlarge": "trn2_instance",
-    "trn2-ultraserver": "trn2_ultraserver",
-    "trn2u": "trn2_ultraserver",
-    "trn1": "trn1_32xlarge",
-    "trn1.32xlarge": "trn1_32xlarge",
-    "gb200": "gb200_nvl72",
-    "gb300": "gb300_nvl72",
-    "nvl72": "gb300_nvl72",
+_CHIPS = {
+    "trainium1": "trn1_32xlarge",
+    "trainium2": "trn2_instance",
+    "trainium3": "trn3_gen2",
 }
-"""Short names of systems."""
+"""Chips, and the systems of them that a job runs on."""
 
 
 def _seconds(name: str, value: float | str | None) -> float | None:

@@ -28,7 +28,7 @@ def plot_plan(plan: Plan, path: Path) -> Path:
 def _breakdown(axes: Any, plan: Plan) -> None:
     from matplotlib import colormaps
 
-    colours = colormaps["tab20"].colors
+    colours = [colormaps["tab20"](number) for number in range(20)]
     known: dict[str, Any] = {}
     for row, (name, phase) in enumerate((("prompt", plan.prefill), ("a token", plan.decode))):
         start = 0.0

@@ -37,7 +37,8 @@ class Layout:
     def __str__(self) -> str:
         degrees = ((name, getattr(self, name)) for name in ("tp", "ep", "pp", "dp", "cp"))
         shown = [f"{name.upper()} {value}" for name, value in degrees if value > 1] or ["TP 1"]
-        return f"{' x '.join(shown)}, {self.replicas} replicas, LNC={self.lnc}"
+        many = f"{self.replicas:,} replicas" if self.replicas > 1 else "1 replica"
+        return f"{' x '.join(shown)}, {many}, LNC={self.lnc}"
 
 
 @dataclass(frozen=True, slots=True)

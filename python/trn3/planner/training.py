@@ -22,10 +22,18 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from trn3._trn3 import system as _core
-from trn3.cost import Cost, Price, price_sets, prices
+from trn3.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.plans import system_request
-from trn3.power import Energy
+from trn3.planner.training_results import (
+    Layout,
+    Memory,
+    Phase,
+    Published,
+    TrainingPlan,
+    TrainingSearch,
+    plan_of,
+)
 
 __all__ = [
     "Layout",
@@ -44,7 +52,6 @@ __all__ = [
 
 Recompute = Literal["none", "selective", "full"]
 Optimizer = Literal["master", "stochastic_rounding", "all_bf16"]
-GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,186 +107,6 @@ class Training:
     objective: str = "step_time"
     tdp: float | None = None
     price: float | str | Price | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Degrees of parallelism of a plan; see `Training`."""
-
-    tp: int
-    pp: int
-    dp: int
-    cp: int
-    ep: int
-    interleave: int
-    zero: int
-    micro_batch: int
-    recompute: str
-    sequence_parallel: bool
-    lnc: int
-
-    def __str__(self) -> str:
-        text = f"tp {self.tp}, pp {self.pp}, dp {self.dp}"
-        for name, value in (("cp", self.cp), ("ep", self.ep), ("interleave", self.interleave)):
-            text += f", {name} {value}" if value > 1 else ""
-        return (
-            f"{text}, zero {self.zero}, micro-batch {self.micro_batch}, recompute {self.recompute}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A part of a step: seconds that it adds, their share, seconds hidden, and what limits it."""
-
-    name: str
-    seconds: float
-    share: float
-    hidden: float
-    binding: str
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes by class on one logical core, and what its bank holds.
-
-    Attributes
-    ----------
-    rows : Mapping[str, float]
-        Bytes of one logical core of the fullest stage by class.
-    used, available : float
-        Bytes of a bank: those of every logical core that shares it, and all it has.
-    fits : bool
-        Whether that is enough.
-    """
-
-    rows: Mapping[str, float]
-    used: float
-    available: float
-    fits: bool
-
-    def __str__(self) -> str:
-        lines = [f"{name:<24}{size / GIB:10.3f} GiB" for name, size in self.rows.items()]
-        lines.append(f"{'on a bank':<24}{self.used / GIB:10.3f} of {self.available / GIB:.0f} GiB")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """One training step.
-
-    Attributes
-    ----------
-    model, system : str
-        What is trained, and on what.
-    layout : Layout
-        Degrees of parallelism.
-    chips, micro_batches : int
-        Chips that it takes; micro-batches that each replica accumulates.
-    step_time : float
-        Seconds.
-    sequences_per_second, tokens_per_second, tokens_per_second_per_chip : float
-        Rates.
-    mfu : float
-        Six operations for each active weight and token, over `peak`.
-    mfu_with_attention, hfu : float
-        The same with attention (causal where the model is), and with everything that is executed.
-    peak : float
-        Operations a second of all chips, array x clock, in the format of most products.
-    bubble : float
-        Waiting of the pipeline over its work.
-    phases : tuple[Phase, ...]
-        Parts of the step, the longest first.
-    binding : str
-        What limits the longest part.
-    memory : Memory
-        Memory by class.
-    energy : Energy or None
-        Of one chip in a step; None if its TDP is neither published nor given.
-    watts, joules_per_token : float or None
-        Of all chips.
-    cost : Cost or None
-        Of renting the chips; None without a price.
-    not_included, assumptions : tuple[str, ...]
-        What is left out, and what the figures rest on.
-    """
-
-    model: str
-    system: str
-    layout: Layout
-    chips: int
-    global_batch: int
-    sequence: int
-    micro_batches: int
-    step_time: float
-    sequences_per_second: float
-    tokens_per_second: float
-    tokens_per_second_per_chip: float
-    mfu: float
-    mfu_with_attention: float
-    hfu: float
-    peak: float
-    bubble: float
-    phases: tuple[Phase, ...]
-    binding: str
-    memory: Memory
-    energy: Energy | None
-    watts: float | None
-    joules_per_token: float | None
-    cost: Cost | None
-    not_included: tuple[str, ...]
-    assumptions: tuple[str, ...]
-
-    @property
-    def bottleneck(self) -> str:
-        """The longest part of the step, and what limits it."""
-        first = self.phases[0]
-        return f"{first.name}: {first.binding}"
-
-    def memory_table(self) -> str:
-        """Return the memory by class as text."""
-        return str(self.memory)
-
-    def __str__(self) -> str:
-        lines = [
-            f"{self.model} on {self.chips} chips, {self.layout}",
-            f"step {self.step_time:.4g} s, {self.tokens_per_second:,.0f} tokens/s, "
-            f"{self.mfu:.1%} MFU ({self.mfu_with_attention:.1%} with attention)",
-        ]
-        lines += [f"  {phase.name:<20}{phase.share:7.1%}  {phase.binding}" for phase in self.phases]
-        return "\n".join([*lines, str(self.memory)])
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSearch:
-    """The best plans, the best first; how many layouts were weighed, and how many fit in memory."""
-
-    plans: tuple[TrainingPlan, ...]
-    evaluated: int
-    fitting: int
-
-    @property
-    def best(self) -> TrainingPlan:
-        """The first of the plans."""
-        return self.plans[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A published rate beside the model's; `fitted` if the model's constant comes from it."""
-
-    name: str
-    what: str
-    unit: str
-    published: float
-    computed: float
-    fitted: bool
-    assumed: str
-    source: str
-
-    @property
-    def ratio(self) -> float:
-        """The model's figure over the published one."""
-        return self.computed / self.published
 
 
 def plan_training(
@@ -348,7 +175,7 @@ def search_training(
     links: str | None = None,
     keep: int = 10,
 ) -> TrainingSearch:
-    """Return the best layouts for a training step; parameters and errors are those of `plan_training`.
+    """Return the best layouts for a training step; `plan_training` has parameters and errors.
 
     Examples
     --------
@@ -364,6 +191,7 @@ def search_training(
     # A system that was made is taken as it is; a name stands for as many as are needed.
     if not isinstance(system, str | os.PathLike):
         source.setdefault("instances", 1)
+    price = _price(training.price)
     request = {
         "model": request_of(model),
         "system": source,
@@ -372,7 +200,7 @@ def search_training(
         "dtype": dict(dtype) if isinstance(dtype, Mapping) else dtype,
         "optimizer": training.optimizer,
         "tdp": training.tdp,
-        "price": _price(training.price),
+        "price": None if price is None else float(price),
         "objective": training.objective,
         "space": {
             **{name: _one(training, name) for name in DEGREES},
@@ -385,7 +213,7 @@ def search_training(
     }
     found = json.loads(_core.plan_training(json.dumps(request)))
     return TrainingSearch(
-        plans=tuple(_plan(entry, training) for entry in found["plans"]),
+        plans=tuple(plan_of(entry, price) for entry in found["plans"]),
         evaluated=found["evaluated"],
         fitting=found["fitting"],
     )
@@ -431,7 +259,7 @@ def search(model: ModelLike, system: Any, training: object, **given: Any) -> Tra
     >>> {plan.layout.tp for plan in found.plans}
     {4}
     """
-    given = {**given, **(given.pop("constraints", None) or {})}
+    given |= given.pop("constraints", None) or {}
     where = {name: given.pop(name, None) for name in ("dtype", "chips", "lnc", "links")}
     keep = given.pop("keep", None)
     asked = _training(training, given)
@@ -485,7 +313,7 @@ def _one(training: Training, name: str) -> list[Any]:
     return [] if value is None else [value]
 
 
-def _price(price: float | str | Price | None) -> float | None:
+def _price(price: float | str | Price | None) -> float | Price | None:
     if isinstance(price, str):
         sets = {name: found for one in price_sets() for name, found in prices(one).items()}
         if price not in sets:
@@ -495,7 +323,7 @@ def _price(price: float | str | Price | None) -> float | None:
     if isinstance(price, Price) and price.unit != "USD/chip/h":
         message = f"price is {price.name} in {price.unit}; needed: USD/chip/h"
         raise ValueError(message)
-    return None if price is None else float(price)
+    return price
 
 
 def _training(training: object, given: dict[str, Any]) -> Training:
@@ -548,42 +376,3 @@ def _only_training(given: Mapping[str, Any]) -> None:
         if value != SERVING[name]:
             message = f"{name}={value!r} is for serving; training has global_batch and sequence"
             raise ValueError(message)
-
-
-def _plan(entry: dict[str, Any], training: Training) -> TrainingPlan:
-    memory = entry["memory"]
-    energy = entry["energy"]
-    cost = entry["cost"]
-    shaped: dict[str, Any] = {
-        "layout": Layout(**entry["layout"]),
-        "phases": tuple(Phase(**phase) for phase in entry["phases"]),
-        "memory": Memory(
-            rows={row["category"]: row["per_rank"] for row in memory["rows"]},
-            used=memory["used"],
-            available=memory["bank"],
-            fits=memory["fits"],
-        ),
-        "energy": None if energy is None else _energy(energy),
-        "cost": None if cost is None else _cost(cost, training),
-        "not_included": tuple(entry["not_included"]),
-        "assumptions": tuple(entry["assumptions"]),
-    }
-    return TrainingPlan(**{**entry, **shaped})
-
-
-def _energy(entry: dict[str, Any]) -> Energy:
-    return Energy(
-        joules=entry["joules"],
-        watts=entry["watts"],
-        parts={part["name"]: part["joules"] for part in entry["parts"]},
-        tdp=entry["tdp"],
-        variants=dict(entry["variants"]),
-        chips=1,
-        assumptions=tuple(entry["assumptions"]),
-    )
-
-
-def _cost(entry: dict[str, Any], training: Training) -> Cost:
-    lists = {name: tuple(entry[name]) for name in ("not_included", "assumptions")}
-    inputs = {"price": _price(training.price) or 0.0}
-    return Cost(**{**entry, **lists}, inputs=inputs)

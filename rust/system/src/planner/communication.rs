@@ -72,8 +72,9 @@ struct Stage<'a> {
 
 /// Costs from levels: each has a rate a chip and a latency a step.
 ///
-/// A reduction runs through the levels, from the inside out and back; a small one in one exchange with all. The
-/// faster of these and of a ring is taken. Traffic of all with all is bound by the level that it fills first.
+/// A reduction runs through the levels, from the inside out and back, or within chips and then between all of them at
+/// once, or around a ring, whichever is the fastest. Traffic of all with all is bound by the level that it fills first.
+/// Groups beside each other share the links of their chips.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LevelCosts {
     names: Vec<String>,
@@ -82,6 +83,7 @@ pub struct LevelCosts {
     rate: Vec<f64>,
     uniform: Vec<f64>,
     latency: Vec<f64>,
+    rings: Vec<bool>,
     per_chip: f64,
 }
 
@@ -99,6 +101,7 @@ impl LevelCosts {
             rate: vec![rank.memory_rate * per_chip / 2.0],
             uniform: vec![rank.memory_rate * per_chip / 2.0],
             latency: vec![serving()?.si("in_chip_hop")?],
+            rings: vec![false],
             per_chip,
         };
         for level in &machine.levels {
@@ -107,6 +110,7 @@ impl LevelCosts {
             costs.reach.push(f64::from(level.chips) * per_chip);
             costs.rate.push(level.rate);
             costs.uniform.push(level.uniform);
+            costs.rings.push(level.rings);
             costs.latency.push(level.latency + if level.aligned { inner } else { 0.0 });
         }
         Ok(costs)
@@ -121,12 +125,14 @@ impl LevelCosts {
             let reach = within(self.reach[index]);
             let members = reach / inner;
             inner = reach;
+            let all = self.reach[index] / if index > 0 { self.reach[index - 1] } else { 1.0 };
+            let (linked, spread) = if self.rings[index] { few_of_torus(members, all) } else { (1.0, 1.0) };
             (members > 1.0).then(|| Stage {
                 name,
                 members,
                 reach,
-                rate: self.rate[index],
-                uniform: self.uniform[index],
+                rate: self.rate[index] * linked,
+                uniform: self.uniform[index] * spread,
                 latency: self.latency[index],
             })
         })
@@ -143,32 +149,43 @@ impl LevelCosts {
         (self.per_chip / self.sharing(group)).max(1.0)
     }
 
-    /// Half of a reduction (`phases` = 1) or all of it (2), level by level.
+    /// Half of a reduction (`phases` = 1) or all of it (2), level by level, each level at work on its own pieces.
     fn hierarchical(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
-        let (mut seconds, mut sent, mut worst, mut binding) = (0.0, 0.0, 0.0, 0);
+        let (mut latency, mut sent, mut slowest, mut binding) = (0.0, 0.0, 0.0, 0);
         let mut part = bytes * self.groups(group);
-        // The chip's own level sees the operands of all its ranks.
         for (index, stage) in self.stages(group).enumerate() {
-            let moved = part * (stage.members - 1.0) / stage.members;
             let inside = stage.name == "chip";
-            let time = phases * (stage.latency + moved * if inside { stage.members } else { 1.0 } / stage.rate);
+            let moved = part * (stage.members - 1.0) / stage.members;
+            // The chip's memory sees the operands of all its ranks.
+            let time = moved * if inside { stage.members } else { 1.0 } / stage.rate;
+            latency += stage.latency;
             if !inside {
                 sent += phases * moved;
                 part /= stage.members;
             }
-            if time > worst {
-                (worst, binding) = (time, index);
+            if time > slowest {
+                (slowest, binding) = (time, index);
             }
-            seconds += time;
         }
-        (seconds, sent, binding)
+        (phases * (latency + slowest), sent, binding)
     }
 
-    /// One exchange of every rank with every other, a phase.
+    /// Within chips, then one exchange of every chip with every other: two steps a phase.
     fn direct(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
+        let sharing = self.sharing(group);
+        let (latencies, chip) = self.stages(group).fold((0.0_f64, 0.0), |(outer, chip), stage| match stage.name {
+            "chip" => (outer, stage.latency + bytes * self.groups(group) * (stage.members - 1.0) / stage.rate),
+            _ => (outer.max(stage.latency), chip),
+        });
+        let (traffic, sent, binding) = self.spread(group, bytes / sharing * (1.0 - 1.0 / group.ranks as f64));
+        (phases * (latencies + chip.max(traffic)), phases * sent, binding)
+    }
+
+    /// Every rank sends its part to every other one at once.
+    fn exchange(&self, group: Group, bytes: f64) -> (f64, f64, usize) {
         let (traffic, sent, binding) = self.spread(group, bytes * (1.0 - 1.0 / group.ranks as f64));
         let latency = self.stages(group).map(|stage| stage.latency).fold(0.0, f64::max);
-        (phases * (latency + traffic), phases * sent, binding)
+        (latency + traffic, sent, binding)
     }
 
     /// Seconds and link bytes when every rank sends `bytes` evenly to the others of its group; the level that binds.
@@ -207,6 +224,17 @@ impl LevelCosts {
     }
 }
 
+/// Of a torus of `all` chips, the shares of its rates that a block of `members` has: to neighbours, and to all evenly.
+///
+/// Blocks of a torus with sides of four are cubes of two a side: each doubling uses one link more of every chip, and
+/// half of what a chip sends crosses each direction.
+fn few_of_torus(members: f64, all: f64) -> (f64, f64) {
+    if members <= 1.0 || members >= all {
+        return (1.0, 1.0);
+    }
+    (members.log2() / all.log2(), (1.0 - 1.0 / members) / (1.0 - 1.0 / all))
+}
+
 impl Communication for LevelCosts {
     fn cost(&self, collective: Collective, group: Group, bytes: f64) -> Cost {
         if group.ranks <= 1 || bytes <= 0.0 {
@@ -222,7 +250,7 @@ impl Communication for LevelCosts {
             .into_iter()
             .min_by(|left, right| left.0.total_cmp(&right.0))
             .unwrap_or((0.0, 0.0, 0)),
-            Collective::AllToAll => self.direct(group, bytes, 1.0),
+            Collective::AllToAll => self.exchange(group, bytes),
             Collective::Send => {
                 let pair = Group { ranks: 2, stride: group.stride };
                 let (binding, stage) = self.stages(pair).enumerate().last().unzip();
@@ -240,7 +268,7 @@ impl Communication for LevelCosts {
     fn assumptions(&self) -> Vec<String> {
         vec![
             "collectives: closed forms over the levels of the fabric (rate a chip, latency a step), the fastest of level \
-             by level, all at once and a ring; steps between cores of a chip cost 1.5 us (choice)"
+             by level, all chips at once and a ring; steps between cores of a chip cost 1.5 us (choice)"
                 .to_owned(),
         ]
     }
@@ -299,6 +327,32 @@ mod tests {
             }
         }
         assert_eq!(costs.cost(Collective::AllReduce, Group { ranks: 1, stride: 1 }, 1e9).seconds, 0.0);
+    }
+
+    #[test]
+    fn test_costs_are_near_those_of_executed_schedules() {
+        use std::sync::Arc;
+
+        use crate::collective::{Estimator, Group as Ranks, Operation};
+        use crate::fabric::{Fabric, LinkProfile};
+
+        // Large ones: what binds is a rate, whatever the steps.
+        for (system, most) in [("trn3_gen2", 1.35), ("trn2_instance", 1.9)] {
+            let fabric = Arc::new(Fabric::built_in(system, LinkProfile::Docs).expect("builds"));
+            let (levels, chips) = (costs(system), fabric.chips());
+            let schedules = Estimator::new(fabric).expect("builds");
+            for ranks in [8, 16, 64] {
+                let members = Ranks::new((0..ranks).collect(), 4, chips).expect("there");
+                let group = Group { ranks: u64::from(ranks), stride: 1 };
+                for (operation, collective) in
+                    [(Operation::AllReduce, Collective::AllReduce), (Operation::AllToAll, Collective::AllToAll)]
+                {
+                    let theirs = schedules.estimate(operation, &members, 160e6, None).expect("estimates").time;
+                    let ratio = theirs / levels.cost(collective, group, 160e6).seconds;
+                    assert!((1.0 / most..most).contains(&ratio), "{system} {ranks} {operation}: {ratio}");
+                }
+            }
+        }
     }
 
     #[test]

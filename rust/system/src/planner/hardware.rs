@@ -64,6 +64,15 @@ impl Chip {
     pub fn from_facts(chip: &Facts, core: Option<&Facts>) -> Result<Self> {
         let mut assumptions = Vec::new();
         let maybe = |key: &str| chip.si(key).ok();
+        let needed = |key: &str| {
+            maybe(key).ok_or_else(|| {
+                Error::Spec(format!(
+                    "{}: nothing is published about its {key}, which a plan needs; a spec file of your own that has it \
+                     would work",
+                    chip.title
+                ))
+            })
+        };
         let cores = maybe("cores").unwrap_or(1.0);
         let (peaks, dma_rate) = match core {
             Some(core) => {
@@ -82,9 +91,9 @@ impl Chip {
             title: chip.title.clone(),
             cores: cores as u32,
             peaks,
-            hbm_rate: chip.si("hbm_bandwidth")?,
+            hbm_rate: needed("hbm_bandwidth")?,
             dma_rate,
-            hbm_bytes: chip.si("hbm_capacity")?,
+            hbm_bytes: needed("hbm_capacity")?,
             cores_per_bank,
             // Logical cores of two exist where two cores share a bank.
             lnc_modes: if cores_per_bank == 2 { vec![1, 2] } else { vec![1] },
@@ -204,6 +213,8 @@ pub struct Level {
     pub latency: f64,
     /// Whether its links join chips of the same position alone, so that others are reached over an inner level too.
     pub aligned: bool,
+    /// Whether it is made of rings, of which a group of few chips uses few links.
+    pub rings: bool,
 }
 
 /// A system of alike chips.
@@ -292,7 +303,7 @@ impl Machine {
         let levels = levels(&spec, profile);
         let network = spec.network.as_ref().map(|network| {
             let (rate, latency) = (si(&network.rate), si(&network.latency));
-            Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false }
+            Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false, rings: false }
         });
         Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions })
     }
@@ -378,7 +389,8 @@ fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<Level> {
             }
         };
         let latency = si(&level.latency);
-        levels.push(Level { name: level.name.clone(), chips: chips as u32, rate, uniform, latency, aligned });
+        let (name, rings) = (level.name.clone(), level.kind == LevelKind::Ring);
+        levels.push(Level { name, chips: chips as u32, rate, uniform, latency, aligned, rings });
     }
     let total: f64 = levels.iter().map(|level| level.rate).sum();
     if let (LinkProfile::Headline, Some(headline)) = (profile, &spec.headline) {

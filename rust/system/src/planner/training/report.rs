@@ -269,7 +269,11 @@ fn assumptions(
         list.push("scores of attention are kept for the backward pass".to_owned());
     }
     if layout.tp > 1 || layout.ep > 1 || layout.cp > 1 {
-        list.push(format!("{} of collectives of tp, cp and ep run under arithmetic (choice)", settings.tp_overlap));
+        list.push(if settings.tp_overlap > 0.0 {
+            format!("{} of collectives of tp, cp and ep run under arithmetic (choice)", settings.tp_overlap)
+        } else {
+            "collectives of tp, cp and ep hide under nothing (choice)".to_owned()
+        });
     }
     if layout.data_ranks() > 1 {
         list.push(format!(

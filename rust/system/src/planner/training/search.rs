@@ -83,6 +83,20 @@ pub struct Space {
     pub keep: Option<usize>,
 }
 
+impl Space {
+    /// Whether any degree is given.
+    fn fixes_degrees(&self) -> bool {
+        let free = Self {
+            chips: self.chips,
+            lnc: self.lnc,
+            sequence_parallel: self.sequence_parallel,
+            keep: self.keep,
+            ..Self::default()
+        };
+        *self != free
+    }
+}
+
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
@@ -171,6 +185,14 @@ pub fn search_with(
             return Err(nothing_divides(model, machine, recipe, space, ranks, lnc));
         };
         let memory = table(model, machine, recipe, &layout, &rank)?;
+        if space.fixes_degrees()
+            && let Some(text) = nearest_that_fits(model, machine, recipe, &layout)
+        {
+            return Err(memory.refusal(
+                &format!("training {} on {chips} chips, at best with {},", model.name, layout.name()),
+                &format!("{text} would fit"),
+            ));
+        }
         let more = (memory.used / memory.bank).log2().ceil().exp2() * chips as f64;
         return Err(memory.refusal(
             &format!("training {} on {chips} chips, at best with {},", model.name, layout.name()),
@@ -200,17 +222,20 @@ fn nothing_divides(model: &Model, machine: &Machine, recipe: &Recipe, space: &Sp
         zero: space.zero.first().copied().unwrap_or(0),
         ..TrainingLayout::one(lnc)
     };
-    if let Err(error) = layout.check(model, machine, recipe) {
+    let batch = recipe.global_batch;
+    // Replicas that nobody asked for must not be blamed for the batch.
+    let even = if space.dp.is_some() { batch } else { layout.dp.saturating_mul(layout.micro_batch) };
+    let neutral = Recipe { global_batch: even.max(1), ..recipe.clone() };
+    if let Err(error) = layout.check(model, machine, &neutral) {
         return error;
     }
-    let batch = recipe.global_batch;
-    let whole = divisors(batch.min(ranks)).into_iter().rev().find(|dp| batch.is_multiple_of(*dp)).unwrap_or(1);
-    let chips = whole * u64::from(machine.chips).min(ranks) / ranks.max(1);
+    let chips = ranks * u64::from(lnc) / u64::from(machine.chip.cores);
+    let fewer = (1..=chips).rev().find(|&chips| batch.is_multiple_of(chips)).unwrap_or(1);
+    let larger = batch.div_ceil(ranks) * ranks;
     Error::Value(format!(
-        "no layout of {} makes use of all {ranks} logical cores with a global batch of {batch}: replicas must divide \
-         both; a batch of {ranks}, or {} chips, would work",
-        model.name,
-        chips.max(1)
+        "no layout of {} shares {chips} chips ({ranks} logical cores) and a global batch of {batch} out evenly; \
+         chips={fewer}, or a batch of {larger}, would work",
+        model.name
     ))
 }
 

@@ -170,6 +170,14 @@ fn test_what_does_not_fit_shows_its_table_and_what_does() {
     for needle in ["does not fit", "optimizer states", "gradients", "activations", "would fit"] {
         assert!(text.contains(needle), "{text}");
     }
+    let fixed = Space { tp: vec![4], zero: vec![0], pp: vec![1], cp: vec![1], ..Space::default() };
+    let text = search(&llama, &machine, &recipe, Objective::StepTime, &fixed).expect_err("fixed").to_string();
+    assert!(text.contains("zero 3") && text.contains("would fit"), "{text}");
+    let text = search(&llama, &machine, &Recipe::new(1024, 8192), Objective::StepTime, &Space::default());
+    let text = text.expect_err("nine does not divide it").to_string();
+    assert!(text.contains("chips=128") && text.contains("a batch of 1152"), "{text}");
+    let fewer = Space { chips: Some(128), ..Space::default() };
+    assert!(search(&llama, &machine, &Recipe::new(1024, 8192), Objective::StepTime, &fewer).is_ok());
     let one = Machine::built_in("trainium3").expect("loads");
     let space = Space { keep: Some(1), ..Space::default() };
     let text = search(&llama, &one, &recipe, Objective::StepTime, &space).expect_err("one chip").to_string();
