@@ -30,6 +30,7 @@ __all__ = [
     "NeuronCore",
     "UltraServer",
     "__version__",
+    "collectives",
     "compare",
     "cost",
     "flows",
