@@ -21,6 +21,7 @@ PACKAGE_NAMES = {
     "NeuronCore",
     "UltraServer",
     "__version__",
+    "collectives",
     "compare",
     "cost",
     "flows",
