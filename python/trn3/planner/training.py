@@ -89,6 +89,13 @@ class Training:
     price : float, str or Price, optional
         US dollars for a chip and hour, or the name of a dated price (`trn3.cost.prices`); without
         it there is no cost.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> step = trn3.plan("llama-3-8b", "gen2", training=trn3.Training(1152, 8192, tp=4))
+    >>> step.layout.tp, step.chips
+    (4, 144)
     """
 
     global_batch: int
