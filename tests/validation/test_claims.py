@@ -12,7 +12,6 @@ from trn3.validation.claims.table import parse
 from trn3.validation.documents import CLAIMS_BEGIN, CLAIMS_END
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
-NOT_WIRED = {35, 36, 37}
 TABLE = """
 [tolerances]
 model = 0.35
@@ -46,7 +45,7 @@ def test_every_claim_has_a_function_and_every_function_a_claim() -> None:
 
 def test_all_numbers_are_there() -> None:
     numbers = [claim.number for claim in claims.table() if claim.number is not None]
-    assert numbers == [number for number in range(1, 39) if number not in NOT_WIRED]
+    assert numbers == list(range(1, 39))
 
 
 def test_arithmetic_is_exact_to_the_printed_digits(results: list[claims.Result]) -> None:
@@ -78,11 +77,13 @@ def test_every_claim_cites_a_source() -> None:
 def test_models_agree_in_the_median_and_at_worst(results: list[claims.Result]) -> None:
     [model] = [s for s in claims.summarise(results) if s.status == "model"]
     assert model.median is not None
-    assert model.worst is not None
+    assert model.held_median is not None
+    assert model.worst_unexplained is not None
     assert model.median <= 0.15
-    assert model.worst <= 0.35
+    assert model.held_median <= 0.20
+    assert model.worst_unexplained <= 0.35
     # An explanation is for the few.
-    assert model.explained <= model.figures // 4
+    assert model.explained <= model.figures // 6
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ TYPES = {
 """Types as nccom-test spells them."""
 
 CHECKED_ELEMENTS = 1 << 18
-"""Elements of all ranks together that ``--check`` computes with; beyond, part of the buffer stands for it."""
+"""Elements of all ranks together that ``--check`` computes with: of larger buffers, a part."""
 
 GIBI = 1 << 30
 

@@ -270,9 +270,10 @@ def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
         if summary.median is not None and summary.worst is not None:
             parts.append(f"median error {percent(summary.median)}")
             parts.append(f"worst {percent(summary.worst)} ({summary.worst_figure})")
-        if summary.fitted and summary.held_median is not None and summary.held_worst is not None:
-            parts.append(f"of those not fitted median {percent(summary.held_median)}")
-            parts.append(f"worst {percent(summary.held_worst)}")
+        if summary.explained and summary.worst_unexplained is not None:
+            parts.append(f"worst of the unexplained {percent(summary.worst_unexplained)}")
+        if summary.fitted and summary.held_median is not None:
+            parts.append(f"median of those not fitted {percent(summary.held_median)}")
         console.print(f"{summary.status}: {', '.join(parts)}", soft_wrap=True)
 
 

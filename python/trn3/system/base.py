@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from trn3.flows import Message, Result as FlowResult
-    from trn3.system.facts import Quantity
+    from trn3.system.facts import Facts, Quantity
     from trn3.system.spec import Spec
     from trn3.traffic import Traffic
 
@@ -192,13 +192,19 @@ class System(CollectiveMethods):
         >>> systems.trn3_gen2().spec()["hbm_bandwidth"].formula
         'chips * chip.hbm_bandwidth = 144 x 4.9 TB/s = 705.6 TB/s'
         """
-        from trn3.system import facts
         from trn3.system.spec import spec_of
 
+        return spec_of(self.facts)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What its spec file says."""
+        from trn3.system import facts
+
         if self._file is None:
-            return spec_of(self.name)
+            return facts.load(self.name)
         file, text = self._file
-        return spec_of(facts.parse(text, file)[self.name])
+        return facts.parse(text, file)[self.name]
 
     @property
     def title(self) -> str:
@@ -667,6 +673,21 @@ class System(CollectiveMethods):
         from trn3.system import draw
 
         return draw.plot(self, Path(path))
+
+    def to_astra_sim(self) -> str:
+        """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.export`.
+
+        Raises
+        ------
+        ValueError
+            If it has faults, or other rates than the documented ones: the format has neither.
+        """
+        from trn3 import export
+
+        if self.faults or self.links != "docs":
+            message = f"{self!r}: exported are whole systems with links='docs'"
+            raise ValueError(message)
+        return export.astra_sim(self).text()
 
     def _key(self) -> tuple[object, ...]:
         return (type(self), self.name, self.links, self.lnc, self._file, self.faults)

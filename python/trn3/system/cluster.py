@@ -8,13 +8,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trn3._trn3 import system as _core
-from trn3.system.base import System
+from trn3.system.base import Group, System
 from trn3.system.chip_ids import ChipIds
 from trn3.system.collectives import ClusterCollectiveMethods
 from trn3.system.exchanges import Exchange, ExchangeTime, Phase, Role, StepTime, as_exchange
@@ -24,6 +25,7 @@ from trn3.system.fabric import (
     Bound,
     ChipId,
     Cut,
+    Graph,
     Leg,
     Level,
     Link,
@@ -31,8 +33,11 @@ from trn3.system.fabric import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from trn3.flows import Message, Result
     from trn3.system.spec import Spec
+    from trn3.traffic import Traffic
 
 # Graphs of more chips than this are refused: what they would answer, symmetry answers at once.
 _MOST_IN_GRAPH = 4096
@@ -350,16 +355,19 @@ class Cluster(ClusterCollectiveMethods):
         """Return the number of steps from chip to chip."""
         return self.route(source, target).hops
 
-    def bound(self, traffic: str = "all_to_all") -> Bound:
-        """Return how fast uniform all-to-all over all chips can be, and what binds.
+    def bound(
+        self, traffic: str | Traffic | ArrayLike = "all_to_all", *, group: Group | None = None
+    ) -> Bound:
+        """Return how fast a traffic can be, and what binds.
 
-        Of the links that bind, those of one chip or one UltraServer stand for all of their kind.
-        Other traffic, and groups, are answered by `system` for clusters that are small enough.
+        Uniform all-to-all over all chips is answered by symmetry: of the links that bind, those of
+        one chip or one UltraServer stand for all of their kind. Other traffic, and groups, need the
+        graph of every chip, for clusters that are small enough; see `system`.
 
         Raises
         ------
         ValueError
-            If the traffic is another.
+            If the traffic is another and the cluster too large, or as `System.bound`.
 
         Examples
         --------
@@ -368,12 +376,9 @@ class Cluster(ClusterCollectiveMethods):
         >>> bound.binding.level, round(bound.per_chip / 1e9, 2)
         ('efa', 25.25)
         """
-        if traffic not in {"all_to_all", "alltoall", "all-to-all", "uniform"}:
-            message = (
-                f"traffic is {traffic!r}; a cluster's symmetry answers 'all_to_all' alone; ask its "
-                f"system(), of up to {_MOST_IN_GRAPH} chips, for others"
-            )
-            raise ValueError(message)
+        names = ("all_to_all", "alltoall", "all-to-all", "uniform")
+        if group is not None or not (isinstance(traffic, str) and traffic in names):
+            return self.system().bound(traffic, group=group)
         inner = self.ultraserver.bound("all_to_all")
         chips, own = self.num_chips, self.ultraserver.num_chips
         if len(self) == 1:
@@ -563,8 +568,16 @@ class Cluster(ClusterCollectiveMethods):
         of = self.ultraserver
         return _Joined(self.name, of.links, of.lnc, self._core_of(self.n), _of=self)
 
+    def to_svg(self) -> str:
+        """Return a drawing as the text of an SVG file: `System.to_svg` of `system`."""
+        return self.system().to_svg()
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw the cluster into a file: `System.plot` of `system`."""
+        return self.system().plot(path)
+
     @property
-    def graph(self) -> Any:
+    def graph(self) -> Graph:
         """Chips, switches and links, for up to 4,096 chips; see `system`."""
         return self.system().graph
 

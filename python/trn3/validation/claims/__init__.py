@@ -12,7 +12,7 @@ Examples
 [('eight arrays and their clock', 'exact', '2.517')]
 """
 
-from trn3.validation.claims import energy, fabric, facts, machine, planner
+from trn3.validation.claims import collectives, energy, fabric, facts, machine, planner
 from trn3.validation.claims._registry import known
 from trn3.validation.claims.check import (
     FigureResult,
@@ -32,6 +32,7 @@ __all__ = [
     "Result",
     "StatusSummary",
     "Verdict",
+    "collectives",
     "energy",
     "fabric",
     "facts",

@@ -96,9 +96,9 @@ class Result:
 class StatusSummary:
     """The claims of one status.
 
-    ``median`` and ``worst`` are the errors of figures that are neither exact nor explained, as
-    parts of the published values; ``held_median`` and ``held_worst`` those of them that nothing was
-    fitted to. None where there are none.
+    ``median`` and ``worst`` are the errors of figures that are not exact, as parts of the published
+    values; ``worst_unexplained`` is the worst without a written reason; ``held_median`` is the
+    median of those that nothing was fitted to. None where there are none.
     """
 
     status: str
@@ -112,8 +112,8 @@ class StatusSummary:
     median: float | None
     worst: float | None
     worst_figure: str | None
+    worst_unexplained: float | None
     held_median: float | None
-    held_worst: float | None
 
 
 def run(claims: Iterable[Claim]) -> Iterator[Result]:
@@ -158,6 +158,7 @@ def summarise(results: Iterable[Result]) -> list[StatusSummary]:
         counted = {figure: figure.error for figure in figures if figure.verdict in _COUNTED}
         errors = {figure: error for figure, error in counted.items() if error is not None}
         held = [error for figure, error in errors.items() if figure.verdict != "fit"]
+        others = [error for figure, error in errors.items() if figure.verdict != "explained miss"]
         worst = max(errors, key=lambda figure: errors[figure], default=None)
         summaries.append(
             StatusSummary(
@@ -172,15 +173,15 @@ def summarise(results: Iterable[Result]) -> list[StatusSummary]:
                 median=statistics.median(errors.values()) if errors else None,
                 worst=None if worst is None else errors[worst],
                 worst_figure=None if worst is None else f"{worst.claim.id}: {worst.name}",
+                worst_unexplained=max(others, default=None),
                 held_median=statistics.median(held) if held else None,
-                held_worst=max(held, default=None),
             )
         )
     return summaries
 
 
 # What is exact is off by the rounding of the printed figure, which says nothing.
-_COUNTED = frozenset({"within", "fit", "miss"})
+_COUNTED = frozenset({"within", "fit", "miss", "explained miss"})
 
 
 def _count(figures: Iterable[FigureResult], verdict: Verdict) -> int:

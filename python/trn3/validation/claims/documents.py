@@ -33,7 +33,7 @@ def number(result: FigureResult) -> str:
 def _summary(summaries: Iterable[StatusSummary]) -> str:
     heads = (
         "status", "claims", "figures", "exact", "refuted", "explained misses", "misses", "fitted",
-        "median error", "worst", "median of those not fitted", "worst of them",
+        "median error", "worst", "worst of the unexplained", "median of those not fitted",
     )  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---|" + "--:|" * (len(heads) - 1)]
     for s in summaries:
@@ -41,7 +41,7 @@ def _summary(summaries: Iterable[StatusSummary]) -> str:
             s.claims, s.figures, s.exact, s.refuted, s.explained, s.misses, s.fitted
         )  # fmt: skip
         worst = "-" if s.worst is None else f"{percent(s.worst)} ({s.worst_figure})"
-        errors = (_part(s.median), worst, _part(s.held_median), _part(s.held_worst))
+        errors = (_part(s.median), worst, _part(s.worst_unexplained), _part(s.held_median))
         cells = (s.status, *map(str, counts), *errors)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

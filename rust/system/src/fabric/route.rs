@@ -1,7 +1,7 @@
 //! Ways through a fabric: the one that a transfer takes, and all that are as good.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use super::graph::{Fabric, NodeKind, joined};
@@ -61,17 +61,26 @@ type Distance = (u64, u32);
 
 const FAR: Distance = (u64::MAX, u32::MAX);
 
-/// Distances and numbers of shortest ways from one chip to every node.
+/// Distances and numbers of shortest ways from one chip to every node, and the links of those ways.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     distance: Vec<Distance>,
     ways: Vec<f64>,
     order: Vec<u32>,
+    /// Of each node, where its links in `last` begin.
+    start: Vec<u32>,
+    /// Links by which shortest ways enter nodes, in ascending order for each.
+    last: Vec<u32>,
 }
 
 impl Tree {
     pub(super) fn reaches(&self, node: usize) -> bool {
         self.distance[node] != FAR
+    }
+
+    /// Links by which shortest ways enter a node.
+    fn last_links(&self, node: usize) -> &[u32] {
+        &self.last[self.start[node] as usize..self.start[node + 1] as usize]
     }
 
     pub(super) fn latency(&self, node: usize) -> f64 {
@@ -83,12 +92,6 @@ impl Fabric {
     fn after(&self, at: Distance, link: u32) -> Distance {
         let latency = (self.links[link as usize].latency * 1e15).round() as u64;
         (at.0 + latency, at.1 + 1)
-    }
-
-    /// Whether a link lies on a shortest way from the tree's chip.
-    fn is_shortest(&self, tree: &Tree, link: u32) -> bool {
-        let from = tree.distance[self.links[link as usize].from as usize];
-        from != FAR && self.after(from, link) == tree.distance[self.links[link as usize].to as usize]
     }
 
     pub(super) fn tree(&self, from: usize) -> Arc<Tree> {
@@ -124,7 +127,17 @@ impl Fabric {
                 }
             }
         }
-        Tree { distance, ways, order }
+        let mut start = Vec::with_capacity(self.nodes.len() + 1);
+        let mut last = Vec::with_capacity(2 * self.nodes.len());
+        for (node, &at) in distance.iter().enumerate() {
+            start.push(last.len() as u32);
+            last.extend(self.incoming.at(node).iter().copied().filter(|&link| {
+                let before = distance[self.links[link as usize].from as usize];
+                before != FAR && self.after(before, link) == at
+            }));
+        }
+        start.push(last.len() as u32);
+        Tree { distance, ways, order, start, last }
     }
 
     fn check_chip(&self, chip: usize) -> Result<()> {
@@ -168,31 +181,22 @@ impl Fabric {
     /// [`Error::Value`] if there is no such chip, [`Error::Unreachable`] if no way leads there.
     pub fn route(&self, from: usize, to: usize) -> Result<Route> {
         let tree = self.tree_to(from, to)?;
-        // Which nodes lie on a shortest way to `to`: found backwards, then walked forwards.
-        let mut leads = vec![false; self.nodes.len()];
-        leads[to] = true;
+        // Backwards, the first link of the way from each node that lies on one: at each step the lowest.
+        let mut next = vec![u32::MAX; self.nodes.len()];
         let mut stack = vec![to];
         while let Some(node) = stack.pop() {
-            for &link in self.incoming.at(node) {
+            for &link in tree.last_links(node) {
                 let previous = self.links[link as usize].from as usize;
-                if !leads[previous] && self.is_shortest(&tree, link) {
-                    leads[previous] = true;
+                if next[previous] == u32::MAX {
                     stack.push(previous);
                 }
+                next[previous] = next[previous].min(link);
             }
         }
         let mut links = Vec::new();
         let mut node = from;
         while node != to {
-            let next = self
-                .outgoing
-                .at(node)
-                .iter()
-                .copied()
-                .find(|&link| leads[self.links[link as usize].to as usize] && self.is_shortest(&tree, link));
-            let Some(link) = next else {
-                return Err(Error::Unreachable(format!("the way from {from} to {to} of {} ends early", self.name)));
-            };
+            let link = next[node];
             links.push(link);
             node = self.links[link as usize].to as usize;
         }
@@ -257,12 +261,10 @@ impl Fabric {
                 paths.push(Path { share, links: links.iter().rev().copied().collect() });
                 continue;
             }
-            for &link in self.incoming.at(node) {
-                if self.is_shortest(&tree, link) {
-                    let mut longer = links.clone();
-                    longer.push(link);
-                    stack.push((self.links[link as usize].from as usize, longer));
-                }
+            for &link in tree.last_links(node) {
+                let mut longer = links.clone();
+                longer.push(link);
+                stack.push((self.links[link as usize].from as usize, longer));
             }
         }
         paths.sort_by(|left, right| left.links.cmp(&right.links));
@@ -275,10 +277,17 @@ impl Fabric {
     /// As [`Fabric::route`].
     pub fn link_shares(&self, from: usize, to: usize) -> Result<Vec<(u32, f64)>> {
         let tree = self.tree_to(from, to)?;
-        let mut weights = vec![0.0; self.chips];
-        weights[to] = 1.0;
+        // Nodes of the ways, the farthest first, so that all that passes one is known when its turn comes.
+        let mut flow = BTreeMap::from([(Reverse((tree.distance[to], to)), 1.0)]);
         let mut shares = Vec::new();
-        self.spread(&tree, &weights, |link, share| shares.push((link, share)));
+        while let Some((Reverse((_, node)), passing)) = flow.pop_first() {
+            for &link in tree.last_links(node) {
+                let previous = self.links[link as usize].from as usize;
+                let part = passing * tree.ways[previous] / tree.ways[node];
+                *flow.entry(Reverse((tree.distance[previous], previous))).or_insert(0.0) += part;
+                shares.push((link, part));
+            }
+        }
         shares.sort_unstable_by_key(|&(link, _)| link);
         Ok(shares)
     }
@@ -292,13 +301,11 @@ impl Fabric {
             if flow[node] == 0.0 {
                 continue;
             }
-            for &link in self.incoming.at(node) {
-                if self.is_shortest(tree, link) {
-                    let previous = self.links[link as usize].from as usize;
-                    let part = flow[node] * tree.ways[previous] / tree.ways[node];
-                    flow[previous] += part;
-                    carry(link, part);
-                }
+            for &link in tree.last_links(node) {
+                let previous = self.links[link as usize].from as usize;
+                let part = flow[node] * tree.ways[previous] / tree.ways[node];
+                flow[previous] += part;
+                carry(link, part);
             }
         }
     }
@@ -307,10 +314,10 @@ impl Fabric {
     pub(super) fn touched(&self, tree: &Tree, is_marked: &[bool]) -> Vec<bool> {
         let mut touched = vec![false; self.nodes.len()];
         for &node in tree.order.iter().skip(1) {
-            touched[node as usize] = self.incoming.at(node as usize).iter().any(|&link| {
-                self.is_shortest(tree, link)
-                    && (is_marked[link as usize] || touched[self.links[link as usize].from as usize])
-            });
+            touched[node as usize] = tree
+                .last_links(node as usize)
+                .iter()
+                .any(|&link| is_marked[link as usize] || touched[self.links[link as usize].from as usize]);
         }
         touched
     }

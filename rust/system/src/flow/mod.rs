@@ -39,6 +39,7 @@ mod messages;
 mod network;
 mod paths;
 pub mod reference;
+mod refill;
 
 pub use messages::{Message, over_fabric};
 
