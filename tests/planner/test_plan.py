@@ -26,7 +26,7 @@ LLAMA: dict[str, Any] = {
 OSS: dict[str, Any] = {"tp": 8, "replicas": 1, "context": 10_000, "on_overflow": "report"}
 
 
-def count_by_hand(config: dict[str, Any]) -> int:
+def count_by_hand(config: dict[str, Any]) -> Any:
     """Weights of a Llama, by the shapes that its published code allocates."""
     width, layers = config["hidden_size"], config["num_hidden_layers"]
     head = width // config["num_attention_heads"]

@@ -133,7 +133,7 @@ def plan(
     >>> import trn3
     >>> plan = trn3.plan("llama-3.3-70b", "trn2", tp=64, input_tokens=10_000, output_tokens=1_500)
     >>> round(plan.tpot * 1e3, 1), round(plan.ttft * 1e3)  # 19.6 and 814 ms are published
-    (17.5, 766)
+    (17.5, 751)
     >>> trn3.plan("llama-3-8b", "gen2", tp=3)
     Traceback (most recent call last):
         ...
