@@ -133,7 +133,7 @@ def plan(
     >>> import trn3
     >>> plan = trn3.plan("llama-3.3-70b", "trn2", tp=64, input_tokens=10_000, output_tokens=1_500)
     >>> round(plan.tpot * 1e3, 1), round(plan.ttft * 1e3)  # 19.6 and 814 ms are published
-    (17.5, 766)
+    (17.5, 751)
     >>> trn3.plan("llama-3-8b", "gen2", tp=3)
     Traceback (most recent call last):
         ...
@@ -360,17 +360,17 @@ def system_request(system: Any) -> dict[str, Any]:
     inner = getattr(system, "ultraserver", None)
     if inner is not None and getattr(system, "n", None) is not None:
         return {**system_request(inner), "instances": int(system.n)}
-    name = getattr(system, "name", None)
-    if not isinstance(name, str):
+    named = getattr(system, "name", None)
+    if not isinstance(named, str):
         message = (
             f"system is {type(system).__name__}; needed: a name like 'gen2', a system of "
             "trn3.systems, or the path of a spec file"
         )
         raise TypeError(message)
     if getattr(system, "_whole", None) is not None:
-        message = f"{name} has failed parts; plan it whole, or fewer chips with chips=..."
+        message = f"{named} has failed parts; plan it whole, or fewer chips with chips=..."
         raise ValueError(message)
-    request: dict[str, Any] = {"name": name}
+    request: dict[str, Any] = {"name": named}
     for key in ("links", "lnc"):
         if getattr(system, key, None) is not None:
             request[key] = getattr(system, key)
