@@ -198,8 +198,12 @@ def search_training(
     # A system that was made is taken as it is; a name stands for as many as are needed.
     if not isinstance(system, str | os.PathLike):
         source.setdefault("instances", 1)
+    # Of a cluster only the systems that work count, behind its network.
+    if failed := getattr(system, "failed", None) if hasattr(system, "ultraserver") else None:
+        source["instances"] -= len(failed)
     price = _price(training.price)
     request = {
+        "oversubscription": getattr(system, "oversubscription", None),
         "model": request_of(model),
         "system": source,
         "global_batch": training.global_batch,
