@@ -24,6 +24,7 @@ PACKAGE_NAMES = {
     "__version__",
     "compare",
     "cost",
+    "flows",
     "get_num_threads",
     "implied_capex",
     "load_mx",

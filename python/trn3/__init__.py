@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _trn3, numerics
 
 if TYPE_CHECKING:
-    from trn3 import cost, power, system, systems, traffic
+    from trn3 import cost, flows, power, system, systems, traffic
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
     from trn3.machine import NeuronCore
@@ -33,6 +33,7 @@ __all__ = [
     "__version__",
     "compare",
     "cost",
+    "flows",
     "get_num_threads",
     "implied_capex",
     "load_mx",
@@ -144,6 +145,7 @@ _LAZY = {
     "UltraServer": "trn3.system",
     "compare": "trn3.system.comparison",
     "cost": "trn3.cost",
+    "flows": "trn3.flows",
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",
     "perf_per_watt": "trn3.power",
