@@ -212,6 +212,16 @@ def test_topology_changes_the_answer() -> None:
     assert any(part.resource == "links: plane" for part in torus.decode.parts)
 
 
+def test_schedules_price_collectives_too() -> None:
+    wide: dict[str, Any] = {"tp": 16, "batch": 64, "context": 2000}
+    levels = trn3.plan("llama-3.3-70b", "gen2", **wide)
+    schedules = trn3.plan("llama-3.3-70b", "gen2", **wide, collectives="schedules")
+    assert schedules.tpot == pytest.approx(levels.tpot, rel=0.1)
+    assert any("(" in part.resource for part in schedules.decode.parts)
+    with pytest.raises(ValueError, match="cluster"):
+        trn3.plan("llama-3-8b", trn3.systems.cluster(2), tp=4, collectives="schedules")
+
+
 def test_speculation_needs_what_nobody_publishes() -> None:
     base = trn3.plan("llama-3.3-70b", "trn2", tp=64, batch=1, context=8000)
     guess = {"length": 5, "accepted": 4.0, "draft": "llama-3.2-1b"}

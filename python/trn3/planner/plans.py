@@ -48,6 +48,7 @@ def plan(
     times: str = "roofline",
     calibration: str = "fitted",
     memory_rate: str = "engines",
+    collectives: str = "levels",
     layer_overhead: float | None = None,
     speculation: Mapping[str, Any] | None = None,
     profiling: bool = False,
@@ -96,6 +97,9 @@ def plan(
         ``"fitted"``: overheads and rates that published measurements fit; ``"peak"``: none.
     memory_rate
         ``"engines"``: the DMA engines or the memory, whichever is slower; ``"peak"``: the memory.
+    collectives
+        ``"levels"``: closed forms over rates and latencies of the fabric's levels;
+        ``"schedules"``: the schedules that `trn3.collectives` executes, on the fabric's graph.
     layer_overhead
         Seconds of a layer beside its operations, instead of the fitted constant.
     speculation
@@ -171,6 +175,7 @@ def plan(
         "objective": objective,
         "calibration": calibration,
         "memory_rate": memory_rate,
+        "collectives": collectives,
         "layer_overhead": layer_overhead,
         "speculation": _speculation(speculation),
         "profiling": bool(profiling),
@@ -231,8 +236,8 @@ def search(
     training
         For training instead of serving: see `trn3.planner.training`.
     **options
-        What else `plan` takes: `calibration`, `memory_rate`, `layer_overhead`, `speculation`,
-        `tdp`, `price`, `profiling`.
+        What else `plan` takes: `calibration`, `memory_rate`, `collectives`, `layer_overhead`,
+        `speculation`, `tdp`, `price`, `profiling`.
 
     Returns
     -------
@@ -257,7 +262,8 @@ def search(
     if training is not None and training is not False:
         return cast(Search, _training(locals()))
     allowed = {
-        "calibration", "memory_rate", "layer_overhead", "speculation", "tdp", "price", "profiling",
+        "calibration", "memory_rate", "collectives", "layer_overhead", "speculation", "tdp",
+        "price", "profiling",
     }  # fmt: skip
     if wrong := sorted(set(options) - allowed):
         message = f"search() has no argument {wrong[0]!r}; options are {', '.join(sorted(allowed))}"

@@ -372,6 +372,7 @@ SERVING: Mapping[str, Any] = {
     "times": "roofline",
     "calibration": "fitted",
     "memory_rate": "engines",
+    "collectives": "levels",
     "layer_overhead": None,
     "speculation": None,
     "profiling": False,
