@@ -1,0 +1,1 @@
+//! Against what is computed by hand.
