@@ -42,6 +42,7 @@ __all__ = [
     "planner_search",
     "price_sets",
     "published_training",
+    "replay_job",
     "unit_factor",
 ]
 
@@ -304,3 +305,33 @@ def planner_operations(request: str, /) -> str: ...
 def planner_plan(request: str, /) -> str: ...
 def planner_search(request: str, /) -> str: ...
 def published_training() -> str: ...
+
+_Columns: TypeAlias = tuple[
+    list[int],
+    list[str],
+    NDArray[np.uint8],
+    NDArray[np.float64],
+    NDArray[np.uint32],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+    list[list[int]],
+]
+
+def replay_job(
+    system: Collectives,
+    places: list[int],
+    ranks_per_chip: int,
+    groups: list[tuple[str, list[int]]],
+    algorithms: tuple[str, list[tuple[str, str]]],
+    ranks: list[_Columns],
+    /,
+) -> tuple[
+    tuple[list[NDArray[np.float64]], list[NDArray[np.float64]], float],
+    tuple[list[float], list[float], list[float]],
+    list[tuple[str, float]],
+    list[tuple[int, int, float, float, float, str]],
+    list[tuple[str, float]],
+    str | None,
+    list[tuple[str, str, int]],
+    list[str],
+]: ...

@@ -26,6 +26,8 @@ from __future__ import annotations
 from trn3.chakra.codec import dumps, loads, read, write
 from trn3.chakra.machine import from_profile
 from trn3.chakra.ranks import rank_files, read_ranks, write_ranks
+from trn3.chakra.replayed import NodeSpan, PathStep, RankUse, Replay
+from trn3.chakra.replaying import replay
 from trn3.chakra.trace import (
     Attribute,
     CollectiveType,
@@ -41,7 +43,11 @@ __all__ = [
     "CollectiveType",
     "IOInfo",
     "Node",
+    "NodeSpan",
     "NodeType",
+    "PathStep",
+    "RankUse",
+    "Replay",
     "Trace",
     "TraceError",
     "dumps",
@@ -50,6 +56,7 @@ __all__ = [
     "rank_files",
     "read",
     "read_ranks",
+    "replay",
     "write",
     "write_ranks",
 ]
