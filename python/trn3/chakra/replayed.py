@@ -225,7 +225,7 @@ class Replay:
         share = self.exposed[worst] / self.finish if self.finish else 0.0
         lines = [
             f"{self.num_ranks} ranks on {self.system}: finish after {units.time(self.finish)}",
-            f"exposed communication: {units.time(self.exposed[worst])} on rank {worst}, {share:.0%}",
+            f"communication exposed: {units.time(self.exposed[worst])} ({share:.0%}), rank {worst}",
             f"binding: {self.binding}"
             + (
                 f"; of links {self.binding_link}"
