@@ -410,6 +410,19 @@ impl Request {
         })
     }
 
+    /// The collectives of a plan's layout by phase: what, how often, of which ranks, how large.
+    ///
+    /// # Errors
+    /// Those of [`Request::plan`].
+    pub fn exchanges(&self) -> Result<String> {
+        self.with_planner(|planner| {
+            let (layout, workload) = (self.layout(planner), self.workload());
+            planner.evaluate(layout, workload)?;
+            let [prefill, decode] = planner.exchanges(&layout.split, workload);
+            json(&BTreeMap::from([("prefill", prefill), ("decode", decode)]))
+        })
+    }
+
     fn search_with(&self, planner: &Planner<'_>, keep: usize) -> Result<SearchSummary> {
         let objective = Objective::parse(self.objective.as_deref().unwrap_or("throughput"))?;
         let found = search(planner, self.workload(), objective, &self.constraints(), keep)?;
