@@ -311,7 +311,7 @@ def planner_plan(request: str, /) -> str: ...
 def planner_search(request: str, /) -> str: ...
 def published_training() -> str: ...
 
-_Columns: TypeAlias = tuple[
+_NodeColumns: TypeAlias = tuple[
     list[int],
     list[str],
     NDArray[np.uint8],
@@ -328,7 +328,7 @@ def replay_job(
     ranks_per_chip: int,
     groups: list[tuple[str, list[int]]],
     algorithms: tuple[str, list[tuple[str, str]]],
-    ranks: list[_Columns],
+    ranks: list[_NodeColumns],
     /,
 ) -> tuple[
     tuple[list[NDArray[np.float64]], list[NDArray[np.float64]], float],
