@@ -19,6 +19,7 @@ PACKAGE_NAMES = {
     "Cluster",
     "Instance",
     "NeuronCore",
+    "Training",
     "UltraServer",
     "__version__",
     "collectives",

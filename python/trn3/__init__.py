@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
     from trn3.machine import NeuronCore
-    from trn3.planner import plan, search
+    from trn3.planner import Training, plan, search
     from trn3.power import perf_per_watt
     from trn3.sweeps import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer
@@ -28,6 +28,7 @@ __all__ = [
     "Cluster",
     "Instance",
     "NeuronCore",
+    "Training",
     "UltraServer",
     "__version__",
     "collectives",
@@ -141,6 +142,7 @@ _LAZY = {
     "Cluster": "trn3.system",
     "Instance": "trn3.system",
     "NeuronCore": "trn3.machine",
+    "Training": "trn3.planner",
     "UltraServer": "trn3.system",
     "collectives": "trn3.collectives",
     "compare": "trn3.system.comparison",

@@ -94,6 +94,27 @@ def test_systems_and_clusters_are_taken_as_they_are() -> None:
         plan_training("llama-3-8b", cluster, asked, chips=289)
 
 
+def test_a_narrow_network_and_failed_systems_cost() -> None:
+    inner = trn3.systems.trn3_gen2()
+    wide = trn3.Cluster(inner, 4)
+    narrow = trn3.Cluster(inner, 4, oversubscription=8)
+    asked = Training(576, 1024, tp=8, pp=1, cp=1, zero=0, micro_batch=1)
+    times = [plan_training("llama-3-8b", one, asked).step_time for one in (wide, narrow)]
+    # A gradient of 8 GB leaves through an eighth of the network; half a backward pass hides some.
+    assert times[1] > 1.1 * times[0]
+    assert plan_training("llama-3-8b", trn3.Cluster(inner, 5, failed=(2,)), asked).chips == 576
+
+
+def test_another_fabric_is_another_answer() -> None:
+    asked = Training(64, 8192, tp=16, pp=1, cp=1, zero=0, micro_batch=1, recompute="full")
+    plans = {
+        (name, links): plan_training("llama-3-8b", name, asked, chips=16, lnc=2, links=links)
+        for name, links in [("gen2", None), ("gen2", "headline"), ("trn2", None)]
+    }
+    assert len({plan.step_time for plan in plans.values()}) == len(plans)
+    assert plans["gen2", "headline"].step_time < plans["gen2", None].step_time
+
+
 def test_configurations_are_read(tmp_path: Path) -> None:
     config = {
         "model_type": "llama",

@@ -32,6 +32,13 @@ class Calibration(StrEnum):
     PEAK = "peak"
 
 
+class Collectives(StrEnum):
+    """Values of ``--collectives``."""
+
+    LEVELS = "levels"
+    SCHEDULES = "schedules"
+
+
 class Objective(StrEnum):
     """Values of ``--objective``."""
 
@@ -131,6 +138,10 @@ def plan(
     calibration: Annotated[
         Calibration, typer.Option(help="Overheads fitted to published measurements, or none.")
     ] = Calibration.FITTED,
+    collectives: Annotated[
+        Collectives,
+        typer.Option(help="Collectives by levels of links, or by schedules on the graph."),
+    ] = Collectives.LEVELS,
     draft: Annotated[
         str | None, typer.Option(help="Speculate with this model (as CONFIG), or a share: 0.05.")
     ] = None,
@@ -264,6 +275,7 @@ def plan(
         objective=None if objective is None else objective.value,
         times=times.value,
         calibration=calibration.value,
+        collectives=collectives.value,
         speculation=_speculation(draft, draft_tokens, accepted),
         tdp=tdp,
         price=_price(price),
@@ -389,6 +401,11 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
         f"{plan.tpot * 1e3:,.2f} ms ({_number(plan.tokens_per_second_per_user)} tokens/s a user), "
         f"bound by {_binding(plan.decode)}"
     )
+    floor = (
+        f"{plan.decode_floor_bytes / 1e9:,.1f} GB a step at least: "
+        f"{plan.decode_floor_seconds * 1e3:,.2f} ms at the memory's peak "
+        f"({100 * plan.decode_mbu:.0f} % of the time)"
+    )
     counts = (
         f"{plan.model.parameters / 1e9:,.1f} B parameters, "
         f"{plan.model.parameters_active / 1e9:,.1f} B active; "
@@ -400,6 +417,7 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
         ("plan", f"{plan.layout}, batch {plan.batch:,} a replica, {plan.chips:,} chips{found}"),
         ("time to first token", f"{plan.ttft * 1e3:,.0f} ms, bound by {_binding(plan.prefill)}"),
         ("time per token", per_token),
+        ("floor", floor),
         ("throughput", _throughput(plan)),
         ("power", _power(plan)),
         ("cost", _cost(plan)),

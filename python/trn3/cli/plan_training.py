@@ -50,9 +50,7 @@ def run(
     given = {name: value for name, value in training.items() if value is not None}
     try:
         asked = Training(**given)
-        plan = plan_training(
-            model, system, asked, dtype=dtype, chips=chips, lnc=lnc, links=links
-        )
+        plan = plan_training(model, system, asked, dtype=dtype, chips=chips, lnc=lnc, links=links)
     except (ValueError, TypeError, MemoryError) as error:
         message, *details = str(error).splitlines()
         raise RefusedError(message, details) from error

@@ -48,6 +48,7 @@ def plan(
     times: str = "roofline",
     calibration: str = "fitted",
     memory_rate: str = "engines",
+    collectives: str = "levels",
     layer_overhead: float | None = None,
     speculation: Mapping[str, Any] | None = None,
     profiling: bool = False,
@@ -96,6 +97,9 @@ def plan(
         ``"fitted"``: overheads and rates that published measurements fit; ``"peak"``: none.
     memory_rate
         ``"engines"``: the DMA engines or the memory, whichever is slower; ``"peak"``: the memory.
+    collectives
+        ``"levels"``: closed forms over rates and latencies of the fabric's levels;
+        ``"schedules"``: the schedules that `trn3.collectives` executes, on the fabric's graph.
     layer_overhead
         Seconds of a layer beside its operations, instead of the fitted constant.
     speculation
@@ -133,7 +137,7 @@ def plan(
     >>> import trn3
     >>> plan = trn3.plan("llama-3.3-70b", "trn2", tp=64, input_tokens=10_000, output_tokens=1_500)
     >>> round(plan.tpot * 1e3, 1), round(plan.ttft * 1e3)  # 19.6 and 814 ms are published
-    (17.5, 766)
+    (17.5, 751)
     >>> trn3.plan("llama-3-8b", "gen2", tp=3)
     Traceback (most recent call last):
         ...
@@ -171,6 +175,7 @@ def plan(
         "objective": objective,
         "calibration": calibration,
         "memory_rate": memory_rate,
+        "collectives": collectives,
         "layer_overhead": layer_overhead,
         "speculation": _speculation(speculation),
         "profiling": bool(profiling),
@@ -231,8 +236,8 @@ def search(
     training
         For training instead of serving: see `trn3.planner.training`.
     **options
-        What else `plan` takes: `calibration`, `memory_rate`, `layer_overhead`, `speculation`,
-        `tdp`, `price`, `profiling`.
+        What else `plan` takes: `calibration`, `memory_rate`, `collectives`, `layer_overhead`,
+        `speculation`, `tdp`, `price`, `profiling`.
 
     Returns
     -------
@@ -257,7 +262,8 @@ def search(
     if training is not None and training is not False:
         return cast(Search, _training(locals()))
     allowed = {
-        "calibration", "memory_rate", "layer_overhead", "speculation", "tdp", "price", "profiling",
+        "calibration", "memory_rate", "collectives", "layer_overhead", "speculation", "tdp",
+        "price", "profiling",
     }  # fmt: skip
     if wrong := sorted(set(options) - allowed):
         message = f"search() has no argument {wrong[0]!r}; options are {', '.join(sorted(allowed))}"
@@ -360,17 +366,17 @@ def system_request(system: Any) -> dict[str, Any]:
     inner = getattr(system, "ultraserver", None)
     if inner is not None and getattr(system, "n", None) is not None:
         return {**system_request(inner), "instances": int(system.n)}
-    name = getattr(system, "name", None)
-    if not isinstance(name, str):
+    named = getattr(system, "name", None)
+    if not isinstance(named, str):
         message = (
             f"system is {type(system).__name__}; needed: a name like 'gen2', a system of "
             "trn3.systems, or the path of a spec file"
         )
         raise TypeError(message)
     if getattr(system, "_whole", None) is not None:
-        message = f"{name} has failed parts; plan it whole, or fewer chips with chips=..."
+        message = f"{named} has failed parts; plan it whole, or fewer chips with chips=..."
         raise ValueError(message)
-    request: dict[str, Any] = {"name": name}
+    request: dict[str, Any] = {"name": named}
     for key in ("links", "lnc"):
         if getattr(system, key, None) is not None:
             request[key] = getattr(system, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trn3.planner.models import Model, summary
 
@@ -308,6 +308,27 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and mappings."""
         return {**self._document, "assumptions": list(self.assumptions)}
+
+    def to_chakra(
+        self, prefix: str | Path, phase: Literal["decode", "prefill"] = "decode"
+    ) -> list[Path]:
+        """Write one step as Chakra traces ``PREFIX.RANK.et``, one for each rank of a replica.
+
+        Returns
+        -------
+        list of pathlib.Path
+            The files.
+
+        Raises
+        ------
+        ValueError
+            As `trn3.chakra.from_plan`.
+        ImportError
+            If protobuf is not installed (the extra ``interchange``).
+        """
+        from trn3 import chakra
+
+        return chakra.write_ranks(chakra.from_plan(self, phase), prefix)
 
     def plot(self, path: str | Path) -> Path:
         """Draw the breakdown of both phases and the frontier of speed against throughput.

@@ -89,6 +89,13 @@ class Training:
     price : float, str or Price, optional
         US dollars for a chip and hour, or the name of a dated price (`trn3.cost.prices`); without
         it there is no cost.
+
+    Examples
+    --------
+    >>> import trn3
+    >>> step = trn3.plan("llama-3-8b", "gen2", training=trn3.Training(1152, 8192, tp=4))
+    >>> step.layout.tp, step.chips
+    (4, 144)
     """
 
     global_batch: int
@@ -191,8 +198,12 @@ def search_training(
     # A system that was made is taken as it is; a name stands for as many as are needed.
     if not isinstance(system, str | os.PathLike):
         source.setdefault("instances", 1)
+    # Of a cluster only the systems that work count, behind its network.
+    if failed := getattr(system, "failed", None) if hasattr(system, "ultraserver") else None:
+        source["instances"] -= len(failed)
     price = _price(training.price)
     request = {
+        "oversubscription": getattr(system, "oversubscription", None),
         "model": request_of(model),
         "system": source,
         "global_batch": training.global_batch,
@@ -361,6 +372,7 @@ SERVING: Mapping[str, Any] = {
     "times": "roofline",
     "calibration": "fitted",
     "memory_rate": "engines",
+    "collectives": "levels",
     "layer_overhead": None,
     "speculation": None,
     "profiling": False,

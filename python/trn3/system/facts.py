@@ -532,8 +532,10 @@ def nearest(name: str, known: Mapping[str, object] | tuple[str, ...], listed: ob
     "the nearest is 'gen2'; allowed: gen1, gen2"
     """
     every = tuple(known)
-    close = difflib.get_close_matches(name, every, n=1, cutoff=0.0)
     shown_names = cast("tuple[str, ...]", listed) if listed is not None else every
+    # A full name first: "trainium9" is nearer to "trainium" than to "trainium3", which was meant.
+    close = difflib.get_close_matches(name, shown_names, n=1, cutoff=0.75)
+    close = close or difflib.get_close_matches(name, every, n=1, cutoff=0.0)
     allowed = f"allowed: {', '.join(shown_names)}" if shown_names else "there is none"
     return f"the nearest is {close[0]!r}; {allowed}" if close else allowed
 

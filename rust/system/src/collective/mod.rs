@@ -36,5 +36,5 @@ pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, Pattern};
 pub use profile::{Binding, Profile};
 pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
-pub use time::{MOST_TRANSFERS, Running, Timing, overlap};
+pub use time::{MOST_TRANSFERS, OWN_PACE, Running, Timing, overlap};
 pub use value::Element;

@@ -145,7 +145,7 @@ impl LevelCosts {
     }
 
     /// Groups that run beside each other on a chip.
-    fn groups(&self, group: Group) -> f64 {
+    pub(super) fn groups(&self, group: Group) -> f64 {
         (self.per_chip / self.sharing(group)).max(1.0)
     }
 

@@ -234,6 +234,9 @@ pub struct Machine {
     pub network: Option<Level>,
     /// What had to be assumed.
     pub assumptions: Vec<String>,
+    /// What its graph is made from; none for a chip alone or a cluster.
+    #[serde(skip)]
+    graph: Option<(Facts, LinkProfile)>,
 }
 
 /// Short names that users write.
@@ -291,7 +294,16 @@ impl Machine {
         if !facts.parts.contains_key("fabric") {
             let chip = Chip::from_facts(facts, core_of(&name)?.as_ref())?;
             let assumptions = chip.assumptions.clone();
-            return Ok(Self { name, title, chip, chips: 1, levels: Vec::new(), network: None, assumptions });
+            return Ok(Self {
+                name,
+                title,
+                chip,
+                chips: 1,
+                levels: Vec::new(),
+                network: None,
+                assumptions,
+                graph: None,
+            });
         }
         let spec = FabricSpec::of(facts)?;
         let chip = match spec.chip.as_deref() {
@@ -305,7 +317,13 @@ impl Machine {
             let (rate, latency) = (si(&network.rate), si(&network.latency));
             Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false, rings: false }
         });
-        Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions })
+        let graph = Some((facts.clone(), profile));
+        Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions, graph })
+    }
+
+    /// The facts and the profile of links that its graph is made from; `None` for a chip alone or a cluster.
+    pub fn graph(&self) -> Option<(&Facts, LinkProfile)> {
+        self.graph.as_ref().map(|(facts, profile)| (facts, *profile))
     }
 
     /// Replicas of `ranks` logical cores that `most` logical cores hold, none astride two domains of a level that
@@ -345,6 +363,7 @@ impl Machine {
                 )));
             };
             self.chips = chips as u32;
+            self.graph = None;
             self.levels.push(Level { chips: self.chips, ..network });
         }
         Ok(self)

@@ -351,6 +351,12 @@ impl<'a> Planner<'a> {
             .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
     }
 
+    /// The collectives of reading a prompt and of one step of decoding, of one stage.
+    pub fn exchanges(&self, split: &Split, workload: Workload) -> [Vec<super::Exchange>; 2] {
+        let costs = self.costs(self.model);
+        [self.prefill_step(split, workload), self.decode_step(split, workload)].map(|step| costs.exchanges(split, step))
+    }
+
     /// How long an operation takes by the roofline of this plan's logical core.
     pub fn time(&self, operation: &super::Operation) -> super::Timing {
         self.rank.time(operation, &self.efficiency)

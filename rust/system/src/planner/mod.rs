@@ -5,7 +5,7 @@
 //! - [`hardware`]: rates and memory of chips and logical cores, from the spec files.
 //! - [`roofline`]: the operations of a step and their times.
 //! - [`memory`]: bytes on a bank of memory in the runtime's categories.
-//! - [`communication`]: what collectives cost.
+//! - [`communication`] and [`schedule_costs`]: what collectives cost, by levels of links or by their schedules.
 //! - [`layout`]: which degrees of parallelism divide a model.
 //! - [`phase`] and [`inference`]: time to the first token, time for each other, throughput, and what binds them.
 //! - [`economics`]: watts and dollars.
@@ -26,6 +26,7 @@ pub mod memory;
 pub mod phase;
 pub mod request;
 pub mod roofline;
+pub mod schedule_costs;
 pub mod search;
 pub mod shapes;
 pub mod training;
@@ -39,8 +40,9 @@ pub use hardware::{Chip, Level, Machine, Rank, serving};
 pub use inference::{Calibration, Evaluation, MemoryRate, Planner, Settings, Speculation, Workload};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
-pub use phase::{Activity, Part, Phase, decode_bytes};
+pub use phase::{Activity, Exchange, Part, Phase, decode_bytes};
 pub use request::{ModelSummary, Request};
 pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
+pub use schedule_costs::ScheduleCosts;
 pub use search::{Constraints, Found, FrontierPoint, Objective, search};
 pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, TensorClass, Window};

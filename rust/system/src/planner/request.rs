@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::communication::{Communication, LevelCosts};
 use super::config::{built_in_model, model_from_json, model_from_toml};
 use super::dtype::{DataType, Precision};
 use super::economics::{PlanCost, PlanEnergy, Price, cost, energy};
@@ -11,6 +12,7 @@ use super::hardware::Machine;
 use super::inference::{Calibration, Evaluation, MemoryRate, Planner, Settings, Speculation, Workload};
 use super::layout::Layout;
 use super::roofline::Split;
+use super::schedule_costs::ScheduleCosts;
 use super::search::{Constraints, FrontierPoint, Objective, search};
 use super::shapes::{Model, Parameters};
 use crate::error::{Error, Result};
@@ -149,6 +151,8 @@ pub struct Request {
     pub calibration: Option<String>,
     #[serde(default)]
     pub memory_rate: Option<String>,
+    #[serde(default)]
+    pub collectives: Option<String>,
     #[serde(default)]
     pub layer_overhead: Option<f64>,
     #[serde(default)]
@@ -315,7 +319,13 @@ impl Request {
     fn with_planner<T>(&self, work: impl FnOnce(&Planner<'_>) -> Result<T>) -> Result<T> {
         let (model, machine) = (self.model.load()?, self.system.load()?);
         let lnc = self.lnc.unwrap_or(machine.chip.lnc_modes.last().copied().unwrap_or(1));
-        let planner = Planner::new(&machine, &model, lnc, self.settings(&model)?)?;
+        let (settings, rank) = (self.settings(&model)?, machine.chip.rank(lnc)?);
+        let communication: Box<dyn Communication> = match self.collectives.as_deref() {
+            None | Some("levels") => Box::new(LevelCosts::new(&machine, &rank)?),
+            Some("schedules") => Box::new(ScheduleCosts::new(&machine, &rank)?),
+            Some(other) => return Err(Error::unknown("collectives", other, ["levels", "schedules"])),
+        };
+        let planner = Planner::with_communication(&machine, &model, lnc, settings, communication)?;
         if let (Some(longest), asked) = (model.longest_context, self.input + self.output)
             && asked > longest
         {
@@ -400,6 +410,19 @@ impl Request {
         })
     }
 
+    /// The collectives of a plan's layout by phase: what, how often, of which ranks, how large.
+    ///
+    /// # Errors
+    /// Those of [`Request::plan`].
+    pub fn exchanges(&self) -> Result<String> {
+        self.with_planner(|planner| {
+            let (layout, workload) = (self.layout(planner), self.workload());
+            planner.evaluate(layout, workload)?;
+            let [prefill, decode] = planner.exchanges(&layout.split, workload);
+            json(&BTreeMap::from([("prefill", prefill), ("decode", decode)]))
+        })
+    }
+
     fn search_with(&self, planner: &Planner<'_>, keep: usize) -> Result<SearchSummary> {
         let objective = Objective::parse(self.objective.as_deref().unwrap_or("throughput"))?;
         let found = search(planner, self.workload(), objective, &self.constraints(), keep)?;
@@ -429,6 +452,14 @@ impl Request {
             }
         };
         let cost = cost(&evaluation, &chip.name, self.price.as_ref())?;
+        let whole = u64::from(machine.chips) / u64::from(self.system.instances.unwrap_or(1).max(1));
+        let replica = layout.split.ranks().div_ceil(u64::from(planner.rank().per_chip));
+        if replica > whole {
+            assumptions.push(format!(
+                "a replica has {replica} chips, more than the {whole} of one system: its collectives cross the network \
+                 between systems"
+            ));
+        }
         assumptions.extend(energy.iter().flat_map(|energy| energy.assumptions.clone()));
         assumptions.extend(cost.iter().flat_map(|cost| cost.assumptions.clone()));
         let fits = evaluation.memory.fits;
@@ -514,6 +545,7 @@ mod tests {
             (format!(r#"{GPT}, "input": 200000"#), "131072"),
             (format!(r#"{GPT}, "input": 10, "dtype": "int3""#), "int3"),
             (format!(r#"{GPT}, "input": 10, "objective": "speed""#), "speed"),
+            (format!(r#"{GPT}, "input": 10, "tp": 8, "collectives": "guess""#), "schedules"),
             (format!(r#"{GPT}, "input": 10, "tp": 8, "tdp": -1"#), "tdp"),
             (format!(r#"{GPT}, "input": 10, "tp": 8, "price": "free""#), "free"),
             (format!(r#"{GPT}, "input": 10, "speculation": {{"length": 5, "accepted": 3}}"#), "draft"),
@@ -523,6 +555,25 @@ mod tests {
             let said = planned(&body).expect_err(&body).to_string();
             assert!(said.contains(needle), "{body}: {said}");
         }
+    }
+
+    #[test]
+    fn test_schedules_and_levels_agree_about_a_plan() {
+        let tpot = |how: &str| {
+            let body = format!(r#"{GPT}, "input": 10000, "tp": 8, "batch": 64, "collectives": "{how}""#);
+            planned(&body).expect("fits")["tpot"].as_f64().expect("a number")
+        };
+        let ratio = tpot("schedules") / tpot("levels");
+        assert!((0.9..1.1).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn test_replicas_beyond_one_system_say_so() {
+        let body = r#""model": {"name": "llama-3.1-405b"}, "system": {"name": "trn2", "instances": 2}, "input": 8000,
+            "pp": 2, "tp": 64"#;
+        let plan = planned(body).expect("fits");
+        let said = plan["assumptions"].to_string();
+        assert!(said.contains("cross the network between systems"), "{said}");
     }
 
     #[test]

@@ -39,7 +39,8 @@ fn collective_names() -> (Vec<&'static str>, Vec<&'static str>, Vec<&'static str
 /// A system that runs collectives; it keeps what it has counted.
 #[pyclass(frozen, name = "Collectives", module = "trn3._trn3.system")]
 pub(crate) struct PyCollectives {
-    estimator: Arc<Estimator>,
+    /// What it wraps, for the bindings of other files.
+    pub(crate) estimator: Arc<Estimator>,
 }
 
 /// What of a collective's arguments its schedule depends on.

@@ -243,6 +243,7 @@ fn assumptions(
              on 512 Trainium1; all other models and systems are predictions)",
             settings.achieved_fraction
         ),
+        "times of operations: roofline, from shapes and rates; no kernel was run".to_owned(),
         format!("shares are of the {} peak of the arrays, array x clock", main.name()),
         "a backward pass takes twice a forward one; activations are BF16, without dropout (choice)".to_owned(),
         format!(

@@ -17,6 +17,9 @@ pub struct TrainingRequest {
     pub model: ModelSource,
     /// A system; without `instances` it is taken as often as chips or degrees need.
     pub system: SystemSource,
+    /// How many times more enters the network's lowest nodes than leaves them.
+    #[serde(default)]
+    pub oversubscription: Option<f64>,
     pub global_batch: u64,
     pub sequence: u64,
     #[serde(default)]
@@ -81,12 +84,15 @@ impl TrainingRequest {
     }
 
     fn machine(&self) -> Result<Machine> {
-        let machine = self.system.load()?;
-        if self.system.instances.is_some() {
-            return Ok(machine);
+        let mut machine = self.system.load()?;
+        if self.system.instances.is_none() {
+            let count = self.chips(&machine)?.div_ceil(u64::from(machine.chips)).max(1);
+            machine = machine.cluster(u32::try_from(count).unwrap_or(u32::MAX))?;
         }
-        let count = self.chips(&machine)?.div_ceil(u64::from(machine.chips)).max(1);
-        machine.cluster(u32::try_from(count).unwrap_or(u32::MAX))
+        if let Some(factor) = self.oversubscription {
+            narrow(&mut machine, factor)?;
+        }
+        Ok(machine)
     }
 
     /// Chips that were asked for, or that the degrees asked for take.
@@ -103,4 +109,24 @@ impl TrainingRequest {
             _ => u64::from(machine.chips),
         })
     }
+}
+
+/// Narrows the network between systems by the factor of its lowest nodes: all that leaves a system is taken to leave
+/// its node too.
+fn narrow(machine: &mut Machine, factor: f64) -> Result<()> {
+    if !(factor.is_finite() && factor >= 1.0) {
+        return Err(Error::Value(format!("oversubscription is {factor}; it must be a finite number of at least 1")));
+    }
+    let name = machine.network.as_ref().map(|network| network.name.clone());
+    for level in machine.levels.iter_mut().filter(|level| Some(&level.name) == name.as_ref()) {
+        level.rate /= factor;
+        level.uniform /= factor;
+        if factor > 1.0 {
+            machine.assumptions.push(format!(
+                "everything between systems shares {} narrowed {factor} times, wherever it goes (choice)",
+                level.name
+            ));
+        }
+    }
+    Ok(())
 }

@@ -227,6 +227,35 @@ fn test_a_million_chips_take_no_longer_to_plan_than_one_server() {
     }
 }
 
+/// The model of clusters by roles is another one: exchanges of all with all inside, trees between.
+#[test]
+fn test_gradients_of_a_million_chips_take_what_the_cluster_says() {
+    use crate::cluster::{Between, Cluster, Exchange, NetworkOptions, Operation};
+    use crate::fabric::LinkProfile;
+    use crate::facts::Facts;
+    use crate::planner::{Collective, Group};
+
+    let unit = Facts::built_in("trn3_gen2").expect("loads");
+    let cluster = Cluster::new(&unit, 6_944, LinkProfile::Docs, &NetworkOptions::default()).expect("allowed");
+    let machine = Machine::built_in("gen2").expect("loads").cluster(6_944).expect("allowed");
+    let costs = LevelCosts::new(&machine, &machine.chip.rank(2).expect("allowed")).expect("builds");
+    for bytes in [4e9, 140e9] {
+        let gradients = Exchange {
+            operation: Operation::AllReduce,
+            bytes,
+            units: None,
+            chips: None,
+            count: 1,
+            algorithm: Between::Auto,
+        };
+        let step = cluster.step(&[gradients]).expect("works");
+        // Four ranks of a chip reduce a quarter each.
+        let group = Group { ranks: 999_936, stride: 4 };
+        let ours = costs.cost(Collective::AllReduce, group, bytes / 4.0).seconds;
+        assert!((0.5..2.0).contains(&(ours / step.seconds)), "{bytes}: {ours} against {}", step.seconds);
+    }
+}
+
 #[test]
 fn test_energy_and_cost_come_with_what_is_missing() {
     let done = llama_8b();
