@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _trn3, numerics
 
 if TYPE_CHECKING:
-    from trn3 import cost, flows, power, system, systems, traffic
+    from trn3 import collectives, cost, flows, power, system, systems, traffic
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
     from trn3.machine import NeuronCore
