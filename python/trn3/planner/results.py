@@ -357,7 +357,10 @@ class Plan:
 
 @dataclass(frozen=True, repr=False)
 class Search:
-    """What a search found: the best plan, and the next ones of other layouts, in order."""
+    """What a search found: the best plan, and the next ones of other layouts, in order.
+
+    Whatever a plan has, a search has of its best one: ``search.tpot`` is ``search.best.tpot``.
+    """
 
     best: Plan
     plans: tuple[Plan, ...]
@@ -374,6 +377,12 @@ class Search:
 
     def __iter__(self) -> Iterator[Plan]:
         return iter(self.plans)
+
+    def __getattr__(self, name: str) -> Any:
+        # Fields are not there yet while a copy is being made.
+        if name.startswith("_") or name in {"best", "plans"}:
+            raise AttributeError(name)
+        return getattr(self.best, name)
 
     def __len__(self) -> int:
         return len(self.plans)
