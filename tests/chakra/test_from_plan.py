@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
@@ -12,7 +13,7 @@ from trn3 import chakra
 from trn3.chakra import NodeType
 from trn3.planner import Plan
 
-PLANS = {
+PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "tensor": ("openai/gpt-oss-120b", {"tp": 8, "batch": 8}),
     "pipeline": ("llama-3-8b", {"tp": 4, "pp": 2, "batch": 4}),
     "experts": ("deepseek-v3", {"tp": 8, "dp": 8, "batch": 64}),
@@ -27,7 +28,7 @@ def plan(name: str) -> Plan:
 
 @pytest.mark.parametrize("phase", ["decode", "prefill"])
 @pytest.mark.parametrize("name", PLANS)
-def test_from_plan_keeps_the_plans_times(name: str, phase: str) -> None:
+def test_from_plan_keeps_the_plans_times(name: str, phase: Literal["decode", "prefill"]) -> None:
     given = plan(name)
     traces = chakra.from_plan(given, phase)
     assert len(traces) == given.layout.ranks

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def coll(
     kind: CollectiveType = CollectiveType.ALL_REDUCE,
     **attributes: object,
 ) -> Node:
-    more = {"comm_type": kind, "comm_size": size, **attributes}
+    more: dict[str, Any] = {"comm_type": kind, "comm_size": size, **attributes}
     return node(id_, NodeType.COMM_COLL_NODE, deps, **more)
 
 
