@@ -26,6 +26,7 @@ import json
 import os
 import re
 import tomllib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -58,8 +59,37 @@ __all__ = [
 ]
 
 
+class Figures(Mapping[str, Quantity]):
+    """Figures of one system by their names; an unknown name is refused with the nearest.
+
+    Attributes
+    ----------
+    quantities
+        The figures.
+    """
+
+    quantities: Mapping[str, Quantity]
+
+    @abstractmethod
+    def _owner(self) -> str:
+        """Return the name of the system, for messages."""
+
+    def __getitem__(self, key: str) -> Quantity:
+        try:
+            return self.quantities[key]
+        except KeyError:
+            message = f"{self._owner()} has no {key}; {nearest(key, self.quantities)}"
+            raise KeyError(message) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.quantities)
+
+    def __len__(self) -> int:
+        return len(self.quantities)
+
+
 @dataclass(frozen=True)
-class Facts(Mapping[str, Quantity]):
+class Facts(Figures):
     """What is published about one system: a mapping from the names of figures to `Quantity`.
 
     Attributes
@@ -87,18 +117,8 @@ class Facts(Mapping[str, Quantity]):
     quantities: Mapping[str, Quantity] = field(repr=False)
     siblings: Mapping[str, Facts] = field(default_factory=dict, repr=False, compare=False)
 
-    def __getitem__(self, key: str) -> Quantity:
-        try:
-            return self.quantities[key]
-        except KeyError:
-            message = f"{self.name} has no {key}; {nearest(key, self.quantities)}"
-            raise KeyError(message) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.quantities)
-
-    def __len__(self) -> int:
-        return len(self.quantities)
+    def _owner(self) -> str:
+        return self.name
 
     def __hash__(self) -> int:
         return hash((self.name, self.file))

@@ -34,6 +34,7 @@ from typing import Any, Final
 from trn3.system import expressions
 from trn3.system.facts import (
     Facts,
+    Figures,
     Quantity,
     Source,
     Value,
@@ -73,7 +74,7 @@ class Formula:
 
 
 @dataclass(frozen=True)
-class Spec(Mapping[str, Quantity]):
+class Spec(Figures):
     """A system's figures by the facts' own names.
 
     Attributes
@@ -89,18 +90,8 @@ class Spec(Mapping[str, Quantity]):
     quantities: Mapping[str, Quantity]
     parts: Mapping[str, Spec]
 
-    def __getitem__(self, key: str) -> Quantity:
-        try:
-            return self.quantities[key]
-        except KeyError:
-            message = f"{self.facts.name} has no {key}; {nearest(key, self.quantities)}"
-            raise KeyError(message) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.quantities)
-
-    def __len__(self) -> int:
-        return len(self.quantities)
+    def _owner(self) -> str:
+        return self.facts.name
 
     def __hash__(self) -> int:
         return hash(self.facts)

@@ -297,6 +297,17 @@ impl Fabric {
         self.axes.iter().zip(coordinates).fold(0, |index, (axis, coordinate)| index * axis.size + coordinate)
     }
 
+    /// A link of `level` from each chip to the one that `shift` makes of its coordinates, all of one class.
+    pub(super) fn add_shift(&mut self, level: usize, class: u32, shift: impl Fn(&mut [u32])) {
+        let Level { rate, latency, links, .. } = self.levels[level];
+        for chip in 0..self.chips {
+            let mut coordinates = self.nodes[chip].coordinates.clone();
+            shift(&mut coordinates);
+            let to = self.at(&coordinates);
+            self.links.push(Link { from: chip as u32, to, rate, latency, level: level as u32, links, class });
+        }
+    }
+
     /// Name of the system.
     pub fn name(&self) -> &str {
         &self.name

@@ -49,24 +49,13 @@ pub(super) fn add_direct(fabric: &mut Fabric, level: usize, classes: &mut u32) {
     let domain: u32 = sizes.iter().product();
     // One shift of the coordinates for each peer: its links are images of one another.
     for shift in 1..domain {
-        for chip in 0..fabric.chips {
-            let mut coordinates = fabric.nodes[chip].coordinates.clone();
+        fabric.add_shift(level, *classes, |coordinates| {
             let mut rest = shift;
             for (&axis, &size) in of.over.iter().zip(&sizes).rev() {
                 coordinates[axis] = (coordinates[axis] + rest % size) % size;
                 rest /= size;
             }
-            let to = fabric.at(&coordinates);
-            fabric.links.push(Link {
-                from: chip as u32,
-                to,
-                rate: of.rate,
-                latency: of.latency,
-                level: level as u32,
-                links: of.links,
-                class: *classes,
-            });
-        }
+        });
         *classes += 1;
     }
 }
