@@ -3,7 +3,8 @@
 Runs what a user would type, ``trn3 quantize``, on all-MiniLM-L6-v2; reads the outputs back and
 compares them, bit for bit, with quantizing the weights directly; then runs `minilm.py`, the model
 itself, and `minilm_layer.py`, one layer of it as NKI kernels on a simulated NeuronCore. The files
-stay in ``build/demo``. Needs what `minilm.py` needs; ``make demo`` installs it.
+stay in ``build/demo``. Last, ``trn3 plan`` says what a model of 120 billion parameters takes on an
+UltraServer. Needs what `minilm.py` needs; ``make demo`` installs it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from trn3.numerics import MXArray, quantize_mx
 EXAMPLES = Path(__file__).resolve().parent
 OUTPUT = EXAMPLES.parent / "build" / "demo"
 FORMATS = ("mxfp8-e4m3", "mxfp4-e2m1")
+PLAN = ["plan", "gpt-oss-120b", "--system", "gen2", "--in", "10000", "--out", "3000"]
 
 
 def same_bits(left: np.ndarray, right: np.ndarray) -> bool:
@@ -54,7 +56,7 @@ def check(path: Path, weights: dict[str, np.ndarray]) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Run the four steps and print a summary; return the exit code."""
+    """Run the five steps and print a summary; return the exit code."""
     started = time.perf_counter()
     source = minilm.model_directory() / "model.safetensors"
     OUTPUT.mkdir(parents=True, exist_ok=True)
@@ -87,7 +89,8 @@ def main() -> int:
     print(
         f"  in {OUTPUT.relative_to(EXAMPLES.parent)}; {time.perf_counter() - started:.1f} s in all"
     )
-    return 0
+    print("\n$ trn3", *PLAN, "\n")
+    return trn3_command(PLAN)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ PACKAGE_NAMES = {
     "Training",
     "UltraServer",
     "__version__",
+    "collectives",
     "compare",
     "cost",
     "flows",

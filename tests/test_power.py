@@ -76,7 +76,7 @@ def test_energy_counts_every_chip() -> None:
         ({"seconds": 1, "tdp": 0}, "tdp is 0"),
         ({"seconds": 1, "chip": "trainium1"}, "no published TDP"),
         ({"seconds": 1, "chip": "measured"}, "needed: a chip"),
-        ({"seconds": 1, "chip": "trainium33"}, 'the nearest is "trainium3"'),
+        ({"seconds": 1, "chip": "trainium33"}, "the nearest is 'trainium3'"),
     ],
 )
 def test_energy_refuses(arguments: dict[str, object], message: str) -> None:

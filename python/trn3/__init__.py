@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _trn3, numerics
 
 if TYPE_CHECKING:
-    from trn3 import cost, flows, power, system, systems, traffic
+    from trn3 import collectives, cost, flows, power, system, systems, traffic
     from trn3.checkpoint import load_mx
     from trn3.cost import implied_capex, tco
     from trn3.machine import NeuronCore
@@ -31,6 +31,7 @@ __all__ = [
     "Training",
     "UltraServer",
     "__version__",
+    "collectives",
     "compare",
     "cost",
     "flows",
@@ -143,6 +144,7 @@ _LAZY = {
     "NeuronCore": "trn3.machine",
     "Training": "trn3.planner",
     "UltraServer": "trn3.system",
+    "collectives": "trn3.collectives",
     "compare": "trn3.system.comparison",
     "cost": "trn3.cost",
     "flows": "trn3.flows",

@@ -45,6 +45,7 @@ from trn3.system.collective_data import (
     split,
 )
 from trn3.system.collective_result import Cost, Overlapping, Result, Span
+from trn3.system.collective_tables import TableRow, published
 from trn3.system.collective_timing import algorithms, candidates, estimate, overlap, time
 from trn3.system.groups import GroupLike, parse
 
@@ -56,6 +57,7 @@ __all__ = [
     "Overlapping",
     "Result",
     "Span",
+    "TableRow",
     "algorithms",
     "all_gather",
     "all_gather_v",
@@ -68,6 +70,7 @@ __all__ = [
     "estimate",
     "overlap",
     "permute",
+    "published",
     "reduce_scatter",
     "time",
 ]

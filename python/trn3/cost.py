@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from trn3._trn3 import system as _core
-from trn3.power import NAMES
+from trn3.system.facts import canonical
 
 __all__ = [
     "Cost",
@@ -395,8 +395,8 @@ def implied_capex(
     ]
     return ImpliedCapex(
         claim=claim,
-        system=NAMES.get(system, system),
-        peer=NAMES.get(peer, peer),
+        system=canonical(system),
+        peer=canonical(peer),
         per_dollar=both[0],
         per_performance=both[1],
         assumptions=both[0].assumptions,
@@ -428,7 +428,7 @@ def _peak(pflops: float | None, system: str | None) -> float | None:
     if pflops is not None:
         message = f"pflops={pflops:g} and system={system!r} are given; needed: one of them"
         raise ValueError(message)
-    facts = json.loads(_core.built_in_facts(NAMES.get(system, system)))
+    facts = json.loads(_core.built_in_facts(canonical(system)))
     for key, scale in (
         ("pflops_mxfp8", 1.0),
         ("pflops_fp8", 1.0),

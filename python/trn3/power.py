@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trn3._trn3 import system as _core
+from trn3.system.facts import canonical
 
 __all__ = [
     "Energy",
@@ -36,14 +37,6 @@ __all__ = [
     "power",
     "rack_power",
 ]
-
-NAMES = {
-    "gen1": "trn3_gen1",
-    "gen2": "trn3_gen2",
-    "trn1": "trainium1",
-    "trn2": "trainium2",
-    "trn3": "trainium3",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +266,7 @@ def energy(
     _check_chips(chips)
     found = json.loads(
         _core.energy_estimate(
-            _core.energy_chip(_name(chip)),
+            _core.energy_chip(canonical(chip)),
             tdp,
             list((flops or {}).items()),
             hbm_bytes,
@@ -336,7 +329,7 @@ def power(
     >>> [(rack.tdp, rack.watts_per_rack / 1e3, rack.cooling) for rack in racks]
     [(500.0, 36.0, 'air'), (1000.0, 72.0, 'liquid')]
     """
-    name = _name(system)
+    name = canonical(system)
     chip = _core.energy_chip(name)
     found = json.loads(_core.energy_load(chip, tdp, dtype, utilisation, hbm, link, sbuf))
     racks = rack_power(name, tdp=tdp) if name != chip else ()
@@ -380,7 +373,7 @@ def perf_per_watt(chip: str = "trainium3", peer: str = "trainium2") -> PerfPerWa
     >>> [round(reading.ratio, 2) for reading in trn3.perf_per_watt("trainium3", "trainium2")]
     [0.97, 1.94, 3.77, 4.0]
     """
-    first, second = _name(chip), _name(peer)
+    first, second = canonical(chip), canonical(peer)
     readings = tuple(Reading(**entry) for entry in json.loads(_core.energy_per_watt(first, second)))
     return PerfPerWatt(
         chip=first,
@@ -404,15 +397,11 @@ def rack_power(system: str = "trn3_gen2", *, tdp: float | None = None) -> tuple[
     >>> [(rack.watts / 1e3, rack.cooling) for rack in power.rack_power("trn3_gen2", tdp=1000)]
     [(144.0, 'liquid')]
     """
-    return tuple(_rack(entry) for entry in json.loads(_core.energy_racks(_name(system), tdp)))
+    return tuple(_rack(entry) for entry in json.loads(_core.energy_racks(canonical(system), tdp)))
 
 
 def _rack(entry: dict[str, Any]) -> RackPower:
     return RackPower(**{**entry, "assumptions": tuple(entry["assumptions"])})
-
-
-def _name(system: str) -> str:
-    return NAMES.get(system, system)
 
 
 def _check_chips(chips: int) -> None:

@@ -75,3 +75,50 @@ def test_export_writes_a_file(tmp_path: Path) -> None:
 def test_export_refuses_systems_without_a_fabric(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "llmcompass", "neuroncore_v4"]) == 2
     assert "no system that chips are joined in" in capsys.readouterr().err
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    nodes = (
+        chakra.Node(0, "matmul", chakra.NodeType.COMP_NODE, duration_micros=10),
+        chakra.Node(
+            1,
+            "sum",
+            chakra.NodeType.COMM_COLL_NODE,
+            data_deps=(0,),
+            attributes=(chakra.Attribute("comm_type", 0), chakra.Attribute("comm_size", 64 << 20)),
+        ),
+    )
+    chakra.write_ranks([chakra.Trace(nodes=nodes)] * 20, tmp_path / "job")
+    return tmp_path / "job"
+
+
+def test_replay_prints_what_binds(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "replay", str(job), "--system", "gen2", "--rows", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "20 ranks on trn3_gen2: finish after" in out
+    assert "binding link: " in out
+    assert "and 16 more ranks" in out
+    assert "- comm_size is one rank's input" in out
+
+
+def test_replay_prints_json_and_writes_events(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = job.with_name("events.json")
+    command = ["trace", "replay", str(job), "--system", "gen2", "--json"]
+    assert main([*command, "--perfetto", str(events)]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["finish_s"] == chakra.replay(job, "gen2").finish
+    assert len(document["ranks"]) == 20
+    assert json.loads(events.read_text())["traceEvents"]
+
+
+def test_replay_refuses_what_does_not_fit(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "replay", str(job), "--system", "gen3"]) == 2
+    assert "gen3" in capsys.readouterr().err
+    job.with_name("job.1.et").unlink()
+    assert main(["trace", "replay", str(job), "--system", "gen2"]) == 2
+    assert "job.1.et is missing" in capsys.readouterr().err
+    assert main(["trace", "replay", str(job.with_name("none")), "--system", "gen2"]) == 2
+    assert "none" in capsys.readouterr().err

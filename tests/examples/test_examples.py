@@ -66,6 +66,9 @@ def test_demo() -> None:
     (kept,) = [line.split() for line in lines if "nearest neighbour kept" in line]
     assert kept[-3:-1] == ["100%", "100%"]
     check_layer(lines[lines.index(LAYER_HEADING) : start])
+    plan = lines[lines.index("$ trn3 plan gpt-oss-120b --system gen2 --in 10000 --out 3000 ") :]
+    words = {line.split("  ")[0] for line in plan}
+    assert words >= {"fits", "plan", "time per token", "throughput", "power", "cost", "Assumed:"}
 
 
 LAYER_HEADING = "Layer 1 of 6 on one simulated Trainium3 NeuronCore"

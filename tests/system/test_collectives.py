@@ -107,26 +107,38 @@ def runs(system: System, group: Sequence[int], algorithm: str, operation: str) -
     return True
 
 
-def test_groups_have_the_algorithms_that_they_should() -> None:
-    able = {
-        name: {one for one in ALGORITHMS if runs(*group, one, "all_reduce")}
-        for name, group in GROUPS.items()
-    }
-    everywhere = {"ring", "mesh", "single_step_mesh"}
-    assert all(everywhere <= found for found in able.values())
-    assert able["all 64"] == {*everywhere, "kangaring", "rdh"}
-    assert able["ragged"] == everywhere
-    assert able["sleds"] == set(ALGORITHMS)
-    assert able["one a sled"] == everywhere
+EVERYWHERE = {"ring", "mesh", "single_step_mesh"}
+ABLE = {
+    "all 64": {*EVERYWHERE, "kangaring", "rdh"},
+    "shuffled": {*EVERYWHERE, "kangaring", "rdh"},
+    "one a chip": {*EVERYWHERE, "rdh"},
+    "two a chip": {*EVERYWHERE, "rdh"},
+    "a row": {*EVERYWHERE, "kangaring", "rdh"},
+    "two chips": {*EVERYWHERE, "kangaring", "rdh"},
+    "a chip": {*EVERYWHERE, "kangaring", "rdh"},
+    "ragged": EVERYWHERE,
+    "one": {*EVERYWHERE, "rdh"},
+    "sled": {*EVERYWHERE, "kangaring", "rdh"},
+    "sleds": set(ALGORITHMS),
+    "one a sled": EVERYWHERE,
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_have_the_algorithms_that_they_should(name: str) -> None:
+    system, group = GROUPS[name]
+    for operation in ("all_reduce", "all_gather", "reduce_scatter"):
+        able = {one for one in ALGORITHMS if runs(system, group, one, operation)}
+        wanted = ABLE[name] - ({"single_step_mesh"} if operation != "all_reduce" else set())
+        assert able == wanted
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("name", GROUPS)
+@pytest.mark.parametrize(
+    ("name", "algorithm"), [(name, one) for name in GROUPS for one in sorted(ABLE[name])]
+)
 def test_all_reduce_adds_in_the_documented_order(name: str, algorithm: str, dtype: str) -> None:
     system, group = GROUPS[name]
-    if not runs(system, group, algorithm, "all_reduce"):
-        pytest.skip("the algorithm does not take this group")
     kind = numpy_dtype(dtype)
     draw = np.random.default_rng(7)
     arrays = [(draw.standard_normal(197) * 0.5).astype(kind) for _ in group]
@@ -530,6 +542,15 @@ def test_several_nodes_go_level_by_level() -> None:
     assert cost.time < flat.time
 
 
+def test_published_tables_are_met_where_one_machine_can() -> None:
+    rows = collectives.published()
+    assert len(rows) == 16
+    gather = [row for row in rows if row.table == "all_gather of 32 ranks"]
+    assert all(row.ratio == pytest.approx(1, abs=0.05) for row in gather)
+    assert all(row.model < row.published for row in rows)
+    assert {row.is_fit for row in rows} == {True, False}
+
+
 # Refusals
 
 
@@ -603,6 +624,28 @@ def test_algorithms_refuse_groups_that_they_cannot_do() -> None:
     refused(
         "hierarchical", arrays=[np.ones(1)] * 5, system=GEN2, group=uneven, algorithm="hierarchical"
     )
+
+
+def test_schedules_that_would_be_too_large_are_refused() -> None:
+    cluster = systems.cluster(20, GEN2)
+    with pytest.raises(ValueError, match=r"of 11520 ranks has \d+ transfers"):
+        collectives.time("all_to_all", 1e6, cluster, range(11520))
+
+
+def test_a_million_chips_are_timed_by_one_system() -> None:
+    cluster = systems.cluster(6945, GEN2)
+    cost = collectives.time("all_reduce", 1e9, cluster)
+    assert (cost.ranks, cost.binding) == (6945 * 576, "server links")
+    # Each chip sends nearly its part of the buffer twice, at 25 GB/s.
+    network = 2 * 6944 / 6945 * 1e9 / 144
+    assert cost.bytes_by_link["network of each chip"] == pytest.approx(network)
+    inner = sum(collectives.time(half, 1e9, GEN2).time for half in ("reduce_scatter", "all_gather"))
+    assert cost.time == pytest.approx(inner + 26 * 15e-6 + network / 25e9, rel=0.01)
+    assert collectives.time("all_reduce", 1e9, systems.cluster(100, GEN2)).time < cost.time
+    with pytest.raises(ValueError, match="allowed: auto, hierarchical"):
+        collectives.time("all_reduce", 1e9, cluster, algorithm="ring")
+    with pytest.raises(ValueError, match="operation is broadcast"):
+        collectives.time("broadcast", 1e9, cluster)
 
 
 def test_counts_that_do_not_fit_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -214,3 +215,24 @@ def test_formulas_read_names_that_exist() -> None:
             for text in rule.formulas:
                 for name in names_in(text):
                     assert name.rpartition(".")[2] in figures, (rule.key, name)
+
+
+ROOT = Path(__file__).parents[2]
+READS = re.compile(r'\b(?:si|quantity)\("(\w+)"\)')
+
+
+def test_every_figure_that_code_reads_exists() -> None:
+    """A figure that is renamed or dropped shows here, not in the first plan that needs it."""
+    read = {
+        key: file.relative_to(ROOT)
+        for file in sorted((ROOT / "rust" / "system" / "src").rglob("*.rs"))
+        if "test" not in file.name
+        for key in READS.findall(file.read_text(encoding="utf-8").partition("#[cfg(test)]")[0])
+    }
+    assert "hbm_bandwidth" in read
+    known = {key for name in facts.names() for key in facts.load(name)}
+    for file in (ROOT / "rust" / "system").glob("*/*.toml"):
+        if file.parent.name in {"energy", "planner"} and file.name != "prices.toml":
+            for system in facts.load_all(file).values():
+                known |= set(system)
+    assert not {key: str(file) for key, file in read.items() if key not in known}

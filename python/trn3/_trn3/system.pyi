@@ -34,6 +34,7 @@ __all__ = [
     "parse_facts",
     "parse_prices",
     "plan_training",
+    "planner_exchanges",
     "planner_families",
     "planner_model",
     "planner_models",
@@ -42,6 +43,7 @@ __all__ = [
     "planner_search",
     "price_sets",
     "published_training",
+    "replay_job",
     "unit_factor",
 ]
 
@@ -260,6 +262,9 @@ _Buffers: TypeAlias = Sequence[NDArray[np.uint8]]
 class Collectives:
     def __new__(cls, fabric: Fabric, /) -> Self: ...
     def cost(self, asked: _Asked, bytes: float, is_simulated: bool, /) -> str: ...
+    def across(
+        self, asked: _Asked, bytes: float, systems: int, rate: float, latency: float, /
+    ) -> str: ...
     def cost_v(self, asked: _Asked, sizes: Sequence[float], /) -> str: ...
     def estimate(self, asked: _Asked, bytes: float, /) -> tuple[str, float]: ...
     def candidates(self, asked: _Asked, bytes: float, /) -> list[tuple[str, int, float]]: ...
@@ -297,6 +302,7 @@ class Collectives:
 
 def collective_names() -> tuple[list[str], list[str], list[str]]: ...
 def plan_training(request: str, /) -> str: ...
+def planner_exchanges(request: str, /) -> str: ...
 def planner_families() -> list[str]: ...
 def planner_model(source: str, /) -> str: ...
 def planner_models() -> list[str]: ...
@@ -304,3 +310,33 @@ def planner_operations(request: str, /) -> str: ...
 def planner_plan(request: str, /) -> str: ...
 def planner_search(request: str, /) -> str: ...
 def published_training() -> str: ...
+
+_NodeColumns: TypeAlias = tuple[
+    list[int],
+    list[str],
+    NDArray[np.uint8],
+    NDArray[np.float64],
+    NDArray[np.uint32],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+    list[list[int]],
+]
+
+def replay_job(
+    system: Collectives,
+    places: list[int],
+    ranks_per_chip: int,
+    groups: list[tuple[str, list[int]]],
+    algorithms: tuple[str, list[tuple[str, str]]],
+    ranks: list[_NodeColumns],
+    /,
+) -> tuple[
+    tuple[list[NDArray[np.float64]], list[NDArray[np.float64]], float],
+    tuple[list[float], list[float], list[float]],
+    list[tuple[str, float]],
+    list[tuple[int, int, float, float, float, str]],
+    list[tuple[str, float]],
+    str | None,
+    list[tuple[str, str, int]],
+    list[str],
+]: ...

@@ -2,8 +2,8 @@
 
 A trace is a file for each rank, ``NAME.RANK.et``: a stream of protobuf messages, first one of
 metadata, then a node for each piece of work: computation, memory access, send, receive,
-collective. `read` and `write` them, make them from what a kernel's run recorded
-(`from_profile`), or `replay` them on a simulated system.
+collective. `read` and `write` them, make them from what a kernel's run recorded (`from_profile`)
+or from a plan (`from_plan`), and `replay` them on a simulated system.
 
 Needs the extra ``interchange`` (the package ``protobuf``).
 
@@ -25,7 +25,10 @@ from __future__ import annotations
 
 from trn3.chakra.codec import dumps, loads, read, write
 from trn3.chakra.machine import from_profile
+from trn3.chakra.plans import from_plan
 from trn3.chakra.ranks import rank_files, read_ranks, write_ranks
+from trn3.chakra.replayed import NodeSpan, PathStep, RankUse, Replay
+from trn3.chakra.replaying import replay
 from trn3.chakra.trace import (
     Attribute,
     CollectiveType,
@@ -41,15 +44,21 @@ __all__ = [
     "CollectiveType",
     "IOInfo",
     "Node",
+    "NodeSpan",
     "NodeType",
+    "PathStep",
+    "RankUse",
+    "Replay",
     "Trace",
     "TraceError",
     "dumps",
+    "from_plan",
     "from_profile",
     "loads",
     "rank_files",
     "read",
     "read_ranks",
+    "replay",
     "write",
     "write_ranks",
 ]

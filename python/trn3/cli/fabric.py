@@ -392,7 +392,7 @@ def _is_priced(system: System) -> bool:
 
 
 def _devices(system: System) -> list[dict[str, Any]]:
-    from trn3.system.base import chip_facts
+    from trn3.system.cores import chip_facts
     from trn3.system.fabric import node_name
 
     figures = chip_facts(system.chip or system.name, system._file)

@@ -394,6 +394,7 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
     )
     searched = plan.searched
     found = f"; best of {searched.evaluated:,} for {searched.objective}" if searched else ""
+    chips = f"{plan.chips:,} chips" if plan.chips > 1 else "1 chip"
     fits = (
         f"yes: {table.used / gib:.1f} of {table.bank / gib:.1f} GiB a bank ({parts}); "
         f"largest batch {plan.largest_batch:,}"
@@ -415,7 +416,7 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
         ("model", counts + "; ".join([*special, f"{'the rest ' if special else 'all '}{usual}"])),
         ("request", tokens),
         ("fits", fits),
-        ("plan", f"{plan.layout}, batch {plan.batch:,} a replica, {plan.chips:,} chips{found}"),
+        ("plan", f"{plan.layout}, batch {plan.batch:,} a replica, {chips}{found}"),
         ("time to first token", f"{plan.ttft * 1e3:,.0f} ms, bound by {_binding(plan.prefill)}"),
         ("time per token", per_token),
         ("floor", floor),

@@ -1,4 +1,4 @@
-"""What ``trn3 trace`` does: profiles and execution traces, from one form to another."""
+"""What ``trn3 trace`` does: profiles and execution traces, from one form to another, and replay."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from trn3.cli.refusal import RefusedError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from trn3.chakra import Replay
+
 
 class Form(StrEnum):
     """Forms that a profile can be converted to."""
@@ -27,10 +29,25 @@ class Form(StrEnum):
     CSV = "csv"
 
 
+class ComputeTime(StrEnum):
+    """How long computation takes in a replay."""
+
+    DURATION = "duration"
+    ROOFLINE = "roofline"
+
+
+class MemoryTime(StrEnum):
+    """What memory nodes take in a replay."""
+
+    BYTES = "bytes"
+    DURATION = "duration"
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     trace = typer.Typer(
-        name="trace", help="Convert a kernel's profile, look at Chakra execution traces."
+        name="trace",
+        help="Convert a kernel's profile, look at Chakra execution traces, replay them.",
     )
 
     @trace.command()
@@ -110,7 +127,104 @@ def register(app: typer.Typer) -> None:
         for each in trace.attributes:
             console.print(f"{each.name}: {each.value!s}")
 
+    @trace.command()
+    def replay(
+        prefix: Annotated[Path, typer.Argument(help="NAME of the traces NAME.RANK.et.")],
+        system: Annotated[
+            str, typer.Option("--system", "-s", help="gen2, trn2_instance, ... or a .toml file.")
+        ],
+        compute: Annotated[
+            ComputeTime, typer.Option(help="How long computation takes.")
+        ] = ComputeTime.DURATION,
+        memory: Annotated[
+            MemoryTime, typer.Option(help="What memory nodes take.")
+        ] = MemoryTime.BYTES,
+        dtype: Annotated[str, typer.Option(help="Whose peak the roofline takes.")] = "bf16",
+        streams: Annotated[
+            str | None,
+            typer.Option(help="An attribute whose values are separate compute streams."),
+        ] = None,
+        groups: Annotated[
+            Path | None, typer.Option(help="A JSON file of the ranks of each process group.")
+        ] = None,
+        algorithm: Annotated[str, typer.Option(help="Of collectives: ring, mesh, ...")] = "auto",
+        ranks_per_chip: Annotated[
+            int | None, typer.Option(help="[default: the chip's logical cores]")
+        ] = None,
+        lnc: Annotated[int | None, typer.Option(help="Physical cores a logical core.")] = None,
+        perfetto: Annotated[
+            Path | None, typer.Option(help="Write a .json file that Perfetto opens.")
+        ] = None,
+        rows: Annotated[int, typer.Option(min=1, help="The most ranks to list.")] = 16,
+        as_json: Annotated[
+            bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
+        ] = False,
+    ) -> None:
+        """Run the traces of all ranks of a job on a simulated system."""
+        from trn3 import chakra, systems
+
+        try:
+            result = chakra.replay(
+                prefix,
+                systems.load(system, lnc=lnc),
+                ranks_per_chip=ranks_per_chip,
+                compute=compute.value,
+                memory=memory.value,
+                dtype=dtype,
+                streams=streams,
+                groups=groups,
+                algorithm=algorithm,
+            )
+        except (ValueError, ImportError, ConnectionError) as error:
+            raise RefusedError(str(error)) from error
+        if perfetto is not None:
+            result.to_perfetto(perfetto)
+            typer.echo(f"wrote {perfetto}", err=True)
+        if as_json:
+            typer.echo(json.dumps(result.to_dict(), indent=2))
+        else:
+            _print_replay(result, rows)
+
     app.add_typer(trace)
+
+
+def _print_replay(result: Replay, rows: int) -> None:
+    from rich.table import Table
+
+    from trn3.cli.consoles import output
+    from trn3.system import units
+
+    console = output()
+    console.print(
+        f"{result.num_ranks} ranks on {result.system}: finish after "
+        f"[bold]{units.time(result.finish)}[/bold], bound by [bold]{result.binding}[/bold]"
+    )
+    if result.binding_link is not None:
+        carried = units.size(result.bytes_by_link.get(result.binding_link, 0.0))
+        console.print(f"binding link: {result.binding_link}, which carried {carried}")
+    path = Table("path to the finish", box=None, header_style="bold")
+    path.add_column("time", justify="right")
+    path.add_column("share", justify="right")
+    for what, seconds in list(result.by_resource.items())[:8]:
+        path.add_row(what, units.time(seconds), f"{seconds / result.finish:.1%}")
+    console.print(path)
+    table = Table("rank", "chip", box=None, header_style="bold")
+    for name in ("finish", "compute", "communication", "exposed"):
+        table.add_column(name, justify="right")
+    shown = result.shown(rows)
+    for each in shown:
+        times = (each.finish, each.compute_busy, each.communication, each.exposed)
+        chip = "/".join(map(str, each.chip))
+        table.add_row(str(each.rank), chip, *map(units.time, times))
+    console.print(table)
+    if len(shown) < result.num_ranks:
+        others = result.num_ranks - len(shown)
+        console.print(f"and {others} more ranks (listed: the first, and the most exposed)")
+    for (operation, algorithm), count in result.algorithms.items():
+        console.print(f"{count} x {operation}: {algorithm}")
+    console.print("[bold]assumptions[/bold]")
+    for text in result.assumptions:
+        console.print(f"- {text}", markup=False)
 
 
 def _csv(table: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:

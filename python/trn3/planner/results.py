@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trn3.planner.models import Model, summary
 
@@ -309,6 +309,27 @@ class Plan:
         """Return everything as plain numbers, texts, lists and mappings."""
         return {**self._document, "assumptions": list(self.assumptions)}
 
+    def to_chakra(
+        self, prefix: str | Path, phase: Literal["decode", "prefill"] = "decode"
+    ) -> list[Path]:
+        """Write one step as Chakra traces ``PREFIX.RANK.et``, one for each rank of a replica.
+
+        Returns
+        -------
+        list of pathlib.Path
+            The files.
+
+        Raises
+        ------
+        ValueError
+            As `trn3.chakra.from_plan`.
+        ImportError
+            If protobuf is not installed (the extra ``interchange``).
+        """
+        from trn3 import chakra
+
+        return chakra.write_ranks(chakra.from_plan(self, phase), prefix)
+
     def plot(self, path: str | Path) -> Path:
         """Draw the breakdown of both phases and the frontier of speed against throughput.
 
@@ -336,7 +357,10 @@ class Plan:
 
 @dataclass(frozen=True, repr=False)
 class Search:
-    """What a search found: the best plan, and the next ones of other layouts, in order."""
+    """What a search found: the best plan, and the next ones of other layouts, in order.
+
+    Whatever a plan has, a search has of its best one: ``search.tpot`` is ``search.best.tpot``.
+    """
 
     best: Plan
     plans: tuple[Plan, ...]
@@ -353,6 +377,12 @@ class Search:
 
     def __iter__(self) -> Iterator[Plan]:
         return iter(self.plans)
+
+    def __getattr__(self, name: str) -> Any:
+        # Fields are not there yet while a copy is being made.
+        if name.startswith("_") or name in {"best", "plans"}:
+            raise AttributeError(name)
+        return getattr(self.best, name)
 
     def __len__(self) -> int:
         return len(self.plans)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from trn3._trn3 import system as _core
 from trn3.system.collectives import CollectiveMethods
+from trn3.system.cores import checked_lnc, chip_facts, count_of
 from trn3.system.fabric import (
     Binding,
     Bisection,
@@ -27,12 +28,14 @@ from trn3.system.fabric import (
     Slowdown,
     node_name,
 )
+from trn3.system.faults import Fault, check_health, fault_name
+from trn3.system.views import Views
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from trn3.flows import Message, Result as FlowResult
-    from trn3.system.facts import Facts, Quantity
+    from trn3.system.facts import Facts
     from trn3.system.spec import Spec
     from trn3.traffic import Traffic
 
@@ -45,71 +48,9 @@ ChipLike: TypeAlias = int | str | ChipId
 Group: TypeAlias = str | Iterable[ChipLike]
 """Chips: a pattern like ``"0"`` (rack 0) or ``"*/0-3/*"``, or a list of them."""
 
-Fault: TypeAlias = ChipLike | Link | tuple[NodeId, NodeId]
-"""What fails: a chip, a switch by name, a link, or the two nodes it joins."""
-
-
-@lru_cache(maxsize=64)
-def chip_facts(name: str, file: tuple[str, str] | None = None) -> Mapping[str, Quantity]:
-    """Return a chip's figures: of the file's own, else of the package's; empty if none has it."""
-    from trn3.system import facts
-
-    if file is not None:
-        siblings = facts.parse(file[1], file[0])
-        if name in siblings:
-            return siblings[name]
-    return facts.load(name) if name in facts.names() else MappingProxyType({})
-
-
-def count_of(figures: Mapping[str, Quantity], key: str) -> int | None:
-    """Return a count among a chip's figures; None where it is not published."""
-    return int(figures[key].number) if key in figures else None
-
-
-def lnc_modes(chip: str, file: tuple[str, str] | None = None) -> tuple[int, ...]:
-    """Return how many physical cores a logical one may have, the default last.
-
-    Documented for Trainium2 and Trainium3 alike; chips before them have no logical cores.
-
-    >>> lnc_modes("trainium3"), lnc_modes("trainium1")
-    ((1, 2), (1,))
-    """
-    figures = chip_facts("trainium3" if chip == "trainium2" else chip, file)
-    if "lnc_modes" not in figures:
-        return (1,)
-    modes = figures["lnc_modes"].value
-    return tuple(int(str(mode)) for mode in modes) if isinstance(modes, tuple) else (1,)
-
-
-def checked_lnc(chip: str, lnc: int | None, file: tuple[str, str] | None = None) -> int:
-    """Return `lnc`, or the default of the chip for None.
-
-    Raises
-    ------
-    ValueError
-        If the chip has no such mode.
-    """
-    modes = lnc_modes(chip, file)
-    if lnc is None:
-        return modes[-1]
-    try:
-        mode = operator.index(lnc)
-    except TypeError:
-        mode = 0
-    if isinstance(lnc, bool) or mode not in modes:
-        allowed = " or ".join(map(str, modes))
-        message = f"lnc is {lnc!r}; allowed on {chip}: {allowed} physical cores a logical core"
-        if mode == 4 and 2 in modes:
-            message += (
-                "; 4 is how many logical cores a chip shows at lnc=2, which some articles took for "
-                "a mode that fuses four"
-            )
-        raise ValueError(message)
-    return mode
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System(CollectiveMethods):
+class System(CollectiveMethods, Views):
     """A number of chips and the fabric that joins them.
 
     Made by `trn3.systems`, by the class methods of `Instance` and `UltraServer`, or from a file by
@@ -567,48 +508,19 @@ class System(CollectiveMethods):
         >>> round(broken.slowdown.factor, 2)
         1.02
         """
-        named = [self._fault_name(fault) for fault in faults]
+        named = [fault_name(self, fault) for fault in faults]
         if chip is not None:
             named.append(node_name(self.chips[self.index(chip)]))
         if link is not None:
-            named.append(self._fault_name(link))
+            named.append(fault_name(self, link))
         if switch is not None:
             named.append(switch)
         if not named:
             message = "nothing was named to fail; give a chip, a switch or a link"
             raise ValueError(message)
         if health is not None:
-            self._check_health(health, named)
+            check_health(self, health, named)
         return replace(self, _fabric=self._fabric.fail(named), _whole=self._whole or self)
-
-    def _fault_name(self, fault: Fault) -> str:
-        if isinstance(fault, str):
-            return fault
-        if isinstance(fault, Link):
-            return f"{node_name(fault.source)}-{node_name(fault.target)}"
-        if isinstance(fault, int):
-            return node_name(self.chips[self.index(fault)])
-        parts = tuple(fault)
-        if len(parts) == 2 and not all(isinstance(part, int) for part in parts):
-            # mypy cannot tell an id of two numbers from two ids.
-            source, target = parts
-            return f"{node_name(source)}-{node_name(target)}"  # type: ignore[arg-type]
-        return "/".join(map(str, parts))
-
-    def _check_health(self, health: str, named: list[str]) -> None:
-        classes = dict(_core.health_classes())
-        if health not in classes:
-            message = f"health is {health!r}; allowed: {', '.join(classes)}"
-            raise ValueError(message)
-        for name in named:
-            found = self._fabric.health_class(name)
-            fits = found == health or (classes[found] == classes[health] == "chip")
-            if not fits:
-                message = (
-                    f"health is {health!r}, which takes away a {classes[health]}; "
-                    f"{name!r} would be {found!r}, a {classes[found]}"
-                )
-                raise ValueError(message)
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -645,49 +557,6 @@ class System(CollectiveMethods):
             self._whole._bound(asked, len(self), before, none),
             self._bound(asked, len(self), after, none.copy()),
         )
-
-    def to_svg(self) -> str:
-        """Return a drawing as the text of an SVG file.
-
-        Raises
-        ------
-        ValueError
-            If the system has more than 1,024 chips.
-        """
-        from trn3.system import draw
-
-        return draw.svg(self)
-
-    def plot(self, path: str | Path) -> Path:
-        """Draw the system into a .png, .svg or .pdf file (the extra ``plot``) and return its path.
-
-        Raises
-        ------
-        ImportError
-            If matplotlib is not installed.
-        ValueError
-            If the file has another suffix, or the system more than 1,024 chips.
-        OSError
-            If the file cannot be written.
-        """
-        from trn3.system import draw
-
-        return draw.plot(self, Path(path))
-
-    def to_astra_sim(self) -> str:
-        """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.export`.
-
-        Raises
-        ------
-        ValueError
-            If it has faults, or other rates than the documented ones: the format has neither.
-        """
-        from trn3 import export
-
-        if self.faults or self.links != "docs":
-            message = f"{self!r}: exported are whole systems with links='docs'"
-            raise ValueError(message)
-        return export.astra_sim(self).text()
 
     def _key(self) -> tuple[object, ...]:
         return (type(self), self.name, self.links, self.lnc, self._file, self.faults)

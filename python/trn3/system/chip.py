@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trn3._trn3 import system as _core
-from trn3.system.base import checked_lnc, chip_facts, count_of
+from trn3.system.cores import checked_lnc, chip_facts, count_of
 from trn3.system.fabric import Level
 
 if TYPE_CHECKING:

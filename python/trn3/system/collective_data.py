@@ -159,6 +159,7 @@ def described(document: str, ranks: int) -> dict[str, Any]:
         "ranks": ranks,
         "time": found["time"],
         "steps": found["steps"],
+        "latency": found["latency"],
         "bytes_by_link": MappingProxyType(dict(found["bytes_by_link"])),
         "algorithm": found["algorithm"],
         "variant": found["variant"],

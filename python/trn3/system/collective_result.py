@@ -41,6 +41,8 @@ class Cost:
         Seconds.
     steps : int
         Steps, each of which waits for the one before it.
+    latency : float
+        Seconds of the time that steps wait, whatever the size.
     bytes_by_link : mapping of str to float
         Bytes that each link carries; links that carry none are left out.
     algorithm, variant : str
@@ -63,6 +65,7 @@ class Cost:
     ranks: int
     time: float
     steps: int
+    latency: float
     bytes_by_link: Mapping[str, float] = field(repr=False)
     algorithm: str
     variant: str

@@ -12,6 +12,7 @@ from trn3.system.groups import GroupLike, Ranks, parse
 
 if TYPE_CHECKING:
     from trn3.system.base import System
+    from trn3.system.cluster import Cluster
 
 
 def _placed(
@@ -32,6 +33,25 @@ def _placed(
     if operation in {"permute", "collective_permute", "sendrecv"} and not placed:
         placed = tuple((i, (i + 1) % ranks.size) for i in range(ranks.size))
     return Asked(operation, algorithm, ranks.lists, ranks.ranks_per_chip, place, placed), ranks
+
+
+MOST_RANKS = 4096
+"""Ranks of a cluster that is timed as one graph; larger ones are timed by one of their systems."""
+
+
+def _across(cluster: Cluster, operation: str, size: float, algorithm: str) -> Cost:
+    if algorithm not in {"auto", "hierarchical"}:
+        message = (
+            f"algorithm is {algorithm!r} on {cluster.name}, whose {cluster.ranks} ranks are timed "
+            "by what one system does; allowed: auto, hierarchical"
+        )
+        raise ValueError(message)
+    inner = cluster.ultraserver
+    asked, ranks = _placed(inner, operation, "auto", None, None, (), None)
+    facts = inner._collectives.across(
+        asked, size, cluster.n, cluster.network_rate, cluster.network_latency
+    )
+    return Cost(**described(facts, ranks.size * cluster.n))
 
 
 def time(
@@ -60,6 +80,12 @@ def time(
         How many ranks take part, where `group` is None or has chips: their number for one rank a
         chip. All ranks by default.
 
+    Notes
+    -----
+    All ranks of a cluster of more than 4,096 are timed by what one of its systems does, however
+    many there are: the network is crossed in recursive doubling **(choice)**, and
+    `Cost.bytes_by_link` has the links of one system.
+
     Raises
     ------
     ValueError
@@ -71,6 +97,10 @@ def time(
     >>> [collectives.time("all_reduce", size, "trn2").algorithm for size in (1e6, 1e7, 1e8)]
     ['mesh', 'rdh', 'kangaring']
     """
+    from trn3.system.cluster import Cluster
+
+    if isinstance(system, Cluster) and group is None and system.ranks > MOST_RANKS:
+        return _across(system, operation, float(bytes), algorithm)
     where = as_system(system)
     asked, ranks = _placed(where, operation, algorithm, group, root, pairs, members)
     return Cost(**described(where._collectives.cost(asked, float(bytes), True), ranks.size))

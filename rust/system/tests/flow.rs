@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use trn3_system::fabric::{Fabric, LinkProfile};
-use trn3_system::flow::{Message, Outcome, Resource, Transfer, bound, over_fabric, reference, run};
+use trn3_system::flow::{Message, Outcome, Resource, Transfer, bound, over_fabric, reference, run, run_queued};
 
 /// Agreement asked of the fast and the textbook version, relative to the finish.
 const CLOSE: f64 = 1e-9;
@@ -338,4 +338,42 @@ fn test_messages_name_what_is_wrong_with_them() {
     assert!(error.to_string().contains("message 1") && error.to_string().contains("chip number 16"), "{error}");
     let (links, transfers) = over_fabric(&fabric, &[Message::new(3, 3, 1e9)]).expect("to itself");
     assert_eq!(done(&links, &transfers).finish, 0.0);
+}
+
+#[test]
+fn test_queue_runs_one_at_a_time_in_the_order_of_readiness() {
+    let work = |seconds: f64, after: Vec<u32>| Transfer { latency: seconds, after, ..Transfer::default() };
+    // The second is ready only after the third, which another queue runs; the fourth is ready at once.
+    let transfers = [work(2.0, vec![]), work(1.0, vec![2]), work(3.0, vec![]), work(4.0, vec![])];
+    let outcome = run_queued(&[], &transfers, &[Some(0), Some(0), Some(1), Some(0)]).expect("runs");
+    assert_eq!(outcome.spans, [(0.0, 2.0), (6.0, 7.0), (0.0, 3.0), (2.0, 6.0)]);
+    assert_eq!(outcome.behind, [None, Some(3), None, Some(0)]);
+    assert_eq!(outcome.finish, 7.0);
+}
+
+#[test]
+fn test_queue_of_transfers_of_no_time_ends_at_once() {
+    let nothing = |after: Vec<u32>| Transfer { after, ..Transfer::default() };
+    let transfers = [nothing(vec![]), nothing(vec![0]), nothing(vec![]), nothing(vec![2])];
+    let outcome = run_queued(&[], &transfers, &[Some(0); 4]).expect("runs");
+    assert!(outcome.spans.iter().all(|span| *span == (0.0, 0.0)));
+}
+
+#[test]
+fn test_queue_holds_streams_apart_on_a_link() {
+    let link = [Resource::new("link", 100.0)];
+    let transfers = [Transfer::over(100.0, [0]), Transfer::over(100.0, [0])];
+    assert_eq!(run(&link, &transfers).expect("runs").spans, [(0.0, 2.0), (0.0, 2.0)]);
+    let queued = run_queued(&link, &transfers, &[Some(0), Some(0)]).expect("runs");
+    assert_eq!(queued.spans, [(0.0, 1.0), (1.0, 2.0)]);
+    assert_eq!(queued.binding, [0]);
+}
+
+#[test]
+fn test_wrong_queues_are_refused() {
+    let late = [Transfer { start: 1.0, ..Transfer::default() }];
+    let text = run_queued(&[], &late, &[Some(0)]).expect_err("refused").to_string();
+    assert!(text.contains("is in a queue and has a start"), "{text}");
+    let text = run_queued(&[], &late, &[]).expect_err("refused").to_string();
+    assert!(text.contains("0 came for 1 transfers"), "{text}");
 }

@@ -44,6 +44,7 @@ impl Schedule {
         algorithm: Algorithm,
         extra: &Extra,
     ) -> Result<Self> {
+        check_size(group, algorithm)?;
         let count = group.size() as u32;
         let mut made = Self {
             operation,
@@ -98,6 +99,26 @@ impl Schedule {
         made.stages.retain(|stage| stage.steps() > 0);
         Ok(made)
     }
+}
+
+/// Transfers of one step that a schedule may have **(choice)**: a few hundred megabytes of it.
+const MOST_TRANSFERS: u64 = 6_000_000;
+
+/// Refuses schedules that grow with the square of the ranks where that is too much.
+fn check_size(group: &Group, algorithm: Algorithm) -> Result<()> {
+    let (ranks, chips) = (group.size() as u64, group.chips().len() as u64);
+    let transfers = match algorithm {
+        Algorithm::Mesh | Algorithm::Rdh => ranks * chips * (ranks / chips).max(1),
+        Algorithm::SingleStepMesh | Algorithm::Direct | Algorithm::Pairwise => ranks * ranks,
+        _ => return Ok(()),
+    };
+    if transfers <= MOST_TRANSFERS {
+        return Ok(());
+    }
+    Err(Error::Value(format!(
+        "algorithm \"{algorithm}\" of {ranks} ranks has {transfers} transfers; schedules have up to {MOST_TRANSFERS}: up to about {} ranks, or \"hierarchical\" and \"ring\" where the operation has them",
+        (MOST_TRANSFERS as f64).sqrt() as u64
+    )))
 }
 
 /// The stages that gather, those that reduce, and the channels.

@@ -1,8 +1,10 @@
 //! Collectives: one schedule object that is executed on data, counted and timed.
 //!
 //! - [`Group`]: which ranks, on which chips; [`Schedule`]: who sends what to whom, when.
+//! - [`execute`] runs a schedule on data; [`Profile`] counts it; [`Estimator`] says what it costs and chooses.
 //! - Algorithms, one file each: ring, kangaring, mesh, rdh, hierarchical, direct, spread (broadcast).
 
+mod across;
 mod build;
 mod cycles;
 mod direct;
@@ -24,6 +26,7 @@ mod spread;
 mod time;
 mod value;
 
+pub use across::{Across, Network};
 pub use build::Extra;
 pub use estimate::{ClosedForm, Estimate, Estimator, closed_form};
 pub use execute::{Arithmetic, Counts, Order, all_gather_v, all_to_all_v, execute, output_length};
@@ -33,5 +36,5 @@ pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, Pattern};
 pub use profile::{Binding, Profile};
 pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
-pub use time::{MOST_TRANSFERS, Running, Timing, overlap};
+pub use time::{MOST_TRANSFERS, OWN_PACE, Running, Timing, overlap};
 pub use value::Element;

@@ -51,6 +51,7 @@ impl Model {
         let mut assumptions = vec![
             format!("a step within a chip takes {} us (choice)", step_latency * 1e6),
             format!("{} of all accesses reach memory (fitted on Trainium2)", constant("memory_share")?),
+            "a transfer costs nothing beside its bytes and its step (choice)".to_owned(),
             "steps of a collective overlap in memory and DMA engines, not on wires (choice)".to_owned(),
             "a step waits once for each level on its way: hops of a torus are forwarded without a stop (choice)"
                 .to_owned(),

@@ -12,6 +12,9 @@ use crate::flow::{LOWEST_PRIORITY, Resource, Transfer, run};
 /// Transfers of one collective that are simulated one by one **(choice)**; beyond, the busiest link of each step counts.
 pub const MOST_TRANSFERS: usize = 6000;
 
+/// Name of the resource that keeps a collective from being faster than alone.
+pub const OWN_PACE: &str = "its own pace";
+
 /// How long a collective takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
@@ -28,6 +31,44 @@ pub struct Timing {
 }
 
 impl Estimator {
+    /// What collectives share: the links of the fabric in its order, the memory of each chip, the DMA engines of each chip.
+    pub fn resources(&self) -> Vec<Resource> {
+        let (fabric, model) = (self.fabric(), self.model());
+        let (links, chips) = (fabric.links().len() as u32, fabric.chips() as u32);
+        let link = |link| Resource::new(fabric.link_name(link), fabric.links()[link as usize].rate);
+        let memory = |chip| Resource::new(format!("memory of chip {chip}"), model.memory_rate);
+        let engines = |chip| Resource::new(format!("DMA engines of chip {chip}"), model.engine_rate);
+        (0..links).map(link).chain((0..chips).map(memory)).chain((0..chips).map(engines)).collect()
+    }
+
+    /// A collective of `bytes` bytes as one stream through all of [`Estimator::resources`] that it uses, in proportion to
+    /// what it needs there, and through one more, its own pace, which is added to `resources`: alone it takes what
+    /// [`Profile::time`] says.
+    pub fn stream(&self, profile: &Profile, bytes: f64, resources: &mut Vec<Resource>) -> Transfer {
+        let fabric = self.fabric();
+        let (links, chips) = (fabric.links().len() as u32, fabric.chips() as u32);
+        // Steps wait for each other on the wires: their times add up, whichever link each of them keeps busy.
+        let whole = profile
+            .links
+            .iter()
+            .map(|&(link, bytes)| bytes / profile.efficiency / fabric.links()[link as usize].rate)
+            .fold(0.0, f64::max);
+        let stretch = if whole > 0.0 { profile.wire / whole / profile.efficiency } else { 0.0 };
+        let mut uses: Vec<(u32, f64)> = profile.links.iter().map(|&(link, bytes)| (link, bytes * stretch)).collect();
+        for &(chip, accesses, moved) in &profile.chips {
+            uses.push((links + chip, accesses * self.model().memory_share));
+            uses.push((links + chips + chip, moved));
+        }
+        uses.retain(|&(_, weight)| weight > 0.0);
+        let alone = profile.time(bytes);
+        if bytes > 0.0 && alone > 0.0 {
+            uses.push((resources.len() as u32, 1.0));
+            resources.push(Resource::new(OWN_PACE, bytes / alone));
+        }
+        let latency = if bytes > 0.0 { 0.0 } else { alone };
+        Transfer { bytes, uses, latency, ..Transfer::default() }
+    }
+
     /// Times a schedule of `bytes` bytes: the transfers of each step begin together and share the links by max-min
     /// fairness; the next step begins when all have ended. Equal steps are simulated once.
     ///
@@ -114,13 +155,7 @@ pub struct Running<'a> {
 /// # Errors
 /// [`Error::Value`] if a priority is not 0 to 3 or a size or start is negative or not finite.
 pub fn overlap(estimator: &Estimator, running: &[Running<'_>]) -> Result<Vec<(f64, f64)>> {
-    let (fabric, model) = (estimator.fabric(), estimator.model());
-    let links = fabric.links().len() as u32;
-    let chips = fabric.chips() as u32;
-    let mut resources: Vec<Resource> =
-        (0..links).map(|link| Resource::new(fabric.link_name(link), fabric.links()[link as usize].rate)).collect();
-    resources.extend((0..chips).map(|chip| Resource::new(format!("memory of chip {chip}"), model.memory_rate)));
-    resources.extend((0..chips).map(|chip| Resource::new(format!("DMA engines of chip {chip}"), model.engine_rate)));
+    let mut resources = estimator.resources();
     let mut transfers = Vec::with_capacity(running.len());
     for one in running {
         if one.priority > LOWEST_PRIORITY {
@@ -129,33 +164,8 @@ pub fn overlap(estimator: &Estimator, running: &[Running<'_>]) -> Result<Vec<(f6
                 one.priority
             )));
         }
-        let profile = one.profile;
-        // Steps wait for each other on the wires: their times add up, whichever link each of them keeps busy.
-        let whole = profile
-            .links
-            .iter()
-            .map(|&(link, bytes)| bytes / profile.efficiency / fabric.links()[link as usize].rate)
-            .fold(0.0, f64::max);
-        let stretch = if whole > 0.0 { profile.wire / whole / profile.efficiency } else { 0.0 };
-        let mut uses: Vec<(u32, f64)> = profile.links.iter().map(|&(link, bytes)| (link, bytes * stretch)).collect();
-        for &(chip, accesses, moved) in &profile.chips {
-            uses.push((links + chip, accesses * model.memory_share));
-            uses.push((links + chips + chip, moved));
-        }
-        uses.retain(|&(_, weight)| weight > 0.0);
-        let alone = profile.time(one.bytes);
-        if one.bytes > 0.0 && alone > 0.0 {
-            uses.push((resources.len() as u32, 1.0));
-            resources.push(Resource::new("its own pace", one.bytes / alone));
-        }
-        transfers.push(Transfer {
-            bytes: one.bytes,
-            uses,
-            latency: if one.bytes > 0.0 { 0.0 } else { alone },
-            priority: one.priority,
-            start: one.start,
-            ..Transfer::default()
-        });
+        let stream = estimator.stream(one.profile, one.bytes, &mut resources);
+        transfers.push(Transfer { priority: one.priority, start: one.start, ..stream });
     }
     Ok(run(&resources, &transfers)?.spans)
 }

@@ -61,6 +61,23 @@ fn transfer_is_sound(index: usize, transfer: &Transfer, resources: &[Resource], 
     Ok(())
 }
 
+pub(super) fn queues(transfers: &[Transfer], queues: &[Option<u32>]) -> Result<()> {
+    if queues.len() != transfers.len() {
+        let (queues, transfers) = (queues.len(), transfers.len());
+        return refuse(format!(
+            "queues: {queues} came for {transfers} transfers; each needs one entry, None for no queue"
+        ));
+    }
+    let early = transfers.iter().zip(queues).position(|(transfer, queue)| queue.is_some() && transfer.start > 0.0);
+    match early {
+        Some(index) => {
+            let start = transfers[index].start;
+            refuse(format!("transfer {index}: is in a queue and has a start, {start}; one of both is allowed"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The error of transfers that wait for each other; `unfinished` are those that never began.
 pub(super) fn cycle(transfers: &[Transfer], unfinished: impl Fn(u32) -> bool) -> Error {
     let count = u32::try_from(transfers.len()).unwrap_or(u32::MAX);

@@ -10,6 +10,7 @@ pub(super) fn binding(
     transfers: &[Transfer],
     spans: &[(f64, f64)],
     bottlenecks: &Bottlenecks,
+    behind: &[Option<u32>],
     finish: f64,
     resources: usize,
 ) -> Vec<u32> {
@@ -28,7 +29,7 @@ pub(super) fn binding(
             // Streams that it holds back at the same time count once: the longest of them.
             seconds[resource as usize] = seconds[resource as usize].max(end - begin - transfer.latency);
         }
-        for &before in &transfer.after {
+        for &before in transfer.after.iter().chain(behind.get(at as usize).into_iter().flatten()) {
             if !seen[before as usize] && spans[before as usize].1 == begin {
                 seen[before as usize] = true;
                 critical.push(before);

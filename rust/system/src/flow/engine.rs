@@ -19,6 +19,38 @@ pub(super) struct Engine<'a> {
     bottlenecks: Bottlenecks,
     /// Moments at which transfers have paid their latency.
     arrivals: BinaryHeap<Reverse<(u64, u32)>>,
+    queues: Queues<'a>,
+}
+
+/// Transfers that run one at a time, in the order in which they become ready.
+struct Queues<'a> {
+    /// The queue of each transfer; empty if there is none.
+    of: &'a [Option<u32>],
+    /// For each queue, what is ready: the moment, and the transfer.
+    ready: Vec<BinaryHeap<Reverse<(u64, u32)>>>,
+    running: Vec<bool>,
+    last: Vec<Option<u32>>,
+    /// Queues in which something became ready or ended.
+    touched: Vec<u32>,
+    behind: Vec<Option<u32>>,
+}
+
+impl<'a> Queues<'a> {
+    fn new(of: &'a [Option<u32>]) -> Self {
+        let count = of.iter().flatten().max().map_or(0, |last| *last as usize + 1);
+        Self {
+            of,
+            ready: vec![BinaryHeap::new(); count],
+            running: vec![false; count],
+            last: vec![None; count],
+            touched: Vec::new(),
+            behind: vec![None; of.len()],
+        }
+    }
+
+    fn of(&self, transfer: u32) -> Option<u32> {
+        self.of.get(transfer as usize).copied().flatten()
+    }
 }
 
 /// For each transfer, the resources that held it back longest.
@@ -74,7 +106,7 @@ impl Followers {
 }
 
 impl<'a> Engine<'a> {
-    pub(super) fn new(resources: &'a [Resource], transfers: &'a [Transfer]) -> Self {
+    pub(super) fn new(resources: &'a [Resource], transfers: &'a [Transfer], queues: &'a [Option<u32>]) -> Self {
         Self {
             resources,
             transfers,
@@ -85,6 +117,7 @@ impl<'a> Engine<'a> {
             ended: vec![false; transfers.len()],
             bottlenecks: Bottlenecks { names: Vec::new(), of: vec![(0, 0); transfers.len()] },
             arrivals: BinaryHeap::new(),
+            queues: Queues::new(queues),
         }
     }
 
@@ -94,6 +127,7 @@ impl<'a> Engine<'a> {
         for index in (0u32..).zip(self.transfers).filter(|(_, transfer)| transfer.after.is_empty()) {
             self.is_ready(index.0);
         }
+        self.admit();
         let mut arrived: Vec<u32> = Vec::new();
         let mut ended: Vec<u32> = Vec::new();
         loop {
@@ -120,10 +154,15 @@ impl<'a> Engine<'a> {
                 self.ends(transfer, now);
             }
             ended.clear();
-            while let Some(&Reverse((moment, transfer))) = self.arrivals.peek() {
-                if f64::from_bits(moment) > limit {
+            loop {
+                let due = self.arrivals.peek().filter(|Reverse((moment, _))| f64::from_bits(*moment) <= limit);
+                let Some(&Reverse((moment, transfer))) = due else {
+                    // Only now is everything known that became ready at this moment.
+                    if self.admit() {
+                        continue;
+                    }
                     break;
-                }
+                };
                 self.arrivals.pop();
                 if self.transfers[transfer as usize].bytes > 0.0 && !paths.uses(paths.of(transfer)).is_empty() {
                     arrived.push(transfer);
@@ -153,6 +192,45 @@ impl<'a> Engine<'a> {
 
     /// All predecessors have ended.
     fn is_ready(&mut self, transfer: u32) {
+        if let Some(queue) = self.queues.of(transfer) {
+            let ready = self.spans[transfer as usize].0;
+            self.queues.ready[queue as usize].push(Reverse((ready.to_bits(), transfer)));
+            self.queues.touched.push(queue);
+        } else {
+            self.begins(transfer);
+        }
+    }
+
+    /// Lets the first of each free queue begin; whether any did.
+    fn admit(&mut self) -> bool {
+        let mut touched = std::mem::take(&mut self.queues.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        let mut is_any = false;
+        for &queue in &touched {
+            let at = queue as usize;
+            if self.queues.running[at] {
+                continue;
+            }
+            let Some(Reverse((_, transfer))) = self.queues.ready[at].pop() else { continue };
+            if let Some(last) = self.queues.last[at] {
+                let free = self.spans[last as usize].1;
+                if free > self.spans[transfer as usize].0 {
+                    self.spans[transfer as usize].0 = free;
+                    self.queues.behind[transfer as usize] = Some(last);
+                }
+            }
+            self.queues.running[at] = true;
+            self.begins(transfer);
+            is_any = true;
+        }
+        touched.clear();
+        // Nothing was touched meanwhile: what begins ends later.
+        self.queues.touched = touched;
+        is_any
+    }
+
+    fn begins(&mut self, transfer: u32) {
         let moment = self.spans[transfer as usize].0 + self.transfers[transfer as usize].latency;
         self.arrivals.push(Reverse((moment.to_bits(), transfer)));
     }
@@ -163,6 +241,11 @@ impl<'a> Engine<'a> {
         span.1 = now.max(span.0);
         let end = span.1;
         self.ended[transfer as usize] = true;
+        if let Some(queue) = self.queues.of(transfer) {
+            self.queues.running[queue as usize] = false;
+            self.queues.last[queue as usize] = Some(transfer);
+            self.queues.touched.push(queue);
+        }
         for at in self.followers.range(transfer) {
             let follower = self.followers.list[at];
             let begin = &mut self.spans[follower as usize].0;
@@ -182,9 +265,11 @@ impl<'a> Engine<'a> {
             }
         }
         let finish = self.spans.iter().map(|span| span.1).fold(0.0, f64::max);
-        let binding = critical::binding(self.transfers, &self.spans, &self.bottlenecks, finish, self.resources.len());
+        let resources = self.resources.len();
+        let behind = self.queues.behind;
+        let binding = critical::binding(self.transfers, &self.spans, &self.bottlenecks, &behind, finish, resources);
         let first = |transfer| self.bottlenecks.of(transfer).first().copied();
         let bottleneck = (0..self.transfers.len() as u32).map(first).collect();
-        Outcome { spans: self.spans, finish, carried, busy: network.busy(), bottleneck, binding }
+        Outcome { spans: self.spans, finish, carried, busy: network.busy(), bottleneck, binding, behind }
     }
 }

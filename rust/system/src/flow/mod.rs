@@ -128,6 +128,9 @@ pub struct Outcome {
     /// Resources that bind the critical path: all that were the bottleneck of a transfer on a longest chain to the
     /// finish, the one that bound it for the longest time first.
     pub binding: Vec<u32>,
+    /// Of [`run_queued`]: what kept the queue of each transfer busy after it was ready and until it began. Empty
+    /// without queues.
+    pub behind: Vec<Option<u32>>,
 }
 
 /// Simulates the transfers.
@@ -137,7 +140,30 @@ pub struct Outcome {
 /// above [`LOWEST_PRIORITY`], an index names nothing, a resource of rate 0 has traffic, or transfers wait for each other.
 pub fn run(resources: &[Resource], transfers: &[Transfer]) -> Result<Outcome> {
     check::check(resources, transfers)?;
-    engine::Engine::new(resources, transfers).run()
+    engine::Engine::new(resources, transfers, &[]).run()
+}
+
+/// As [`run`], with queues: transfers of one queue run one at a time, in the order in which they become ready, and of
+/// several that become ready at one moment in the order of the list. A queue never waits while something in it could
+/// run, so queues cannot add a deadlock.
+///
+/// # Errors
+/// As [`run`]; also if there is not one entry of `queues` for each transfer, or one that is in a queue has a
+/// [`start`](Transfer::start).
+///
+/// ```
+/// use trn3_system::flow::{Transfer, run_queued};
+///
+/// // Two pieces of work of a second each, without bytes, for one engine.
+/// let work = || Transfer { latency: 1.0, ..Transfer::default() };
+/// let outcome = run_queued(&[], &[work(), work()], &[Some(0), Some(0)]).unwrap();
+/// assert_eq!(outcome.spans, [(0.0, 1.0), (1.0, 2.0)]);
+/// assert_eq!(outcome.behind, [None, Some(0)]);
+/// ```
+pub fn run_queued(resources: &[Resource], transfers: &[Transfer], queues: &[Option<u32>]) -> Result<Outcome> {
+    check::check(resources, transfers)?;
+    check::queues(transfers, queues)?;
+    engine::Engine::new(resources, transfers, queues).run()
 }
 
 /// Seconds that no schedule of these transfers can beat, dependencies and latencies aside, and the resources that say

@@ -151,6 +151,11 @@ impl Precision {
         self.weights[class as usize]
     }
 
+    /// Whether anything is kept in a format.
+    pub fn uses(&self, dtype: DataType) -> bool {
+        self.weights.contains(&dtype) || self.kv == dtype || self.activations == dtype
+    }
+
     /// Changes the format of a class of weights.
     pub fn set(&mut self, class: TensorClass, dtype: DataType) {
         self.weights[class as usize] = dtype;

@@ -35,6 +35,8 @@ pub struct Chip {
     pub lnc_modes: Vec<u32>,
     /// Whether DMA descriptors are made in hardware.
     pub descriptors_in_hardware: bool,
+    /// Whether the rate of plain FP8 is that of BF16 for want of a published one.
+    pub fp8_is_assumed: bool,
     /// What had to be assumed to read the spec file this way.
     pub assumptions: Vec<String>,
 }
@@ -74,10 +76,13 @@ impl Chip {
             })
         };
         let cores = maybe("cores").unwrap_or(1.0);
+        let mut fp8_is_assumed = false;
         let (peaks, dma_rate) = match core {
             Some(core) => {
                 let engines = core.si("dma_engines")? * core.si("dma_engine_bw")?;
-                (array_peaks(core, cores, &mut assumptions)?, engines * cores)
+                let (peaks, assumed) = array_peaks(core, cores)?;
+                fp8_is_assumed = assumed;
+                (peaks, engines * cores)
             }
             None => {
                 assumptions.push(format!("{}: peaks of its page, no limit of engines that move data", chip.title));
@@ -98,6 +103,7 @@ impl Chip {
             // Logical cores of two exist where two cores share a bank.
             lnc_modes: if cores_per_bank == 2 { vec![1, 2] } else { vec![1] },
             descriptors_in_hardware: core.is_none() || cores_per_bank == 2,
+            fp8_is_assumed,
             assumptions,
         })
     }
@@ -173,19 +179,18 @@ fn core_of(chip: &str) -> Result<Option<Facts>> {
     Ok(None)
 }
 
-/// Peaks from the array and its clock: what timing must use where pages count other engines in.
-fn array_peaks(core: &Facts, cores: f64, assumptions: &mut Vec<String>) -> Result<[Option<f64>; 6]> {
+/// Peaks from the array and its clock: what timing must use where pages count other engines in. And whether the rate of
+/// plain FP8 is an assumption.
+fn array_peaks(core: &Facts, cores: f64) -> Result<([Option<f64>; 6], bool)> {
     let bf16 = core.si("pe_rows")? * core.si("pe_cols")? * 2.0 * core.si("clock_tensor")? * cores;
     let blocks = core.si("mx_k_per_pe").ok().map(|products| bf16 * products);
     let fp8 = match (core.si("tflops_fp8"), core.si("tflops_bf16")) {
         // Pages round; the array takes a whole number of rows more.
-        (Ok(eight), Ok(sixteen)) => bf16 * (eight / sixteen).round(),
-        _ => {
-            assumptions.push(format!("{}: plain FP8 multiplies at the BF16 rate (no other is published)", core.title));
-            bf16
-        }
+        (Ok(eight), Ok(sixteen)) => Some(bf16 * (eight / sixteen).round()),
+        _ => None,
     };
-    Ok([Some(bf16 / FP32_PASSES), Some(bf16), Some(bf16), Some(fp8), blocks, blocks])
+    let peaks = [Some(bf16 / FP32_PASSES), Some(bf16), Some(bf16), fp8.or(Some(bf16)), blocks, blocks];
+    Ok((peaks, fp8.is_none()))
 }
 
 fn page_peaks(chip: &Facts) -> Result<[Option<f64>; 6]> {

@@ -263,6 +263,9 @@ impl<'a> Planner<'a> {
         let Constants { layer_overhead, layer_overhead_counted, half_rate_width, norm_passes, .. } = self.constants;
         let mut said = Vec::new();
         let chip = &self.machine.chip;
+        if chip.fp8_is_assumed && self.settings.precision.uses(super::DataType::Fp8) {
+            said.push(format!("{}: plain FP8 multiplies at the BF16 rate (no other is published)", chip.title));
+        }
         match (self.settings.layer_overhead, self.settings.calibration) {
             (Some(seconds), _) => said.push(format!("layer overhead: {:.0} us, as given", seconds * 1e6)),
             (None, Calibration::Peak) => said.push("no overheads: peaks of array and memory alone".to_owned()),
@@ -349,6 +352,12 @@ impl<'a> Planner<'a> {
     pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::Operation>; 2] {
         [self.prefill_step(split, workload), self.decode_step(split, workload)]
             .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
+    }
+
+    /// The collectives of reading a prompt and of one step of decoding, of one stage.
+    pub fn exchanges(&self, split: &Split, workload: Workload) -> [Vec<super::Exchange>; 2] {
+        let costs = self.costs(self.model);
+        [self.prefill_step(split, workload), self.decode_step(split, workload)].map(|step| costs.exchanges(split, step))
     }
 
     /// How long an operation takes by the roofline of this plan's logical core.

@@ -319,3 +319,48 @@ impl MemoryTable {
         if self.fits { Ok(()) } else { Err(self.refusal(what, &advice())) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planner::{BUILT_IN_MODELS, DataType, built_in_model};
+
+    #[test]
+    fn test_one_rank_holds_every_weight() {
+        for (name, _) in BUILT_IN_MODELS {
+            let model = built_in_model(name).expect(name);
+            let precision = Precision::named(DataType::MxFp4, model.experts.is_some());
+            let (rank, whole) = (weight_bytes(&model, &precision, &Split::WHOLE), model.weight_bytes(&precision));
+            assert!((rank / whole - 1.0).abs() < 1e-5, "{name}: {rank} against {whole}");
+        }
+    }
+
+    #[test]
+    fn test_ranks_together_hold_at_least_every_weight() {
+        for name in ["llama-3.3-70b", "gpt-oss-120b", "deepseek-v3", "qwen3-235b-a22b"] {
+            let model = built_in_model(name).expect(name);
+            let precision = Precision::uniform(DataType::Bf16);
+            let mut last = f64::INFINITY;
+            for tp in [1, 2, 4, 8, 16, 32] {
+                let split = Split { tp, ep: if model.experts.is_some() { tp } else { 1 }, ..Split::WHOLE };
+                let one = weight_bytes(&model, &precision, &split);
+                assert!(one < last && one * tp as f64 >= model.weight_bytes(&precision) * (1.0 - 1e-5), "{name} {tp}");
+                last = one;
+            }
+        }
+    }
+
+    #[test]
+    fn test_keys_are_repeated_where_heads_are_fewer_than_ranks() {
+        let (model, precision) = (built_in_model("llama-3.3-70b").expect("there"), Precision::uniform(DataType::Bf16));
+        let kept = |tp, cp| kv_bytes_per_sequence(&model, &precision, &Split { tp, cp, ..Split::WHOLE }, 1000.0);
+        assert_eq!(kept(8, 1), kept(1, 1) / 8.0);
+        assert_eq!(kept(64, 1), kept(8, 1));
+        assert_eq!(kept(64, 4), kept(8, 1) / 4.0);
+        // A latent vector is needed whole by every rank.
+        let latent = built_in_model("deepseek-v3").expect("there");
+        let kept = |tp| kv_bytes_per_sequence(&latent, &precision, &Split { tp, ..Split::WHOLE }, 1000.0);
+        assert_eq!(kept(1), 1000.0 * 61.0 * 576.0 * 2.0);
+        assert_eq!(kept(16), kept(1));
+    }
+}

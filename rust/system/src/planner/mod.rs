@@ -40,7 +40,7 @@ pub use hardware::{Chip, Level, Machine, Rank, serving};
 pub use inference::{Calibration, Evaluation, MemoryRate, Planner, Settings, Speculation, Workload};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
-pub use phase::{Activity, Part, Phase, decode_bytes};
+pub use phase::{Activity, Exchange, Part, Phase, decode_bytes};
 pub use request::{ModelSummary, Request};
 pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
 pub use schedule_costs::ScheduleCosts;

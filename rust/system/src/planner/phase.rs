@@ -21,6 +21,21 @@ pub struct Part {
     pub resource: String,
 }
 
+/// A collective of a stage, `count` times a step, or a message to the next stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Exchange {
+    /// What it is for: `attention all-reduce`, `expert dispatch`, ...
+    pub name: &'static str,
+    /// How often a step of one stage has it; on average over the stages.
+    pub count: f64,
+    /// What it does.
+    pub collective: Collective,
+    /// The ranks that take part.
+    pub group: Group,
+    /// Its size, as [`Collective`] counts it.
+    pub bytes: f64,
+}
+
 /// What one chip does in a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Activity {
@@ -112,6 +127,12 @@ impl Costs<'_> {
 
     /// The collectives of a stage: name, how often, what one costs.
     fn collectives(&self, split: &Split, step: Step) -> Vec<(&'static str, f64, Cost)> {
+        let cost = |one: &Exchange| self.communication.cost(one.collective, one.group, one.bytes);
+        self.exchanges(split, step).iter().map(|one| (one.name, one.count, cost(one))).collect()
+    }
+
+    /// The collectives of a stage, without their costs.
+    pub(super) fn exchanges(&self, split: &Split, step: Step) -> Vec<Exchange> {
         let Split { tp, cp, dp, ep, pp } = *split;
         let model = self.model;
         let stages = pp as f64;
@@ -120,10 +141,10 @@ impl Costs<'_> {
         let rows = step.sequences * step.tokens / (dp * cp) as f64;
         let activations = rows * model.width as f64 * bytes;
         let tensor = Group { ranks: tp, stride: 1 };
-        let mut all: Vec<(&'static str, f64, Cost)> = Vec::with_capacity(8);
+        let mut all: Vec<Exchange> = Vec::with_capacity(8);
         let mut add = |name, count: f64, collective, group: Group, bytes: f64| {
             if count > 0.0 && group.ranks > 1 {
-                all.push((name, count, self.communication.cost(collective, group, bytes)));
+                all.push(Exchange { name, count, collective, group, bytes });
             }
         };
         add("embedding all-reduce", 1.0 / stages, Collective::AllReduce, tensor, activations);

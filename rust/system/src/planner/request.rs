@@ -318,6 +318,12 @@ impl Request {
 
     fn with_planner<T>(&self, work: impl FnOnce(&Planner<'_>) -> Result<T>) -> Result<T> {
         let (model, machine) = (self.model.load()?, self.system.load()?);
+        if !model.causal {
+            return Err(Error::Value(format!(
+                "{} ({}) generates nothing: serving needs a model that does, like gpt2 or llama; training=... would work",
+                model.name, model.family
+            )));
+        }
         let lnc = self.lnc.unwrap_or(machine.chip.lnc_modes.last().copied().unwrap_or(1));
         let (settings, rank) = (self.settings(&model)?, machine.chip.rank(lnc)?);
         let communication: Box<dyn Communication> = match self.collectives.as_deref() {
@@ -407,6 +413,19 @@ impl Request {
                 })
             };
             json(&list("prefill", prefill).chain(list("decode", decode)).collect::<Vec<_>>())
+        })
+    }
+
+    /// The collectives of a plan's layout by phase: what, how often, of which ranks, how large.
+    ///
+    /// # Errors
+    /// Those of [`Request::plan`].
+    pub fn exchanges(&self) -> Result<String> {
+        self.with_planner(|planner| {
+            let (layout, workload) = (self.layout(planner), self.workload());
+            planner.evaluate(layout, workload)?;
+            let [prefill, decode] = planner.exchanges(&layout.split, workload);
+            json(&BTreeMap::from([("prefill", prefill), ("decode", decode)]))
         })
     }
 
@@ -536,6 +555,10 @@ mod tests {
             (format!(r#"{GPT}, "input": 10, "tp": 8, "tdp": -1"#), "tdp"),
             (format!(r#"{GPT}, "input": 10, "tp": 8, "price": "free""#), "free"),
             (format!(r#"{GPT}, "input": 10, "speculation": {{"length": 5, "accepted": 3}}"#), "draft"),
+            (
+                r#""model": {"name": "bert-large"}, "system": {"name": "gen2"}, "input": 1"#.to_owned(),
+                "generates nothing",
+            ),
             (r#""model": {"name": "gpt5"}, "system": {"name": "gen2"}, "input": 1"#.to_owned(), "gpt5"),
             (r#""model": {"name": "gpt-oss"}, "system": {"name": "gen9"}, "input": 1"#.to_owned(), "gen9"),
         ] {

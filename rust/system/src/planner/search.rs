@@ -200,6 +200,9 @@ fn check(constraints: &Constraints) -> Result<()> {
             return Err(Error::Value(format!("the constraint {name} is {limit}; needed: a positive number")));
         }
     }
+    if let Some(share) = memory.filter(|share| *share > 1.0) {
+        return Err(Error::Value(format!("the constraint memory is {share}; it is a share of a bank, at most 1")));
+    }
     for (name, count) in [("chips", constraints.chips), ("batch", constraints.batch)] {
         if count == Some(0) {
             return Err(Error::Value(format!("the constraint {name} is 0; needed: at least 1")));

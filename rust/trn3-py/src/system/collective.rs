@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use serde_json::json;
 use trn3_numerics::{Draws, Format, Rounding};
 use trn3_system::collective::{
-    Algorithm, Arithmetic, Counts, Element, Estimate, Estimator, Extra, Group, Operation, Order, Reduction, Running,
-    Schedule, all_gather_v, all_to_all_v, execute, output_length, overlap,
+    Algorithm, Arithmetic, Counts, Element, Estimate, Estimator, Extra, Group, Network, Operation, Order, Reduction,
+    Running, Schedule, all_gather_v, all_to_all_v, execute, output_length, overlap,
 };
 use trn3_system::{Error, Result};
 
@@ -39,7 +39,8 @@ fn collective_names() -> (Vec<&'static str>, Vec<&'static str>, Vec<&'static str
 /// A system that runs collectives; it keeps what it has counted.
 #[pyclass(frozen, name = "Collectives", module = "trn3._trn3.system")]
 pub(crate) struct PyCollectives {
-    estimator: Arc<Estimator>,
+    /// What it wraps, for the bindings of other files.
+    pub(crate) estimator: Arc<Estimator>,
 }
 
 /// What of a collective's arguments its schedule depends on.
@@ -188,6 +189,62 @@ impl PyCollectives {
     fn cost(&self, py: Python<'_>, asked: Asked, bytes: f64, is_simulated: bool) -> PyResult<String> {
         let made = py.detach(|| self.describe(&self.task(asked)?, bytes, is_simulated)).map_err(exception)?;
         text(&made)
+    }
+
+    /// Cost over the same (only) group in each of many systems on a network, as JSON.
+    #[pyo3(signature = (asked, bytes, systems, rate, latency, /))]
+    fn across(
+        &self,
+        py: Python<'_>,
+        asked: Asked,
+        bytes: f64,
+        systems: u64,
+        rate: f64,
+        latency: f64,
+    ) -> PyResult<String> {
+        let describe = || {
+            let task = self.task(asked)?;
+            let network = Network { systems, rate, latency };
+            let found = self.estimator.across(task.operation, &task.groups[0], bytes, network)?;
+            let mut links = vec![0.0; self.estimator.fabric().links().len()];
+            let (mut accesses, mut remote, mut touches) = (0.0, 0.0, 0.0);
+            let inside = if task.operation == Operation::AllToAll { bytes / systems as f64 } else { bytes };
+            for one in &found.inner {
+                one.profile.links.iter().for_each(|&(link, part)| links[link as usize] += part * inside);
+                accesses += one.profile.accesses * inside * systems as f64;
+                remote += one.profile.remote * inside * systems as f64;
+                touches += one.profile.accesses_per_chunk;
+            }
+            let chips = task.groups[0].chips().len() as f64 * systems as f64;
+            remote += found.network_bytes * chips;
+            let name = |link: u32| format!("{} of each system", self.estimator.fabric().link_name(link));
+            let mut used: Vec<(String, f64)> = (0u32..)
+                .zip(&links)
+                .filter(|(_, carried)| **carried > 0.0)
+                .map(|(link, carried)| (name(link), *carried))
+                .collect();
+            used.push(("network of each chip".to_owned(), found.network_bytes));
+            Ok(json!({
+                "operation": task.operation.name(),
+                "algorithm": "hierarchical",
+                "variant": "roles",
+                "form": "hierarchical",
+                "bytes": bytes,
+                "steps": found.steps,
+                "time": found.time,
+                "estimate": found.time,
+                "latency": found.latency,
+                "binding": found.binding,
+                "hbm_touches": touches,
+                "hbm_bytes": accesses,
+                "remote_bytes": remote,
+                "bytes_by_link": used,
+                "channels": 1,
+                "order": "level by level, the network last",
+                "assumptions": found.assumptions,
+            }))
+        };
+        text(&py.detach(describe).map_err(exception)?)
     }
 
     /// The fastest algorithm's form and seconds.

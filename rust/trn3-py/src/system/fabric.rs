@@ -207,10 +207,10 @@ impl PyFabric {
     }
 
     /// The chip of an id.
-    #[pyo3(signature = (id, /))]
+    #[pyo3(signature = (chip, /))]
     #[allow(clippy::needless_pass_by_value)]
-    fn index_of(&self, id: Vec<u32>) -> PyResult<usize> {
-        self.fabric.index_of(&id).map_err(exception)
+    fn index_of(&self, chip: Vec<u32>) -> PyResult<usize> {
+        self.fabric.index_of(&chip).map_err(exception)
     }
 
     /// The chips that patterns match.

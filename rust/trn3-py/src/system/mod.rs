@@ -8,6 +8,7 @@ mod fabric;
 mod facts;
 mod flow;
 mod planner;
+mod replay;
 mod training;
 
 use pyo3::prelude::*;
@@ -24,6 +25,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     facts::register(&module)?;
     flow::register(&module)?;
     planner::register(&module)?;
+    replay::register(&module)?;
     training::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.

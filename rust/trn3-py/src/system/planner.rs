@@ -12,6 +12,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(planner_plan, module)?)?;
     module.add_function(wrap_pyfunction!(planner_search, module)?)?;
     module.add_function(wrap_pyfunction!(planner_operations, module)?)?;
+    module.add_function(wrap_pyfunction!(planner_exchanges, module)?)?;
     module.add_function(wrap_pyfunction!(planner_model, module)?)?;
     module.add_function(wrap_pyfunction!(planner_models, module)?)?;
     module.add_function(wrap_pyfunction!(planner_families, module)?)
@@ -36,6 +37,13 @@ fn planner_search(py: Python<'_>, request: &str) -> PyResult<String> {
 #[pyo3(signature = (request, /))]
 fn planner_operations(py: Python<'_>, request: &str) -> PyResult<String> {
     py.detach(|| Request::parse(request)?.operations()).map_err(exception)
+}
+
+/// The collectives of a plan by phase, with their groups and sizes.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn planner_exchanges(py: Python<'_>, request: &str) -> PyResult<String> {
+    py.detach(|| Request::parse(request)?.exchanges()).map_err(exception)
 }
 
 /// The shapes and counts of a model, whose source is `{"name": ...}`, `{"json": [NAME, TEXT]}` or `{"toml": ...}`.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Recipe, Recompute, TrainingLayout, TrainingPlan, plan, recipe};
+use super::{Recipe, Recompute, TrainingLayout, TrainingPlan, plan};
 use crate::error::Result;
 use crate::facts::Facts;
 use crate::planner::config::built_in_model;
@@ -90,7 +90,7 @@ pub fn published() -> Result<Vec<PublishedRow>> {
         row(
             "bert-large-trn1-1-node",
             "BERT-large phase 1, one trn1.32xlarge, DP 32, 16,384 sequences of 128",
-            recipe::facts()?.si("bert_large_one_node")?,
+            facts.si("bert_large_ph1_trn1_1_node")?,
             one.sequences_per_second,
             false,
             "micro-batches of 16, no recomputation, logits of every token",

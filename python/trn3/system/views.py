@@ -1,0 +1,62 @@
+"""A system as pictures, and as a file of another simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from trn3.system.base import System
+
+
+class Views:
+    """What `System` draws and exports."""
+
+    def to_svg(self) -> str:
+        """Return a drawing as the text of an SVG file.
+
+        Raises
+        ------
+        ValueError
+            If the system has more than 1,024 chips.
+        """
+        from trn3.system import draw
+
+        return draw.svg(_whole(self))
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw the system into a .png, .svg or .pdf file (the extra ``plot``) and return its path.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the file has another suffix, or the system more than 1,024 chips.
+        OSError
+            If the file cannot be written.
+        """
+        from trn3.system import draw
+
+        return draw.plot(_whole(self), Path(path))
+
+    def to_astra_sim(self) -> str:
+        """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.export`.
+
+        Raises
+        ------
+        ValueError
+            If it has faults, or other rates than the documented ones: the format has neither.
+        """
+        from trn3 import export
+
+        system = _whole(self)
+        if system.faults or system.links != "docs":
+            message = f"{self!r}: exported are whole systems with links='docs'"
+            raise ValueError(message)
+        return export.astra_sim(system).text()
+
+
+def _whole(views: Views) -> System:
+    # Views are a part of systems and stand nowhere else.
+    return cast("System", views)
