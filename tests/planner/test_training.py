@@ -115,6 +115,22 @@ def test_another_fabric_is_another_answer() -> None:
     assert plans["gen2", "headline"].step_time < plans["gen2", None].step_time
 
 
+def test_schedules_on_the_graph_agree_with_levels() -> None:
+    asked = Training(32, 4096, tp=16, pp=1, cp=1, zero=0, micro_batch=1, recompute="selective")
+    levels, schedules = (
+        plan_training("llama-3-8b", "trn2", asked, chips=16, collectives=source)
+        for source in ("levels", "schedules")
+    )
+    assert levels.step_time != schedules.step_time
+    assert schedules.step_time == pytest.approx(levels.step_time, rel=0.25)
+    passed: Any = trn3.plan("llama-3-8b", "trn2", training=asked, collectives="schedules")
+    assert passed == schedules
+    with pytest.raises(ValueError, match="cluster"):
+        plan_training("llama-3-8b", "trn2", asked, chips=32, collectives="schedules")
+    with pytest.raises(ValueError, match="collectives"):
+        plan_training("llama-3-8b", "trn2", asked, collectives="guess")
+
+
 def test_configurations_are_read(tmp_path: Path) -> None:
     config = {
         "model_type": "llama",

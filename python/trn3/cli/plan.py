@@ -253,6 +253,7 @@ def plan(
             chips=chips,
             lnc=lnc,
             links=links.value,
+            collectives=collectives.value,
             as_json=as_json,
         )
         return

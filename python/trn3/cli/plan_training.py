@@ -25,6 +25,7 @@ def run(
     chips: int | None = None,
     lnc: int | None = None,
     links: str | None = None,
+    collectives: str = "levels",
     as_json: bool = False,
 ) -> None:
     """Plan and print one training step.
@@ -50,7 +51,16 @@ def run(
     given = {name: value for name, value in training.items() if value is not None}
     try:
         asked = Training(**given)
-        plan = plan_training(model, system, asked, dtype=dtype, chips=chips, lnc=lnc, links=links)
+        plan = plan_training(
+            model,
+            system,
+            asked,
+            dtype=dtype,
+            chips=chips,
+            lnc=lnc,
+            links=links,
+            collectives=collectives,
+        )
     except (ValueError, TypeError, MemoryError) as error:
         message, *details = str(error).splitlines()
         raise RefusedError(message, details) from error

@@ -125,6 +125,7 @@ def plan_training(
     chips: int | None = None,
     lnc: int | None = None,
     links: str | None = None,
+    collectives: str = "levels",
 ) -> TrainingPlan:
     """Plan one training step; degrees that `training` leaves open are searched for.
 
@@ -146,6 +147,9 @@ def plan_training(
         Physical cores of a logical one.
     links : {"docs", "headline"}, optional
         Rates of links, for systems given by name.
+    collectives : {"levels", "schedules"}
+        Where times of collectives come from: closed forms over the levels of the fabric, or the
+        schedules that `trn3.collectives` executes, on the graph of one system.
 
     Returns
     -------
@@ -166,7 +170,15 @@ def plan_training(
     (True, 144)
     """
     found = search_training(
-        model, system, training, dtype=dtype, chips=chips, lnc=lnc, links=links, keep=1
+        model,
+        system,
+        training,
+        dtype=dtype,
+        chips=chips,
+        lnc=lnc,
+        links=links,
+        collectives=collectives,
+        keep=1,
     )
     return found.best
 
@@ -180,6 +192,7 @@ def search_training(
     chips: int | None = None,
     lnc: int | None = None,
     links: str | None = None,
+    collectives: str = "levels",
     keep: int = 10,
 ) -> TrainingSearch:
     """Return the best layouts for a training step; `plan_training` has parameters and errors.
@@ -213,6 +226,7 @@ def search_training(
         "tdp": training.tdp,
         "price": None if price is None else float(price),
         "objective": training.objective,
+        "collectives": collectives,
         "space": {
             **{name: _one(training, name) for name in DEGREES},
             "dp": training.dp,
@@ -240,14 +254,14 @@ def plan(model: ModelLike, system: Any, training: object, **given: Any) -> Train
     training : Training, Mapping or True
         What is trained; its fields may stand beside it as arguments of their own.
     **given
-        Fields of `Training`, and ``dtype``, ``chips``, ``lnc``, ``links``.
+        Fields of `Training`, and ``dtype``, ``chips``, ``lnc``, ``links``, ``collectives``.
 
     Examples
     --------
     >>> plan("llama-3-8b", "gen2", True, global_batch=1152, sequence=4096, tp=4, pp=1).layout.dp
     144
     """
-    where = {name: given.pop(name, None) for name in ("dtype", "chips", "lnc", "links")}
+    where = {name: given.pop(name) for name in WHERE if name in given}
     asked = _training(training, given)
     _only_training(given)
     return plan_training(model, system, asked, **where)
@@ -271,7 +285,7 @@ def search(model: ModelLike, system: Any, training: object, **given: Any) -> Tra
     {4}
     """
     given |= given.pop("constraints", None) or {}
-    where = {name: given.pop(name, None) for name in ("dtype", "chips", "lnc", "links")}
+    where = {name: given.pop(name) for name in WHERE if name in given}
     keep = given.pop("keep", None)
     asked = _training(training, given)
     _only_training(given)
@@ -360,6 +374,9 @@ def _training(training: object, given: dict[str, Any]) -> Training:
     return Training(**said)
 
 
+# What is no field of `Training`.
+WHERE = ("dtype", "chips", "lnc", "links", "collectives")
+
 # What `trn3.plan` and `trn3.search` have for serving alone, with the value that says nothing.
 SERVING: Mapping[str, Any] = {
     "batch": None,
@@ -372,7 +389,6 @@ SERVING: Mapping[str, Any] = {
     "times": "roofline",
     "calibration": "fitted",
     "memory_rate": "engines",
-    "collectives": "levels",
     "layer_overhead": None,
     "speculation": None,
     "profiling": False,

@@ -114,10 +114,26 @@ impl TrainingLayout {
     /// # Errors
     /// [`Error::Value`] that names the degree, what it does not divide, and what would.
     pub fn check(&self, model: &Model, machine: &Machine, recipe: &Recipe) -> Result<()> {
-        for (name, value) in [("micro_batch", self.micro_batch), ("interleave", self.interleave), ("dp", self.dp)] {
-            if !(1..=1 << 24).contains(&value) {
-                return Err(Error::Value(format!("{name} is {value}; needed: a whole number from 1 to 16777216")));
+        for (name, value, most) in [
+            ("tp", self.tp, 1 << 20),
+            ("pp", self.pp, 1 << 20),
+            ("cp", self.cp, 1 << 20),
+            ("ep", self.ep, 1 << 20),
+            ("dp", self.dp, 1 << 24),
+            ("micro_batch", self.micro_batch, 1 << 24),
+            ("interleave", self.interleave, 1 << 20),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(Error::Value(format!("{name} is {value}; needed: a whole number from 1 to {most}")));
             }
+        }
+        // Products of degrees stay exact below this, which no system comes near.
+        let ranks: f64 = [self.tp, self.pp, self.cp, self.dp].iter().map(|&degree| degree as f64).product();
+        if ranks > 1e12 {
+            return Err(Error::Value(format!(
+                "this layout has {ranks:.0e} ranks (tp {} x pp {} x cp {} x dp {}); {} has {} chips",
+                self.tp, self.pp, self.cp, self.dp, machine.title, machine.chips
+            )));
         }
         if self.zero > 3 {
             return Err(Error::Value(format!("zero is {}; allowed: 0, 1, 2, 3", self.zero)));

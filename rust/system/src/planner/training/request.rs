@@ -2,11 +2,12 @@
 
 use serde::Deserialize;
 
-use super::{Found, Moments, Objective, Recipe, Space, search};
+use super::{Found, Moments, Objective, Recipe, Space, search, search_with};
 use crate::error::{Error, Result};
 use crate::planner::dtype::{DataType, Precision};
 use crate::planner::hardware::Machine;
 use crate::planner::request::{DtypeSource, ModelSource, SystemSource};
+use crate::planner::schedule_costs::ScheduleCosts;
 use crate::planner::shapes::Model;
 
 /// A request: what is trained, on what, and which degrees are fixed.
@@ -32,6 +33,9 @@ pub struct TrainingRequest {
     pub price: Option<f64>,
     #[serde(default)]
     pub objective: Option<String>,
+    /// `levels` or `schedules`: where times of collectives come from.
+    #[serde(default)]
+    pub collectives: Option<String>,
     #[serde(default)]
     pub space: Space,
 }
@@ -72,7 +76,15 @@ impl TrainingRequest {
             ..Recipe::new(self.global_batch, self.sequence)
         };
         let objective = self.objective.as_deref().map_or(Ok(Objective::StepTime), Objective::parse)?;
-        search(&model, &machine, &recipe, objective, &self.space)
+        match self.collectives.as_deref() {
+            None | Some("levels") => search(&model, &machine, &recipe, objective, &self.space),
+            Some("schedules") => {
+                let lnc = self.space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
+                let costs = ScheduleCosts::new(&machine, &machine.chip.rank(lnc)?)?;
+                search_with(&model, &machine, &recipe, objective, &self.space, &costs)
+            }
+            Some(other) => Err(Error::unknown("collectives", other, ["levels", "schedules"])),
+        }
     }
 
     fn precision(&self, model: &Model) -> Result<Precision> {

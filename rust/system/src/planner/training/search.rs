@@ -311,7 +311,7 @@ fn each_layout(
     for &tp in &tps {
         for &pp in &pps {
             for &cp in &cps {
-                let one = tp * pp * cp;
+                let one = tp.saturating_mul(pp).saturating_mul(cp);
                 if one == 0 || !recipe.sequence.is_multiple_of(cp.max(1)) {
                     continue;
                 }

@@ -299,6 +299,39 @@ fn faster(machine: &Machine, factor: f64) -> Machine {
     machine
 }
 
+/// Powers of two, small numbers, and some that nothing should survive.
+fn degree() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => (0..6u32).prop_map(|power| 1 << power), 2 => 0..20u64, 1 => any::<u64>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn test_no_layout_panics_or_gives_nonsense(
+        degrees in prop::array::uniform7(degree()), zero in 0..6u8, batch in degree(), sequence in degree(), sparse: bool,
+    ) {
+        let [tp, pp, dp, cp, ep, interleave, micro_batch] = degrees;
+        let layout =
+            TrainingLayout { tp, pp, dp, cp, ep, interleave, micro_batch, zero, ..TrainingLayout::one(2) };
+        let machine = Machine::built_in("gen2").unwrap();
+        let name = if sparse { "mixtral-8x7b" } else { "llama-3-8b" };
+        let recipe = Recipe::new(batch, sequence);
+        match plan(&model(name), &machine, &recipe, &layout) {
+            Ok(plan) => {
+                prop_assert!(plan.step_time.is_finite() && plan.step_time > 0.0);
+                prop_assert!(plan.mfu > 0.0 && plan.mfu <= plan.mfu_with_attention && plan.hfu < 1.0);
+                prop_assert!(plan.memory.fits);
+            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+        let space = Space {
+            tp: vec![tp], pp: vec![pp], cp: vec![cp], dp: Some(dp), micro_batch: vec![micro_batch], ..Space::default()
+        };
+        let found = search(&model(name), &machine, &recipe, Objective::Memory, &space);
+        prop_assert!(found.is_ok() || !found.unwrap_err().to_string().is_empty());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
