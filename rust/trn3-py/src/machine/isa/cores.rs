@@ -45,6 +45,15 @@ impl Arrival {
     }
 }
 
+#[pymethods]
+impl Arrival {
+    /// Makes what an exchange fills unwritten: the core goes on before it has taken place.
+    fn forget(&self, py: Python<'_>) -> PyResult<()> {
+        let Kind::Exchange(exchange) = &self.kind else { return Ok(()) };
+        self.core.bind(py).get().with(py, |core, _| core.state.memory.forget(&exchange.dst))
+    }
+}
+
 /// One core's part of a barrier.
 #[pyfunction]
 #[pyo3(signature = (core, data, engine, name=None))]

@@ -344,13 +344,15 @@ impl Timeline {
     ///
     /// Work is what a core does itself: computing, or its half of an exchange.
     pub fn meet(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos) -> Vec<Span> {
-        let arrivals: Vec<u64> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue).at).collect();
+        let arrivals: Vec<Bound> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue)).collect();
         let mut ran = Vec::with_capacity(cores.len());
         for (number, (timeline, issue)) in cores.iter_mut().enumerate() {
-            let mut floor = Bound::START;
-            for (_, &arrival) in arrivals.iter().enumerate().filter(|(other, _)| *other != number) {
-                floor.raise(arrival.saturating_add(hop.0), Cause::Core, NO_INSTRUCTION);
-            }
+            let others = arrivals.iter().enumerate().filter(|(other, _)| *other != number);
+            let latest = others.map(|(_, arrival)| arrival.at).max().unwrap_or(0);
+            let own = arrivals[number];
+            // Of cores that come at one moment, each one's own past is as good a reason.
+            let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (Cause::Core, NO_INSTRUCTION) };
+            let floor = Bound { at: latest.saturating_add(hop.0), cause, on };
             let id = timeline.next_id();
             ran.push(match &issue.work {
                 Work::Compute { interval, latency, table } => {
