@@ -26,6 +26,7 @@ from trn3.machine.data import (
     Transfers,
 )
 from trn3.machine.gpsimd import GpSimd, GpSimdFunction
+from trn3.machine.logical import LogicalProfile
 from trn3.machine.profile import Profile
 from trn3.machine.results import Busy, CriticalStep, EngineTotal, LineTotal, Roofline
 
@@ -43,6 +44,7 @@ __all__ = [
     "InstructionLimitError",
     "Instructions",
     "LineTotal",
+    "LogicalProfile",
     "NeuronCore",
     "NkiInstruction",
     "NkiTensor",

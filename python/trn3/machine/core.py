@@ -12,6 +12,8 @@ from trn3.machine.gpsimd import GpSimd, _numpy_dtype
 from trn3.machine.profile import Profile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 INSTRUCTION_COLUMNS = (
@@ -108,11 +110,21 @@ class NeuronCore(_machine.NeuronCore):
         return Profile(profile_data(self, kernel))
 
 
-def profile_data(core: NeuronCore, kernel: str) -> ProfileData:
+def profile_of(cores: Sequence[_machine.NeuronCore], kernel: str = "kernel") -> Profile:
+    """Return what a run on the cores of one logical core cost, and why."""
+    profiles = [Profile(profile_data(core, kernel)) for core in cores]
+    if len(profiles) == 1:
+        return profiles[0]
+    from trn3.machine.logical import LogicalProfile
+
+    return LogicalProfile(profiles)
+
+
+def profile_data(core: _machine.NeuronCore, kernel: str) -> ProfileData:
     """Return the timeline of a core as arrays."""
     raw = core.profile()
     name, generation = core.arch
-    spec = core.spec()
+    spec = {key: value for key, value, _, _ in core.arch_entries()}
     arch = {
         **spec,
         "name": name,

@@ -28,6 +28,7 @@ CAUSES = (
     "PSUM bank",
     "depends_on",
     "DMA queue",
+    "other core",
 )
 #: `Instructions.waited_on` of an instruction that waited for no other.
 NO_INSTRUCTION = 0xFFFF_FFFF

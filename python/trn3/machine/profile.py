@@ -86,6 +86,11 @@ class Profile:
         return f"<Profile of {self.data.kernel}: {self.latency_us:.3f} us, {count} instructions>"
 
     @property
+    def cores(self) -> tuple[Profile, ...]:
+        """The profile of each core that ran: this one alone, unless the launch had several."""
+        return (self,)
+
+    @property
     def latency_us(self) -> float:
         """Length of the busy window, in microseconds."""
         return self.data.latency_ps / PS_PER_US
@@ -276,21 +281,19 @@ class Profile:
 
     def critical_path(self) -> list[CriticalStep]:
         """Return the instructions that decide the latency, by rising start."""
+        return [self._critical_step(i) for i in self.data.critical.tolist()]
+
+    def _critical_step(self, i: int) -> CriticalStep:
         data, instructions = self.data, self.data.instructions
-        steps = []
-        for i in data.critical.tolist():
-            file, line, _ = data.sites[instructions.site[i]]
-            steps.append(
-                CriticalStep(
-                    instruction=i,
-                    engine=_engine(instructions.engine[i]),
-                    opcode=data.opcodes[instructions.opcode[i]],
-                    location=location(file, line),
-                    start_us=int(instructions.start_ps[i]) / PS_PER_US,
-                    end_us=int(instructions.end_ps[i]) / PS_PER_US,
-                )
-            )
-        return steps
+        file, line, _ = data.sites[instructions.site[i]]
+        return CriticalStep(
+            instruction=i,
+            engine=_engine(instructions.engine[i]),
+            opcode=data.opcodes[instructions.opcode[i]],
+            location=location(file, line),
+            start_us=int(instructions.start_ps[i]) / PS_PER_US,
+            end_us=int(instructions.end_ps[i]) / PS_PER_US,
+        )
 
     def lines(self) -> list[LineTotal]:
         """Return what each line of the kernel cost, costliest first.
@@ -417,6 +420,10 @@ class Profile:
                 f"{FORMAT!r}, version {FORMAT_VERSION}"
             )
             raise ValueError(message)
+        if "cores" in document:
+            from trn3.machine.logical import from_cores
+
+            return from_cores(document["cores"])  # type: ignore[return-value]
         return cls(ProfileData.from_dict(document.get("data", {})))
 
     @classmethod

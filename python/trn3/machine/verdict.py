@@ -44,6 +44,7 @@ CAUSE_WORDS = {
     "PSUM bank": "PSUM bank in use",
     "depends_on": "depends_on",
     "DMA queue": "DMA queue in use",
+    "other core": "the other core",
 }
 REMEDIES = {
     "dma": "load earlier, into more buffers",
@@ -52,6 +53,7 @@ REMEDIES = {
     "PSUM bank": "put what runs side by side into different PSUM banks",
     "issue order": "interleave independent tiles",
     "depends_on": "drop edges that are not needed",
+    "other core": "share the work evenly, and meet less often",
 }
 OVERLAP = "work on several tiles at once, so that engines overlap"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -58,12 +58,13 @@ class Input:
 
 
 class Arguments:
-    """The arguments of one run."""
+    """The arguments of one run; wrapped again for another core they are the same tensors."""
 
-    __slots__ = ("_core", "_inputs", "_objects")
+    __slots__ = ("_buffer", "_core", "_inputs", "_objects")
 
-    def __init__(self, core: NeuronCore) -> None:
+    def __init__(self, core: NeuronCore, buffer: int = private_hbm.code) -> None:
         self._core = core
+        self._buffer = buffer
         self._inputs: dict[int, Input] = {}  # by storage
         # One array given twice is one tensor, so that writes through either show in both.
         self._objects: dict[int, NkiTensor] = {}
@@ -101,7 +102,7 @@ class Arguments:
             return known
         original = arrays.as_numpy(value, kind, name)
         array, dtype = arrays.checked(original, name)
-        tensor = arrays.to_tensor(self._core, array, dtype, private_hbm.code, name)
+        tensor = arrays.to_tensor(self._core, array, dtype, self._buffer, name)
         self._objects[id(value)] = tensor
         self._inputs[tensor.storage_id] = Input(name, value, kind, original, dtype, tensor)
         return tensor
@@ -188,6 +189,28 @@ class Arguments:
         return "torch" if "torch" in kinds else "jax" if "jax" in kinds else "numpy"
 
 
+def tensors_in(value: Any) -> Iterator[NkiTensor]:
+    """Yield the tensors in what a kernel returns, in the order of their places."""
+    if isinstance(value, NkiTensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif _has_fields(value):
+        for item in _fields_of(value).values():
+            yield from tensors_in(item)
+
+
+def _fields_of(item: Any) -> dict[str, Any]:
+    fields: dict[str, Any] | None = getattr(item, "__dict__", None)
+    if fields is None:
+        fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    return fields
+
+
 def _has_fields(value: Any) -> bool:
     return isinstance(value, NKIObject) or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
@@ -196,9 +219,7 @@ def _has_fields(value: Any) -> bool:
 
 def _with_fields(item: Any, convert: Callable[[str, Any], Any]) -> Any:
     """Return an object itself, or a copy where converting its fields changes any."""
-    fields = getattr(item, "__dict__", None)
-    if fields is None:
-        fields = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    fields = _fields_of(item)
     converted = {key: convert(key, value) for key, value in fields.items()}
     changed = {key: value for key, value in converted.items() if value is not fields[key]}
     if not changed:

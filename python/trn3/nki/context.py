@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore
+    from trn3.nki.logical import LogicalCore, SharedTensors
     from trn3.nki.targets import Figures
 
 OUTSIDE = (
@@ -26,6 +27,12 @@ class Context:
         Sizes of the target.
     program_ids, grid
         Place in the launch grid and its lengths; both empty without brackets.
+    instance
+        Number of this run of the kernel among those of the launch.
+    logical
+        The cores that run side by side with this one; None where there is no other.
+    shared
+        Tensors in ``nl.shared_hbm``, where other instances reach them; None where there are none.
     static_only
         How many `no_reorder` blocks are open.
     prints
@@ -37,7 +44,8 @@ class Context:
     """
 
     __slots__ = (
-        "constants", "core", "figures", "grid", "prints", "program_ids", "static_only", "warned",
+        "constants", "core", "figures", "grid", "instance", "logical", "prints", "program_ids",
+        "shared", "static_only", "warned",
     )  # fmt: skip
 
     def __init__(self, core: NeuronCore, figures: Figures, grid: tuple[int, ...]) -> None:
@@ -45,6 +53,9 @@ class Context:
         self.figures = figures
         self.grid = grid
         self.program_ids = (0,) * len(grid)
+        self.instance = 0
+        self.logical: LogicalCore | None = None
+        self.shared: SharedTensors | None = None
         self.static_only = 0
         self.prints: dict[str, int] = {}
         self.warned: set[str] = set()

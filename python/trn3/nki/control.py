@@ -351,7 +351,7 @@ def device_print(prefix: str, tensor: Any) -> None:
     """Write a prefix and a tensor's values to standard output.
 
     With ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, values also go to
-    ``DIR/PREFIX/core_0/ITERATION/tensor.npy``, where ITERATION counts the calls with that prefix
+    ``DIR/PREFIX/core_N/ITERATION/tensor.npy``, where ITERATION counts core N's calls with that prefix
     (**choice** of the file's name; types that NumPy lacks are saved as float32).
 
     Parameters
@@ -371,7 +371,7 @@ def device_print(prefix: str, tensor: Any) -> None:
     running.prints[prefix] = count + 1
     folder = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
     if folder:
-        path = Path(folder, prefix.strip() or "tensor", "core_0", str(count))
+        path = Path(folder, prefix.strip() or "tensor", f"core_{running.core.number}", str(count))
         path.mkdir(parents=True, exist_ok=True)
         if dtype.is_float and not dtype.is_packed and values.dtype.isbuiltin != 1:
             values = values.astype(np.float32)

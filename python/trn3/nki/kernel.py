@@ -7,13 +7,14 @@ import inspect
 import os
 import types
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
-import trn3
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
+from trn3.nki.grid import Launch, Spread, as_brackets, launch_of
+from trn3.nki.memory import private_hbm, shared_hbm
+from trn3.nki.running import INTERNAL, Run
 from trn3.nki.targets import Figures, canonical_target, current_target
 from trn3.nki.typing import tensor as annotated_tensor
 
@@ -21,8 +22,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: (consumer, producer or producers), by the names given to instructions.
 Edge: TypeAlias = tuple[str, str | Sequence[str]]
 
-#: Code under this folder is no kernel: lines in errors and profiles are of whoever calls it.
-INTERNAL: Final = [str(Path(trn3.__file__).parent) + os.sep]
 #: How the library's test harness marks an argument that the kernel writes to.
 _ALIAS_SUFFIX: Final = ".must_alias_input"
 
@@ -35,7 +34,9 @@ class Kernel:
     Arrays that the kernel wrote to are updated where they lie, unless they are read-only or JAX's.
     Called by a running kernel, it is the plain function.
 
-    ``kernel[lnc]`` is the same kernel on that many cores of a logical core.
+    ``kernel[lnc]`` is the same kernel on that many cores of a logical core: each runs the function,
+    and `nki.language.program_id` says which one it is. ``kernel[a, b]`` runs it a * b times, one
+    after the other.
 
     Attributes
     ----------
@@ -65,42 +66,56 @@ class Kernel:
         function: Callable[..., Any],
         *,
         target: str | None = None,
-        grid: tuple[int, ...] = (),
+        axes: tuple[int | Spread, ...] = (),
+        legacy: bool = False,
         edges: tuple[tuple[str, tuple[str, ...]], ...] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self._target = target
-        self._grid = grid
+        self._axes = axes
+        self._legacy = legacy
         self._edges = edges
         self._expected: dict[str, Any] | None = None
         self._parameters: list[str] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel, or within a running one, the plain function."""
-        if slot.context is not None:
+        running = slot.context
+        if running is not None:
+            self._check_inner(running)
             return self.__wrapped__(*args, **kwargs)
-        core = self._core()
-        return self.launch(core, args, kwargs)
+        return self.launch(self.cores(timing=False), args, kwargs)
 
-    def __getitem__(self, lnc: int | tuple[int, ...]) -> Kernel:
-        """Return the kernel on that many cores.
+    def __getitem__(self, lnc: int | Spread | tuple[int | Spread, ...]) -> Kernel:
+        """Return the kernel on that many cores, or on a launch grid.
+
+        Parameters
+        ----------
+        lnc : int, or tuple of int and `nki.language.nc`
+            One number: cores. Several, or `nki.language.nc`: lengths of the axes of a grid, whose
+            instances run one after the other on each core.
 
         Raises
         ------
         TypeError
-            If `lnc` is no number of cores.
+            If `lnc` is neither.
         """
-        grid: Any = lnc if isinstance(lnc, tuple) else (lnc,)
-        if not grid or not all(isinstance(length, int) and length >= 1 for length in grid):
-            message = f"{self.__name__}[{lnc!r}]: allowed in brackets: a number of cores, 1 or 2"
-            raise TypeError(message)
-        return Kernel(self.__wrapped__, target=self._target, grid=grid, edges=self._edges)
+        return self._with(axes=as_brackets(lnc, self.__name__))
+
+    def _with(self, **changes: Any) -> Kernel:
+        own = {
+            "target": self._target,
+            "axes": self._axes,
+            "legacy": self._legacy,
+            "edges": self._edges,
+        }
+        return Kernel(self.__wrapped__, **{**own, **changes})
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
-        brackets = f"[{', '.join(map(str, self._grid))}]" if self._grid else ""
+        brackets = f"[{', '.join(map(str, self._axes))}]" if self._axes else ""
         return f"<nki.jit kernel {self.__module__}.{self.__qualname__}{brackets}>"
 
     def with_schedule(self, edges: Iterable[Edge]) -> Kernel:
@@ -128,10 +143,7 @@ class Kernel:
         >>> kernel.with_schedule([("store", ["first", "second"])])
         <nki.jit kernel trn3.nki.kernel.kernel>
         """
-        added = tuple(_edge(edge) for edge in edges)
-        return Kernel(
-            self.__wrapped__, target=self._target, grid=self._grid, edges=self._edges + added
-        )
+        return self._with(edges=self._edges + tuple(_edge(edge) for edge in edges))
 
     @property
     def name(self) -> str:
@@ -142,11 +154,40 @@ class Kernel:
         """Return the machine that a call runs on now."""
         return self._target or current_target()
 
-    def _core(self) -> NeuronCore:
-        return NeuronCore(self.target(), values=True, timing=False, internal=INTERNAL)
+    def launched(self) -> Launch:
+        """Return the instances that a call runs, and on which cores."""
+        return launch_of(self._axes, legacy=self._legacy)
 
-    def launch(self, core: NeuronCore, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Run the kernel on a core.
+    def cores(self, arch: str | None = None, **options: Any) -> list[NeuronCore]:
+        """Return new cores for one launch, on one HBM.
+
+        Parameters
+        ----------
+        arch : str, optional
+            Machine instead of the kernel's target: a name, or the path of a description.
+        **options
+            Those of `trn3.machine.NeuronCore`.
+
+        Raises
+        ------
+        ValueError
+            If a logical core of the machine has fewer cores.
+        """
+        first = NeuronCore(arch or self.target(), internal=INTERNAL, **options)
+        cores = [first]
+        wanted = self.launched().cores
+        most = Figures(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
+        if wanted > most:
+            message = f"{self!r}: a logical core of {first.arch[0]} has at most {most} cores"
+            raise ValueError(message)
+        while len(cores) < wanted:
+            cores.append(NeuronCore("", internal=INTERNAL, beside=cores))
+        return cores
+
+    def launch(
+        self, cores: Sequence[NeuronCore], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run the kernel on new cores, as many as it wants.
 
         Returns
         -------
@@ -154,18 +195,25 @@ class Kernel:
 
         Raises
         ------
+        DeadlockError
+            If cores wait for one another.
+        ValueError
+            If instances return different tensors.
         NotImplementedError
-            For what is not modelled yet: several cores, launch grids, ``NKI_PRECISE_FP=0``.
+            For what is not modelled yet: ``NKI_PRECISE_FP=0``.
         """
-        self._check_launch()
-        # Of this core, not by its name: a description of one's own may bear any.
-        running = Context(core, Figures(core.arch[0], core), self._grid)
+        _check_environment()
+        core = cores[0]
+        run = Run(self.__wrapped__, self.launched(), cores)
         if self._edges:
-            core.schedule([(consumer, list(producers)) for consumer, producers in self._edges])
-        arguments = Arguments(core)
+            for each in cores:
+                each.schedule([(consumer, list(producers)) for consumer, producers in self._edges])
+        shared = len(cores) > 1
+        arguments = Arguments(core, shared_hbm.code if shared else private_hbm.code)
         expected = self._annotations()
         names = self._names(len(args))
-        with Running(running):
+
+        def bind() -> tuple[list[Any], dict[str, Any]]:
             positional = [
                 arguments.wrap(value, name, expected.get(name))
                 for name, value in zip(names, args, strict=False)
@@ -174,31 +222,28 @@ class Kernel:
             for key, value in kwargs.items():
                 name = key.removesuffix(_ALIAS_SUFFIX)
                 keyword[name] = arguments.wrap(value, name, expected.get(name))
-            try:
-                result = self.__wrapped__(*positional, **keyword)
-            except Exception as error:
-                _note_line(error)
-                raise
+            return positional, keyword
+
+        with Running(run.contexts[0]):
+            result = run.results(bind)
             if self._edges:
-                core.check_schedule()
+                for each in cores:
+                    each.check_schedule()
             if not core.values:
                 return None
             arguments.update_callers()
             return arguments.unwrap(result)
 
-    def _check_launch(self) -> None:
-        if len(self._grid) > 1:
-            message = f"{self!r}: launch grids are not modelled yet; allowed: kernel or kernel[1]"
-            raise NotImplementedError(message)
-        if self._grid and self._grid[0] > 2:
-            message = f"{self!r}: a logical core has at most 2 cores; allowed: 1 or 2"
+    def _check_inner(self, running: Context) -> None:
+        """Refuse brackets that ask a kernel called by another for cores that one does not have."""
+        wanted = self.launched().cores
+        have = 1 if running.logical is None else len(running.logical.cores)
+        if self._axes and wanted != have:
+            message = (
+                f"{running.core.line()}: {self!r} is called by a kernel that runs on {have} "
+                f"core{'s' if have > 1 else ''}; allowed: {self.__name__}(...) without brackets"
+            )
             raise ValueError(message)
-        if self._grid and self._grid[0] == 2:
-            message = f"{self!r}: two cores as one (LNC=2) are not modelled yet; allowed: kernel[1]"
-            raise NotImplementedError(message)
-        if os.environ.get("NKI_PRECISE_FP", "1") == "0":
-            message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
-            raise NotImplementedError(message)
 
     def _names(self, count: int) -> list[str]:
         """Return what positional arguments are called."""
@@ -249,17 +294,10 @@ def arch_of(arch: str | os.PathLike[str]) -> str:
     return text if text.endswith(".toml") else canonical_target(text, "arch")
 
 
-def _note_line(error: BaseException) -> None:
-    """Say which line of the kernel raised, where the text does not say so already."""
-    trace = error.__traceback__
-    line = None
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(INTERNAL[0]):
-            line = f"{file}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    if line is not None and line not in str(error):
-        error.add_note(f"at {line} in the kernel")
+def _check_environment() -> None:
+    if os.environ.get("NKI_PRECISE_FP", "1") == "0":
+        message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
+        raise NotImplementedError(message)
 
 
 def as_kernel(kernel: Callable[..., Any]) -> Kernel:

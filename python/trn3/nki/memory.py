@@ -134,6 +134,8 @@ def new_tensor(
         Strings are accepted as older kernels spell it.
     name : str, optional
         Shown in errors and profiles.
+        In ``nl.shared_hbm`` it says which tensor of the launch's other instances this is: the k-th
+        of one name is one tensor, and so is the k-th without a name.
     address : (int, int), optional
         On chip, first partition and first *byte* within each partition. PSUM addresses are
         multiples of a bank. Tensors at overlapping addresses share bytes. Without an address the
@@ -176,7 +178,24 @@ def new_tensor(
             )
             raise ValueError(message)
         lengths = (1, 1)
+    if buffer is shared_hbm:
+        return _shared(lengths, dtype.name, name or "", address)
     return core().allocate(lengths, dtype.name, buffer.code, name or "", address)
+
+
+def _shared(
+    shape: tuple[int, ...], dtype: str, name: str, address: tuple[int, int] | None
+) -> NkiTensor:
+    """Return a new tensor in HBM that other instances of the launch reach, or the one of theirs."""
+    running = context()
+    core = running.core
+
+    def make() -> NkiTensor:
+        return core.allocate(shape, dtype, shared_hbm.code, name, address)
+
+    if running.shared is None:
+        return make()
+    return running.shared.take(running.instance, core, shape, dtype, name, make)
 
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trn3.machine import NeuronCore, Profile
-from trn3.nki.kernel import INTERNAL, arch_of, as_kernel
+from trn3.machine import Profile
+from trn3.machine.core import profile_of
+from trn3.nki.kernel import arch_of, as_kernel
 
 __all__ = ["profile"]
 
@@ -72,12 +73,11 @@ def profile(
     (131072.0, True)
     """
     runnable = as_kernel(kernel)
-    core = NeuronCore(
-        runnable.target() if arch is None else arch_of(arch),
+    cores = runnable.cores(
+        None if arch is None else arch_of(arch),
         values=values,
         strict=strict,
         max_instructions=max_instructions,
-        internal=INTERNAL,
     )
-    result = runnable.launch(core, args, kwargs)
-    return result, core.to_profile(runnable.name)
+    result = runnable.launch(cores, args, kwargs)
+    return result, profile_of(cores, runnable.name)

@@ -54,7 +54,10 @@ class NeuronCore:
         max_instructions: int | None = None,
         throttle: bool = False,
         internal: Sequence[str] = ...,
+        beside: Sequence[NeuronCore] = ...,
     ) -> Self: ...
+    @property
+    def number(self) -> int: ...
     @property
     def arch(self) -> tuple[str, int]: ...
     @property

@@ -6,12 +6,14 @@ from typing import Any
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor
 
 __all__ = [
+    "Arrival",
     "activate2",
     "activation",
     "activation_reduce",
     "affine_select",
     "bn_aggr",
     "bn_stats",
+    "core_barrier",
     "dma_compute",
     "dma_copy",
     "dma_transpose",
@@ -21,6 +23,7 @@ __all__ = [
     "iota",
     "local_gather",
     "max8",
+    "meet",
     "memset",
     "nc_find_index8",
     "nc_match_replace8",
@@ -43,8 +46,10 @@ __all__ = [
     "rng",
     "scalar_tensor_tensor",
     "select_reduce",
+    "sendrecv",
     "sequence_bounds",
     "set_rng_seed",
+    "synchronise",
     "tensor_copy",
     "tensor_copy_predicated",
     "tensor_partition_reduce",
@@ -287,6 +292,19 @@ def reciprocal(
 ) -> NkiInstruction: ...
 def register_load(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
 def register_move(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
+class Arrival:
+    @property
+    def line(self) -> str: ...
+    def forget(self) -> None: ...
+
+def core_barrier(
+    core: NeuronCore, data: NkiTensor, engine: str, name: str | None = None
+) -> Arrival: ...
+def sendrecv(
+    core: NeuronCore, src: NkiTensor, dst: NkiTensor, dma_engine: str, name: str | None = None
+) -> Arrival: ...
+def meet(arrivals: Sequence[Arrival]) -> list[NkiInstruction]: ...
+def synchronise(cores: Sequence[NeuronCore]) -> None: ...
 def register_store(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
 def rng(core: NeuronCore, dst: NkiTensor, engine: str, name: str | None) -> NkiInstruction: ...
 def scalar_tensor_tensor(

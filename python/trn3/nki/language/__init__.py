@@ -40,6 +40,7 @@ from trn3.nki.dtypes import (
     uint16,
     uint32,
 )
+from trn3.nki.grid import nc, spmd_dim
 from trn3.nki.language.activations import (
     abs,
     arctan,
@@ -229,6 +230,7 @@ __all__ = [
     "mish",
     "mod",
     "multiply",
+    "nc",
     "ndarray",
     "negative",
     "no_reorder",
@@ -262,6 +264,7 @@ __all__ = [
     "sin",
     "softmax",
     "softplus",
+    "spmd_dim",
     "sqrt",
     "square",
     "static_range",

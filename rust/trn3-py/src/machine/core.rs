@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use trn3::machine::arch::ArchSpec;
 use trn3::machine::core::{At, CoreOptions, NeuronCore};
+use trn3::machine::cores;
 use trn3::machine::dtype::DType;
 use trn3::machine::isa::Instruction;
 use trn3::machine::memory::{Finding, Request};
@@ -88,7 +89,7 @@ impl PyCore {
     ) -> PyResult<u32> {
         let mut inner = self.lock()?;
         let Inner { core, lines, schedule } = &mut *inner;
-        let site = lines.here(py, &mut core.sites)?;
+        let site = lines.here(py, &core.sites)?;
         let after = schedule.producers(name);
         let outcome =
             catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &after })));
@@ -110,7 +111,7 @@ impl PyCore {
     ) -> PyResult<R> {
         let mut inner = self.lock()?;
         let Inner { core, lines, .. } = &mut *inner;
-        let site = lines.here(py, &mut core.sites)?;
+        let site = lines.here(py, &core.sites)?;
         core.state.site = site;
         match catch_unwind(AssertUnwindSafe(|| work(core, site))) {
             Ok(Ok(result)) => Ok(result),
@@ -125,6 +126,26 @@ impl PyCore {
     }
 }
 
+/// Runs something of several cores at once; the named instructions get the edges of the schedule.
+pub(crate) fn together(
+    owners: &[&PyCore],
+    names: &[Option<&str>],
+    work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> trn3::Result<Vec<u32>>,
+) -> PyResult<trn3::Result<Vec<u32>>> {
+    let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
+    let after: Vec<Vec<u32>> =
+        guards.iter().zip(names).map(|(inner, name)| inner.schedule.producers(*name)).collect();
+    let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(cores, &after)))
+        .map_err(|_| defect("a panic where cores met"))?;
+    if let Ok(ids) = &outcome {
+        for ((inner, name), id) in guards.iter_mut().zip(names).zip(ids) {
+            inner.schedule.note(*name, *id);
+        }
+    }
+    Ok(outcome)
+}
+
 fn buffer(code: u8) -> Buffer {
     match code {
         0 => Buffer::Sbuf,
@@ -137,7 +158,7 @@ fn buffer(code: u8) -> Buffer {
 #[pymethods]
 impl PyCore {
     #[new]
-    #[pyo3(signature = (arch, *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, internal=Vec::new()))]
+    #[pyo3(signature = (arch, *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, internal=Vec::new(), beside=Vec::new()))]
     fn new(
         arch: &str,
         values: bool,
@@ -146,7 +167,17 @@ impl PyCore {
         max_instructions: Option<u64>,
         throttle: bool,
         internal: Vec<String>,
+        beside: Vec<PyRef<'_, PyCore>>,
     ) -> PyResult<Self> {
+        if let Some(first) = beside.first() {
+            // Of one logical core: machine and options are the first one's.
+            let mut inner = first.lock()?;
+            cores::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
+            let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
+            return Ok(Self {
+                inner: Mutex::new(Inner { core, lines: Lines::new(internal), schedule: Schedule::default() }),
+            });
+        }
         let arch = Arc::new(ArchSpec::load(arch).map_err(exception)?);
         let options = CoreOptions { values, timing, strict, max_instructions, throttle };
         let core = NeuronCore::new(arch, options).map_err(exception)?;
@@ -165,6 +196,12 @@ impl PyCore {
     fn arch(&self) -> PyResult<(String, u64)> {
         let inner = self.lock()?;
         Ok((inner.core.arch().name.clone(), inner.core.arch().generation))
+    }
+
+    /// Its number among the cores of its logical core.
+    #[getter]
+    fn number(&self) -> PyResult<usize> {
+        Ok(self.lock()?.core.number())
     }
 
     /// Whether values are computed.
@@ -284,7 +321,12 @@ impl PyCore {
         for finding in found {
             let dict = PyDict::new(py);
             let line = inner.core.sites.text(finding.reader());
+            let mut message = finding.to_string();
             let (kind, allocated) = match &finding {
+                Finding::Race { other_line, .. } => {
+                    message.push_str(&format!(" ({})", inner.core.sites.text(*other_line)));
+                    ("race", None)
+                }
                 Finding::UninitialisedRead { allocated, .. } => ("uninitialized_read", Some(*allocated)),
                 Finding::OutOfBoundsSkipped { .. } => ("out_of_bounds_skipped", None),
                 Finding::UnwrittenAccumulation { allocated, .. } => ("unwritten_accumulation", Some(*allocated)),
@@ -292,7 +334,7 @@ impl PyCore {
             dict.set_item("kind", kind)?;
             dict.set_item("line", line)?;
             dict.set_item("allocated", allocated.map(|site| inner.core.sites.text(site)))?;
-            dict.set_item("message", finding.to_string())?;
+            dict.set_item("message", message)?;
             list.append(dict)?;
         }
         Ok(list)

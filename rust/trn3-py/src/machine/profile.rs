@@ -35,8 +35,8 @@ pub(crate) fn arrays<'py>(py: Python<'py>, core: &mut NeuronCore) -> PyResult<Bo
     dict.set_item("overhead_ps", core.arch().nanoseconds(core.arch().kernel_overhead_ns).0)?;
     dict.set_item("opcodes", core.opcodes.opcodes().to_vec())?;
     dict.set_item("labels", core.opcodes.labels().to_vec())?;
-    let sites: Vec<(&str, u32, &str)> =
-        core.sites.all().iter().map(|site| (site.file.as_str(), site.line, site.function.as_str())).collect();
+    let sites: Vec<(String, u32, String)> =
+        core.sites.all().into_iter().map(|site| (site.file, site.line, site.function)).collect();
     dict.set_item("sites", sites)?;
     let records = core.timeline.records();
     column(&dict, "opcode", records, |record| record.opcode)?;
@@ -84,5 +84,6 @@ fn cause_code(cause: Cause) -> u8 {
         Cause::PsumBank => 9,
         Cause::DependsOn => 10,
         Cause::Queue => 11,
+        Cause::Core => 12,
     }
 }

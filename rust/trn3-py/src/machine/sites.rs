@@ -25,7 +25,7 @@ impl Lines {
     }
 
     /// The line that is calling, or 0 outside any.
-    pub(crate) fn here(&mut self, py: Python<'_>, sites: &mut Sites) -> PyResult<SiteId> {
+    pub(crate) fn here(&mut self, py: Python<'_>, sites: &Sites) -> PyResult<SiteId> {
         let get_frame =
             GET_FRAME.get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("_getframe")?.unbind()))?;
         let Ok(mut frame) = get_frame.bind(py).call1((0,)) else { return Ok(SiteId::default()) };
@@ -61,7 +61,7 @@ impl Lines {
         frame: &Bound<'_, PyAny>,
         code: &Bound<'_, PyAny>,
         address: usize,
-        sites: &mut Sites,
+        sites: &Sites,
     ) -> PyResult<SiteId> {
         let py = frame.py();
         let offset: i64 = frame.getattr(pyo3::intern!(py, "f_lasti"))?.extract()?;

@@ -78,6 +78,10 @@ arch_spec! {
         hbm_bytes: "bytes", 1048576 ..= 17592186044416u64;
         /// NeuronCores of a chip.
         cores: "cores", 1 ..= 1024;
+        /// Most NeuronCores of a logical core.
+        max_lnc: "cores", 1 ..= 2;
+        /// Most elements per partition that a sendrecv by GpSimdE's own DMA moves.
+        gpsimd_dma_elements: "elements", 1 ..= 65536;
         /// Partitions of a quadrant, the unit in which engines address partitions.
         quadrant_partitions: "partitions", 8 ..= 128;
         /// Most elements per partition of an SBUF operand.
@@ -274,6 +278,10 @@ arch_spec! {
         register_load_sbuf_ns: "ns", 0 ..= 1000000;
         /// Loading a register from HBM.
         register_load_hbm_ns: "ns", 0 ..= 1000000;
+        /// A barrier of two cores, from when the later one is there.
+        core_barrier_ns: "ns", 0 ..= 1000000000;
+        /// Bytes a nanosecond of GpSimdE's own DMA, each way.
+        gpsimd_dma_bytes_per_ns: "bytes/ns", 0.001 ..= 100000;
         /// Start and end of a kernel, together.
         kernel_overhead_ns: "ns", 0 ..= 1000000000;
         /// Utilisation that TensorE may start with under the current-step limit.

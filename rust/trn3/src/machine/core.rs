@@ -11,7 +11,7 @@ use crate::machine::arch::ArchSpec;
 use crate::machine::engine::Engine;
 use crate::machine::generator::Generator;
 use crate::machine::isa::{Instruction, Role};
-use crate::machine::memory::{Memory, MemoryOptions, Request};
+use crate::machine::memory::{Memory, MemoryOptions, Request, Sharing};
 use crate::machine::opcode::Opcodes;
 use crate::machine::site::{SiteId, Sites};
 use crate::machine::storage::{Buffer, Storage};
@@ -178,6 +178,9 @@ pub struct NeuronCore {
     occupancy: Vec<(u64, OccupancyPoint)>,
     /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
     pending: VecDeque<Pending>,
+    number: usize,
+    /// Whether other cores have the same HBM.
+    is_shared: bool,
 }
 
 /// Live bytes from one moment on.
@@ -207,6 +210,25 @@ struct Pending {
     after: SmallVec<[u32; 2]>,
     dynamic: bool,
     macs: (u64, u64),
+}
+
+impl Pending {
+    fn issue(&self) -> Issue<'_> {
+        Issue {
+            opcode: self.opcode,
+            engine: self.engine,
+            site: self.site,
+            label: self.label,
+            work: self.work.clone(),
+            reads: &self.reads,
+            stationary_reads: &self.stationary,
+            writes: &self.writes,
+            after: &self.after,
+            dynamic: self.dynamic,
+            macs: self.macs.0,
+            peak_macs_per_cycle: self.macs.1,
+        }
+    }
 }
 
 type Regions = SmallVec<[Region; 3]>;
@@ -244,6 +266,8 @@ impl NeuronCore {
             live: OccupancyPoint::default(),
             occupancy: Vec::new(),
             pending: VecDeque::new(),
+            number: 0,
+            is_shared: false,
         })
     }
 
@@ -257,12 +281,74 @@ impl NeuronCore {
         self.issued
     }
 
+    /// A core beside another one: the two share HBM, and the lines of the kernel.
+    ///
+    /// # Errors
+    /// As [`NeuronCore::new`].
+    pub fn beside(first: &mut NeuronCore, number: usize) -> Result<Self> {
+        let mut core = Self::new(Arc::clone(&first.state.arch), first.options)?;
+        core.sites = first.sites.clone();
+        core.state.memory.name_sites(core.sites.namer());
+        core.state.memory.share(Sharing { core: number, epoch: 0 }, Some(&first.state.memory));
+        first.state.memory.share(Sharing { core: 0, epoch: 0 }, None);
+        core.number = number;
+        (core.is_shared, first.is_shared) = (true, true);
+        Ok(core)
+    }
+
+    /// Its number among the cores that share its HBM.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
     /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline.
     ///
     /// # Errors
     /// What the checks refuse, what the memories report, and the run's instruction limit.
     pub fn issue(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
         let arch = Arc::clone(&self.state.arch);
+        self.begin(instruction, &arch, at)?;
+        if self.options.values || self.is_known(instruction)? {
+            // A host that flushes subnormals would change what the machine's own loops compute.
+            with_default_environment(|| instruction.execute(&mut self.state))?;
+        } else {
+            self.forget_results(instruction)?;
+        }
+        let id = self.count(instruction)?;
+        if self.options.timing {
+            let pending = self.pending_of(instruction, &arch, at);
+            self.pending.push_back(pending);
+            self.settle(WINDOW);
+        }
+        Ok(id)
+    }
+
+    /// Checks and numbers this core's part of an instruction that cores run together; its time comes with
+    /// [`NeuronCore::meet`].
+    pub(super) fn join(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
+        let arch = Arc::clone(&self.state.arch);
+        self.begin(instruction, &arch, at)?;
+        self.count(instruction)
+    }
+
+    /// Gives instructions that cores have [joined](NeuronCore::join) their time.
+    pub(super) fn meet(parts: Vec<(&mut NeuronCore, &dyn Instruction, At<'_>)>, hop: Picos) {
+        let mut cores = Vec::with_capacity(parts.len());
+        for (core, instruction, at) in parts {
+            if !core.options.timing {
+                return;
+            }
+            core.settle(0);
+            let arch = Arc::clone(&core.state.arch);
+            let pending = core.pending_of(instruction, &arch, at);
+            cores.push((&mut core.timeline, pending));
+        }
+        let mut issues: Vec<_> =
+            cores.iter_mut().map(|(timeline, pending)| (&mut **timeline, pending.issue())).collect();
+        Timeline::meet(&mut issues, hop);
+    }
+
+    fn begin(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Result<()> {
         self.state.site = at.site;
         self.state.memory.set_site(at.site);
         self.note_occupancy();
@@ -275,20 +361,14 @@ impl NeuronCore {
             );
             return Err(Error::InstructionLimit(text));
         }
-        instruction.check(&arch)?;
-        if self.options.values || self.is_known(instruction)? {
-            // A host that flushes subnormals would change what the machine's own loops compute.
-            with_default_environment(|| instruction.execute(&mut self.state))?;
-        } else {
-            self.forget_results(instruction)?;
-        }
+        instruction.check(arch)
+    }
+
+    fn count(&mut self, instruction: &dyn Instruction) -> Result<u32> {
         let id = u32::try_from(self.issued).map_err(|_| {
             Error::InstructionLimit(format!("{}: more than {} instructions in one run", instruction.name(), u32::MAX))
         })?;
         self.issued += 1;
-        if self.options.timing {
-            self.enqueue(instruction, &arch, at);
-        }
         Ok(id)
     }
 
@@ -345,20 +425,7 @@ impl NeuronCore {
     pub fn settle(&mut self, keep: usize) {
         while self.pending.len() > keep {
             let Some(pending) = self.pending.pop_front() else { return };
-            self.timeline.issue(&Issue {
-                opcode: pending.opcode,
-                engine: pending.engine,
-                site: pending.site,
-                label: pending.label,
-                work: pending.work,
-                reads: &pending.reads,
-                stationary_reads: &pending.stationary,
-                writes: &pending.writes,
-                after: &pending.after,
-                dynamic: pending.dynamic,
-                macs: pending.macs.0,
-                peak_macs_per_cycle: pending.macs.1,
-            });
+            self.timeline.issue(&pending.issue());
         }
     }
 
@@ -418,6 +485,9 @@ impl NeuronCore {
         let mut outcome = Ok(());
         let memory = &mut self.state.memory;
         instruction.operands(&mut |role, view| {
+            if role != Role::Write && outcome.is_ok() {
+                outcome = memory.skip_read(view);
+            }
             if matches!(role, Role::Write | Role::Update) && outcome.is_ok() {
                 outcome = memory.forget(view);
             }
@@ -425,11 +495,14 @@ impl NeuronCore {
         outcome
     }
 
-    fn enqueue(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) {
+    fn pending_of(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Pending {
         let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
         let mut dynamic = false;
         instruction.operands(&mut |role, view| {
             let region = view.regions();
+            if self.is_shared && view.storage.buffer == Buffer::SharedHbm {
+                self.timeline.share(view.storage.id);
+            }
             dynamic |= address_regions(view, &mut reads);
             match role {
                 Role::Read => reads.push(region),
@@ -445,7 +518,7 @@ impl NeuronCore {
             let region = register_region(id);
             if role == Role::Read { reads.push(region) } else { writes.push(region) }
         });
-        let pending = Pending {
+        Pending {
             opcode: self.opcodes.opcode(instruction.name()),
             engine: instruction.engine(arch),
             site: at.site,
@@ -457,9 +530,7 @@ impl NeuronCore {
             after: SmallVec::from_slice(at.after),
             dynamic,
             macs: instruction.macs(arch),
-        };
-        self.pending.push_back(pending);
-        self.settle(WINDOW);
+        }
     }
 }
 

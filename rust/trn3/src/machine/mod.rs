@@ -3,6 +3,7 @@
 pub mod arch;
 pub mod check;
 pub mod core;
+pub mod cores;
 pub mod cost;
 pub mod dtype;
 pub mod engine;

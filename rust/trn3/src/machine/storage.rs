@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use smallvec::SmallVec;
 
 use crate::machine::dtype::DType;
+use crate::machine::memory::Races;
 use crate::machine::site::SiteId;
 
 /// Lengths along each axis.
@@ -71,6 +72,8 @@ pub struct HbmBytes {
     pub complete: bool,
     /// Whether an instruction wrote to it.
     pub written: bool,
+    /// Uses by the cores of a logical core since they last met; None until one of several uses it.
+    pub races: Option<Box<Races>>,
 }
 
 /// The memory of one tensor. Views share it; when the last one goes, its place is free again.

@@ -5,6 +5,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod copy;
+pub(crate) mod cores;
 pub(crate) mod custom;
 pub(crate) mod dma;
 pub(crate) mod elementwise;
@@ -37,6 +38,7 @@ pub(crate) fn issue(
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     activation::register(module)?;
     copy::register(module)?;
+    cores::register(module)?;
     custom::register(module)?;
     dma::register(module)?;
     elementwise::register(module)?;

@@ -11,6 +11,7 @@ pub mod accumulate;
 pub mod activation;
 pub mod alu;
 pub mod copy;
+pub mod cores;
 pub mod custom;
 pub mod dma;
 pub mod dropout;

@@ -99,7 +99,7 @@ impl Memory {
             Some(bytes) if bytes.len() != needed => {
                 return refuse(format!("{} bytes came; {shape:?} of {dtype} has {needed}", bytes.len()));
             }
-            Some(bytes) => HbmBytes { bytes, initialised: Vec::new(), complete: true, written: false },
+            Some(bytes) => HbmBytes { bytes, complete: true, ..HbmBytes::default() },
             None if self.options.values => return refuse("no bytes came; a run with values needs them".to_owned()),
             None => HbmBytes::default(),
         };
@@ -107,16 +107,17 @@ impl Memory {
     }
 
     fn place_in_hbm(&mut self, request: &Request<'_>, bytes: usize, contents: HbmBytes) -> Result<Arc<Storage>> {
-        if !self.hbm.fits(bytes as u64, self.hbm_capacity) {
+        let mut account = self.hbm.lock();
+        if !account.fits(bytes as u64, self.hbm_capacity) {
             let Request { name, shape, dtype, .. } = request;
             let mut text = format!(
                 "HBM cannot hold tensor {}: it needs {bytes} bytes, {} there are, {} are live (peak {})",
                 label(name, shape, *dtype),
                 self.hbm_capacity,
-                self.hbm.live,
-                self.hbm.peak
+                account.live,
+                account.peak
             );
-            let live = self.hbm.largest();
+            let live = account.largest();
             self.list(&mut text, &live, |storage| storage.byte_size());
             return Err(Error::HbmCapacity(text));
         }
@@ -133,8 +134,10 @@ impl Memory {
             hbm: contents.into(),
             release: None,
         });
-        self.hbm.add(&storage);
-        self.changes.push(OccupancyChange { buffer: Buffer::PrivateHbm, live: self.hbm.live });
+        account.add(&storage);
+        let live = account.live;
+        drop(account);
+        self.changes.push(OccupancyChange { buffer: Buffer::PrivateHbm, live });
         Ok(storage)
     }
 

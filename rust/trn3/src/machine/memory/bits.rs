@@ -41,6 +41,17 @@ pub(super) fn all_set(bits: &[u64], range: Range<usize>) -> bool {
         && bits[inner_words(&range)].iter().all(|word| *word == u64::MAX)
 }
 
+/// The first bit of a range that is set; no bits at all are none that are set.
+pub(super) fn first_set(bits: &[u64], range: Range<usize>) -> Option<usize> {
+    if bits.is_empty() {
+        return None;
+    }
+    words_of(&range).find_map(|word| {
+        let found = bits[word] & mask_of(word, &range);
+        (found != 0).then(|| word * WORD + found.trailing_zeros() as usize)
+    })
+}
+
 /// Sets all bits of a range.
 pub(super) fn set(bits: &mut [u64], range: Range<usize>) {
     outer_words(&range).for_each(|(word, mask)| bits[word] |= mask);
@@ -187,6 +198,8 @@ mod tests {
                 }
                 assert!(all_set(&bits, start..end));
                 assert!(!all_set(&bits, start..end + 1));
+                assert_eq!(first_set(&bits, 0..320), (start < end).then_some(start));
+                assert_eq!(first_set(&bits, end..320), None);
                 assert!(start == 0 || start == end || !all_set(&bits, start - 1..end));
                 let mut rest = vec![u64::MAX; 5];
                 clear(&mut rest, start..end);

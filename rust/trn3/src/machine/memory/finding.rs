@@ -33,6 +33,26 @@ pub enum Finding {
         /// Rows left out, by the first such transfer.
         count: usize,
     },
+    /// Two cores used the same bytes of shared HBM, at least one writing, and did not meet in between. Once for each
+    /// tensor and line of the later use.
+    Race {
+        /// Name of the tensor.
+        tensor: String,
+        /// Line of the later use.
+        reader: SiteId,
+        /// Core of the later use.
+        core: usize,
+        /// Whether the later use is a write.
+        writes: bool,
+        /// Core of the earlier use.
+        other: usize,
+        /// Line of the earlier use.
+        other_line: SiteId,
+        /// Whether the earlier use is a write.
+        other_writes: bool,
+        /// First byte that both used.
+        byte: usize,
+    },
     /// A matmul accumulated onto PSUM that no matmul had written.
     UnwrittenAccumulation {
         /// Name of the tensor.
@@ -50,6 +70,7 @@ impl Finding {
         match self {
             Finding::UninitialisedRead { reader, .. }
             | Finding::OutOfBoundsSkipped { reader, .. }
+            | Finding::Race { reader, .. }
             | Finding::UnwrittenAccumulation { reader, .. } => *reader,
         }
     }
@@ -65,6 +86,16 @@ impl fmt::Display for Finding {
             ),
             Finding::OutOfBoundsSkipped { tensor, index, count, .. } => {
                 write!(formatter, "tensor `{tensor}`: {count} rows skipped, the first has index {index}")
+            }
+            Finding::Race { tensor, core, writes, other, other_writes, byte, .. } => {
+                let verb = |writes: &bool| if *writes { "writes" } else { "reads" };
+                write!(
+                    formatter,
+                    "race: core {core} {} byte {byte} of tensor `{tensor}`, which core {other} {} with no core_barrier \
+                     or sendrecv in between",
+                    verb(writes),
+                    verb(other_writes)
+                )
             }
             Finding::UnwrittenAccumulation { tensor, .. } => {
                 write!(formatter, "tensor `{tensor}`: a matmul accumulated where no matmul had written")

@@ -1,6 +1,6 @@
 //! HBM: the bytes of each tensor, and how many there are in all.
 
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::bits;
 use crate::machine::storage::{HbmBytes, Storage};
@@ -23,6 +23,16 @@ pub(super) fn touch(contents: &mut HbmBytes, byte_size: usize) {
 /// Whether a range of bytes is initialised.
 pub(super) fn is_set(contents: &HbmBytes, range: std::ops::Range<usize>) -> bool {
     contents.complete || (!contents.initialised.is_empty() && bits::all_set(&contents.initialised, range))
+}
+
+/// The account of HBM that the cores of a logical core share.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedAccount(Arc<Mutex<Account>>);
+
+impl SharedAccount {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Account> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Counts live HBM tensors. They are few and large: that one is gone is noticed when it matters.

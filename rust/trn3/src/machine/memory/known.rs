@@ -36,7 +36,21 @@ impl Memory {
     pub fn forget<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<()> {
         let operand = operand.into();
         let place = self.resolve(operand, self.site)?;
+        self.note_write(&place, &operand.view.storage, None);
         self.mark_initialised(&place, &operand.view.storage, false);
+        Ok(())
+    }
+
+    /// Notes a read whose values a timing-only run skips, for the sake of other cores. Dynamic addresses, whose values
+    /// may be unknown, are passed over.
+    ///
+    /// # Errors
+    /// Those of the bounds.
+    pub fn skip_read(&mut self, view: &View) -> Result<()> {
+        if self.sharing.is_some() && !view.is_indirect() {
+            let place = self.resolve(view.into(), self.site)?;
+            self.note_read(&place, &view.storage, self.site);
+        }
         Ok(())
     }
 
@@ -130,6 +144,9 @@ impl Memory {
             }
             return;
         }
+        if value {
+            self.note_write(place, storage, None);
+        }
         let mut contents = hbm::lock(storage);
         if value {
             contents.written = true;
@@ -148,6 +165,7 @@ impl Memory {
 
     /// Elements read before anything wrote them, noted as a finding.
     pub(super) fn check_read(&mut self, place: &Resolved, view: &View, reader: SiteId) -> Result<Vec<usize>> {
+        self.note_read(place, &view.storage, reader);
         if self.is_set(place, &view.storage) {
             return Ok(Vec::new());
         }

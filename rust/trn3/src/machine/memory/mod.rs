@@ -48,6 +48,7 @@ mod known;
 mod lend;
 mod lines;
 mod on_chip;
+mod race;
 mod resolve;
 mod tile;
 
@@ -64,6 +65,7 @@ use crate::machine::storage::{Buffer, Storage};
 use allocator::{Allocator, Released};
 pub use finding::Finding;
 pub use known::Written;
+pub use race::{Races, Sharing};
 use on_chip::OnChip;
 pub use resolve::{Addressing, Operand, OutOfBounds};
 use resolve::{Geometry, Resolved, Start};
@@ -145,7 +147,7 @@ pub struct Memory {
     psum_places: Allocator,
     bank_bytes: usize,
     hbm_capacity: u64,
-    hbm: hbm::Account,
+    hbm: hbm::SharedAccount,
     released: Arc<Released>,
     changes: Vec<OccupancyChange>,
     findings: Vec<Finding>,
@@ -155,6 +157,8 @@ pub struct Memory {
     /// Line of the instruction under way.
     site: SiteId,
     scratch: Vec<u32>,
+    /// Which of several cores on one HBM this one is.
+    sharing: Option<Sharing>,
 }
 
 impl fmt::Debug for Memory {
@@ -182,7 +186,8 @@ impl Memory {
             psum_places: Allocator::new(psum, psum, bank_bytes),
             bank_bytes,
             hbm_capacity: arch.hbm_bytes,
-            hbm: hbm::Account::default(),
+            hbm: hbm::SharedAccount::default(),
+            sharing: None,
             released: Arc::default(),
             changes: Vec::new(),
             findings: Vec::new(),
@@ -203,6 +208,21 @@ impl Memory {
         self.names = Box::new(names);
     }
 
+    /// Makes this the memory of a core beside others: HBM is one, and unordered uses of the same bytes are findings.
+    pub fn share(&mut self, sharing: Sharing, with: Option<&Memory>) {
+        self.sharing = Some(sharing);
+        if let Some(other) = with {
+            self.hbm = other.hbm.clone();
+        }
+    }
+
+    /// The cores of the logical core have met: what each did before comes before what any does from here on.
+    pub fn synchronise(&mut self) {
+        if let Some(sharing) = &mut self.sharing {
+            sharing.epoch += 1;
+        }
+    }
+
     /// Says which line the instruction is from that now reads and writes; findings name it where no reader is given.
     pub fn set_site(&mut self, site: SiteId) {
         self.site = site;
@@ -211,14 +231,17 @@ impl Memory {
     /// What is live now, and the most that ever was.
     pub fn live(&mut self) -> Occupancy {
         self.settle();
-        if self.hbm.settle() {
-            self.changes.push(OccupancyChange { buffer: Buffer::PrivateHbm, live: self.hbm.live });
+        let mut account = self.hbm.lock();
+        if account.settle() {
+            self.changes.push(OccupancyChange { buffer: Buffer::PrivateHbm, live: account.live });
         }
+        let hbm = Level { live: account.live, peak: account.peak };
+        drop(account);
         let level = |places: &Allocator| Level { live: places.live() as u64, peak: places.peak() as u64 };
         Occupancy {
             sbuf: level(&self.sbuf_places),
             psum: level(&self.psum_places),
-            hbm: Level { live: self.hbm.live, peak: self.hbm.peak },
+            hbm,
         }
     }
 

@@ -146,6 +146,7 @@ impl Memory {
         if !fits || !self.is_set(&place, storage) {
             return Ok(false);
         }
+        self.note_write(&place, storage, None);
         self.with_bytes_mut(storage, |bytes| {
             lines::update(bytes, &place, values, |held, value: f32| {
                 convert::canonical(f32::from_le_bytes(held) + value).to_le_bytes()
@@ -287,6 +288,7 @@ impl Memory {
                 }
             }),
             None => {
+                self.note_write(place, storage, Some(mask));
                 let mut contents = hbm::lock(storage);
                 let complete = contents.complete;
                 contents.written = true;

@@ -30,6 +30,8 @@ pub enum Cause {
     DependsOn,
     /// Its DMA queue: transfers before it, their issue, a descriptor generator, or the bandwidth of the engines.
     Queue,
+    /// The other core of its logical core, which came later to where they meet.
+    Core,
 }
 
 /// One instruction of a run.

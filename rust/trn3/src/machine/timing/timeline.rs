@@ -1,5 +1,6 @@
 //! When each instruction runs: every engine in program order, hazards and resources as the machine has them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::dma::{DmaEngines, Queue};
@@ -108,7 +109,7 @@ pub struct Timeline {
     table: Option<u16>,
     tensor: TensorArray,
     dma: DmaEngines,
-    shared: SharedPorts,
+    ports: SharedPorts,
     /// End and engine of every instruction: what `after` refers to.
     finished: Vec<(u64, Engine)>,
     records: Vec<Record>,
@@ -116,6 +117,17 @@ pub struct Timeline {
     triggers: Vec<TriggerRecord>,
     makespan: u64,
     last_to_end: u32,
+    /// What other cores have to know when they meet this one; None on a core of its own.
+    shared: Option<Shared>,
+}
+
+/// Uses of HBM that several cores reach.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Numbers of the storages.
+    tensors: HashSet<u64>,
+    /// Uses since the cores last met: of what, until when, and whether it was written.
+    uses: Vec<(Region, u64, bool)>,
 }
 
 /// An engine's issue slot.
@@ -248,6 +260,16 @@ impl SharedPorts {
     }
 }
 
+/// The engine whose issue slot triggers a transfer.
+fn sequencer(transfer: &Transfer) -> Engine {
+    match transfer.trigger {
+        Some(Engine::Dma) => Engine::Sync,
+        Some(engine) => engine,
+        None if transfer.mode == DescriptorMode::Software => Engine::GpSimd,
+        None => Engine::Sync,
+    }
+}
+
 /// What the engine's own model says of an instruction.
 struct Ran {
     engine: Engine,
@@ -275,21 +297,24 @@ impl Timeline {
             table: None,
             tensor: TensorArray::new(&arch, options.throttle),
             dma: DmaEngines::new(&arch),
-            shared: SharedPorts::new(&arch),
+            ports: SharedPorts::new(&arch),
             finished: Vec::new(),
             records: Vec::new(),
             transfers: Vec::new(),
             triggers: Vec::new(),
             makespan: 0,
             last_to_end: NO_INSTRUCTION,
+            shared: None,
         }
     }
 
     /// Runs the next instruction of the program.
     pub fn issue(&mut self, issue: &Issue) -> Span {
-        let id = u32::try_from(self.finished.len()).unwrap_or(NO_INSTRUCTION - 1);
+        let id = self.next_id();
         let ran = match &issue.work {
-            Work::Compute { interval, latency, table } => self.compute(id, issue, interval.0, latency.0, *table),
+            Work::Compute { interval, latency, table } => {
+                self.compute(id, issue, interval.0, latency.0, *table, Bound::START)
+            }
             Work::Matmul { load, load_latency, multiply, multiply_latency, blocks, accumulates } => {
                 let dynamic = if issue.dynamic { self.hops.dynamic[Engine::Tensor as usize] } else { 0 };
                 let pass = Pass {
@@ -301,11 +326,88 @@ impl Timeline {
                 };
                 self.matmul(id, issue, pass, *accumulates)
             }
-            Work::Dma(transfer) => self.transfer(id, issue, transfer),
+            Work::Dma(transfer) => self.transfer(id, issue, transfer, Bound::START),
         };
         let accumulates = matches!(issue.work, Work::Matmul { accumulates: true, .. });
         self.finish(id, issue, &ran, accumulates);
         Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(ran.end) }
+    }
+
+    /// Lets this core know an HBM tensor that other cores reach too: uses of it are ordered where the cores meet.
+    pub fn share(&mut self, storage: u64) {
+        self.shared.get_or_insert_default().tensors.insert(storage);
+    }
+
+    /// Runs an instruction that cores run together: on each, it starts no sooner than `hop` after it could start on every
+    /// other, and its result is visible when the last of them is done. What a core did to HBM before, the others wait for
+    /// from here on where they use the same bytes.
+    ///
+    /// Work is what a core does itself: computing, or its half of an exchange.
+    pub fn meet(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos) -> Vec<Span> {
+        let arrivals: Vec<Bound> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue)).collect();
+        let mut ran = Vec::with_capacity(cores.len());
+        for (number, (timeline, issue)) in cores.iter_mut().enumerate() {
+            let others = arrivals.iter().enumerate().filter(|(other, _)| *other != number);
+            let latest = others.map(|(_, arrival)| arrival.at).max().unwrap_or(0);
+            let own = arrivals[number];
+            // Of cores that come at one moment, each one's own past is as good a reason.
+            let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (Cause::Core, NO_INSTRUCTION) };
+            let floor = Bound { at: latest.saturating_add(hop.0), cause, on };
+            let id = timeline.next_id();
+            ran.push(match &issue.work {
+                Work::Compute { interval, latency, table } => {
+                    timeline.compute(id, issue, interval.0, latency.0, *table, floor)
+                }
+                Work::Dma(transfer) => timeline.transfer(id, issue, transfer, floor),
+                // No instruction that cores run together is a matmul.
+                Work::Matmul { multiply, .. } => timeline.compute(id, issue, multiply.0, multiply.0, None, floor),
+            });
+        }
+        let end = ran.iter().map(|ran| ran.end).max().unwrap_or(0);
+        let mut spans = Vec::with_capacity(cores.len());
+        for ((timeline, issue), ran) in cores.iter_mut().zip(&mut ran) {
+            ran.end = end;
+            let id = timeline.next_id();
+            timeline.finish(id, issue, ran, false);
+            spans.push(Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(end) });
+        }
+        let uses: Vec<_> =
+            cores.iter_mut().map(|(timeline, _)| timeline.shared.as_mut().map(|shared| std::mem::take(&mut shared.uses))).collect();
+        for (number, (timeline, _)) in cores.iter_mut().enumerate() {
+            let others = uses.iter().enumerate().filter(|(other, _)| *other != number);
+            for (region, end, writes) in others.filter_map(|(_, uses)| uses.as_ref()).flatten() {
+                let access = Access { end: *end, id: spans[number].id, engine: Engine::Dma };
+                if *writes {
+                    timeline.hazards.write(region, access, false);
+                } else {
+                    timeline.hazards.read(region, access);
+                }
+            }
+        }
+        spans
+    }
+
+    fn next_id(&self) -> u32 {
+        u32::try_from(self.finished.len()).unwrap_or(NO_INSTRUCTION - 1)
+    }
+
+    /// When an instruction could start by what its own core knows.
+    fn arrival(&self, issue: &Issue) -> Bound {
+        let (sequencer, consumer) = match &issue.work {
+            Work::Dma(transfer) => (sequencer(transfer), transfer.trigger.unwrap_or(Engine::Dma)),
+            _ => (issue.engine, issue.engine),
+        };
+        let mut bound = self.free(sequencer);
+        bound.latest(self.dependencies(issue, consumer, false));
+        bound
+    }
+
+    /// When an engine's issue slot is free.
+    fn free(&self, engine: Engine) -> Bound {
+        match engine {
+            Engine::Tensor => self.tensor.free(),
+            _ => Bound::order(self.streams[engine as usize].free, self.streams[engine as usize].last),
+        }
     }
 
     /// When the last result is visible.
@@ -371,22 +473,30 @@ impl Timeline {
         bound
     }
 
-    fn compute(&mut self, id: u32, issue: &Issue, interval: u64, latency: u64, table: Option<u16>) -> Ran {
+    fn compute(
+        &mut self,
+        id: u32,
+        issue: &Issue,
+        interval: u64,
+        latency: u64,
+        table: Option<u16>,
+        floor: Bound,
+    ) -> Ran {
         let engine = issue.engine;
-        let stream = self.streams[engine as usize];
-        let free = if engine == Engine::Tensor { self.tensor.free() } else { Bound::order(stream.free, stream.last) };
+        let free = self.free(engine);
         let mut bound = free;
         if engine == Engine::Scalar && table.is_some() && table != self.table {
             self.table = table;
             bound.raise(free.at.saturating_add(self.hops.table_load), Cause::TableLoad, free.on);
         }
         bound.latest(self.dependencies(issue, engine, false));
-        self.shared.wait(engine, issue, &mut bound);
+        self.ports.wait(engine, issue, &mut bound);
+        bound.latest(floor);
         let dynamic = if issue.dynamic { self.hops.dynamic[engine as usize] } else { 0 };
         let start = bound.at;
         let slot_end = start.saturating_add(interval.max(dynamic));
         let end = start.saturating_add(latency).max(slot_end);
-        self.shared.hold(engine, issue, slot_end, id);
+        self.ports.hold(engine, issue, slot_end, id);
         if engine == Engine::Tensor {
             self.tensor.hold(id, slot_end);
         }
@@ -430,19 +540,10 @@ impl Timeline {
         }
     }
 
-    fn transfer(&mut self, id: u32, issue: &Issue, transfer: &Transfer) -> Ran {
+    fn transfer(&mut self, id: u32, issue: &Issue, transfer: &Transfer, floor: Bound) -> Ran {
         let software = transfer.mode == DescriptorMode::Software;
-        let sequencer = match transfer.trigger {
-            Some(Engine::Dma) => Engine::Sync,
-            Some(engine) => engine,
-            None if software => Engine::GpSimd,
-            None => Engine::Sync,
-        };
-        let stream = self.streams[sequencer as usize];
-        let free = match sequencer {
-            Engine::Tensor => self.tensor.free(),
-            _ => Bound::order(stream.free, stream.last),
-        };
+        let sequencer = sequencer(transfer);
+        let free = self.free(sequencer);
         let mut trigger = free;
         let consumer = if transfer.trigger.is_some() { sequencer } else { Engine::Dma };
         let dependencies = self.dependencies(issue, consumer, false);
@@ -461,6 +562,7 @@ impl Timeline {
         }
         let mut ready = trigger;
         ready.latest(dependencies);
+        ready.latest(floor);
         let keep = self.options.keep_records.then_some(&mut self.transfers);
         let moved = self.dma.run(id, transfer, ready, keep);
         if self.options.keep_records {
@@ -500,6 +602,14 @@ impl Timeline {
         }
         for region in issue.writes {
             self.hazards.write(region, access, accumulates && region.space == Space::Psum);
+        }
+        if let Some(Shared { tensors, uses }) = &mut self.shared {
+            let reads = issue.reads.iter().map(|region| (region, false));
+            for (region, writes) in reads.chain(issue.writes.iter().map(|region| (region, true))) {
+                if matches!(region.space, Space::Hbm(storage) if tensors.contains(&storage)) {
+                    uses.push((region.clone(), ran.end, writes));
+                }
+            }
         }
         self.finished.push((ran.end, ran.engine));
         if ran.end >= self.makespan {

@@ -133,7 +133,7 @@ fn check_counts(check: &Check<'_>, dst: &View, source: &View) -> Result<()> {
     Err(check.refuse("", got, shapes))
 }
 
-fn check_partitions(check: &Check<'_>, name: &'static str, view: &View) -> Result<()> {
+pub(super) fn check_partitions(check: &Check<'_>, name: &'static str, view: &View) -> Result<()> {
     let most = check.arch.partitions as usize;
     if view.is_on_chip() && view.partitions() > most {
         let got = format!("partition dimension {} exceeds maximum {most}", view.partitions());
@@ -144,7 +144,7 @@ fn check_partitions(check: &Check<'_>, name: &'static str, view: &View) -> Resul
 
 /// Elements that follow one another without a gap, from the innermost axis on; a run ends with its partition and with a
 /// picked row.
-fn run(view: &View) -> usize {
+pub(super) fn run(view: &View) -> usize {
     let outer = usize::from(view.is_on_chip() || picks_rows(view));
     let mut run = 1;
     for axis in (outer..view.rank()).rev() {
@@ -163,7 +163,7 @@ fn is_sbuf(view: &View) -> bool {
 
 /// The work of moving every source into `dst`. Rows are the partitions of the SBUF side; between HBM addresses one part
 /// for each DMA engine **(choice)**. `pieces` are the contiguous pieces that descriptors follow.
-fn transfer(arch: &ArchSpec, options: &Options, dst: &View, sources: &[&View], pieces: usize, share: f64) -> Transfer {
+pub(super) fn transfer(arch: &ArchSpec, options: &Options, dst: &View, sources: &[&View], pieces: usize, share: f64) -> Transfer {
     let from_hbm = sources.iter().any(|source| !is_sbuf(source));
     let (route, side) = match (from_hbm, is_sbuf(dst)) {
         (true, true) => (Route::Load, Some(dst)),

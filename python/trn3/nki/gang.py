@@ -1,0 +1,176 @@
+"""Host threads that take turns: one runs, the others wait, and only a wait hands the turn over.
+
+What the members do therefore happens in one order, whatever the host's scheduler does: the lowest
+member that can go on has the turn next.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["DeadlockError", "Gang"]
+
+
+class DeadlockError(RuntimeError):
+    """Members of a launch wait for one another and none can go on; the text says where each is."""
+
+
+class _Abandoned(BaseException):
+    """Ends the function of a member whose fellow failed; no kernel's ``except Exception`` sees it."""
+
+
+class _Member:
+    __slots__ = ("ended", "name", "number", "ready", "result", "thread", "turn", "where")
+
+    def __init__(self, number: int, name: str) -> None:
+        self.number = number
+        self.name = name
+        self.turn = threading.Semaphore(0)
+        self.ready: Callable[[], bool] | None = None
+        self.where: Callable[[], str] | None = None
+        self.ended = False
+        self.result: Any = None
+        self.thread: int | None = None
+
+
+class Gang:
+    """Functions that run side by side, one at a time.
+
+    The first runs on the caller's thread, so that debuggers and traces work there; each other one
+    has a thread of its own, with the caller's context variables.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the members are called in errors, such as ``core 0``.
+
+    Examples
+    --------
+    >>> gang = Gang(["a", "b"])
+    >>> said = []
+    >>> def first():
+    ...     said.append(1)
+    ...     gang.wait(0, lambda: 2 in said, lambda: "a waits for 2")
+    ...     said.append(3)
+    >>> gang.run([first, lambda: said.append(2)])
+    [None, None]
+    >>> said
+    [1, 2, 3]
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._members = [_Member(number, name) for number, name in enumerate(names)]
+        self._done = threading.Semaphore(0)
+        self._failure: BaseException | None = None
+        self._running: _Member | None = None
+
+    def run(self, bodies: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Run one function a member to the end, and return what each returned.
+
+        Raises
+        ------
+        DeadlockError
+            If members wait for what cannot come.
+        BaseException
+            What the first function to fail raised; the others are ended where they wait.
+        """
+        threads = []
+        for member, body in zip(self._members[1:], bodies[1:], strict=True):
+            arguments = (self._follow, member, body)
+            thread = threading.Thread(
+                target=contextvars.copy_context().run, args=arguments, name=member.name, daemon=True
+            )
+            threads.append(thread)
+            thread.start()
+        first = self._members[0]
+        self._running = first
+        self._body(first, bodies[0])
+        self._acquire(self._done)
+        for thread in threads:
+            thread.join()
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return [member.result for member in self._members]
+
+    def wait(self, number: int, ready: Callable[[], bool], where: Callable[[], str]) -> None:
+        """Give the turn away until a condition holds; called by the member that has it.
+
+        Parameters
+        ----------
+        number : int
+            The member that waits.
+        ready : callable
+            Whether it can go on; asked whenever the turn is free.
+        where : callable
+            Says in a deadlock where it stands and what for.
+        """
+        if self._failure is not None:
+            raise _Abandoned
+        member = self._members[number]
+        member.ready, member.where = ready, where
+        self._next()
+        self._acquire(member.turn)
+        member.ready = member.where = None
+        if self._failure is not None:
+            if isinstance(self._failure, DeadlockError) and self._failure.__traceback__ is None:
+                raise self._failure
+            raise _Abandoned
+
+    def is_ended(self, number: int) -> bool:
+        """Return whether a member's function has ended."""
+        return self._members[number].ended
+
+    def _follow(self, member: _Member, body: Callable[[], Any]) -> None:
+        member.turn.acquire()
+        self._body(member, body)
+
+    def _body(self, member: _Member, body: Callable[[], Any]) -> None:
+        member.thread = threading.get_ident()
+        try:
+            if self._failure is None:
+                member.result = body()
+        except _Abandoned:
+            pass
+        except BaseException as error:
+            if self._failure is None or self._failure is error:
+                self._failure = error
+        member.ended = True
+        self._next()
+
+    def _next(self) -> None:
+        """Give the turn to the lowest member that can go on."""
+        waiting = [member for member in self._members if not member.ended]
+        if not waiting:
+            self._done.release()
+            return
+        for member in waiting:
+            if self._failure is not None or member.ready is None or member.ready():
+                break
+        else:
+            member = waiting[0]
+            lines = [each.where() for each in waiting if each.where is not None]
+            lines += [f"{each.name} has ended" for each in self._members if each.ended]
+            self._failure = DeadlockError("deadlock: " + "; ".join(lines))
+        self._running = member
+        member.turn.release()
+
+    def _acquire(self, turn: threading.Semaphore) -> None:
+        """Wait for a turn; an interrupt of the caller's thread ends whoever runs."""
+        while True:
+            try:
+                turn.acquire()
+                return
+            except KeyboardInterrupt as error:
+                self._failure = self._failure or error
+                running = self._running
+                if running is not None and running.thread not in (None, threading.get_ident()):
+                    # Its kernel may never wait again: the interrupt reaches it between bytecodes.
+                    identity = ctypes.c_ulong(running.thread or 0)
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        identity, ctypes.py_object(_Abandoned)
+                    )

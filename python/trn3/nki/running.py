@@ -1,0 +1,158 @@
+"""One launch: the instances of a kernel on their cores, and what they have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import trn3
+from trn3._trn3.machine import NeuronCore, NkiTensor
+from trn3.nki.arguments import tensors_in
+from trn3.nki.context import Context, Running
+from trn3.nki.gang import DeadlockError
+from trn3.nki.grid import Launch
+from trn3.nki.logical import LogicalCore, SharedTensors
+from trn3.nki.targets import Figures
+
+#: Code under this folder is no kernel: lines in errors and profiles are of whoever calls it.
+INTERNAL: Final = [str(Path(trn3.__file__).parent) + os.sep]
+#: Arguments, by position and by keyword.
+Bound: TypeAlias = tuple[list[Any], dict[str, Any]]
+
+
+class Run:
+    """The instances of one launch.
+
+    Parameters
+    ----------
+    function : callable
+        What each runs.
+    launch : Launch
+        How many there are, and where.
+    cores : sequence of NeuronCore
+        As many as the launch wants.
+
+    Attributes
+    ----------
+    contexts : list of Context
+        One an instance.
+    """
+
+    __slots__ = ("_cores", "_function", "_launch", "_logical", "contexts")
+
+    def __init__(
+        self, function: Callable[..., Any], launch: Launch, cores: Sequence[NeuronCore]
+    ) -> None:
+        self._function = function
+        self._launch = launch
+        self._cores = cores
+        self._logical = LogicalCore(list(cores)) if len(cores) > 1 else None
+        # Of this core, not by its name: a description of one's own may bear any.
+        figures = Figures(cores[0].arch[0], cores[0])
+        instances = len(launch.placement)
+        shared = SharedTensors(instances) if instances > 1 else None
+        self.contexts = []
+        for instance, (number, ids) in enumerate(
+            zip(launch.placement, launch.program_ids(), strict=True)
+        ):
+            context = Context(cores[number], figures, launch.grid)
+            context.program_ids = ids
+            context.instance = instance
+            context.logical = self._logical
+            context.shared = shared
+            # Kernels read constants only: they are one for all.
+            context.constants = self.contexts[0].constants if instance else context.constants
+            self.contexts.append(context)
+
+    def results(self, bind: Callable[[], Bound]) -> Any:
+        """Run all instances and return what the first one returned.
+
+        Parameters
+        ----------
+        bind : callable
+            Returns the arguments of an instance, tensors in place of arrays.
+
+        Raises
+        ------
+        ValueError
+            If another one returned other tensors.
+        """
+        returned: list[Any] = [None] * len(self.contexts)
+        bound = [bind() for _ in self.contexts]
+
+        def of_core(number: int) -> Callable[[], None]:
+            def body() -> None:
+                for instance, (context, place) in enumerate(
+                    zip(self.contexts, self._launch.placement, strict=True)
+                ):
+                    if place == number:
+                        returned[instance] = self._call(context, *bound[instance])
+
+            return body
+
+        if self._logical is None:
+            of_core(0)()
+        else:
+            self._logical.run([of_core(number) for number in range(len(self._cores))])
+            self._logical.synchronise()
+        self._check_same(returned)
+        return returned[0]
+
+    def _call(self, context: Context, positional: list[Any], keyword: dict[str, Any]) -> Any:
+        with Running(context):
+            try:
+                return self._function(*positional, **keyword)
+            except Exception as error:
+                self._note_line(error, context)
+                raise
+
+    def _note_line(self, error: BaseException, context: Context) -> None:
+        """Say which line of the kernel raised, where the text does not say so already."""
+        trace = error.__traceback__
+        line = None
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if not file.startswith(INTERNAL[0]):
+                line = f"{file}:{trace.tb_lineno}"
+            trace = trace.tb_next
+        where = []
+        if line is not None and line not in str(error):
+            where.append(f"at {line} in the kernel")
+        if len(self.contexts) > 1 and not isinstance(error, DeadlockError):
+            where.append(f"in program {_place(context.program_ids)} on core {context.core.number}")
+        if where:
+            error.add_note(" ".join(where))
+
+    def _check_same(self, returned: list[Any]) -> None:
+        """Refuse results that are not the same tensors in all instances."""
+        first = list(map(_identity, tensors_in(returned[0])))
+        for context, result in zip(self.contexts[1:], returned[1:], strict=True):
+            if list(map(_identity, tensors_in(result))) != first:
+                message = (
+                    f"program {_place(context.program_ids)} returned {_names(result)}, program "
+                    f"{_place(self.contexts[0].program_ids)} {_names(returned[0])}; all of one "
+                    "launch return the same tensors, made in nl.shared_hbm, which is one for them"
+                )
+                raise ValueError(message)
+
+
+def _place(program_ids: tuple[int, ...]) -> str:
+    return str(program_ids[0]) if len(program_ids) == 1 else str(program_ids)
+
+
+def _identity(tensor: NkiTensor) -> tuple[Any, ...]:
+    return (
+        tensor.storage_id,
+        tuple(tensor.shape),
+        tuple(tensor.strides),
+        tensor.offset,
+        tensor.dtype_name,
+    )
+
+
+def _names(result: Any) -> str:
+    found: Iterator[NkiTensor] = tensors_in(result)
+    texts = [tensor.describe() for tensor in found]
+    return ", ".join(texts) or "no tensor"
