@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from comparison import Comparison, Normal, Rival, Work
+from comparison import Comparison, Normal, Rival, Work, pace
 from trn3 import nki, numerics
 from trn3.cli import kernel_file
 from trn3.nki import isa as nisa, language as nl
@@ -35,17 +34,6 @@ ALONE = pytest.mark.parametrize("threads", [1], ids=["1-thread"], indirect=True)
 def module(name: str) -> ModuleType:
     """Return an example's module."""
     return kernel_file.import_file(KERNELS / f"{name}.py")
-
-
-def pace(count: int, rate: int) -> Rival:
-    """Return a stand-in for a rival that does `count` things at a fixed rate: the goal."""
-
-    def wait() -> None:
-        until = time.perf_counter() + count / rate
-        while time.perf_counter() < until:
-            pass
-
-    return Rival(f"a pace of {rate:,}/s", wait, goal=1.0)
 
 
 def timed(kernel: nki.Kernel, arguments: dict[str, Any]) -> int:

@@ -9,11 +9,10 @@ weight. It sees the same layouts.
 from __future__ import annotations
 
 import math
-import time
 
 import pytest
 
-from comparison import Call, Comparison, Rival, Work
+from comparison import Comparison, Rival, Work, pace
 from trn3.planner.training import Training, plan_training, search_training
 
 ALONE = pytest.mark.parametrize("threads", [1], ids=["1-thread"], indirect=True)
@@ -74,7 +73,7 @@ def bench_search_of_training_layouts(compare: Comparison, quick: bool) -> None:
         lambda: search_training("llama-3-8b", "gen2", asked, keep=1),
         [
             Rival("closed form in Python", peer),
-            Rival("2,000 layouts/s", pace(found.evaluated), 1.0),
+            pace(found.evaluated, 2000),
         ],
         Work(found.evaluated, "layouts"),
     )
@@ -89,14 +88,3 @@ def bench_plan_of_a_million_chips(compare: Comparison) -> None:
         [],
         Work(1, "plans"),
     )
-
-
-def pace(count: int, rate: int = 2000) -> Call:
-    """Return a call that takes as long as `count` things at a fixed rate: the goal."""
-
-    def wait() -> None:
-        until = time.perf_counter() + count / rate
-        while time.perf_counter() < until:
-            pass
-
-    return wait

@@ -46,6 +46,17 @@ class Rival:
     goal: float | None = None
 
 
+def pace(count: int, rate: float, what: str = "") -> Rival:
+    """Return a stand-in for a rival that does `count` things at a fixed rate a second: the goal."""
+
+    def wait() -> None:
+        until = time.perf_counter() + count / rate
+        while time.perf_counter() < until:
+            pass
+
+    return Rival(what or f"a pace of {rate:,}/s", wait, goal=1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """How much one call does, in `unit`, and the speed of light that bounds it, if one does.
