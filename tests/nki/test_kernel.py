@@ -90,7 +90,7 @@ def test_kernel_called_by_a_kernel_is_the_plain_function() -> None:
     @nki.jit
     def outer(x: Any) -> Any:
         depth, same = inner(x)
-        subscripted = inner[2](x)[0]
+        subscripted = inner[1](x)[0]
         simulated = nki.simulate(inner)(x)[0]
         assert same is x
         return depth, subscripted, simulated
@@ -121,16 +121,12 @@ def test_program_queries_follow_the_launch(lnc: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lnc", "error", "text"),
-    [
-        (2, NotImplementedError, r"identity\[2\].*LNC=2"),
-        ((2, 2), NotImplementedError, "launch grids"),
-        (3, ValueError, "at most 2 cores"),
-    ],
+    ("lnc", "target"),
+    [(3, "trn3"), (2, "trn1"), (nl.nc(4), "trn2"), ((nl.nc(2), nl.nc(2)), "trn2")],
 )
-def test_launches_that_are_not_modelled_say_so(lnc: Any, error: Any, text: str) -> None:
-    kernel = nki.jit(identity)[lnc]
-    with pytest.raises(error, match=text):
+def test_more_cores_than_a_logical_core_has_are_refused(lnc: Any, target: str) -> None:
+    kernel = nki.jit(platform_target=target)(identity)[lnc]
+    with pytest.raises(ValueError, match=rf"identity\[.*\].* of {target} has at most [12] cores"):
         kernel(X)
 
 

@@ -167,13 +167,17 @@ def test_a_bare_integer_as_engine_is_refused_by_the_instruction() -> None:
         run(lambda: nisa.memset(nl.ndarray((2, 2), nl.float32), 0.0, engine=wrong))
 
 
-def test_instructions_of_several_cores_say_what_is_missing() -> None:
+def test_instructions_of_several_cores_need_several() -> None:
     tile: Any = None
-    assert nisa.core_barrier(tile, (0,)) is None  # type: ignore[func-returns-value]
-    with pytest.raises(NotImplementedError, match=r"nki.isa.core_barrier of cores \(0, 1\)"):
-        nisa.core_barrier(tile, [0, 1])
-    with pytest.raises(NotImplementedError, match=r"nki.isa.sendrecv"):
-        nisa.sendrecv(src=tile, dst=tile, send_to_rank=1, recv_from_rank=1, pipe_id=0)
+    assert nisa.core_barrier(tile, (0,)) is None
+    for call in (
+        lambda: nisa.core_barrier(tile, [0, 1]),
+        lambda: nisa.sendrecv(src=tile, dst=tile, send_to_rank=1, recv_from_rank=1, pipe_id=0),
+    ):
+        with pytest.raises(RuntimeError, match="no kernel runs on this thread"):
+            call()
+        with pytest.raises(ValueError, match=r"one core"):
+            run(call)
 
 
 def test_collectives_say_what_is_missing() -> None:

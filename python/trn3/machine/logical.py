@@ -152,7 +152,7 @@ class LogicalProfile(Profile):
 
     @cached_property
     def _critical_steps(self) -> list[tuple[int, int]]:
-        """Core and instruction of each step to the end: where one core waited, the other's steps."""
+        """Core and instruction of each step to the end; where a core waited, the other's."""
         data = [core.data for core in self._cores]
         meetings = [_meetings(each) for each in data]
         core, path = self._last, self.data.critical.tolist()
@@ -175,13 +175,15 @@ class LogicalProfile(Profile):
         """Picoseconds of each critical step up to the next one's start, or the last one's end."""
         data = [core.data.instructions for core in self._cores]
         starts = [int(data[core].start_ps[step]) for core, step in self._critical_steps]
-        ends = starts[1:] + [int(data[core].end_ps[step]) for core, step in self._critical_steps[-1:]]
+        ends = starts[1:] + [
+            int(data[core].end_ps[step]) for core, step in self._critical_steps[-1:]
+        ]
         return [max(end - start, 0) for start, end in zip(starts, ends, strict=True)]
 
     @cached_property
     def critical_engine_us(self) -> dict[str, float]:
         """How much of the critical path each engine holds, on whichever core, in microseconds."""
-        held = dict.fromkeys(ENGINES, 0.0)
+        held: dict[str, float] = {name: 0.0 for name in ENGINES}  # noqa: C420 keys are plain text
         for (core, step), length in zip(self._critical_steps, self._critical_lengths, strict=True):
             engine = self._cores[core].data.instructions.engine[step]
             held[ENGINES[engine]] += length / PS_PER_US
@@ -192,14 +194,10 @@ class LogicalProfile(Profile):
 
         Where a core waited for the other one, the path goes on there.
         """
-        return [
-            self._cores[core]._critical_step(step) for core, step in self._critical_steps
-        ]
+        return [self._cores[core]._critical_step(step) for core, step in self._critical_steps]
 
     def lines(self) -> list[LineTotal]:
-        """Return what each line of the kernel cost on all cores, costliest first.
-
-        """
+        """Return what each line of the kernel cost on all cores, costliest first."""
         critical: dict[tuple[str, int, str], int] = {}
         for (core, step), length in zip(self._critical_steps, self._critical_lengths, strict=True):
             data = self._cores[core].data
@@ -227,7 +225,10 @@ class LogicalProfile(Profile):
 
     def hbm_bytes_by_bin(self, edges_ps: NDArray[np.number[Any]]) -> NDArray[np.float64]:
         """Return the HBM bytes of all cores that move between the edges, in picoseconds."""
-        return np.sum([core.hbm_bytes_by_bin(edges_ps) for core in self._cores], axis=0)
+        together = np.zeros(len(edges_ps) - 1)
+        for core in self._cores:
+            together += core.hbm_bytes_by_bin(edges_ps)
+        return together
 
     def verdict(self) -> str:
         """Return what binds the core that ends last, and what to look at first."""
@@ -269,9 +270,7 @@ class LogicalProfile(Profile):
             row["trn3_core"] = np.array([-1])
             return row
         parts = [core.table(name) for core in self._cores]
-        joined = {
-            column: np.concatenate([part[column] for part in parts]) for column in parts[0]
-        }
+        joined = {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
         lengths = [len(next(iter(part.values()))) for part in parts]
         joined["trn3_core"] = np.repeat(np.arange(len(parts)), lengths)
         return joined

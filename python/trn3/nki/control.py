@@ -351,8 +351,8 @@ def device_print(prefix: str, tensor: Any) -> None:
     """Write a prefix and a tensor's values to standard output.
 
     With ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, values also go to
-    ``DIR/PREFIX/core_N/ITERATION/tensor.npy``, where ITERATION counts core N's calls with that prefix
-    (**choice** of the file's name; types that NumPy lacks are saved as float32).
+    ``DIR/PREFIX/core_N/ITERATION/tensor.npy``, where ITERATION counts core N's calls with that
+    prefix (**choice** of the file's name; types that NumPy lacks are saved as float32).
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ class DeadlockError(RuntimeError):
 
 
 class _Abandoned(BaseException):
-    """Ends the function of a member whose fellow failed; no kernel's ``except Exception`` sees it."""
+    """Ends the function of a member whose fellow failed; ``except Exception`` does not see it."""
 
 
 class _Member:
@@ -109,17 +109,21 @@ class Gang:
         where : callable
             Says in a deadlock where it stands and what for.
         """
-        if self._failure is not None:
+        if self._failed() is not None:
             raise _Abandoned
         member = self._members[number]
         member.ready, member.where = ready, where
         self._next()
         self._acquire(member.turn)
         member.ready = member.where = None
-        if self._failure is not None:
-            if isinstance(self._failure, DeadlockError) and self._failure.__traceback__ is None:
-                raise self._failure
+        failure = self._failed()
+        if isinstance(failure, DeadlockError) and failure.__traceback__ is None:
+            raise failure
+        if failure is not None:
             raise _Abandoned
+
+    def _failed(self) -> BaseException | None:
+        return self._failure
 
     def is_ended(self, number: int) -> bool:
         """Return whether a member's function has ended."""

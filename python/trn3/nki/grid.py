@@ -160,8 +160,9 @@ def launch_of(axes: tuple[int | Spread, ...], *, legacy: bool) -> Launch:
     """
     if not axes:
         return Launch()
-    if len(axes) == 1 and isinstance(axes[0], int) and not legacy:
-        return Launch(axes, axes[0], tuple(range(axes[0])))
+    first = axes[0]
+    if len(axes) == 1 and isinstance(first, int) and not legacy:
+        return Launch((first,), first, tuple(range(first)))
     spreads = [axis if isinstance(axis, Spread) else Spread(1, axis) for axis in axes]
     places = itertools.product(*(map(each.core, range(each.total)) for each in spreads))
     counts = [each.cores for each in spreads]

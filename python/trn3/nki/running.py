@@ -53,7 +53,7 @@ class Run:
         figures = Figures(cores[0].arch[0], cores[0])
         instances = len(launch.placement)
         shared = SharedTensors(instances) if instances > 1 else None
-        self.contexts = []
+        self.contexts: list[Context] = []
         for instance, (number, ids) in enumerate(
             zip(launch.placement, launch.program_ids(), strict=True)
         ):

@@ -154,7 +154,8 @@ def sendrecv(
     ...     own = nl.program_id(0)
     ...     mine = nl.load(x[own:own + 1])
     ...     theirs = nl.ndarray(mine.shape, mine.dtype)
-    ...     nisa.sendrecv(src=mine, dst=theirs, send_to_rank=1 - own, recv_from_rank=1 - own, pipe_id=0)
+    ...     peer = 1 - own
+    ...     nisa.sendrecv(mine, theirs, send_to_rank=peer, recv_from_rank=peer, pipe_id=0)
     ...     nl.store(out[own:own + 1], theirs)
     ...     return out
     >>> swap[2](np.array([[1.0], [2.0]], np.float32)).tolist()
@@ -169,7 +170,8 @@ def sendrecv(
         )
         raise ValueError(message)
     _check_ranks(logical, running.core.number, send_to_rank, recv_from_rank)
-    if not isinstance(pipe_id, int):
+    given: Any = pipe_id
+    if not isinstance(given, int):
         message = f"{running.core.line()}: sendrecv pipe_id is {pipe_id!r}; allowed: int"
         raise TypeError(message)
     mover = enum_name(dma_engine, dma_engines, "dma_engine")
