@@ -103,6 +103,38 @@ def test_profile_as_json(run: Run) -> None:
     assert timed["latency_us"] == document["latency_us"]
 
 
+SPLIT = """\
+import nki
+import nki.language as nl
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    for i in range(nl.program_id(0), 8, nl.num_programs(0)):
+        rows = nl.ds(16 * i, 16)
+        nl.store(out[rows], nl.load(x[rows]))
+    return out
+"""
+
+
+@pytest.mark.parametrize(("brackets", "cores"), [("[1]", 1), ("[2]", 2), ("[2, 1]", 1)])
+def test_profile_of_a_kernel_on_cores(run: Run, tmp_path: Path, brackets: str, cores: int) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(SPLIT)
+    out = tmp_path / "out"
+    run("profile", f"{path}:kernel{brackets}", *SHAPE, "--out", out)
+    assert len(Profile.from_json(out / "profile.json").cores) == cores
+
+
+@pytest.mark.parametrize("brackets", ["[", "[0]", "[x]", "[2", "[2,]"])
+def test_profile_of_wrong_brackets(refused: Refused, tmp_path: Path, brackets: str) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(SPLIT)
+    text = refused("profile", f"{path}:kernel{brackets}", *SHAPE)
+    assert "kernel[2] for two cores" in " ".join(text.split())
+
+
 def test_profile_writes_into_an_existing_folder_again(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     (tmp_path / "notes.txt").write_text("mine")

@@ -39,16 +39,19 @@ class KernelFile:
 def load(target: str) -> KernelFile:
     """Import the file of ``file.py:kernel`` with ``nki`` being trn3's and find the kernel in it.
 
+    ``file.py:kernel[2]`` is the kernel on two cores, ``file.py:kernel[4,2]`` on a launch grid.
+
     Raises
     ------
     KernelFileError
-        If there is no such file or kernel; names what there is.
+        If there is no such file or kernel; names what there is. If brackets hold no lengths.
     """
     from trn3 import nki
 
     file, colon, name = target.rpartition(":")
     if not colon:
         file, name = target, ""
+    name, brackets = _brackets(name)
     path = Path(file)
     if not path.is_file():
         message = f"{file}: there is no such file; write FILE.py:KERNEL"
@@ -63,7 +66,21 @@ def load(target: str) -> KernelFile:
         what = f"no kernel {name!r}" if name else "several kernels; name one"
         message = f"{file}: {what}; kernels there: {known}"
         raise KernelFileError(message)
+    if brackets:
+        kernel = nki.simulate(kernel)[brackets]
     return KernelFile(path, name, module, kernel)
+
+
+def _brackets(name: str) -> tuple[str, tuple[int, ...]]:
+    """Return a kernel's name without brackets, and what stands in them."""
+    name, bracket, inside = name.partition("[")
+    lengths = [word.strip() for word in inside.removesuffix("]").split(",")]
+    if not bracket:
+        return name, ()
+    if not inside.endswith("]") or not all(word.isdecimal() and int(word) for word in lengths):
+        message = f"{name}[{inside}: write {name}[2] for two cores, {name}[4,2] for a launch grid"
+        raise KernelFileError(message)
+    return name, tuple(map(int, lengths))
 
 
 def import_file(path: Path) -> ModuleType:

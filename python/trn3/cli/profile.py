@@ -227,7 +227,9 @@ def show(outcome: Outcome, written: list[Path], console: Console, *, as_json: bo
         console.print(
             f"Largest difference from the golden: {outcome.error:.2e} of its largest magnitude"
         )
-    rate = sum(len(core.data.instructions) for core in outcome.profile.cores) / max(outcome.wall_seconds, 1e-9)
+    rate = sum(len(core.data.instructions) for core in outcome.profile.cores) / max(
+        outcome.wall_seconds, 1e-9
+    )
     console.print(f"Simulated in {outcome.wall_seconds:.2f} s ({rate:,.0f} instructions/s)")
     for path in written:
         console.print(f"wrote {path}")

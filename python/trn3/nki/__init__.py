@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from trn3.nki import collectives, dtype, experimental, isa, language, tensor, tensors, typing
 from trn3.nki.aliases import install, uninstall
+from trn3.nki.gang import DeadlockError
 from trn3.nki.kernel import Kernel, jit, simulate
 
 if TYPE_CHECKING:
     from trn3.nki.profiling import profile
 
 __all__ = [
+    "DeadlockError",
     "Kernel",
     "collectives",
     "cpu_simulate",

@@ -133,11 +133,10 @@ pub(crate) fn together(
     work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> trn3::Result<Vec<u32>>,
 ) -> PyResult<trn3::Result<Vec<u32>>> {
     let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
-    let after: Vec<Vec<u32>> =
-        guards.iter().zip(names).map(|(inner, name)| inner.schedule.producers(*name)).collect();
+    let after: Vec<Vec<u32>> = guards.iter().zip(names).map(|(inner, name)| inner.schedule.producers(*name)).collect();
     let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
-    let outcome = catch_unwind(AssertUnwindSafe(|| work(cores, &after)))
-        .map_err(|_| defect("a panic where cores met"))?;
+    let outcome =
+        catch_unwind(AssertUnwindSafe(|| work(cores, &after))).map_err(|_| defect("a panic where cores met"))?;
     if let Ok(ids) = &outcome {
         for ((inner, name), id) in guards.iter_mut().zip(names).zip(ids) {
             inner.schedule.note(*name, *id);

@@ -77,8 +77,10 @@ pub fn sendrecv(parts: &mut [Part<'_, SendRecv>; 2]) -> Result<Vec<u32>> {
 
 /// Joins the timelines, and makes what each core did before come before what any does after.
 fn meet<I: crate::machine::isa::Instruction>(parts: &mut [Part<'_, I>], hop: Picos) {
-    let cores: Vec<_> =
-        parts.iter_mut().map(|part| (&mut *part.core, part.instruction as &dyn crate::machine::isa::Instruction, part.at)).collect();
+    let cores: Vec<_> = parts
+        .iter_mut()
+        .map(|part| (&mut *part.core, part.instruction as &dyn crate::machine::isa::Instruction, part.at))
+        .collect();
     NeuronCore::meet(cores, hop);
     for part in parts {
         part.core.state.memory.synchronise();
@@ -104,4 +106,161 @@ pub fn check_count(core: &NeuronCore, count: usize) -> Result<()> {
         return Err(Error::Value(format!("{count} cores as one on {name}; allowed: at most {most}")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::machine::arch::ArchSpec;
+    use crate::machine::core::CoreOptions;
+    use crate::machine::dtype::DType;
+    use crate::machine::engine::Engine;
+    use crate::machine::isa::dma::Options;
+    use crate::machine::isa::dma::copy::DmaCopy;
+    use crate::machine::memory::{Finding, Request};
+    use crate::machine::site::SiteId;
+    use crate::machine::storage::Buffer;
+    use crate::machine::view::View;
+
+    fn pair() -> [NeuronCore; 2] {
+        let arch = Arc::new(ArchSpec::load("trn3").expect("a spec"));
+        let mut first = NeuronCore::new(arch, CoreOptions::default()).expect("a core");
+        let second = NeuronCore::beside(&mut first, 1).expect("a core");
+        [first, second]
+    }
+
+    fn tensor(core: &mut NeuronCore, buffer: Buffer, columns: usize) -> View {
+        let (shape, site) = ([128, columns], SiteId::default());
+        let request = Request { name: "t", shape: &shape, dtype: DType::UInt8, buffer, address: None, site };
+        View::whole(core.allocate(&request).expect("room"))
+    }
+
+    fn fill(core: &mut NeuronCore, view: &View, value: u32) {
+        core.state.memory.write_bits(view, &vec![value; view.len()]).expect("values");
+    }
+
+    fn bits(core: &mut NeuronCore, view: &View) -> Vec<u32> {
+        core.state.read_bits(view).expect("values")
+    }
+
+    fn copy(core: &mut NeuronCore, dst: &View, src: &View) {
+        let copy = DmaCopy { dst: dst.clone(), src: src.clone(), options: Options::default(), engine: None };
+        core.issue(&copy, At::default()).expect("a copy");
+    }
+
+    fn barrier(cores: &mut [NeuronCore; 2], data: &View) {
+        let instruction = CoreBarrier { data: data.clone(), engine: Engine::GpSimd };
+        let mut parts: Vec<_> =
+            cores.iter_mut().map(|core| Part { core, instruction: &instruction, at: At::default() }).collect();
+        core_barrier(&mut parts).expect("a barrier");
+    }
+
+    fn exchange(cores: &mut [NeuronCore; 2], tiles: [(&View, &View); 2]) -> Result<Vec<u32>> {
+        let [one, other] = tiles.map(|(src, dst)| SendRecv { src: src.clone(), dst: dst.clone(), by_gpsimd: false });
+        let [first, second] = cores;
+        let part = |core, instruction| Part { core, instruction, at: At::default() };
+        sendrecv(&mut [part(first, &one), part(second, &other)])
+    }
+
+    fn races(core: &mut NeuronCore) -> usize {
+        core.state.memory.findings().iter().filter(|finding| matches!(finding, Finding::Race { .. })).count()
+    }
+
+    #[test]
+    fn test_an_exchange_reads_both_tiles_before_it_writes() {
+        let mut cores = pair();
+        let tiles = [0, 1].map(|number| tensor(&mut cores[number], Buffer::Sbuf, 64));
+        for number in 0..2 {
+            let value = number as u32 + 5;
+            fill(&mut cores[number], &tiles[number], value);
+        }
+        exchange(&mut cores, [(&tiles[0], &tiles[0]), (&tiles[1], &tiles[1])]).expect("an exchange");
+        for number in 0..2 {
+            assert!(bits(&mut cores[number], &tiles[number]).iter().all(|&bits| bits == 6 - number as u32));
+        }
+        let ends = cores.each_mut().map(|core| core.makespan());
+        assert_eq!(ends[0], ends[1]);
+        assert!(ends[0] > Picos::ZERO);
+    }
+
+    #[test]
+    fn test_tiles_that_do_not_fit_leave_no_trace() {
+        let mut cores = pair();
+        let tiles = [0, 1].map(|number| tensor(&mut cores[number], Buffer::Sbuf, 64 + number));
+        let error = exchange(&mut cores, [(&tiles[0], &tiles[0]), (&tiles[1], &tiles[1])]);
+        assert!(matches!(error, Err(Error::Validation { operand: "src", .. })));
+        assert_eq!(cores.each_mut().map(|core| (core.issued(), core.makespan())), [(0, Picos::ZERO); 2]);
+    }
+
+    #[test]
+    fn test_a_meeting_orders_what_was_written_and_its_absence_is_a_race() {
+        for meets in [false, true] {
+            let mut cores = pair();
+            let shared = tensor(&mut cores[0], Buffer::SharedHbm, 512);
+            let tiles = [0, 1].map(|number| tensor(&mut cores[number], Buffer::Sbuf, 512));
+            fill(&mut cores[0], &tiles[0], 9);
+            copy(&mut cores[0], &shared, &tiles[0]);
+            if meets {
+                barrier(&mut cores, &shared);
+            }
+            copy(&mut cores[1], &tiles[1], &shared);
+            assert!(bits(&mut cores[1], &tiles[1]).iter().all(|&bits| bits == 9));
+            assert_eq!(cores.each_mut().map(races), [0, usize::from(!meets)]);
+            let written = cores[0].timeline.records().first().map_or(Picos::ZERO, |record| record.end);
+            cores[1].makespan();
+            let read = cores[1].timeline.records().last().map_or(Picos::ZERO, |record| record.start);
+            assert_eq!(read > written && written > Picos::ZERO, meets);
+        }
+    }
+
+    #[test]
+    fn test_hbm_is_one_for_both_cores() {
+        let mut cores = pair();
+        let capacity = cores[0].arch().hbm_bytes as usize;
+        let (shape, site) = ([128, capacity / 128 / 2 + 1], SiteId::default());
+        let request =
+            Request { name: "t", shape: &shape, dtype: DType::UInt8, buffer: Buffer::PrivateHbm, address: None, site };
+        let _held = cores[0].allocate(&request).expect("room");
+        assert!(matches!(cores[1].allocate(&request), Err(Error::HbmCapacity(_))));
+    }
+
+    #[test]
+    fn test_more_cores_than_there_are_is_refused() {
+        let [first, _] = pair();
+        assert!(check_count(&first, 2).is_ok());
+        assert!(check_count(&first, 3).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn test_more_work_before_a_barrier_never_makes_anything_earlier(
+            counts in prop::array::uniform2(0usize..6), more in 0usize..4, which in 0usize..2,
+        ) {
+            let ends = |counts: [usize; 2]| {
+                let mut cores = pair();
+                let shared = tensor(&mut cores[0], Buffer::SharedHbm, 512);
+                let tiles = [0, 1].map(|number| tensor(&mut cores[number], Buffer::Sbuf, 512));
+                for number in 0..2 {
+                    fill(&mut cores[number], &tiles[number], 1);
+                    for _ in 0..counts[number] {
+                        copy(&mut cores[number], &shared, &tiles[number]);
+                    }
+                }
+                barrier(&mut cores, &shared);
+                let barrier = cores.each_ref().map(|core| core.timeline.records().last().map(|record| record.end));
+                for number in 0..2 {
+                    copy(&mut cores[number], &tiles[number], &shared);
+                }
+                (barrier, cores.each_mut().map(|core| core.makespan()))
+            };
+            let (met, before) = ends(counts);
+            prop_assert_eq!(met[0], met[1]);
+            let mut longer = counts;
+            longer[which] += more;
+            let (_, after) = ends(longer);
+            prop_assert!(after[0] >= before[0] && after[1] >= before[1]);
+        }
+    }
 }

@@ -109,11 +109,7 @@ fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyIns
         let lines: Vec<&str> = arrivals.iter().map(|arrival| arrival.line.as_str()).collect();
         located(error, &lines.join(" and "))
     })?;
-    Ok(arrivals
-        .iter()
-        .zip(ids)
-        .map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id })
-        .collect())
+    Ok(arrivals.iter().zip(ids).map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
 }
 
 /// Makes what each core did before come before what any does from here on: the end of a run.

@@ -65,8 +65,8 @@ use crate::machine::storage::{Buffer, Storage};
 use allocator::{Allocator, Released};
 pub use finding::Finding;
 pub use known::Written;
-pub use race::{Races, Sharing};
 use on_chip::OnChip;
+pub use race::{Races, Sharing};
 pub use resolve::{Addressing, Operand, OutOfBounds};
 use resolve::{Geometry, Resolved, Start};
 pub use tile::Scalar;
@@ -238,11 +238,7 @@ impl Memory {
         let hbm = Level { live: account.live, peak: account.peak };
         drop(account);
         let level = |places: &Allocator| Level { live: places.live() as u64, peak: places.peak() as u64 };
-        Occupancy {
-            sbuf: level(&self.sbuf_places),
-            psum: level(&self.psum_places),
-            hbm,
-        }
+        Occupancy { sbuf: level(&self.sbuf_places), psum: level(&self.psum_places), hbm }
     }
 
     /// Tensors that came and went since the last call, in program order. Call it before each instruction to learn

@@ -371,8 +371,10 @@ impl Timeline {
             timeline.finish(id, issue, ran, false);
             spans.push(Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(end) });
         }
-        let uses: Vec<_> =
-            cores.iter_mut().map(|(timeline, _)| timeline.shared.as_mut().map(|shared| std::mem::take(&mut shared.uses))).collect();
+        let uses: Vec<_> = cores
+            .iter_mut()
+            .map(|(timeline, _)| timeline.shared.as_mut().map(|shared| std::mem::take(&mut shared.uses)))
+            .collect();
         for (number, (timeline, _)) in cores.iter_mut().enumerate() {
             let others = uses.iter().enumerate().filter(|(other, _)| *other != number);
             for (region, end, writes) in others.filter_map(|(_, uses)| uses.as_ref()).flatten() {

@@ -163,7 +163,14 @@ fn is_sbuf(view: &View) -> bool {
 
 /// The work of moving every source into `dst`. Rows are the partitions of the SBUF side; between HBM addresses one part
 /// for each DMA engine **(choice)**. `pieces` are the contiguous pieces that descriptors follow.
-pub(super) fn transfer(arch: &ArchSpec, options: &Options, dst: &View, sources: &[&View], pieces: usize, share: f64) -> Transfer {
+pub(super) fn transfer(
+    arch: &ArchSpec,
+    options: &Options,
+    dst: &View,
+    sources: &[&View],
+    pieces: usize,
+    share: f64,
+) -> Transfer {
     let from_hbm = sources.iter().any(|source| !is_sbuf(source));
     let (route, side) = match (from_hbm, is_sbuf(dst)) {
         (true, true) => (Route::Load, Some(dst)),
