@@ -100,6 +100,29 @@ def bench_kernel_one_element(compare: Comparison, values: bool, quick: bool) -> 
 
 
 @nki.jit
+def nothing(x: Any) -> Any:
+    """Do nothing: what is left is the launch."""
+    return x
+
+
+@ALONE
+def bench_kernel_launch_on_two_cores(compare: Comparison, quick: bool) -> None:
+    count = 2 if quick else 50
+    x = np.ones((1, 1), np.float32)
+
+    def launches(kernel: nki.Kernel) -> None:
+        for _ in range(count):
+            kernel(x)
+
+    compare(
+        "kernel: launch of kernel[2]",
+        lambda: launches(nothing[2]),
+        [Rival("launch on one core", lambda: launches(nothing), goal=0.5)],
+        Work(count, "launches/s"),
+    )
+
+
+@nki.jit
 def tile_matmuls(left: Any, right: Any, count: int) -> Any:
     """Multiply one pair of tiles over and over."""
     out = nl.ndarray((128, 512), nl.float32, buffer=nl.shared_hbm)

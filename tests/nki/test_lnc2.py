@@ -91,7 +91,7 @@ def racy(x: Any) -> Any:
 # --- values -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lnc", [1, 2, (2,)])
+@pytest.mark.parametrize("lnc", [1, 2, (2,), np.int64(2)])
 def test_split_work_gives_the_same_values_on_any_number_of_cores(lnc: Any) -> None:
     x = RNG.standard_normal((4, P, F)).astype(np.float32)
     assert np.array_equal(split[lnc](x), x * 2)
@@ -492,6 +492,14 @@ def test_bad_exchanges_are_refused(change: dict[str, Any], error: Any, words: st
         kernel[2](halves())
 
 
+def test_a_runtime_of_other_cores_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
+    split(halves())
+    split[1](halves())
+    with pytest.warns(UserWarning, match="NEURON_LOGICAL_NC_CONFIG is 1"):
+        split[2](halves())
+
+
 def test_bad_barriers_are_refused() -> None:
     @nki.jit
     def cores(x: Any) -> Any:
@@ -575,6 +583,8 @@ def test_an_interrupt_ends_a_core_that_would_never_stop() -> None:
         nisa.core_barrier(x, (0, 1))
         return x
 
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("interrupts reach the main thread alone")
     threads = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         kernel[2](halves())
@@ -606,6 +616,20 @@ def test_reading_without_a_meeting_is_found(values: bool) -> None:
 def test_ordered_and_split_uses_are_no_races(kernel: Any, values: bool) -> None:
     _, profile = nki.profile(kernel[2], halves(), values=values)
     assert profile.findings == []
+
+
+def test_looking_at_a_shared_tensor_is_no_race(capsys: pytest.CaptureFixture[str]) -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        own = nl.program_id(0)
+        nl.store(out[own], nl.load(x[own]))
+        if own == 1:
+            nl.device_print("out", out[0, 0:1, 0:2])
+        return out
+
+    assert races(kernel[2], halves()) == []
+    assert "out " in capsys.readouterr().out
 
 
 def test_two_writers_of_a_byte_are_a_race_and_neighbours_are_none() -> None:
@@ -865,6 +889,8 @@ def test_a_joint_profile_sums_and_compares(tmp_path: Path) -> None:
     assert b"NeuronCore 1: uneven" in trace
     table = profile.table("Instruction")
     assert set(table["trn3_core"].tolist()) == {0, 1}
+    assert profile.table("Summary")["trn3_core"].tolist() == [0, 1]
+    assert profile.tables().keys() == cores[0].tables().keys()
 
 
 def test_a_summary_shows_both_cores() -> None:

@@ -264,11 +264,7 @@ class LogicalProfile(Profile):
         }
 
     def table(self, name: TableName = "Instruction") -> Table:
-        """Return one of `tables`; ``trn3_core`` says which core a row is of, -1: all together."""
-        if name == "Summary":
-            row = super().table(name)
-            row["trn3_core"] = np.array([-1])
-            return row
+        """Return one of `tables`, core by core; ``trn3_core`` says which one a row is of."""
         parts = [core.table(name) for core in self._cores]
         joined = {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
         lengths = [len(next(iter(part.values()))) for part in parts]

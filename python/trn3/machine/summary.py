@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from trn3.machine.verdict import cause_words
 from trn3.report import printable, size
@@ -67,19 +68,20 @@ def summary(profile: Profile) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    data = profile.data
+    data, findings = profile.data, profile.findings
+    count = sum(len(core.data.instructions) for core in profile.cores)
     title = Text.assemble(
         (shortened(data.kernel, 50), "bold"),
         f" on {printable(data.arch['name'])}: ",
         (microseconds(profile.latency_us), "bold"),
-        f", {len(data.instructions):,} instructions",
+        f", {count:,} instructions",
     )
     parts: list[RenderableType] = [title, _wrapped(profile.verdict(), "yellow"), Text()]
     parts += [_figures(profile), Text(), _engines(profile)]
-    if len(data.instructions):
+    if count:
         parts += [Text(), _lines(profile)]
-    if data.findings:
-        parts += [Text(), *_findings(profile)]
+    if findings:
+        parts += [Text(), *_findings(findings)]
     return Group(*parts)
 
 
@@ -154,8 +156,9 @@ def _figures(profile: Profile) -> RenderableType:
 
 
 def _transfers(profile: Profile) -> str:
-    transfers, arch = profile.data.transfers, profile.data.arch
-    average = int(transfers.bytes.sum()) // max(len(transfers), 1)
+    arch = profile.data.arch
+    moved = [core.data.transfers.bytes for core in profile.cores]
+    average = int(sum(int(each.sum()) for each in moved)) // max(sum(map(len, moved)), 1)
     return (
         f"of {arch['dma_engine_bytes_per_ns']:g} GB/s for each busy DMA engine; "
         f"{size(average)} at a time"
@@ -235,8 +238,7 @@ def _reason(total: LineTotal) -> str:
     return cause_words(next(iter(total.waits))) if total.waits else "-"
 
 
-def _findings(profile: Profile) -> list[RenderableType]:
-    findings = profile.data.findings
+def _findings(findings: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     count = len(findings)
     lines = [_wrapped(f"{count} finding{'s' if count > 1 else ''}:", "bold red")]
     for finding in findings[:SHOWN_FINDINGS]:

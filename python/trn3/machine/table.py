@@ -30,14 +30,14 @@ def table(profile: Profile, name: str) -> Table:
     return TABLES[name](profile)
 
 
-def dataframe(profile: Profile, name: str) -> pd.DataFrame:
+def dataframe(profile: Profile, name: TableName) -> pd.DataFrame:
     """Return a table as a pandas data frame."""
     try:
         import pandas as pd
     except ImportError as error:
         message = "to_dataframe needs pandas: pip install 'trn3[dataframe]'; tables() needs none"
         raise ImportError(message) from error
-    return pd.DataFrame(table(profile, name))
+    return pd.DataFrame(profile.table(name))
 
 
 def _nanoseconds(picoseconds: NDArray[np.uint64]) -> NDArray[np.int64]:

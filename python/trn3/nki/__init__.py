@@ -8,6 +8,7 @@ Environment variables: ``NEURON_PLATFORM_TARGET_OVERRIDE``, or without it ``NKI_
 the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where versions differ;
 ``TRN3_NKI_NARROW64=1`` lets 64-bit arrays pass, converted to 32 bits;
 ``NEURON_RT_DEBUG_OUTPUT_DIR`` a folder for what `device_print` shows;
+``NEURON_LOGICAL_NC_CONFIG`` cores that a runtime would join, which brackets are compared with;
 ``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank. ``NKI_SIMULATOR`` changes nothing:
 everything is simulated.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Final, Literal
 
 __all__ = ["Launch", "nc", "spmd_dim"]
@@ -97,6 +98,11 @@ def spmd_dim(outer: int | Spread, inner: int | Spread) -> Spread:
     raise TypeError(message)
 
 
+def _plain(axis: Any) -> Any:
+    """Return NumPy's whole numbers as Python's."""
+    return axis if isinstance(axis, bool) or not hasattr(axis, "__index__") else index(axis)
+
+
 def _is_length(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
@@ -138,7 +144,7 @@ def as_brackets(value: Any, kernel: str) -> tuple[int | Spread, ...]:
     TypeError
         If they are no lengths.
     """
-    axes = value if isinstance(value, tuple) else (value,)
+    axes = tuple(map(_plain, value if isinstance(value, tuple) else (value,)))
     if not axes or not all(_is_length(axis) or isinstance(axis, Spread) for axis in axes):
         message = f"{kernel}[{value!r}]: {_ALLOWED}"
         raise TypeError(message)

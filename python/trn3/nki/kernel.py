@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import types
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
@@ -154,6 +155,11 @@ class Kernel:
         """Return the machine that a call runs on now."""
         return self._target or current_target()
 
+    @property
+    def has_brackets(self) -> bool:
+        """Whether it was given a number of cores or a launch grid."""
+        return bool(self._axes)
+
     def launched(self) -> Launch:
         """Return the instances that a call runs, and on which cores."""
         return launch_of(self._axes, legacy=self._legacy)
@@ -202,7 +208,7 @@ class Kernel:
         NotImplementedError
             For what is not modelled yet: ``NKI_PRECISE_FP=0``.
         """
-        _check_environment()
+        _check_environment(self)
         core = cores[0]
         run = Run(self.__wrapped__, self.launched(), cores)
         if self._edges:
@@ -294,7 +300,14 @@ def arch_of(arch: str | os.PathLike[str]) -> str:
     return text if text.endswith(".toml") else canonical_target(text, "arch")
 
 
-def _check_environment() -> None:
+def _check_environment(kernel: Kernel) -> None:
+    configured = os.environ.get("NEURON_LOGICAL_NC_CONFIG")
+    if kernel.has_brackets and configured not in (None, "", str(kernel.launched().cores)):
+        message = (
+            f"{kernel!r} runs on {kernel.launched().cores} cores, NEURON_LOGICAL_NC_CONFIG is "
+            f"{configured}: a runtime set so would refuse it"
+        )
+        warnings.warn(message, stacklevel=4)
     if os.environ.get("NKI_PRECISE_FP", "1") == "0":
         message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
         raise NotImplementedError(message)

@@ -46,6 +46,7 @@ def profile(
     result
         As calling the kernel returns it; None without values.
     Profile
+        Of ``kernel[2]`` the joint one of both cores; ``profile.cores`` has that of each.
 
     Raises
     ------

@@ -253,7 +253,7 @@ impl PyCore {
     /// The elements of a tensor in C order, as bytes; uninitialised ones hold the sentinel.
     fn read<'py>(&self, py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let view = self::tensor("read", "tensor", tensor)?.clone();
-        let bytes = self.with(py, |core, _| core.state.read_bytes(&view))?;
+        let bytes = self.with(py, |core, _| core.state.peek_bytes(&view))?;
         Ok(PyArray1::from_vec(py, bytes))
     }
 

@@ -109,6 +109,19 @@ impl State {
         })
     }
 
+    /// As [`State::read_bytes`] for the host, who looks at what the cores hold: no use that could be a race.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn peek_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
+        let sharing = self.memory.stop_sharing();
+        let bytes = self.read_bytes(view);
+        if let Some(sharing) = sharing {
+            self.memory.share(sharing, None);
+        }
+        bytes
+    }
+
     /// Sets the elements of any tensor, in C order, from bytes of its type.
     ///
     /// # Errors

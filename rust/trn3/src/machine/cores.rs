@@ -11,6 +11,7 @@
 //!   move its own outgoing tile, and both cores see the result when both halves are done.
 //! - **(choice)** A meeting orders all of HBM that the cores share: what one did to a tensor before, the other waits for
 //!   where it uses the same bytes after.
+//! - **(choice)** Random generators of all cores start alike.
 //! - **(choice)** HBM bandwidth is each core's own: two cores cannot draw what their bank gives.
 
 use std::sync::Arc;

@@ -216,6 +216,11 @@ impl Memory {
         }
     }
 
+    /// Notes no more uses; returns what [`Memory::share`] takes to go on.
+    pub fn stop_sharing(&mut self) -> Option<Sharing> {
+        self.sharing.take()
+    }
+
     /// The cores of the logical core have met: what each did before comes before what any does from here on.
     pub fn synchronise(&mut self) {
         if let Some(sharing) = &mut self.sharing {
