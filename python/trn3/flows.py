@@ -41,12 +41,12 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from trn3._trn3 import system as _core
+from trn3.system.mappings import FrozenMapping
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,9 +177,7 @@ class Result:
     @property
     def bytes_by_link(self) -> Mapping[str, float]:
         """Bytes on each resource that carried any."""
-        return MappingProxyType(
-            {name: carried for name, carried in self.carried.items() if carried}
-        )
+        return FrozenMapping({name: carried for name, carried in self.carried.items() if carried})
 
 
 def simulate(
@@ -281,8 +279,8 @@ def _result(
         starts=starts,
         ends=ends,
         finish=finish,
-        carried=MappingProxyType(dict(zip(names, carried.tolist(), strict=True))),
-        busy=MappingProxyType(dict(zip(names, busy.tolist(), strict=True))),
+        carried=FrozenMapping(dict(zip(names, carried.tolist(), strict=True))),
+        busy=FrozenMapping(dict(zip(names, busy.tolist(), strict=True))),
         bottlenecks=tuple(None if at < 0 else names[at] for at in bottlenecks.tolist()),
         binding=tuple(names[at] for at in binding),
         assumptions=assumptions,

@@ -7,6 +7,8 @@ and sets them beside what is published, `trn3.system.comparison` sets systems be
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from trn3._trn3.system import DoesNotFitError, UnreachableError
 from trn3.system.base import System
 from trn3.system.chip import Chip, Core
@@ -26,6 +28,9 @@ from trn3.system.fabric import (
 )
 from trn3.system.servers import Instance, Pod, Rack, UltraServer
 
+if TYPE_CHECKING:
+    from trn3.machine import NeuronCore
+
 __all__ = [
     "Binding",
     "Bisection",
@@ -40,6 +45,7 @@ __all__ = [
     "Leg",
     "Level",
     "Link",
+    "NeuronCore",
     "Path",
     "Pod",
     "Rack",
@@ -49,3 +55,12 @@ __all__ = [
     "UltraServer",
     "UnreachableError",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The machine is loaded when it is asked for.
+    if name != "NeuronCore":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from trn3.machine import NeuronCore
+
+    return NeuronCore

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from trn3._trn3 import system as _core
@@ -29,6 +28,7 @@ from trn3.system.fabric import (
     node_name,
 )
 from trn3.system.faults import Fault, check_health, fault_name
+from trn3.system.mappings import FrozenMapping
 from trn3.system.views import Views
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class System(CollectiveMethods, Views):
     _fabric: _core.Fabric = field(repr=False)
     _file: tuple[str, str] | None = field(default=None, repr=False)
     _whole: System | None = field(default=None, repr=False)
+    _failed: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
 
     @classmethod
     def built_in(cls, name: str, *, links: Links = "docs", lnc: int | None = None) -> Self:
@@ -412,7 +413,7 @@ class System(CollectiveMethods, Views):
             traffic=f"{asked.name} on {self.name}",
             per_chip=per_chip,
             binding=Binding(self._links(binding)),
-            levels=MappingProxyType(dict(levels)),
+            levels=FrozenMapping(dict(levels)),
             senders=senders,
             slowest=pair,
             cut=self._cut(*cut),
@@ -520,7 +521,12 @@ class System(CollectiveMethods, Views):
             raise ValueError(message)
         if health is not None:
             check_health(self, health, named)
-        return replace(self, _fabric=self._fabric.fail(named), _whole=self._whole or self)
+        return replace(
+            self,
+            _fabric=self._fabric.fail(named),
+            _whole=self._whole or self,
+            _failed=(*self._failed, tuple(named)),
+        )
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -570,8 +576,7 @@ class System(CollectiveMethods, Views):
     def __reduce__(self) -> tuple[Any, ...]:
         # The core's graph is built again where it is needed; faults are names and apply again.
         if self._whole is not None:
-            message = f"{self!r} has faults; send the whole system and let `fail` be called there"
-            raise TypeError(message)
+            return (_with_faults, (self._whole, self._failed))
         return (_rebuilt, (type(self), self.name, self.links, self.lnc, self._file))
 
     def __repr__(self) -> str:
@@ -580,6 +585,12 @@ class System(CollectiveMethods, Views):
             f"<{type(self).__name__} {self.name}: {self.num_chips} chips, links={self.links!r}, "
             f"lnc={self.lnc}{faults}>"
         )
+
+
+def _with_faults(whole: System, failed: tuple[tuple[str, ...], ...]) -> System:
+    for named in failed:
+        whole = whole.fail(*named)
+    return whole
 
 
 def _rebuilt(

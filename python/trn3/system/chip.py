@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trn3._trn3 import system as _core
 from trn3.system.cores import checked_lnc, chip_facts, count_of
 from trn3.system.fabric import Level
+from trn3.system.mappings import FrozenMapping
 
 if TYPE_CHECKING:
     from trn3.machine import NeuronCore
@@ -183,7 +183,7 @@ class Chip:
         {'server': 4, 'rack': 5, 'cross-rack': 2}
         """
         levels = _core.Fabric.built_in(_HOME[self.arch], "docs").levels()
-        return MappingProxyType({parts[0]: Level(*parts) for parts in levels})
+        return FrozenMapping({parts[0]: Level(*parts) for parts in levels})
 
     def neuron_core(self, **options: Any) -> NeuronCore:
         """Return one of its cores, simulated: `options` are those of `trn3.machine.NeuronCore`."""

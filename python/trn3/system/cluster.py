@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from trn3.system.fabric import (
     Link,
     Route,
 )
+from trn3.system.mappings import FrozenMapping
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -108,7 +108,12 @@ class Cluster(ClusterCollectiveMethods):
         if self.ultraserver.faults:
             message = "ultraserver has faults; a cluster is of whole systems: let its system() fail"
             raise ValueError(message)
-        if isinstance(self.n, bool) or not 1 <= operator.index(self.n) <= _MOST:
+        n: object = self.n
+        if isinstance(n, bool) or not hasattr(n, "__index__"):
+            message = f"n is {n!r}; must be a whole number from 1 to {_MOST}"
+            raise TypeError(message)
+        object.__setattr__(self, "n", operator.index(self.n))
+        if not 1 <= self.n <= _MOST:
             message = f"n is {self.n}; must be from 1 to {_MOST}"
             raise ValueError(message)
         name = self._pair.levels()[-1][0]
@@ -408,7 +413,7 @@ class Cluster(ClusterCollectiveMethods):
             traffic=f"all-to-all of {chips} chips on {self.name}",
             per_chip=per_chip,
             binding=Binding(links),
-            levels=MappingProxyType(levels),
+            levels=FrozenMapping(levels),
             senders=chips,
             slowest=(ends.source, ends.target),
             cut=cut if by_cut == by_network else inner.cut,
@@ -589,7 +594,7 @@ class _Joined(System):
     _of: Cluster | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Cluster.system, (self._of,))
+        return super().__reduce__() if self._whole is not None else (Cluster.system, (self._of,))
 
 
 def _rebuilt(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from trn3.system.groups import Ranks
+from trn3.system.mappings import FrozenMapping
 
 if TYPE_CHECKING:
     from trn3.numerics import Xorwow
@@ -26,6 +26,7 @@ _FLOATS = {
     "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3", "float8_e3m4",
     "float4_e2m1fn",
 }  # fmt: skip
+_SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "tf32": "tfloat32"}
 _EXACT = {"float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 
 
@@ -39,6 +40,12 @@ class Asked:
     ranks_per_chip: int
     root: int = 0
     pairs: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        given: object = self.algorithm
+        if not isinstance(given, str):
+            message = f"algorithm is {given!r}; needed: a name, like 'auto' or 'ring'"
+            raise TypeError(message)
 
 
 def as_system(system: SystemLike | None) -> System:
@@ -116,6 +123,8 @@ def _format(argument: str, dtype: DTypeLike | None) -> tuple[str | None, np.dtyp
         return None, None
     from trn3.numerics import tfloat32
 
+    if isinstance(dtype, str):
+        dtype = _SHORT.get(dtype, dtype)
     if dtype is tfloat32 or (isinstance(dtype, str) and dtype == "tfloat32"):
         return "tfloat32", np.dtype(np.float32)
     try:
@@ -160,7 +169,7 @@ def described(document: str, ranks: int) -> dict[str, Any]:
         "time": found["time"],
         "steps": found["steps"],
         "latency": found["latency"],
-        "bytes_by_link": MappingProxyType(dict(found["bytes_by_link"])),
+        "bytes_by_link": FrozenMapping(dict(found["bytes_by_link"])),
         "algorithm": found["algorithm"],
         "variant": found["variant"],
         "binding": found["binding"],
@@ -182,6 +191,14 @@ class Numbers:
     rng: Xorwow | int | None = None
     order: Order = "schedule"
     out_dtype: DTypeLike | None = None
+
+    def __post_init__(self) -> None:
+        # Kernels name operations by functions: np.add, nl.maximum.
+        given: object = getattr(self.op, "__name__", self.op)
+        if not isinstance(given, str):
+            message = f"op is {given!r}; allowed: 'add', 'max', 'min'"
+            raise TypeError(message)
+        object.__setattr__(self, "op", given)
 
 
 def run(

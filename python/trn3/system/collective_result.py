@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from trn3.system.groups import GroupLike
@@ -87,7 +88,7 @@ class Cost:
         return self.algbw * bus_factor(self.operation, self.ranks)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Result(Cost):
     """A collective that was executed: its cost, and what came out.
 
@@ -98,6 +99,19 @@ class Result(Cost):
     """
 
     outputs: tuple[NDArray[Any], ...] = field(default=(), repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Result):
+            return NotImplemented
+        pairs = zip(self.outputs, other.outputs, strict=False)
+        return (
+            len(self.outputs) == len(other.outputs)
+            and Cost.__eq__(self, other)
+            and all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
+        )
+
+    def __hash__(self) -> int:
+        return Cost.__hash__(self)
 
 
 @dataclass(frozen=True, slots=True)

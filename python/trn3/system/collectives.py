@@ -140,3 +140,23 @@ class ClusterCollectiveMethods(CollectiveMethods):
     @property
     def _here(self) -> System:
         return self._joined
+
+    def collective_time(
+        self,
+        operation: str,
+        bytes: float,  # noqa: A002 -- the field's word
+        group: Any = None,
+        **options: Any,
+    ) -> Cost:
+        """Time a collective without data, of any number of chips: `trn3.collectives.time`.
+
+        Examples
+        --------
+        >>> from trn3 import Cluster, UltraServer
+        >>> cost = Cluster(UltraServer.trn2(), 15625).collective_time("all_reduce", 1e9)
+        >>> cost.ranks, cost.algorithm
+        (4000000, 'hierarchical')
+        """
+        from trn3 import collectives
+
+        return collectives.time(operation, bytes, cast("Any", self), group, **options)

@@ -32,11 +32,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 from trn3 import _trn3
 from trn3.system import expressions
+from trn3.system.mappings import FrozenMapping
 from trn3.system.quantity import Quantity, Source, Status, Value, agree, factor, rounded, shown
 
 __all__ = [
@@ -197,7 +197,7 @@ def aliases() -> Mapping[str, str]:
     """
     text = files("trn3.system").joinpath("names.toml").read_text(encoding="utf-8")
     table: dict[str, list[str]] = tomllib.loads(text)["aliases"]
-    return MappingProxyType({other: name for name, others in table.items() for other in others})
+    return FrozenMapping({other: name for name, others in table.items() for other in others})
 
 
 def canonical(name: str) -> str:
@@ -296,7 +296,7 @@ def parse(text: str, file: str = "text") -> Mapping[str, Facts]:
     siblings: dict[str, Facts] = {}
     for document in json.loads(_trn3.system.parse_facts(file, text)):
         siblings[document["name"]] = _facts(document, file, siblings)
-    return MappingProxyType(siblings)
+    return FrozenMapping(siblings)
 
 
 @cache
@@ -330,9 +330,9 @@ def _facts(document: Mapping[str, Any], file: str, siblings: Mapping[str, Facts]
         title=document["title"],
         kind=document["kind"],
         parent=document.get("parent"),
-        parts=MappingProxyType(document["parts"]),
+        parts=FrozenMapping(document["parts"]),
         file=file,
-        quantities=MappingProxyType(quantities),
+        quantities=FrozenMapping(quantities),
         siblings=siblings,
     )
 

@@ -103,6 +103,14 @@ def parse(system: System, group: GroupLike, count: int | None) -> Ranks:
         message = "group is empty; needed: one rank or more"
         raise ValueError(message)
     if all(isinstance(member, tuple) for member in members):
+        parts_of_id = len(system.id_parts)
+        strange = next((member for member in members if len(member) != parts_of_id), None)
+        if strange is not None:
+            message = (
+                f"group has {strange!r}; a tuple is a chip, ({', '.join(system.id_parts)}), and "
+                "groups of ranks are lists, like [[0, 1], [2, 3]]"
+            )
+            raise ValueError(message)
         return _of_chips(system, [[system.index(chip) for chip in members]], count, "group")
     if all(isinstance(member, Sequence) or hasattr(member, "__iter__") for member in members):
         parts = [list(system._indices(part) if isinstance(part, str) else part) for part in members]

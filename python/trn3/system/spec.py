@@ -28,7 +28,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, Final
 
 from trn3.system import expressions
@@ -44,9 +43,10 @@ from trn3.system.facts import (
     nearest,
     shown,
 )
+from trn3.system.mappings import FrozenMapping
 
 #: Which table of formulas a kind of system reads.
-TABLES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+TABLES: Final[Mapping[str, tuple[str, ...]]] = FrozenMapping(
     {
         "core": ("core",),
         "chip": ("chip",),
@@ -136,9 +136,9 @@ def spec_of(
 def formulas() -> Mapping[str, Mapping[str, Formula]]:
     """Return the formulas of the package, by table and figure."""
     text = files("trn3.system").joinpath("formulas.toml").read_text(encoding="utf-8")
-    return MappingProxyType(
+    return FrozenMapping(
         {
-            table: MappingProxyType(
+            table: FrozenMapping(
                 {
                     key: Formula(
                         key=key,
@@ -197,7 +197,7 @@ def _computed(facts: Facts, overrides: Mapping[str, Quantity | Value]) -> Spec:
         quantity = _from_parts(rule, formula, known, quantities, parts)
         quantities[key] = quantity
         known[key] = quantity.si
-    return Spec(facts, MappingProxyType(quantities), MappingProxyType(parts))
+    return Spec(facts, FrozenMapping(quantities), FrozenMapping(parts))
 
 
 def _in_order(rules: Mapping[str, Formula]) -> Iterator[tuple[str, Formula]]:
