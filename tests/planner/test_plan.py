@@ -164,7 +164,14 @@ def test_plan_that_does_not_fit_has_the_table_and_what_would() -> None:
         (("llama-3-8b", "gen2"), {"tp": 4, "batch": 0}, ("batch is 0",)),
         (("llama-3-8b", "gen2"), {"tp": 4, "lnc": 4}, ("lnc is 4", "1 or 2")),
         (("llama-3-8b", "gen2"), {"ttft_slo": "soon"}, ("soon", "'1s'")),
-        (("llama-3-8b", "gen2"), {"ttft_slo": "1us"}, ("ttft <= 0 ms", "the least are")),
+        (("llama-3-8b", "gen2"), {"ttft_slo": "1us"}, ("ttft <= 0.001 ms", "the least are")),
+        (("llama-3-8b", "gen2"), {"tp": 8, "ttft_slo": "1ms"}, ("has a ttft of", "1 ms asked for")),
+        (("llama-3-8b", "gen2"), {"tpot_slo": 0}, ("tpot_slo is 0", "above 0")),
+        (("llama-3-8b", "gen2"), {"ttft_slo": math.nan}, ("ttft_slo is nan", "above 0")),
+        (("llama-3-8b", "measured"), {"tp": 4}, ("'measured'", "not a machine")),
+        (("llama-3-8b", "ultracluster3"), {"tp": 4}, ("trn3.systems.cluster",)),
+        (("llama-3-8b", "gen2"), {"tp": 4, "speculation": {"length": 5}}, ("lacks 'accepted'",)),
+        (("llama-3-8b", "gen2"), {"tp": 4, "speculation": {"k": 5}}, ("no key 'k'", "length")),
         (("llama-3-8b", "gen2"), {"context": 10**6}, ("1000000", "8192")),
         (("llama-3-8b", "gen2"), {"context": 1, "input_tokens": 1}, ("one of them",)),
         (("llama-3-8b", "gen2"), {"objective": "joy"}, ("joy", "throughput")),
@@ -333,3 +340,29 @@ def test_plan_draws_itself(tmp_path: Path) -> None:
         plan = trn3.plan("llama-3-8b", "gen2", context=1000, **options)  # type: ignore[arg-type]
         path = plan.plot(tmp_path / "plan.svg")
         assert "tokens/s a chip" in path.read_text("utf-8") or path.stat().st_size > 1000
+
+
+def test_plan_names_the_file_that_is_no_configuration(tmp_path: Path) -> None:
+    for name, content, needle in (
+        ("cut.json", b'{"model_type": ', "not JSON"),
+        ("bytes.json", b"\xff\xfe", "UTF-8"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=needle) as refused:
+            trn3.plan(path, "gen2", tp=4)
+        assert str(path) in str(refused.value)
+    with pytest.raises(ValueError, match=r"directory without a config\.json"):
+        trn3.plan(tmp_path, "gen2", tp=4)
+
+
+def test_promise_may_be_seconds_in_a_text() -> None:
+    by_text, by_number = (trn3.plan("llama-3-8b", "gen2", tp=8, ttft_slo=slo) for slo in ("1", 1.0))
+    assert by_text.ttft == by_number.ttft <= 1.0
+
+
+def test_every_format_that_a_chip_lacks_is_said_once() -> None:
+    plan = trn3.plan("llama-3-8b", "h100", tp=1, batch=1, context=1000, dtype="fp32")
+    said = [text for text in plan.assumptions if "does not multiply fp32" in text]
+    assert len(said) == 1
+    assert said[0].count("activations") == said[0].count("keys and values") == 1

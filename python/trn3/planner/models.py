@@ -127,11 +127,28 @@ def _source(source: object) -> dict[str, Any]:
     path = Path(source)
     if path.is_dir() and (path / "config.json").is_file():
         path /= "config.json"
+    elif path.is_dir():
+        message = f"{path} is a directory without a config.json"
+        raise ValueError(message)
     if path.suffix in {".json", ".toml"} or path.is_file() or isinstance(source, PathLike):
         # The file names the model, unless it is called as all such files are.
         name = path.absolute().parent.name if path.name == "config.json" else path.stem
-        return {path.suffix[1:] or "json": [name or str(path), path.read_text(encoding="utf-8")]}
+        return {path.suffix[1:] or "json": [name or str(path), _text(path)]}
     return {"name": source}
+
+
+def _text(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix != ".toml":
+            json.loads(text)
+    except UnicodeDecodeError as error:
+        message = f"{path} is no text in UTF-8: {error.reason} at byte {error.start}"
+        raise ValueError(message) from error
+    except json.JSONDecodeError as error:
+        message = f"{path} is not JSON: {error}"
+        raise ValueError(message) from error
+    return text
 
 
 def _dump(config: Mapping[str, Any]) -> str:

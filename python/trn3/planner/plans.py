@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import operator
 from collections.abc import Mapping
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -160,7 +162,8 @@ def plan(
         "ttft_slo": _seconds("ttft_slo", ttft_slo),
         "tpot_slo": _seconds("tpot_slo", tpot_slo),
     }
-    if not fixed and batch is None and objective is None and not any(promises.values()):
+    asked = any(promise is not None for promise in promises.values())
+    if not fixed and batch is None and objective is None and not asked:
         promises["tpot_slo"] = USUAL_TPOT
         said = (
             *said,
@@ -362,6 +365,10 @@ def system_request(system: Any) -> dict[str, Any]:
         if system.lower() in _CHIPS:
             return {"name": system.lower()}
         name = canonical(system)
+        kind = json.loads(_core.built_in_facts(name))["kind"]
+        if kind in _NO_SYSTEMS:
+            message = f"system {system!r} cannot be planned on: {_NO_SYSTEMS[kind]}"
+            raise ValueError(message)
         return {"name": _CHIPS.get(name, name)}
     inner = getattr(system, "ultraserver", None)
     if inner is not None and getattr(system, "n", None) is not None:
@@ -395,21 +402,35 @@ _CHIPS = {
 """Chips, and the systems of them that a job runs on."""
 
 
+_NO_SYSTEMS = {
+    "core": "it is a core; plan its chip, like 'trainium3'",
+    "runtime": "it holds figures of collectives, not a machine; plan 'gen2' or 'trn2'",
+    "results": "it holds published measurements, not a machine; plan 'gen2' or 'trn2'",
+    "cluster": "its size is not given; plan trn3.systems.cluster(n), n UltraServers",
+}
+"""Kinds of spec files without chips, and what to plan instead."""
+
+
 def _seconds(name: str, value: float | str | None) -> float | None:
     if value is None:
         return None
-    if not isinstance(value, str):
-        return float(value)
-    units = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-    for unit, factor in units.items():
-        number = value.strip().removesuffix(unit)
-        if number != value.strip():
-            try:
-                return float(number) * factor
-            except ValueError:
+    seconds = math.nan
+    if isinstance(value, str):
+        text, factor = value.strip(), 1.0
+        for unit, unit_factor in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+            if text.endswith(unit):
+                text, factor = text.removesuffix(unit), unit_factor
                 break
-    message = f"{name} is {value!r}; needed: seconds, or a text like '1s', '20ms' or '500us'"
-    raise ValueError(message)
+        with suppress(ValueError):
+            seconds = float(text) * factor
+    else:
+        seconds = float(value)
+    if not (math.isfinite(seconds) and seconds > 0):
+        message = (
+            f"{name} is {value!r}; needed: seconds above 0, or a text like '1s', '20ms' or '500us'"
+        )
+        raise ValueError(message)
+    return seconds
 
 
 def _whole(name: str, value: Any) -> int:
@@ -428,6 +449,16 @@ def _speculation(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if given is None:
         return None
     request = dict(given)
+    allowed = ("length", "accepted", "draft", "draft_share")
+    if wrong := sorted(set(request) - set(allowed)):
+        message = f"speculation has no key {wrong[0]!r}; allowed: {', '.join(allowed)}"
+        raise ValueError(message)
+    if lacking := [name for name in allowed[:2] if request.get(name) is None]:
+        message = (
+            f"speculation lacks {lacking[0]!r}; needed: 'length' (tokens guessed a step), "
+            "'accepted' (tokens a step yields on average), and 'draft' or 'draft_share'"
+        )
+        raise ValueError(message)
     if request.get("draft") is not None:
         request["draft"] = request_of(request["draft"])
     return request

@@ -37,6 +37,7 @@ models![
     "gpt-oss-20b",
     "llama-3-8b",
     "llama-3.1-405b",
+    "llama-3.1-8b",
     "llama-3.2-1b",
     "llama-3.3-70b",
     "mixtral-8x22b",
@@ -291,14 +292,12 @@ impl Keys<'_> {
             }
             "qwen2_moe" | "qwen3_moe" => {
                 let step = self.maybe("decoder_sparse_step")?.unwrap_or(1);
-                let dense = match self.get("mlp_only_layers") {
-                    None => 0,
-                    Some(Value::Array(list)) => list.len() as u64,
-                    Some(other) => return Err(self.wrong("mlp_only_layers", other, "a list of layers")),
-                };
+                let dense = self.dense_layers(layers)?;
                 let shared = self.maybe("shared_expert_intermediate_size")?;
                 Experts {
-                    layers: (layers / step).saturating_sub(dense),
+                    layers: (0..layers)
+                        .filter(|layer| (layer + 1).is_multiple_of(step) && !dense.contains(layer))
+                        .count() as u64,
                     count: self.number("num_experts")?,
                     active: self.number("num_experts_per_tok")?,
                     block: gated(self.number("moe_intermediate_size")?, false),
@@ -311,6 +310,12 @@ impl Keys<'_> {
                 let one = self.number("moe_intermediate_size")?;
                 let shared = self.count("n_shared_experts", 0)?;
                 let dense = self.count("first_k_dense_replace", 0)?;
+                if let Some(step @ 2..) = self.maybe("moe_layer_freq")? {
+                    return Err(Error::Spec(format!(
+                        "{}: moe_layer_freq is {step}; needed: 1, all layers behind the dense ones have experts",
+                        self.name
+                    )));
+                }
                 if dense > layers {
                     return Err(Error::Spec(format!(
                         "{}: first_k_dense_replace is {dense}; there are {layers} layers",
@@ -330,6 +335,20 @@ impl Keys<'_> {
             _ => return Ok(None),
         };
         Ok((experts.layers > 0).then_some(experts))
+    }
+
+    /// The layers that `mlp_only_layers` keeps without experts.
+    fn dense_layers(&self, layers: u64) -> Result<Vec<u64>> {
+        let wrong =
+            |got: &Value| self.wrong("mlp_only_layers", got, &format!("a list of layers from 0 to {}", layers - 1));
+        match self.get("mlp_only_layers") {
+            None => Ok(Vec::new()),
+            Some(Value::Array(list)) => {
+                let layer = |value: &Value| value.as_u64().filter(|layer| *layer < layers).ok_or_else(|| wrong(value));
+                list.iter().map(layer).collect()
+            }
+            Some(other) => Err(wrong(other)),
+        }
     }
 
     /// Families before Llama: biases everywhere, norms that shift, learned positions.

@@ -69,3 +69,30 @@ fn test_wrong_configurations_are_refused_by_key() {
         assert!(needles.iter().all(|needle| said.contains(needle)), "{text}: {said}");
     }
 }
+
+#[test]
+fn test_layers_without_experts_are_counted_one_by_one() {
+    let text = |more: &str| {
+        format!(
+            r#"{{"model_type": "qwen3_moe", "hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
+            "intermediate_size": 96, "moe_intermediate_size": 32, "num_experts": 8, "num_experts_per_tok": 2,
+            "vocab_size": 100{more}}}"#
+        )
+    };
+    let layers = |more: &str| {
+        let model = model_from_json("some", &text(more)).expect("whole");
+        model.experts.map_or(0, |experts| experts.layers)
+    };
+    assert_eq!(layers(""), 6);
+    // Layers 1, 3 and 5 would have experts; of the two named, layer 0 has none anyway.
+    assert_eq!(layers(r#", "decoder_sparse_step": 2, "mlp_only_layers": [0, 1]"#), 2);
+    let far = model_from_json("some", &text(r#", "mlp_only_layers": [6]"#)).expect_err("no such layer").to_string();
+    assert!(far.contains("mlp_only_layers") && far.contains("from 0 to 5"), "{far}");
+}
+
+#[test]
+fn test_llama_3_1_reads_longer_prompts_than_llama_3() {
+    let longest = |name: &str| built_in_model(name).expect(name).longest_context;
+    assert_eq!(longest("meta-llama/Llama-3.1-8B-Instruct"), Some(131_072));
+    assert_eq!(longest("meta-llama/Meta-Llama-3-8B"), Some(8_192));
+}

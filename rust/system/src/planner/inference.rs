@@ -551,8 +551,9 @@ impl<'a> Planner<'a> {
                 ));
             }
             None => advice.push(format!(
-                "no replica on {} chips of {} holds it: fewer tokens, a narrower dtype or more instances would",
-                self.machine.chips, self.machine.title
+                "no replica on {} of {} holds it: fewer tokens, a narrower dtype or more instances would",
+                if self.machine.chips == 1 { "one chip".to_owned() } else { format!("{} chips", self.machine.chips) },
+                self.machine.title
             )),
         }
         advice.join("; ")

@@ -249,9 +249,9 @@ pub(super) fn supported(precision: &Precision, chip: &Chip, assumptions: &mut Ve
             replaced.entry(dtype.name()).or_default().push(class.name());
         }
     }
-    for dtype in [&mut supported.kv, &mut supported.activations] {
+    for (what, dtype) in [("keys and values", &mut supported.kv), ("activations", &mut supported.activations)] {
         if !chip.supports(*dtype) {
-            replaced.entry(dtype.name()).or_default().push("keys, values or activations");
+            replaced.entry(dtype.name()).or_default().push(what);
             *dtype = DataType::Bf16;
         }
     }

@@ -383,6 +383,7 @@ impl Request {
             let advice = || planner.advice(&layout, workload);
             if !self.report_overflow {
                 plan.memory.check(&planner.what(&layout, workload), advice)?;
+                self.constraints().check_plan(planner, &plan)?;
             }
             json(&self.summary(planner, plan, None)?)
         })

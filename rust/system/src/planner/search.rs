@@ -74,6 +74,26 @@ impl Constraints {
     pub fn fix_layout(&self) -> bool {
         [self.tp, self.cp, self.dp, self.ep, self.pp].iter().any(Option::is_some)
     }
+
+    /// Refuses a plan of a given layout that breaks a promise: nothing is searched that could keep it.
+    ///
+    /// # Errors
+    /// [`Error::Value`] with the time, if it is longer than what was asked for.
+    pub fn check_plan(&self, planner: &Planner<'_>, plan: &Evaluation) -> Result<()> {
+        check(self)?;
+        for (name, limit, value) in [("ttft", self.ttft, plan.ttft), ("tpot", self.tpot, plan.tpot)] {
+            if let Some(limit) = limit.filter(|limit| value > *limit) {
+                return Err(Error::Value(format!(
+                    "{} has a {name} of {} ms, more than the {} ms asked for; without a given layout the best one \
+                     that keeps it is searched for",
+                    planner.what(&plan.layout, plan.workload),
+                    digits(value * 1e3),
+                    digits(limit * 1e3)
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Stages beyond which a pipeline serves nobody: each adds its latency to every token **(choice)**.
@@ -217,10 +237,10 @@ fn nothing_keeps(all: &[Point], constraints: &Constraints) -> Error {
     let (ttft, tpot) = (best(|point| point.ttft), best(|point| point.tpot));
     let mut wanted = Vec::new();
     if let Some(limit) = constraints.ttft {
-        wanted.push(format!("ttft <= {:.0} ms", limit * 1e3));
+        wanted.push(format!("ttft <= {} ms", digits(limit * 1e3)));
     }
     if let Some(limit) = constraints.tpot {
-        wanted.push(format!("tpot <= {:.2} ms", limit * 1e3));
+        wanted.push(format!("tpot <= {} ms", digits(limit * 1e3)));
     }
     Error::Value(format!(
         "none of {} plans that fit has {}; the least are ttft {:.0} ms and tpot {:.2} ms, not always together",
@@ -229,6 +249,11 @@ fn nothing_keeps(all: &[Point], constraints: &Constraints) -> Error {
         ttft * 1e3,
         tpot * 1e3
     ))
+}
+
+/// A number without the zeros behind its digits, and never nought for what is not.
+fn digits(number: f64) -> String {
+    if number.abs() >= 1e-4 { format!("{}", (number * 1e4).round() / 1e4) } else { format!("{number:.0e}") }
 }
 
 /// Every layout to try, in a fixed order; with all degrees given, that one alone, and its refusal if it is none.
@@ -425,9 +450,11 @@ mod tests {
             found(model, system, Objective::Throughput, &constraints).expect_err("refused").to_string()
         };
         let slow = said("llama-3.1-405b", "trn2", Constraints { tpot: Some(1e-4), ..Constraints::default() });
-        assert!(slow.contains("tpot <= 0.10 ms") && slow.contains("the least are"), "{slow}");
+        assert!(slow.contains("tpot <= 0.1 ms") && slow.contains("the least are"), "{slow}");
         let large = said("deepseek-v3", "trainium2", Constraints::default());
         assert!(large.contains("does not fit") && large.contains("tensors"), "{large}");
+        let never = said("llama-3-8b", "gen2", Constraints { ttft: Some(1e-9), ..Constraints::default() });
+        assert!(never.contains("ttft <= 1e-6 ms"), "{never}");
         let odd = said("llama-3-8b", "gen2", Constraints { tp: Some(3), ..Constraints::default() });
         assert!(odd.contains("tp is 3") && odd.contains("what divides"), "{odd}");
         let none = said("llama-3-8b", "gen2", Constraints { chips: Some(0), ..Constraints::default() });
