@@ -13,9 +13,17 @@ from trn3.nki.language.tiles import in_sbuf, number
 from trn3.nki.legacy import issuing
 from trn3.nki.legacy.indexing import Access
 from trn3.nki.legacy.issuing import error
-from trn3.nki.legacy.lowering import Stretched, as_mask, cut
+from trn3.nki.legacy.lowering import (
+    Stretched,
+    as_mask,
+    cut,
+    first_to_last,
+    put_where,
+    starts_well,
+)
+from trn3.nki.legacy.pieces import Box
 from trn3.nki.legacy.tensors import Blocks, Result, Tensor, View
-from trn3.nki.memory import fill, is_on_chip, is_psum, shared_constant
+from trn3.nki.memory import fill, is_on_chip, is_psum, new_tensor, shared_constant
 
 
 def assign_item(tensor: Tensor, key: Any, value: Any) -> None:
@@ -71,12 +79,34 @@ def assign(target: Tensor, value: Any, mask: Any = None) -> None:
     if truth is False:
         return
     if plain is not None:
-        for box in cut(target.shape, truth, [target]):
+        boxes = cut(target.shape, truth, [target])
+        if _is_awkward(target, boxes) and truth is not True:
+            region = first_to_last(boxes)
+            put_where(target.resolve(region), plain, np.asarray(truth)[region])
+            return
+        for box in boxes:
             fill(target.resolve(box), plain)
         return
     source = Stretched(_fitting(target, value), target.shape)
-    for box in cut(target.shape, truth, [target, source]):
+    boxes = cut(target.shape, truth, [target, source])
+    if _is_awkward(target, boxes) and truth is not True:
+        region = first_to_last(boxes)
+        chosen = source.resolve(region)
+        if not is_on_chip(chosen) or chosen.dtype != target.dtype or is_psum(chosen):
+            staged = new_tensor(chosen.shape, target.dtype)
+            copy(staged, chosen)
+            chosen = staged
+        put_where(target.resolve(region), chosen, np.asarray(truth)[region])
+        return
+    for box in boxes:
         copy(target.resolve(box), source.resolve(box))
+
+
+def _is_awkward(target: Tensor, boxes: list[Box]) -> bool:
+    """Return whether boxes begin where no engine can."""
+    return is_on_chip(target.buffer) and not all(
+        starts_well(box[0].start, box[0].stop - box[0].start) for box in boxes
+    )
 
 
 def copy(target: NkiTensor, source: NkiTensor) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from trn3._trn3.machine import NkiTensor, VirtualRegister, ds
 from trn3.nki.dtypes import int32
 from trn3.nki.legacy.indices import LoopRange, affine
-from trn3.nki.legacy.issuing import error
+from trn3.nki.legacy.issuing import error, flush
 from trn3.nki.legacy.pieces import Box, part_of, whole
 from trn3.nki.legacy.tensors import Blocks, Tensor, View
 from trn3.nki.memory import is_on_chip
@@ -36,9 +36,8 @@ def index(tensor: Tensor, key: Any) -> Tensor:
         if count:
             inner = tensor.inner(tuple(int(number) for number in parts[:count]))
             rest = tuple(parts[count:])
-            return inner if all(part == slice(None) for part in rest) else index(inner, rest)
-        if all(isinstance(part, slice) and part == slice(None) for part in parts):
-            return _advanced(tensor, parts)
+            full = all(isinstance(part, slice) and part == slice(None) for part in rest)
+            return inner if full else index(inner, rest)
     elif tensor.is_even and all(isinstance(part, (int, slice, ds)) for part in parts):
         if _is_inside(tensor, parts):
             return View(tensor.place[tuple(parts)])
@@ -216,6 +215,7 @@ class Access(Tensor):
                 "are the same along each axis. Copy the elements by nl.copy or nl.load first"
             )
             raise error(IndexError, message)
+        flush()
         return self.resolve(whole(self.shape))
 
     @property

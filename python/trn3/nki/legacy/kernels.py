@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +14,6 @@ from trn3.nki.kernel import Kernel
 from trn3.nki.legacy import issuing
 from trn3.nki.legacy.tensors import Tensor, View
 from trn3.nki.targets import canonical_target
-
-_LEGACY = "legacy" in inspect.signature(Kernel.__init__).parameters
-
 
 def adapted(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that takes and returns the machine's tensors."""
@@ -81,8 +77,7 @@ def jit(func: Any = None, mode: str = "auto", **options: Any) -> Any:
     target = None if wanted is None else canonical_target(wanted, "platform_target")
 
     def decorate(function: Any) -> Kernel:
-        settings: dict[str, Any] = {"legacy": True} if _LEGACY else {}
-        return Kernel(_plain(function), target=target, **settings)
+        return Kernel(_plain(function), target=target, legacy=True)
 
     return decorate if func is None else decorate(func)
 

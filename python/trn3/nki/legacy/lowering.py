@@ -110,6 +110,11 @@ def cut(
     return boxes(shape, None if mask is True else np.asarray(mask), numbers, constant)
 
 
+def first_to_last(found: list[Box]) -> Box:
+    """Return the box from the grid's first element to the last ones of several boxes."""
+    return whole([max(box[axis].stop for box in found) for axis in range(len(found[0]))])
+
+
 def starts_well(first: int, count: int) -> bool:
     """Return whether an engine can take so many partitions from there (documented rule)."""
     full = current_figures()["partitions"]
@@ -175,17 +180,20 @@ def _predicated(
     found: list[Box],
 ) -> Result:
     """Compute a region that engines can take, and keep the elements where the mask holds."""
-    last = tuple(max(box[axis].stop for box in found) for axis in range(len(grid)))
-    region = whole(last)
+    region = first_to_last(found)
+    last = tuple(part.stop for part in region)
     if any(array.size > 1 for operand in operands for array in operand.fixed()):
         message = f"a mask that begins within a quadrant of partitions, over blocks {grid}"
         raise error(NotImplementedError, message + "; allowed: one block at a time")
+    if mask is True:
+        message = "an index whose pattern changes within a quadrant of partitions"
+        raise error(NotImplementedError, message + "; allowed: one pattern for 32 partitions")
     views = [operand.resolve(region) for operand in operands]
 
     def run(dst: NkiTensor) -> None:
         made = new_tensor(last, dtype)
         emit(made, *views)
-        put_where(dst[region], made, np.broadcast_to(np.asarray(mask), grid)[region])
+        put_where(dst[region], made, np.asarray(mask)[region])
 
     return Result(grid, dtype, buffer, run, is_simple=False, mask=mask)
 

@@ -27,6 +27,7 @@ from trn3.nki.dtypes import (
     uint16,
     uint32,
 )
+from trn3.nki.grid import nc, spmd_dim
 from trn3.nki.legacy.indices import LoopRange, arange, mgrid, par_dim
 from trn3.nki.legacy.issuing import flush as _flush
 from trn3.nki.legacy.language import creation as _creation, elementwise as _elementwise
