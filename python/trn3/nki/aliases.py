@@ -42,7 +42,7 @@ _replaced: dict[str, types.ModuleType | None] = {}
 
 
 def install(*, version: str | None = None) -> None:
-    """Register this package as ``nki``, ``neuron_dtypes`` and ``neuronxcc``, for kernels that import those.
+    """Register this package as ``nki``, ``neuron_dtypes`` and ``neuronxcc``, as kernels import it.
 
     Installing twice does nothing more.
 

@@ -269,7 +269,9 @@ def attention_kernel(q: Any, k: Any, v: Any, causal: bool) -> Any:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_attention_equals_numpy(dtype: Any, causal: bool) -> None:
-    q, k, v = (_random(*s, seed=i).astype(dtype) for i, s in enumerate([(64, 256), (64, 256), (256, 64)]))
+    q, k, v = (
+        _random(*s, seed=i).astype(dtype) for i, s in enumerate([(64, 256), (64, 256), (256, 64)])
+    )
     q = (q.astype(np.float32) / 8).astype(dtype)
     scores = q.astype(np.float64).T @ k.astype(np.float64)
     if causal:

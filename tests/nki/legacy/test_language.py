@@ -164,13 +164,19 @@ def test_masked_elements_are_not_reduced(name: str) -> None:
     [operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod],
 )
 def test_operators_are_those_of_numpy(function: Callable[[Any, Any], Any]) -> None:
-    for body in (lambda a, b: function(a, b), lambda a, b: function(a, 2.0), lambda a, b: function(2.0, a)):
+    for body in (
+        function,
+        lambda a, b: function(a, 2.0),
+        lambda a, b: function(2.0, a),
+    ):
         np.testing.assert_allclose(run(body, X, Y), body(X, Y), rtol=1e-5)
 
 
-@pytest.mark.parametrize("function", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne])
+@pytest.mark.parametrize(
+    "function", [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+)
 def test_comparisons_are_truths(function: Callable[[Any, Any], Any]) -> None:
-    got = run(lambda a, b: function(a, b), X, Y)
+    got = run(function, X, Y)
     assert got.dtype == np.bool_
     assert np.array_equal(got, function(X, Y))
     assert np.array_equal(run(lambda a: function(a, 1.5), X), function(X, 1.5))
@@ -225,7 +231,7 @@ UNARY = {
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_tile_equal_numpy(name: str) -> None:
     x = (X - 1.4).astype(np.float32) if name not in ("log", "sqrt", "rsqrt", "reciprocal") else X
-    got = run(lambda a: getattr(nl, name)(a), x)
+    got = run(getattr(nl, name), x)
     np.testing.assert_allclose(got, UNARY[name](x.astype(np.float64)), rtol=2e-5, atol=2e-6)
     half = run(lambda a: getattr(nl, name)(a, dtype=nl.bfloat16), x)
     assert half.dtype == ml_dtypes.bfloat16
@@ -233,7 +239,7 @@ def test_functions_of_one_tile_equal_numpy(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["maximum", "minimum", "divide", "power", "fmod"])
 def test_functions_of_two_tiles_equal_numpy(name: str) -> None:
-    got = run(lambda a, b: getattr(nl, name)(a, b), X, Y)
+    got = run(getattr(nl, name), X, Y)
     np.testing.assert_allclose(got, getattr(np, name)(X, Y), rtol=1e-5)
     half = run(lambda a, b: getattr(nl, name)(a, b, mask=nl.arange(12)[None, :] < 12), X, Y)
     assert np.array_equal(got, half)
@@ -250,12 +256,16 @@ def test_functions_are_operator_tokens() -> None:
 
 def test_composed_functions_equal_numpy() -> None:
     power = np.exp(X - X.max(1, keepdims=True))
-    np.testing.assert_allclose(run(lambda a: nl.softmax(a, axis=1), X), power / power.sum(1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        run(lambda a: nl.softmax(a, axis=1), X), power / power.sum(1, keepdims=True), rtol=1e-5
+    )
     np.testing.assert_allclose(run(lambda a: nl.mean(a, axis=1), X)[:, 0], X.mean(1), rtol=1e-5)
     np.testing.assert_allclose(run(lambda a: nl.var(a, axis=1), X)[:, 0], X.var(1), rtol=1e-4)
     weights = values(1, 12, seed=4)
     wanted = X / np.sqrt((X**2).mean(1, keepdims=True) + 1e-6) * weights
-    np.testing.assert_allclose(run(lambda a, w: nl.rms_norm(a, w, axis=1, n=12), X, weights), wanted, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(lambda a, w: nl.rms_norm(a, w, axis=1, n=12), X, weights), wanted, rtol=1e-5
+    )
     masked = run(lambda a: nl.mean(a, axis=1, mask=nl.arange(12)[None, :] < 5), X)
     np.testing.assert_allclose(masked[:, 0], X[:, :5].mean(1), rtol=1e-5)
 
@@ -266,7 +276,9 @@ def test_where_chooses() -> None:
 
 
 def test_matmul_operator_and_transpose() -> None:
-    np.testing.assert_allclose(run(lambda a, b: nl.copy(nl.matmul(a, nl.copy(nl.transpose(b)))), X, Y), X @ Y.T, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(lambda a, b: nl.copy(nl.matmul(a, nl.copy(nl.transpose(b)))), X, Y), X @ Y.T, rtol=1e-5
+    )
     assert np.array_equal(run(lambda a: nl.copy(nisa.nc_transpose(a)), X), X.T)
     assert np.array_equal(run(lambda a: nisa.nc_transpose(a, engine=nisa.vector_engine), X), X.T)
 
@@ -283,7 +295,9 @@ def test_product_accumulates_in_fresh_psum() -> None:
 
 def test_broadcast_repeats_partitions_and_free_axes() -> None:
     row = values(1, 12)
-    assert np.array_equal(run(lambda a: nl.copy(a.broadcast_to((8, 12))), row), np.repeat(row, 8, 0))
+    assert np.array_equal(
+        run(lambda a: nl.copy(a.broadcast_to((8, 12))), row), np.repeat(row, 8, 0)
+    )
     assert np.array_equal(run(lambda a, b: a * b, X, row), X * row)
     assert np.array_equal(run(lambda a, b: a[:, 0:1] + b, X, Y), X[:, :1] + Y)
 
@@ -347,10 +361,20 @@ def test_iota_holds_index_expressions() -> None:
 
 def test_instructions_return_tiles() -> None:
     column = nl.float32
-    assert np.array_equal(run(lambda a: nisa.memset((2, 3), 1.5, column) + a[0:2, 0:3], X), X[:2, :3] + 1.5)
-    got = run(lambda a, b: nisa.scalar_tensor_tensor(data=a, op0=nl.multiply, operand0=2.0, op1=nl.add, operand1=b), X, Y)
+    assert np.array_equal(
+        run(lambda a: nisa.memset((2, 3), 1.5, column) + a[0:2, 0:3], X), X[:2, :3] + 1.5
+    )
+    got = run(
+        lambda a, b: nisa.scalar_tensor_tensor(
+            data=a, op0=nl.multiply, operand0=2.0, op1=nl.add, operand1=b
+        ),
+        X,
+        Y,
+    )
     np.testing.assert_allclose(got, X * 2 + Y, rtol=1e-6)
-    got = run(lambda a, b: nisa.tensor_tensor_scan(a, b, initial=0.0, op0=np.multiply, op1=np.add), X, Y)
+    got = run(
+        lambda a, b: nisa.tensor_tensor_scan(a, b, initial=0.0, op0=np.multiply, op1=np.add), X, Y
+    )
     state, wanted = np.zeros(8), []
     for i in range(12):
         state = X[:, i] * state + Y[:, i]
@@ -358,7 +382,11 @@ def test_instructions_return_tiles() -> None:
     np.testing.assert_allclose(got, np.stack(wanted, 1), rtol=1e-4)
     got = run(lambda a, b: nisa.activation(nl.exp, a, bias=b[:, 0:1], scale=0.5), X, Y)
     np.testing.assert_allclose(got, np.exp(X * 0.5 + Y[:, :1]), rtol=1e-5)
-    got = run(lambda a, b: nisa.tensor_scalar(a, np.subtract, b[:, 1:2], op1=np.multiply, operand1=3.0), X, Y)
+    got = run(
+        lambda a, b: nisa.tensor_scalar(a, np.subtract, b[:, 1:2], op1=np.multiply, operand1=3.0),
+        X,
+        Y,
+    )
     np.testing.assert_allclose(got, (X - Y[:, 1:2]) * 3, rtol=1e-5)
     assert np.array_equal(run(lambda a: nisa.max8(src=a), X), -np.sort(-X, 1)[:, :8])
     got = run(lambda a: nisa.nc_find_index8(data=a, vals=nisa.max8(src=a)), X)
@@ -424,22 +452,36 @@ def _refused(body: Callable[[Any], Any], kind: type[Exception], text: str) -> No
 
 def test_refusals_name_the_line_and_what_is_allowed() -> None:
     _refused(lambda x: nl.sum(x, axis=0), ValueError, "last contiguous dim")
-    _refused(lambda x: x if x else x, TypeError, "mask=, nl.where")
+    _refused(lambda x: x or x, TypeError, "mask=, nl.where")
     _refused(lambda x: nl.add(1.0, 2.0), TypeError, "at least one tile")
     _refused(lambda x: nl.add(x, x[:, 0:5]), ValueError, "of equal length")
-    _refused(lambda x: nl.copy(x, mask=nl.arange(3)[:, None] < 2), ValueError, "broadcasts to the grid")
+    _refused(
+        lambda x: nl.copy(x, mask=nl.arange(3)[:, None] < 2), ValueError, "broadcasts to the grid"
+    )
     _refused(lambda x: nl.copy(x, mask=x), TypeError, "comparisons of nl.arange")
     _refused(lambda x: x[0, 0, 0], IndexError, "has 2 axes")
     _refused(lambda x: x["a"], TypeError, "index is of type str")
-    _refused(lambda x: nl.copy(x[nl.arange(8)[:, None] // 2, nl.arange(4)[None]]), IndexError, "partition index")
-    _refused(lambda x: nl.copy(x[nl.arange(8)[:, None], 11 - nl.arange(4)[None]]), IndexError, "backwards")
+    _refused(
+        lambda x: nl.copy(x[nl.arange(8)[:, None] // 2, nl.arange(4)[None]]),
+        IndexError,
+        "partition index",
+    )
+    _refused(
+        lambda x: nl.copy(x[nl.arange(8)[:, None], 11 - nl.arange(4)[None]]),
+        IndexError,
+        "backwards",
+    )
     _refused(lambda x: nl.zeros((200, 4), nl.float32), ValueError, "200 partitions")
     _refused(lambda x: nl.zeros((4, 4), nl.float32, buffer="l2"), TypeError, "nl.psum")
-    _refused(lambda x: nl.zeros((nl.par_dim(4), nl.par_dim(4)), nl.float32), ValueError, "allowed: one")
+    _refused(
+        lambda x: nl.zeros((nl.par_dim(4), nl.par_dim(4)), nl.float32), ValueError, "allowed: one"
+    )
     _refused(lambda x: nl.loop_reduce(x, np.add, [0]), TypeError, "variables of nl.affine_range")
-    _refused(lambda x: nl.matmul(x, x[0:4, :], transpose_x=True), ValueError, "contraction dimension")
-    _refused(lambda x: nl.invert(x), TypeError, "integers")
-    _refused(lambda x: nl.load(x), ValueError, "allowed: HBM")
+    _refused(
+        lambda x: nl.matmul(x, x[0:4, :], transpose_x=True), ValueError, "contraction dimension"
+    )
+    _refused(lambda x: nl.invert(x, dtype=None), TypeError, "integers")
+    _refused(lambda x: nl.load(x, dtype=None), ValueError, "allowed: HBM")
     _refused(lambda x: nisa.iota(3, nl.int32), TypeError, "nl.arange")
 
 

@@ -19,7 +19,9 @@ from trn3.nki.legacy.kernels import (
     simulate_kernel,
     trace,
 )
-from trn3.nki.legacy.tensors import Tensor as tensor
+from trn3.nki.legacy.tensors import Tensor
+
+tensor = Tensor
 
 __all__ = [
     "BenchmarkKernel",

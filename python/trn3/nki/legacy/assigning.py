@@ -182,7 +182,7 @@ def _fitting(target: Tensor, value: Tensor) -> Tensor:
     first = value.shape[0] == target.shape[0] or not partitions or target.ndim == 1
     if value.size == target.size and first:
         if is_on_chip(value.buffer) and value.shape[0] != target.shape[0]:
-            if value.shape == (target.size, 1) or value.shape == (1, target.size):
+            if value.shape in ((target.size, 1), (1, target.size)):
                 return _Flat(value, target.shape)
         else:
             return View(value.view.reshape(target.shape))

@@ -40,9 +40,7 @@ class Allocator:
         self.memory: Final = memory
         self.addresses: Final = addresses
 
-    def address(
-        self, block: Block, blocks: Block, partitions: int, count: int
-    ) -> tuple[int, int]:
+    def address(self, block: Block, blocks: Block, partitions: int, count: int) -> tuple[int, int]:
         """Return the first partition and the first byte of a block.
 
         Raises
@@ -124,7 +122,8 @@ class _Memory:
         func : callable
             Returns (partition, byte) in SBUF, (bank, partition, byte) in PSUM.
         """
-        if not callable(func):
+        given: Any = func
+        if not callable(given):
             message = f"{self._memory}.alloc func is {func!r}; allowed: a function"
             raise TypeError(message)
         return Allocator(self._memory, func)
@@ -156,7 +155,10 @@ class _Memory:
             Tiles along partitions, bytes and banks, for each block axis.
         """
         if self._memory == "sbuf" and (base_bank or num_bank_tiles):
-            message = "sbuf.mod_alloc has no banks; allowed: base_addr, base_partition, num_par_tiles, num_free_tiles"
+            message = (
+                "sbuf.mod_alloc has no banks; allowed: base_addr, base_partition, num_par_tiles, "
+                "num_free_tiles"
+            )
             raise TypeError(message)
         start = (base_bank, base_partition, base_addr)
         modulo = _Modulo(self._memory, start, num_par_tiles, num_free_tiles, num_bank_tiles)

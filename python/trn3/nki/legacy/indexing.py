@@ -38,9 +38,8 @@ def index(tensor: Tensor, key: Any) -> Tensor:
             rest = tuple(parts[count:])
             full = all(isinstance(part, slice) and part == slice(None) for part in rest)
             return inner if full else index(inner, rest)
-    elif tensor.is_even and all(isinstance(part, (int, slice, ds)) for part in parts):
-        if _is_inside(tensor, parts):
-            return View(tensor.place[tuple(parts)])
+    elif tensor.is_even and _is_inside(tensor, parts):
+        return View(tensor.place[tuple(parts)])
     return _advanced(tensor, parts)
 
 
@@ -83,7 +82,10 @@ def _element(part: Any) -> Any:
 
 
 def _is_inside(tensor: Tensor, parts: list[Any]) -> bool:
+    """Return whether an index is one of the machine's own, inside the tensor."""
     for part, length in zip(parts, tensor.shape, strict=True):
+        if not isinstance(part, (int, slice, ds)):
+            return False
         if isinstance(part, int) and not -length <= part < length:
             return False
         if isinstance(part, slice) and not (part.stop is None or part.stop <= length):
@@ -209,6 +211,7 @@ class Access(Tensor):
 
     @property
     def view(self) -> NkiTensor:
+        """Elements as one of the machine's tensors."""
         if not self.is_even:
             message = (
                 f"the index of tensor `{self.name}` is no even pattern; allowed here: steps that "
@@ -220,6 +223,7 @@ class Access(Tensor):
 
     @property
     def is_even(self) -> bool:
+        """Whether the index is one even pattern."""
         if self._is_even is None:
             self._is_even = all(affine(item) is not None for item in self.uneven()) and all(
                 item.size == 1 for item in self.fixed()
@@ -227,9 +231,11 @@ class Access(Tensor):
         return self._is_even
 
     def uneven(self) -> list[NDArray[np.int64]]:
+        """Return the expressions of the tile's axes."""
         return self._numbers[self.base.block_rank :]
 
     def fixed(self) -> list[NDArray[np.int64]]:
+        """Return the expressions of the block axes."""
         return self._numbers[: self.base.block_rank]
 
     def _outside(self, numbers: list[NDArray[np.int64]]) -> str | None:
@@ -244,6 +250,7 @@ class Access(Tensor):
         return None
 
     def resolve(self, box: Box) -> NkiTensor:
+        """Return the elements of a box of the grid."""
         numbers = [part_of(array, box) for array in self._numbers]
         problem = self._outside(numbers)
         if problem is not None:
@@ -261,9 +268,7 @@ class Access(Tensor):
             offset += found[0] * stride
             steps = [step + own * stride for step, own in zip(steps, found[1], strict=True)]
         if min(steps) < 0:
-            message = (
-                f"the index of tensor `{self.name}` runs backwards; allowed: steps from 0"
-            )
+            message = f"the index of tensor `{self.name}` runs backwards; allowed: steps from 0"
             raise error(IndexError, message)
         counts = [part.stop - part.start for part in box]
         pattern = [list(pair) for pair in zip(steps, counts, strict=True)]

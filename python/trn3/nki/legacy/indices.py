@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,13 +57,13 @@ class Index(np.ndarray[Any, Any]):
     def __ge__(self, other: Any) -> Any:
         return self._compare(other, np.greater_equal, "greater_equal")
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         return self._compare(other, np.equal, "equal")
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: object) -> Any:
         return self._compare(other, np.not_equal, "not_equal")
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __and__(self, other: Any) -> Any:
         return _both(self, other)
@@ -103,7 +103,9 @@ class Grid(tuple[Index, ...]):
     def __getattr__(self, name: str) -> Index:
         place = _GRID_NAMES.find(name) if len(name) == 1 else -1
         if not 0 <= place < len(self):
-            message = f"mgrid of {len(self)} axes has no {name!r}; allowed: {_GRID_NAMES[: len(self)]}"
+            message = (
+                f"mgrid of {len(self)} axes has no {name!r}; allowed: {_GRID_NAMES[: len(self)]}"
+            )
             raise AttributeError(message)
         return self[place]
 
@@ -111,7 +113,7 @@ class Grid(tuple[Index, ...]):
 class _Mgrid:
     def __getitem__(self, key: Any) -> Grid:
         slices = key if isinstance(key, tuple) else (key,)
-        made = []
+        made: list[Any] = []
         for axis, part in enumerate(slices):
             if not isinstance(part, slice) or part.stop is None:
                 message = f"mgrid[{part!r}]; allowed: slices with a stop, mgrid[0:128, 0:512]"
@@ -139,7 +141,8 @@ class LoopIndex(int):
 
     is_first: bool
 
-    def __new__(cls, value: int, *, is_first: bool) -> LoopIndex:
+    def __new__(cls, value: int, *, is_first: bool) -> Self:
+        """Return a whole number of a loop."""
         made = super().__new__(cls, value)
         made.is_first = is_first
         return made
@@ -184,7 +187,7 @@ def affine(numbers: NDArray[Any]) -> tuple[int, list[int]] | None:
     origin = (0,) * plain.ndim
     steps = []
     for axis, length in enumerate(plain.shape):
-        place = origin[:axis] + (1,) + origin[axis + 1 :]
+        place = (*origin[:axis], 1, *origin[axis + 1 :])
         steps.append(int(plain[place]) - start if length > 1 else 0)
     parts = (
         (step * np.arange(length)).reshape([-1 if i == axis else 1 for i in range(plain.ndim)])

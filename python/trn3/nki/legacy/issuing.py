@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from trn3.nki.context import context, core
 
 if TYPE_CHECKING:
-    from trn3.nki.legacy.tensors import Tensor
+    from trn3.nki.legacy.tensors import Result
 
 
 class _State(threading.local):
-    pending: Tensor | None = None
+    pending: Result | None = None
     # How many legacy kernels are on this thread's stack.
     depth: int = 0
 

@@ -6,14 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from trn3._trn3.machine import NkiTensor
 from trn3.nki.context import slot
 from trn3.nki.kernel import Kernel
 from trn3.nki.legacy import issuing
 from trn3.nki.legacy.tensors import Tensor, View
 from trn3.nki.targets import canonical_target
+
 
 def adapted(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that takes and returns the machine's tensors."""
@@ -58,7 +57,7 @@ def _mapped(value: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def _plain(function: Any) -> Callable[..., Any]:
-    return function.__wrapped__ if isinstance(function, Kernel) else adapted(function)  # type: ignore[no-any-return]
+    return function.__wrapped__ if isinstance(function, Kernel) else adapted(function)
 
 
 def jit(func: Any = None, mode: str = "auto", **options: Any) -> Any:
@@ -187,5 +186,3 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
 
 #: The class of kernels, under its name in the legacy package.
 FrameworkKernel = Kernel
-
-

@@ -97,9 +97,7 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> Mask:
         raise error(ValueError, message) from None
 
 
-def cut(
-    shape: tuple[int, ...], mask: Mask, operands: Sequence[Tensor | Stretched]
-) -> list[Box]:
+def cut(shape: tuple[int, ...], mask: Mask, operands: Sequence[Tensor | Stretched]) -> list[Box]:
     """Return boxes where the mask holds and each operand is one of the machine's tensors."""
     if mask is False:
         return []

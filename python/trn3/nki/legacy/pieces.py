@@ -6,6 +6,7 @@ the grid where the mask holds and every operand is one access pattern.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -94,7 +95,7 @@ def _split(
         axis = max(range(len(box)), key=lambda i: box[i].stop - box[i].start)
         bounds = list(range(box[axis].stop - box[axis].start + 1))
     start = box[axis].start
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in itertools.pairwise(bounds):
         part = slice(start + low, start + high)
         yield from _split((*box[:axis], part, *box[axis + 1 :]), mask, numbers, constant)
 
@@ -119,8 +120,8 @@ def _cuts(
     rows = np.moveaxis(inside, axis, 0).reshape(length, -1)
     change = (rows[1:] != rows[:-1]).any(axis=1)
     for item in varying:
-        rows = np.moveaxis(item, axis, 0).reshape(length, -1)
-        change |= (rows[1:] != rows[:-1]).any(axis=1)
+        values = np.moveaxis(item, axis, 0).reshape(length, -1)
+        change |= (values[1:] != values[:-1]).any(axis=1)
     found = set((np.flatnonzero(change) + 1).tolist())
     for item in uneven:
         steps = np.diff(np.moveaxis(item, axis, 0).reshape(length, -1), axis=0)

@@ -17,9 +17,7 @@ from trn3.nki.legacy.tensors import Result, Tensor, require
 from trn3.nki.memory import new_tensor, sbuf, shared_constant
 
 
-def iota(
-    expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **_: Any
-) -> Tensor:
+def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **_: Any) -> Tensor:
     """Return a tile of an index expression's values, on GpSimdE.
 
     Raises

@@ -16,6 +16,7 @@ from trn3._trn3.machine import NkiTensor
 from trn3.nki.dtypes import DType, canonicalise
 from trn3.nki.legacy import issuing
 from trn3.nki.legacy.issuing import error
+from trn3.nki.legacy.overloads import Operators
 from trn3.nki.legacy.pieces import Box, is_whole
 from trn3.nki.memory import MemoryRegion, is_on_chip, new_tensor
 from trn3.nki.tensors import show
@@ -23,7 +24,7 @@ from trn3.nki.tensors import show
 __all__ = ["Blocks", "Result", "Tensor", "View", "require"]
 
 
-class Tensor:
+class Tensor(Operators):
     """A tensor of a legacy kernel; also the annotation ``nki.tensor``.
 
     Attributes
@@ -44,8 +45,6 @@ class Tensor:
     mask: Any = None
     #: How many of the first axes number blocks.
     block_rank: int = 0
-
-    __hash__ = object.__hash__
 
     # What instructions ask for.
 
@@ -160,7 +159,9 @@ class Tensor:
 
     def astype(self, dtype: Any) -> Tensor:
         """Return a copy in another element type."""
-        return _language("copy")(self, dtype=dtype)  # type: ignore[no-any-return]
+        from trn3.nki.legacy.language.elementwise import copy
+
+        return copy(self, dtype=dtype)
 
     def view_as(self, dtype: Any) -> Tensor:
         """Return the bytes as another element type."""
@@ -169,134 +170,6 @@ class Tensor:
     def is_indirect(self) -> bool:
         """Whether an address is known only when the kernel runs."""
         return self.view.is_indirect()
-
-    def __add__(self, other: Any) -> Tensor:
-        return _operate("add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _operate("add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _operate("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _operate("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _operate("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _operate("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _operate("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _operate("divide", other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return _operate("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return _operate("mod", other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return _operate("power", self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return _operate("power", other, self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return _operate("bitwise_and", self, other)
-
-    def __rand__(self, other: Any) -> Tensor:
-        return _operate("bitwise_and", other, self)
-
-    def __or__(self, other: Any) -> Tensor:
-        return _operate("bitwise_or", self, other)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return _operate("bitwise_or", other, self)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return _operate("bitwise_xor", self, other)
-
-    def __rxor__(self, other: Any) -> Tensor:
-        return _operate("bitwise_xor", other, self)
-
-    def __lshift__(self, other: Any) -> Tensor:
-        return _operate("left_shift", self, other)
-
-    def __rshift__(self, other: Any) -> Tensor:
-        return _operate("right_shift", self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return _operate("less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return _operate("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return _operate("greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return _operate("greater_equal", self, other)
-
-    def __eq__(self, other: object) -> Any:
-        if other is None or isinstance(other, (str, type)):
-            return False
-        return _operate("equal", self, other)
-
-    def __ne__(self, other: object) -> Any:
-        if other is None or isinstance(other, (str, type)):
-            return True
-        return _operate("not_equal", self, other)
-
-    def __neg__(self) -> Tensor:
-        return _language("negative")(self)  # type: ignore[no-any-return]
-
-    def __invert__(self) -> Tensor:
-        return _language("invert")(self)  # type: ignore[no-any-return]
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return _language("matmul")(self, other)  # type: ignore[no-any-return]
-
-    def __iadd__(self, other: Any) -> Tensor:
-        return _update("add", self, other)
-
-    def __isub__(self, other: Any) -> Tensor:
-        return _update("subtract", self, other)
-
-    def __imul__(self, other: Any) -> Tensor:
-        return _update("multiply", self, other)
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return _update("divide", self, other)
-
-    def __iand__(self, other: Any) -> Tensor:
-        return _update("bitwise_and", self, other)
-
-    def __ior__(self, other: Any) -> Tensor:
-        return _update("bitwise_or", self, other)
-
-    def __ixor__(self, other: Any) -> Tensor:
-        return _update("bitwise_xor", self, other)
-
-
-def _language(name: str) -> Callable[..., Any]:
-    from trn3.nki.legacy import language
-
-    return getattr(language, name)  # type: ignore[no-any-return]
-
-
-def _operate(name: str, x: Any, y: Any) -> Tensor:
-    return _language(name)(x, y)  # type: ignore[no-any-return]
-
-
-def _update(name: str, target: Tensor, value: Any) -> Tensor:
-    from trn3.nki.legacy.assigning import update
-
-    return update(name, target, value)
 
 
 class View(Tensor):
@@ -420,6 +293,7 @@ class Blocks(Tensor):
 
     @property
     def is_even(self) -> bool:
+        """False: there are several tiles."""
         return False
 
     def tile(self, block: tuple[int, ...]) -> NkiTensor:
@@ -440,9 +314,7 @@ class Blocks(Tensor):
                     f"{number} exceed dimension size of {length}"
                 )
                 raise error(IndexError, message)
-        block = tuple(
-            number % length for number, length in zip(block, self.shape, strict=False)
-        )
+        block = tuple(number % length for number, length in zip(block, self.shape, strict=False))
         if len(block) == self.block_rank:
             return View(self.tile(block))
         return Blocks(

@@ -125,7 +125,9 @@ def _place(buffer: Any) -> tuple[Allocator | None, MemoryRegion]:
         return None, buffer
     if isinstance(buffer, str) and buffer in MemoryRegion.__members__:
         return None, MemoryRegion[buffer]
-    allowed = "nl.sbuf, nl.psum, nl.hbm, nl.shared_hbm, nl.private_hbm, an allocator of nki.compiler"
+    allowed = (
+        "nl.sbuf, nl.psum, nl.hbm, nl.shared_hbm, nl.private_hbm, an allocator of nki.compiler"
+    )
     raise error(TypeError, f"buffer is {buffer!r}; allowed: {allowed}")
 
 

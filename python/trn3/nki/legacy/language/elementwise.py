@@ -140,8 +140,7 @@ def operands_of(name: str, x: Any, y: Any) -> tuple[list[Tensor], tuple[int, ...
 
 
 def _same_rank(tiles: list[Tensor]) -> list[Tensor]:
-    """Return tiles with as many axes: a shorter one gets axes of length 1 in front, as in NumPy
-    where it has one partition or is a column, else after its partitions."""
+    """Return tiles with as many axes: shorter ones get axes of length 1 after their partitions."""
     rank = max(tile.ndim for tile in tiles)
     made = []
     for tile in tiles:
@@ -259,9 +258,7 @@ def copy(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     return compute(isa.tensor_copy, [tile], tile.shape, dtype or tile.dtype, mask)
 
 
-def where(
-    condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None, **_: Any
-) -> Tensor:
+def where(condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return x where the condition is nonzero, else y; x and y are tiles or numbers."""
     if isinstance(condition, np.ndarray):
         message = (

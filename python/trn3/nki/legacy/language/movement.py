@@ -146,7 +146,7 @@ def transposed(
         raise error(ValueError, message)
     truth = as_mask(mask, tile.shape)
     boxes = cut(tile.shape, truth, [tile])
-    if len(boxes) > 1 or tile.ndim != 2 and truth is not True:
+    if len(boxes) > 1 or (tile.ndim != 2 and truth is not True):
         message = f"{function} with a mask that is no rectangle; allowed: upper bounds"
         raise error(NotImplementedError, message)
     parts = [(box, tile.resolve(box)) for box in boxes]

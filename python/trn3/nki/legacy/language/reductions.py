@@ -10,6 +10,7 @@ import numpy as np
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa, language as modern
 from trn3.nki.dtypes import float32
+from trn3.nki.isa._call import op_name
 from trn3.nki.language.tiles import number
 from trn3.nki.legacy.assigning import Folded
 from trn3.nki.legacy.indices import LoopIndex
@@ -17,9 +18,7 @@ from trn3.nki.legacy.issuing import error, flush
 from trn3.nki.legacy.lowering import as_mask, compute, cut, without
 from trn3.nki.legacy.tensors import Result, Tensor, View, require
 from trn3.nki.memory import sbuf
-from trn3.nki.isa._call import op_name
 from trn3.nki.operators import token
-
 
 #: What leaves a reduction as it is, by operator.
 IDENTITIES: Final = {
@@ -157,9 +156,7 @@ def mean(
         raise error(NotImplementedError, message)
     total = reduce("nl.mean", "add", tile, axis, float32, mask, keepdims=keepdims)
     count = present.pop() if present else 1
-    left = total.mask
-    result = binary("multiply", total, 1.0 / count, dtype or tile.dtype, left)
-    return result
+    return binary("multiply", total, 1.0 / count, dtype or tile.dtype, total.mask)
 
 
 @token("var")
@@ -198,9 +195,7 @@ def _composed(
 
 def softmax(x: Any, axis: Any = -1, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return e^x over its sum along the last free axes; masked elements do not take part."""
-    return _composed(
-        "softmax", lambda tile: modern.softmax(tile, axis), x, axis, dtype, mask
-    )
+    return _composed("softmax", lambda tile: modern.softmax(tile, axis), x, axis, dtype, mask)
 
 
 def rms_norm(
@@ -223,9 +218,7 @@ def rms_norm(
     return _composed("rms_norm", function, tile, axis, dtype, mask)
 
 
-def loop_reduce(
-    x: Any, op: Any, loop_indices: Sequence[Any], dtype: Any = None, **_: Any
-) -> Any:
+def loop_reduce(x: Any, op: Any, loop_indices: Sequence[Any], dtype: Any = None, **_: Any) -> Any:
     """Return what ``dst[...] = loop_reduce(x, op, loop_indices)`` folds over loops.
 
     The first iteration of all the loops sets ``dst``, each later one combines it with x.
@@ -281,4 +274,3 @@ def dropout(x: Any, rate: Any, dtype: Any = None, mask: Any = None, **_: Any) ->
         isa.tensor_copy(dst, modern.dropout(data, given))
 
     return compute(emit, [tile], tile.shape, dtype or tile.dtype, mask, is_simple=False)
-
