@@ -20,6 +20,7 @@ _ALIASES: Final = {
     "nki.dtype": "trn3.nki.dtype",
     "nki.tensor": "trn3.nki.tensor",
     "nki.experimental": "trn3.nki.experimental",
+    "nki.compiler": "trn3.nki.legacy.compiler",
     "neuron_dtypes": "trn3.nki.neuron_dtypes",
     "neuronxcc.nki": "trn3.nki.legacy",
     "neuronxcc.nki.language": "trn3.nki.legacy.language",

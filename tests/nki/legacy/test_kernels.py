@@ -372,3 +372,20 @@ def test_assignment_of_an_instruction_is_one_instruction() -> None:
     result, profile = trn3.nki.profile(kernel, x)
     _close(result, np.exp(x) + 1)
     assert len(profile.data.instructions) == 4
+
+
+def test_update_of_a_result_is_one_instruction() -> None:
+    @nki.jit
+    def kernel(x: Any, y: Any) -> Any:
+        tile = nl.load(x)
+        tile += nl.load(y)
+        tile[0:2] = nl.exp(tile[0:2])
+        nl.store(x, tile)
+        return x
+
+    x, y = _random(4, 4), _random(4, 4, seed=1)
+    wanted = x + y
+    wanted[0:2] = np.exp(wanted[0:2])
+    result, profile = trn3.nki.profile(kernel, x, y)
+    _close(result, wanted)
+    assert len(profile.data.instructions) == 5

@@ -496,3 +496,56 @@ def test_modern_kernels_are_untouched() -> None:
     assert modern.add is not nl.add
     assert modern.bfloat16 is nl.bfloat16
     assert not hasattr(modern, "mgrid")
+
+
+def test_assigned_product_overwrites_and_update_adds() -> None:
+    def body(x: Any, y: Any) -> Any:
+        total = nl.ndarray((nl.par_dim(12), 12), nl.float32, buffer=nl.psum)
+        filled = nl.full((12, 12), 2.0, nl.float32, buffer=nl.psum)
+        for _ in nl.affine_range(2):
+            total[...] = nisa.nc_matmul(x, y)
+        total[...] += nisa.nc_matmul(x, y)
+        filled[...] += nisa.nc_matmul(x, y)
+        filled[...] += nisa.nc_matmul(x, y)
+        return total + nl.copy(filled)
+
+    np.testing.assert_allclose(run(body, X, Y), 4 * (X.T @ Y) + 2, rtol=1e-5)
+
+
+def test_overlapping_update_reads_before_it_writes() -> None:
+    def body(x: Any) -> Any:
+        x[:, 1:] = nl.add(x[:, 1:], x[:, :-1])
+        return nl.copy(x)
+
+    wanted = X.copy()
+    wanted[:, 1:] += X[:, :-1]
+    assert np.array_equal(run(body, X), wanted)
+
+
+def test_padded_pool_masks_indexes_below_zero() -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        channels, height, width = x.shape
+        out = nl.ndarray((channels, height // 2, width // 2), x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        grid = nl.mgrid[0:channels, 0 : height // 2, 0 : width // 2, 0:3, 0:3]
+        row, column = 2 * grid.x + grid.z - 1, 2 * grid.y + grid.w - 1
+        inside = (row >= 0) & (column >= 0) & (row < height) & (column < width)
+        nl.store(out, nl.max(tile[grid.p, row, column], axis=[3, 4], mask=inside))
+        return out
+
+    x = values(6, 8, 4)
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    assert np.array_equal(kernel(x), windows[:, ::2, ::2].max((3, 4)))
+
+
+def test_tiles_are_freed_with_their_last_name() -> None:
+    def body(x: Any, y: Any) -> Any:
+        total = nl.zeros((12, 12), nl.float32)
+        for _ in nl.affine_range(40):
+            total += nl.matmul(x, y, transpose_x=True)
+            nl.copy(nisa.nc_transpose(x))
+        return total
+
+    np.testing.assert_allclose(run(body, X, Y), 40 * (X.T @ Y), rtol=1e-4)

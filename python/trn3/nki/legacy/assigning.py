@@ -61,6 +61,8 @@ def assign(target: Tensor, value: Any, mask: Any = None) -> None:
         value.materialise(_shaped(target, value.shape))
         return
     issuing.flush()
+    if is_psum(target.buffer) and not isinstance(target, Blocks):
+        issuing.state.filled.add(target.tile((0,) * target.block_rank).storage_id)
     if isinstance(value, Folded):
         _fold(target, value)
         return
@@ -141,6 +143,11 @@ def _fold(target: Tensor, part: Folded) -> None:
         return
     dtype = target.dtype if part.dtype is None else part.dtype
     assign(target, getattr(language, op_name(part.op))(target, part.tile, dtype=dtype))
+
+
+def _holds_more(target: Tensor) -> bool:
+    """Return whether something else than products and zeros may lie in a PSUM tile."""
+    return target.place.storage_id in issuing.state.filled
 
 
 def _takes(target: Tensor, value: Result) -> bool:
@@ -230,7 +237,9 @@ def update(name: str, target: Tensor, value: Any) -> Tensor:
         and is_psum(target.buffer)
         and not isinstance(target, Access)
     )
-    if accumulates and _takes(target, value):
+    if accumulates and _takes(target, value) and not _holds_more(target):
+        # None adds where a product lies already, and overwrites what was never written.
+        value.accumulate = None
         value.materialise(_shaped(target, value.shape))
         return target
     mask = value.mask if isinstance(value, Tensor) else None

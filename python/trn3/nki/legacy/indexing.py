@@ -11,7 +11,7 @@ from trn3._trn3.machine import NkiTensor, VirtualRegister, ds
 from trn3.nki.dtypes import int32
 from trn3.nki.legacy.indices import LoopRange, affine
 from trn3.nki.legacy.issuing import error, flush
-from trn3.nki.legacy.pieces import Box, part_of, whole
+from trn3.nki.legacy.pieces import Box, is_whole, part_of, whole
 from trn3.nki.legacy.tensors import Blocks, Tensor, View
 from trn3.nki.memory import is_on_chip
 
@@ -175,6 +175,22 @@ def _partitions_first(
     return tuple(np.broadcast_shapes(*(array.shape for array in numbers))), numbers
 
 
+class _Axis:
+    """One axis' index expression within a box: its pattern, if it has one, and its range."""
+
+    __slots__ = ("high", "low", "pattern")
+
+    def __init__(self, numbers: NDArray[np.int64]) -> None:
+        self.pattern = affine(numbers)
+        if self.pattern is None:
+            self.low, self.high = int(numbers.min()), int(numbers.max())
+            return
+        start, steps = self.pattern
+        spans = [step * (length - 1) for step, length in zip(steps, numbers.shape, strict=True)]
+        self.low = start + sum(span for span in spans if span < 0)
+        self.high = start + sum(span for span in spans if span > 0)
+
+
 class Access(Tensor):
     """Elements of a tensor picked by index expressions, resolved box by box.
 
@@ -201,11 +217,11 @@ class Access(Tensor):
         self.is_updated = False
         self._numbers = numbers
         self._dynamic = dynamic
-        self._is_even: bool | None = None
+        self._axes: list[_Axis] | None = None
 
     def simplified(self) -> Tensor:
         """Return a plain view where the whole grid is one inside the tensor."""
-        if self._dynamic is None and self.is_even and self._outside(self._numbers) is None:
+        if self._dynamic is None and self.is_even and self._outside(self._whole()) is None:
             return View(self.resolve(whole(self.shape)))
         return self
 
@@ -224,11 +240,10 @@ class Access(Tensor):
     @property
     def is_even(self) -> bool:
         """Whether the index is one even pattern."""
-        if self._is_even is None:
-            self._is_even = all(affine(item) is not None for item in self.uneven()) and all(
-                item.size == 1 for item in self.fixed()
-            )
-        return self._is_even
+        rank = self.base.block_rank
+        return all(axis.pattern is not None for axis in self._whole()) and all(
+            axis.low == axis.high for axis in self._whole()[:rank]
+        )
 
     def uneven(self) -> list[NDArray[np.int64]]:
         """Return the expressions of the tile's axes."""
@@ -238,35 +253,41 @@ class Access(Tensor):
         """Return the expressions of the block axes."""
         return self._numbers[: self.base.block_rank]
 
-    def _outside(self, numbers: list[NDArray[np.int64]]) -> str | None:
-        for dim, (array, length) in enumerate(zip(numbers, self.base.shape, strict=True)):
-            low, high = int(array.min()), int(array.max())
-            if low < 0 or high >= length:
+    def _whole(self) -> list[_Axis]:
+        if self._axes is None:
+            self._axes = [_Axis(array) for array in self._numbers]
+        return self._axes
+
+    def _outside(self, axes: list[_Axis]) -> str | None:
+        for dim, (axis, length) in enumerate(zip(axes, self.base.shape, strict=True)):
+            if axis.low < 0 or axis.high >= length:
                 return (
                     f"Out-of-bound access for tensor `{self.name}` on dimension {dim}: index "
-                    f"range [{low}, {high}] exceed dimension size of {length}; allowed: less, or "
-                    "a mask= that leaves the rest out"
+                    f"range [{axis.low}, {axis.high}] exceed dimension size of {length}; allowed: "
+                    "less, or a mask= that leaves the rest out"
                 )
         return None
 
     def resolve(self, box: Box) -> NkiTensor:
         """Return the elements of a box of the grid."""
-        numbers = [part_of(array, box) for array in self._numbers]
-        problem = self._outside(numbers)
+        if is_whole(box, self.shape):
+            axes = self._whole()
+        else:
+            axes = [_Axis(part_of(array, box)) for array in self._numbers]
+        problem = self._outside(axes)
         if problem is not None:
             raise error(IndexError, problem)
         rank = self.base.block_rank
-        block = tuple(int(array.flat[0]) for array in numbers[:rank])
-        tile = self.base.tile(block)
+        tile = self.base.tile(tuple(axis.low for axis in axes[:rank]))
         offset = 0
         steps = [0] * len(box)
-        for array, stride in zip(numbers[rank:], tile.strides, strict=True):
-            found = affine(array)
-            if found is None:
+        for axis, stride in zip(axes[rank:], tile.strides, strict=True):
+            if axis.pattern is None:
                 message = f"the index of tensor `{self.name}` is no even pattern"
                 raise error(IndexError, message)
-            offset += found[0] * stride
-            steps = [step + own * stride for step, own in zip(steps, found[1], strict=True)]
+            start, own = axis.pattern
+            offset += start * stride
+            steps = [step + each * stride for step, each in zip(steps, own, strict=True)]
         if min(steps) < 0:
             message = f"the index of tensor `{self.name}` runs backwards; allowed: steps from 0"
             raise error(IndexError, message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple, Self
 
@@ -184,17 +183,19 @@ def affine(numbers: NDArray[Any]) -> tuple[int, list[int]] | None:
     """
     plain = numbers.view(np.ndarray)
     start = int(plain.flat[0])
-    origin = (0,) * plain.ndim
-    steps = []
-    for axis, length in enumerate(plain.shape):
-        place = (*origin[:axis], 1, *origin[axis + 1 :])
-        steps.append(int(plain[place]) - start if length > 1 else 0)
-    parts = (
-        (step * np.arange(length)).reshape([-1 if i == axis else 1 for i in range(plain.ndim)])
-        for axis, (step, length) in enumerate(zip(steps, plain.shape, strict=True))
-        if length > 1
-    )
-    total = functools.reduce(np.add, parts, np.full((1,) * plain.ndim, start))
-    if total.shape != plain.shape or not np.array_equal(total, plain):
-        return None
-    return start, steps
+    steps = [0] * plain.ndim
+    long = [axis for axis, length in enumerate(plain.shape) if length > 1]
+    if not long:
+        return start, steps
+    if len(long) == 1:
+        flat = plain.ravel()
+        steps[long[0]] = int(flat[1]) - start
+        even = flat.size == 2 or bool((flat[1:] - flat[:-1] == steps[long[0]]).all())
+        return (start, steps) if even else None
+    total = np.full((1,) * plain.ndim, start)
+    for axis in long:
+        place = tuple(1 if i == axis else 0 for i in range(plain.ndim))
+        steps[axis] = int(plain[place]) - start
+        own = steps[axis] * np.arange(plain.shape[axis])
+        total = total + own.reshape([-1 if i == axis else 1 for i in range(plain.ndim)])
+    return (start, steps) if np.array_equal(total, plain) else None

@@ -25,6 +25,10 @@ class _State(threading.local):
     # How many legacy kernels are on this thread's stack.
     depth: int = 0
 
+    def __init__(self) -> None:
+        # PSUM storages that something else than a product wrote to.
+        self.filled: set[int] = set()
+
 
 state = _State()
 

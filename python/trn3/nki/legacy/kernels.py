@@ -22,6 +22,7 @@ def adapted(function: Callable[..., Any]) -> Callable[..., Any]:
         if issuing.state.depth:
             return function(*args, **kwargs)
         issuing.warn_not_of_patterns()
+        issuing.state.filled.clear()
         issuing.state.depth += 1
         try:
             result = function(

@@ -203,6 +203,8 @@ class Result(Tensor):
         ``"matmul"`` for products, which PSUM accumulates.
     is_simple : bool
         Whether one instruction makes all of it.
+    accumulate : bool or None
+        Of a product: whether it adds to what lies where it goes, as `nki.isa.nc_matmul` takes it.
     """
 
     def __init__(
@@ -222,8 +224,9 @@ class Result(Tensor):
         self.kind = kind
         self.is_simple = is_simple
         self.mask = mask
+        self.accumulate: bool | None = False
         self._made: NkiTensor | None = None
-        self._run = run
+        self._run: Callable[[NkiTensor], None] | None = run
         self._line = issuing.line()
         issuing.flush()
         issuing.state.pending = self
@@ -236,6 +239,11 @@ class Result(Tensor):
             message = "a tile is used whose instruction was given to another tile"
             raise error(RuntimeError, message)
         return self._made
+
+    @property
+    def place(self) -> NkiTensor:
+        """The machine's tensor, for views of it alone: another instruction may wait."""
+        return self.view if self._made is None else self._made
 
     @property
     def is_pending(self) -> bool:
@@ -252,7 +260,10 @@ class Result(Tensor):
             if made is None:
                 made = new_tensor(self.shape, self.dtype, self.buffer)
             self._made = made
-            self._run(made)
+            # Not kept: it holds the operands, whose memory is to be free again.
+            emit, self._run = self._run, None
+            if emit is not None:
+                emit(made)
 
         issuing.at_line(self._line, run)
 

@@ -105,6 +105,8 @@ def create(shape: Any, dtype: Any, buffer: Any, name: str, value: float | None) 
         tile = new_tensor(own, element, region, name, address)
         if value is not None:
             fill(tile, value)
+            if value != 0 and region is psum:
+                issuing.state.filled.add(tile.storage_id)
         return tile
 
     if not blocks:

@@ -213,16 +213,17 @@ def product(
 
     def run(dst: NkiTensor) -> None:
         if truth is True:
-            isa.nc_matmul(dst, one, other, **options)
+            isa.nc_matmul(dst, one, other, accumulate=made.accumulate, **options)
         for m, n in boxes if truth is not True else ():
-            isa.nc_matmul(dst[m, n], one[:, m], other[:, n], **options)
+            isa.nc_matmul(dst[m, n], one[:, m], other[:, n], accumulate=False, **options)
 
     shape: Sequence[int] = (rows, *moving.shape[1:])
     if truth is not True:
         shape = (rows, columns)
     left = None if truth is True else truth
     kind = "" if options.get("is_transpose") else "matmul"
-    return Result(shape, dtype or float32, psum, run, kind=kind, mask=left)
+    made = Result(shape, dtype or float32, psum, run, kind=kind, mask=left)
+    return made
 
 
 def broadcast_to(x: Any, shape: Sequence[int], **_: Any) -> Tensor:
