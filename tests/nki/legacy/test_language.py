@@ -549,3 +549,19 @@ def test_tiles_are_freed_with_their_last_name() -> None:
         return total
 
     np.testing.assert_allclose(run(body, X, Y), 40 * (X.T @ Y), rtol=1e-4)
+
+
+def test_named_results_stay_what_they_were() -> None:
+    def body(x: Any, y: Any) -> Any:
+        power = nl.exp(x)
+        x[...] = power
+        x[...] = nl.add(x, 1.0)
+        product = nl.matmul(y, y, transpose_x=True)
+        total = nl.ndarray((12, 12), nl.float32, buffer=nl.psum)
+        total[...] += product
+        total[...] += nl.matmul(y, y, transpose_x=True)
+        return (power * x) @ nl.copy(nl.transpose(y)) @ (y @ nl.copy(product))
+
+    power = np.exp(X)
+    wanted = (power * (power + 1)) @ Y.T @ (Y @ (Y.T @ Y))
+    np.testing.assert_allclose(run(body, X, Y), wanted, rtol=1e-4)

@@ -8,6 +8,7 @@ import numpy as np
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
+from trn3.nki.context import core
 from trn3.nki.isa._call import op_name
 from trn3.nki.language.tiles import in_sbuf, number
 from trn3.nki.legacy import issuing
@@ -26,14 +27,14 @@ from trn3.nki.legacy.tensors import Blocks, Result, Tensor, View
 from trn3.nki.memory import fill, is_on_chip, is_psum, new_tensor, shared_constant
 
 
-def assign_item(tensor: Tensor, key: Any, value: Any) -> None:
-    """Run ``tensor[key] = value``."""
+def assign_item(tensor: Tensor, key: Any, value: Any, *, is_spare: bool) -> None:
+    """Run ``tensor[key] = value``; `is_spare` says that the value has no other name."""
     if isinstance(value, Access) and value.is_updated and value.base is tensor:
         return
     target = tensor[key]
     if isinstance(value, View) and isinstance(target, View) and _same(value, target):
         return
-    assign(target, value)
+    assign(target, value, is_spare=is_spare)
 
 
 def _same(one: View, other: View) -> bool:
@@ -47,8 +48,10 @@ def _same(one: View, other: View) -> bool:
     )
 
 
-def assign(target: Tensor, value: Any, mask: Any = None) -> None:
+def assign(target: Tensor, value: Any, mask: Any = None, *, is_spare: bool = False) -> None:
     """Copy a tile, number or array into elements of a tensor; types are converted.
+
+    The instruction of a spare value that waits writes to the elements itself.
 
     Raises
     ------
@@ -57,7 +60,8 @@ def assign(target: Tensor, value: Any, mask: Any = None) -> None:
     TypeError
         If `value` is none of these.
     """
-    if isinstance(value, Result) and value.is_pending and mask is None and _takes(target, value):
+    waits = is_spare and mask is None and isinstance(value, Result) and value.is_pending
+    if waits and _takes(target, value):
         value.materialise(_shaped(target, value.shape))
         return
     issuing.flush()
@@ -142,7 +146,8 @@ def _fold(target: Tensor, part: Folded) -> None:
         assign(target, part.tile)
         return
     dtype = target.dtype if part.dtype is None else part.dtype
-    assign(target, getattr(language, op_name(part.op))(target, part.tile, dtype=dtype))
+    folded = getattr(language, op_name(part.op))(target, part.tile, dtype=dtype)
+    assign(target, folded, is_spare=True)
 
 
 def _holds_more(target: Tensor) -> bool:
@@ -212,7 +217,7 @@ class _Flat(View):
         return self._view[box[0]] if column else self._view[:, box[0]]
 
 
-def update(name: str, target: Tensor, value: Any) -> Tensor:
+def update(name: str, target: Tensor, value: Any, *, is_spare: bool) -> Tensor:
     """Run ``target op= value``; products accumulate in PSUM.
 
     Raises
@@ -231,6 +236,7 @@ def update(name: str, target: Tensor, value: Any) -> Tensor:
         return target
     accumulates = (
         name == "add"
+        and is_spare
         and isinstance(value, Result)
         and value.is_pending
         and value.kind == "matmul"
@@ -242,13 +248,24 @@ def update(name: str, target: Tensor, value: Any) -> Tensor:
         value.accumulate = None
         value.materialise(_shaped(target, value.shape))
         return target
+    is_first = (
+        name == "add"
+        and isinstance(value, Result)
+        and value.kind == "matmul"
+        and is_psum(target.buffer)
+        and not isinstance(target, Access)
+        and not core().is_initialised(target.place)
+    )
+    if is_first:
+        assign(target, value)
+        return target
     mask = value.mask if isinstance(value, Tensor) else None
     function = getattr(language, name)
     result = function(target, value, dtype=target.dtype, mask=mask)
     if result.shape != target.shape:
         message = f"a tile of shape {target.shape} is updated by one of shape {result.shape}"
         raise error(ValueError, message)
-    assign(target, result)
+    assign(target, result, is_spare=True)
     if isinstance(target, Access):
         target.is_updated = True
     return target

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+from trn3.nki.legacy.temporaries import TEMPORARY
 
 if TYPE_CHECKING:
     from trn3.nki.legacy.tensors import Tensor
@@ -108,7 +111,8 @@ class Operators:
         return _language("matmul")(self, other)  # type: ignore[no-any-return]
 
     def __iadd__(self, other: Any) -> Self:
-        return _updated("add", self, other)
+        is_spare = sys.getrefcount(other) <= TEMPORARY
+        return _updated("add", self, other, is_spare=is_spare)
 
     def __isub__(self, other: Any) -> Self:
         return _updated("subtract", self, other)
@@ -139,7 +143,7 @@ def _operate(name: str, x: Any, y: Any) -> Tensor:
     return _language(name)(x, y)  # type: ignore[no-any-return]
 
 
-def _updated(name: str, target: T, value: Any) -> T:
+def _updated(name: str, target: T, value: Any, *, is_spare: bool = False) -> T:
     from trn3.nki.legacy.assigning import update
 
-    return cast(T, update(name, cast("Tensor", target), value))
+    return cast(T, update(name, cast("Tensor", target), value, is_spare=is_spare))

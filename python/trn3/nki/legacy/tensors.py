@@ -6,6 +6,7 @@ Each is made of the machine's own tensors (`NkiTensor`), which do the work.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ from trn3.nki.legacy import issuing
 from trn3.nki.legacy.issuing import error
 from trn3.nki.legacy.overloads import Operators
 from trn3.nki.legacy.pieces import Box, is_whole
+from trn3.nki.legacy.temporaries import TEMPORARY
 from trn3.nki.memory import MemoryRegion, is_on_chip, new_tensor
 from trn3.nki.tensors import show
 
@@ -127,7 +129,8 @@ class Tensor(Operators):
     def __setitem__(self, key: Any, value: Any) -> None:
         from trn3.nki.legacy.assigning import assign_item
 
-        assign_item(self, key, value)
+        is_spare = sys.getrefcount(value) <= TEMPORARY
+        assign_item(self, key, value, is_spare=is_spare)
 
     def assert_shape(self, shape: Sequence[int]) -> Tensor:
         """Return the tensor itself.
@@ -212,7 +215,7 @@ class Result(Tensor):
         shape: Sequence[int],
         dtype: Any,
         buffer: MemoryRegion,
-        run: Callable[[NkiTensor], None],
+        run: Callable[..., None],
         *,
         kind: str = "",
         is_simple: bool = True,
@@ -226,7 +229,7 @@ class Result(Tensor):
         self.mask = mask
         self.accumulate: bool | None = False
         self._made: NkiTensor | None = None
-        self._run: Callable[[NkiTensor], None] | None = run
+        self._run: Callable[..., None] | None = run
         self._line = issuing.line()
         issuing.flush()
         issuing.state.pending = self
@@ -262,7 +265,11 @@ class Result(Tensor):
             self._made = made
             # Not kept: it holds the operands, whose memory is to be free again.
             emit, self._run = self._run, None
-            if emit is not None:
+            if emit is None:
+                return
+            if self.kind == "matmul":
+                emit(made, self.accumulate)
+            else:
                 emit(made)
 
         issuing.at_line(self._line, run)

@@ -211,9 +211,9 @@ def product(
         raise error(NotImplementedError, message)
     one, other = in_sbuf(stationary.view), in_sbuf(moving.view)
 
-    def run(dst: NkiTensor) -> None:
+    def run(dst: NkiTensor, accumulate: bool | None = False) -> None:
         if truth is True:
-            isa.nc_matmul(dst, one, other, accumulate=made.accumulate, **options)
+            isa.nc_matmul(dst, one, other, accumulate=accumulate, **options)
         for m, n in boxes if truth is not True else ():
             isa.nc_matmul(dst[m, n], one[:, m], other[:, n], accumulate=False, **options)
 
@@ -222,8 +222,7 @@ def product(
         shape = (rows, columns)
     left = None if truth is True else truth
     kind = "" if options.get("is_transpose") else "matmul"
-    made = Result(shape, dtype or float32, psum, run, kind=kind, mask=left)
-    return made
+    return Result(shape, dtype or float32, psum, run, kind=kind, mask=left)
 
 
 def broadcast_to(x: Any, shape: Sequence[int], **_: Any) -> Tensor:
