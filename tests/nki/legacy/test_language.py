@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import trn3.nki
 import trn3.nki.language as modern
 import trn3.nki.legacy as nki
 import trn3.nki.legacy.isa as nisa
@@ -565,3 +566,18 @@ def test_named_results_stay_what_they_were() -> None:
     power = np.exp(X)
     wanted = (power * (power + 1)) @ Y.T @ (Y @ (Y.T @ Y))
     np.testing.assert_allclose(run(body, X, Y), wanted, rtol=1e-4)
+
+
+def test_a_false_mask_reads_nothing() -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        empty = nl.ndarray((8, 12), nl.float32)
+        p, f = nl.mgrid[0:8, 0:12]
+        nisa.affine_select(p > f, on_true_tile=empty, on_false_value=0.0, mask=False)
+        nl.copy(empty, mask=False)
+        nl.sum(empty, axis=1, mask=False)
+        nl.matmul(empty, empty, transpose_x=True, mask=False)
+        return x
+
+    _, profile = trn3.nki.profile(kernel, X, strict=True)
+    assert len(profile.data.instructions) == 0

@@ -47,6 +47,8 @@ def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **
     left = as_mask(mask, numbers.shape)
 
     def run(dst: NkiTensor) -> None:
+        if left is False:
+            return
         isa.iota(dst, pattern, start, steps[0], name=name)
 
     return Result(numbers.shape, dtype, sbuf, run, mask=None if left is True else left)
@@ -77,6 +79,8 @@ def affine_select(
     if steps and None not in steps:
 
         def run(dst: NkiTensor) -> None:
+            if left is False:
+                return
             source = view
             for step in steps:
                 assert step is not None
@@ -91,6 +95,8 @@ def affine_select(
         return Result(shape, wanted, sbuf, run, is_simple=simple, mask=rest)
 
     def choose(dst: NkiTensor) -> None:
+        if left is False:
+            return
         isa.memset(dst, on_false_value)
         if truth is True:
             isa.tensor_copy(dst, view)

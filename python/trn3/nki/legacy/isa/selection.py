@@ -13,6 +13,7 @@ from trn3.nki.language.tiles import in_sbuf
 from trn3.nki.legacy.isa.operands import plain, require_unmasked
 from trn3.nki.legacy.issuing import flush
 from trn3.nki.legacy.language import reductions
+from trn3.nki.legacy.lowering import as_mask
 from trn3.nki.legacy.tensors import Result, Tensor, require
 from trn3.nki.memory import sbuf
 
@@ -115,7 +116,7 @@ def range_select(
 ) -> Tensor:  # fmt: skip
     """Return a tile whose elements lie between bounds by their place; others are filled."""
     tile = require("nisa.range_select", "on_true_tile", on_true_tile)
-    require_unmasked("range_select", mask, tile)
+    left = as_mask(mask, tile.shape)
     view, low, high = tile.view, plain(bound0, "bound0"), plain(bound1, "bound1")
     total = plain(reduce_res, "reduce_res")
     command = reduce_cmd
@@ -124,12 +125,15 @@ def range_select(
         command = constants.reduce_cmd.reset_reduce
 
     def run(dst: NkiTensor) -> None:
+        if left is False:
+            return
         isa.range_select(
             dst, view, comp_op0, comp_op1, low, high, command, total, reduce_op, range_start,
             on_false_value, name,
         )  # fmt: skip
 
-    made = Result(tile.shape, dtype or tile.dtype, sbuf, run)
+    rest = None if left is True else left
+    made = Result(tile.shape, dtype or tile.dtype, sbuf, run, mask=rest)
     if total is not None:
         flush()
     return made
