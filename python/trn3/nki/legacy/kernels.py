@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,11 @@ def adapted(function: Callable[..., Any]) -> Callable[..., Any]:
             issuing.state.depth -= 1
             issuing.discard()
 
+    try:
+        # Text names what the kernel's own file imports, not this one's.
+        run.__annotations__ = inspect.get_annotations(function, eval_str=True)
+    except Exception:  # it may name what exists for checkers only
+        return run
     return run
 
 

@@ -141,7 +141,7 @@ class Tensor(Operators):
             If it has another shape.
         """
         if tuple(shape) != self.shape:
-            message = f"tensor {self.name} has shape {self.shape}; asserted: {tuple(shape)}"
+            message = f"tensor `{self.name}` has shape {self.shape}; asserted: {tuple(shape)}"
             raise error(ValueError, message)
         return self
 

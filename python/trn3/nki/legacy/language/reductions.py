@@ -204,8 +204,6 @@ def rms_norm(
 ) -> Tensor:  # fmt: skip
     """Return x over the root of its mean square, times weights: ``x / sqrt(sum(x²)/n + ε) * w``."""
     tile, weights = require("nl.rms_norm", "x", x), require("nl.rms_norm", "w", w)
-    truth = as_mask(mask, tile.shape)
-    boxes = cut(tile.shape, truth, [tile, weights])
     weights = weights.broadcast_to((tile.shape[0], *weights.shape[1:]))
 
     def function(view: NkiTensor) -> NkiTensor:
@@ -214,7 +212,6 @@ def rms_norm(
         part = part if part.shape[-1] in (1, columns) else part[..., :columns]
         return modern.rms_norm(view, part, axis, n, epsilon, compute_dtype=compute_dtype)
 
-    del boxes
     return _composed("rms_norm", function, tile, axis, dtype, mask)
 
 
