@@ -581,3 +581,42 @@ def test_a_false_mask_reads_nothing() -> None:
 
     _, profile = trn3.nki.profile(kernel, X, strict=True)
     assert len(profile.data.instructions) == 0
+
+
+def test_rows_and_columns_are_stored() -> None:
+    @nki.jit
+    def kernel(x: Any, rows: Any, columns: Any) -> None:
+        tile = nl.load(x)
+        for i in nl.affine_range(8):
+            nl.store(rows[i, :], value=nl.load(x[i, :]) * 2.0)
+        for j in nl.affine_range(12):
+            nl.store(columns[:, j], value=tile[:, j])
+        nl.store(columns[0:8, 0], value=1.0 / tile[:, 0])
+        p, f = nl.mgrid[0:8, 0:3]
+        nl.store(rows[p, f], value=nl.max(tile, axis=1))
+        nl.store(rows[0:8, 11:12], value=0.0)
+
+    rows, columns = np.zeros_like(X), np.zeros_like(X)
+    kernel(X, rows, columns)
+    wanted = X * 2
+    wanted[:, :3] = X.max(1, keepdims=True)
+    wanted[:, 11] = 0
+    assert np.array_equal(rows, wanted)
+    assert np.array_equal(columns[:, 1:], X[:, 1:])
+    np.testing.assert_allclose(columns[:, 0], 1 / X[:, 0], rtol=1e-6)
+
+
+def test_steps_and_constants() -> None:
+    constant = np.arange(12, dtype=np.float32).reshape(1, 12)
+
+    def body(x: Any) -> Any:
+        spread = nl.load(nl.shared_constant(constant)).broadcast_to((8, 12))
+        wide = nl.ndarray((nl.par_dim(8), 2, 12), nl.float32)
+        wide[:, 0, 0::2] = x[:, 0:6]
+        wide[:, 0, 1::2] = x[:, 6:12]
+        wide[:, 1, :] = spread
+        return wide[:, 0, :] + wide[:, 1]
+
+    wanted = np.empty_like(X)
+    wanted[:, 0::2], wanted[:, 1::2] = X[:, :6], X[:, 6:]
+    assert np.array_equal(run(body, X), wanted + constant)

@@ -193,7 +193,7 @@ def _fitting(target: Tensor, value: Tensor) -> Tensor:
     partitions = is_on_chip(target.buffer) or is_on_chip(value.buffer)
     first = value.shape[0] == target.shape[0] or not partitions or target.ndim == 1
     if value.size == target.size and first:
-        if is_on_chip(value.buffer) and value.shape[0] != target.shape[0]:
+        if is_on_chip(value.buffer) and (target.ndim == 1 or value.shape[0] != target.shape[0]):
             if value.shape in ((target.size, 1), (1, target.size)):
                 return _Flat(value, target.shape)
         else:

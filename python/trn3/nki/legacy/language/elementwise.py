@@ -215,12 +215,15 @@ FUNCTIONS: Final[dict[str, Callable[..., Tensor]]] = {
 
 @token("divide")
 def divide(x: Any, y: Any, dtype: Any = None, mask: Any = None, **options: Any) -> Tensor:
-    """Return x / y; by a number it is a multiplication by the reciprocal (**choice**)."""
+    """Return x / y; division by a number multiplies, that of 1 is `reciprocal` (**choice**)."""
     constant = number(y)
     if constant is not None and number(x) is None and constant != 0:
         tile = require("nl.divide", "x", x)
         default = dtype or promote(tile.dtype, scalar_type(y))
         return binary("multiply", x, 1.0 / constant, default, mask)
+    if number(x) == 1 and constant is None:
+        tile = require("nl.divide", "y", y)
+        return reciprocal(tile, dtype or promote(tile.dtype, scalar_type(x)), mask)
     return FUNCTIONS["divide"](x, y, dtype, mask, **options)
 
 
