@@ -110,3 +110,21 @@ def test_version_follows_install_then_the_environment(monkeypatch: pytest.Monkey
     monkeypatch.setenv("TRN3_NKI_VERSION", "new")
     with pytest.raises(ValueError, match="TRN3_NKI_VERSION is 'new'"):
         version.version()
+
+
+def test_install_registers_the_legacy_tree() -> None:
+    trn3.nki.install()
+    nki = importlib.import_module("neuronxcc.nki")
+    assert sys.modules["neuronxcc"].nki is nki
+    for name in ("language", "isa", "compiler", "typing", "collectives"):
+        assert importlib.import_module(f"neuronxcc.nki.{name}") is getattr(nki, name)
+    assert importlib.import_module("nki").compiler is nki.compiler
+    util = importlib.import_module("neuronxcc.starfish.support.util")
+    dtype = importlib.import_module("neuronxcc.starfish.support.dtype")
+    nl = importlib.import_module("neuronxcc.nki.language")
+    half = dtype.static_cast([[1.0, 2.0]], nl.bfloat16)
+    assert half.dtype == nl.bfloat16
+    assert util.allclose(half, [[1.0, 2.0]])
+    assert not util.allclose(half, [[1.0, 3.0]])
+    trn3.nki.uninstall()
+    assert "neuronxcc" not in sys.modules

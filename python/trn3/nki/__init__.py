@@ -15,6 +15,7 @@ everything is simulated.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from trn3.nki import collectives, dtype, experimental, isa, language, tensor, tensors, typing
@@ -54,5 +55,8 @@ def __getattr__(name: str) -> Any:
         from trn3.nki.profiling import profile
 
         return profile
+    if name == "compiler":
+        # Decorators and allocators of older kernels, imported as ``nki.compiler``.
+        return importlib.import_module("trn3.nki.legacy.compiler")
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

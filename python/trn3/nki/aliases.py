@@ -20,17 +20,30 @@ _ALIASES: Final = {
     "nki.dtype": "trn3.nki.dtype",
     "nki.tensor": "trn3.nki.tensor",
     "nki.experimental": "trn3.nki.experimental",
+    "nki.compiler": "trn3.nki.legacy.compiler",
     "neuron_dtypes": "trn3.nki.neuron_dtypes",
+    "neuronxcc.nki": "trn3.nki.legacy",
+    "neuronxcc.nki.language": "trn3.nki.legacy.language",
+    "neuronxcc.nki.isa": "trn3.nki.legacy.isa",
+    "neuronxcc.nki.isa.constants": "trn3.nki.isa.constants",
+    "neuronxcc.nki.compiler": "trn3.nki.legacy.compiler",
+    "neuronxcc.nki.typing": "trn3.nki.legacy.typing",
+    "neuronxcc.nki.collectives": "trn3.nki.collectives",
+    "neuronxcc.starfish.support.util": "trn3.nki.legacy.support",
+    "neuronxcc.starfish.support.dtype": "trn3.nki.legacy.support",
 }  # fmt: skip
 #: Top-level names that belong to the vendor.
 _OWNED: Final = ("nki", "neuronxcc", "neuron_dtypes")
+
+#: Packages that hold nothing but the modules above.
+_PACKAGES: Final = ("neuronxcc", "neuronxcc.starfish", "neuronxcc.starfish.support")
 
 # What stood in sys.modules before, by name; None: nothing did.
 _replaced: dict[str, types.ModuleType | None] = {}
 
 
 def install(*, version: str | None = None) -> None:
-    """Register this package as ``nki`` and ``neuron_dtypes``, for kernels that import those.
+    """Register this package as ``nki``, ``neuron_dtypes`` and ``neuronxcc``, as kernels import it.
 
     Installing twice does nothing more.
 
@@ -60,7 +73,15 @@ def install(*, version: str | None = None) -> None:
     set_version(version)
     if _replaced:
         return
-    modules = {alias: importlib.import_module(name) for alias, name in _ALIASES.items()}
+    modules = {name: types.ModuleType(name) for name in _PACKAGES}
+    for name in _PACKAGES:
+        # A package, to those who import what lies under it.
+        modules[name].__path__ = []
+    modules |= {alias: importlib.import_module(name) for alias, name in _ALIASES.items()}
+    for alias, module in modules.items():
+        parent = modules.get(alias.rpartition(".")[0])
+        if parent is not None and parent.__name__ in _PACKAGES:
+            setattr(parent, alias.rpartition(".")[2], module)
     for name in _OWNED:
         # A mere folder of that name on the path has no file; it gives way.
         origin = getattr(sys.modules.get(name), "__file__", None)
