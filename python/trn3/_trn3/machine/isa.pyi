@@ -1,7 +1,7 @@
 # The instructions, documented by `trn3.nki.isa`; arguments go by position.
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor
 
@@ -292,6 +292,7 @@ def reciprocal(
 ) -> NkiInstruction: ...
 def register_load(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
 def register_move(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
+@final
 class Arrival:
     @property
     def line(self) -> str: ...
