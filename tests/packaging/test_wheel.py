@@ -71,7 +71,7 @@ def test_wheel_contents(wheel: Path) -> None:
     sources = {
         str(path.relative_to(ROOT / "python"))
         for path in (ROOT / "python" / "trn3").rglob("*")
-        if path.suffix in {".py", ".pyi", ".toml"} or path.name == "py.typed"
+        if path.suffix in {".proto", ".py", ".pyi", ".toml"} or path.name == "py.typed"
     }
     inside = names(wheel)
     package = {name for name in inside if name.startswith("trn3/")}
