@@ -60,3 +60,15 @@ def test_collective_time_answers_for_a_million_chips() -> None:
 
 def test_neuron_core_is_among_the_systems() -> None:
     assert trn3.system.NeuronCore is trn3.NeuronCore
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_single_step_of_many_ranks_adds_in_order(dtype: Any) -> None:
+    # Cut into one piece a rank, the work of 576 ranks would be their number's cube.
+    arrays = list(np.random.default_rng(5).integers(-999, 999, (576, 7)).astype(dtype) / dtype(3))
+    arrays = [array.astype(dtype) for array in arrays]
+    expected = arrays[0]
+    for array in arrays[1:]:
+        expected = expected + array
+    result = GEN2.all_reduce(arrays, algorithm="single_step_mesh")
+    assert all(np.array_equal(output, expected) for output in result.outputs)

@@ -12,6 +12,8 @@ pub(super) type Round<'a, T> = &'a mut dyn FnMut(&mut [T]) -> Result<()>;
 struct Arrival {
     to: u32,
     piece: u32,
+    /// The last of the pieces that lie one after another from `piece` on; mostly the same one.
+    last: u32,
     from: u32,
     with: Option<u32>,
     kind: Kind,
@@ -20,6 +22,13 @@ struct Arrival {
 /// Where a piece lies in a rank's buffer.
 pub(super) trait Layout {
     fn range(&self, rank: u32, piece: u32) -> std::ops::Range<usize>;
+}
+
+impl Arrival {
+    fn range(&self, layout: &dyn Layout, rank: u32) -> std::ops::Range<usize> {
+        let first = layout.range(rank, self.piece);
+        if self.last == self.piece { first } else { first.start..layout.range(rank, self.last).end }
+    }
 }
 
 /// Buffers of one length, cut as the schedule says.
@@ -67,7 +76,15 @@ pub(super) fn in_place<T: Value>(
     for stage in &schedule.stages {
         for step in 0..stage.steps() {
             arrivals.clear();
-            stage.for_each(step, |action| list(&action, &mut arrivals));
+            // Where everyone sends all of its pieces they are one, or their number would go with the cube of ranks.
+            let is_joined = stage.pattern.reduces();
+            stage.for_each(step, |action| match action.pieces {
+                [piece, .., last] if is_joined && action.pieces.is_sorted_by(|a, b| a + 1 == *b) => {
+                    let Action { from, to, with, kind, .. } = action;
+                    arrivals.push(Arrival { to, piece: *piece, last: *last, from, with, kind });
+                }
+                _ => list(&action, &mut arrivals),
+            });
             arrivals.sort_by_key(|arrival| (arrival.to, arrival.piece, arrival.from));
             // What a pair sends is reduced and rounded before it is sent.
             pairs.clear();
@@ -75,12 +92,8 @@ pub(super) fn in_place<T: Value>(
                 if let (Kind::Reduce, Some(with)) = (arrival.kind, arrival.with) {
                     let (low, high) = (arrival.from.min(with), arrival.from.max(with));
                     let start = pairs.len();
-                    pairs.extend_from_slice(&buffers[low as usize][layout.range(low, arrival.piece)]);
-                    T::reduce(
-                        reduction,
-                        &mut pairs[start..],
-                        &buffers[high as usize][layout.range(high, arrival.piece)],
-                    );
+                    pairs.extend_from_slice(&buffers[low as usize][arrival.range(layout, low)]);
+                    T::reduce(reduction, &mut pairs[start..], &buffers[high as usize][arrival.range(layout, high)]);
                 }
             }
             round(&mut pairs)?;
@@ -92,9 +105,9 @@ pub(super) fn in_place<T: Value>(
                 let (group, others) = rest.split_at(count);
                 rest = others;
                 let start = results.len();
-                let own = layout.range(first.to, first.piece);
+                let own = first.range(layout, first.to);
                 if first.kind == Kind::Copy {
-                    results.extend_from_slice(&buffers[first.from as usize][layout.range(first.from, first.piece)]);
+                    results.extend_from_slice(&buffers[first.from as usize][first.range(layout, first.from)]);
                     continue;
                 }
                 let mut is_own_due = true;
@@ -114,7 +127,7 @@ pub(super) fn in_place<T: Value>(
                         fold(&pairs[next_pair..next_pair + own.len()], &mut results);
                         next_pair += own.len();
                     } else {
-                        fold(&buffers[arrival.from as usize][layout.range(arrival.from, arrival.piece)], &mut results);
+                        fold(&buffers[arrival.from as usize][arrival.range(layout, arrival.from)], &mut results);
                     }
                 }
                 if is_own_due {
@@ -128,7 +141,7 @@ pub(super) fn in_place<T: Value>(
             let mut last = None;
             for arrival in &arrivals {
                 if last.replace((arrival.to, arrival.piece)) != Some((arrival.to, arrival.piece)) {
-                    let range = layout.range(arrival.to, arrival.piece);
+                    let range = arrival.range(layout, arrival.to);
                     let length = range.len();
                     buffers[arrival.to as usize][range].copy_from_slice(&results[done..done + length]);
                     done += length;
@@ -144,10 +157,12 @@ fn list(action: &Action<'_>, arrivals: &mut Vec<Arrival>) {
         let &Action { from, to, with, kind, .. } = action;
         match (kind, with) {
             (Kind::Copy, Some(second)) => {
-                arrivals.push(Arrival { to, piece, from, with: None, kind });
-                arrivals.push(Arrival { to: second, piece, from, with: None, kind });
+                arrivals.push(Arrival { to, piece, last: piece, from, with: None, kind });
+                arrivals.push(Arrival { to: second, piece, last: piece, from, with: None, kind });
             }
-            (Kind::Copy, None) | (Kind::Reduce, _) => arrivals.push(Arrival { to, piece, from, with, kind }),
+            (Kind::Copy, None) | (Kind::Reduce, _) => {
+                arrivals.push(Arrival { to, piece, last: piece, from, with, kind })
+            }
         }
     }
 }
