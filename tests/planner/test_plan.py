@@ -366,3 +366,12 @@ def test_every_format_that_a_chip_lacks_is_said_once() -> None:
     said = [text for text in plan.assumptions if "does not multiply fp32" in text]
     assert len(said) == 1
     assert said[0].count("activations") == said[0].count("keys and values") == 1
+
+
+def test_chip_of_a_file_with_a_known_core_plans_like_that_chip(tmp_path: Path) -> None:
+    facts = Path(__file__).parents[2] / "rust" / "system" / "specs" / "trainium3.toml"
+    path = tmp_path / "mine.toml"
+    path.write_text(facts.read_text(encoding="utf-8").replace("[trainium3", "[mine"))
+    options: dict[str, Any] = {"tp": 4, "batch": 8, "context": 4000, "replicas": 1}
+    mine, known = (trn3.plan("llama-3-8b", chip, **options) for chip in (path, "trainium3"))
+    assert (mine.tpot, mine.ttft, mine.layout) == (known.tpot, known.ttft, known.layout)

@@ -56,7 +56,7 @@ impl Chip {
     /// [`Error::Unknown`] if there is none of that name, [`Error::Spec`] if its file lacks what a plan needs.
     pub fn built_in(name: &str) -> Result<Self> {
         let chip = Facts::built_in(name)?;
-        Self::from_facts(&chip, core_of(name)?.as_ref())
+        Self::from_facts(&chip, core_of(&chip)?.as_ref())
     }
 
     /// A chip from its facts and those of its core; without a core, peaks are those of the chip's page.
@@ -169,10 +169,14 @@ pub struct Rank {
     pub memory_rate: f64,
 }
 
-fn core_of(chip: &str) -> Result<Option<Facts>> {
+/// The core that a chip's facts name; without a name, the one whose facts name the chip.
+fn core_of(chip: &Facts) -> Result<Option<Facts>> {
+    if let Some(core) = chip.parts.get("core").and_then(toml::Value::as_str) {
+        return Facts::built_in(core).map(Some);
+    }
     for (name, _) in BUILT_IN.iter().filter(|(name, _)| name.starts_with("neuroncore")) {
         let facts = Facts::built_in(name)?;
-        if facts.parent.as_deref() == Some(chip) {
+        if facts.parent.as_deref() == Some(chip.name.as_str()) {
             return Ok(Some(facts));
         }
     }
@@ -297,7 +301,7 @@ impl Machine {
     pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
         let Facts { name, title, .. } = facts.clone();
         if !facts.parts.contains_key("fabric") {
-            let chip = Chip::from_facts(facts, core_of(&name)?.as_ref())?;
+            let chip = Chip::from_facts(facts, core_of(facts)?.as_ref())?;
             let assumptions = chip.assumptions.clone();
             return Ok(Self {
                 name,
