@@ -46,7 +46,7 @@ class _Finding(TypedDict):
 class NeuronCore:
     def __new__(
         cls,
-        arch: str,
+        arch: str = "trn3",
         *,
         values: bool = True,
         timing: bool = True,

@@ -9,7 +9,7 @@
 //! - [`layout`]: which degrees of parallelism divide a model.
 //! - [`phase`] and [`inference`]: time to the first token, time for each other, throughput, and what binds them.
 //! - [`economics`]: watts and dollars.
-//! - [`search`]: the best of all plans.
+//! - [`mod@search`]: the best of all plans.
 //! - [`training`]: time, memory and cost of a training step, and the best layout for it.
 //! - [`request`]: all of it from and to JSON texts.
 //! - [`training`]: the time, memory and cost of a training step, and the best layout for it.

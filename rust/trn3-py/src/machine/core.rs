@@ -157,7 +157,7 @@ fn buffer(code: u8) -> Buffer {
 #[pymethods]
 impl PyCore {
     #[new]
-    #[pyo3(signature = (arch, *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, internal=Vec::new(), beside=Vec::new()))]
+    #[pyo3(signature = (arch="trn3", *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, internal=Vec::new(), beside=Vec::new()))]
     fn new(
         arch: &str,
         values: bool,
