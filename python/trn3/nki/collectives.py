@@ -380,8 +380,8 @@ def collective_permute_implicit(
     replica_group, priority, name
         As in `all_reduce`.
     channel_ids : sequence of int
-        One for each list, from 0; at most four where a list has all ranks of the launch and fills
-        whole nodes of 16 chips, else two.
+        One for each list, from 0; at most four where a list has all ranks of the launch, else
+        two (**choice**; the hardware says: all of a node).
 
     Raises
     ------

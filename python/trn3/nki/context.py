@@ -37,7 +37,7 @@ class Context:
     rank
         Number of the logical core among those of the launch.
     world
-        The ranks of the launch; None where it has none beside this one.
+        The ranks of the launch, this one among them; None before it is launched.
     static_only
         How many `no_reorder` blocks are open.
     prints

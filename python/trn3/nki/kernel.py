@@ -354,7 +354,7 @@ def _check_environment(kernel: Kernel) -> None:
             f"{kernel!r} runs on {kernel.launched().cores} cores, NEURON_LOGICAL_NC_CONFIG is "
             f"{configured}: a runtime set so would refuse it"
         )
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(message, stacklevel=5)
     if os.environ.get("NKI_PRECISE_FP", "1") == "0":
         message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
         raise NotImplementedError(message)
