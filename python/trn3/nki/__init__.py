@@ -22,6 +22,7 @@ from trn3.nki import collectives, dtype, experimental, isa, language, tensor, te
 from trn3.nki.aliases import install, uninstall
 from trn3.nki.gang import DeadlockError
 from trn3.nki.kernel import Kernel, jit, simulate
+from trn3.nki.multirank import profile_ranks, simulate_ranks, spmd
 
 if TYPE_CHECKING:
     from trn3.nki.profiling import profile
@@ -38,7 +39,10 @@ __all__ = [
     "jit",
     "language",
     "profile",
+    "profile_ranks",
     "simulate",
+    "simulate_ranks",
+    "spmd",
     "tensor",
     "tensors",
     "typing",

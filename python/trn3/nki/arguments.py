@@ -173,7 +173,7 @@ class Arguments:
             message = (
                 f"{place}, `{tensor.name}`, lies in nl.private_hbm; compilers want nl.shared_hbm"
             )
-            warnings.warn(message, stacklevel=6)
+            warnings.warn(message, stacklevel=7)
         if entry is not None and entry.is_whole(tensor):
             if entry.in_place or not self._core.written(tensor):
                 return entry.value

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore
     from trn3.nki.logical import LogicalCore, SharedTensors
+    from trn3.nki.ranks import World
     from trn3.nki.targets import Figures
 
 OUTSIDE = (
@@ -33,6 +34,10 @@ class Context:
         The cores that run side by side with this one; None where there is no other.
     shared
         Tensors in ``nl.shared_hbm``, where other instances reach them; None where there are none.
+    rank
+        Number of the logical core among those of the launch.
+    world
+        The ranks of the launch, this one among them; None before it is launched.
     static_only
         How many `no_reorder` blocks are open.
     prints
@@ -45,7 +50,7 @@ class Context:
 
     __slots__ = (
         "constants", "core", "figures", "grid", "instance", "logical", "prints", "program_ids",
-        "shared", "static_only", "warned",
+        "rank", "shared", "static_only", "warned", "world",
     )  # fmt: skip
 
     def __init__(self, core: NeuronCore, figures: Figures, grid: tuple[int, ...]) -> None:
@@ -56,6 +61,8 @@ class Context:
         self.instance = 0
         self.logical: LogicalCore | None = None
         self.shared: SharedTensors | None = None
+        self.rank = 0
+        self.world: World | None = None
         self.static_only = 0
         self.prints: dict[str, int] = {}
         self.warned: set[str] = set()

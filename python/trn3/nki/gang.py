@@ -125,6 +125,10 @@ class Gang:
     def _failed(self) -> BaseException | None:
         return self._failure
 
+    def name(self, number: int) -> str:
+        """Return what a member is called."""
+        return self._members[number].name
+
     def is_ended(self, number: int) -> bool:
         """Return whether a member's function has ended."""
         return self._members[number].ended

@@ -8,16 +8,20 @@ import os
 import types
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
 from trn3.nki.grid import Launch, Spread, as_brackets, launch_of
 from trn3.nki.memory import private_hbm, shared_hbm
+from trn3.nki.ranks import World
 from trn3.nki.running import INTERNAL, Run
 from trn3.nki.targets import Figures, canonical_target, current_target
 from trn3.nki.typing import tensor as annotated_tensor
+
+if TYPE_CHECKING:
+    from trn3.nki.fabric import Fabric
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: (consumer, producer or producers), by the names given to instructions.
@@ -208,14 +212,65 @@ class Kernel:
         NotImplementedError
             For what is not modelled yet: ``NKI_PRECISE_FP=0``.
         """
+        return self.launch_ranks([cores], [(args, kwargs)])[0]
+
+    def launch_ranks(
+        self,
+        cores: Sequence[Sequence[NeuronCore]],
+        given: Sequence[tuple[Sequence[Any], dict[str, Any]]],
+        fabric: Fabric | None = None,
+    ) -> list[Any]:
+        """Run the kernel on several ranks side by side, each on new cores of its own.
+
+        Parameters
+        ----------
+        cores : sequence of sequences of NeuronCore
+            As many as the kernel wants, for each rank.
+        given : sequence of (args, kwargs)
+            The arguments of each rank.
+        fabric : Fabric, optional
+            What connects the ranks; by default that of the machine's own system.
+
+        Returns
+        -------
+        list
+            What `launch` returns, of each rank.
+        """
         _check_environment(self)
-        core = cores[0]
-        run = Run(self.__wrapped__, self.launched(), cores)
-        if self._edges:
-            for each in cores:
-                each.schedule([(consumer, list(producers)) for consumer, producers in self._edges])
-        shared = len(cores) > 1
-        arguments = Arguments(core, shared_hbm.code if shared else private_hbm.code)
+        launched = self.launched()
+        world = World(len(cores), launched.cores, fabric)
+        runs, arguments, bodies = [], [], []
+        for rank, (own, (args, kwargs)) in enumerate(zip(cores, given, strict=True)):
+            run = Run(self.__wrapped__, launched, own, world, rank)
+            runs.append(run)
+            for each in own:
+                if self._edges:
+                    edges = [(consumer, list(producers)) for consumer, producers in self._edges]
+                    each.schedule(edges)
+            buffer = shared_hbm if len(own) > 1 else private_hbm
+            wrapped = Arguments(own[0], buffer.code)
+            arguments.append(wrapped)
+            with Running(run.contexts[0]):
+                bodies.extend(run.bodies(self._binding(wrapped, args, kwargs)))
+        world.run(bodies)
+        results = []
+        for run, wrapped in zip(runs, arguments, strict=True):
+            with Running(run.contexts[0]) as running:
+                result = run.result()
+                if self._edges:
+                    for context in run.contexts:
+                        context.core.check_schedule()
+                if running.core.values:
+                    wrapped.update_callers()
+                    result = wrapped.unwrap(result)
+                else:
+                    result = None
+                results.append(result)
+        return results
+
+    def _binding(
+        self, arguments: Arguments, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Callable[[], tuple[list[Any], dict[str, Any]]]:
         expected = self._annotations()
         names = self._names(len(args))
 
@@ -230,15 +285,7 @@ class Kernel:
                 keyword[name] = arguments.wrap(value, name, expected.get(name))
             return positional, keyword
 
-        with Running(run.contexts[0]):
-            result = run.results(bind)
-            if self._edges:
-                for each in cores:
-                    each.check_schedule()
-            if not core.values:
-                return None
-            arguments.update_callers()
-            return arguments.unwrap(result)
+        return bind
 
     def _check_inner(self, running: Context) -> None:
         """Refuse brackets that ask a kernel called by another for cores that one does not have."""
@@ -307,7 +354,7 @@ def _check_environment(kernel: Kernel) -> None:
             f"{kernel!r} runs on {kernel.launched().cores} cores, NEURON_LOGICAL_NC_CONFIG is "
             f"{configured}: a runtime set so would refuse it"
         )
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(message, stacklevel=5)
     if os.environ.get("NKI_PRECISE_FP", "1") == "0":
         message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
         raise NotImplementedError(message)

@@ -97,26 +97,23 @@ class LogicalCore:
     ----------
     cores : list of NeuronCore
         In order of their numbers, on one HBM.
+    gang : Gang
+        Whose members they are.
+    first : int
+        The member of the gang that the first of them is; the others follow.
     """
 
-    __slots__ = ("_calls", "_gang", "_last", "cores")
+    __slots__ = ("_calls", "_first", "_gang", "_last", "cores")
 
-    def __init__(self, cores: list[NeuronCore]) -> None:
+    def __init__(self, cores: list[NeuronCore], gang: Gang, first: int) -> None:
         self.cores = cores
-        self._gang = Gang([f"core {number}" for number in range(len(cores))])
+        self._gang = gang
+        self._first = first
         self._calls: list[deque[_Call]] = [deque() for _ in cores]
         self._last = [""] * len(cores)
 
-    def run(self, bodies: list[Callable[[], Any]]) -> list[Any]:
-        """Run one function a core.
-
-        Raises
-        ------
-        DeadlockError
-            If the cores do not meet.
-        Exception
-            What the first of them to fail raised.
-        """
+    def finishing(self, bodies: list[Callable[[], Any]]) -> list[Callable[[], Any]]:
+        """Return functions, one a core, that end once the exchanges of that core have ended."""
 
         def finishing(number: int, body: Callable[[], Any]) -> Callable[[], Any]:
             def finish() -> Any:
@@ -126,7 +123,7 @@ class LogicalCore:
 
             return finish
 
-        return self._gang.run([finishing(number, body) for number, body in enumerate(bodies)])
+        return [finishing(number, body) for number, body in enumerate(bodies)]
 
     def meet(self, number: int, kind: Meeting, arrival: isa.Arrival) -> NkiInstruction | None:
         """Bring a core to a meeting, and return when the other one has come there too.
@@ -164,9 +161,11 @@ class LogicalCore:
                 raise DeadlockError(message)
         self._calls[number].append(call)
         self._gang.wait(
-            number,
+            self._first + number,
             lambda: call.handle is not None or call.passed,
-            lambda: f"core {number} waits at {call} for core {other}{self._whereabouts(other)}",
+            lambda: (
+                f"{self._name(number)} waits at {call} for core {other}{self._whereabouts(other)}"
+            ),
         )
         return call.handle
 
@@ -181,16 +180,19 @@ class LogicalCore:
         if calls:
             other = 1 - number
             self._gang.wait(
-                number,
+                self._first + number,
                 lambda: not calls,
                 lambda: (
-                    f"core {number} waits at {where} for its {calls[0]} with core "
+                    f"{self._name(number)} waits at {where} for its {calls[0]} with core "
                     f"{other}{self._whereabouts(other)}"
                 ),
             )
 
+    def _name(self, number: int) -> str:
+        return self._gang.name(self._first + number)
+
     def _whereabouts(self, number: int) -> str:
-        if not self._gang.is_ended(number):
+        if not self._gang.is_ended(self._first + number):
             return ""
         last = self._last[number]
         return f", whose last meeting was {last}" if last else ", which came to no meeting"

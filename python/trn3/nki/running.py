@@ -14,6 +14,7 @@ from trn3.nki.context import Context, Running
 from trn3.nki.gang import DeadlockError
 from trn3.nki.grid import Launch
 from trn3.nki.logical import LogicalCore, SharedTensors
+from trn3.nki.ranks import World
 from trn3.nki.targets import Figures
 
 #: Code under this folder is no kernel: lines in errors and profiles are of whoever calls it.
@@ -33,6 +34,10 @@ class Run:
         How many there are, and where.
     cores : sequence of NeuronCore
         As many as the launch wants.
+    world : World
+        The ranks that run side by side.
+    rank : int
+        Which of them this one is.
 
     Attributes
     ----------
@@ -40,15 +45,23 @@ class Run:
         One an instance.
     """
 
-    __slots__ = ("_cores", "_function", "_launch", "_logical", "contexts")
+    __slots__ = ("_cores", "_function", "_launch", "_logical", "_returned", "contexts")
 
     def __init__(
-        self, function: Callable[..., Any], launch: Launch, cores: Sequence[NeuronCore]
+        self,
+        function: Callable[..., Any],
+        launch: Launch,
+        cores: Sequence[NeuronCore],
+        world: World,
+        rank: int,
     ) -> None:
         self._function = function
         self._launch = launch
         self._cores = cores
-        self._logical = LogicalCore(list(cores)) if len(cores) > 1 else None
+        self._logical = (
+            LogicalCore(list(cores), world.gang, rank * len(cores)) if len(cores) > 1 else None
+        )
+        self._returned: list[Any] = []
         # Of this core, not by its name: a description of one's own may bear any.
         figures = Figures(cores[0].arch[0], cores[0])
         instances = len(launch.placement)
@@ -62,24 +75,20 @@ class Run:
             context.instance = instance
             context.logical = self._logical
             context.shared = shared
+            context.world, context.rank = world, rank
             # Kernels read constants only: they are one for all.
             context.constants = self.contexts[0].constants if instance else context.constants
             self.contexts.append(context)
 
-    def results(self, bind: Callable[[], Bound]) -> Any:
-        """Run all instances and return what the first one returned.
+    def bodies(self, bind: Callable[[], Bound]) -> list[Callable[[], Any]]:
+        """Return a function for each core that runs its instances.
 
         Parameters
         ----------
         bind : callable
             Returns the arguments of an instance, tensors in place of arrays.
-
-        Raises
-        ------
-        ValueError
-            If another one returned other tensors.
         """
-        returned: list[Any] = [None] * len(self.contexts)
+        self._returned = [None] * len(self.contexts)
         bound = [bind() for _ in self.contexts]
 
         def of_core(number: int) -> Callable[[], None]:
@@ -88,17 +97,25 @@ class Run:
                     zip(self.contexts, self._launch.placement, strict=True)
                 ):
                     if place == number:
-                        returned[instance] = self._call(context, *bound[instance])
+                        self._returned[instance] = self._call(context, *bound[instance])
 
             return body
 
-        if self._logical is None:
-            of_core(0)()
-        else:
-            self._logical.run([of_core(number) for number in range(len(self._cores))])
+        bodies = [of_core(number) for number in range(len(self._cores))]
+        return bodies if self._logical is None else self._logical.finishing(bodies)
+
+    def result(self) -> Any:
+        """Return what the first instance returned, once all have run.
+
+        Raises
+        ------
+        ValueError
+            If another one returned other tensors.
+        """
+        if self._logical is not None:
             self._logical.synchronise()
-        self._check_same(returned)
-        return returned[0]
+        self._check_same(self._returned)
+        return self._returned[0]
 
     def _call(self, context: Context, positional: list[Any], keyword: dict[str, Any]) -> Any:
         with Running(context):
@@ -122,6 +139,9 @@ class Run:
             where.append(f"at {line} in the kernel")
         if len(self.contexts) > 1 and not isinstance(error, DeadlockError):
             where.append(f"in program {_place(context.program_ids)} on core {context.core.number}")
+        world = context.world
+        if world is not None and world.size > 1 and not isinstance(error, DeadlockError):
+            where.append(f"of rank {context.rank}")
         if where:
             error.add_note(" ".join(where))
 

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor
 
 __all__ = [
@@ -13,6 +16,7 @@ __all__ = [
     "affine_select",
     "bn_aggr",
     "bn_stats",
+    "collective",
     "core_barrier",
     "dma_compute",
     "dma_copy",
@@ -24,6 +28,7 @@ __all__ = [
     "local_gather",
     "max8",
     "meet",
+    "meet_ranks",
     "memset",
     "nc_find_index8",
     "nc_match_replace8",
@@ -298,7 +303,19 @@ class Arrival:
     @property
     def line(self) -> str: ...
     def forget(self) -> None: ...
+    def read(self, source: int) -> NDArray[np.uint8] | None: ...
+    def write(self, result: int, bytes: NDArray[np.uint8]) -> None: ...
 
+def collective(
+    core: NeuronCore,
+    operation: str,
+    srcs: Sequence[NkiTensor],
+    dsts: Sequence[NkiTensor],
+    name: str | None = None,
+) -> Arrival: ...
+def meet_ranks(
+    arrivals: Sequence[Arrival], seconds: float, sharing: Sequence[tuple[int, int]]
+) -> list[NkiInstruction]: ...
 def core_barrier(
     core: NeuronCore, data: NkiTensor, engine: str, name: str | None = None
 ) -> Arrival: ...

@@ -120,6 +120,23 @@ impl PyCore {
         }
     }
 
+    /// Runs something of the core that belongs to a line of the kernel where it stopped before.
+    pub(crate) fn at<R>(
+        &self,
+        site: trn3::machine::site::SiteId,
+        work: impl FnOnce(&mut NeuronCore) -> trn3::Result<R>,
+    ) -> PyResult<R> {
+        let mut inner = self.lock()?;
+        let core = &mut inner.core;
+        core.state.site = site;
+        core.state.memory.set_site(site);
+        match catch_unwind(AssertUnwindSafe(|| work(core))) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
+            Err(_) => Err(defect(&format!("a panic at {}", core.sites.text(site)))),
+        }
+    }
+
     /// Lets one instruction wait for another.
     pub(crate) fn order(&self, consumer: u32, producer: u32) -> PyResult<()> {
         self.lock()?.core.order(consumer, producer).map_err(exception)

@@ -1,6 +1,7 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -344,8 +345,9 @@ impl NeuronCore {
         self.count(instruction)
     }
 
-    /// Gives instructions that cores have [joined](NeuronCore::join) their time.
-    pub(super) fn meet(parts: Vec<(&mut NeuronCore, &dyn Instruction, At<'_>)>, hop: Picos) {
+    /// Gives instructions that cores have [joined](NeuronCore::join) their time. Cores at the places of each range share
+    /// HBM, whose uses are ordered there.
+    pub(super) fn meet(parts: Vec<(&mut NeuronCore, &dyn Instruction, At<'_>)>, hop: Picos, sharing: &[Range<usize>]) {
         let mut cores = Vec::with_capacity(parts.len());
         for (core, instruction, at) in parts {
             if !core.options.timing {
@@ -358,7 +360,12 @@ impl NeuronCore {
         }
         let mut issues: Vec<_> =
             cores.iter_mut().map(|(timeline, pending)| (&mut **timeline, pending.issue())).collect();
-        Timeline::meet(&mut issues, hop);
+        let spans = Timeline::rendezvous(&mut issues, hop);
+        for range in sharing {
+            if let (Some(cores), Some(spans)) = (issues.get_mut(range.clone()), spans.get(range.clone())) {
+                Timeline::order_shared(cores, spans);
+            }
+        }
     }
 
     fn begin(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Result<()> {

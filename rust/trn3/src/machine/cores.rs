@@ -14,10 +14,13 @@
 //! - **(choice)** Random generators of all cores start alike.
 //! - **(choice)** HBM bandwidth is each core's own: two cores cannot draw what their bank gives.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::machine::core::{At, NeuronCore};
+use crate::machine::isa::Instruction;
+use crate::machine::isa::collective::Collective;
 use crate::machine::isa::cores::{CoreBarrier, SendRecv};
 use crate::machine::time::Picos;
 
@@ -76,13 +79,32 @@ pub fn sendrecv(parts: &mut [Part<'_, SendRecv>; 2]) -> Result<Vec<u32>> {
     Ok(ids)
 }
 
+/// Gives the parts of a collective their time: the duration starts when the last core could. Cores at the places of each
+/// range of `sharing` are one rank's, whose HBM it orders; ranks share none. Returns each core's number for it.
+///
+/// # Errors
+/// As [`NeuronCore::issue`].
+pub fn collective(parts: &mut [Part<'_, Collective>], sharing: &[Range<usize>]) -> Result<Vec<u32>> {
+    let mut ids = Vec::with_capacity(parts.len());
+    for part in parts.iter_mut() {
+        ids.push(part.core.join(part.instruction, part.at)?);
+    }
+    let cores = parts.iter_mut().map(|part| (&mut *part.core, part.instruction as &dyn Instruction, part.at)).collect();
+    NeuronCore::meet(cores, Picos::ZERO, sharing);
+    for part in sharing.iter().cloned().flatten() {
+        if let Some(part) = parts.get_mut(part) {
+            part.core.state.memory.synchronise();
+        }
+    }
+    Ok(ids)
+}
+
 /// Joins the timelines, and makes what each core did before come before what any does after.
-fn meet<I: crate::machine::isa::Instruction>(parts: &mut [Part<'_, I>], hop: Picos) {
-    let cores: Vec<_> = parts
-        .iter_mut()
-        .map(|part| (&mut *part.core, part.instruction as &dyn crate::machine::isa::Instruction, part.at))
-        .collect();
-    NeuronCore::meet(cores, hop);
+fn meet<I: Instruction>(parts: &mut [Part<'_, I>], hop: Picos) {
+    let cores: Vec<_> =
+        parts.iter_mut().map(|part| (&mut *part.core, part.instruction as &dyn Instruction, part.at)).collect();
+    let all = 0..cores.len();
+    NeuronCore::meet(cores, hop, &[all]);
     for part in parts {
         part.core.state.memory.synchronise();
     }

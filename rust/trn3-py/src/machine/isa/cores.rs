@@ -1,12 +1,16 @@
 //! core_barrier and sendrecv: each core hands in its part; once all are there, they run together.
 
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3::machine::core::{At, NeuronCore};
 use trn3::machine::cores::{self, Part};
 use trn3::machine::isa::Instruction;
+use trn3::machine::isa::collective::{Collective, NAMES};
 use trn3::machine::isa::cores::{CoreBarrier, SendRecv};
 use trn3::machine::site::SiteId;
+use trn3::machine::time::Picos;
+use trn3::machine::view::View;
 
 use crate::machine::core::{PyCore, together};
 use crate::machine::error::located;
@@ -16,6 +20,7 @@ use crate::machine::operand::{engine, tensor};
 enum Kind {
     Barrier(CoreBarrier),
     Exchange(SendRecv),
+    Collective(Collective),
 }
 
 /// One core's part of an instruction that cores run together.
@@ -37,6 +42,7 @@ impl Arrival {
             let instruction: &dyn Instruction = match &kind {
                 Kind::Barrier(barrier) => barrier,
                 Kind::Exchange(exchange) => exchange,
+                Kind::Collective(collective) => collective,
             };
             instruction.check(core.arch())?;
             Ok((site, core.sites.text(site)))
@@ -47,10 +53,47 @@ impl Arrival {
 
 #[pymethods]
 impl Arrival {
-    /// Makes what an exchange fills unwritten: the core goes on before it has taken place.
+    /// Makes what an exchange or a collective fills unwritten: the core goes on before it has taken place, or values are
+    /// skipped.
     fn forget(&self, py: Python<'_>) -> PyResult<()> {
-        let Kind::Exchange(exchange) = &self.kind else { return Ok(()) };
-        self.core.bind(py).get().with(py, |core, _| core.state.memory.forget(&exchange.dst))
+        let dsts = match &self.kind {
+            Kind::Barrier(_) => return Ok(()),
+            Kind::Exchange(exchange) => std::slice::from_ref(&exchange.dst),
+            Kind::Collective(collective) => &collective.dsts[..],
+        };
+        self.core.bind(py).get().at(self.site, |core| dsts.iter().try_for_each(|dst| core.state.memory.forget(dst)))
+    }
+
+    /// The elements of a collective's source in C order, as bytes; None where timing-only runs do not know them.
+    fn read<'py>(&self, py: Python<'py>, source: usize) -> PyResult<Option<Bound<'py, PyArray1<u8>>>> {
+        let view = self.operand(|collective| &collective.srcs, source)?;
+        let bytes = self.core.bind(py).get().at(self.site, |core| {
+            let memory = &mut core.state.memory;
+            let known = memory.options().values || (view.dtype.is_integer() && memory.is_initialised(view)?);
+            if known {
+                return core.state.read_bytes(view).map(Some);
+            }
+            memory.skip_read(view)?;
+            Ok(None)
+        })?;
+        Ok(bytes.map(|bytes| PyArray1::from_vec(py, bytes)))
+    }
+
+    /// Sets the elements of a collective's result, in C order.
+    fn write(&self, py: Python<'_>, result: usize, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
+        let view = self.operand(|collective| &collective.dsts, result)?;
+        let bytes = bytes.as_slice()?;
+        self.core.bind(py).get().at(self.site, |core| core.state.write_bytes(view, bytes))
+    }
+}
+
+impl Arrival {
+    fn operand(&self, of: impl Fn(&Collective) -> &Vec<View>, place: usize) -> PyResult<&View> {
+        let found = match &self.kind {
+            Kind::Collective(collective) => of(collective).get(place),
+            _ => None,
+        };
+        found.ok_or_else(|| PyValueError::new_err(format!("the instruction has no operand {place} of that kind")))
     }
 }
 
@@ -82,6 +125,66 @@ fn sendrecv(
     Arrival::new(core, Kind::Exchange(SendRecv { src, dst, by_gpsimd: dma_engine == "gpsimd_dma" }), name)
 }
 
+/// One core's part of a collective.
+#[pyfunction]
+#[pyo3(signature = (core, operation, srcs, dsts, name=None))]
+fn collective(
+    core: &Bound<'_, PyCore>,
+    operation: &str,
+    srcs: Vec<Bound<'_, PyAny>>,
+    dsts: Vec<Bound<'_, PyAny>>,
+    name: Option<String>,
+) -> PyResult<Arrival> {
+    let Some(known) = NAMES.into_iter().find(|known| *known == operation) else {
+        let message = format!("operation is {operation:?}; allowed: {}", NAMES.join(", "));
+        return Err(PyValueError::new_err(message));
+    };
+    let views = |argument: &str, tensors: &[Bound<'_, PyAny>]| -> PyResult<Vec<View>> {
+        tensors.iter().map(|object| tensor(known, argument, object).cloned()).collect()
+    };
+    let (srcs, dsts) = (views("srcs", &srcs)?, views("dsts", &dsts)?);
+    Arrival::new(core, Kind::Collective(Collective { name: known, srcs, dsts, duration: Picos::ZERO }), name)
+}
+
+/// Gives the parts of a collective its time, in seconds; arrivals of one rank that share its HBM are at the places
+/// [first, last) of `sharing`. A list of handles, one an arrival.
+#[pyfunction]
+fn meet_ranks(
+    py: Python<'_>,
+    arrivals: Vec<PyRef<'_, Arrival>>,
+    seconds: f64,
+    sharing: Vec<(usize, usize)>,
+) -> PyResult<Vec<PyInstruction>> {
+    let mut instructions = Vec::with_capacity(arrivals.len());
+    for arrival in &arrivals {
+        let Kind::Collective(collective) = &arrival.kind else {
+            return Err(PyValueError::new_err("ranks meet in collectives alone"));
+        };
+        instructions.push(Collective { duration: Picos::from_nanoseconds(seconds * 1e9), ..collective.clone() });
+    }
+    let owners: Vec<&PyCore> = arrivals.iter().map(|arrival| arrival.core.bind(py).get()).collect();
+    let names: Vec<Option<&str>> = arrivals.iter().map(|arrival| arrival.name.as_deref()).collect();
+    let sharing: Vec<_> = sharing.into_iter().map(|(first, last)| first..last).collect();
+    let ids = together(&owners, &names, |cores, after| {
+        let mut parts: Vec<_> = cores
+            .into_iter()
+            .zip(&instructions)
+            .enumerate()
+            .map(|(number, (core, instruction))| {
+                let at = At { site: arrivals[number].site, label: names[number], after: &after[number] };
+                Part { core, instruction, at }
+            })
+            .collect();
+        cores::collective(&mut parts, &sharing)
+    })?
+    .map_err(|error| {
+        let lines: Vec<&str> = arrivals.iter().map(|arrival| arrival.line.as_str()).collect();
+        located(error, &lines.join(" and "))
+    })?;
+    let handles = arrivals.iter().zip(ids);
+    Ok(handles.map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
+}
+
 /// Runs the parts of all cores together, in the order of their cores; a list of handles, one a core.
 #[pyfunction]
 fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyInstruction>> {
@@ -95,6 +198,9 @@ fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyIns
             match &arrival.kind {
                 Kind::Barrier(instruction) => barriers.push(Part { core, instruction, at }),
                 Kind::Exchange(instruction) => exchanges.push(Part { core, instruction, at }),
+                Kind::Collective(_) => {
+                    return Err(trn3::Error::Value("collectives are met by ranks".to_owned()));
+                }
             }
         }
         if exchanges.is_empty() {
@@ -132,5 +238,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(core_barrier, module)?)?;
     module.add_function(wrap_pyfunction!(sendrecv, module)?)?;
     module.add_function(wrap_pyfunction!(meet, module)?)?;
+    module.add_function(wrap_pyfunction!(collective, module)?)?;
+    module.add_function(wrap_pyfunction!(meet_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(synchronise, module)?)
 }

@@ -10,6 +10,7 @@ use crate::machine::view::View;
 pub mod accumulate;
 pub mod activation;
 pub mod alu;
+pub mod collective;
 pub mod copy;
 pub mod cores;
 pub mod custom;

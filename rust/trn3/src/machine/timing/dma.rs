@@ -35,7 +35,7 @@ use crate::machine::time::Picos;
 pub struct Queue {
     /// The sequencer that triggers them; None: the model's choice, a queue for each route.
     pub trigger: Option<Engine>,
-    /// Their route, where the model chooses the trigger.
+    /// Their route, where the model chooses the trigger; None beside no trigger: collectives.
     pub route: Option<Route>,
     /// How their descriptors come about.
     pub mode: DescriptorMode,
@@ -118,6 +118,10 @@ impl DmaEngines {
     fn queue(&mut self, transfer: &Transfer) -> usize {
         let route = if transfer.trigger.is_none() { Some(transfer.route) } else { None };
         let queue = Queue { trigger: transfer.trigger, route, mode: transfer.mode, priority: transfer.priority };
+        self.place(queue)
+    }
+
+    fn place(&mut self, queue: Queue) -> usize {
         if let Some(known) = self.queues.iter().position(|other| *other == queue) {
             return known;
         }
@@ -125,6 +129,12 @@ impl DmaEngines {
         let engines = vec![0; self.engines.len()];
         self.lines.push(Line { issue_free: 0, last: NO_INSTRUCTION, last_end: 0, engines });
         self.queues.len() - 1
+    }
+
+    /// The queue of collectives, which no transfer is in.
+    pub(crate) fn collectives(&mut self) -> u16 {
+        let queue = Queue { trigger: None, route: None, mode: DescriptorMode::Static, priority: None };
+        u16::try_from(self.place(queue)).unwrap_or(u16::MAX)
     }
 
     /// Runs a transfer whose trigger and dependencies are there at a moment.

@@ -117,8 +117,18 @@ pub fn critical_path(records: &[Record], last: u32) -> Vec<u32> {
         && let Some(record) = records.get(id as usize)
     {
         path.push(id);
-        // An instruction waits on earlier ones alone; anything else would have no end.
-        id = if record.waited_on < id { record.waited_on } else { NO_INSTRUCTION };
+        // A transfer that waited only for another's trigger may move its bytes before that one does: what it waited for
+        // is what that trigger waited for.
+        let mut before = record;
+        id = loop {
+            let on = before.waited_on;
+            // An instruction waits on earlier ones alone; anything else would have no end.
+            match records.get(on as usize).filter(|_| on < before.id) {
+                Some(earlier) if earlier.start > record.start => before = earlier,
+                Some(_) => break on,
+                None => break NO_INSTRUCTION,
+            }
+        };
     }
     path.reverse();
     path

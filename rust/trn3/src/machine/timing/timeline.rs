@@ -344,6 +344,14 @@ impl Timeline {
     ///
     /// Work is what a core does itself: computing, or its half of an exchange.
     pub fn meet(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos) -> Vec<Span> {
+        let spans = Self::rendezvous(cores, hop);
+        Self::order_shared(cores, &spans);
+        spans
+    }
+
+    /// Runs an instruction that cores run together, as [`Timeline::meet`], and orders nothing else: cores that share no
+    /// HBM.
+    pub fn rendezvous(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos) -> Vec<Span> {
         let arrivals: Vec<Bound> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue)).collect();
         let mut ran = Vec::with_capacity(cores.len());
         for (number, (timeline, issue)) in cores.iter_mut().enumerate() {
@@ -371,6 +379,11 @@ impl Timeline {
             timeline.finish(id, issue, ran, false);
             spans.push(Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(end) });
         }
+        spans
+    }
+
+    /// Makes what each core did to HBM before come before what the others do to the same bytes from here on.
+    pub fn order_shared(cores: &mut [(&mut Timeline, Issue<'_>)], spans: &[Span]) {
         let uses: Vec<_> = cores
             .iter_mut()
             .map(|(timeline, _)| timeline.shared.as_mut().map(|shared| std::mem::take(&mut shared.uses)))
@@ -386,7 +399,6 @@ impl Timeline {
                 }
             }
         }
-        spans
     }
 
     fn next_id(&self) -> u32 {
@@ -505,7 +517,7 @@ impl Timeline {
         self.streams[engine as usize] = Stream { free: slot_end, last: id };
         Ran {
             engine,
-            queue: NO_QUEUE,
+            queue: if engine == Engine::Dma { self.dma.collectives() } else { NO_QUEUE },
             issued: start,
             start,
             slot_end,

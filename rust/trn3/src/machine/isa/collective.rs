@@ -1,0 +1,80 @@
+//! One core's part of a collective: ranks hand in operands, the fabric's model says how long it takes, and
+//! [`crate::machine::cores::collective`] runs the parts side by side.
+//!
+//! - **(choice)** A core's collectives run one after another, in a DMA queue of their own; their traffic takes nothing from
+//!   the core's other transfers, nor they from it.
+
+use crate::error::Result;
+use crate::machine::arch::ArchSpec;
+use crate::machine::check::{Check, DMA};
+use crate::machine::core::State;
+use crate::machine::engine::Engine;
+use crate::machine::isa::{Instruction, Role};
+use crate::machine::time::Picos;
+use crate::machine::timing::work::Work;
+use crate::machine::view::View;
+
+/// Every collective, as `nki.collectives` spells it.
+pub const NAMES: [&str; 9] = [
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "collective_permute",
+    "collective_permute_implicit",
+    "collective_permute_implicit_reduce",
+    "all_to_all_v",
+    "all_gather_v",
+];
+
+/// One core's part of a collective.
+#[derive(Clone, Debug)]
+pub struct Collective {
+    /// One of [`NAMES`].
+    pub name: &'static str,
+    /// What goes out, in HBM or SBUF.
+    pub srcs: Vec<View>,
+    /// Where what comes in goes, in HBM or SBUF.
+    pub dsts: Vec<View>,
+    /// From when the last rank is ready until the results are there.
+    pub duration: Picos,
+}
+
+impl Instruction for Collective {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn engine(&self, _arch: &ArchSpec) -> Engine {
+        Engine::Dma
+    }
+
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+        for view in &self.srcs {
+            visit(Role::Read, view);
+        }
+        for view in &self.dsts {
+            visit(Role::Write, view);
+        }
+    }
+
+    fn check(&self, arch: &ArchSpec) -> Result<()> {
+        let check = Check { arch, instruction: self.name };
+        for (operand, views) in [("srcs", &self.srcs), ("dsts", &self.dsts)] {
+            for view in views {
+                check.memory(operand, view, DMA)?;
+                check.no_columns(operand, view)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self, _arch: &ArchSpec) -> Work {
+        Work::Compute { interval: self.duration, latency: self.duration, table: None }
+    }
+
+    /// Nothing: the ranks' values are moved where they meet.
+    fn execute(&self, _state: &mut State) -> Result<()> {
+        Ok(())
+    }
+}
