@@ -99,7 +99,7 @@ def memset(
         In SBUF or PSUM, of any element type.
     value : number
         Rounded to the type of `dst`; a whole number for integer types (written as ``2`` or
-        ``2.0``), 0 for packed ones.
+        ``2.0``; beyond the type's range its low bits, **choice**), 0 for packed ones.
     engine : nki.isa.engine, optional
         ``vector`` or ``gpsimd`` (SBUF alone). ``unknown`` means ``vector`` (**choice**).
     name : str, optional
@@ -112,7 +112,8 @@ def memset(
     Raises
     ------
     NkiValidationError
-        If the engine cannot reach the memory, or the type does not hold the value.
+        If the engine cannot reach the memory, an integer type gets a fraction or a packed one
+        anything but 0.
     TypeError
         If `dst` is no tensor, `value` no number or `engine` no engine.
 

@@ -35,7 +35,11 @@ def register_alloc(x: int | NkiTensor | VirtualRegister | None = None) -> Virtua
 
 
 def register_move(
-    dst: VirtualRegister, src: int | VirtualRegister, name: str | None = None
+    dst: VirtualRegister,
+    src: int | VirtualRegister | None = None,
+    name: str | None = None,
+    *,
+    imm: int | VirtualRegister | None = None,
 ) -> NkiInstruction:
     """Set a register to a number or to what another one holds.
 
@@ -47,6 +51,8 @@ def register_move(
         A number of 32 bits, signed or unsigned.
     name : str, optional
         Label in profiles.
+    imm : int or VirtualRegister
+        What older kernels call `src`.
 
     Raises
     ------
@@ -59,7 +65,12 @@ def register_move(
     -----
     Cost: one slot of the sequencer, about 30 ns (estimate).
     """
-    return isa.register_move(core(), dst, src, name)
+    value = imm if src is None else src
+    if value is None or (src is not None and imm is not None):
+        given = "neither" if value is None else "both"
+        message = f"register_move got {given} of src and imm; allowed: src, or imm as older kernels"
+        raise TypeError(message)
+    return isa.register_move(core(), dst, value, name)
 
 
 def register_load(dst: VirtualRegister, src: NkiTensor, name: str | None = None) -> NkiInstruction:

@@ -1,0 +1,24 @@
+"""All tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nki_conformance import (
+    activations,
+    elementwise,
+    matmuls,
+    moves,
+    reductions,
+    selections,
+    states,
+    transfers,
+)
+from nki_conformance.table import Refusal, Row
+
+_MODULES: Final = (
+    elementwise, moves, reductions, activations, selections, matmuls, transfers, states,
+)  # fmt: skip
+
+ROWS: Final[list[Row]] = [row for module in _MODULES for row in module.rows()]
+REFUSALS: Final[list[Refusal]] = [refusal for module in _MODULES for refusal in module.refusals()]
