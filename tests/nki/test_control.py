@@ -193,3 +193,20 @@ def test_device_print(
     for i, value in enumerate((1.0, 2.0)):
         saved = np.load(tmp_path / "tile:" / "core_0" / str(i) / "tensor.npy")
         assert saved.tolist() == [[value, value]]
+
+
+def test_device_print_takes_the_older_keyword(capsys: pytest.CaptureFixture[str]) -> None:
+    run(lambda: nl.device_print(print_prefix="old", tensor=nisa.VirtualRegister(5)))
+    assert capsys.readouterr().out == "old VirtualRegister(5)\n"
+    with pytest.raises(TypeError, match="both of prefix and print_prefix"):
+        run(lambda: nl.device_print("new", nisa.VirtualRegister(5), print_prefix="old"))
+    with pytest.raises(TypeError, match="neither of prefix and print_prefix"):
+        run(lambda: nl.device_print(tensor=nisa.VirtualRegister(5)))
+
+
+def test_register_move_takes_the_older_keyword() -> None:
+    register = nisa.VirtualRegister(0)
+    run(lambda: nisa.register_move(register, imm=4))
+    assert register.state == 4
+    with pytest.raises(TypeError, match="both of src and imm"):
+        run(lambda: nisa.register_move(register, 1, imm=4))

@@ -128,3 +128,26 @@ def test_install_registers_the_legacy_tree() -> None:
     assert not util.allclose(half, [[1.0, 3.0]])
     trn3.nki.uninstall()
     assert "neuronxcc" not in sys.modules
+
+
+def test_names_of_the_compiler_and_of_the_older_simulator() -> None:
+    trn3.nki.install()
+    try:
+        for path, names in {
+            "nki.compiler.frontend": ("NKIFrontend", "ParserFrontend"),
+            "nki.compiler.ncc_driver": ("CompileOptions", "CompiledKernel"),
+            "nki.compiler.kernel_builder": ("compile_kernel",),
+        }.items():
+            module = importlib.import_module(path)
+            for name in names:
+                with pytest.raises(NotImplementedError, match=f"{name}: hardware compilation"):
+                    getattr(module, name)()
+        tree = importlib.import_module("nki_cpu_simulator.nki")
+        assert tree is trn3.nki
+        for name in ("builtin", "compiler", "isa", "isa.constants", "language", "language.dtypes"):
+            importlib.import_module(f"nki_cpu_simulator.nki.{name}")
+        for name in ("tensor", "typing"):
+            assert importlib.import_module(f"nki_cpu_simulator.nki.{name}") is getattr(tree, name)
+    finally:
+        trn3.nki.uninstall()
+    assert "nki_cpu_simulator" not in sys.modules

@@ -80,7 +80,7 @@ def _instructions() -> str:
     for name in FUNCTIONS:
         rows = [row for row in ROWS if row.function == name]
         refused = [refusal for refusal in REFUSALS if refusal.function == name]
-        targets = sorted({entry.arch for entry in [*rows, *refused]})
+        targets = sorted({row.arch for row in rows} | {each.arch for each in refused})
         cells = [
             f"`{name}`",
             _standing(getattr(nisa, name, None)),

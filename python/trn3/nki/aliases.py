@@ -21,6 +21,10 @@ _ALIASES: Final = {
     "nki.tensor": "trn3.nki.tensor",
     "nki.experimental": "trn3.nki.experimental",
     "nki.compiler": "trn3.nki.legacy.compiler",
+    "nki.compiler.frontend": "trn3.nki.hardware",
+    "nki.compiler.ncc_driver": "trn3.nki.hardware",
+    "nki.compiler.kernel_builder": "trn3.nki.hardware",
+    "nki.language.dtypes": "trn3.nki.dtypes",
     "neuron_dtypes": "trn3.nki.neuron_dtypes",
     "neuronxcc.nki": "trn3.nki.legacy",
     "neuronxcc.nki.language": "trn3.nki.legacy.language",
@@ -31,12 +35,23 @@ _ALIASES: Final = {
     "neuronxcc.nki.collectives": "trn3.nki.collectives",
     "neuronxcc.starfish.support.util": "trn3.nki.legacy.support",
     "neuronxcc.starfish.support.dtype": "trn3.nki.legacy.support",
+    "nki_cpu_simulator.nki": "trn3.nki",
+    "nki_cpu_simulator.nki.builtin": "trn3.nki.language",
+    "nki_cpu_simulator.nki.compiler": "trn3.nki.legacy.compiler",
+    "nki_cpu_simulator.nki.isa": "trn3.nki.isa",
+    "nki_cpu_simulator.nki.isa.constants": "trn3.nki.isa.constants",
+    "nki_cpu_simulator.nki.language": "trn3.nki.language",
+    "nki_cpu_simulator.nki.language.dtypes": "trn3.nki.dtypes",
+    "nki_cpu_simulator.nki.tensor": "trn3.nki.tensor",
+    "nki_cpu_simulator.nki.typing": "trn3.nki.typing",
 }  # fmt: skip
 #: Top-level names that belong to the vendor.
-_OWNED: Final = ("nki", "neuronxcc", "neuron_dtypes")
+_OWNED: Final = ("nki", "neuronxcc", "neuron_dtypes", "nki_cpu_simulator")
 
 #: Packages that hold nothing but the modules above.
-_PACKAGES: Final = ("neuronxcc", "neuronxcc.starfish", "neuronxcc.starfish.support")
+_PACKAGES: Final = (
+    "neuronxcc", "neuronxcc.starfish", "neuronxcc.starfish.support", "nki_cpu_simulator",
+)  # fmt: skip
 
 # What stood in sys.modules before, by name; None: nothing did.
 _replaced: dict[str, types.ModuleType | None] = {}
@@ -44,6 +59,8 @@ _replaced: dict[str, types.ModuleType | None] = {}
 
 def install(*, version: str | None = None) -> None:
     """Register this package as ``nki``, ``neuron_dtypes`` and ``neuronxcc``, as kernels import it.
+
+    ``nki_cpu_simulator``, an older name of the vendor's simulator, is an alias tree of it.
 
     Installing twice does nothing more.
 

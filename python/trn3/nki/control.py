@@ -347,7 +347,9 @@ def _axis(axis: int, rank: int) -> int:
     return axis
 
 
-def device_print(prefix: str, tensor: Any) -> None:
+def device_print(
+    prefix: str | None = None, tensor: Any = None, *, print_prefix: str | None = None
+) -> None:
     """Write a prefix and a tensor's values to standard output.
 
     With ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, values also go to
@@ -360,18 +362,30 @@ def device_print(prefix: str, tensor: Any) -> None:
         What to print first.
     tensor : tensor or VirtualRegister
         What to print.
+    print_prefix : str
+        What older kernels call `prefix`.
+
+    Raises
+    ------
+    TypeError
+        If there is no prefix, or two.
     """
+    text = print_prefix if prefix is None else prefix
+    if text is None or (prefix is not None and print_prefix is not None):
+        given = "neither" if text is None else "both"
+        message = f"device_print got {given} of prefix and print_prefix; allowed: one of them"
+        raise TypeError(message)
     running = context()
     if not isinstance(tensor, NkiTensor) or not running.core.values:
-        sys.stdout.write(f"{prefix} {tensor!r}\n")
+        sys.stdout.write(f"{text} {tensor!r}\n")
         return
     values, dtype = arrays.to_array(running.core, tensor)
-    sys.stdout.write(f"{prefix} {tensor.describe()}\n{values}\n")
-    count = running.prints.get(prefix, 0)
-    running.prints[prefix] = count + 1
+    sys.stdout.write(f"{text} {tensor.describe()}\n{values}\n")
+    count = running.prints.get(text, 0)
+    running.prints[text] = count + 1
     folder = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
     if folder:
-        path = Path(folder, prefix.strip() or "tensor", f"core_{running.core.number}", str(count))
+        path = Path(folder, text.strip() or "tensor", f"core_{running.core.number}", str(count))
         path.mkdir(parents=True, exist_ok=True)
         if dtype.is_float and not dtype.is_packed and values.dtype.isbuiltin != 1:
             values = values.astype(np.float32)
