@@ -268,3 +268,9 @@ def test_print_shows_values() -> None:
     assert "[[7 7]\n [7 7]]" in whole
     assert "[[7]]" in part
     assert run(lambda: core().findings()) == []
+
+
+def test_shared_constant_is_an_array_or_a_file() -> None:
+    given: Any = [[1, 2]]
+    with pytest.raises(TypeError, match="shared_constant constant is of type list; allowed"):
+        run(lambda: nl.shared_constant(given))

@@ -377,7 +377,7 @@ def shared_constant(
     Raises
     ------
     TypeError
-        If it has an element type that the hardware lacks.
+        If it is neither, or has an element type that the hardware lacks.
     ValueError
         If it has no axis or no element.
 
@@ -393,7 +393,17 @@ def shared_constant(
     array([0, 1, 2, 3], dtype=int32)
     """
     running = context()
-    array = constant if isinstance(constant, np.ndarray) else np.load(Path(constant))
+    given: Any = constant
+    if isinstance(given, (str, os.PathLike)):
+        array = np.load(Path(given))
+    elif isinstance(given, np.ndarray):
+        array = given
+    else:
+        message = (
+            f"shared_constant constant is of type {type(given).__name__}; allowed: a NumPy array "
+            "or the path of a .npy file"
+        )
+        raise TypeError(message)
     if dtype is not None:
         array = array.astype(canonicalise(dtype).dtype)
     array, element = arrays.checked(array, "constant")
