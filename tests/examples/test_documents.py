@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,12 +41,15 @@ def test_commands_work(
         assert len(list((tmp_path / "run").iterdir())) == 4
 
 
-def test_the_program_works(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (source,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+def test_the_programs_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first, *others = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     file = tmp_path / "program.py"
-    file.write_text(source)
-    exec(compile(source, file, "exec"), {"__name__": "program"})
+    file.write_text(first)
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(first, file, "exec"), names)
     assert capsys.readouterr().out.startswith("Bound by ")
+    for source in others:
+        exec(compile(source, file, "exec"), dict(names))
 
 
 @pytest.mark.parametrize("step", STEPS)

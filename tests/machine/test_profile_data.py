@@ -88,7 +88,7 @@ def drop(*path: Any) -> Change:
         (put("instructions", 3), TypeError, ["instructions", "int", "dict"]),
         (put("instructions", "engine", 0, 6), ValueError, ["instructions.engine[0]", "6"]),
         (put("instructions", "engine", 0, 256), ValueError, ["256", "uint8"]),
-        (put("instructions", "cause", 0, 13), ValueError, ["instructions.cause[0]", "13"]),
+        (put("instructions", "cause", 0, 14), ValueError, ["instructions.cause[0]", "14"]),
         (put("instructions", "site", 0, 9), ValueError, ["instructions.site[0]", "9 sites"]),
         (put("instructions", "opcode", 0, 99), ValueError, ["opcodes", "99"]),
         (put("instructions", "label", 0, 99), ValueError, ["labels", "99"]),

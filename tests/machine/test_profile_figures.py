@@ -281,5 +281,5 @@ def test_verdict_of_few_dma_engines() -> None:
 
 def test_names_are_as_many_as_numbers() -> None:
     assert len(ENGINES) == 6
-    assert len(CAUSES) == 13
+    assert len(CAUSES) == 14
     assert CAUSES.index("dma") == 6

@@ -13,6 +13,7 @@ import trn3.nki.collectives as ncc
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3 import collectives, nki, systems
+from trn3.machine.data import CAUSES
 from trn3.nki.gang import DeadlockError
 from trn3.nki.isa import NkiValidationError
 
@@ -457,6 +458,27 @@ def test_cores_of_ranks_transfer_each_its_own() -> None:
         same(result, np.stack(arrays, 1))
 
 
+def test_profiles_of_ranks_of_two_cores_are_whole() -> None:
+    def kernel(x: Any, group: Any, rounds: int) -> Any:
+        tile, reduced = nl.load(x), scratch(x, buffer=nl.sbuf)
+        for _ in range(rounds * (1 + nl.program_id(0))):
+            nisa.tensor_tensor(tile, tile, tile, nl.maximum)
+        ncc.all_reduce([tile], [reduced], group, nl.add)
+        out = scratch(x, (2, *x.shape))
+        nl.store(out[nl.program_id(0)], reduced)
+        return out
+
+    x = np.ones((128, 512), np.float32)
+    ranks = [(x, whole(2), rounds) for rounds in (0, 20)]
+    results, profiles = nki.profile_ranks(nki.jit(kernel)[2], ranks)
+    assert (results[0] == 2).all()
+    for profile in profiles:
+        first = profile.critical_path()[0]
+        assert first.end_us <= profile.latency_us
+    causes = [CAUSES[code] for code in profiles[0].cores[0].data.instructions.cause]
+    assert "other rank" in causes
+
+
 def test_simulate_is_a_world_of_one() -> None:
     array = values(1, (2, 3), np.float32)[0]
     kernel = on_hbm(lambda s, d, g: ncc.all_reduce(s, d, g, nl.add))
@@ -477,6 +499,16 @@ def test_inputs_are_updated_in_place() -> None:
     nki.simulate_ranks(kernel, [{"x": array, "group": whole(2)} for array in arrays])
     for array in arrays:
         same(array, total)
+
+
+def test_one_array_that_two_ranks_write_is_refused() -> None:
+    def kernel(x: Any) -> None:
+        nisa.dma_copy(x, nl.zeros(x.shape, x.dtype, buffer=nl.sbuf))
+
+    array = np.ones((2, 3), np.float32)
+    with pytest.raises(ValueError, match="ranks 0 and 1 wrote to x, which is one array"):
+        nki.simulate_ranks(kernel, [(array,), (array,)])
+    assert (array == 1).all()
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ CAUSES = (
     "depends_on",
     "DMA queue",
     "other core",
+    "other rank",
 )
 #: `Instructions.waited_on` of an instruction that waited for no other.
 NO_INSTRUCTION = 0xFFFF_FFFF

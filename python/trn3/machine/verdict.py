@@ -45,6 +45,7 @@ CAUSE_WORDS = {
     "depends_on": "depends_on",
     "DMA queue": "DMA queue in use",
     "other core": "the other core",
+    "other rank": "other ranks",
 }
 REMEDIES = {
     "dma": "load earlier, into more buffers",
@@ -54,6 +55,7 @@ REMEDIES = {
     "issue order": "interleave independent tiles",
     "depends_on": "drop edges that are not needed",
     "other core": "share the work evenly, and meet less often",
+    "other rank": "share the work evenly among the ranks",
 }
 OVERLAP = "work on several tiles at once, so that engines overlap"
 

@@ -107,6 +107,12 @@ class Arguments:
         self._inputs[tensor.storage_id] = Input(name, value, kind, original, dtype, tensor)
         return tensor
 
+    def updated(self) -> Iterator[tuple[int, str]]:
+        """Yield identity and name of the caller's arrays that `update_callers` will change."""
+        for entry in self._inputs.values():
+            if entry.in_place and self._core.written(entry.tensor):
+                yield id(entry.value), entry.name
+
     def update_callers(self) -> None:
         """Write what the kernel wrote to its inputs into the caller's arrays."""
         for entry in self._inputs.values():

@@ -253,6 +253,7 @@ class Kernel:
             with Running(run.contexts[0]):
                 bodies.extend(run.bodies(self._binding(wrapped, args, kwargs)))
         world.run(bodies)
+        _check_apart(arguments)
         results = []
         for run, wrapped in zip(runs, arguments, strict=True):
             with Running(run.contexts[0]) as running:
@@ -345,6 +346,20 @@ def arch_of(arch: str | os.PathLike[str]) -> str:
     # A description of one's own is a path; everything else is a target's name.
     text = str(arch)
     return text if text.endswith(".toml") else canonical_target(text, "arch")
+
+
+def _check_apart(arguments: Sequence[Arguments]) -> None:
+    """Refuse one array of the caller that several ranks wrote to, each with its own values."""
+    writers: dict[int, int] = {}
+    for rank, own in enumerate(arguments):
+        for identity, name in own.updated() if len(arguments) > 1 else ():
+            other = writers.setdefault(identity, rank)
+            if other != rank:
+                message = (
+                    f"ranks {other} and {rank} wrote to {name}, which is one array for both; give "
+                    "each rank its own, as x.copy() makes it"
+                )
+                raise ValueError(message)
 
 
 def _check_environment(kernel: Kernel) -> None:

@@ -85,5 +85,6 @@ fn cause_code(cause: Cause) -> u8 {
         Cause::DependsOn => 10,
         Cause::Queue => 11,
         Cause::Core => 12,
+        Cause::Rank => 13,
     }
 }

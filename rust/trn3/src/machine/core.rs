@@ -17,6 +17,7 @@ use crate::machine::opcode::Opcodes;
 use crate::machine::site::{SiteId, Sites};
 use crate::machine::storage::{Buffer, Storage};
 use crate::machine::time::Picos;
+use crate::machine::timing::record::Cause;
 use crate::machine::timing::region::{Rect, Region, Space};
 use crate::machine::timing::timeline::{Issue, Timeline, TimelineOptions};
 use crate::machine::timing::work::Work;
@@ -346,8 +347,13 @@ impl NeuronCore {
     }
 
     /// Gives instructions that cores have [joined](NeuronCore::join) their time. Cores at the places of each range share
-    /// HBM, whose uses are ordered there.
-    pub(super) fn meet(parts: Vec<(&mut NeuronCore, &dyn Instruction, At<'_>)>, hop: Picos, sharing: &[Range<usize>]) {
+    /// HBM, whose uses are ordered there; those that came sooner wait for `cause`.
+    pub(super) fn meet(
+        parts: Vec<(&mut NeuronCore, &dyn Instruction, At<'_>)>,
+        hop: Picos,
+        sharing: &[Range<usize>],
+        cause: Cause,
+    ) {
         let mut cores = Vec::with_capacity(parts.len());
         for (core, instruction, at) in parts {
             if !core.options.timing {
@@ -360,7 +366,7 @@ impl NeuronCore {
         }
         let mut issues: Vec<_> =
             cores.iter_mut().map(|(timeline, pending)| (&mut **timeline, pending.issue())).collect();
-        let spans = Timeline::rendezvous(&mut issues, hop);
+        let spans = Timeline::rendezvous(&mut issues, hop, cause);
         for range in sharing {
             if let (Some(cores), Some(spans)) = (issues.get_mut(range.clone()), spans.get(range.clone())) {
                 Timeline::order_shared(cores, spans);

@@ -23,6 +23,7 @@ use crate::machine::isa::Instruction;
 use crate::machine::isa::collective::Collective;
 use crate::machine::isa::cores::{CoreBarrier, SendRecv};
 use crate::machine::time::Picos;
+use crate::machine::timing::record::Cause;
 
 /// One core's part of an instruction that cores run together.
 pub struct Part<'a, I> {
@@ -90,7 +91,7 @@ pub fn collective(parts: &mut [Part<'_, Collective>], sharing: &[Range<usize>]) 
         ids.push(part.core.join(part.instruction, part.at)?);
     }
     let cores = parts.iter_mut().map(|part| (&mut *part.core, part.instruction as &dyn Instruction, part.at)).collect();
-    NeuronCore::meet(cores, Picos::ZERO, sharing);
+    NeuronCore::meet(cores, Picos::ZERO, sharing, Cause::Rank);
     for part in sharing.iter().cloned().flatten() {
         if let Some(part) = parts.get_mut(part) {
             part.core.state.memory.synchronise();
@@ -104,7 +105,7 @@ fn meet<I: Instruction>(parts: &mut [Part<'_, I>], hop: Picos) {
     let cores: Vec<_> =
         parts.iter_mut().map(|part| (&mut *part.core, part.instruction as &dyn Instruction, part.at)).collect();
     let all = 0..cores.len();
-    NeuronCore::meet(cores, hop, &[all]);
+    NeuronCore::meet(cores, hop, &[all], Cause::Core);
     for part in parts {
         part.core.state.memory.synchronise();
     }

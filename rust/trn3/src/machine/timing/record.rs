@@ -32,6 +32,8 @@ pub enum Cause {
     Queue,
     /// The other core of its logical core, which came later to where they meet.
     Core,
+    /// Another rank, or another core of its own, which came later to a collective.
+    Rank,
 }
 
 /// One instruction of a run.

@@ -344,14 +344,14 @@ impl Timeline {
     ///
     /// Work is what a core does itself: computing, or its half of an exchange.
     pub fn meet(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos) -> Vec<Span> {
-        let spans = Self::rendezvous(cores, hop);
+        let spans = Self::rendezvous(cores, hop, Cause::Core);
         Self::order_shared(cores, &spans);
         spans
     }
 
     /// Runs an instruction that cores run together, as [`Timeline::meet`], and orders nothing else: cores that share no
-    /// HBM.
-    pub fn rendezvous(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos) -> Vec<Span> {
+    /// HBM. Those that came sooner wait for `cause`.
+    pub fn rendezvous(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos, cause: Cause) -> Vec<Span> {
         let arrivals: Vec<Bound> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue)).collect();
         let mut ran = Vec::with_capacity(cores.len());
         for (number, (timeline, issue)) in cores.iter_mut().enumerate() {
@@ -359,7 +359,7 @@ impl Timeline {
             let latest = others.map(|(_, arrival)| arrival.at).max().unwrap_or(0);
             let own = arrivals[number];
             // Of cores that come at one moment, each one's own past is as good a reason.
-            let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (Cause::Core, NO_INSTRUCTION) };
+            let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (cause, NO_INSTRUCTION) };
             let floor = Bound { at: latest.saturating_add(hop.0), cause, on };
             let id = timeline.next_id();
             ran.push(match &issue.work {
