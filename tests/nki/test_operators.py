@@ -180,15 +180,6 @@ def test_instructions_of_several_cores_need_several() -> None:
             run(call)
 
 
-def test_collectives_say_what_is_missing() -> None:
-    from trn3.nki import collectives
-
-    for name in collectives.__all__:
-        if name != "ReplicaGroup":
-            with pytest.raises(NotImplementedError, match=f"nki.collectives.{name}:"):
-                getattr(collectives, name)()
-
-
 @pytest.mark.parametrize("groups", [[], [[]], [[0], [1, 2]], [[0, 0]], [[0, 1], [1, 2]], [[-1]]])
 def test_replica_groups_hold_each_rank_once(groups: Any) -> None:
     from trn3.nki.collectives import ReplicaGroup
