@@ -279,7 +279,16 @@ proptest! {
         let last = timeline.records()[*path.last().expect("no path is empty") as usize];
         prop_assert_eq!(last.end, timeline.makespan());
         for pair in path.windows(2) {
-            prop_assert_eq!(timeline.records()[pair[1] as usize].waited_on, pair[0]);
+            let later = timeline.records()[pair[1] as usize];
+            prop_assert!(timeline.records()[pair[0] as usize].start <= later.start);
+            // What lies between was overtaken: it triggered the later one, and moved its own bytes after it.
+            let mut on = later.waited_on;
+            while on != pair[0] {
+                prop_assert!((on as usize) < program.len());
+                let overtaken = timeline.records()[on as usize];
+                prop_assert!(overtaken.start > later.start && overtaken.waited_on < on);
+                on = overtaken.waited_on;
+            }
         }
     }
 
