@@ -7,7 +7,7 @@ import operator
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,8 +125,9 @@ class Cluster(ClusterCollectiveMethods):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept of the core is made again.
-        options = (self.oversubscription, self.units_per_bottom_node, self.bottom_per_middle_node)
-        return (_rebuilt, (self.ultraserver, self.n, self.network, *options, self.failed))
+        names = ("oversubscription", "units_per_bottom_node", "bottom_per_middle_node", "failed")
+        options = {name: getattr(self, name) for name in names}
+        return (partial(Cluster, **options), (self.ultraserver, self.n, self.network))
 
     def _core_of(self, count: int) -> _core.Fabric:
         of = self.ultraserver
@@ -595,23 +596,3 @@ class _Joined(System):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return super().__reduce__() if self._whole is not None else (Cluster.system, (self._of,))
-
-
-def _rebuilt(
-    ultraserver: System,
-    n: int,
-    network: str,
-    oversubscription: float | None,
-    per_bottom: int | None,
-    per_middle: int | None,
-    failed: tuple[int, ...],
-) -> Cluster:
-    return Cluster(
-        ultraserver,
-        n,
-        network,
-        oversubscription=oversubscription,
-        units_per_bottom_node=per_bottom,
-        bottom_per_middle_node=per_middle,
-        failed=failed,
-    )
