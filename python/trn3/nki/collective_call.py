@@ -266,6 +266,26 @@ class CollectiveCall:
         isa.register_move(self.running.core, register, value, None)
         return register
 
+    def reduce(
+        self,
+        srcs: list[NkiTensor],
+        dsts: list[NkiTensor],
+        groups: Groups,
+        reduction: str,
+        name: str | None,
+    ) -> NkiInstruction | None:
+        """Meet the other ranks in a collective that reduces."""
+        formats = formats_of(srcs, dsts)
+
+        def move(inputs: list[Arrays], fabric: Any) -> list[Arrays]:
+            outputs: list[Arrays] = fabric.reduce(
+                self._operation, inputs, reduction, groups[1], formats
+            )
+            return outputs
+
+        agreed = f"{words(srcs)} by {reduction}"
+        return self.meet(srcs, dsts, groups, agreed, size_of(srcs), move, name)
+
     def meet(
         self,
         srcs: list[NkiTensor],

@@ -30,7 +30,6 @@ from trn3.nki.collective_call import (
     CollectiveCall,
     Tensors,
     flat,
-    formats_of,
     is_number,
     raw,
     size_of,
@@ -174,15 +173,8 @@ def all_reduce(
     reduction = where.reduction(op, sources, results)
     for source, result in zip(sources, results, strict=True):
         where.same_elements(source, result, 1, 1)
-    formats = formats_of(sources, results)
     group = where.group(replica_group)
-
-    def move(inputs: list[Arrays], fabric: Any) -> list[Arrays]:
-        outputs: list[Arrays] = fabric.reduce("all_reduce", inputs, reduction, group[1], formats)
-        return outputs
-
-    agreed = f"{words(sources)} by {reduction}"
-    return where.meet(sources, results, group, agreed, size_of(sources), move, name)
+    return where.reduce(sources, results, group, reduction, name)
 
 
 def all_gather(
@@ -269,16 +261,7 @@ def reduce_scatter(
     for source, result in zip(sources, results, strict=True):
         where.divides(source, n)
         where.same_elements(source, result, 1, n)
-    formats = formats_of(sources, results)
-
-    def move(inputs: list[Arrays], fabric: Any) -> list[Arrays]:
-        outputs: list[Arrays] = fabric.reduce(
-            "reduce_scatter", inputs, reduction, group[1], formats
-        )
-        return outputs
-
-    agreed = f"{words(sources)} by {reduction}"
-    return where.meet(sources, results, group, agreed, size_of(sources), move, name)
+    return where.reduce(sources, results, group, reduction, name)
 
 
 def all_to_all(
