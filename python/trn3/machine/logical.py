@@ -239,14 +239,13 @@ class LogicalProfile(Profile):
         )
 
     def summary(self) -> RenderableType:
-        """Return a table for people: all cores together, then each of them."""
+        """Return a table for people: all cores together, then what tells them apart."""
         from rich.console import Group
         from rich.text import Text
 
-        parts: list[RenderableType] = [super().summary()]
-        for number, core in enumerate(self._cores):
-            parts += [Text(), Text(f"Core {number}", "bold underline"), core.summary()]
-        return Group(*parts)
+        from trn3.machine.summary import cores
+
+        return Group(super().summary(), Text(), cores(self._cores))
 
     def figures(self) -> dict[str, Any]:
         """Return every figure as plain data; ``cores`` has those of each core."""

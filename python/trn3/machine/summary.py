@@ -211,6 +211,31 @@ def _engines(profile: Profile) -> RenderableType:
     return table
 
 
+def cores(profiles: Sequence[Profile]) -> RenderableType:
+    """Return what tells the cores of a logical core apart, a row for each."""
+    from rich.text import Text
+
+    table = _table("Cores: each has a profile of its own in profile.cores")
+    table.add_column("core", no_wrap=True)
+    for heading in ("latency", "instructions", "busiest engine", "at work", "waiting"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("waits most for", overflow="fold")
+    like = max(profile.latency_us for profile in profiles)
+    for number, profile in enumerate(profiles):
+        busiest = max(profile.engines(), key=lambda total: total.busy_us)
+        cause = next(iter(busiest.waits), None)
+        table.add_row(
+            f"Core {number}",
+            Text(microseconds(profile.latency_us, like), "bold"),
+            f"{len(profile.data.instructions):,}",
+            busiest.engine,
+            percent(busiest.busy_share),
+            microseconds(busiest.wait_us, like),
+            Text(cause_words(cause) if cause else "-"),
+        )
+    return table
+
+
 def _lines(profile: Profile) -> RenderableType:
     from rich.text import Text
 
