@@ -234,7 +234,7 @@ def balanced(lhsT, rhs, tiles_m=8, tiles_n=2, tiles_k=8):
                         # The last block of k leaves as it is added: one pass less, and stores begin
                         # at once.
                         result = nl.ndarray((TILE_M, block_n), dtype=out.dtype, buffer=nl.sbuf)
-                        if sums is None:
+                        if blocks_k == 1:
                             nisa.tensor_copy(result, drained, engine=engine)
                         else:
                             nisa.tensor_tensor(result, sums[:, tile_m, :], drained, op=nl.add)

@@ -10,6 +10,7 @@ from trn3.cli import (
     export,
     fabric,
     k8s,
+    lint,
     nccom_test,
     plan,
     power,
@@ -31,6 +32,7 @@ MODULES = (
     trace,
     export,
     validate,
+    lint,
 )
 
 

@@ -48,15 +48,9 @@ def load(target: str) -> KernelFile:
     """
     from trn3 import nki
 
-    file, colon, name = target.rpartition(":")
-    if not colon:
-        file, name = target, ""
+    path, name = _split(target)
     name, brackets = _brackets(name)
-    path = Path(file)
-    if not path.is_file():
-        message = f"{file}: there is no such file; write FILE.py:KERNEL"
-        raise KernelFileError(message)
-    module = import_file(path)
+    module = import_file(_checked(path))
     kernels = [key for key, value in vars(module).items() if isinstance(value, nki.Kernel)]
     if not name and len(kernels) == 1:
         name = kernels[0]
@@ -64,11 +58,52 @@ def load(target: str) -> KernelFile:
     if not callable(kernel):
         known = ", ".join(kernels) or "none"
         what = f"no kernel {name!r}" if name else "several kernels; name one"
-        message = f"{file}: {what}; kernels there: {known}"
+        message = f"{path}: {what}; kernels there: {known}"
         raise KernelFileError(message)
     if brackets:
         kernel = nki.simulate(kernel)[brackets]
     return KernelFile(path, name, module, kernel)
+
+
+def load_all(target: str) -> dict[str, Callable[..., Any]]:
+    """Import a file and return its kernels by name: all of ``file.py``, one of ``file.py:kernel``.
+
+    Raises
+    ------
+    KernelFileError
+        If there is no such file or kernel, or the file has none.
+    """
+    from trn3 import nki
+
+    path, name = _split(target)
+    if name:
+        file = load(target)
+        return {file.name: file.kernel}
+    module = import_file(_checked(path))
+    kernels: dict[str, Callable[..., Any]] = {
+        key: value for key, value in vars(module).items() if isinstance(value, nki.Kernel)
+    }
+    if not kernels:
+        message = f"{path}: there is no kernel in it: no function decorated with nki.jit"
+        raise KernelFileError(message)
+    return kernels
+
+
+def path_of(target: str) -> Path:
+    """Return the file of ``file.py:kernel``."""
+    return _split(target)[0]
+
+
+def _split(target: str) -> tuple[Path, str]:
+    file, colon, name = target.rpartition(":")
+    return (Path(file), name) if colon else (Path(target), "")
+
+
+def _checked(path: Path) -> Path:
+    if not path.is_file():
+        message = f"{path}: there is no such file; write FILE.py:KERNEL"
+        raise KernelFileError(message)
+    return path
 
 
 def _brackets(name: str) -> tuple[str, tuple[int, ...]]:

@@ -65,12 +65,12 @@ def run(request: Request) -> Outcome:
     """
     from trn3 import nki
 
-    path = Path(request.target.rpartition(":")[0] or request.target)
-    with _explained(path):
+    path = kernel_file.path_of(request.target)
+    with explained(path):
         file = kernel_file.load(request.target)
         arguments = kernel_file.arguments(file, list(request.shapes), request.seed)
     started = time.perf_counter()
-    with _status(f"running {file.name}"), _explained(path, request.arch):
+    with _status(f"running {file.name}"), explained(path, request.arch):
         result, profile = nki.profile(
             file.kernel,
             arch=request.arch,
@@ -83,7 +83,7 @@ def run(request: Request) -> Outcome:
     golden = file.companion("golden")
     error = None
     if request.values and golden is not None:
-        with _explained(path):
+        with explained(path):
             names = inspect.signature(golden).parameters
             wanted = golden(**{name: arguments[name] for name in names if name in arguments})
         error = _difference(result, wanted)
@@ -130,7 +130,7 @@ def save(profile: Profile, folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _explained(path: Path, arch: str | None = None) -> Iterator[None]:
+def explained(path: Path, arch: str | None = None) -> Iterator[None]:
     """Turn what code of the user raises into one error that names the line."""
     try:
         yield

@@ -9,7 +9,8 @@ the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where ver
 ``TRN3_NKI_NARROW64=1`` lets 64-bit arrays pass, converted to 32 bits;
 ``NEURON_RT_DEBUG_OUTPUT_DIR`` a folder for what `device_print` shows;
 ``NEURON_LOGICAL_NC_CONFIG`` cores that a runtime would join, which brackets are compared with;
-``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank. ``NKI_SIMULATOR`` changes nothing:
+``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank; ``TRN3_NKI_STRICT=1`` refuses
+kernels that the hardware compiler would refuse (`lint`). ``NKI_SIMULATOR`` changes nothing:
 everything is simulated.
 """
 
@@ -23,6 +24,7 @@ from trn3.nki.aliases import install, uninstall
 from trn3.nki.gang import DeadlockError
 from trn3.nki.kernel import Kernel, jit, simulate
 from trn3.nki.multirank import profile_ranks, simulate_ranks, spmd
+from trn3.nki.portability import lint
 
 if TYPE_CHECKING:
     from trn3.nki.profiling import profile
@@ -38,6 +40,7 @@ __all__ = [
     "isa",
     "jit",
     "language",
+    "lint",
     "profile",
     "profile_ranks",
     "simulate",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from trn3._trn3.machine import NeuronCore, NkiTensor, VirtualRegister
 from trn3.nki import arrays
+from trn3.nki.context import slot
 from trn3.nki.dtypes import DType, canonicalise
 from trn3.nki.memory import is_hbm, private_hbm
 from trn3.nki.objects import NKIObject
@@ -176,6 +177,9 @@ class Arguments:
         entry = self._inputs.get(tensor.storage_id)
         returned.add(tensor.storage_id)
         if entry is None and tensor.buffer is private_hbm:
+            running = slot.context
+            if running is not None and running.watch is not None:
+                running.watch.private_result(place, tensor)
             message = (
                 f"{place}, `{tensor.name}`, lies in nl.private_hbm; compilers want nl.shared_hbm"
             )

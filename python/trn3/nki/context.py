@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore
     from trn3.nki.logical import LogicalCore, SharedTensors
+    from trn3.nki.portability.running import Watch
     from trn3.nki.ranks import World
     from trn3.nki.targets import Figures
 
@@ -46,11 +47,13 @@ class Context:
         What the run has warned of already.
     constants
         HBM tensors of `shared_constant`, by content.
+    watch
+        Collects what hardware would refuse; None unless ``TRN3_NKI_STRICT`` asks for it.
     """
 
     __slots__ = (
         "constants", "core", "figures", "grid", "instance", "logical", "prints", "program_ids",
-        "rank", "shared", "static_only", "warned", "world",
+        "rank", "shared", "static_only", "warned", "watch", "world",
     )  # fmt: skip
 
     def __init__(self, core: NeuronCore, figures: Figures, grid: tuple[int, ...]) -> None:
@@ -67,6 +70,7 @@ class Context:
         self.prints: dict[str, int] = {}
         self.warned: set[str] = set()
         self.constants: dict[Any, Any] = {}
+        self.watch: Watch | None = None
 
 
 class _Slot(threading.local):

@@ -15,6 +15,7 @@ from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
 from trn3.nki.grid import Launch, Spread, as_brackets, launch_of
 from trn3.nki.memory import private_hbm, shared_hbm
+from trn3.nki.portability.running import watch
 from trn3.nki.ranks import World
 from trn3.nki.running import INTERNAL, Run
 from trn3.nki.targets import Figures, canonical_target, current_target
@@ -160,6 +161,16 @@ class Kernel:
         return self._target or current_target()
 
     @property
+    def is_legacy(self) -> bool:
+        """Whether it is written in the legacy dialect."""
+        return self._legacy
+
+    @property
+    def has_own_target(self) -> bool:
+        """Whether it was given a target, as ``platform_target``."""
+        return self._target is not None
+
+    @property
     def has_brackets(self) -> bool:
         """Whether it was given a number of cores or a launch grid."""
         return bool(self._axes)
@@ -209,6 +220,8 @@ class Kernel:
             If cores wait for one another.
         ValueError
             If instances return different tensors.
+        PortabilityError
+            Under ``TRN3_NKI_STRICT=1``, if the hardware compiler would refuse the kernel.
         NotImplementedError
             For what is not modelled yet: ``NKI_PRECISE_FP=0``.
         """
@@ -237,12 +250,15 @@ class Kernel:
             What `launch` returns, of each rank.
         """
         _check_environment(self)
+        watching = watch(self, given)
         launched = self.launched()
         world = World(len(cores), launched.cores, fabric)
         runs, arguments, bodies = [], [], []
         for rank, (own, (args, kwargs)) in enumerate(zip(cores, given, strict=True)):
             run = Run(self.__wrapped__, launched, own, world, rank)
             runs.append(run)
+            for context in run.contexts:
+                context.watch = watching
             for each in own:
                 if self._edges:
                     edges = [(consumer, list(producers)) for consumer, producers in self._edges]
@@ -267,6 +283,8 @@ class Kernel:
                 else:
                     result = None
                 results.append(result)
+        if watching is not None:
+            watching.finish()
         return results
 
     def _binding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
+from trn3.nki.context import context
 from trn3.nki.dtypes import canonicalise
 from trn3.nki.isa._call import core, engine_name
 from trn3.nki.isa.constants import engine as engines
@@ -138,4 +139,7 @@ def memset(
     >>> sevens(np.zeros((1,), np.float32)).tolist()
     [[7, 7, 7], [7, 7, 7]]
     """
-    return isa.memset(core(), dst, value, engine_name(engine), name)
+    running = context()
+    if running.watch is not None and isinstance(dst, NkiTensor):
+        running.watch.memset(running.core, dst, value)
+    return isa.memset(running.core, dst, value, engine_name(engine), name)

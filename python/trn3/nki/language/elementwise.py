@@ -6,6 +6,7 @@ from typing import Any
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
+from trn3.nki.context import context
 from trn3.nki.dtypes import float32, int32, uint8
 from trn3.nki.language import host
 from trn3.nki.language.promotion import promote
@@ -158,6 +159,9 @@ def power(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     if (number(x) is None) == (number(y) is None):
         return _binary("power", x, y, dtype)
     # GpSimdE takes no number beside a tile: a tile of it does the same.
+    running = context()
+    if running.watch is not None:
+        running.watch.scalar_power(running.core)
     left = number(x)
     plain = number(y) if left is None else left
     tile = require_tile("power", *(("x", x) if left is None else ("y", y)))

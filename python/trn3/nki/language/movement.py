@@ -91,6 +91,8 @@ def store(dst: NkiTensor, value: Any) -> None:
         raise TypeError(message)
     if is_psum(value):
         running = context()
+        if running.watch is not None:
+            running.watch.psum_store(running.core, value)
         if "store_psum" not in running.warned:
             running.warned.add("store_psum")
             message = "nl.store of a PSUM tile: copied to SBUF first; compilers refuse it"

@@ -1,0 +1,85 @@
+"""What ``trn3 lint`` does: find what the hardware compiler would refuse in kernels."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trn3.cli.refusal import RefusedError
+
+if TYPE_CHECKING:
+    from trn3.nki.portability import Finding
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def lint(
+        kernel: Annotated[
+            str, typer.Argument(help="FILE.py for all kernels in it, or FILE.py:KERNEL.")
+        ],
+        as_json: Annotated[
+            bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+        ] = False,
+    ) -> None:
+        """Find what the hardware compiler would refuse in NKI kernels that run here.
+
+        The file is imported, no kernel runs. The exit code is 1 if anything was found. What only
+        values show is found by running with TRN3_NKI_STRICT=1.
+        """
+        names, findings = _search(kernel)
+        if as_json:
+            document = {"kernels": names, "findings": [asdict(finding) for finding in findings]}
+            typer.echo(json.dumps(document, indent=2))
+        else:
+            _show(names, findings)
+        if findings:
+            raise typer.Exit(1)
+
+
+def _search(target: str) -> tuple[list[str], list[Finding]]:
+    """Return the kernels that were searched, and what was found in any of them."""
+    from trn3.cli import kernel_file
+    from trn3.cli.profile import KernelRunError, explained
+    from trn3.nki.portability import lint
+
+    path = kernel_file.path_of(target)
+    try:
+        with explained(path):
+            kernels = kernel_file.load_all(target)
+            findings = {finding for kernel in kernels.values() for finding in lint(kernel)}
+    except (kernel_file.KernelFileError, KernelRunError) as error:
+        message, *details = str(error).splitlines()
+        raise RefusedError(message, details) from error
+    return list(kernels), sorted(findings)
+
+
+def _show(names: list[str], findings: list[Finding]) -> None:
+    from rich.table import Table
+
+    from trn3.cli.consoles import output
+    from trn3.report import printable
+
+    console = output()
+    searched = f"{len(names)} kernel{'' if len(names) == 1 else 's'} searched"
+    if not findings:
+        console.print(f"{searched}: nothing that compilers are known to refuse")
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("place", "rule", "found", "write instead"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "rule")
+    for finding in findings:
+        table.add_row(
+            printable(finding.location),
+            finding.rule,
+            printable(finding.message),
+            printable(finding.instead),
+            style="yellow" if finding.severity == "warning" else None,
+        )
+    console.print(table, markup=False)
+    refused = sum(finding.severity == "error" for finding in findings)
+    console.print(f"{searched}: {refused} refused, {len(findings) - refused} may be refused")
