@@ -7,6 +7,7 @@ import typer
 from trn3.cli import (
     compare,
     cost,
+    diff,
     export,
     fabric,
     k8s,
@@ -32,6 +33,7 @@ MODULES = (
     trace,
     export,
     validate,
+    diff,
     lint,
 )
 

@@ -15,6 +15,7 @@ from trn3._trn3.machine import (
     UninitializedReadError,
     VirtualRegister,
 )
+from trn3.machine.archs import ArchSpec, Entry, arch
 from trn3.machine.core import NeuronCore
 from trn3.machine.data import (
     CAUSES,
@@ -35,9 +36,11 @@ __all__ = [
     "ENGINES",
     "NO_INSTRUCTION",
     "ArchError",
+    "ArchSpec",
     "Busy",
     "CriticalStep",
     "EngineTotal",
+    "Entry",
     "GpSimd",
     "GpSimdFunction",
     "HbmCapacityError",
@@ -59,4 +62,5 @@ __all__ = [
     "Transfers",
     "UninitializedReadError",
     "VirtualRegister",
+    "arch",
 ]

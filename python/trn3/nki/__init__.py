@@ -27,13 +27,17 @@ from trn3.nki.multirank import profile_ranks, simulate_ranks, spmd
 from trn3.nki.portability import lint
 
 if TYPE_CHECKING:
+    from trn3.nki.differences import Diff, DiffRow, diff
     from trn3.nki.profiling import profile
 
 __all__ = [
     "DeadlockError",
+    "Diff",
+    "DiffRow",
     "Kernel",
     "collectives",
     "cpu_simulate",
+    "diff",
     "dtype",
     "experimental",
     "install",
@@ -62,6 +66,8 @@ def __getattr__(name: str) -> Any:
         from trn3.nki.profiling import profile
 
         return profile
+    if name in ("Diff", "DiffRow", "diff"):
+        return getattr(importlib.import_module("trn3.nki.differences"), name)
     if name == "compiler":
         # Decorators and allocators of older kernels, imported as ``nki.compiler``.
         return importlib.import_module("trn3.nki.legacy.compiler")

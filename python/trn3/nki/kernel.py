@@ -22,6 +22,7 @@ from trn3.nki.targets import Figures, canonical_target, current_target
 from trn3.nki.typing import tensor as annotated_tensor
 
 if TYPE_CHECKING:
+    from trn3.machine.archs import ArchLike, ArchSpec
     from trn3.nki.fabric import Fabric
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -179,13 +180,13 @@ class Kernel:
         """Return the instances that a call runs, and on which cores."""
         return launch_of(self._axes, legacy=self._legacy)
 
-    def cores(self, arch: str | None = None, **options: Any) -> list[NeuronCore]:
+    def cores(self, arch: str | ArchSpec | None = None, **options: Any) -> list[NeuronCore]:
         """Return new cores for one launch, on one HBM.
 
         Parameters
         ----------
-        arch : str, optional
-            Machine instead of the kernel's target: a name, or the path of a description.
+        arch : str or ArchSpec, optional
+            Machine instead of the kernel's target: a name, the path of a description, or one.
         **options
             Those of `trn3.machine.NeuronCore`.
 
@@ -194,7 +195,15 @@ class Kernel:
         ValueError
             If a logical core of the machine has fewer cores.
         """
-        first = NeuronCore(arch or self.target(), internal=INTERNAL, **options)
+        machine = arch or self.target()
+        if isinstance(machine, str):
+            first = NeuronCore(machine, internal=INTERNAL, **options)
+        else:
+            # Descriptions bring the reports of `trn3.machine`, which most runs do without.
+            from trn3.machine.archs import arch_file
+
+            with arch_file(machine) as path:
+                first = NeuronCore(path, internal=INTERNAL, **options)
         cores = [first]
         wanted = self.launched().cores
         most = Figures(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
@@ -353,17 +362,23 @@ def _edge(edge: Any) -> tuple[str, tuple[str, ...]]:
     raise TypeError(message)
 
 
-def arch_of(arch: str | os.PathLike[str]) -> str:
-    """Return what a core is made of: the path of a description, or a target's canonical name.
+def arch_of(arch: ArchLike) -> str | ArchSpec:
+    """Return what a core is made of: a target's canonical name, a path, or a description.
 
     Raises
     ------
     ValueError
-        If it is neither.
+        If it names no machine.
     """
-    # A description of one's own is a path; everything else is a target's name.
-    text = str(arch)
-    return text if text.endswith(".toml") else canonical_target(text, "arch")
+    if isinstance(arch, (str, os.PathLike)):
+        text = os.fspath(arch)
+        if text.endswith(".toml"):
+            return text
+        if "=" not in text:
+            return canonical_target(text, "arch")
+    from trn3.machine.archs import arch as described
+
+    return described(arch)
 
 
 def _check_apart(arguments: Sequence[Arguments]) -> None:

@@ -10,6 +10,7 @@ from trn3.nki.kernel import Kernel, arch_of, as_kernel
 
 if TYPE_CHECKING:
     from trn3.machine import Profile
+    from trn3.machine.archs import ArchLike
     from trn3.nki.fabric import Fabric
     from trn3.system.collective_data import SystemLike
 
@@ -25,7 +26,7 @@ def simulate_ranks(
     *,
     system: SystemLike | None = None,
     ranks_per_chip: int | None = None,
-    arch: str | None = None,
+    arch: ArchLike | None = None,
     strict: bool = False,
 ) -> list[Any]:
     """Run a kernel on several ranks and return the result of each.
@@ -44,7 +45,7 @@ def simulate_ranks(
         kernel's target.
     ranks_per_chip : int, optional
         Ranks that a chip has, one after the other; all that it can by default.
-    arch : str, optional
+    arch : str, dict or ArchSpec, optional
         Machine to run on instead of the kernel's target.
     strict : bool, optional
         True makes reading memory that nothing was written to an error instead of a finding.
@@ -91,7 +92,7 @@ def profile_ranks(
     *,
     system: SystemLike | None = None,
     ranks_per_chip: int | None = None,
-    arch: str | None = None,
+    arch: ArchLike | None = None,
     values: bool = True,
     strict: bool = False,
     max_instructions: int | None = None,
@@ -213,6 +214,8 @@ def _prepared(
     return runnable, given, Fabric(system, len(given), ranks_per_chip)
 
 
-def _cores(kernel: Kernel, ranks: int, arch: str | None, **options: Any) -> list[list[NeuronCore]]:
+def _cores(
+    kernel: Kernel, ranks: int, arch: ArchLike | None, **options: Any
+) -> list[list[NeuronCore]]:
     machine = None if arch is None else arch_of(arch)
     return [kernel.cores(machine, **options) for _ in range(ranks)]

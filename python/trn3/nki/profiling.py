@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trn3.machine import Profile
+from trn3.machine.archs import ArchLike
 from trn3.machine.core import profile_of
 from trn3.nki.kernel import arch_of, as_kernel
 
@@ -15,7 +16,7 @@ __all__ = ["profile"]
 def profile(
     kernel: Callable[..., Any],
     *args: Any,
-    arch: str | None = None,
+    arch: ArchLike | None = None,
     values: bool = True,
     strict: bool = False,
     max_instructions: int | None = None,
@@ -30,9 +31,10 @@ def profile(
         `max_instructions` cannot be given to it by keyword here.
     *args, **kwargs
         The kernel's arguments.
-    arch : str, optional
-        Machine to run on instead of the kernel's target: a target's name, or the path of a
-        machine description (``.toml``).
+    arch : str, dict or ArchSpec, optional
+        Machine to run on instead of the kernel's target: a target's name, the path of a machine
+        description (``.toml``), or a what-if, as `trn3.machine.arch` takes it:
+        ``"trn3:vector_clock_mhz=+20%"``.
     values : bool, optional
         False skips arithmetic: only integers that addresses and control flow depend on are
         computed, and the result is None.
