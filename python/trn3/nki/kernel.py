@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
+from trn3.nki import launches
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
 from trn3.nki.grid import Launch, Spread, as_brackets, launch_of
@@ -122,8 +123,12 @@ class Kernel:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
+        return f"<nki.jit kernel {self.__module__}.{self._label()}>"
+
+    def _label(self) -> str:
+        """Return its qualified name, with what stood in brackets."""
         brackets = f"[{', '.join(map(str, self._axes))}]" if self._axes else ""
-        return f"<nki.jit kernel {self.__module__}.{self.__qualname__}{brackets}>"
+        return f"{self.__qualname__}{brackets}"
 
     def with_schedule(self, edges: Iterable[Edge]) -> Kernel:
         """Return the kernel with more order between instructions than data demands.
@@ -196,6 +201,8 @@ class Kernel:
             If a logical core of the machine has fewer cores.
         """
         machine = arch or self.target()
+        if launches.is_observed():
+            options["timing"] = True
         if isinstance(machine, str):
             first = NeuronCore(machine, internal=INTERNAL, **options)
         else:
@@ -294,6 +301,8 @@ class Kernel:
                 results.append(result)
         if watching is not None:
             watching.finish()
+        if launches.is_observed():
+            launches.report(self._label().rpartition("<locals>.")[2], cores)
         return results
 
     def _binding(

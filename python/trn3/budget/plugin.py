@@ -1,0 +1,191 @@
+"""What ``pytest --trn3-budget`` does; `trn3_pytest` loads it when an option asks for it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import trn3
+from trn3.budget.record import Budget, BudgetError, Change, Cost, Costs
+from trn3.nki import launches
+
+#: Carries what a test spent to the process that reports, whichever process ran it.
+PROPERTY: Final = "trn3_budget"
+_GONE: Final = "trn3_budget_gone"
+_PERCENT: Final = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%?\s*")
+
+
+class BudgetPlugin:
+    """One session of pytest.
+
+    Only what a test itself launches counts, not what its fixtures do: which test sets up a shared
+    fixture depends on the order of tests (**choice**).
+
+    Parameters
+    ----------
+    config : pytest.Config
+
+    Raises
+    ------
+    pytest.UsageError
+        If an option, or the file, cannot be read.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._percent = _percent(config.getoption("--trn3-budget"))
+        self._update = bool(config.getoption("--trn3-budget-update"))
+        given = config.getoption("--trn3-budget-file")
+        home = config.invocation_params.dir if given else config.rootpath
+        self.path = home / (given or "trn3-budget.json")
+        # Workers of pytest-xdist only measure and judge; the process that started them reports.
+        self._is_worker = hasattr(config, "workerinput")
+        self._measured: dict[str, dict[str, Cost]] = {}
+        self._gone: set[str] = set()
+        self._written = False
+        try:
+            self._budget = Budget.load(self.path)
+        except (BudgetError, OSError) as error:
+            raise pytest.UsageError(str(error)) from error
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: Sequence[pytest.Item]) -> None:
+        """Note which tests of the file do not exist any more, before any are deselected."""
+        collected = {item.nodeid for item in items}
+        files = {_file(test) for test in collected}
+        chosen = {_file(argument) for argument in self._config.args if "::" in argument}
+        partly = {
+            file for file in files if any(Path(each).name == Path(file).name for each in chosen)
+        }
+        if self._config.getoption("lf", default=False):
+            # Only part of each file is collected.
+            partly = files
+        self._gone = {
+            test
+            for test in self._budget.tests
+            if test not in collected
+            and (
+                _file(test) in files - partly or not (self._config.rootpath / _file(test)).exists()
+            )
+        }
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Measure a test, and fail it if it passed but got slower than allowed."""
+        costs: dict[str, Cost] = {}
+
+        def note(launched: launches.Launched) -> None:
+            kernel = f"{launched.kernel} on {launched.arch}"
+            if launched.ranks > 1:
+                kernel += f", {launched.ranks} ranks"
+            costs[kernel] = costs.get(kernel, Cost(0, 0)) + Cost(1, launched.latency_ps)
+
+        with launches.observing(note):
+            result = yield
+        numbers = {kernel: [cost.launches, cost.latency_ps] for kernel, cost in costs.items()}
+        item.user_properties.append((PROPERTY, numbers))
+        slower = self._slower(item.nodeid, costs)
+        if slower and not self._update:
+            lines = [f"{change}, allowed {self._percent:g} %" for change in slower]
+            hint = f"({self._shown_path()}; --trn3-budget-update accepts it)"
+            pytest.fail("\n".join(["trn3 budget:", *lines, hint]), pytrace=False)
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take what a test spent, from this process or from a worker."""
+        if report.when == "call" and not self._is_worker:
+            for name, numbers in report.user_properties:
+                if name == PROPERTY and isinstance(numbers, dict):
+                    self._measured[report.nodeid] = {
+                        kernel: Cost(*cost) for kernel, cost in numbers.items()
+                    }
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker of pytest-xdist knows of the tests that there are."""
+        self._gone |= set(getattr(node, "workeroutput", {}).get(_GONE, ()))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the file, if an option asks for it."""
+        if self._is_worker:
+            session.config.workeroutput[_GONE] = sorted(self._gone)  # type: ignore[attr-defined]
+        elif self._update:
+            self._budget.merged(self._measured, frozenset(self._gone)).save(self.path)
+            self._written = True
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what is new, gone, slower and faster."""
+        if self._is_worker:
+            return
+        changes = [
+            change
+            for test, costs in sorted(self._measured.items())
+            for change in self._budget.changes(test, costs)
+        ]
+        known = [each for each in changes if each.old is not None and each.new is not None]
+        groups: dict[str, list[Change]] = {
+            f"slower by more than {self._percent:g} %": [
+                each for each in known if each.percent > self._percent
+            ],
+            "faster": [each for each in known if each.percent < 0],
+            "new": [each for each in changes if each.old is None],
+            "gone": [each for each in changes if each.new is None]
+            + [
+                Change(test, kernel, cost, None)
+                for test in sorted(self._gone)
+                for kernel, cost in self._budget.tests.get(test, {}).items()
+            ],
+        }
+        write = terminalreporter.write_line
+        terminalreporter.section("trn3 budget")
+        for title, members in groups.items():
+            for change in members:
+                write(f"{title}: {change} ({change.test})")
+        count = sum(map(len, self._measured.values()))
+        write(f"{count} kernels of {sum(map(bool, self._measured.values()))} tests measured")
+        if self._written:
+            write(f"wrote {self._shown_path()}")
+        elif groups["new"] or groups["gone"]:
+            write(f"--trn3-budget-update brings {self._shown_path()} up to date")
+        if self._budget.tests and self._budget.version != trn3.__version__:
+            write(
+                f"{self._shown_path()} is of trn3 {self._budget.version}, this is "
+                f"{trn3.__version__}: its model of time may be another one"
+            )
+
+    def _slower(self, test: str, costs: Costs) -> list[Change]:
+        return [
+            change
+            for change in self._budget.changes(test, costs)
+            if change.old is not None and change.new is not None and change.percent > self._percent
+        ]
+
+    def _shown_path(self) -> str:
+        try:
+            return str(self.path.relative_to(self._config.invocation_params.dir))
+        except ValueError:
+            return str(self.path)
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _percent(text: str | None) -> float:
+    """Return what ``--trn3-budget`` allows."""
+    if text is None:
+        return 5.0
+    found = _PERCENT.fullmatch(text)
+    value = float(found[1]) if found else math.nan
+    if not math.isfinite(value):
+        message = (
+            f"--trn3-budget is {text!r}; allowed: a percentage, as --trn3-budget=5%, or nothing, "
+            "where no path follows"
+        )
+        raise pytest.UsageError(message)
+    return value

@@ -1,0 +1,194 @@
+"""The file of latencies, and how a run compares with it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self, TypeAlias
+
+import trn3
+from trn3.machine.files import write_bytes
+
+FORMAT: Final = "trn3-budget"
+FORMAT_VERSION: Final = 1
+
+
+class BudgetError(ValueError):
+    """A file that holds no latencies; the text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a test spends in one kernel.
+
+    Attributes
+    ----------
+    launches : int
+    latency_ps : int
+        Simulated picoseconds of all launches together.
+    """
+
+    launches: int
+    latency_ps: int
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.launches + other.launches, self.latency_ps + other.latency_ps)
+
+    def __str__(self) -> str:
+        count = f" in {self.launches} launches" if self.launches > 1 else ""
+        return f"{self.latency_ps / 1e6:,.3f} us{count}"
+
+
+#: What a test spends, by kernel.
+Costs: TypeAlias = Mapping[str, Cost]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A kernel of a test whose latency is another one than the file's.
+
+    Attributes
+    ----------
+    test, kernel : str
+    old, new : Cost or None
+        None where the file, or the run, does not have it.
+    """
+
+    test: str
+    kernel: str
+    old: Cost | None
+    new: Cost | None
+
+    @property
+    def percent(self) -> float:
+        """How much slower it got, in per cent; below 0 if faster, infinite from nothing."""
+        old = self.old.latency_ps if self.old else 0
+        new = self.new.latency_ps if self.new else 0
+        if not old:
+            return math.inf if new else 0.0
+        return 100 * (new - old) / old
+
+    def __str__(self) -> str:
+        if self.old is None:
+            return f"{self.kernel}: {self.new}"
+        if self.new is None:
+            return f"{self.kernel}: was {self.old}"
+        return f"{self.kernel} takes {self.new}, was {self.old}: {self.percent:+.2f} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Latencies of the kernels of tests.
+
+    Attributes
+    ----------
+    tests : mapping
+        What each test spends, by its node id.
+    version : str
+        Of the trn3 that measured.
+
+    Examples
+    --------
+    >>> budget = Budget({"test_a.py::test_b": {"softmax on trn3": Cost(1, 1_000_000)}})
+    >>> (change,) = budget.changes("test_a.py::test_b", {"softmax on trn3": Cost(1, 1_100_000)})
+    >>> print(change)
+    softmax on trn3 takes 1.100 us, was 1.000 us: +10.00 %
+    """
+
+    tests: Mapping[str, Costs]
+    version: str = trn3.__version__
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file; one that is not there is empty.
+
+        Raises
+        ------
+        BudgetError
+            If it is none; the text says what is wrong.
+        OSError
+            If it cannot be read.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return cls({})
+        except UnicodeDecodeError as error:
+            message = f"{path}: no UTF-8 text: {error}"
+            raise BudgetError(message) from error
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            message = f"{path}: no JSON: {error}"
+            raise BudgetError(message) from error
+        found = document.get("format") if isinstance(document, dict) else None
+        if found != FORMAT or document.get("version") != FORMAT_VERSION:
+            message = f"{path}: no {FORMAT} file of version {FORMAT_VERSION}"
+            raise BudgetError(message)
+        tests = {
+            test: {kernel: _cost(path, test, kernel, cost) for kernel, cost in kernels.items()}
+            for test, kernels in _tests(path, document.get("tests"))
+        }
+        return cls(tests, str(document.get("trn3_version", "unknown")))
+
+    def save(self, path: Path) -> None:
+        """Write the file: the same latencies give the same bytes; it appears when complete.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        tests = {
+            test: {
+                kernel: {"launches": cost.launches, "latency_ps": cost.latency_ps}
+                for kernel, cost in sorted(kernels.items())
+            }
+            for test, kernels in sorted(self.tests.items())
+            if kernels
+        }
+        document = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "trn3_version": self.version,
+            "tests": tests,
+        }
+        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        write_bytes(path, [text.encode()])
+
+    def changes(self, test: str, measured: Costs) -> list[Change]:
+        """Return what differs for one test that ran, by kernel."""
+        known = self.tests.get(test, {})
+        found = [
+            Change(test, kernel, known.get(kernel), measured.get(kernel))
+            for kernel in sorted({*known, *measured})
+        ]
+        return [change for change in found if change.old != change.new]
+
+    def merged(self, measured: Mapping[str, Costs], gone: frozenset[str] = frozenset()) -> Budget:
+        """Return the latencies with those of tests that ran, and without tests that are gone."""
+        kept = {test: costs for test, costs in self.tests.items() if test not in gone}
+        return Budget({**kept, **measured})
+
+
+def _tests(path: Path, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(value, dict):
+        message = f"{path}: tests is no object"
+        raise BudgetError(message)
+    for test, kernels in value.items():
+        if not isinstance(kernels, dict):
+            message = f"{path}: tests of {test} is no object"
+            raise BudgetError(message)
+        yield test, kernels
+
+
+def _cost(path: Path, test: str, kernel: str, value: Any) -> Cost:
+    numbers = value if isinstance(value, dict) else {}
+    launches, latency = numbers.get("launches"), numbers.get("latency_ps")
+    if type(launches) is not int or type(latency) is not int or min(launches, latency) < 0:
+        message = f"{path}: {kernel} of {test} is {value!r}; allowed: launches and latency_ps"
+        raise BudgetError(message)
+    return Cost(launches, latency)
