@@ -67,14 +67,15 @@ def test_wheel_version_is_that_of_the_workspace(wheel: Path) -> None:
 
 
 def test_wheel_contents(wheel: Path) -> None:
-    """The wheel holds the package (sources, stubs, data, extension), its metadata, nothing else."""
+    """The wheel holds the package (sources, stubs, data, extension), the plug-in, metadata alone."""
     sources = {
         str(path.relative_to(ROOT / "python"))
-        for path in (ROOT / "python" / "trn3").rglob("*")
+        for package in ("trn3", "trn3_pytest")
+        for path in (ROOT / "python" / package).rglob("*")
         if path.suffix in {".proto", ".py", ".pyi", ".toml"} or path.name == "py.typed"
     }
     inside = names(wheel)
-    package = {name for name in inside if name.startswith("trn3/")}
+    package = {name for name in inside if name.startswith(("trn3/", "trn3_pytest/"))}
     extensions = {name for name in package if name.startswith("trn3/_trn3.") and "so" in name}
     assert {"trn3/py.typed", "trn3/_trn3/__init__.pyi"} <= sources
     assert len(extensions) == 1
