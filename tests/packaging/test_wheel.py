@@ -67,7 +67,7 @@ def test_wheel_version_is_that_of_the_workspace(wheel: Path) -> None:
 
 
 def test_wheel_contents(wheel: Path) -> None:
-    """The wheel holds the package (sources, stubs, data, extension), the plug-in, metadata alone."""
+    """The wheel holds the package (sources, stubs, data, extension), plug-in, metadata only."""
     sources = {
         str(path.relative_to(ROOT / "python"))
         for package in ("trn3", "trn3_pytest")
