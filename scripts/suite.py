@@ -61,7 +61,9 @@ def existing(*paths: str) -> list[str]:
 def lints() -> list[Check]:
     """Return the checks that run no tests, the quick ones first."""
     sources = existing("python", "tests", "benches", "scripts", "examples", "docs")
-    typed = existing("python/trn3", "python/trn3_pytest", "tests/oracle", "examples", "benches", "scripts")
+    typed = existing(
+        "python/trn3", "python/trn3_pytest", "tests/oracle", "examples", "benches", "scripts"
+    )
     return [
         Check("ruff check", [PYTHON, "-m", "ruff", "check", "--quiet", *sources]),
         Check("ruff format", [PYTHON, "-m", "ruff", "format", "--check", "--quiet", *sources]),

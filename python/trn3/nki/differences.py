@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from trn3.machine.archs import ArchLike
+    from trn3.machine.results import EngineName
 
 __all__ = ["Diff", "DiffRow", "diff"]
 
@@ -176,16 +178,20 @@ class Diff:
                 return ""
             return "equal" if not row.difference else f"{row.difference:.2e}"
 
+        ran = [row.profile for row in self.rows if row.profile is not None]
         line("latency", lambda _, ran: microseconds(ran.latency_us))
         line("speed", lambda row, _: f"{row.speedup or 0.0:.2f} x")
         line("busiest engine", lambda row, _: str(row.bottleneck))
         for engine in ENGINES:
-            line(f"  {engine} busy", lambda _, ran, name=engine: percent(ran.busy(name).share))  # type: ignore[misc]
-        line("MFU", lambda _, ran: percent(ran.mfu))
+            if any(each.busy(engine).us for each in ran):
+                line(f"  {engine} busy", partial(_busy, engine))
+        if any(each.macs for each in ran):
+            line("MFU", lambda _, ran: percent(ran.mfu))
         line("MBU", lambda _, ran: percent(ran.mbu))
         line("HBM read", lambda _, ran: size(ran.hbm_read_bytes))
         line("HBM written", lambda _, ran: size(ran.hbm_write_bytes))
-        line("result", lambda row, _: result(row))
+        if any(row.equal is not None for row in self.rows):
+            line("result", lambda row, _: result(row))
         parts: list[RenderableType] = [Text(printable(self.kernel), style="bold"), table]
         for row in self.rows:
             style = "yellow" if row.error is None else "red"
@@ -195,6 +201,12 @@ class Diff:
 
     def __rich__(self) -> RenderableType:
         return self.summary()
+
+
+def _busy(engine: EngineName, _: DiffRow, ran: Profile) -> str:
+    from trn3.machine.summary import percent
+
+    return percent(ran.busy(engine).share)
 
 
 def diff(
