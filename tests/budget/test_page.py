@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-
 pytest_plugins = ["pytester"]
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to-budget.md").read_text()
 (SOURCE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

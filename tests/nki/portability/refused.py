@@ -152,6 +152,23 @@ def registers(x, count):
 
 
 @nki.jit
+def bodies(x):
+    def body(i):
+        a = i + 1  # P012
+        return None
+
+    def other(i):
+        return i + 1
+
+    def asked(i):
+        return i if isinstance(i, int) else 2 * i
+
+    nl.fori_loop(0, 4, body)
+    nl.fori_loop(0, 4, asked)
+    return x, other(3)
+
+
+@nki.jit
 def either(x, count):
     for block in nl.dynamic_range(count):
         if isinstance(block, int):
@@ -168,6 +185,7 @@ def calls(x):
     bank = nl.ndarray((128, 4), nl.float32, nl.psum)
     out = nl.ndarray((128, 4), nl.float32, buffer=nl.shared_hbm)
     nisa.memset(whole, 0.0)  # P013
+    nisa.memset(whole[:, 0:2], value=1.5)  # P013
     nisa.memset(whole, value=0)
     nisa.memset(exact, 0.0)
     nisa.memset(exact, 0)
@@ -181,6 +199,7 @@ def calls(x):
     c = nl.power(exact, 2.0)  # P019
     d = nl.power(exact, exact)
     nl.store(out, bank)  # P020
+    nl.store(out[:, 0:2], bank[:, 0:2])  # P020
     nl.store(out, nl.copy(bank))
     nl.store(out, value=nl.matmul(exact, exact, transpose_x=True))  # P020
     e = nl.matmul(exact, exact)  # P021
@@ -217,6 +236,9 @@ def ordered(x):
         for i in nl.dynamic_range(4):  # P022
             pass
         nl.fori_loop(0, 4, never_called_either)  # P022
+        reg = nisa.register_alloc(4)
+        while reg:  # P022
+            nisa.register_move(reg, 0)
     for i in nl.dynamic_range(4):
         pass
     return x

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import re
+import types
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +21,7 @@ from trn3.cli import kernel_file
 from trn3.machine import NkiValidationError
 from trn3.nki.portability import RULES, PortabilityError, lint
 from trn3.nki.portability.rules import markdown
+from trn3.nki.portability.walker import Walk
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -97,6 +100,20 @@ def test_lint_column_points_at_the_expression() -> None:
     (finding,) = lint(plain)
     line = Path(__file__).read_text().splitlines()[finding.line - 1]
     assert line[finding.column - 1 :].startswith("nl.divide")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["argparse", "asyncio.base_events", "contextlib", "dataclasses", "enum", "inspect", "typing"],
+)
+def test_lint_reads_any_python(name: str) -> None:
+    module = importlib.import_module(name)
+    things = [*vars(module).values()]
+    things += [each for kind in things if isinstance(kind, type) for each in vars(kind).values()]
+    functions = [each for each in things if isinstance(each, types.FunctionType)]
+    read = [Walk(nki.simulate(each)) for each in functions]
+    assert sum(walk.complete for walk in read) > 5
+    assert all(finding.line >= 1 for walk in read for finding in walk.findings)
 
 
 def test_lint_without_source_is_refused() -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from trn3.nki.portability import rules
 from trn3.nki.portability.places import Breach, Place, argument, check, number
+from trn3.nki.portability.registers import is_register
 from trn3.nki.portability.scopes import Binding
 
 _INTEGERS: Final = frozenset(("int8", "int16", "int32", "uint8", "uint16", "uint32"))
@@ -135,6 +136,8 @@ def ordered(node: ast.For | ast.While | ast.Call, place: Place) -> Iterator[Brea
     """Find dynamic loops inside `no_reorder`."""
     if not any(_is_ordering(each, place) for each in place.parents):
         return
+    if isinstance(node, ast.While) and is_register(node.test, place):
+        yield rules.DYNAMIC_ORDERED, node, "`while` a register inside `nl.no_reorder`"
     name = place.called(node.iter if isinstance(node, ast.For) else node)
     dynamic = {ast.For: ("dynamic_range",), ast.Call: ("fori_loop", "while_loop")}
     if name is not None and name.module == "nl" and name.name in dynamic.get(type(node), ()):
@@ -148,7 +151,9 @@ def _is_ordering(node: ast.AST, place: Place) -> bool:
 
 
 def _memory(node: ast.expr, place: Place) -> str | None:
-    """Return the memory that a tensor is certainly in."""
+    """Return the memory that a tensor, or a view of it, is certainly in."""
+    if isinstance(node, ast.Subscript):
+        return _memory(node.value, place)
     if isinstance(node, ast.Call):
         return _memory_of_call(node, place)
     found = {
@@ -172,7 +177,9 @@ def _memory_of_call(node: ast.expr | None, place: Place) -> str | None:
 
 
 def _is_integer(node: ast.expr, place: Place) -> bool:
-    """Whether a tile is certainly one of whole numbers."""
+    """Whether a tile, or a view of it, is certainly one of whole numbers."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
 
     def made(binding: Binding) -> bool:
         name = place.called(binding.expression)

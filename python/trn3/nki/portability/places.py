@@ -103,6 +103,10 @@ class Place:
         """Return what a variable can hold; () if the node is none, or a global."""
         return self.scope.find(node.id) if isinstance(node, ast.Name) else ()
 
+    def values_of(self, name: str) -> tuple[Binding, ...]:
+        """Return what a variable of this name can hold."""
+        return self.scope.find(name)
+
     def is_always(self, node: ast.AST, test: Callable[[Binding], bool]) -> bool:
         """Return whether all that a variable can hold passes a test, and there is something."""
         values = self.values(node)

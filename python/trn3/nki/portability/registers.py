@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 from collections.abc import Iterator
 from typing import Final
 
@@ -30,9 +31,31 @@ def is_register(node: ast.AST | None, place: Place) -> bool:
         return place.called(node) in _MAKERS
     if not isinstance(node, ast.Name):
         return False
-    return place.is_always(node, lambda each: _is_made(each, place)) and not _is_asked(
-        node.id, place
-    )
+    made = place.is_always(node, lambda each: _is_made(each, place))
+    return (made or _is_loop_variable(node.id, place)) and not _is_asked(node.id, place)
+
+
+def _is_loop_variable(name: str, place: Place) -> bool:
+    """Whether a name is what a loop of the language hands to the function here as its body."""
+    body, outer = place.scope.node, place.scope.outer
+    if not isinstance(body, ast.FunctionDef) or outer is None or len(place.values_of(name)) != 1:
+        return False
+    if not body.args.args or body.args.args[0].arg != name:
+        return False
+    around = dataclasses.replace(place, scope=outer)
+    calls = [
+        node
+        for node in ast.walk(outer.node)
+        if isinstance(node, ast.Call)
+        and any(isinstance(each, ast.Name) and each.id == body.name for each in _given(node))
+    ]
+    names = {around.called(call) for call in calls}
+    return bool(names) and names <= {("nl", "fori_loop"), ("nl", "while_loop")}
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    """Return the arguments of a call, and what it calls."""
+    return [call.func, *call.args, *(each.value for each in call.keywords)]
 
 
 def _is_made(binding: Binding, place: Place) -> bool:
