@@ -185,7 +185,10 @@ def profile(
     ] = None,
     arch: Annotated[
         str | None,
-        typer.Option(help="trn1, trn2, trn3, or a .toml file.  [default: the target, trn3]"),
+        typer.Option(
+            help="trn2, mine.toml, or with changes: trn3:vector_clock_mhz=+20%.  [default: the "
+            "target, trn3]"
+        ),
     ] = None,
     out: Annotated[
         Path | None,

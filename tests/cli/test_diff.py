@@ -31,6 +31,17 @@ def test_diff_json_holds_every_machine(run: Run) -> None:
     assert all(row["latency_us"] > 0 and row["equal"] is None for row in document["archs"])
 
 
+def test_profile_takes_the_same_machines(run: Run, refused: Refused) -> None:
+    arch = "trn3:vector_clock_mhz=-50%,psum_banks=4"
+    outcome = run("profile", NORM, "--timing-only", "--json", "--arch", arch)
+    found = json.loads(outcome.stdout)
+    slow = json.loads(run("profile", NORM, "--timing-only", "--json").stdout)
+    assert found["arch"] == "trn3:vector_clock_mhz=600,psum_banks=4"
+    assert found["latency_us"] > slow["latency_us"]
+    wrong = refused("profile", NORM, "--arch", "trn3:vector=1")
+    assert "nearest: vector_" in wrong
+
+
 def test_diff_refuses_in_one_line(refused: Refused, tmp_path: Path) -> None:
     assert refused("diff", NORM, "--arch", "trn9").startswith("--arch: arch is 'trn9'; allowed")
     assert "nearest: vector_clock_mhz" in refused("diff", NORM, "--arch", "trn3:vector_clk=1")

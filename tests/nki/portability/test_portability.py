@@ -78,6 +78,24 @@ def test_lint_severity_of_what_is_undocumented_is_a_warning() -> None:
     assert {each.severity for each in lint(module.identities)} == {"error"}
 
 
+def test_lint_of_what_published_kernels_use_is_clean() -> None:
+    kernels = kernels_of(kernel_file.import_file(HERE / "portable.py"))
+    assert len(kernels) == 3
+    assert {name: lint(kernel) for name, kernel in kernels.items()} == dict.fromkeys(kernels, ())
+
+
+def test_strict_runs_what_published_kernels_use(strict: None) -> None:
+    module = kernel_file.import_file(HERE / "portable.py")
+    x = np.random.default_rng(0).standard_normal((256, 64), dtype=np.float32)
+    config = module.Config(tile=64, mode=module.Mode.DOUBLE)
+    for cores in (1, 2):
+        assert np.array_equal(module.scaled[cores](x, config=config), 2 * x)
+    assert np.array_equal(module.scaled(x, config=module.Config(64)), x)
+    assert np.array_equal(module.looped(x[:128], 3), x[:128])
+    gathered = module.gathered(x, np.array([[5], [3]], np.int32))
+    assert np.array_equal(gathered, x[[5, 3]])
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_lint_of_examples_is_clean_where_they_are_portable(path: Path) -> None:
     kernels = kernels_of(kernel_file.import_file(path))
