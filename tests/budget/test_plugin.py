@@ -39,6 +39,7 @@ def run(width):
 def made():
     return run(8)
 
+@pytest.mark.xdist_group("one")
 @pytest.mark.parametrize("width", [{widths}])
 def test_one(width):
     assert run(width).all()
@@ -190,7 +191,7 @@ def test_workers_merge_to_the_same_bytes(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     run(pytester, "--trn3-budget-update")
     alone = (pytester.path / "trn3-budget.json").read_bytes()
-    options = ["-n", "2", "--trn3-budget-file", "other.json"]
+    options = ["-n", "2", "--dist", "loadgroup", "--trn3-budget-file", "other.json"]
     outcome = run(pytester, "--trn3-budget-update", *options)
     outcome.assert_outcomes(passed=5, failed=1, xfailed=1)
     assert (pytester.path / "other.json").read_bytes() == alone

@@ -17,6 +17,7 @@ from trn3.nki import launches
 #: Carries what a test spent to the process that reports, whichever process ran it.
 PROPERTY: Final = "trn3_budget"
 _GONE: Final = "trn3_budget_gone"
+_TEST: Final = pytest.StashKey[str]()
 _PERCENT: Final = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%?\s*")
 
 
@@ -56,6 +57,9 @@ class BudgetPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: Sequence[pytest.Item]) -> None:
         """Note which tests of the file do not exist any more, before any are deselected."""
+        for item in items:
+            # Groups of pytest-xdist change the names of tests later.
+            item.stash[_TEST] = item.nodeid
         collected = {item.nodeid for item in items}
         files = {_file(test) for test in collected}
         chosen = {_file(argument) for argument in self._config.args if "::" in argument}
@@ -88,8 +92,9 @@ class BudgetPlugin:
         with launches.observing(note):
             result = yield
         numbers = {kernel: [cost.launches, cost.latency_ps] for kernel, cost in costs.items()}
-        item.user_properties.append((PROPERTY, numbers))
-        slower = self._slower(item.nodeid, costs)
+        test = item.stash.get(_TEST, item.nodeid)
+        item.user_properties.append((PROPERTY, {"test": test, "kernels": numbers}))
+        slower = self._slower(test, costs)
         if slower and not self._update:
             lines = [f"{change}, allowed {self._percent:g} %" for change in slower]
             hint = f"({self._shown_path()}; --trn3-budget-update accepts it)"
@@ -99,10 +104,10 @@ class BudgetPlugin:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take what a test spent, from this process or from a worker."""
         if report.when == "call" and not self._is_worker:
-            for name, numbers in report.user_properties:
-                if name == PROPERTY and isinstance(numbers, dict):
-                    self._measured[report.nodeid] = {
-                        kernel: Cost(*cost) for kernel, cost in numbers.items()
+            for name, spent in report.user_properties:
+                if name == PROPERTY and isinstance(spent, dict):
+                    self._measured[str(spent["test"])] = {
+                        kernel: Cost(*cost) for kernel, cost in spent["kernels"].items()
                     }
 
     @pytest.hookimpl(optionalhook=True)

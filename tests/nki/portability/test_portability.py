@@ -134,6 +134,14 @@ def test_lint_reads_any_python(name: str) -> None:
     assert all(finding.line >= 1 for walk in read for finding in walk.findings)
 
 
+def test_lint_reads_long_sums(tmp_path: Path) -> None:
+    path = tmp_path / "long.py"
+    terms = " + ".join(["x"] * 900)
+    path.write_text(f"def long(x):\n    y = {terms}\n    return y is None\n")
+    module = kernel_file.import_file(path)
+    assert [(each.line, each.rule) for each in lint(module.long)] == [(3, "TRN3-P001")]
+
+
 def test_lint_without_source_is_refused() -> None:
     names: dict[str, Any] = {}
     exec("def made(x):\n    return x is None\n", names)

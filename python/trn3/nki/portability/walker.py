@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Iterator
@@ -102,22 +103,25 @@ class Walk:
             return
         file, node = found
         outside = Scope(node, None, globals_of(function))
-        self._node(node, file, Place(node.name, outside, (), function is self._launched))
+        self._tree(node, file, Place(node.name, outside, (), function is self._launched))
 
-    def _node(self, node: ast.AST, file: str, place: Place) -> None:
-        for check in CHECKS.get(type(node), ()):
-            for breach in check(node, place):
-                self._report(breach, file, place.function)
-        if isinstance(node, ast.Call):
-            self._call(node, place)
-        if isinstance(node, _SCOPES):
-            scope = scope_of(node, place.scope if place.parents else None, place.scope.globals)
-            name = getattr(node, "name", place.function)
-            inner = Place(name, scope, (*place.parents, node), place.is_launched)
-        else:
-            inner = Place(place.function, place.scope, (*place.parents, node), place.is_launched)
-        for child in _executed(node):
-            self._node(child, file, inner)
+    def _tree(self, root: ast.AST, file: str, place: Place) -> None:
+        # A stack of its own: sums of a thousand terms are trees of that depth.
+        waiting = [(root, place)]
+        while waiting:
+            node, place = waiting.pop()
+            for check in CHECKS.get(type(node), ()):
+                for breach in check(node, place):
+                    self._report(breach, file, place.function)
+            if isinstance(node, ast.Call):
+                self._call(node, place)
+            inner = dataclasses.replace(place, parents=(*place.parents, node))
+            if isinstance(node, _SCOPES):
+                outer = place.scope if place.parents else None
+                scope = scope_of(node, outer, place.scope.globals)
+                name = getattr(node, "name", place.function)
+                inner = dataclasses.replace(inner, function=name, scope=scope)
+            waiting.extend((child, inner) for child in _executed(node))
 
     def _call(self, node: ast.Call, place: Place) -> None:
         """Note what a call runs: the function, and functions among its arguments."""
