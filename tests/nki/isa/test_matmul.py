@@ -15,6 +15,7 @@ from core_support import Machine, machine
 from oracle.chain import add, chain, to_float32
 from oracle.matmul import to_bfloat16
 from oracle.xorwow import Lanes
+from trn3 import nki
 
 NARROW = [
     np.dtype(ml_dtypes.float8_e4m3),
@@ -374,3 +375,23 @@ def test_matmul_refuses_column_lists_before_gen4() -> None:
         dst = m.tensor((16, 16), nl.float32, nl.psum)
         with pytest.raises(nisa.NkiValidationError, match="available from gen4 on"):
             nisa.nc_matmul(dst, tile, view)
+
+
+def test_tensors_that_take_turns_on_a_bank_begin_anew() -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray((3, 32, 32), nl.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((32, 32), nl.float32)
+        nisa.dma_copy(tile, x)
+        for i in range(3):
+            # The earlier one still has a name when the later one is made.
+            product = nl.ndarray((32, 32), nl.float32, buffer=nl.psum, address=(0, 2048))
+            for _ in range(2):
+                nisa.nc_matmul(product, tile, tile)
+            copied = nl.ndarray((32, 32), nl.float32)
+            nisa.tensor_copy(copied, product)
+            nisa.dma_copy(out[i], copied)
+        return out
+
+    got = kernel(np.eye(32, dtype=np.float32))
+    assert np.array_equal(got, np.broadcast_to(2 * np.eye(32), (3, 32, 32)))

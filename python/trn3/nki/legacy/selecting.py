@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 from trn3.nki.dtypes import canonicalise
+from trn3.nki.language.tiles import in_sbuf
 from trn3.nki.legacy.indices import Comparison, Index, affine
 from trn3.nki.legacy.issuing import error
 from trn3.nki.legacy.lowering import as_mask, compute, put_where
@@ -81,7 +82,8 @@ def affine_select(
         def run(dst: NkiTensor) -> None:
             if left is False:
                 return
-            source = view
+            # GpSimdE, which evaluates comparisons, does not reach PSUM.
+            source = in_sbuf(view)
             for step in steps:
                 assert step is not None
                 pattern, offset, multiplier, operator = step

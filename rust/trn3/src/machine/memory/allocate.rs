@@ -49,6 +49,7 @@ impl Memory {
         let addressed = request.address.is_some();
         let storage = Arc::new(Storage {
             pitch: OnceLock::new(),
+            multiplied: Default::default(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,
@@ -123,6 +124,7 @@ impl Memory {
         }
         let storage = Arc::new(Storage {
             pitch: OnceLock::new(),
+            multiplied: Default::default(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,

@@ -1,5 +1,7 @@
 //! What is known of bytes: whether anything wrote them, and whether a matmul did.
 
+use std::sync::atomic::Ordering;
+
 use super::resolve::{Operand, Resolved};
 use super::{Finding, Memory, bits, hbm, lines};
 use crate::error::{Error, Result};
@@ -61,6 +63,7 @@ impl Memory {
     pub fn psum_matmul_written<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<Written> {
         let operand = operand.into();
         let place = self.resolve_psum(operand)?;
+        self.begin_products(&operand.view.storage);
         let Some(matmul) = &self.psum.matmul else { return Ok(Written::None) };
         if place.each_footprint(|at, mask| matmul.all_set(at, mask)) {
             return Ok(Written::All);
@@ -81,7 +84,9 @@ impl Memory {
     /// # Errors
     /// As [`Memory::psum_matmul_written`].
     pub fn mark_psum_matmul<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<()> {
-        let place = self.resolve_psum(operand.into())?;
+        let operand = operand.into();
+        let place = self.resolve_psum(operand)?;
+        self.begin_products(&operand.view.storage);
         self.psum.touch();
         if let Some(matmul) = &mut self.psum.matmul {
             place.each_footprint(|at, mask| {
@@ -110,6 +115,17 @@ impl Memory {
         }
         self.note(storage, finding);
         Ok(())
+    }
+
+    /// Forgets another tensor's products at an address that the kernel gave, before this tensor's first one: buffers
+    /// that take turns on a bank begin anew.
+    fn begin_products(&mut self, storage: &Storage) {
+        if !storage.addressed || storage.multiplied.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(place) = storage.place {
+            self.psum.forget_products(place);
+        }
     }
 
     fn resolve_psum(&mut self, operand: Operand<'_>) -> Result<Resolved> {

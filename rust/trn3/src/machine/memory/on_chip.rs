@@ -72,9 +72,15 @@ impl OnChip {
             let at = Partitions { first: place.partition, count: place.partitions, step: 1 };
             let bytes = ByteMask::run(&(place.byte..place.byte + place.bytes));
             self.initialised.put(at, &bytes, false);
-            if let Some(matmul) = &mut self.matmul {
-                matmul.put(at, &bytes, false);
-            }
+        }
+        self.forget_products(place);
+    }
+
+    /// Forgets which bytes of a place matmuls wrote; the bytes stay.
+    pub(super) fn forget_products(&mut self, place: Place) {
+        if let Some(matmul) = &mut self.matmul {
+            let at = Partitions { first: place.partition, count: place.partitions, step: 1 };
+            matmul.put(at, &ByteMask::run(&(place.byte..place.byte + place.bytes)), false);
         }
     }
 }
