@@ -64,10 +64,7 @@ def sd_attention(q_ref: Any, k_ref: Any, v_ref: Any, use_causal_mask: bool = Fal
         i_p, i_f = nl.mgrid[0:tile, 0:tile]
         for j in nl.affine_range(n_tiles):
             psum = nl.zeros((nl.par_dim(tile), tile), dtype=np.float32, buffer=nl.psum)
-            if use_causal_mask:
-                forward = i >= j
-            else:
-                forward = True
+            forward = i >= j if use_causal_mask else True
             psum[i_p, i_f] += nisa.nc_matmul(
                 moving=k_local[j, i_d, i_q], stationary=q_scaled[i_d, i_q], mask=forward
             )
@@ -266,8 +263,8 @@ def flash_backward(q: Any, k: Any, v: Any, o: Any, dy: Any, lse: Any, causal: bo
             dq_psum = nl.zeros((nl.par_dim(d), tile), dtype=np.float32, buffer=nl.psum)
             dq_psum[i_d, i_t] += nisa.nc_matmul(k_turned, ds_turned, mask=mask)
             dq[i, i_d, i_t] = nl.loop_reduce(
-                nl.multiply(dq_psum[i_d, i_t], scale), op=np.add, loop_indices=[j], dtype=np.float32,
-                mask=mask,
+                nl.multiply(dq_psum[i_d, i_t], scale), op=np.add, loop_indices=[j],
+                dtype=np.float32, mask=mask,
             )  # fmt: skip
         nl.store(out_dk[i_d, j * tile + i_t], value=nl.copy(dk, dtype=q.dtype))
         nl.store(out_dv[i_d, j * tile + i_t], value=nl.copy(dv, dtype=q.dtype))

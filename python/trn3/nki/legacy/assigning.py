@@ -15,6 +15,7 @@ from trn3.nki.legacy import issuing
 from trn3.nki.legacy.indexing import Access
 from trn3.nki.legacy.issuing import error
 from trn3.nki.legacy.lowering import (
+    Mask,
     Stretched,
     as_mask,
     cut,
@@ -131,8 +132,11 @@ def copy(target: NkiTensor, source: NkiTensor) -> None:
 class Folded:
     """One iteration's part of a reduction over loops; only assignments take it."""
 
-    def __init__(self, tile: Tensor, op: Any, *, is_first: bool, dtype: Any) -> None:
+    def __init__(
+        self, tile: Tensor, op: Any, *, is_first: bool, dtype: Any, mask: Mask = True
+    ) -> None:
         self.tile = tile
+        self.mask = mask
         self.op = op
         self.is_first = is_first
         self.dtype = dtype
@@ -141,12 +145,16 @@ class Folded:
 def _fold(target: Tensor, part: Folded) -> None:
     """Run ``target = part`` in the first iteration of the loops, ``target op= part`` later."""
     from trn3.nki.legacy import language
+    from trn3.nki.legacy.masking import neutral
 
     if part.is_first:
-        assign(target, part.tile)
+        if part.mask is not True:
+            assign(target, neutral("nl.loop_reduce", part.op, target.dtype))
+        if part.mask is not False:
+            assign(target, part.tile, part.mask)
         return
     dtype = target.dtype if part.dtype is None else part.dtype
-    folded = getattr(language, op_name(part.op))(target, part.tile, dtype=dtype)
+    folded = getattr(language, op_name(part.op))(target, part.tile, dtype=dtype, mask=part.mask)
     assign(target, folded, is_spare=True)
 
 

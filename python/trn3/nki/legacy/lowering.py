@@ -13,7 +13,7 @@ from trn3.nki import isa
 from trn3.nki.dtypes import uint8
 from trn3.nki.legacy.issuing import error, flush
 from trn3.nki.legacy.pieces import Box, boxes, is_whole, whole
-from trn3.nki.legacy.tensors import Result, Tensor, View
+from trn3.nki.legacy.tensors import Result, Tensor
 from trn3.nki.memory import MemoryRegion, is_on_chip, new_tensor, sbuf, shared_constant
 from trn3.nki.targets import current_figures
 
@@ -186,7 +186,7 @@ def _predicated(
     if mask is True:
         message = "an index whose pattern changes within a quadrant of partitions"
         raise error(NotImplementedError, message + "; allowed: one pattern for 32 partitions")
-    views = [operand.resolve(region) for operand in operands]
+    views = [_over(operand, region, found) for operand in operands]
 
     def run(dst: NkiTensor) -> None:
         made = new_tensor(last, dtype)
@@ -194,6 +194,22 @@ def _predicated(
         put_where(dst[region], made, np.asarray(mask)[region])
 
     return Result(grid, dtype, buffer, run, is_simple=False, mask=mask)
+
+
+def _over(operand: Stretched, region: Box, found: list[Box]) -> NkiTensor:
+    """Return an operand's elements of a region, those of some boxes in it at least."""
+    try:
+        return operand.resolve(region)
+    except IndexError:
+        # Outside the boxes the index leaves the tensor. DMA begins at any partition.
+        parts = [(box, operand.resolve(box)) for box in found]
+        if not all(view.buffer is sbuf for _, view in parts):
+            raise
+    flush()
+    staged = new_tensor([part.stop for part in region], parts[0][1].dtype)
+    for box, view in parts:
+        isa.dma_copy(staged[box], view)
+    return staged
 
 
 def put_where(dst: NkiTensor, src: Any, truth: NDArray[np.bool_]) -> None:
@@ -206,22 +222,3 @@ def put_where(dst: NkiTensor, src: Any, truth: NDArray[np.bool_]) -> None:
         isa.memset(filled, src)
         src = filled
     isa.tensor_copy_predicated(dst, src, predicate)
-
-
-def without(operand: Tensor, mask: Any, value: float) -> Tensor:
-    """Return a copy of a tile with a number where a mask does not hold."""
-    truth = as_mask(mask, operand.shape)
-    if truth is True:
-        return operand
-    flush()
-    shape = operand.shape
-    stretched = Stretched(operand, shape)
-    filled = new_tensor(shape, operand.dtype)
-    isa.memset(filled, value)
-    for box in cut(shape, truth, [stretched]):
-        if starts_well(box[0].start, box[0].stop - box[0].start):
-            isa.tensor_copy(filled[box], stretched.resolve(box))
-        else:
-            put_where(filled, operand.view, np.asarray(truth))
-            break
-    return View(filled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from trn3._trn3.machine import NkiTensor
@@ -12,11 +11,18 @@ from trn3.nki.isa import constants
 from trn3.nki.isa._call import op_name
 from trn3.nki.isa.constants import engine, reduce_cmd
 from trn3.nki.language.promotion import promote
-from trn3.nki.legacy.indices import arange
-from trn3.nki.legacy.isa.operands import as_column, one_column, wide
-from trn3.nki.legacy.issuing import error, flush
+from trn3.nki.legacy.isa.operands import as_column, one_column, require_prefixes, wide
+from trn3.nki.legacy.issuing import flush
 from trn3.nki.legacy.language import elementwise, reductions
-from trn3.nki.legacy.lowering import as_mask, compute, cut
+from trn3.nki.legacy.lowering import as_mask, compute
+from trn3.nki.legacy.masking import (
+    by_rows,
+    neutral,
+    reduced_beside,
+    reduces_in_place,
+    rows_of,
+    without,
+)
 from trn3.nki.legacy.tensors import Result, Tensor, require
 from trn3.nki.memory import sbuf
 
@@ -30,6 +36,14 @@ def activation(
 ) -> Tensor:  # fmt: skip
     """Return ``op(data * scale + bias)``; bias and scale are numbers or columns."""
     tile = require("nisa.activation", "data", data)
+    if reduce_res is not None and not reduces_in_place(tile, mask):
+        made = activation(
+            op, tile, bias=bias, scale=scale, dtype=float32, mask=mask, name=name
+        )  # fmt: skip
+        return reduced_beside(
+            "nisa.activation", made, mask, reduce_op or "add", reduce_res, reduce_cmd,
+            dtype or tile.dtype,
+        )  # fmt: skip
     biases, bias_number = as_column(bias, tile, "bias")
     scales, scale_number = as_column(scale, tile, "scale")
     total = (
@@ -117,6 +131,12 @@ def tensor_scalar_reduce(
 ) -> Tensor:  # fmt: skip
     """Return ``data op0 operand0`` and write each partition's reduction to `reduce_res`."""
     tile = require("nisa.tensor_scalar_reduce", "data", data)
+    if not reduces_in_place(tile, mask):
+        made = tensor_scalar(tile, op0, operand0, reverse0, dtype=float32, mask=mask, name=name)
+        return reduced_beside(
+            "nisa.tensor_scalar_reduce", made, mask, reduce_op, reduce_res,
+            constants.reduce_cmd.reset_reduce, dtype or tile.dtype,
+        )  # fmt: skip
     firsts, first = as_column(operand0, tile, "operand0")
     total = require("nisa.tensor_scalar_reduce", "reduce_res", reduce_res).view
 
@@ -155,6 +175,7 @@ def tensor_tensor_scan(
     one = require("nisa.tensor_tensor_scan", "data0", data0)
     other = require("nisa.tensor_tensor_scan", "data1", data1)
     firsts, start = as_column(initial, one, "initial")
+    require_prefixes("tensor_tensor_scan", mask, one.shape)
 
     def emit(dst: NkiTensor, a: NkiTensor, b: NkiTensor, *columns: NkiTensor) -> None:
         first: Any = one_column(columns[0]) if columns else start
@@ -165,39 +186,24 @@ def tensor_tensor_scan(
 
 
 def bn_stats(data: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
-    """Return statistics of each partition for `bn_aggr`: (P, 6)."""
-    return _per_partition("bn_stats", isa.bn_stats, data, 6, dtype or float32, mask)
+    """Return statistics of each partition for `bn_aggr`: (P, 6). Masked elements do not count."""
+    return by_rows("nisa.bn_stats", isa.bn_stats, data, (6,), dtype or float32, mask)
 
 
 def bn_aggr(data: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     """Return mean and variance of each partition: (P, 2)."""
-    return _per_partition("bn_aggr", isa.bn_aggr, data, 2, dtype or float32, mask)
-
-
-def _per_partition(
-    name: str, function: Callable[..., Any], data: Any, columns: int, dtype: Any, mask: Any
-) -> Tensor:
-    """Return a few columns computed from the rectangle where a mask holds."""
-    tile = require(f"nisa.{name}", "data", data)
-    truth = as_mask(mask, tile.shape)
-    boxes = cut(tile.shape, truth, [tile])
-    if len(boxes) > 1 or (boxes and boxes[0][0].start):
-        message = f"nisa.{name} with a mask that is no rectangle; allowed: upper bounds"
-        raise error(NotImplementedError, message)
-    views = [tile.resolve(box) for box in boxes]
-    rows = views[0].shape[0] if views else 0
-
-    def run(dst: NkiTensor) -> None:
-        for view in views:
-            function(dst if rows == tile.shape[0] else dst[:rows], view)
-
-    made = Result((tile.shape[0], columns), dtype, sbuf, run)
-    if rows < tile.shape[0]:
-        made.mask = (arange(tile.shape[0])[:, None] < rows) if rows else False
-    return made
+    return by_rows("nisa.bn_aggr", isa.bn_aggr, data, (2,), dtype or float32, mask)
 
 
 def max8(*, src: Any, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
-    """Return the eight largest of each partition, falling: (P, 8)."""
+    """Return the eight largest of each partition, falling: (P, 8).
+
+    With fewer than eight where a mask holds, the lowest number stands for the rest (**choice**).
+    """
     tile = require("nisa.max8", "src", src)
-    return _per_partition("max8", isa.max8, tile, 8, dtype or tile.dtype, mask)
+    truth = as_mask(mask, tile.shape)
+    view = without(tile, truth, neutral("nisa.max8", "maximum", tile.dtype)).view
+    left = rows_of(truth, tile.shape, 1)
+    return Result(
+        (tile.shape[0], 8), dtype or tile.dtype, sbuf, lambda dst: isa.max8(dst, view), mask=left
+    )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 from trn3.nki.dtypes import canonicalise
 from trn3.nki.isa._call import op_name
 from trn3.nki.isa.constants import dge_mode, engine as engines, oob_mode
-from trn3.nki.legacy.isa.operands import require_unmasked
+from trn3.nki.language.tiles import converted
 from trn3.nki.legacy.issuing import error, flush
 from trn3.nki.legacy.language import movement
 from trn3.nki.legacy.lowering import Stretched, as_mask, compute, cut
+from trn3.nki.legacy.masking import stored_where
 from trn3.nki.legacy.tensors import Result, Tensor, require
-from trn3.nki.memory import psum, sbuf
+from trn3.nki.memory import new_tensor, psum, sbuf
 
 unknown = engines.unknown
 
@@ -36,10 +39,18 @@ def tensor_copy(
 tensor_copy_dynamic_src = tensor_copy
 
 
-def tensor_copy_dynamic_dst(dst: Any = None, src: Any = None, **_: Any) -> None:
+def tensor_copy_dynamic_dst(
+    *, dst: Any, src: Any, mask: Any = None, dtype: Any = None, engine: Any = unknown,
+    name: str | None = None, **_: Any,
+) -> None:  # fmt: skip
     """Copy a tile into one whose index holds a tile."""
-    target, source = require("nisa", "dst", dst), require("nisa", "src", src)
-    isa.tensor_copy(target.view, source.view)
+    del dtype  # that of dst
+    target = require("nisa.tensor_copy_dynamic_dst", "dst", dst)
+    source = require("nisa.tensor_copy_dynamic_dst", "src", src)
+    flush()
+    stretched = Stretched(source, target.shape)
+    for box in cut(target.shape, as_mask(mask, target.shape), [target, stretched]):
+        isa.tensor_copy(target.resolve(box), stretched.resolve(box), engine=engine, name=name)
 
 
 def nc_matmul(
@@ -82,10 +93,24 @@ def memset(
     return compute(emit, [], shape, dtype, mask)
 
 
-def nc_stream_shuffle(src: Any, dst: Any, shuffle_mask: Any, **_: Any) -> None:
-    """Give each partition of `dst` that of `src` which the mask names."""
-    target, source = require("nisa", "dst", dst).view, require("nisa", "src", src).view
-    isa.nc_stream_shuffle(target, source, shuffle_mask)
+def nc_stream_shuffle(
+    src: Any, dst: Any, shuffle_mask: Any, *, mask: Any = None, dtype: Any = None,
+    name: str | None = None, **_: Any,
+) -> None:  # fmt: skip
+    """Give each partition of `dst` that of `src` which the shuffle mask names."""
+    del dtype  # that of dst
+    tile = require("nisa.nc_stream_shuffle", "dst", dst)
+    source = require("nisa.nc_stream_shuffle", "src", src).view
+    truth = as_mask(mask, tile.shape)
+    target = tile.view
+    if source.dtype != target.dtype:
+        source = converted(source, target.dtype)
+    if truth is True:
+        isa.nc_stream_shuffle(target, source, shuffle_mask, name)
+    elif truth is not False:
+        made = new_tensor(target.shape, target.dtype)
+        isa.nc_stream_shuffle(made, source, shuffle_mask, name)
+        stored_where(target, made, np.asarray(truth), cut(tile.shape, truth, []))
 
 
 def dma_copy(
@@ -120,17 +145,21 @@ def dma_transpose(
 ) -> Tensor:  # fmt: skip
     """Return a new SBUF tile with the first and the last axis exchanged."""
     source = require("nisa.dma_transpose", "src", src, on_chip=False)
-    require_unmasked("dma_transpose", mask, source)
-    view = source.view
-    order = tuple(range(view.ndim)) if axes is None else tuple(axes)
+    truth = as_mask(mask, source.shape)
+    order = tuple(range(source.ndim)) if axes is None else tuple(axes)
     if axes is None:
         order = (order[-1], *order[1:-1], order[0])
-    shape = tuple(view.shape[axis] for axis in order)
+    shape = tuple(source.shape[axis] for axis in order)
+    parts = [(box, source.resolve(box)) for box in cut(source.shape, truth, [source])]
 
     def run(dst: NkiTensor) -> None:
-        isa.dma_transpose(dst, view, axes, name=name)
+        for box, view in parts:
+            isa.dma_transpose(dst[tuple(box[axis] for axis in order)], view, axes, name=name)
 
-    made = Result(shape, source.dtype, sbuf, run)
+    left = None if truth is True else truth
+    if isinstance(left, np.ndarray):
+        left = left.transpose(order)
+    made = Result(shape, source.dtype, sbuf, run, is_simple=len(parts) == 1, mask=left)
     if dtype is not None and canonicalise(dtype) != source.dtype:
         return made.astype(dtype)
     return made

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
-from trn3.nki.dtypes import float32
+from trn3.nki.dtypes import float32, uint8, uint16, uint32
 from trn3.nki.isa._call import op_name
-from trn3.nki.language.tiles import number
+from trn3.nki.language.tiles import converted, in_sbuf, number
 from trn3.nki.legacy.issuing import error
 from trn3.nki.legacy.lowering import as_mask
 from trn3.nki.legacy.tensors import Tensor, require
@@ -61,14 +63,38 @@ def wide(column: NkiTensor, op: Any) -> NkiTensor:
     return wide
 
 
-def require_unmasked(name: str, mask: Any, tile: Tensor) -> None:
-    """Refuse a mask that leaves anything out.
+def column(value: Any, partitions: int) -> NkiTensor:
+    """Return an operand of one float32 column; a number fills one."""
+    constant = number(value)
+    if constant is None:
+        tile = in_sbuf(require("nisa", "bound", value).view)
+        return tile if tile.dtype == float32 else converted(tile, float32)
+    made = new_tensor((partitions, 1), float32)
+    isa.memset(made, constant)
+    return made
+
+
+def unsigned(predicate: NkiTensor) -> NkiTensor:
+    """Return a predicate of a type that engines test: others are compared with 0."""
+    if predicate.dtype in (uint8, uint16, uint32):
+        return predicate
+    made = new_tensor(predicate.shape, uint8)
+    isa.tensor_scalar(made, predicate, "not_equal", 0)
+    return made
+
+
+def require_prefixes(name: str, mask: Any, shape: tuple[int, ...]) -> None:
+    """Refuse a mask over running results that leaves out what comes before others in a row.
 
     Raises
     ------
     NotImplementedError
         For such a mask.
     """
-    if as_mask(mask, tile.shape) is not True:
-        message = f"nisa.{name} mask; allowed: none. Mask what is made of the result"
+    truth = as_mask(mask, shape)
+    if isinstance(truth, bool):
+        return
+    rows = np.asarray(truth).reshape((shape[0], -1))
+    if (rows[:, 1:] & ~rows[:, :-1]).any():
+        message = f"nisa.{name} mask leaves out the start or the middle of a row; allowed: its end"
         raise error(NotImplementedError, message)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa, language as modern
@@ -13,7 +14,9 @@ from trn3.nki.dtypes import DType, canonicalise, float32
 from trn3.nki.language.tiles import in_sbuf
 from trn3.nki.legacy.assigning import assign
 from trn3.nki.legacy.issuing import error, flush
-from trn3.nki.legacy.lowering import Stretched, as_mask, cut
+from trn3.nki.legacy.lowering import Mask, Stretched, as_mask, cut, starts_well
+from trn3.nki.legacy.masking import stored_where, without
+from trn3.nki.legacy.pieces import Box
 from trn3.nki.legacy.tensors import Result, Tensor, View, require
 from trn3.nki.memory import is_hbm, is_on_chip, is_psum, new_tensor, psum, sbuf, tile_size
 
@@ -145,17 +148,26 @@ def transposed(
         )
         raise error(ValueError, message)
     truth = as_mask(mask, tile.shape)
+    if tile.ndim != 2 and truth is not True:
+        # Its free axes are one to the instruction; so they are to the mask.
+        filled = without(tile, truth, 0)
+        tile = View(filled.view.reshape((tile.shape[0], columns)))
+        truth = truth if isinstance(truth, bool) else truth.reshape(tile.shape)
     boxes = cut(tile.shape, truth, [tile])
-    if len(boxes) > 1 or (tile.ndim != 2 and truth is not True):
-        message = f"{function} with a mask that is no rectangle; allowed: upper bounds"
-        raise error(NotImplementedError, message)
+    if truth is not True and not all(_begins_well(box) for box in boxes):
+        # What follows is of the whole tile; the mask says what of it is stored.
+        tile = without(tile, truth, 0)
+        boxes = cut(tile.shape, True, [tile])
+        is_whole = True
+    else:
+        is_whole = truth is True
     parts = [(box, tile.resolve(box)) for box in boxes]
     wanted = canonicalise(dtype or tile.dtype)
 
     def run(dst: NkiTensor) -> None:
         for box, view in parts:
             source = in_sbuf(view) if buffer is psum else view
-            target = dst if truth is True else dst[box[1], box[0]]
+            target = dst if is_whole else dst[box[1], box[0]]
             if wanted == tile.dtype:
                 isa.nc_transpose(target, source, engine=engine, name=name)
                 continue
@@ -169,6 +181,11 @@ def transposed(
     return Result(shape, wanted, buffer, run, is_simple=simple, mask=left)
 
 
+def _begins_well(box: Box) -> bool:
+    """Return whether an engine can read a box, and write it transposed."""
+    return all(starts_well(part.start, part.stop - part.start) for part in box)
+
+
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Tensor:
     """Return the matrix product in PSUM, in float32.
 
@@ -179,12 +196,57 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: 
     y : tile, [K, N]
         K and M up to 128, N up to 512.
     mask : optional
-        Over (M, N): elements elsewhere are not computed.
+        Over (M, N): elements elsewhere are not computed. Over (K, M, N): products elsewhere are
+        not summed. One that only fits (K, N) or (K, M) is of that operand (**choice**).
     """
     left, right = require("nl.matmul", "x", x), require("nl.matmul", "y", y)
     if not transpose_x:
         left = View(in_sbuf(transposed("nl.matmul", left, None, psum).view))
     return product("nl.matmul", left, right, mask)
+
+
+def _of_product(
+    function: str, mask: Any, depth: int, rows: int, columns: int
+) -> tuple[Mask, NDArray[np.bool_] | None]:
+    """Return the mask over (M, N), and that over (K, M, N) where it leaves out products."""
+    if not isinstance(mask, np.ndarray):
+        return as_mask(mask, (rows, columns)), None
+    plain = mask.view(np.ndarray)
+    grid = (depth, rows, columns)
+    for shape, own in (
+        ((1, rows, columns), (rows, columns)), ((depth, 1, columns), (depth, columns)),
+        ((depth, rows, 1), (depth, rows)), (grid, grid),
+    ):  # fmt: skip
+        try:
+            full = np.broadcast_to(plain, own).reshape(shape)
+        except ValueError:
+            continue
+        truth = as_mask(full.any(axis=0), (rows, columns))
+        summed = None if (full == full.any(axis=0)).all() else np.broadcast_to(full, grid)
+        return truth, summed
+    message = (
+        f"{function} mask has shape {plain.shape}; allowed: what broadcasts to (M, N) = "
+        f"{(rows, columns)}, or to (K, M, N) = {grid}"
+    )
+    raise error(ValueError, message)
+
+
+def _summed(stationary: Tensor, moving: Tensor, summed: NDArray[np.bool_]) -> tuple[Tensor, Tensor]:
+    """Return operands with zeros for products that a mask leaves out.
+
+    Raises
+    ------
+    NotImplementedError
+        If the mask is not one of the stationary operand and one of the moving, joined by &.
+    """
+    left, right = summed.any(axis=2), summed.any(axis=1)
+    if not np.array_equal(left[:, :, None] & right[:, None, :], summed):
+        message = "a mask that couples all axes of a product; allowed: comparisons joined by &"
+        raise error(NotImplementedError, message)
+    return (
+        without(stationary, left.reshape(stationary.shape), 0),
+        without(moving, right.reshape(moving.shape), 0),
+    )
 
 
 def product(
@@ -204,18 +266,25 @@ def product(
             f"{stationary.shape[0]} != moving[0]={moving.shape[0]}"
         )
         raise error(ValueError, message)
-    truth = as_mask(mask, (rows, columns))
+    truth, summed = _of_product(function, mask, stationary.shape[0], rows, columns)
     boxes = cut((rows, columns), truth, [])
-    if len(boxes) > 1:
-        message = f"{function} with a mask that is no rectangle of (M, N); allowed: upper bounds"
-        raise error(NotImplementedError, message)
+    if summed is not None:
+        stationary, moving = _summed(stationary, moving, summed)
     one, other = in_sbuf(stationary.view), in_sbuf(moving.view)
 
     def run(dst: NkiTensor, accumulate: bool | None = False) -> None:
         if truth is True:
             isa.nc_matmul(dst, one, other, accumulate=accumulate, **options)
-        for m, n in boxes if truth is not True else ():
-            isa.nc_matmul(dst[m, n], one[:, m], other[:, n], accumulate=False, **options)
+            return
+        flat = other if other.ndim == 2 else other.reshape((other.shape[0], columns))
+        left = one if one.ndim == 2 else one.reshape((one.shape[0], rows))
+        if all(starts_well(m.start, m.stop - m.start) for m, _ in boxes):
+            for m, n in boxes:
+                isa.nc_matmul(dst[m, n], left[:, m], flat[:, n], accumulate=False, **options)
+            return
+        made = new_tensor((rows, columns), dst.dtype, psum)
+        isa.nc_matmul(made, left, flat, accumulate=False, **options)
+        stored_where(dst, made, np.asarray(truth), boxes)
 
     shape: Sequence[int] = (rows, *moving.shape[1:])
     if truth is not True:
@@ -261,7 +330,13 @@ def gather_flattened(
     """Return elements of each partition by their places in it, free axes flattened."""
     source = require("nl.gather_flattened", "data", data)
     places = require("nl.gather_flattened", "indices", indices)
-    if as_mask(mask, places.shape) is not True:
-        message = "nl.gather_flattened mask; allowed: none. Mask what is made of the result"
-        raise error(NotImplementedError, message)
-    return View(modern.gather_flattened(source.view, places.view, dtype))
+    truth = as_mask(mask, places.shape)
+    # A place that takes no part may be no place at all: the first one is.
+    places = without(places, truth, 0)
+    views = source.view, places.view
+
+    def run(dst: NkiTensor) -> None:
+        isa.tensor_copy(dst, modern.gather_flattened(*views))
+
+    left = None if truth is True else truth
+    return Result(places.shape, dtype or source.dtype, sbuf, run, is_simple=False, mask=left)

@@ -10,25 +10,15 @@ import numpy as np
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa, language as modern
 from trn3.nki.dtypes import float32
-from trn3.nki.isa._call import op_name
 from trn3.nki.language.tiles import number
 from trn3.nki.legacy.assigning import Folded
 from trn3.nki.legacy.indices import LoopIndex
 from trn3.nki.legacy.issuing import error, flush
-from trn3.nki.legacy.lowering import as_mask, compute, cut, without
+from trn3.nki.legacy.lowering import as_mask, compute, cut
+from trn3.nki.legacy.masking import column_of, neutral, without
 from trn3.nki.legacy.tensors import Result, Tensor, View, require
 from trn3.nki.memory import sbuf
 from trn3.nki.operators import token
-
-#: What leaves a reduction as it is, by operator.
-IDENTITIES: Final = {
-    "add": 0.0,
-    "multiply": 1.0,
-    "maximum": float("-inf"),
-    "minimum": float("inf"),
-    "logical_and": 1.0,
-    "logical_or": 0.0,
-}
 
 
 def axes_of(function: str, axis: Any, rank: int) -> tuple[int, ...]:
@@ -77,7 +67,7 @@ def reduce(
         # One box may be reduced where it lies; more are put together first.
         single = len(boxes) == 1 and boxes[0][0].start == 0
         if not single:
-            tile, boxes = _gathered(function, op, tile, truth, mask)
+            tile, boxes = _gathered(function, op, tile, truth)
 
     def run(dst: NkiTensor) -> None:
         if truth is False:
@@ -96,20 +86,12 @@ def reduce(
     return Result(kept, dtype or tile.dtype, sbuf, run, mask=left_out)
 
 
-def _gathered(
-    function: str, op: Any, tile: Tensor, truth: Any, mask: Any
-) -> tuple[Tensor, list[Any]]:
+def _gathered(function: str, op: Any, tile: Tensor, truth: Any) -> tuple[Tensor, list[Any]]:
     """Return a copy of a tile with the operator's identity where the mask does not hold."""
-    neutral = IDENTITIES.get(op_name(op))
-    if neutral is None:
-        message = f"{function} with a mask that is no rectangle; allowed: add, multiply, max, min"
-        raise error(NotImplementedError, message)
     if truth is True:
-        from trn3.nki.legacy.language.elementwise import copy
-
-        whole = View(copy(tile).view)
+        whole = _whole(tile)
     else:
-        whole = without(tile, mask, neutral)  # type: ignore[assignment]
+        whole = without(tile, truth, neutral(function, op, tile.dtype))
     return whole, cut(whole.shape, True, [whole])
 
 
@@ -148,44 +130,79 @@ def mean(
 
     tile = require("nl.mean", "x", x)
     axes = axes_of("nl.mean", axis, tile.ndim)
-    truth = as_mask(mask, tile.shape)
-    counts = np.broadcast_to(np.asarray(truth), tile.shape).sum(axis=axes)
+    total = reduce("nl.mean", "add", tile, axis, float32, mask, keepdims=keepdims)
+    shares = _shares(as_mask(mask, tile.shape), tile.shape, axes, total.shape)
+    return binary("multiply", total, shares, dtype or tile.dtype, total.mask)
+
+
+def _shares(
+    truth: Any, shape: tuple[int, ...], axes: tuple[int, ...], kept: tuple[int, ...]
+) -> Any:
+    """Return one over the number of elements that each reduction takes: a number or a tile."""
+    counts = np.broadcast_to(np.asarray(truth), shape).sum(axis=axes)
     present = set(counts[counts > 0].tolist())
     if len(present) > 1:
-        message = "nl.mean with a mask that leaves rows of different lengths; allowed: equal ones"
-        raise error(NotImplementedError, message)
-    total = reduce("nl.mean", "add", tile, axis, float32, mask, keepdims=keepdims)
-    count = present.pop() if present else 1
-    return binary("multiply", total, 1.0 / count, dtype or tile.dtype, total.mask)
+        return column_of((1.0 / np.maximum(counts, 1)).reshape(kept))
+    return 1.0 / present.pop() if present else 1.0
 
 
 @token("var")
 def var(x: Any, axis: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
-    """Return the population variance over the last free axes, which stay with length 1."""
-    return _composed("var", lambda tile: modern.var(tile, axis), x, axis, dtype, mask)
+    """Return the population variance over the last free axes, which stay with length 1.
+
+    Masked elements do not count.
+    """
+    from trn3.nki.legacy.language.elementwise import FUNCTIONS as ELEMENTWISE, binary
+
+    tile = require("nl.var", "x", x)
+    truth = as_mask(mask, tile.shape)
+    if _is_part(tile, truth):
+        return _composed("var", lambda view: modern.var(view, axis), tile, axis, dtype, truth)
+    axes = axes_of("nl.var", axis, tile.ndim)
+    tile = without(tile, truth, 0.0)
+    middle = mean(tile, axis, float32, truth, keepdims=True)
+    shares = _shares(truth, tile.shape, axes, middle.shape)
+    centred = without(View(ELEMENTWISE["subtract"](tile, middle, float32).view), truth, 0.0)
+    total = reduce("nl.var", "add", ELEMENTWISE["square"](centred), axis, float32, keepdims=True)
+    return binary("multiply", total, shares, dtype or tile.dtype, middle.mask)
+
+
+def _is_part(tile: Tensor, truth: Any) -> bool:
+    """Return whether a mask leaves one rectangle from the first partition on, or nothing."""
+    boxes = cut(tile.shape, truth, [tile])
+    return len(boxes) <= 1 and not (boxes and boxes[0][0].start)
 
 
 def _composed(
-    name: str, function: Callable[[NkiTensor], NkiTensor], x: Any, axis: Any, dtype: Any, mask: Any
+    name: str,
+    function: Callable[[NkiTensor], NkiTensor],
+    x: Any,
+    axis: Any,
+    dtype: Any,
+    mask: Any,
+    outside: float = 0.0,
 ) -> Tensor:
-    """Return what a modern function makes of the rectangle where a mask holds."""
+    """Return what a modern function makes of the elements where a mask holds.
+
+    The number `outside` in place of the others leaves the rest of a row as it is without them.
+    """
     tile = require(f"nl.{name}", "x", x)
-    truth = as_mask(mask, tile.shape)
-    boxes = cut(tile.shape, truth, [tile])
-    if len(boxes) > 1 or (boxes and boxes[0][0].start):
-        message = f"nl.{name} with a mask that is no rectangle from the first partition"
-        raise error(NotImplementedError, f"{message}; allowed: comparisons with upper bounds")
     axes = axes_of(f"nl.{name}", axis, tile.ndim)
+    truth = as_mask(mask, tile.shape)
     reduces = name == "var"
     shape = (*tile.shape[: axes[0]], *(1 for _ in axes)) if reduces else tile.shape
+    source, left_in = tile, truth
+    if not _is_part(tile, truth):
+        source, left_in = (_whole(tile) if truth is True else without(tile, truth, outside)), True
+    boxes = cut(source.shape, left_in, [source])
+    flush()
 
     def run(dst: NkiTensor) -> None:
         for box in boxes:
-            value = function(tile.resolve(box))
+            value = function(source.resolve(box))
             target = tuple(slice(0, length) for length in value.shape)
             isa.tensor_copy(dst[target], value)
 
-    flush()
     left: Any = None
     if truth is not True:
         left = np.broadcast_to(np.asarray(truth), tile.shape)
@@ -193,9 +210,18 @@ def _composed(
     return Result(shape, dtype or tile.dtype, sbuf, run, is_simple=False, mask=left)
 
 
+def _whole(tile: Tensor) -> Tensor:
+    """Return elements that an uneven index picks, side by side."""
+    from trn3.nki.legacy.language.elementwise import copy
+
+    return View(copy(tile).view)
+
+
 def softmax(x: Any, axis: Any = -1, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return e^x over its sum along the last free axes; masked elements do not take part."""
-    return _composed("softmax", lambda tile: modern.softmax(tile, axis), x, axis, dtype, mask)
+    return _composed(
+        "softmax", lambda tile: modern.softmax(tile, axis), x, axis, dtype, mask, float("-inf")
+    )
 
 
 def rms_norm(
@@ -215,7 +241,9 @@ def rms_norm(
     return _composed("rms_norm", function, tile, axis, dtype, mask)
 
 
-def loop_reduce(x: Any, op: Any, loop_indices: Sequence[Any], dtype: Any = None, **_: Any) -> Any:
+def loop_reduce(
+    x: Any, op: Any, loop_indices: Sequence[Any], dtype: Any = None, mask: Any = None, **_: Any
+) -> Any:
     """Return what ``dst[...] = loop_reduce(x, op, loop_indices)`` folds over loops.
 
     The first iteration of all the loops sets ``dst``, each later one combines it with x.
@@ -228,6 +256,9 @@ def loop_reduce(x: Any, op: Any, loop_indices: Sequence[Any], dtype: Any = None,
         Of ``nl.affine_range`` or another range of this dialect.
     dtype, optional
         Element type of the operation's result; that of ``dst`` by default.
+    mask : optional
+        Elements elsewhere take no part: in the first iteration ``dst`` begins there with what
+        leaves the operator as it is (**choice**).
     """
     tile = require("nl.loop_reduce", "x", x)
     if not loop_indices or not all(isinstance(index, LoopIndex) for index in loop_indices):
@@ -237,7 +268,9 @@ def loop_reduce(x: Any, op: Any, loop_indices: Sequence[Any], dtype: Any = None,
         )
         raise error(TypeError, message)
     is_first = all(index.is_first for index in loop_indices)
-    return Folded(tile, op, is_first=is_first, dtype=dtype)
+    if mask is None:
+        mask = tile.mask
+    return Folded(tile, op, is_first=is_first, dtype=dtype, mask=as_mask(mask, tile.shape))
 
 
 def all_reduce(
