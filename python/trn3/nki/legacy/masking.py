@@ -95,7 +95,7 @@ def without(operand: Tensor, mask: Any, value: float) -> Tensor:
 
 def by_rows(
     function: str,
-    emit: Callable[..., None],
+    emit: Callable[..., Any],
     data: Any,
     tail: tuple[int, ...],
     dtype: Any,

@@ -215,7 +215,7 @@ class Result(Tensor):
         shape: Sequence[int],
         dtype: Any,
         buffer: MemoryRegion,
-        run: Callable[..., None],
+        run: Callable[..., Any],
         *,
         kind: str = "",
         is_simple: bool = True,
@@ -229,7 +229,7 @@ class Result(Tensor):
         self.mask = mask
         self.accumulate: bool | None = False
         self._made: NkiTensor | None = None
-        self._run: Callable[..., None] | None = run
+        self._run: Callable[..., Any] | None = run
         self._line = issuing.line()
         issuing.flush()
         issuing.state.pending = self

@@ -109,6 +109,7 @@ def nc_stream_shuffle(
         isa.nc_stream_shuffle(target, source, shuffle_mask, name)
     elif truth is not False:
         made = new_tensor(target.shape, target.dtype)
+        isa.tensor_copy(made, target)
         isa.nc_stream_shuffle(made, source, shuffle_mask, name)
         stored_where(target, made, np.asarray(truth), cut(tile.shape, truth, []))
 

@@ -62,7 +62,7 @@ def _composed(name: str) -> Callable[..., Tensor]:
         tile = require(f"nl.{name}", "x", x)
 
         def emit(dst: NkiTensor, data: NkiTensor) -> None:
-            isa.tensor_copy(dst, modern_function(data))
+            isa.tensor_copy(dst, modern_function(data, dtype=dst.dtype))
 
         return compute(emit, [tile], tile.shape, dtype or tile.dtype, mask, is_simple=False)
 

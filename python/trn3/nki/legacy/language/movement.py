@@ -108,7 +108,11 @@ def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any)
     def run(dst: NkiTensor) -> None:
         for box, view in parts:
             rows, columns = box
-            isa.dma_transpose(dst[columns, rows], view)
+            if source.dtype.itemsize == 1:
+                # The instruction takes types of 2 and 4 bytes.
+                isa.dma_copy(dst[columns, rows], view.permute((1, 0)))
+            else:
+                isa.dma_transpose(dst[columns, rows], view)
 
     shape = source.shape[::-1]
     wanted = canonicalise(dtype or source.dtype)
@@ -239,7 +243,7 @@ def _summed(stationary: Tensor, moving: Tensor, summed: NDArray[np.bool_]) -> tu
     NotImplementedError
         If the mask is not one of the stationary operand and one of the moving, joined by &.
     """
-    left, right = summed.any(axis=2), summed.any(axis=1)
+    left, right = np.asarray(summed.any(axis=2)), np.asarray(summed.any(axis=1))
     if not np.array_equal(left[:, :, None] & right[:, None, :], summed):
         message = "a mask that couples all axes of a product; allowed: comparisons joined by &"
         raise error(NotImplementedError, message)

@@ -9,7 +9,7 @@ import numpy as np
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa, language as modern
-from trn3.nki.dtypes import float32
+from trn3.nki.dtypes import DType, float32
 from trn3.nki.language.tiles import number
 from trn3.nki.legacy.assigning import Folded
 from trn3.nki.legacy.indices import LoopIndex
@@ -157,7 +157,9 @@ def var(x: Any, axis: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Ten
     tile = require("nl.var", "x", x)
     truth = as_mask(mask, tile.shape)
     if _is_part(tile, truth):
-        return _composed("var", lambda view: modern.var(view, axis), tile, axis, dtype, truth)
+        return _composed(
+            "var", lambda view, to: modern.var(view, axis, to), tile, axis, dtype, truth
+        )
     axes = axes_of("nl.var", axis, tile.ndim)
     tile = without(tile, truth, 0.0)
     middle = mean(tile, axis, float32, truth, keepdims=True)
@@ -175,7 +177,7 @@ def _is_part(tile: Tensor, truth: Any) -> bool:
 
 def _composed(
     name: str,
-    function: Callable[[NkiTensor], NkiTensor],
+    function: Callable[[NkiTensor, DType], NkiTensor],
     x: Any,
     axis: Any,
     dtype: Any,
@@ -199,7 +201,7 @@ def _composed(
 
     def run(dst: NkiTensor) -> None:
         for box in boxes:
-            value = function(source.resolve(box))
+            value = function(source.resolve(box), dst.dtype)
             target = tuple(slice(0, length) for length in value.shape)
             isa.tensor_copy(dst[target], value)
 
@@ -220,7 +222,13 @@ def _whole(tile: Tensor) -> Tensor:
 def softmax(x: Any, axis: Any = -1, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return e^x over its sum along the last free axes; masked elements do not take part."""
     return _composed(
-        "softmax", lambda tile: modern.softmax(tile, axis), x, axis, dtype, mask, float("-inf")
+        "softmax",
+        lambda tile, to: modern.softmax(tile, axis, to),
+        x,
+        axis,
+        dtype,
+        mask,
+        float("-inf"),
     )
 
 
@@ -232,11 +240,11 @@ def rms_norm(
     tile, weights = require("nl.rms_norm", "x", x), require("nl.rms_norm", "w", w)
     weights = weights.broadcast_to((tile.shape[0], *weights.shape[1:]))
 
-    def function(view: NkiTensor) -> NkiTensor:
+    def function(view: NkiTensor, to: DType) -> NkiTensor:
         part = weights.view[: view.shape[0]]
         columns = view.shape[-1]
         part = part if part.shape[-1] in (1, columns) else part[..., :columns]
-        return modern.rms_norm(view, part, axis, n, epsilon, compute_dtype=compute_dtype)
+        return modern.rms_norm(view, part, axis, n, epsilon, to, compute_dtype)
 
     return _composed("rms_norm", function, tile, axis, dtype, mask)
 
