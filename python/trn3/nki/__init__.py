@@ -25,6 +25,7 @@ from trn3.nki.gang import DeadlockError
 from trn3.nki.kernel import Kernel, jit, simulate
 from trn3.nki.multirank import profile_ranks, simulate_ranks, spmd
 from trn3.nki.portability import lint
+from trn3.nki.runners import baremetal, benchmark, simulate_kernel, trace
 
 if TYPE_CHECKING:
     from trn3.nki.differences import Diff, DiffRow, diff
@@ -34,7 +35,10 @@ __all__ = [
     "DeadlockError",
     "Diff",
     "DiffRow",
+    "FrameworkKernel",
     "Kernel",
+    "baremetal",
+    "benchmark",
     "collectives",
     "cpu_simulate",
     "diff",
@@ -48,16 +52,20 @@ __all__ = [
     "profile",
     "profile_ranks",
     "simulate",
+    "simulate_kernel",
     "simulate_ranks",
     "spmd",
     "tensor",
     "tensors",
+    "trace",
     "typing",
     "uninstall",
 ]
 
 #: Older name of `simulate`.
 cpu_simulate = simulate
+#: Name of `Kernel` in NKI 0.1 and 0.2.
+FrameworkKernel = Kernel
 
 
 def __getattr__(name: str) -> Any:

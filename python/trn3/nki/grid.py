@@ -8,12 +8,18 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, Final, Literal
 
-__all__ = ["Launch", "nc", "spmd_dim"]
+__all__ = ["Launch", "nc", "par_dim", "spmd_dim"]
 
 _ALLOWED: Final = (
     "allowed in brackets: a number of cores, 1 or 2; or the lengths of a launch grid, each a whole "
     "number from 1, with nl.nc(cores) for what is spread over cores"
 )
+
+
+class par_dim(int):
+    """Length of a tile's partition axis: the first; in the legacy dialect after those of blocks."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

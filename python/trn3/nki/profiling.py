@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from trn3.machine import Profile
 from trn3.machine.archs import ArchLike
 from trn3.machine.core import profile_of
-from trn3.nki.kernel import arch_of, as_kernel
+from trn3.nki.kernel import arch_of, as_kernel, jit
+from trn3.nki.runners import is_decorated, timed
 
 __all__ = ["profile"]
 
 
 def profile(
-    kernel: Callable[..., Any],
+    kernel: Callable[..., Any] | None = None,
     *args: Any,
     arch: ArchLike | None = None,
     values: bool = True,
@@ -23,6 +24,10 @@ def profile(
     **kwargs: Any,
 ) -> tuple[Any, Profile]:
     """Run a kernel and return its result and what it cost.
+
+    As the decorator that it was in NKI 0.1 and 0.2, ``@nki.profile(working_directory=...)``, it
+    makes a kernel that keeps its latency, as `trn3.nki.benchmark`: on a function that needs
+    arguments and gets none, and with options of the device's profiler alone.
 
     Parameters
     ----------
@@ -75,6 +80,8 @@ def profile(
     >>> float(result.sum()), profile.latency_us > 0
     (131072.0, True)
     """
+    if kernel is None or is_decorated(kernel, args, kwargs):
+        return cast("tuple[Any, Profile]", timed(jit, kernel, kwargs))
     runnable = as_kernel(kernel)
     cores = runnable.cores(
         None if arch is None else arch_of(arch),

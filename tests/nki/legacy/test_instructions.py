@@ -365,8 +365,13 @@ def test_math_takes_types_and_masks(name: str, numpy: Any, dtype: Any) -> None:
     np.testing.assert_allclose(masked, expected, **tolerance)
 
 
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "maximum", "minimum",
-                                  "power", "mod", "fmod", "equal", "less", "logical_and"])  # fmt: skip
+BINARY = [
+    "add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod", "fmod", "equal",
+    "less", "logical_and",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BINARY)
 @pytest.mark.parametrize("other", ["tile", "number", "column"])
 def test_binary_functions_take_types_and_masks(name: str, other: str) -> None:
     x, y = np.abs(_random(40, 9)) + 1, np.abs(_random(40, 9, seed=1)) + 1

@@ -20,7 +20,12 @@ from trn3.nki.isa.constants import (
     oob_mode,
     reduce_cmd,
 )
-from trn3.nki.isa.copy import memset, tensor_copy
+from trn3.nki.isa.copy import (
+    memset,
+    tensor_copy,
+    tensor_copy_dynamic_dst,
+    tensor_copy_dynamic_src,
+)
 from trn3.nki.isa.cores import core_barrier, sendrecv
 from trn3.nki.isa.dma import (
     dma_compute,
@@ -130,6 +135,8 @@ __all__ = [
     "set_rng_seed",
     "sync_engine",
     "tensor_copy",
+    "tensor_copy_dynamic_dst",
+    "tensor_copy_dynamic_src",
     "tensor_copy_predicated",
     "tensor_engine",
     "tensor_partition_reduce",

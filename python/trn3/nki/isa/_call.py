@@ -46,7 +46,7 @@ def engine_name(value: Any) -> str:
     Raises
     ------
     TypeError
-        For anything but a member of `nki.isa.engine` or its name.
+        For anything but a member of `nki.isa.engine`, its name or its value.
     """
     if type(value) is engine:
         return value._name_
@@ -54,11 +54,11 @@ def engine_name(value: Any) -> str:
         return "unknown"
     if isinstance(value, str) and value in _ENGINES:
         return value
-    raise _refused(value, "engine", engine)
+    return _by_value(value, "engine", engine)
 
 
 def enum_name(value: Any, kind: type[enum.Enum], argument: str) -> str:
-    """Return the name of an enum's member that was given as itself or by name.
+    """Return the name of an enum's member that was given as itself, by name or by value.
 
     Parameters
     ----------
@@ -72,16 +72,21 @@ def enum_name(value: Any, kind: type[enum.Enum], argument: str) -> str:
     Raises
     ------
     TypeError
-        For anything else, bare integers included: their meaning changed between versions.
+        For anything else.
     """
     if type(value) is kind:
         return value._name_
     if isinstance(value, str) and value in kind.__members__:
         return value
-    raise _refused(value, argument, kind)
+    return _by_value(value, argument, kind)
 
 
-def _refused(value: Any, argument: str, kind: type[enum.Enum]) -> TypeError:
+def _by_value(value: Any, argument: str, kind: type[enum.Enum]) -> str:
+    """Return the name of the member of a value: kernels of NKI 0.2 give numbers."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        for member in kind:
+            if member.value == value:
+                return member.name
     allowed = ", ".join(f"nisa.{kind.__name__}.{name}" for name in kind.__members__)
-    bare = " (a bare integer)" if isinstance(value, (int, np.integer)) else ""
-    return TypeError(f"{argument} is {value!r}{bare}; allowed: {allowed}")
+    message = f"{argument} is {value!r}; allowed: {allowed}"
+    raise TypeError(message)

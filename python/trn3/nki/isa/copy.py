@@ -79,6 +79,10 @@ def tensor_copy(
     return isa.tensor_copy(core(), dst, src, engine_name(engine), name)
 
 
+#: Names of NKI 0.2 for a copy from or to an address that is known when the kernel runs.
+tensor_copy_dynamic_src = tensor_copy_dynamic_dst = tensor_copy
+
+
 def _check_dtype(dst: NkiTensor, dtype: Any) -> None:
     wanted = canonicalise(dtype)
     if wanted != dst.dtype:

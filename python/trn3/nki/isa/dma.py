@@ -24,6 +24,9 @@ def dma_copy(
     dge_mode: dge_modes = dge_modes.unknown,
     engine: engines = engines.unknown,
     name: str | None = None,
+    *,
+    dst_rmw_op: Any = None,
+    unique_indices: bool = True,
 ) -> NkiInstruction:
     """Copy between HBM and SBUF, or within one of them.
 
@@ -48,6 +51,10 @@ def dma_copy(
         ``sync`` or ``scalar``, with ``hwdge`` alone: whose sequencer triggers the transfer.
     name : str, optional
         Label in profiles.
+    dst_rmw_op : operator of `nki.language`, optional
+        Of NKI 0.2: ``nl.add`` adds to what `dst` holds, as `dma_compute` of both.
+    unique_indices : bool, optional
+        With `dst_rmw_op`, as of `dma_compute`.
 
     Returns
     -------
@@ -86,6 +93,10 @@ def dma_copy(
     >>> pick(table, np.array([[2], [0]], np.int32)).tolist()
     [[4.0, 5.0], [0.0, 1.0]]
     """
+    if dst_rmw_op is not None:
+        return dma_compute(
+            dst, [dst, src], dst_rmw_op, unique_indices=unique_indices, oob_mode=oob_mode, name=name
+        )
     return isa.dma_copy(
         core(),
         dst,

@@ -40,7 +40,7 @@ from trn3.nki.dtypes import (
     uint16,
     uint32,
 )
-from trn3.nki.grid import nc, spmd_dim
+from trn3.nki.grid import nc, par_dim, spmd_dim
 from trn3.nki.language.activations import (
     abs,
     arctan,
@@ -140,6 +140,7 @@ from trn3.nki.memory import (
     zeros,
     zeros_like,
 )
+from trn3.nki.neuron_dtypes import static_cast
 from trn3.nki.objects import NKIObject
 from trn3.nki.typing import tensor
 
@@ -237,6 +238,7 @@ __all__ = [
     "not_equal",
     "num_programs",
     "ones",
+    "par_dim",
     "power",
     "prelu",
     "private_hbm",
@@ -267,6 +269,7 @@ __all__ = [
     "spmd_dim",
     "sqrt",
     "square",
+    "static_cast",
     "static_range",
     "store",
     "subtract",
@@ -287,3 +290,14 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name in ("arange", "mgrid", "loop_reduce", "atomic_rmw", "all_reduce"):
+        message = (
+            f"nki.language has no {name}: it is of NKI 0.1, neuronxcc.nki.language; allowed here: "
+            "slices, tensor.ap, nl.ds, instructions of nki.isa"
+        )
+        raise AttributeError(message)
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from trn3.nki import collectives
 from trn3.nki.legacy import compiler, isa, language, typing
 from trn3.nki.legacy.kernels import (
-    BenchmarkKernel,
     FrameworkKernel,
     baremetal,
     benchmark,
@@ -20,6 +19,7 @@ from trn3.nki.legacy.kernels import (
     trace,
 )
 from trn3.nki.legacy.tensors import Tensor
+from trn3.nki.runners import BenchmarkKernel
 
 tensor = Tensor
 

@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3.nki.grid import par_dim
+
 __all__ = ["Comparison", "Index", "LoopIndex", "LoopRange", "affine", "arange", "mgrid", "par_dim"]
 
 _GRID_NAMES: Final = "pxyzw"
@@ -127,12 +129,6 @@ class _Mgrid:
 #: ``mgrid[0:P, 0:F]``: one index expression for each axis. Each is of length 1 along the others'
 #: axes (**choice**), so that one used alone has its own axis only.
 mgrid: Final = _Mgrid()
-
-
-class par_dim(int):
-    """The length of a partition axis; axes before it are blocks."""
-
-    __slots__ = ()
 
 
 class LoopIndex(int):

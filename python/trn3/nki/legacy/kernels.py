@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from trn3._trn3.machine import NkiTensor
-from trn3.nki.context import slot
 from trn3.nki.kernel import Kernel
 from trn3.nki.legacy import issuing
 from trn3.nki.legacy.tensors import Tensor, View
+from trn3.nki.runners import BenchmarkKernel, timed
 from trn3.nki.targets import canonical_target
 
 
@@ -94,89 +94,21 @@ trace = jit
 
 def baremetal(kernel: Any = None, **options: Any) -> Any:
     """Make a function a kernel; options of the device's runner change nothing."""
-    options.pop("platform_target", None)
-    return jit(kernel)
+    return jit(kernel, **options)
 
 
-class Latency:
-    """Simulated latency of the last call."""
-
-    def __init__(self, microseconds: float) -> None:
-        self._microseconds = microseconds
-
-    def get_latency_percentile(self, percentile: float) -> float:
-        """Return the latency in microseconds: every run of a simulation takes the same time."""
-        if not 0 <= percentile <= 100:
-            message = f"percentile is {percentile}; allowed: from 0 to 100"
-            raise ValueError(message)
-        return self._microseconds
-
-
-class BenchmarkResult:
-    """What a benchmarked kernel knows of its last call.
-
-    Attributes
-    ----------
-    nc_latency : Latency
-    """
-
-    def __init__(self, microseconds: float) -> None:
-        self.nc_latency = Latency(microseconds)
-
-
-class BenchmarkKernel:
-    """A kernel whose calls are timed; what `benchmark` and `profile` make.
-
-    Attributes
-    ----------
-    benchmark_result : BenchmarkResult or None
-        Of the last call.
-    """
-
-    def __init__(self, kernel: Kernel) -> None:
-        functools.update_wrapper(self, kernel)
-        self._kernel = kernel
-        self.benchmark_result: BenchmarkResult | None = None
-
-    def __getitem__(self, grid: Any) -> BenchmarkKernel:
-        made = BenchmarkKernel(self._kernel[grid])
-        made._origin = self
-        return made
-
-    _origin: BenchmarkKernel | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the kernel with the machine's clock."""
-        if slot.context is not None:
-            return self._kernel(*args, **kwargs)
-        from trn3.nki.profiling import profile as run
-
-        result, report = run(self._kernel, *args, **kwargs)
-        self.benchmark_result = BenchmarkResult(report.latency_us)
-        if self._origin is not None:
-            self._origin.benchmark_result = self.benchmark_result
-        return result
-
-    def __repr__(self) -> str:
-        return f"<benchmark of {self._kernel!r}>"
-
-
-def benchmark(kernel: Any = None, **_options: Any) -> Any:
+def benchmark(kernel: Any = None, **options: Any) -> Any:
     """Make a function a kernel whose calls leave their latency in ``benchmark_result``.
 
     ``warmup``, ``iters``, ``save_neff_name`` and other options of the device's runner change
     nothing: one simulated run says all.
     """
-
-    def decorate(function: Any) -> BenchmarkKernel:
-        return BenchmarkKernel(jit(function))
-
-    return decorate if kernel is None else decorate(kernel)
+    return timed(jit, kernel, options)
 
 
-def profile(func: Any = None, **_options: Any) -> Any:
+def profile(func: Any = None, **options: Any) -> Any:
     """Make a function a kernel, as `benchmark`; no files are written."""
-    return benchmark(func)
+    return benchmark(func, **options)
 
 
 def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
