@@ -79,5 +79,8 @@ def __getattr__(name: str) -> Any:
     if name == "compiler":
         # Decorators and allocators of older kernels, imported as ``nki.compiler``.
         return importlib.import_module("trn3.nki.legacy.compiler")
+    if name == "builtin":
+        # What the older simulator's tree calls it.
+        return language
     message = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(message)

@@ -7,6 +7,7 @@ import sys
 import types
 from typing import Final
 
+from trn3.nki import library
 from trn3.nki.version import set_version
 
 #: Modules by the names that kernels import, and what stands for them.
@@ -60,7 +61,8 @@ _replaced: dict[str, types.ModuleType | None] = {}
 def install(*, version: str | None = None) -> None:
     """Register this package as ``nki``, ``neuron_dtypes`` and ``neuronxcc``, as kernels import it.
 
-    ``nki_cpu_simulator``, an older name of the vendor's simulator, is an alias tree of it.
+    ``nki_cpu_simulator``, an older name of the vendor's simulator, is an alias tree of it. With
+    ``nkilib_src`` on the path, ``nkilib`` is the kernel library in it.
 
     Installing twice does nothing more.
 
@@ -111,11 +113,13 @@ def install(*, version: str | None = None) -> None:
     for alias, module in modules.items():
         _replaced[alias] = sys.modules.get(alias)
         sys.modules[alias] = module
+    library.offer()
 
 
 def uninstall() -> None:
     """Undo `install`: the names are what they were before."""
     set_version(None)
+    library.withdraw()
     while _replaced:
         alias, before = _replaced.popitem()
         if before is None:

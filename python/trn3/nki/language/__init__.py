@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins as _builtins
+import importlib as _importlib
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki.control import (
@@ -293,6 +294,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name == "dtypes":
+        return _importlib.import_module("trn3.nki.dtypes")
     if name in ("arange", "mgrid", "loop_reduce", "atomic_rmw", "all_reduce"):
         message = (
             f"nki.language has no {name}: it is of NKI 0.1, neuronxcc.nki.language; allowed here: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -218,3 +219,11 @@ class multi_buffer(allocation_scope):
     def __init__(self, factor: int = 2) -> None:
         super().__init__()
         self.factor = factor
+
+
+def __getattr__(name: str) -> Any:
+    # Modules of the vendor's compiler, which say that there is none.
+    if name in ("frontend", "ncc_driver", "kernel_builder"):
+        return importlib.import_module("trn3.nki.hardware")
+    message = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(message)

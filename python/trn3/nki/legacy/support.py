@@ -24,8 +24,16 @@ def allclose(
     verbose : int, optional
         From 1 on, the largest difference is printed where they do not agree.
     """
-    one, other = (np.asarray(static_cast(np.asarray(x), np.float32)) for x in (a, b))
+    one, other = (np.asarray(static_cast(_array(x), np.float32)) for x in (a, b))
     agree = bool(np.allclose(one, other, rtol=rtol, atol=atol))
     if verbose and not agree and one.shape == other.shape:
         print(f"largest difference: {np.abs(one - other).max()}")  # noqa: T201
     return agree
+
+
+def _array(value: Any) -> Any:
+    """Return an array of NumPy; torch's narrow types are widened, which NumPy does not know."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if value.is_floating_point() else value
+    return np.asarray(value)
