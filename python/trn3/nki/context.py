@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trn3.nki.portability.running import Watch
     from trn3.nki.ranks import World
     from trn3.nki.targets import Figures
+    from trn3.nki.turns import Turns
 
 OUTSIDE = (
     "no kernel runs on this thread: call a function decorated with nki.jit, or "
@@ -39,6 +40,8 @@ class Context:
         Number of the logical core among those of the launch.
     world
         The ranks of the launch, this one among them; None before it is launched.
+    turns
+        The instances of the launch that share this one's core; None where it is the only one.
     static_only
         How many `no_reorder` blocks are open.
     prints
@@ -53,7 +56,7 @@ class Context:
 
     __slots__ = (
         "constants", "core", "figures", "grid", "instance", "logical", "prints", "program_ids",
-        "rank", "shared", "static_only", "warned", "watch", "world",
+        "rank", "shared", "static_only", "turns", "warned", "watch", "world",
     )  # fmt: skip
 
     def __init__(self, core: NeuronCore, figures: Figures, grid: tuple[int, ...]) -> None:
@@ -67,6 +70,7 @@ class Context:
         self.rank = 0
         self.world: World | None = None
         self.static_only = 0
+        self.turns: Turns | None = None
         self.prints: dict[str, int] = {}
         self.warned: set[str] = set()
         self.constants: dict[Any, Any] = {}

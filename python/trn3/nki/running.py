@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from trn3.nki.grid import Launch
 from trn3.nki.logical import LogicalCore, SharedTensors
 from trn3.nki.ranks import World
 from trn3.nki.targets import Figures
+from trn3.nki.turns import Turns
 
 #: Code under this folder is no kernel: lines in errors and profiles are of whoever calls it.
 INTERNAL: Final = [str(Path(trn3.__file__).parent) + os.sep]
@@ -92,12 +94,22 @@ class Run:
         bound = [bind() for _ in self.contexts]
 
         def of_core(number: int) -> Callable[[], None]:
+            own = [
+                instance for instance, place in enumerate(self._launch.placement) if place == number
+            ]
+
+            def call(instance: int) -> None:
+                self._returned[instance] = self._call(self.contexts[instance], *bound[instance])
+
+            if len(own) == 1:
+                return functools.partial(call, own[0])
+
             def body() -> None:
-                for instance, (context, place) in enumerate(
-                    zip(self.contexts, self._launch.placement, strict=True)
-                ):
-                    if place == number:
-                        self._returned[instance] = self._call(context, *bound[instance])
+                turns = Turns([functools.partial(call, instance) for instance in own])
+                turns.board["members"] = {self.contexts[each].program_ids for each in own}
+                for instance in own:
+                    self.contexts[instance].turns = turns
+                turns.run()
 
             return body
 

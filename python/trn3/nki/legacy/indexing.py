@@ -178,10 +178,11 @@ def _partitions_first(
 class _Axis:
     """One axis' index expression within a box: its pattern, if it has one, and its range."""
 
-    __slots__ = ("high", "low", "pattern")
+    __slots__ = ("high", "is_even", "low", "pattern")
 
     def __init__(self, numbers: NDArray[np.int64]) -> None:
         self.pattern = affine(numbers)
+        self.is_even = self.pattern is not None and min(self.pattern[1], default=0) >= 0
         if self.pattern is None:
             self.low, self.high = int(numbers.min()), int(numbers.max())
             return
@@ -241,9 +242,14 @@ class Access(Tensor):
     def is_even(self) -> bool:
         """Whether the index is one even pattern."""
         rank = self.base.block_rank
-        return all(axis.pattern is not None for axis in self._whole()) and all(
+        return all(axis.is_even for axis in self._whole()) and all(
             axis.low == axis.high for axis in self._whole()[:rank]
         )
+
+    @property
+    def picks_rows(self) -> bool:
+        """Whether an index tile picks a row for each place."""
+        return self._dynamic is not None and self._dynamic[1].size > 1
 
     def uneven(self) -> list[NDArray[np.int64]]:
         """Return the expressions of the tile's axes."""

@@ -53,7 +53,7 @@ def boxes(
     mask : array of bool or None
         Of the grid's shape.
     numbers : arrays
-        Index expressions that must be affine within each box.
+        Index expressions that must be affine within each box, with steps from 0.
     constant : arrays
         Those that must be constant within each box.
     """
@@ -101,10 +101,11 @@ def _split(
 
 
 def _is_affine(array: NDArray[np.int64]) -> bool:
+    """Return whether an array's steps along each axis are the same, and none runs backwards."""
     for axis in range(array.ndim):
         if array.shape[axis] > 1:
             steps = np.diff(array, axis=axis)
-            if np.ptp(steps) != 0:
+            if np.ptp(steps) != 0 or steps.flat[0] < 0:
                 return False
     return True
 
@@ -125,6 +126,8 @@ def _cuts(
     found = set((np.flatnonzero(change) + 1).tolist())
     for item in uneven:
         steps = np.diff(np.moveaxis(item, axis, 0).reshape(length, -1), axis=0)
+        # Access patterns run forwards.
+        found.update((np.flatnonzero((steps < 0).any(axis=1)) + 1).tolist())
         start = 0
         for place in range(1, len(steps)):
             if place > start and (steps[place] != steps[place - 1]).any():

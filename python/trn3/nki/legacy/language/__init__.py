@@ -55,7 +55,6 @@ from trn3.nki.legacy.language.movement import (
 )
 from trn3.nki.legacy.language.reductions import (
     FUNCTIONS as _REDUCTIONS,
-    all_reduce,
     dropout,
     loop_reduce,
     mean,
@@ -63,6 +62,7 @@ from trn3.nki.legacy.language.reductions import (
     softmax,
     var,
 )
+from trn3.nki.legacy.language.updating import all_reduce, atomic_rmw
 from trn3.nki.legacy.tensors import Tensor
 from trn3.nki.memory import MemoryRegion, hbm, private_hbm, psum, sbuf, shared_hbm, tile_size
 from trn3.nki.neuron_dtypes import static_cast
@@ -225,15 +225,6 @@ def random_seed(seed: Any, **_: Any) -> None:
 def device_print(prefix: str, x: Any = "", **_: Any) -> None:
     """Write a prefix and a tensor's values to standard output."""
     _modern.device_print(prefix, x.view if isinstance(x, Tensor) else x)
-
-
-def atomic_rmw(*_: Any, **__: Any) -> None:
-    """Refuse: nothing on the machine reads, changes and writes HBM at once."""
-    message = (
-        "nl.atomic_rmw is not modelled; allowed: nisa.dma_copy(dst_rmw_op=nl.add), or nl.load, "
-        "an operator and nl.store"
-    )
-    raise NotImplementedError(message)
 
 
 def __getattr__(name: str) -> Any:

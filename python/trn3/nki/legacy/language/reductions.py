@@ -281,25 +281,6 @@ def loop_reduce(
     return Folded(tile, op, is_first=is_first, dtype=dtype, mask=as_mask(mask, tile.shape))
 
 
-def all_reduce(
-    x: Any, op: Any, program_axes: Any, loop_axes: Any = (), dtype: Any = None, **_: Any
-) -> Tensor:
-    """Reduce over program instances; with one instance along the axes, x itself."""
-    from trn3.nki.control import num_programs
-    from trn3.nki.legacy.language.elementwise import copy
-
-    del op
-    tile = require("nl.all_reduce", "x", x)
-    axes = (program_axes,) if isinstance(program_axes, int) else tuple(program_axes)
-    if loop_axes or any(num_programs(axis) > 1 for axis in axes):
-        message = (
-            f"nl.all_reduce over program axes {axes}: reductions between program instances are "
-            "not modelled; allowed: axes of length 1"
-        )
-        raise error(NotImplementedError, message)
-    return copy(tile, dtype=dtype)
-
-
 def dropout(x: Any, rate: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return x with elements zeroed at random; the others keep their value."""
     tile = require("nl.dropout", "x", x)
