@@ -131,3 +131,54 @@ def test_indexes_run_backwards() -> None:
         return nl.add(turned[p, 11 - f], x[p, 11 - f])
 
     assert np.array_equal(run(body, X), X + X[:, ::-1])
+
+
+TABLE = values(3, 64, 16)
+PLACES = np.random.default_rng(0).integers(0, 64, (40, 3)).astype(np.int32)
+
+
+@pytest.mark.parametrize("block", [0, 2])
+def test_index_tiles_pick_rows_of_a_later_axis(block: int) -> None:
+    @nki.jit
+    def kernel(table: Any, places: Any) -> Any:
+        out = nl.zeros((3, 64, 16), dtype=nl.float32, buffer=nl.shared_hbm)
+        picked = nl.ndarray((40, 16), dtype=nl.float32, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:40, 0:16]
+        tile = nl.load(places)
+        rows = nl.load(table[block, tile[p, 1], f])
+        nl.store(picked, rows)
+        nl.store(out[block, tile[p, 0], f], rows)
+        return picked, out
+
+    unique = PLACES.copy()
+    unique[:, 0] = np.random.default_rng(1).permutation(64)[:40]
+    picked, out = kernel(TABLE, unique)
+    wanted = TABLE[block, unique[:, 1]]
+    assert np.array_equal(picked, wanted)
+    whole = np.zeros_like(TABLE)
+    whole[block, unique[:, 0]] = wanted
+    assert np.array_equal(out, whole)
+
+
+def test_index_tiles_of_several_columns_pick_a_row_for_each() -> None:
+    @nki.jit
+    def kernel(table: Any, places: Any) -> Any:
+        out = nl.zeros((40, 3, 16), dtype=nl.float32, buffer=nl.shared_hbm)
+        p = nl.arange(40)[:, None, None]
+        k = nl.arange(3)[None, :, None]
+        f = nl.arange(16)[None, None, :]
+        tile = nl.load(places)
+        nl.store(out[p, k, f], nl.load(table[tile[p, k], f]))
+        return out
+
+    assert np.array_equal(kernel(TABLE[0], PLACES), TABLE[0][PLACES])
+
+
+def test_index_tiles_on_chip_are_refused() -> None:
+    def body(x: Any) -> Any:
+        p, f = nl.mgrid[0:8, 0:12]
+        rows = nisa.iota(p[:, 0:1], dtype=nl.int32)
+        return nl.copy(x[rows[p, 0], f])
+
+    with pytest.raises(IndexError, match=r"a number for each partition, for a tensor in HBM"):
+        run(body, X)

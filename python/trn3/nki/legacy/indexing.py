@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -242,6 +243,8 @@ class Access(Tensor):
     def is_even(self) -> bool:
         """Whether the index is one even pattern."""
         rank = self.base.block_rank
+        if self._has_columns():
+            return False
         return all(axis.is_even for axis in self._whole()) and all(
             axis.low == axis.high for axis in self._whole()[:rank]
         )
@@ -257,7 +260,17 @@ class Access(Tensor):
 
     def fixed(self) -> list[NDArray[np.int64]]:
         """Return the expressions of the block axes."""
-        return self._numbers[: self.base.block_rank]
+        fixed = self._numbers[: self.base.block_rank]
+        if self._has_columns():
+            # One column of the index tile at a time.
+            assert self._dynamic is not None
+            columns = self._numbers[self._dynamic[0]].shape[1:]
+            fixed = [*fixed, np.arange(math.prod(columns)).reshape((1, *columns))]
+        return fixed
+
+    def _has_columns(self) -> bool:
+        """Whether an index tile holds several numbers a partition."""
+        return self._dynamic is not None and self._dynamic[1].size > self._dynamic[1].shape[0]
 
     def _whole(self) -> list[_Axis]:
         if self._axes is None:
@@ -310,14 +323,24 @@ class Access(Tensor):
         dim, places = self._dynamic
         if places.size == 1:
             return tile.ap(pattern, offset, scalar_offset=_whole_numbers(places), indirect_dim=dim)
-        if dim != 0 or is_on_chip(self.buffer) or places.size != places.shape[0]:
+        grid = self._numbers[dim].shape
+        if is_on_chip(self.buffer) or grid[0] != places.shape[0] or places.ndim > len(grid):
             message = (
-                f"index tile of shape {places.shape} on axis {dim} of tensor `{self.name}`; "
-                "allowed: (P, 1) on axis 0 of a tensor in HBM, or a single number"
+                f"index tile of shape {places.shape} on axis {dim} of tensor `{self.name}` in "
+                f"{self.buffer}; allowed: a number for each partition, for a tensor in HBM; or a "
+                "single number"
             )
             raise error(IndexError, message)
-        rows = _whole_numbers(places)[box[0]]
-        return tile.ap(pattern, offset, vector_offset=rows, indirect_dim=0)
+        own = [slice(0, 1) if length == 1 else part for part, length in zip(box, grid, strict=True)]
+        numbers = _whole_numbers(places)
+        if numbers.ndim < len(grid):
+            numbers = numbers.reshape(grid)
+        rows = numbers[tuple(own)]
+        # Rows are of the first axis of what the pattern is of.
+        for _ in range(dim):
+            tile = tile.select(0, 0)
+        column = rows if rows.ndim == 2 else rows.reshape((rows.shape[0], 1))
+        return tile.ap(pattern, offset, vector_offset=column, indirect_dim=0)
 
 
 def _whole_numbers(places: Tensor) -> NkiTensor:
