@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import trn3.nki.legacy as nki
+import trn3.nki.legacy.isa as nisa
 import trn3.nki.legacy.language as nl
 from legacy_support import run, values
 
