@@ -393,3 +393,53 @@ def test_binary_functions_take_types_and_masks(name: str, other: str) -> None:
     expected = np.full((40, 9), 5.0)
     expected[:33, :4] = wanted[:33, :4]
     np.testing.assert_allclose(masked, expected, rtol=1e-4, atol=1e-4)
+
+
+PSUM: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "scalar_tensor_tensor": (
+        lambda q: nisa.scalar_tensor_tensor(
+            data=q, op0=np.multiply, operand0=2.0, op1=np.add, operand1=q
+        ),
+        lambda p: 3 * p,
+    ),
+    "scan": (
+        lambda q: nisa.tensor_tensor_scan(q, q, 0, np.multiply, np.add)[:, 0:1],
+        lambda p: p[:, :1],
+    ),
+    "affine_select": (
+        lambda q: nisa.affine_select(
+            nl.arange(32)[:, None] >= nl.arange(32)[None, :], on_true_tile=q, on_false_value=0.0
+        ),
+        np.tril,
+    ),
+    "sum of two": (lambda q: q + q, lambda p: 2 * p),
+    "where": (lambda q: nl.where(q > 1, q, -1.0), lambda p: np.where(p > 1, p, -1)),
+    "power": (lambda q: nl.power(q, 2.0), np.square),
+    "transpose": (nl.transpose, np.transpose),
+    "product": (lambda q: nl.matmul(q, q, transpose_x=True), lambda p: p.T @ p),
+    "partitions": (
+        lambda q: nisa.tensor_partition_reduce(np.add, q), lambda p: p.sum(0, keepdims=True),
+    ),
+    "largest": (lambda q: nisa.max8(src=q), lambda p: -np.sort(-p, 1)[:, :8]),
+    "gather": (
+        lambda q: nl.gather_flattened(
+            q, nisa.iota(nl.arange(4)[None, :] + 0 * nl.arange(32)[:, None], dtype=nl.uint32)
+        ),
+        lambda p: p[:, :4],
+    ),
+    "statistics": (
+        lambda q: nisa.bn_aggr(nisa.bn_stats(q)), lambda p: np.stack([p.mean(1), p.var(1)], 1),
+    ),
+    "broadcast": (
+        lambda q: q[0:1, :].broadcast_to((32, 32)), lambda p: np.broadcast_to(p[:1], (32, 32)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(PSUM))
+def test_instructions_take_tiles_in_psum(name: str) -> None:
+    mine, numpy = PSUM[name]
+    x = _random(32, 32)
+    got = _tile_of(lambda x: mine(nl.matmul(x, x, transpose_x=True)), x)
+    wanted = numpy(x.astype(np.float64).T @ x)
+    np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3)

@@ -11,7 +11,7 @@ from trn3.nki.isa import constants
 from trn3.nki.isa._call import op_name
 from trn3.nki.isa.constants import engine, reduce_cmd
 from trn3.nki.language.promotion import promote
-from trn3.nki.legacy.isa.operands import as_column, one_column, require_prefixes, wide
+from trn3.nki.legacy.isa.operands import apart, as_column, one_column, require_prefixes, wide
 from trn3.nki.legacy.issuing import flush
 from trn3.nki.legacy.language import elementwise, reductions
 from trn3.nki.legacy.lowering import as_mask, compute
@@ -120,6 +120,7 @@ def scalar_tensor_tensor(
 
     def emit(dst: NkiTensor, view: NkiTensor, other: NkiTensor, *columns: NkiTensor) -> None:
         one: Any = wide(one_column(columns[0]), op0) if columns else first
+        other = apart(view, other)
         isa.scalar_tensor_tensor(dst, view, op0, one, op1, other, reverse0, reverse1, name)
 
     return compute(emit, [tile, second, *firsts], tile.shape, dtype or tile.dtype, mask)
@@ -179,7 +180,7 @@ def tensor_tensor_scan(
 
     def emit(dst: NkiTensor, a: NkiTensor, b: NkiTensor, *columns: NkiTensor) -> None:
         first: Any = one_column(columns[0]) if columns else start
-        isa.tensor_tensor_scan(dst, a, b, first, op0, op1, reverse0, reverse1, name)
+        isa.tensor_tensor_scan(dst, a, apart(a, b), first, op0, op1, reverse0, reverse1, name)
 
     default = promote(one.dtype, other.dtype)
     return compute(emit, [one, other, *firsts], one.shape, dtype or default, mask)

@@ -14,7 +14,7 @@ from trn3.nki.language.tiles import converted, in_sbuf, number
 from trn3.nki.legacy.issuing import error
 from trn3.nki.legacy.lowering import as_mask
 from trn3.nki.legacy.tensors import Tensor, require
-from trn3.nki.memory import new_tensor
+from trn3.nki.memory import is_psum, new_tensor
 
 
 def plain(value: Any, argument: str) -> Any:
@@ -51,6 +51,11 @@ def one_column(view: NkiTensor) -> NkiTensor:
     while view.ndim > 2:
         view = view[..., 0]
     return view[:, 0:1]
+
+
+def apart(one: NkiTensor, other: NkiTensor) -> NkiTensor:
+    """Return the second operand where VectorE can read it beside the first: not both in PSUM."""
+    return in_sbuf(other) if is_psum(one) and is_psum(other) else other
 
 
 def wide(column: NkiTensor, op: Any) -> NkiTensor:
