@@ -17,7 +17,8 @@ def run(body: Callable[..., Any], *arrays: Any) -> Any:
     @nki.jit
     def kernel(*tensors: Any) -> Any:
         result = body(*(nl.load(tensor) for tensor in tensors))
-        out = nl.ndarray(result.shape, result.dtype, buffer=nl.shared_hbm)
+        made: Any = nl.ndarray
+        out = made(result.shape, result.dtype, buffer=nl.shared_hbm)
         nl.store(out, result)
         return out
 
