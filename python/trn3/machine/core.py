@@ -103,7 +103,7 @@ class NeuronCore(_machine.NeuronCore):
 
     def spec(self) -> dict[str, float]:
         """Return every figure of the machine description; units and sources: ``arch_entries()``."""
-        return {key: value for key, value, _, _ in self.arch_entries()}
+        return self.arch_values()
 
     def to_profile(self, kernel: str = "kernel") -> Profile:
         """Return what the run so far cost, and why."""
@@ -124,7 +124,7 @@ def profile_data(core: _machine.NeuronCore, kernel: str) -> ProfileData:
     """Return the timeline of a core as arrays."""
     raw = core.profile()
     name, generation = core.arch
-    spec = {key: value for key, value, _, _ in core.arch_entries()}
+    spec = core.arch_values()
     arch = {
         **spec,
         "name": name,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -194,7 +194,7 @@ impl PyCore {
                 inner: Mutex::new(Inner { core, lines: Lines::new(internal), schedule: Schedule::default() }),
             });
         }
-        let arch = Arc::new(ArchSpec::load(arch).map_err(exception)?);
+        let arch = ArchSpec::shared(arch).map_err(exception)?;
         let options = CoreOptions { values, timing, strict, max_instructions, throttle };
         let core = NeuronCore::new(arch, options).map_err(exception)?;
         Ok(Self { inner: Mutex::new(Inner { core, lines: Lines::new(internal), schedule: Schedule::default() }) })
@@ -205,6 +205,16 @@ impl PyCore {
         let inner = self.lock()?;
         let entries = inner.core.arch().entries().iter();
         Ok(entries.map(|entry| (entry.key.clone(), entry.value, entry.unit.clone(), entry.source.clone())).collect())
+    }
+
+    /// Values of the spec by key.
+    fn arch_values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let inner = self.lock()?;
+        let values = PyDict::new(py);
+        for entry in inner.core.arch().entries() {
+            values.set_item(&entry.key, entry.value)?;
+        }
+        Ok(values)
     }
 
     /// Name of the spec and generation of the core.

@@ -103,12 +103,7 @@ impl State {
     /// # Errors
     /// Those of the memories.
     pub fn read_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
-        let bits = self.read_bits(view)?;
-        Ok(match view.dtype.size() {
-            1 => bits.iter().map(|&bits| bits as u8).collect(),
-            2 => bits.iter().flat_map(|&bits| (bits as u16).to_le_bytes()).collect(),
-            _ => bits.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
-        })
+        self.memory.read_bytes(view, self.site)
     }
 
     /// As [`State::read_bytes`] for the host, who looks at what the cores hold: no use that could be a race.
@@ -129,14 +124,7 @@ impl State {
     /// # Errors
     /// [`Error::Value`] for another number of bytes; those of the memories.
     pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
-        let size = view.dtype.size();
-        if bytes.len() != view.len() * size {
-            let text = format!("{} bytes came for shape {:?} of {}", bytes.len(), &view.shape[..], view.dtype);
-            return Err(Error::Value(text));
-        }
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
-        let bits: Vec<u32> = bytes.chunks_exact(size).map(word).collect();
-        self.memory.write_bits(view, &bits)
+        self.memory.write_bytes(view, bytes)
     }
 
     /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core

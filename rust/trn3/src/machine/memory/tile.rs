@@ -80,6 +80,37 @@ impl Memory {
         Ok(())
     }
 
+    /// The elements of a tensor in C order, as bytes of its type. Elements of rows left out are 0.
+    ///
+    /// # Errors
+    /// As [`Memory::read_bits`].
+    pub fn read_bytes<'v>(&mut self, operand: impl Into<Operand<'v>>, reader: SiteId) -> Result<Vec<u8>> {
+        let operand = operand.into();
+        let view = operand.view;
+        let place = self.resolve(operand, reader)?;
+        let missing = self.check_read(&place, view, reader)?;
+        let mut codes = vec![0; place.len() * place.item];
+        self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, &mut codes));
+        patch(&mut codes, &missing, view.dtype);
+        Ok(codes)
+    }
+
+    /// Writes elements in C order from bytes of their type.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for another number of bytes; [`Error::OutOfBounds`].
+    pub fn write_bytes<'v>(&mut self, operand: impl Into<Operand<'v>>, codes: &[u8]) -> Result<()> {
+        let operand = operand.into();
+        let view = operand.view;
+        let place = self.resolve(operand, self.site)?;
+        if codes.len() != place.len() * place.item {
+            let (bytes, shape, dtype) = (codes.len(), &view.shape[..], view.dtype);
+            return Err(Error::Value(format!("{bytes} bytes came for shape {shape:?} of {dtype}")));
+        }
+        self.store(&place, &view.storage, codes);
+        Ok(())
+    }
+
     /// Reads one element: integers exactly, everything else as float32.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::machine::arch::ArchSpec;
 use crate::machine::check::{Check, DMA, SBUF};
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
+use crate::machine::isa::turn::turned;
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::memory::OutOfBounds;
 use crate::machine::timing::work::{DescriptorMode, Work};
@@ -173,15 +174,7 @@ impl Instruction for DmaTranspose {
         let shape = &self.src.shape;
         let (first, last) = (shape[0], shape[shape.len() - 1]);
         let middle = bits.len() / (first * last).max(1);
-        let mut turned = vec![0; bits.len()];
-        for row in 0..first {
-            for inner in 0..middle {
-                let line = &bits[(row * middle + inner) * last..][..last];
-                for (column, bits) in line.iter().enumerate() {
-                    turned[(column * middle + inner) * first + row] = *bits;
-                }
-            }
-        }
+        let turned = turned(&bits, first, middle, last);
         match state.memory.performed_rows(src)? {
             None => state.memory.write_bits(&self.dst, &turned),
             Some(rows) => {

@@ -10,6 +10,7 @@ use crate::machine::core::State;
 use crate::machine::cost;
 use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
+use crate::machine::isa::turn::turned;
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
@@ -28,17 +29,6 @@ pub struct NcTranspose {
     pub engine: Option<Engine>,
 }
 
-/// [rows, columns] elements as [columns, rows].
-fn turned(bits: &[u32], rows: usize, columns: usize) -> Vec<u32> {
-    let mut turned = vec![0; bits.len()];
-    for (row, line) in bits.chunks_exact(columns.max(1)).enumerate() {
-        for (column, bits) in line.iter().enumerate() {
-            turned[column * rows + row] = *bits;
-        }
-    }
-    turned
-}
-
 /// Moves [rows, columns] bits through the array into a [columns, rows] tile of PSUM.
 pub(super) fn write_transposed(
     state: &mut State,
@@ -51,7 +41,7 @@ pub(super) fn write_transposed(
 ) -> Result<()> {
     let target = super::container(check, dst, moved)?;
     let target = super::operand(check.arch, &target);
-    state.memory.write_bits(target, &turned(bits, rows, columns))?;
+    state.memory.write_bits(target, &turned(bits, rows, 1, columns))?;
     state.memory.mark_psum_matmul(target)
 }
 
@@ -173,6 +163,6 @@ impl Instruction for NcTranspose {
         if self.uses_array() {
             return write_transposed(state, &check, &self.dst, self.data.dtype, &bits, rows, columns);
         }
-        state.memory.write_bits(&self.dst, &turned(&bits, rows, columns))
+        state.memory.write_bits(&self.dst, &turned(&bits, rows, 1, columns))
     }
 }
