@@ -122,7 +122,13 @@ impl PartitionBits {
         Self { partitions, blocks: vec![None; partition_bytes.div_ceil(WORD * BLOCK)] }
     }
 
-    /// The bits of a column; None where no bit is set.
+    /// The bytes of a partition in which a bit was ever set, in blocks; the last may reach beyond the partition.
+    pub(super) fn touched(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let blocks = self.blocks.iter().enumerate().filter(|(_, block)| block.is_some());
+        blocks.map(|(number, _)| number * BLOCK * WORD..(number + 1) * BLOCK * WORD)
+    }
+
+    /// The bits of a column; None where no bit was ever set.
     fn column(&self, word: usize) -> Option<&[u64]> {
         let block = self.blocks[word / BLOCK].as_deref()?;
         Some(&block[word % BLOCK * self.partitions..][..self.partitions])

@@ -304,14 +304,11 @@ impl Memory {
 
     pub(super) fn store_where(&mut self, place: &Resolved, storage: &Storage, codes: &[u8], mask: &[bool]) {
         let item = place.item;
-        self.with_bytes_mut(storage, |bytes| {
-            lines::each_element(place, |element, at| {
-                if mask[element] {
-                    bytes[at..at + item].copy_from_slice(&codes[element * item..][..item]);
-                }
-            });
-        });
+        self.with_bytes_mut(storage, |bytes| lines::scatter_where(bytes, place, codes, mask));
+        // To mark elements one by one takes longer than to store them; mostly all are marked already.
+        let is_marked = storage.buffer.is_on_chip() && self.is_set(place, storage);
         match self.on_chip_mut(storage.buffer) {
+            Some(_) if is_marked => {}
             Some(memory) => lines::each_element(place, |element, at| {
                 if mask[element] {
                     let (partition, byte) = place.position(at);
@@ -321,13 +318,14 @@ impl Memory {
             None => {
                 self.note_write(place, storage, Some(mask));
                 let mut contents = hbm::lock(storage);
-                let complete = contents.complete;
                 contents.written = true;
-                lines::each_element(place, |element, at| {
-                    if mask[element] && !complete {
-                        bits::set(&mut contents.initialised, at..at + item);
-                    }
-                });
+                if !contents.complete {
+                    lines::each_element(place, |element, at| {
+                        if mask[element] {
+                            bits::set(&mut contents.initialised, at..at + item);
+                        }
+                    });
+                }
             }
         }
     }
