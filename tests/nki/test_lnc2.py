@@ -591,6 +591,43 @@ def test_an_interrupt_ends_a_core_that_would_never_stop() -> None:
     assert threading.active_count() == threads
 
 
+class _Late:
+    """A turn whose giver is interrupted right after it was given."""
+
+    def __init__(self, turn: Any, begun: threading.Event) -> None:
+        self.turn, self.begun, self.is_armed = turn, begun, True
+        self.acquire = turn.acquire
+
+    def release(self) -> None:
+        self.turn.release()
+        if self.is_armed:
+            self.is_armed = False
+            assert self.begun.wait(30)
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(waits: bool) -> None:
+    gang = Gang(["a", "b"])
+    begun = threading.Event()
+
+    def first() -> None:
+        if waits:
+            gang.wait(0, lambda: False, lambda: "a waits")
+
+    def endless() -> None:
+        begun.set()
+        while True:
+            pass
+
+    member: Any = gang._members[1]
+    member.turn = _Late(member.turn, begun)
+    threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        gang.run([first, endless])
+    assert threading.active_count() == threads
+
+
 # --- races --------------------------------------------------------------------------------------
 
 
