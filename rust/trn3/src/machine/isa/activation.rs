@@ -43,6 +43,13 @@ fn apply(function: Function, values: &mut [f32], columns: usize, parameters: &[f
     Ok(())
 }
 
+/// Counts elements outside the range for which the function's result is documented.
+fn note_range(state: &mut State, function: Function, data: &View, values: &[f32]) {
+    if let Some(range) = function.valid_range() {
+        state.memory.note_range(&data.storage, function.name(), range, values);
+    }
+}
+
 /// The rules that ScalarE has for its tiles.
 fn check_tiles(check: &Check<'_>, dst: &View, data: &View) -> Result<()> {
     for (operand, view) in [("dst", dst), ("data", data)] {
@@ -142,6 +149,10 @@ impl Instruction for Activation {
         scalar_work(arch, &self.dst, &self.data, &self.reduction, self.op)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.bias.is_infinite() || self.scale.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let (partitions, columns) = (self.data.partitions(), self.data.free_size());
         let scales = self.scale.values(state, partitions, 1.0)?;
@@ -155,6 +166,7 @@ impl Instruction for Activation {
             (false, false) => steps::scalar(AluOp::Add, &mut values, columns, &biases, false),
             (false, true) => multiply_add(&mut values, columns, &scales, &biases)?,
         }
+        note_range(state, self.op, &self.data, &values);
         activate(&mut values, self.op, 0.0)?;
         let running = self.reduction.start(state, Registers::Scalar, &self.dst)?;
         state.write(&self.dst, &values)?;
@@ -280,6 +292,10 @@ impl Instruction for Activate2 {
         scalar_work(arch, &self.dst, &self.data, &self.reduction, self.op)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.imm0.is_infinite() || self.imm1.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let (partitions, columns) = (self.data.partitions(), self.data.free_size());
         let imm0 = self.imm0.values(state, partitions, 0.0)?;
@@ -299,6 +315,7 @@ impl Instruction for Activate2 {
                 multiply_add(&mut values, columns, &imm0, &imm1)?;
             }
         }
+        note_range(state, self.op, &self.data, &values);
         apply(self.op, &mut values, columns, &parameters)?;
         let running = self.reduction.start(state, Registers::Scalar, &self.dst)?;
         state.write(&self.dst, &values)?;

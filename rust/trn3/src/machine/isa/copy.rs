@@ -139,6 +139,10 @@ impl Instruction for Memset {
         cost::vector(arch, elements, rate, 0)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.value.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let count = self.dst.len();
         if self.dst.dtype.is_integer() || self.dst.dtype.is_packed() {

@@ -199,6 +199,10 @@ impl Instruction for ScalarTensorTensor {
         cost::vector(arch, elements, rate, 0)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.operand0.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let scalars = self.operand0.values(state, self.data.partitions(), 0.0)?;
         let mut x = state.read(&self.data)?;

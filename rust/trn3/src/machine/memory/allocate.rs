@@ -59,15 +59,17 @@ impl Memory {
             addressed,
             site: request.site,
             hbm: Default::default(),
+            shadows: Default::default(),
             release: Some(self.released.clone()),
         });
         let places = self.places(request.buffer);
         let end = place.byte + places.extent(row_bytes);
         let end = if addressed { place.byte + row_bytes } else { end };
         let is_shared = addressed && places.is_used(place.byte, end);
-        if !is_shared && let Some(memory) = self.on_chip_mut(request.buffer) {
-            memory.forget(place);
+        if !is_shared {
+            self.forget_place(request.buffer, place);
         }
+        self.last_fresh = (!is_shared).then_some((request.buffer, place));
         let places = self.places_mut(request.buffer);
         places.take(place.byte, end, &storage);
         let live = places.live() as u64;
@@ -134,6 +136,7 @@ impl Memory {
             addressed: false,
             site: request.site,
             hbm: contents.into(),
+            shadows: Default::default(),
             release: None,
         });
         account.add(&storage);

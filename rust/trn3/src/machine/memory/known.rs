@@ -139,7 +139,7 @@ impl Memory {
 
     pub(super) fn is_set(&self, place: &Resolved, storage: &Storage) -> bool {
         let Some(memory) = self.on_chip(storage.buffer) else {
-            let contents = hbm::lock(storage);
+            let contents = hbm::lock(storage, self.layer);
             let mut is_set = true;
             if !contents.complete {
                 lines::each_run(place, |_, range| is_set &= hbm::is_set(&contents, range));
@@ -151,6 +151,7 @@ impl Memory {
     }
 
     pub(super) fn mark_initialised(&mut self, place: &Resolved, storage: &Storage, value: bool) {
+        self.end_exact(place, storage, None);
         if let Some(memory) = self.on_chip_mut(storage.buffer) {
             if memory.is_touched() {
                 place.each_footprint(|at, mask| {
@@ -163,7 +164,7 @@ impl Memory {
         if value {
             self.note_write(place, storage, None);
         }
-        let mut contents = hbm::lock(storage);
+        let mut contents = hbm::lock(storage, self.layer);
         if value {
             contents.written = true;
             if !contents.complete {
@@ -187,8 +188,9 @@ impl Memory {
         }
         let mut missing = Vec::new();
         let mut first = None;
+        self.watch.note_uninitialised(view);
         let memory = self.on_chip(view.storage.buffer);
-        let contents = memory.is_none().then(|| hbm::lock(&view.storage));
+        let contents = memory.is_none().then(|| hbm::lock(&view.storage, self.layer));
         lines::each_element(place, |element, at| {
             let is_set = match (memory, &contents) {
                 (Some(memory), _) => {

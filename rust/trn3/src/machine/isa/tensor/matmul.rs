@@ -131,10 +131,10 @@ impl NcMatmul {
             let (memory, site) = (&mut state.memory, state.site);
             return Ok(memory.with_arrays(stationary, moving, site, |a, b| run(&a, &b, out))??);
         }
-        let stationary = super::codes(state, &self.stationary)?;
-        let moving = super::codes(state, &self.moving)?;
-        let a = super::transposed(super::format_of(&self.stationary)?, &stationary, chain, columns)?;
-        let b = ArrayView::from_codes(super::format_of(&self.moving)?, &moving, &[chain, length])?;
+        let (format, stationary) = super::codes(state, &self.stationary)?;
+        let a = super::transposed(format, &stationary, chain, columns)?;
+        let (format, moving) = super::codes(state, &self.moving)?;
+        let b = ArrayView::from_codes(format, &moving, &[chain, length])?;
         Ok(run(&a, &b, out)?)
     }
 
@@ -155,7 +155,7 @@ impl NcMatmul {
         }
         state.keep(identity);
         let mut bits = Vec::new();
-        state.memory.read_bits(super::operand(&arch, &self.stationary), &mut bits, state.site)?;
+        state.memory.read_words(super::operand(&arch, &self.stationary), &mut bits, state.site)?;
         super::transpose::write_transposed(state, &check, &self.dst, self.stationary.dtype, &bits, rows, columns)
     }
 }

@@ -229,10 +229,15 @@ fn operand<'v>(arch: &ArchSpec, view: &'v View) -> Operand<'v> {
     Operand::from(view).in_groups(arch.quadrant_partitions as usize)
 }
 
-/// Codes of an operand in C order.
-fn codes(state: &mut State, view: &View) -> Result<Vec<u8>> {
+/// Codes of an operand in C order, and their format: float32 where the memory keeps more than types hold.
+fn codes(state: &mut State, view: &View) -> Result<(Format, Vec<u8>)> {
     let mut bits = Vec::new();
     let operand = operand(&state.arch, view);
+    if state.memory.keeps_exact(view.dtype) {
+        let mut values = Vec::new();
+        state.memory.read_f32(operand, &mut values, state.site)?;
+        return Ok((Format::F32, values.iter().flat_map(|value| value.to_ne_bytes()).collect()));
+    }
     state.memory.read_bits(operand, &mut bits, state.site)?;
     let mut codes = Vec::with_capacity(bits.len() * view.dtype.size());
     match view.dtype.size() {
@@ -244,7 +249,7 @@ fn codes(state: &mut State, view: &View) -> Result<Vec<u8>> {
             bits.iter().for_each(|bits| codes.extend_from_slice(&(*bits & mask).to_ne_bytes()));
         }
     }
-    Ok(codes)
+    Ok((format_of(view)?, codes))
 }
 
 /// The arithmetic core's format of an operand that checks let pass.
