@@ -45,7 +45,15 @@ pub struct CoreOptions {
 
 impl Default for CoreOptions {
     fn default() -> Self {
-        Self { values: true, timing: true, strict: false, max_instructions: None, throttle: false, precision: Precision::Declared, shadow: false }
+        Self {
+            values: true,
+            timing: true,
+            strict: false,
+            max_instructions: None,
+            throttle: false,
+            precision: Precision::Declared,
+            shadow: false,
+        }
     }
 }
 
@@ -292,7 +300,10 @@ impl NeuronCore {
     /// [`Error::Numerics`] if a generator cannot be seeded.
     pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
         let sites = Sites::default();
-        let mut memory = Memory::new(&arch, MemoryOptions { strict: options.strict, values: options.values, precision: options.precision });
+        let mut memory = Memory::new(
+            &arch,
+            MemoryOptions { strict: options.strict, values: options.values, precision: options.precision },
+        );
         memory.name_sites(sites.namer());
         let state = State::new(&arch, memory)?;
         let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };

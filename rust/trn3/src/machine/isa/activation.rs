@@ -14,7 +14,7 @@ use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
 use crate::machine::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::{Instruction, Role, ScalarOperand, steps};
+use crate::machine::isa::{Instruction, Role, ScalarOperand, steps, wide};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -173,6 +173,19 @@ impl Instruction for Activation {
         self.reduction.join_written(state, Registers::Scalar, &self.dst, &values, running)?;
         state.keep(values);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        let Some(function) = wide::function(self.op) else { return self.execute(state) };
+        let (partitions, columns) = (self.data.partitions(), self.data.free_size());
+        let scales = wide::scalars(state, &self.scale, partitions, 1.0)?;
+        let biases = wide::scalars(state, &self.bias, partitions, 0.0)?;
+        let mut values = wide::read(state, &self.data)?;
+        for ((row, scale), bias) in values.chunks_exact_mut(columns.max(1)).zip(&scales).zip(&biases) {
+            row.iter_mut().for_each(|x| *x = function(*x * scale + bias));
+        }
+        state.memory.write_f64(&self.dst, &values)?;
+        wide::join(&self.reduction, state, Registers::Scalar, &self.dst, &values)
     }
 }
 

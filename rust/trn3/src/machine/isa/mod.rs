@@ -32,6 +32,7 @@ pub mod statistics;
 mod steps;
 pub mod tensor;
 pub mod tensor_scalar;
+mod wide;
 
 /// What an instruction does with an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -105,6 +105,10 @@ impl Instruction for SelectReduce {
         state.keep(predicate);
         Ok(())
     }
+
+    fn has_infinite_constant(&self) -> bool {
+        self.on_false.is_infinite()
+    }
 }
 
 /// `range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd, reduce_res, reduce_op, range_start,
@@ -206,6 +210,10 @@ impl Instruction for RangeSelect {
         self.reduction.join(state, Registers::Vector, &self.dst, &values, running)?;
         state.keep(values);
         Ok(())
+    }
+
+    fn has_infinite_constant(&self) -> bool {
+        self.on_false_value.is_infinite()
     }
 }
 

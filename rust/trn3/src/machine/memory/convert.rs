@@ -100,9 +100,8 @@ pub(super) fn value(dtype: DType, code: &[u8]) -> f32 {
 pub(super) fn values(dtype: DType, codes: &[u8], out: &mut Vec<f32>) {
     out.clear();
     match dtype {
-        DType::BFloat16 => out.extend(codes.as_chunks().0.iter().map(|code| {
-            f32::from_bits(u32::from(u16::from_le_bytes(*code)) << 16)
-        })),
+        DType::BFloat16 => out
+            .extend(codes.as_chunks().0.iter().map(|code| f32::from_bits(u32::from(u16::from_le_bytes(*code)) << 16))),
         DType::Float16 => {
             out.extend(codes.as_chunks().0.iter().map(|code| half::f16::from_le_bytes(*code).to_f32()));
         }

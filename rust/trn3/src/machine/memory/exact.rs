@@ -209,7 +209,12 @@ impl Memory {
     ///
     /// # Errors
     /// As [`Memory::read_bits`].
-    pub fn read_words<'v>(&mut self, operand: impl Into<Operand<'v>>, out: &mut Vec<u32>, reader: SiteId) -> Result<()> {
+    pub fn read_words<'v>(
+        &mut self,
+        operand: impl Into<Operand<'v>>,
+        out: &mut Vec<u32>,
+        reader: SiteId,
+    ) -> Result<()> {
         let operand = operand.into();
         self.read_bits(operand, out, reader)?;
         if !self.keeps_exact(operand.view.dtype) {

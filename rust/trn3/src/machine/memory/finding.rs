@@ -218,10 +218,9 @@ impl fmt::Display for Finding {
                  are documented, magnitudes from {} to {}; the first is {first}",
                 range.0, range.1
             ),
-            Finding::UseAfterReuse { tensor, other, .. } => write!(
-                formatter,
-                "tensor `{tensor}` is read after tensor `{other}`, at the same address, was written"
-            ),
+            Finding::UseAfterReuse { tensor, other, .. } => {
+                write!(formatter, "tensor `{tensor}` is read after tensor `{other}`, at the same address, was written")
+            }
         }
     }
 }

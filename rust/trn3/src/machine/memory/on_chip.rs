@@ -1,6 +1,5 @@
 //! SBUF and PSUM: their bytes, and what is known of each byte.
 
-
 use super::bits::{ByteMask, PartitionBits, Partitions};
 use super::exact::Plane;
 use crate::machine::storage::Place;

@@ -234,9 +234,7 @@ impl Memory {
         if self.keeps_exact(operand.view.dtype) {
             let place = self.resolve(operand, self.site)?;
             let is_written = |element: usize| mask.is_none_or(|mask| mask[element]);
-            self.keep_exact(&place, operand.view, |element| {
-                is_written(element).then(|| f64::from(values[element]))
-            });
+            self.keep_exact(&place, operand.view, |element| is_written(element).then(|| f64::from(values[element])));
         }
         Ok(())
     }

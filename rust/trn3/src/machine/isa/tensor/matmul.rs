@@ -257,6 +257,26 @@ impl Instruction for NcMatmul {
         Ok(())
     }
 
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        if self.moves_bits(&state.arch) || self.double_row {
+            return self.execute(state);
+        }
+        let (arch, site) = (state.arch.clone(), state.site);
+        let (rows, columns, length) = (self.stationary.partitions(), self.columns(), self.length());
+        let (mut stationary, mut moving) = (Vec::new(), Vec::new());
+        state.memory.read_f64(super::operand(&arch, &self.stationary), &mut stationary, site)?;
+        state.memory.read_f64(super::operand(&arch, &self.moving), &mut moving, site)?;
+        let mut out = vec![0.0; columns * length];
+        for row in 0..rows {
+            let moving = &moving[row * length..][..length];
+            for (column, out) in out.chunks_exact_mut(length.max(1)).enumerate() {
+                let factor = stationary[row * columns + column];
+                out.iter_mut().zip(moving).for_each(|(out, moving)| *out += factor * moving);
+            }
+        }
+        super::store_wide(state, &self.dst, self.accumulate, out)
+    }
+
     fn macs(&self, arch: &ArchSpec) -> (u64, u64) {
         let float8 = self.stationary.dtype.is_float8() && self.moving.dtype.is_float8();
         let peak = super::peak(arch, if float8 { arch.double_row_elements } else { 1 });

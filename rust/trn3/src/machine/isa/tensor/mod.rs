@@ -306,6 +306,33 @@ fn store(state: &mut State, dst: &View, accumulate: Option<bool>, values: &mut [
     state.memory.mark_psum_matmul(dst)
 }
 
+/// As [`store`] in float64.
+fn store_wide(state: &mut State, dst: &View, accumulate: Option<bool>, mut values: Vec<f64>) -> Result<()> {
+    let (arch, site) = (state.arch.clone(), state.site);
+    let dst = operand(&arch, dst);
+    let written = match accumulate {
+        Some(false) => Written::None,
+        _ => state.memory.psum_matmul_written(dst)?,
+    };
+    let adds = |element: usize| match &written {
+        _ if accumulate == Some(true) => true,
+        Written::All => true,
+        Written::None => false,
+        Written::Some(mask) => mask[element],
+    };
+    if accumulate != Some(false) && written != Written::None || accumulate == Some(true) {
+        let mut held = Vec::new();
+        state.memory.read_f64(dst, &mut held, site)?;
+        for (element, (value, held)) in values.iter_mut().zip(&held).enumerate() {
+            if adds(element) {
+                *value += held;
+            }
+        }
+    }
+    state.memory.write_f64(dst, &values)?;
+    state.memory.mark_psum_matmul(dst)
+}
+
 fn add(state: &mut State, dst: Operand<'_>, mask: Option<&[bool]>, values: &mut [f32]) -> Result<()> {
     let mut held = state.buffer();
     state.memory.read_f32(dst, &mut held, state.site)?;
