@@ -41,6 +41,7 @@ class Request:
     arch: str | None
     values: bool
     strict: bool
+    shadow: bool
     max_instructions: int | None
     seed: int
 
@@ -76,6 +77,7 @@ def run(request: Request) -> Outcome:
             arch=request.arch,
             values=request.values,
             strict=request.strict,
+            shadow=request.shadow,
             max_instructions=request.max_instructions,
             **arguments,
         )

@@ -14,6 +14,7 @@ from trn3._trn3.machine import NeuronCore
 from trn3.nki import launches
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
+from trn3.nki.debugging import note
 from trn3.nki.grid import Launch, Spread, as_brackets, launch_of
 from trn3.nki.memory import private_hbm, shared_hbm
 from trn3.nki.portability.running import watch
@@ -200,6 +201,8 @@ class Kernel:
         ValueError
             If a logical core of the machine has fewer cores.
         """
+        precise = options.pop("precise", None)
+        options["precise"] = _is_precise() if precise is None else precise
         machine = arch or self.target()
         if launches.is_observed():
             options["timing"] = True
@@ -238,8 +241,6 @@ class Kernel:
             If instances return different tensors.
         PortabilityError
             Under ``TRN3_NKI_STRICT=1``, if the hardware compiler would refuse the kernel.
-        NotImplementedError
-            For what is not modelled yet: ``NKI_PRECISE_FP=0``.
         """
         return self.launch_ranks([cores], [(args, kwargs)])[0]
 
@@ -284,7 +285,10 @@ class Kernel:
             arguments.append(wrapped)
             with Running(run.contexts[0]):
                 bodies.extend(run.bodies(self._binding(wrapped, args, kwargs)))
-        world.run(bodies)
+        try:
+            world.run(bodies)
+        finally:
+            note(cores)
         _check_apart(arguments)
         results = []
         for run, wrapped in zip(runs, arguments, strict=True):
@@ -412,9 +416,18 @@ def _check_environment(kernel: Kernel) -> None:
             f"{configured}: a runtime set so would refuse it"
         )
         warnings.warn(message, stacklevel=5)
-    if os.environ.get("NKI_PRECISE_FP", "1") == "0":
-        message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
-        raise NotImplementedError(message)
+
+
+def _is_precise() -> bool:
+    """Return whether ``NKI_PRECISE_FP`` asks for float32 storage of every type."""
+    wanted = os.environ.get("NKI_PRECISE_FP", "") or "1"
+    if wanted not in ("0", "1"):
+        message = (
+            f"NKI_PRECISE_FP is {wanted!r}; allowed: 1 (elements hold what their type holds), 0 "
+            "(float32 values in every floating-point type)"
+        )
+        raise ValueError(message)
+    return wanted == "0"
 
 
 def as_kernel(kernel: Callable[..., Any]) -> Kernel:
