@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -351,11 +350,11 @@ def _axis(axis: int, rank: int) -> int:
 def _file_name(prefix: str) -> str:
     """Return a prefix as the name of a folder that lies where it shall.
 
-    >>> _file_name("after softmax: "), _file_name("../x")
-    ('after softmax_', '.._x')
+    >>> _file_name("after softmax: "), _file_name("../x"), _file_name("")
+    ('after softmax:', '.._x', 'tensor')
     """
-    name = re.sub(r'[\x00-\x1f/\\:*?"<>|]', "_", prefix.strip())
-    return f"_{name}" if name in ("", ".", "..") else name
+    name = prefix.strip().replace("/", "_").replace("\0", "_")
+    return f"_{name}" if name in (".", "..") else name or "tensor"
 
 
 def device_print(
@@ -366,8 +365,7 @@ def device_print(
     With ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, values also go to
     ``DIR/PREFIX/core_N/ITERATION/tensor.npy``, where ITERATION counts core N's calls with that
     prefix (**choice** of the file's name; types that NumPy lacks are saved as float32). Cores of
-    several ranks are numbered on, rank by rank; of a prefix, characters that file names lack become
-    ``_`` (**choice**).
+    several ranks are numbered on, rank by rank; slashes of a prefix become ``_`` (**choice**).
 
     Parameters
     ----------

@@ -70,6 +70,10 @@ impl Memory {
             self.forget_place(request.buffer, place);
         }
         self.last_fresh = (!is_shared).then_some((request.buffer, place));
+        if is_shared {
+            let live = self.places(request.buffer).largest();
+            self.reuse.overlap(&storage, &live);
+        }
         let places = self.places_mut(request.buffer);
         places.take(place.byte, end, &storage);
         let live = places.live() as u64;

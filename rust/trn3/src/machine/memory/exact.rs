@@ -343,3 +343,37 @@ impl Memory {
         Some(values)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TYPES: [DType; 4] = [DType::Float8E4M3, DType::BFloat16, DType::Float16, DType::Float32];
+
+    proptest! {
+        #[test]
+        fn test_plane_keeps_what_no_later_write_touched(
+            writes in proptest::collection::vec((0usize..24, 0usize..4, any::<bool>()), 1..40),
+        ) {
+            let mut plane = Plane::new(32, 1);
+            let mut written: Vec<(usize, DType, f64)> = Vec::new();
+            for (number, (at, dtype, keeps)) in writes.into_iter().enumerate() {
+                let dtype = TYPES[dtype];
+                written.retain(|(start, held, _)| start + held.size() <= at || at + dtype.size() <= *start);
+                if keeps {
+                    plane.set(at, dtype, number as f64);
+                    written.push((at, dtype, number as f64));
+                } else {
+                    plane.clear(at..at + dtype.size());
+                }
+            }
+            for at in 0..24 {
+                for dtype in TYPES {
+                    let held = written.iter().find(|(start, held, _)| (*start, *held) == (at, dtype));
+                    prop_assert_eq!(plane.get(at, dtype), held.map(|(_, _, value)| *value));
+                }
+            }
+        }
+    }
+}

@@ -152,6 +152,9 @@ impl Memory {
 
     pub(super) fn mark_initialised(&mut self, place: &Resolved, storage: &Storage, value: bool) {
         self.end_exact(place, storage, None);
+        if value && storage.addressed {
+            self.reuse.write(storage, place, self.site);
+        }
         if let Some(memory) = self.on_chip_mut(storage.buffer) {
             if memory.is_touched() {
                 place.each_footprint(|at, mask| {
@@ -183,6 +186,7 @@ impl Memory {
     /// Elements read before anything wrote them, noted as a finding.
     pub(super) fn check_read(&mut self, place: &Resolved, view: &View, reader: SiteId) -> Result<Vec<usize>> {
         self.note_read(place, &view.storage, reader);
+        self.check_reuse(place, &view.storage, reader);
         if self.is_set(place, &view.storage) {
             return Ok(Vec::new());
         }

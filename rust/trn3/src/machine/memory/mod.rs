@@ -52,6 +52,7 @@ mod nonfinite;
 mod on_chip;
 mod race;
 mod resolve;
+mod reuse;
 mod tile;
 
 use std::collections::{BTreeMap, HashSet};
@@ -173,6 +174,7 @@ pub struct Memory {
     last_fresh: Option<(Buffer, Place)>,
     /// NaN and infinity: what the instruction under way wrote, and which tensors hold some.
     watch: nonfinite::Watch,
+    reuse: reuse::Reuse,
     /// Elements that functions with a documented range took, by line, and the finding about them.
     ranges: BTreeMap<(SiteId, &'static str), (u64, Option<usize>)>,
 }
@@ -215,6 +217,7 @@ impl Memory {
             moved: Vec::new(),
             last_fresh: None,
             watch: nonfinite::Watch::default(),
+            reuse: reuse::Reuse::default(),
             ranges: BTreeMap::new(),
         }
     }

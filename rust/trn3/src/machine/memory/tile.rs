@@ -294,6 +294,10 @@ impl Memory {
     pub(super) fn store_where(&mut self, place: &Resolved, storage: &Storage, codes: &[u8], mask: &[bool]) {
         let item = place.item;
         self.end_exact(place, storage, Some(mask));
+        if storage.addressed {
+            // Which elements are written is not followed.
+            self.reuse.touch(storage);
+        }
         self.with_bytes_mut(storage, |bytes| {
             lines::each_element(place, |element, at| {
                 if mask[element] {
