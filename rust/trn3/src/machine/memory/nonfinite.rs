@@ -5,7 +5,8 @@
 //! or infinities are remembered as wholes **(choice)**: where an instruction read one of those, what it writes is no
 //! origin. A tensor written whole without any is clean again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use super::finding::{Finding, Origin};
 use super::{Memory, convert, hbm};
@@ -71,7 +72,7 @@ pub(super) struct Watch {
     /// A tensor whose uninitialised elements the instruction under way read.
     uninitialised: Option<String>,
     /// Findings made.
-    found: Vec<(SiteId, &'static str, bool, &'static str)>,
+    found: HashSet<(SiteId, &'static str, bool, String)>,
 }
 
 impl Watch {
@@ -82,12 +83,33 @@ impl Watch {
     }
 }
 
-/// Largest finite magnitude of a type that results are rounded to.
-fn largest(dtype: DType) -> f32 {
-    match dtype {
-        DType::Float32 | DType::TFloat32 => f32::MAX,
-        _ => dtype.format().map_or(f32::MAX, |format| format.decode_code(format.spec().max_code)),
+/// Bits of a float32 without the sign.
+const MAGNITUDE: u32 = 0x7fff_ffff;
+
+/// Bits of the largest finite magnitude of each type that results are rounded to. Magnitudes as bits are ordered as
+/// numbers are, with infinity and NaN above.
+static LARGEST: LazyLock<[u32; DType::ALL.len()]> = LazyLock::new(|| {
+    let mut largest = [f32::MAX.to_bits(); DType::ALL.len()];
+    for dtype in DType::ALL.into_iter().filter(|dtype| dtype.is_float() && dtype.size() < size_of::<f32>()) {
+        if let Some(format) = dtype.format() {
+            largest[dtype as usize] = format.decode_code(format.spec().max_code).to_bits();
+        }
     }
+    largest
+});
+
+/// Whether any magnitude is beyond the largest. Lanes are looked at side by side, and none ends the loop early.
+fn is_any_beyond(values: &[f32], largest: u32) -> bool {
+    const LANES: usize = 16;
+    let is_beyond = |value: f32| (value.to_bits() & MAGNITUDE) as i32 > largest as i32;
+    let mut beyond = [0u32; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, value) in beyond.iter_mut().zip(chunk) {
+            *lane |= u32::from(is_beyond(*value));
+        }
+    }
+    beyond.iter().any(|lane| *lane != 0) || rest.iter().any(|value| is_beyond(*value))
 }
 
 impl Memory {
@@ -98,9 +120,7 @@ impl Memory {
             return;
         }
         self.watch.inspected = true;
-        let most = largest(view.dtype);
-        let strange = values.iter().fold(false, |strange, value| strange | !(value.abs() <= most));
-        if strange {
+        if is_any_beyond(values, LARGEST[view.dtype as usize]) {
             self.inspect_closely(view, values, mask);
         } else if !self.watch.held.is_empty() && mask.is_none() && values.len() == view.storage.elements() {
             self.watch.held.remove(&view.storage.id);
@@ -109,7 +129,7 @@ impl Memory {
 
     #[cold]
     fn inspect_closely(&mut self, view: &View, values: &[f32], mask: Option<&[bool]>) {
-        let most = largest(view.dtype);
+        let most = f32::from_bits(LARGEST[view.dtype as usize]);
         let (mut nan, mut infinity): (Option<(usize, usize, Option<f32>)>, Option<(usize, usize, Option<f32>)>) =
             (None, None);
         for (element, &value) in values.iter().enumerate() {
@@ -185,10 +205,21 @@ impl Memory {
         if watch.troubles.is_empty() && (watch.inspected || (watch.held.is_empty() && watch.uninitialised.is_none())) {
             return Ok(());
         }
-        let troubles = std::mem::take(&mut self.watch.troubles);
         let uninitialised = self.watch.uninitialised.take();
-        let (sources, argument) = self.sources(instruction)?;
         let moved = !self.watch.inspected;
+        let (sources, argument) = self.sources(instruction)?;
+        if moved && argument.is_some() {
+            let mut results = Vec::new();
+            instruction.operands(&mut |role, view| {
+                if role == Role::Write && view.dtype.is_float() {
+                    results.push(view.clone());
+                }
+            });
+            for view in results {
+                self.inspect_written(&view)?;
+            }
+        }
+        let troubles = std::mem::take(&mut self.watch.troubles);
         for trouble in &troubles {
             self.report(instruction, trouble, sources, argument.as_deref(), uninitialised.as_deref());
         }
@@ -229,16 +260,18 @@ impl Memory {
         let (mut found, mut argument) = (Strange::default(), None);
         for view in views {
             let known = self.watch.held.get(&view.storage.id).copied().unwrap_or_default();
-            found = found.and(known);
             let is_argument = !view.storage.buffer.is_on_chip() && hbm::lock(&view.storage, self.layer).complete;
-            if known.any() && is_argument {
+            // What was overwritten can no longer be looked at; of large arguments a part may be clean.
+            let can_look = !written.contains(&view.storage.id);
+            let held = match known.any() {
+                true if is_argument && can_look => self.look(&view)?,
+                false if can_look && !view.is_indirect() => self.look(&view)?,
+                _ => known,
+            };
+            if held.any() && is_argument {
                 argument.get_or_insert_with(|| view.storage.name.clone());
             }
-            // What was overwritten can no longer be looked at.
-            if !known.any() && !written.contains(&view.storage.id) && !view.is_indirect() {
-                let held = self.look(&view)?;
-                found = found.and(held);
-            }
+            found = found.and(held);
         }
         Ok((found, argument))
     }
@@ -279,11 +312,14 @@ impl Memory {
     }
 
     fn note_origin(&mut self, instruction: &'static str, trouble: &Trouble, origin: Origin) {
-        let key = (self.site, instruction, trouble.is_nan, origin.name());
-        if self.watch.found.contains(&key) {
+        // An argument is reported where it is first read, and not line by line.
+        let (site, by, of) = match &origin {
+            Origin::Argument { tensor } => (SiteId::default(), "", tensor.clone()),
+            _ => (self.site, instruction, origin.name().to_owned()),
+        };
+        if !self.watch.found.insert((site, by, trouble.is_nan, of)) {
             return;
         }
-        self.watch.found.push(key);
         let mut element = vec![0; trouble.shape.len()];
         let mut rest = trouble.element;
         for (place, length) in element.iter_mut().zip(&trouble.shape).rev() {
