@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3 import nki

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from hypothesis import given, settings, strategies as st
 from trn3 import nki
 
 THIRD = np.full((128, 64), 1 / 3, np.float32)
@@ -18,9 +18,8 @@ NARROW = ["bfloat16", "float16", "float8_e4m3", "float8_e5m2", "tfloat32"]
 
 
 @pytest.fixture
-def precise(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def precise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NKI_PRECISE_FP", "0")
-    yield
 
 
 def through(dtype: str, move: Any = None) -> np.ndarray[Any, Any]:
@@ -69,7 +68,7 @@ def test_setting_is_read_at_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NKI_PRECISE_FP", "yes")
-    with pytest.raises(ValueError, match="NKI_PRECISE_FP is 'yes'; allowed: 1 .*, 0"):
+    with pytest.raises(ValueError, match=r"NKI_PRECISE_FP is 'yes'; allowed: 1 .*, 0"):
         through("bfloat16")
 
 

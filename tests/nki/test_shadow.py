@@ -8,9 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from hypothesis import given, settings, strategies as st
 from trn3 import nki
 from trn3.machine import PrecisionLoss, Profile
 
