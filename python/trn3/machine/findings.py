@@ -110,7 +110,7 @@ class PrecisionLoss:
     instruction
         The instruction.
     tensor, dtype
-        What it wrote: name and type.
+        What it wrote in the worst run: name and type.
     count
         How often it ran.
     worst
@@ -145,13 +145,18 @@ class PrecisionLoss:
         """``file:line``, or ``unknown line``."""
         return location(self.file, self.line)
 
+    @property
+    def relative_growth(self) -> float:
+        """How much the relative error grew here: by what was added, or by cancellation."""
+        return max(self.relative_error - self.relative_input_error, self.relative_added_error)
+
 
 def losses(records: Iterable[Mapping[str, Any]], core: int | None = None) -> list[PrecisionLoss]:
-    """Return what the machine recorded, largest added error first."""
+    """Return what the machine recorded, the largest growth of errors first."""
     found = [PrecisionLoss(**record, core=core) for record in records]
     return by_loss(found)
 
 
 def by_loss(found: Iterable[PrecisionLoss]) -> list[PrecisionLoss]:
-    """Return losses, largest added error first, and among equals in the order of their lines."""
-    return sorted(found, key=lambda loss: (-loss.relative_added_error, loss.file, loss.line))
+    """Return losses, the largest growth first, and among equals in the order of their lines."""
+    return sorted(found, key=lambda loss: (-loss.relative_growth, loss.file, loss.line))

@@ -57,7 +57,7 @@ pub struct Loss {
     pub site: SiteId,
     /// The instruction.
     pub instruction: &'static str,
-    /// Name of the tensor written.
+    /// Name of the tensor written, in the worst run.
     pub tensor: String,
     /// Its type.
     pub dtype: DType,
@@ -193,6 +193,8 @@ impl Shadow {
             loss.count += 1;
             if total.relative > loss.total.relative {
                 loss.worst = id;
+                loss.tensor.clone_from(&view.storage.name);
+                loss.dtype = view.dtype;
             }
             loss.total = loss.total.worst(total);
             loss.inputs = loss.inputs.worst(before.inputs);
