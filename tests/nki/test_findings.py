@@ -102,7 +102,7 @@ def test_argument_that_holds_it_is_named_once(value: float, in_place: bool, dtyp
         nisa.dma_copy(tile, given)
         return given
 
-    kernel(with_at(value, 2, 2))
+    nki.simulate(kernel, nan_origin=True)(with_at(value, 2, 2))
     (found,) = nki.last_findings()
     assert (found.origin, found.element) == ("argument", (2, 2))
     assert (found.instruction, found.line) == ("dma_copy", line_of("given read"))
@@ -119,7 +119,7 @@ def test_clean_part_of_an_argument_hides_no_origin() -> None:
 
     x = with_at(np.nan, 0, 0)
     x[64, 3] = -1.0
-    kernel(x)
+    nki.simulate(kernel, nan_origin=True)(x)
     assert [(each.origin, each.element) for each in nki.last_findings()] == [("computed", (0, 3))]
 
 
@@ -235,7 +235,7 @@ def test_findings_of_a_failed_run_are_kept() -> None:
         raise RuntimeError("later")
 
     with pytest.raises(RuntimeError, match="later"):
-        kernel(with_at(0.0, 0, 0))
+        nki.simulate(kernel, nan_origin=True)(with_at(0.0, 0, 0))
     assert [each.kind for each in nki.last_findings()] == ["infinity_origin"]
 
 
@@ -249,7 +249,7 @@ def test_cores_and_ranks_are_named(lnc: int) -> None:
             nisa.reciprocal(tile, tile)
         return x
 
-    kernel = kernel[lnc]
+    kernel = nki.simulate(kernel[lnc], nan_origin=True)
     kernel(with_at(0.0, 0, 0))
     own = lnc - 1 if lnc > 1 else None
     assert [(each.core, each.rank) for each in nki.last_findings()] == [(own, None)]

@@ -98,7 +98,7 @@ def test_cancellation_shows_error_of_inputs_and_little_of_its_own() -> None:
     # The result is off by far more than what it came from, of which it added next to nothing.
     assert cancel.relative_error > 5 * cancel.relative_input_error
     assert cancel.relative_added_error < 1e-4
-    assert profile.precision[0] == cancel
+    assert cancel in profile.precision[:2]
 
 
 def test_float32_arithmetic_is_measured_against_float64() -> None:

@@ -59,6 +59,8 @@ class NeuronCore(_machine.NeuronCore):
         about 3 us of work).
     precise
         Whether elements of narrow floating-point types keep float32 values.
+    nan_origin
+        Whether NaN and infinities are followed to the instruction that wrote the first ones.
     shadow
         Whether a float64 run goes along that tells how much precision each instruction loses.
 

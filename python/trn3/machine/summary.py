@@ -279,7 +279,9 @@ def _findings(findings: Sequence[Finding]) -> list[RenderableType]:
 def _precision(losses: Sequence[PrecisionLoss]) -> list[RenderableType]:
     from rich.text import Text
 
-    table = _table("Precision lost against float64, largest growth first: relative to the largest magnitude")
+    table = _table(
+        "Precision lost against float64, largest growth first: relative to the largest magnitude"
+    )
     table.add_column("line", no_wrap=True)
     table.add_column("instruction", overflow="fold")
     table.add_column("writes", overflow="fold")

@@ -48,7 +48,8 @@ def last_findings() -> list[Finding]:
     """Return what the last kernel that ran on this thread found to complain of.
 
     Kernels that failed count too: what they found until then. `profile` gives the same list as
-    ``profile.findings``.
+    ``profile.findings``. Where NaN and infinities come from is among them under `profile`, in
+    strict runs, and with ``nki.simulate(kernel, nan_origin=True)``.
 
     Returns
     -------
@@ -68,7 +69,7 @@ def last_findings() -> list[Finding]:
     ...     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
     ...     nl.store(out, tile)
     ...     return out
-    >>> _ = inverse(np.array([[1.0, 0.0]], np.float32))
+    >>> _ = nki.simulate(inverse, nan_origin=True)(np.array([[1.0, 0.0]], np.float32))
     >>> [(found.kind, found.instruction, found.element) for found in nki.last_findings()]
     [('infinity_origin', 'reciprocal', (0, 1))]
     """

@@ -82,7 +82,8 @@ def simulate_ranks(
     [[[7], [8]], [[7], [8]]]
     """
     runnable, given, fabric = _prepared(kernel, per_rank_args, system, ranks_per_chip)
-    cores = _cores(runnable, len(given), arch, timing=False, strict=strict)
+    nan_origin = strict or runnable.nan_origin
+    cores = _cores(runnable, len(given), arch, timing=False, strict=strict, nan_origin=nan_origin)
     return runnable.launch_ranks(cores, given, fabric)
 
 

@@ -59,6 +59,7 @@ class NeuronCore:
         max_instructions: int | None = None,
         throttle: bool = False,
         precise: bool = False,
+        nan_origin: bool = True,
         shadow: bool = False,
         internal: Sequence[str] = ...,
         beside: Sequence[NeuronCore] = ...,

@@ -175,7 +175,7 @@ fn buffer(code: u8) -> Buffer {
 #[pymethods]
 impl PyCore {
     #[new]
-    #[pyo3(signature = (arch="trn3", *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, precise=false, shadow=false, internal=Vec::new(), beside=Vec::new()))]
+    #[pyo3(signature = (arch="trn3", *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, precise=false, nan_origin=true, shadow=false, internal=Vec::new(), beside=Vec::new()))]
     fn new(
         arch: &str,
         values: bool,
@@ -184,6 +184,7 @@ impl PyCore {
         max_instructions: Option<u64>,
         throttle: bool,
         precise: bool,
+        nan_origin: bool,
         shadow: bool,
         internal: Vec<String>,
         beside: Vec<PyRef<'_, PyCore>>,
@@ -199,7 +200,7 @@ impl PyCore {
         }
         let arch = Arc::new(ArchSpec::load(arch).map_err(exception)?);
         let precision = if precise { Precision::Float32 } else { Precision::Declared };
-        let options = CoreOptions { values, timing, strict, max_instructions, throttle, precision, shadow };
+        let options = CoreOptions { values, timing, strict, max_instructions, throttle, precision, nan_origin, shadow };
         let core = NeuronCore::new(arch, options).map_err(exception)?;
         Ok(Self { inner: Mutex::new(Inner { core, lines: Lines::new(internal), schedule: Schedule::default() }) })
     }

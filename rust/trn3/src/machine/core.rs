@@ -39,6 +39,8 @@ pub struct CoreOptions {
     pub throttle: bool,
     /// What elements of floating-point types hold.
     pub precision: Precision,
+    /// Whether NaN and infinities are followed to the instruction that wrote the first ones.
+    pub nan_origin: bool,
     /// Whether a run of more precision goes along, to tell how much each instruction loses.
     pub shadow: bool,
 }
@@ -52,6 +54,7 @@ impl Default for CoreOptions {
             max_instructions: None,
             throttle: false,
             precision: Precision::Declared,
+            nan_origin: true,
             shadow: false,
         }
     }
@@ -305,6 +308,7 @@ impl NeuronCore {
             MemoryOptions { strict: options.strict, values: options.values, precision: options.precision },
         );
         memory.name_sites(sites.namer());
+        memory.follow_nonfinite(options.nan_origin);
         let state = State::new(&arch, memory)?;
         let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };
         let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: true };

@@ -1,6 +1,6 @@
 //! NaN and infinity: which instruction wrote the first ones.
 //!
-//! Each write of float32 results is looked at once, for anything that is no finite number of the written type: one pass
+//! Where that is asked for, each write of float32 results is looked at once, for anything that is no finite number of the written type: one pass
 //! without branches over values that are at hand. What follows happens only where there is some. Tensors that hold NaN
 //! or infinities are remembered as wholes **(choice)**: where an instruction read one of those, what it writes is no
 //! origin. A tensor written whole without any is clean again.
@@ -64,6 +64,8 @@ pub struct Trouble {
 /// What is known of NaN and infinities.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
+    /// Whether anything is looked at.
+    is_on: bool,
     /// What tensors hold, by the number of their storage; those that hold some.
     held: HashMap<u64, Strange>,
     troubles: Vec<Trouble>,
@@ -98,25 +100,24 @@ static LARGEST: LazyLock<[u32; DType::ALL.len()]> = LazyLock::new(|| {
     largest
 });
 
-/// Whether any magnitude is beyond the largest. Lanes are looked at side by side, and none ends the loop early.
+/// Whether any magnitude is beyond the largest: what is added to one that is carries into the sign. No element ends the
+/// loop early.
 fn is_any_beyond(values: &[f32], largest: u32) -> bool {
-    const LANES: usize = 16;
-    let is_beyond = |value: f32| (value.to_bits() & MAGNITUDE) as i32 > largest as i32;
-    let mut beyond = [0u32; LANES];
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    for chunk in chunks {
-        for (lane, value) in beyond.iter_mut().zip(chunk) {
-            *lane |= u32::from(is_beyond(*value));
-        }
-    }
-    beyond.iter().any(|lane| *lane != 0) || rest.iter().any(|value| is_beyond(*value))
+    let carry = MAGNITUDE - largest;
+    let found = values.iter().fold(0, |found, value| found | ((value.to_bits() & MAGNITUDE) + carry));
+    found > MAGNITUDE
 }
 
 impl Memory {
+    /// Follows NaN and infinities from here on, or no longer.
+    pub(in crate::machine) fn follow_nonfinite(&mut self, is_on: bool) {
+        self.watch.is_on = is_on;
+    }
+
     /// Looks at results about to be written, where the mask is true.
     #[inline]
     pub(super) fn inspect(&mut self, view: &View, values: &[f32], mask: Option<&[bool]>) {
-        if !view.dtype.is_float() || self.layer != hbm::Layer::Real {
+        if !self.watch.is_on || !view.dtype.is_float() {
             return;
         }
         self.watch.inspected = true;
@@ -178,6 +179,9 @@ impl Memory {
 
     /// Before an instruction: forgets the one before, and looks once at tensors that no instruction made.
     pub(in crate::machine) fn watch(&mut self, instruction: &dyn Instruction) {
+        if !self.watch.is_on {
+            return;
+        }
         self.watch.troubles.clear();
         self.watch.inspected = false;
         self.watch.uninitialised = None;
@@ -202,6 +206,9 @@ impl Memory {
     /// Those of reading operands again.
     pub(in crate::machine) fn trace(&mut self, instruction: &dyn Instruction) -> Result<()> {
         let watch = &self.watch;
+        if !watch.is_on {
+            return Ok(());
+        }
         if watch.troubles.is_empty() && (watch.inspected || (watch.held.is_empty() && watch.uninitialised.is_none())) {
             return Ok(());
         }
@@ -378,7 +385,7 @@ impl Memory {
     /// # Errors
     /// Those of reading it.
     pub fn inspect_written(&mut self, view: &View) -> Result<()> {
-        if view.dtype.is_float() {
+        if self.watch.is_on && view.dtype.is_float() {
             let place = self.resolve(view.into(), self.site)?;
             let mut values = vec![0.0; place.len()];
             self.with_bytes(&view.storage, |bytes| convert::read(view.dtype, bytes, &place, &mut values));

@@ -30,6 +30,7 @@ const WITHOUT_VALUES: CoreOptions = CoreOptions {
     max_instructions: None,
     throttle: false,
     precision: Precision::Declared,
+    nan_origin: false,
     shadow: false,
 };
 
