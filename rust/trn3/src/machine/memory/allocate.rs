@@ -27,6 +27,7 @@ impl Memory {
     /// [`Error::Value`] for shapes that the memory cannot hold and for bad addresses; [`Error::SbufCapacity`],
     /// [`Error::PsumCapacity`] and [`Error::HbmCapacity`] with a table of the live tensors when it does not fit.
     pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
+        self.last_fresh = None;
         let bytes = byte_size(request)?;
         if !request.buffer.is_on_chip() {
             if request.address.is_some() {
