@@ -176,6 +176,7 @@ fn buffer(code: u8) -> Buffer {
 impl PyCore {
     #[new]
     #[pyo3(signature = (arch="trn3", *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, precise=false, nan_origin=true, shadow=false, internal=Vec::new(), beside=Vec::new()))]
+    #[allow(clippy::too_many_arguments)] // One for each option.
     fn new(
         arch: &str,
         values: bool,
