@@ -633,7 +633,7 @@ def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(waits: bool) -> N
 
 def races(kernel: Any, x: Any, **options: Any) -> list[dict[str, Any]]:
     _, profile = nki.profile(kernel, x, **options)
-    return [finding for finding in profile.findings if finding["kind"] == "race"]
+    return [finding for finding in profile.findings if finding.kind == "race"]
 
 
 @pytest.mark.parametrize("values", [True, False])
@@ -641,7 +641,7 @@ def test_reading_without_a_meeting_is_found(values: bool) -> None:
     found = races(racy[2], halves(), values=values)
     assert found
     write, read = line_of("# racy write"), line_of("# racy read")
-    texts = {(finding["line"], finding["core"]): finding["message"] for finding in found}
+    texts = {(finding.location, finding.core): finding.message for finding in found}
     assert "core 1 reads byte 0 of tensor `scratch`, which core 0 writes" in texts[read, 1]
     assert write in texts[read, 1]
     assert f"core 1 writes byte {P * F * 4} of tensor `scratch`" in texts[write, 1]

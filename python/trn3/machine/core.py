@@ -57,6 +57,12 @@ class NeuronCore(_machine.NeuronCore):
     throttle
         Whether TensorE's current-step limit is modelled (about half rate at first, full after
         about 3 us of work).
+    precise
+        Whether elements of narrow floating-point types keep float32 values.
+    nan_origin
+        Whether NaN and infinities are followed to the instruction that wrote the first ones.
+    shadow
+        Whether a float64 run goes along that tells how much precision each instruction loses.
 
     Raises
     ------
@@ -140,6 +146,7 @@ def profile_data(core: _machine.NeuronCore, kernel: str) -> ProfileData:
         labels=raw["labels"],
         sites=raw["sites"],
         findings=core.findings(),
+        precision=core.precision(),
         instructions=Instructions(**{key: raw[key] for key in INSTRUCTION_COLUMNS}),
         transfers=Transfers(
             instruction=raw["transfer_instruction"],

@@ -78,14 +78,14 @@ impl Instruction for Dropout {
         let probabilities = self.prob.values(state, self.dst.partitions(), 0.0)?;
         let mut draws = vec![0.0f32; state.vector_random.lanes() * columns];
         state.vector_random.current()?.uniform(columns, 0.0, 1.0, &mut draws)?;
-        let mut bits = state.read_bits(&self.data)?;
+        let mut bits = state.read_words(&self.data)?;
         let rows = bits.chunks_exact_mut(columns.max(1)).zip(draws[first * columns..].chunks_exact(columns.max(1)));
         for ((row, draws), &probability) in rows.zip(&probabilities) {
             for (bits, &draw) in row.iter_mut().zip(draws) {
                 *bits = if draw < probability { 0 } else { *bits };
             }
         }
-        state.memory.write_bits(&self.dst, &bits)
+        state.memory.write_words(&self.dst, &bits, self.data.dtype, None)
     }
 
     fn is_control(&self) -> bool {

@@ -28,7 +28,9 @@ impl Memory {
         let (target, source) = self.resolve_alike(to, from, reader)?;
         let missing = self.check_read(&source, from.view, reader)?;
         let is_whole = missing.is_empty() && source.performed().is_none();
+        let exact = if to.view.dtype == from.view.dtype { self.exact_values(&source, from.view) } else { Vec::new() };
         if is_whole && self.copy_runs(&target, &source, to.view, from.view) {
+            self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten());
             return Ok(());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -44,6 +46,7 @@ impl Memory {
             }
         }
         self.scratch = scratch;
+        self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten());
         Ok(())
     }
 
@@ -123,6 +126,7 @@ impl Memory {
         let count = to_count * to_bytes / piece;
         let at = |first: usize, step: isize, index: usize| (first as isize + index as isize * step) as usize;
         let each = |index: usize| (at(to_first, to_step, index), at(from_first, from_step, index));
+        let layer = self.layer;
         match (to.storage.buffer, from.storage.buffer) {
             (Buffer::Sbuf, Buffer::Psum) | (Buffer::Psum, Buffer::Sbuf) => {
                 let (sbuf, psum) = (&mut self.sbuf, &mut self.psum);
@@ -148,7 +152,7 @@ impl Memory {
                 let (chip, tensor) = if to_buffer.is_on_chip() { (to_buffer, from) } else { (from_buffer, to) };
                 let Some(memory) = self.on_chip_mut(chip) else { return false };
                 memory.touch();
-                let mut contents = hbm::lock(&tensor.storage);
+                let mut contents = hbm::lock(&tensor.storage, layer);
                 hbm::touch(&mut contents, tensor.storage.byte_size());
                 (0..count).map(each).for_each(|(to, from)| match to_buffer.is_on_chip() {
                     true => memory.bytes_mut()[to..to + piece].copy_from_slice(&contents.bytes[from..from + piece]),

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::bits::{ByteMask, PartitionBits, Partitions};
+use super::exact::Plane;
 use crate::machine::storage::Place;
 
 /// Bytes between the end of a partition and the next one's start. Partitions are a power of two long: without the gap
@@ -24,6 +25,8 @@ pub(super) struct OnChip {
     pub(super) initialised: PartitionBits,
     /// Written by a matmul since allocation; PSUM alone has these.
     pub(super) matmul: Option<PartitionBits>,
+    /// Values beside the bytes; None until one is kept.
+    pub(super) exact: Option<Plane>,
     /// Whether matmuls write here.
     is_psum: bool,
 }
@@ -36,6 +39,7 @@ impl OnChip {
             words: Vec::new(),
             initialised: PartitionBits::default(),
             matmul: None,
+            exact: None,
             is_psum,
         }
     }

@@ -50,6 +50,7 @@ impl Memory {
         });
         self.scratch = scratch;
         done?;
+        self.each_exact(&place, view, |element, value| out[element] = value as f32);
         for element in missing {
             out[element] = convert::sentinel_value(view.dtype);
         }
@@ -130,6 +131,7 @@ impl Memory {
             true => lines::gather(bytes, &place, &mut code[..place.item]),
             false => convert::read(view.dtype, bytes, &place, &mut value),
         });
+        self.each_exact(&place, view, |_, exact| value = [exact as f32]);
         if !missing.is_empty() {
             (code, value) = (convert::sentinel(view.dtype).to_le_bytes(), [convert::sentinel_value(view.dtype)]);
         }
@@ -157,11 +159,14 @@ impl Memory {
         let (dtype, storage) = (operand.view.dtype, &operand.view.storage);
         convert::check_encodable(dtype)?;
         let place = self.resolve_write(operand, values.len(), None)?;
+        self.inspect(operand.view, values, None);
         if self.with_bytes_mut(storage, |bytes| convert::write(dtype, values, options, bytes, &place)) {
             self.mark_initialised(&place, storage, true);
-            return Ok(());
+        } else {
+            self.store_codes(&place, storage, None, |codes| convert::encode(dtype, values, codes, options))?;
         }
-        self.store_codes(&place, storage, None, |codes| convert::encode(dtype, values, codes, options))
+        self.keep_exact(&place, operand.view, |element| Some(f64::from(values[element])));
+        Ok(())
     }
 
     /// Adds to a float32 tile where it lies, in one pass. False, and nothing done, where that cannot be: another type, rows
@@ -174,10 +179,11 @@ impl Memory {
         let storage = &operand.view.storage;
         let place = self.resolve(operand, self.site)?;
         let fits = operand.view.dtype == DType::Float32 && place.len() == values.len() && place.runs().is_some();
-        if !fits || !self.is_set(&place, storage) {
+        if !fits || self.keeps_exact(DType::Float32) || !self.is_set(&place, storage) {
             return Ok(false);
         }
         self.note_write(&place, storage, None);
+        self.inspect(operand.view, values, None);
         self.with_bytes_mut(storage, |bytes| {
             lines::update(bytes, &place, values, |held, value: f32| {
                 convert::canonical(f32::from_le_bytes(held) + value).to_le_bytes()
@@ -198,9 +204,11 @@ impl Memory {
     ) -> Result<()> {
         let operand = operand.into();
         let dtype = operand.view.dtype;
+        self.inspect(operand.view, values, None);
         self.write_codes(operand, values.len(), None, |codes| {
             convert::encode_stochastic(dtype, values, codes, generator)
-        })
+        })?;
+        self.keep_written(operand, values, None)
     }
 
     /// Writes bit patterns, of which the low bits are kept.
@@ -229,7 +237,9 @@ impl Memory {
     ) -> Result<()> {
         let operand = operand.into();
         let dtype = operand.view.dtype;
-        self.write_codes(operand, values.len(), Some(mask), |codes| convert::encode(dtype, values, codes, options))
+        self.inspect(operand.view, values, Some(mask));
+        self.write_codes(operand, values.len(), Some(mask), |codes| convert::encode(dtype, values, codes, options))?;
+        self.keep_written(operand, values, Some(mask))
     }
 
     /// As [`Memory::write_bits`] where the mask is true; other elements keep their value, and whether they have one.
@@ -248,6 +258,16 @@ impl Memory {
             narrow(values, item, codes);
             Ok(())
         })
+    }
+
+    /// Keeps the values beside an operand just written, where the memory does so.
+    fn keep_written(&mut self, operand: Operand<'_>, values: &[f32], mask: Option<&[bool]>) -> Result<()> {
+        if self.keeps_exact(operand.view.dtype) {
+            let place = self.resolve(operand, self.site)?;
+            let is_written = |element: usize| mask.is_none_or(|mask| mask[element]);
+            self.keep_exact(&place, operand.view, |element| is_written(element).then(|| f64::from(values[element])));
+        }
+        Ok(())
     }
 
     /// Which bytes are written, if there are as many values as elements.
@@ -304,6 +324,11 @@ impl Memory {
 
     pub(super) fn store_where(&mut self, place: &Resolved, storage: &Storage, codes: &[u8], mask: &[bool]) {
         let item = place.item;
+        self.end_exact(place, storage, Some(mask));
+        if storage.addressed {
+            // Which elements are written is not followed.
+            self.reuse.touch(storage);
+        }
         self.with_bytes_mut(storage, |bytes| lines::scatter_where(bytes, place, codes, mask));
         // To mark elements one by one takes longer than to store them; mostly all are marked already.
         let is_marked = storage.buffer.is_on_chip() && self.is_set(place, storage);
@@ -317,7 +342,7 @@ impl Memory {
             }),
             None => {
                 self.note_write(place, storage, Some(mask));
-                let mut contents = hbm::lock(storage);
+                let mut contents = hbm::lock(storage, self.layer);
                 contents.written = true;
                 if !contents.complete {
                     lines::each_element(place, |element, at| {

@@ -170,16 +170,16 @@ impl Instruction for DmaTranspose {
         }
         let src = self.options.operand(&self.src);
         let mut bits = Vec::new();
-        state.memory.read_bits(src, &mut bits, state.site)?;
+        state.memory.read_words(src, &mut bits, state.site)?;
         let shape = &self.src.shape;
         let (first, last) = (shape[0], shape[shape.len() - 1]);
         let middle = bits.len() / (first * last).max(1);
         let turned = turned(&bits, first, middle, last);
         match state.memory.performed_rows(src)? {
-            None => state.memory.write_bits(&self.dst, &turned),
+            None => state.memory.write_words(&self.dst, &turned, self.src.dtype, None),
             Some(rows) => {
                 let mask: Vec<bool> = (0..turned.len()).map(|element| rows[element % first]).collect();
-                state.memory.write_bits_where(&self.dst, &turned, &mask)
+                state.memory.write_words(&self.dst, &turned, self.src.dtype, Some(&mask))
             }
         }
     }

@@ -212,6 +212,10 @@ impl Instruction for AffineSelect {
         cost::gpsimd(arch, self.dst.free_size() as u64)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.on_false_value.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let (partitions, free) = (self.dst.partitions(), self.dst.free_size());
         let selected = self.selected()?;
