@@ -73,6 +73,7 @@ class CollectiveCall:
 
     def __init__(self, operation: str, priority: Any, others: dict[str, Any]) -> None:
         self._operation = operation
+        self._priority = priority
         self.running = context()
         world = self.running.world
         if world is None:  # every launch makes one
@@ -327,8 +328,11 @@ class CollectiveCall:
         pairs: tuple[tuple[int, int], ...] = (),
     ) -> NkiInstruction | None:
         core = self.running.core
-        arrival = isa.collective(core, self._operation, srcs, dsts, name)
+        arrival = isa.collective(core, self._operation, srcs, dsts, self._priority, name)
+        if self._priority is not None:
+            agreed += f" at priority {self._priority}"
         call = Call(self._operation, *groups, agreed, size, pairs, srcs, dsts, core, arrival, move)
+        call.moved = int(size_of(srcs)), int(size_of(dsts))
         return self._world.meet(self.running, call)
 
     def ring(
@@ -378,7 +382,7 @@ class CollectiveCall:
         groups = self.group(replica_group)
         n = len(groups[1])
         to_all = self._operation == "all_gather_v"
-        self._check_strict(n, to_all)
+        self._check_strict(groups[0], n, to_all)
         counts = self._metadata(metadata, n, 4 if has_displacements else 3)
         if results[0].size < n:
             self.refuse("dsts", f"has {results[0].size} elements", f"{n} or more")
@@ -393,7 +397,8 @@ class CollectiveCall:
             [sources[0], metadata], [results[0], *written], groups, agreed, 0.0, move, name
         )
 
-    def _check_strict(self, n: int, to_all: bool) -> None:
+    def _check_strict(self, groups: tuple[Group, ...], n: int, to_all: bool) -> None:
+        """Refuse what only the simulator does, where the environment asks for the hardware's rules."""
         if os.environ.get("TRN3_NKI_STRICT") != "1":
             return
         logical = self.running.logical
@@ -402,6 +407,16 @@ class CollectiveCall:
         if to_all and n != 4:
             got = f"has lists of {n} ranks"
             self.refuse("replica_group", got, "4 ranks, under TRN3_NKI_STRICT=1")
+        if to_all:
+            return
+        fabric = self._world.fabric(self.running)
+        for group in groups:
+            missing = fabric.left_out(group)
+            if missing:
+                each = fabric.ranks_per_chip
+                got = f"has a list {list(group)} without ranks {missing} of its devices"
+                allowed = f"whole devices, {each} ranks each, under TRN3_NKI_STRICT=1"
+                self.refuse("replica_group", got, allowed)
 
     def _metadata(self, metadata: Any, n: int, rows: int) -> NkiTensor:
         """Return the row of receive counts."""
@@ -467,6 +482,8 @@ def _exchange(
     else:
         received, seconds = fabric.all_to_all_v(flats, counts, send, group)
     for i, call in enumerate(lane):
+        sent, got = (int(each.sum()) * call.dsts[0].itemsize for each in (counts[i], counts[:, i]))
+        call.moved = sent // n if to_all else sent, got
         dst = call.dsts[0].reshape(call.dsts[0].size)
         first = 0
         if not known:

@@ -46,6 +46,8 @@ class Call:
         The core, and its part of the instruction.
     move
         Moves the values.
+    moved
+        Bytes that this core sends and receives.
     """
 
     operation: str
@@ -59,6 +61,7 @@ class Call:
     machine: NeuronCore
     arrival: isa.Arrival
     move: Move
+    moved: tuple[int, int] = (0, 0)
     rank: int = 0
     core: int = 0
     handle: NkiInstruction | None = field(default=None)
@@ -140,8 +143,11 @@ class World:
         call.rank, call.core = running.rank, running.core.number
         number = call.rank * self._cores + call.core
         present = self._open.setdefault(call.group, [])
-        for other in present:
-            self._check_same(call, other)
+        # Those present agree with each other: the first of all and of the same core are enough.
+        alike = next((other for other in present if other.core == call.core), None)
+        for other in (*present[:1], alike):
+            if other is not None:
+                self._check_same(call, other)
         present.append(call)
         self._last[call.rank, call.core] = str(call)
         if len(present) == len(call.group) * self._cores:
@@ -154,6 +160,15 @@ class World:
                 lambda: f"{self.gang.name(number)} waits at {call} for {self._missing(call)}",
             )
         return call.handle
+
+    def fabric(self, running: Context) -> Fabric:
+        """Return what connects the ranks."""
+        if self._fabric is None:
+            from trn3.nki.fabric import Fabric
+
+            name, generation = running.core.arch
+            self._fabric = Fabric.of_machine(name, generation, self._cores, self.size)
+        return self._fabric
 
     def _check_same(self, call: Call, other: Call) -> None:
         same = call.operation == other.operation and call.groups == other.groups
@@ -181,12 +196,7 @@ class World:
 
     def _perform(self, running: Context, calls: list[Call]) -> None:
         """Move the values of all ranks of a group, and give all of them its time."""
-        fabric = self._fabric
-        if fabric is None:
-            from trn3.nki.fabric import Fabric
-
-            name, generation = running.core.arch
-            fabric = self._fabric = Fabric.of_machine(name, generation, self._cores, self.size)
+        fabric = self.fabric(running)
         group = calls[0].group
         calls.sort(key=lambda call: (group.index(call.rank), call.core))
         ranks = [calls[i : i + self._cores] for i in range(0, len(calls), self._cores)]
@@ -209,6 +219,8 @@ class World:
             size = sum(lane[0].bytes for lane in lanes)
             pairs = tuple(dict.fromkeys(pair for lane in lanes for pair in lane[0].pairs))
             seconds.append(fabric.seconds(first.operation, size, first.groups, pairs))
-        handles = isa.meet_ranks([call.arrival for call in calls], max(seconds), sharing)
+        # A transfer that cores share is the first one's.
+        moved = [(0, 0) if is_joint and call.core else call.moved for call in calls]
+        handles = isa.meet_ranks([call.arrival for call in calls], max(seconds), sharing, moved)
         for call, handle in zip(calls, handles, strict=True):
             call.handle = handle
