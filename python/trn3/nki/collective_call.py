@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import os
@@ -220,7 +221,7 @@ class CollectiveCall:
             )
             raise TypeError(message)
         groups = tuple(map(tuple, given))
-        most = max(rank for group in groups for rank in group)
+        most = _largest(groups)
         if most >= self.size:
             hint = "" if self.size > 1 else "; trn3.nki.simulate_ranks runs a kernel on several"
             self._wrong(
@@ -346,12 +347,7 @@ class CollectiveCall:
         reduction: str | None = None,
     ) -> NkiInstruction | None:
         """Send sources, or what they and others reduce to, to the next index of each list."""
-        pairs = tuple(
-            (rank, group[(i + 1) % len(group)])
-            for group in groups[0]
-            for i, rank in enumerate(group)
-        )
-        own = [pair for pair in pairs if pair[0] in groups[1]]
+        pairs, own = _ring(groups[0]), _ring((groups[1],))
         formats = [_format(src, dst) for src, dst in zip(srcs, dsts, strict=True)]
 
         def move(inputs: list[Arrays], fabric: Fabric) -> list[Arrays]:
@@ -529,6 +525,19 @@ def _read(call: Call, place: int) -> NDArray[Any] | None:
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+@functools.lru_cache(maxsize=256)
+def _largest(groups: tuple[Group, ...]) -> int:
+    return max(rank for group in groups for rank in group)
+
+
+@functools.lru_cache(maxsize=256)
+def _ring(groups: tuple[Group, ...]) -> tuple[tuple[int, int], ...]:
+    """Return who sends to whom around the ring of each group."""
+    return tuple(
+        (rank, group[(i + 1) % len(group)]) for group in groups for i, rank in enumerate(group)
+    )
 
 
 def is_number(value: Any) -> bool:
