@@ -83,7 +83,7 @@ def test_chunks_of_any_length_count_as_long_as_they_are() -> None:
 
 
 def _spans(priorities: tuple[int | None, ...]) -> list[list[tuple[int, int]]]:
-    """Starts and ends of all-reduces that are ready at one moment, on each of two ranks."""
+    """Return starts and ends of all-reduces that are ready at one moment, of both ranks."""
 
     def kernel(x: Any, group: Any) -> Any:
         mine = scratch(x.shape)

@@ -338,9 +338,7 @@ def test_fills_are_plain_floats(fill: float) -> None:
     def body() -> Any:
         ranged, affine = tile((1, 8)), tile((1, 8))
         low, high = put(np.array([[2.0]], np.float32)), put(np.array([[5.0]], np.float32))
-        nisa.range_select(
-            ranged, put(x), nl.greater_equal, nl.less, low, high, on_false_value=fill
-        )
+        nisa.range_select(ranged, put(x), nl.greater_equal, nl.less, low, high, on_false_value=fill)
         nisa.affine_select(affine, [[1, 8]], 0, put(x), fill, cmp_op=nl.less, offset=-3)
         return get(ranged), get(affine)
 

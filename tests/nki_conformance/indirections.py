@@ -77,8 +77,10 @@ def _whole(rng: Generator, shape: tuple[int, ...]) -> Array:
     return rng.integers(-8, 9, shape).astype(np.float32)
 
 
-def _columns(rng: Generator, partitions: int, kind: str, group: int = _GROUP) -> tuple[Array, Array]:
-    """Different columns for each group, as lists [groups, picked] and as the tile that holds them."""
+def _columns(
+    rng: Generator, partitions: int, kind: str, group: int = _GROUP
+) -> tuple[Array, Array]:
+    """Return columns for each group, as lists [partitions, picked] and as their tile."""
     groups, count = partitions // group, 2 * group
     # Different ones where there are enough: what scatters must not write twice.
     repeats = -(-count // _SHAPE[1])
@@ -188,7 +190,7 @@ def _product(operand: str, rng: Generator) -> Script:
         columns = machine.tile(index, "uint16")
         tiles[operand] = tiles[operand].indirect(columns, num_elem=picked)
         dst = machine.empty(wanted.shape, buffer="psum")
-        isa.nc_matmul(dst, **tiles)
+        isa.nc_matmul(dst, tiles["stationary"], tiles["moving"])
         compare(machine.get(dst), wanted)
 
     return Script(run)
@@ -239,7 +241,7 @@ def _dynamic(way: str, view: str, holder: str, memory: str, rng: Generator) -> S
 
 
 def _rows_of(first: Any, count: int, kind: str, rng: Generator) -> Script:
-    """A gather of rows: the leading stride of a pattern is ignored."""
+    """Gather rows: the leading stride of a pattern is ignored."""
     x = _whole(rng, (20, 12))
     chosen = rng.integers(0, 19, count)
     wide = rng.integers(0, 5, (count, 3))
@@ -255,7 +257,7 @@ def _rows_of(first: Any, count: int, kind: str, rng: Generator) -> Script:
 
 
 def _moving_index(rng: Generator) -> Script:
-    """The value counts that is there when the instruction runs."""
+    """Use the value that is there when the instruction runs."""
     x = _whole(rng, _SHAPE)
 
     def run(machine: Machine) -> None:
@@ -277,7 +279,9 @@ def rows() -> Iterator[Row]:
             build: Any = partial(_gathered, operation, kind, "sbuf")
             yield Row(function, f"indirect-{operand}-{label}-{kind}", build)
         yield Row(
-            function, f"indirect-{operand}-{label}-psum", partial(_gathered, operation, "uint16", "psum")
+            function,
+            f"indirect-{operand}-{label}-psum",
+            partial(_gathered, operation, "uint16", "psum"),
         )
         yield Row(function, f"indirect-dst-{label}", partial(_scattered, operation, "uint16"))
     for engine in (isa.vector_engine, isa.gpsimd_engine):
@@ -313,7 +317,6 @@ def refusals() -> Iterator[Refusal]:
             arch=arch,
         )
 
-
     def columns(function: str, label: str, match: str, **call: Any) -> Refusal:
         view = Tile(np.zeros((32, 48), np.float32), view=_by_columns)
         arguments = {name: view if value is None else value for name, value in call.items()}
@@ -325,10 +328,14 @@ def refusals() -> Iterator[Refusal]:
     yield columns(
         "tensor_copy", "gpsimd", takes_none, dst=tile(), src=None, engine=isa.gpsimd_engine
     )
-    yield columns("tensor_tensor", "data2", takes_none, dst=tile(), data1=tile(), data2=None, op=nl.add)
+    yield columns(
+        "tensor_tensor", "data2", takes_none, dst=tile(), data1=tile(), data2=None, op=nl.add
+    )
     yield columns("reciprocal", "data", takes_none, dst=tile(), data=None)
     yield columns("dma_copy", "src", takes_none, dst=tile(), src=None)
-    yield columns("nc_stream_shuffle", "src", takes_none, dst=tile(), src=None, shuffle_mask=[0] * 32)
+    yield columns(
+        "nc_stream_shuffle", "src", takes_none, dst=tile(), src=None, shuffle_mask=[0] * 32
+    )
     yield columns("max8", "src", takes_none, dst=ones((32, 8)), src=None)
 
 

@@ -80,7 +80,7 @@ def _sliced(pipes: tuple[int, ...], rng: Generator) -> Launch:
 
 
 def _ordered(cores: Any, engine: Any, arch: str, rng: Generator) -> Launch:
-    """What one core stores before a barrier the other loads after it."""
+    """Load after a barrier what the other core stored before it."""
     x = rng.normal(size=(2, 16, 8)).astype(np.float32)
 
     def kernel(given: Any) -> Any:
@@ -101,7 +101,7 @@ def _ordered(cores: Any, engine: Any, arch: str, rng: Generator) -> Launch:
 
 
 def _alone(cores: Any, buffer: str, machine: Machine) -> None:
-    """One core waits for nobody."""
+    """Wait for nobody on one core."""
     before = machine.core.issued
     tile = machine.tile(np.ones((1, 1), np.float32), buffer=buffer)
     isa.core_barrier(tile, cores)
@@ -136,10 +136,10 @@ def rows() -> Iterator[Row]:
             for engine in (isa.gpsimd_engine, isa.engine.sync, isa.vector_engine):
                 build = partial(_ordered, cores, engine, arch)
                 yield Row("core_barrier", f"{cores}-{engine.name}-{arch}", build, arch)
-    for cores in ((0,), [0], range(1)):
+    for alone in ((0,), [0], range(1)):
         for buffer in ("sbuf", "hbm"):
-            run = _script(partial(_alone, cores, buffer))
-            yield Row("core_barrier", f"alone-{cores}-{buffer}", run)
+            run = _script(partial(_alone, alone, buffer))
+            yield Row("core_barrier", f"alone-{alone}-{buffer}", run)
     for arch in ("trn1", "trn2", "trn3"):
         yield Row("get_nc_sub_version", arch, _script(_sub_version), arch)
 

@@ -394,7 +394,7 @@ class CollectiveCall:
         )
 
     def _check_strict(self, groups: tuple[Group, ...], n: int, to_all: bool) -> None:
-        """Refuse what only the simulator does, where the environment asks for the hardware's rules."""
+        """Refuse what the hardware does not do, where the environment asks for that."""
         if os.environ.get("TRN3_NKI_STRICT") != "1":
             return
         logical = self.running.logical

@@ -15,7 +15,7 @@ FORMATS: dict[str, tuple[Any, int]] = {
 
 
 def pack(values: np.ndarray, name: str) -> np.ndarray:
-    """Groups of four along the last axis as unsigned integers, the first in the low bits."""
+    """Return groups of four along the last axis as integers, the first in the low bits."""
     codes = values.astype(FORMATS[name][0]).view(np.uint8).astype(np.uint32)
     bits = 4 if "float4" in name else 8
     codes = codes.reshape(*values.shape[:-1], -1, 4) & ((1 << bits) - 1)
@@ -31,7 +31,7 @@ def unpack(words: np.ndarray, name: str) -> np.ndarray:
 
 
 def scale_of(scales: np.ndarray, partitions: int = 128) -> np.ndarray:
-    """Factors of scale bytes [partitions / 8, ..., F], a row for each partition."""
+    """Return factors of scale bytes [partitions / 8, ..., F], a row for each partition."""
     return np.repeat(2.0 ** (scales.astype(np.float64) - 127), 8, axis=0)[:partitions]
 
 

@@ -99,9 +99,7 @@ def test_experts_of_a_rank_match_numpy(own: int) -> None:
 @pytest.mark.parametrize("lnc", [1, 2])
 @pytest.mark.parametrize(("positions", "vocabulary"), [(40, 1500), (128, 512)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_cross_entropy_matches_torch(
-    lnc: int, positions: int, vocabulary: int, dtype: Any
-) -> None:
+def test_cross_entropy_matches_torch(lnc: int, positions: int, vocabulary: int, dtype: Any) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = (torch.randn(positions, vocabulary, generator=generator) * 3).to(dtype)
     targets = torch.randint(0, vocabulary, (positions,), generator=generator, dtype=torch.int32)
@@ -116,13 +114,13 @@ def test_cross_entropy_matches_torch(
     torch.testing.assert_close(got.double(), wide.grad, rtol=1e-2, atol=tolerance)
     assert torch.equal(got, again)
     other = cross_entropy_backward[lnc](
-        **{"logits_hbm": logits.clone(), "targets_hbm": targets, "lse_hbm": lse},
+        logits_hbm=logits.clone(),
+        targets_hbm=targets,
+        lse_hbm=lse,
         reduction="sum",
         inplace=False,
     )
-    torch.testing.assert_close(
-        other.double() / positions, wide.grad, rtol=1e-2, atol=tolerance
-    )
+    torch.testing.assert_close(other.double() / positions, wide.grad, rtol=1e-2, atol=tolerance)
 
 
 def test_gradient_updates_an_aliased_input() -> None:

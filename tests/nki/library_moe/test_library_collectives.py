@@ -21,8 +21,8 @@ from expertlib.experimental.collectives.exchange import (
 )
 from nki.library_moe.moe_reference import BF16
 
-from trn3 import nki
 import trn3.nki.collectives as ncc
+from trn3 import nki
 
 WORLDS = [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (8, 2), (16, 1)]
 

@@ -40,7 +40,16 @@ def test_router_matches_numpy(
     affinities_out = np.zeros((tokens, experts), BF16)
     index_out = np.zeros((tokens, k), np.uint32)
     results = router_topk[lnc](
-        given, w, bias, logits_out, affinities_out, index_out, act, k, layout, norm,
+        given,
+        w,
+        bias,
+        logits_out,
+        affinities_out,
+        index_out,
+        act,
+        k,
+        layout,
+        norm,
         use_pe_column_tiling=tiled,
     )
     logits = x.astype(np.float64) @ w + bias

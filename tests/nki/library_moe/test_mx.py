@@ -13,13 +13,13 @@ from nki.library_moe.moe_reference import BF16, problem
 from nki.library_moe.mx_reference import FORMATS, pack, quantise, scale_of, unpack
 
 import trn3.nki
-from trn3.nki import neuron_dtypes as dt, version
 import trn3.nki.language as nl
+from trn3.nki import neuron_dtypes as dt, version
 
 
 @pytest.fixture
 def ocp() -> Iterator[None]:
-    """The rule of scales before 0.5."""
+    """Choose scales by the rule before 0.5."""
     version.set_version("0.4")
     yield
     version.set_version(None)

@@ -11,8 +11,8 @@ use crate::machine::check::{Check, DMA};
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
 use crate::machine::isa::{Instruction, Role};
-use crate::machine::time::Picos;
 use crate::machine::storage::Buffer;
+use crate::machine::time::Picos;
 use crate::machine::timing::work::{CollectivePart, Work};
 use crate::machine::view::View;
 

@@ -81,7 +81,9 @@ def blockwise_mm_bwd(
         spread = nl.ndarray((P, 1), dtype=nl.int32, buffer=nl.sbuf)
         nisa.dma_copy(spread, block_to_expert.ap([[0, P], [1, 1]], offset=block))
         padded = nl.ndarray((P, 1), dtype=f32, buffer=nl.sbuf)
-        nisa.tensor_scalar(padded, tokens, nl.less, 0.0, op1=nl.multiply, operand1=float(-T * E * 4))
+        nisa.tensor_scalar(
+            padded, tokens, nl.less, 0.0, op1=nl.multiply, operand1=float(-T * E * 4)
+        )
         nisa.tensor_scalar(rows, tokens, nl.multiply, float(E))
         nisa.tensor_tensor(rows, rows, spread, nl.add)
         nisa.tensor_tensor(rows, rows, padded, nl.add)
@@ -116,9 +118,7 @@ def blockwise_mm_bwd(
         nisa.tensor_tensor(product, y, dy, nl.multiply)
         dot = nl.ndarray((P, 1), dtype=f32, buffer=nl.sbuf)
         nisa.tensor_reduce(dot, nl.add, product, axis=[1])
-        nisa.dma_copy(
-            da.ap([[1, P], [1, 1]], vector_offset=rows), dot, oob_mode=nisa.oob_mode.skip
-        )
+        nisa.dma_copy(da.ap([[1, P], [1, 1]], vector_offset=rows), dot, oob_mode=nisa.oob_mode.skip)
         scaled = nl.ndarray((P, H), dtype=f32, buffer=nl.sbuf)
         nisa.tensor_scalar(scaled, dy, nl.multiply, affinity)
         gradient = nl.ndarray((P, H), dtype=f32, buffer=nl.psum)

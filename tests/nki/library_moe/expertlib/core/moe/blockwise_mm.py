@@ -199,9 +199,7 @@ def accumulate_rows(output, tokens_tile, result, dims, cfg, h0, width):
     )
     skip = nisa.oob_mode.skip if cfg.skip_dma.skip_token else nisa.oob_mode.error
     if cfg.is_tensor_update_accumulating:
-        nisa.dma_compute(
-            rows, [rows, result], nl.add, unique_indices=True, oob_mode=skip
-        )
+        nisa.dma_compute(rows, [rows, result], nl.add, unique_indices=True, oob_mode=skip)
     else:
         nisa.dma_copy(dst=rows, src=result, oob_mode=skip)
 
@@ -437,7 +435,9 @@ def bwmm_shard_on_block(
                 psum = nl.ndarray((P, dims.psum_width), dtype=nl.float32, buffer=nl.psum)
                 for i in nl.sequential_range(dims.i_tiles):
                     nisa.nc_matmul(
-                        psum, middle[:, i, nl.ds(b * P, P)], down[:, i, nl.ds(h * 512, dims.psum_width)]
+                        psum,
+                        middle[:, i, nl.ds(b * P, P)],
+                        down[:, i, nl.ds(h * 512, dims.psum_width)],
                     )
                 place = old[:, nl.ds(h * 512, dims.psum_width)]
                 nisa.scalar_tensor_tensor(

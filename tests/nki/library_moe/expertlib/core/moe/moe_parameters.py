@@ -6,8 +6,8 @@ from typing import Any, Optional
 import nki.language as nl
 
 from ..utils.common_types import ActFnType, ExpertAffinityScaleMode
-from ..utils.kernel_helpers import div_ceil
 from ..utils.kernel_assert import kernel_assert
+from ..utils.kernel_helpers import div_ceil
 
 
 @dataclass

@@ -67,9 +67,7 @@ def moe_tkg(
     xt = sbm.alloc_stack((P, h_tiles, T), compute, name="xt")
     for h in nl.affine_range(h_tiles):
         if str(hidden_input.dtype) == str(nl.bfloat16) and T == 16:
-            nisa.dma_transpose(
-                dst=xt[:, h, :], src=hidden_input[:, nl.ds(h * P, P)], axes=(1, 0)
-            )
+            nisa.dma_transpose(dst=xt[:, h, :], src=hidden_input[:, nl.ds(h * P, P)], axes=(1, 0))
         else:
             nisa.dma_copy(
                 dst=xt[:, h, :],
@@ -178,9 +176,7 @@ def moe_tkg(
             sbm.close_scope()
     if quant_params is not None and quant_params.down_scale is not None:
         scale = sbm.alloc_stack((P, h_tiles, 1), nl.float32, name="down_scale")
-        nisa.dma_copy(
-            dst=scale, src=quant_params.down_scale.reshape((h_tiles, P)).permute((1, 0))
-        )
+        nisa.dma_copy(dst=scale, src=quant_params.down_scale.reshape((h_tiles, P)).permute((1, 0)))
         for h in range(h_tiles):
             nisa.tensor_scalar(out_sb[:, h], out_sb[:, h], nl.multiply, scale[:, h])
     if n_prgs > 1:

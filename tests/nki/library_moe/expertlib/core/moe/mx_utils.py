@@ -60,9 +60,7 @@ def quantize_columns(src, dtype=nl.float8_e4m3fn_x4, scale_buffer=None, at=0):
         scale_buffer = nl.ndarray((parts, tiles, wide // 4), dtype=nl.uint8, buffer=nl.sbuf)
         nisa.memset(scale_buffer, value=0)
     for t in nl.affine_range(tiles):
-        nisa.quantize_mx(
-            dst=data[:, t, :], src=src[:, t, :], dst_scale=scale_buffer[at:, t, :]
-        )
+        nisa.quantize_mx(dst=data[:, t, :], src=src[:, t, :], dst_scale=scale_buffer[at:, t, :])
     return MXTile(data=data, scale=scale_buffer[at:], dtype=dtype)
 
 

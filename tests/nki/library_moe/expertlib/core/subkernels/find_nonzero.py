@@ -23,9 +23,7 @@ def find_nonzero_indices_with_count(
     nisa.memset(dst=src, value=0)
     for c in range(C):
         nisa.dma_copy(dst=src[c * GROUP, :], src=input_tensor[c, :])
-    nisa.nonzero_with_count(
-        dst=dst, src=src, index_offset=index_offset, padding_val=padding_val
-    )
+    nisa.nonzero_with_count(dst=dst, src=src, index_offset=index_offset, padding_val=padding_val)
     for c in nl.affine_range(C):
         nisa.dma_copy(dst=out[c], src=dst[c * GROUP : c * GROUP + 1])
     return out
@@ -122,14 +120,10 @@ def find_nonzero_indices(
                 n_f = nl.ndarray((1, 1), dtype=nl.float32, buffer=nl.sbuf)
                 nisa.tensor_copy(dst=n_f, src=n_sb)
                 beyond = nl.ndarray((1, T), dtype=nl.uint8, buffer=nl.sbuf)
-                nisa.tensor_scalar(
-                    dst=beyond, data=position, op0=nl.greater_equal, operand0=n_f
-                )
+                nisa.tensor_scalar(dst=beyond, data=position, op0=nl.greater_equal, operand0=n_f)
                 minus = nl.ndarray((1, T), dtype=nl.int32, buffer=nl.sbuf)
                 nisa.memset(minus, -1)
                 nisa.tensor_copy_predicated(dst=row, src=minus, predicate=beyond)
                 nisa.dma_copy(dst=indices[base + k], src=row)
-            nisa.dma_copy(
-                dst=counts[nl.ds(base + k, 1)], src=total[k * GROUP : k * GROUP + 1, :]
-            )
+            nisa.dma_copy(dst=counts[nl.ds(base + k, 1)], src=total[k * GROUP : k * GROUP + 1, :])
     return indices, counts

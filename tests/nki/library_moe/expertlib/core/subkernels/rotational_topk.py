@@ -27,7 +27,11 @@ def _topk_tile(data, k, config):
         now = values[:, nl.ds(i * 8, 8)]
         nisa.max8(dst=now, src=data)
         nisa.nc_match_replace8(
-            dst=data, data=data, vals=now, imm=config.inf_value, dst_idx=places[:, i * 8 : i * 8 + 8]
+            dst=data,
+            data=data,
+            vals=now,
+            imm=config.inf_value,
+            dst_idx=places[:, i * 8 : i * 8 + 8],
         )
     return values, places
 

@@ -50,7 +50,9 @@ class TensorView(nl.NKIObject):
 
     def permute(self, dims):
         """Other order of dimensions."""
-        return self._like([self.shape[d] for d in dims], [self.strides[d] for d in dims], self.offset)
+        return self._like(
+            [self.shape[d] for d in dims], [self.strides[d] for d in dims], self.offset
+        )
 
     def broadcast(self, dim, size):
         """Repeat a dimension of one."""

@@ -21,9 +21,7 @@ def allgather_sb2sb(inp: nl.ndarray, replica_group: ReplicaGroup, tp_degree: int
     input_sb = nl.ndarray((H, W), dtype=inp.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=input_sb, src=inp)
     gathered = nl.ndarray((H, K), dtype=inp.dtype, buffer=nl.sbuf)
-    ncc.all_gather(
-        dsts=[gathered], srcs=[input_sb], replica_group=replica_group, collective_dim=1
-    )
+    ncc.all_gather(dsts=[gathered], srcs=[input_sb], replica_group=replica_group, collective_dim=1)
     nisa.dma_copy(dst=result, src=gathered)
     return result
 
@@ -122,9 +120,7 @@ def _first_of(replica_group, tp_degree):
     nisa.register_store(number, own)
     in_group = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
     mask = tp_degree - 1
-    nisa.tensor_scalar(
-        dst=in_group, data=number, op0=nl.bitwise_and, operand0=0x7FFFFFFF & ~mask
-    )
+    nisa.tensor_scalar(dst=in_group, data=number, op0=nl.bitwise_and, operand0=0x7FFFFFFF & ~mask)
     return in_group
 
 

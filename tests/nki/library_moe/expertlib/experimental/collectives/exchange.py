@@ -114,9 +114,13 @@ def expert_dispatch(tokens: nl.ndarray, counts: nl.ndarray, replica_group: Repli
         nisa.memset(rows, 0)
         whole = nl.ndarray((1, H), dtype=tokens.dtype, buffer=nl.sbuf)
         for i in nl.dynamic_range(0, limit, H):
-            nisa.dma_copy(whole, rows_there.ap([[H, 1], [1, H]], offset=r * T * H, scalar_offset=rows))
+            nisa.dma_copy(
+                whole, rows_there.ap([[H, 1], [1, H]], offset=r * T * H, scalar_offset=rows)
+            )
             nisa.tensor_scalar(whole, whole, nl.add, number[0:1])
-            nisa.dma_copy(rows_there.ap([[H, 1], [1, H]], offset=r * T * H, scalar_offset=rows), whole)
+            nisa.dma_copy(
+                rows_there.ap([[H, 1], [1, H]], offset=r * T * H, scalar_offset=rows), whole
+            )
             nisa.tensor_scalar(rows, rows, nl.add, 1)
     # Back: what came from r starts at r * T * H, and goes where it was.
     again = nl.ndarray((1, 4, n), dtype=nl.uint32, buffer=nl.sbuf)
