@@ -386,6 +386,45 @@ def test_an_index_is_read_when_it_is_used() -> None:
     np.testing.assert_array_equal(run(body), table[4:5])
 
 
+@pytest.mark.parametrize("function", ["gather", "scatter", "add", "turn", "element"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, BF16])
+def test_runs_without_values_leave_out_rows_outside_too(function: str, dtype: Any) -> None:
+    if function == "turn" and dtype is not BF16:
+        return
+    rows = np.arange(32, dtype=np.int32)[:, None]
+    rows[[3, 30], 0] = -1, 64
+
+    def kernel(table: Any, rows: Any) -> Any:
+        index, tokens = tile(rows.shape, nl.int32), tile((32, 64), table.dtype)
+        nisa.dma_copy(index, rows)
+        nisa.memset(tokens, 1)
+        view, skip = table.vector_select(0, index), nisa.oob_mode.skip
+        if function == "gather":
+            nisa.dma_copy(tokens, view, oob_mode=skip)
+        elif function == "scatter":
+            nisa.dma_copy(view, tokens, oob_mode=skip)
+        elif function == "add":
+            nisa.dma_compute(view, [view, tokens], nl.add, oob_mode=skip)
+        elif function == "turn":
+            nisa.dma_transpose(tile((64, 32), table.dtype), view, oob_mode=skip)
+        else:
+            far = tile((1, 1), nl.int32)
+            nisa.dma_copy(far, rows[3])
+            away = table.ap([[64, 1], [1, 64]], scalar_offset=far)
+            nisa.dma_copy(tokens[0:1], away, oob_mode=skip)
+            nisa.dma_copy(away, tokens[0:1], oob_mode=skip)
+        out = tile((32, 64), table.dtype, nl.shared_hbm)
+        nisa.dma_copy(out, tokens)
+        return out
+
+    table = np.ones((64, 64), dtype)
+    times = []
+    for values in (True, False):
+        _, profile = nki.profile(kernel, table.copy(), rows, values=values)
+        times.append(profile.latency_us)
+    assert times[0] == times[1]
+
+
 def test_copying_a_tensor_onto_itself_changes_nothing() -> None:
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
 

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::machine::arch::ArchSpec;
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
+use crate::machine::memory::OutOfBounds;
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -110,6 +111,11 @@ pub trait Instruction {
 
     /// Registers that the instruction reads (beyond those in views' addresses) and writes, by number.
     fn registers(&self, _visit: &mut dyn FnMut(Role, u64)) {}
+
+    /// What dynamic addresses outside their tensors mean to it.
+    fn out_of_bounds(&self) -> OutOfBounds {
+        OutOfBounds::Error
+    }
 
     /// Whether timing-only runs compute it although a result is no integer tile: register moves and the like.
     fn is_control(&self) -> bool {
