@@ -62,7 +62,7 @@ impl Options {
             return Err(check.refuse(
                 "oob_mode",
                 "is skip with static addresses",
-                "error, or an address by scalar_offset or vector_offset",
+                "error; skip needs a dynamic address",
             ));
         }
         Ok(())
