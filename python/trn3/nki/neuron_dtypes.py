@@ -128,7 +128,8 @@ def static_cast(x: Any, dtype: Any) -> NDArray[Any]:
     if wanted.kind in "iu" and array.dtype.kind not in "iub":
         limits = np.iinfo(wanted)
         wide = np.nan_to_num(np.rint(array.astype(np.float64)), nan=0.0)
-        return np.clip(wide, limits.min, limits.max).astype(wanted)
+        clipped: NDArray[Any] = np.clip(wide, limits.min, limits.max).astype(wanted)
+        return clipped
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(wanted)
 

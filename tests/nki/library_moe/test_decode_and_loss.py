@@ -13,7 +13,7 @@ from expertlib.experimental.loss.cross_entropy import (
     cross_entropy_backward,
     cross_entropy_forward,
 )
-from nki.library_moe.moe_reference import BF16, problem
+from moe_reference import BF16, problem
 
 import trn3.nki.language as nl
 from trn3 import nki

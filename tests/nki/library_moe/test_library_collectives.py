@@ -19,7 +19,7 @@ from expertlib.experimental.collectives.exchange import (
     expert_dispatch,
     reduce_scatter_gather,
 )
-from nki.library_moe.moe_reference import BF16
+from moe_reference import BF16
 
 import trn3.nki.collectives as ncc
 from trn3 import nki

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from expertlib.core.moe.blockwise_mx import blockwise_mm_shard_intermediate_mx
 from expertlib.core.moe.mx_utils import mxfp_load_kernel
-from nki.library_moe.moe_reference import BF16, problem
-from nki.library_moe.mx_reference import FORMATS, pack, quantise, scale_of, unpack
+from moe_reference import BF16, problem
+from mx_reference import FORMATS, pack, quantise, scale_of, unpack
 
 import trn3.nki
 import trn3.nki.language as nl
