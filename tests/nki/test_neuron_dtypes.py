@@ -52,6 +52,24 @@ def test_static_cast_takes_every_spelling() -> None:
     assert dt.static_cast(x.astype(dt.bfloat16), np.float32).tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("source", [np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("target", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
+def test_static_cast_to_integers_rounds_to_even_and_saturates(source: Any, target: Any) -> None:
+    x = np.array([0.5, 1.5, 2.5, -1.5, -2.5, 3.75, -0.25, 1e20, -1e20, np.inf, np.nan], source)
+    limits = np.iinfo(target)
+    low, high = limits.min, limits.max
+    wanted = [0, 2, 2, max(-2, low), max(-2, low), 4, 0, high, low, high, 0]
+    result = dt.static_cast(x, target)
+    assert result.dtype == target
+    assert result.tolist() == wanted
+
+
+def test_static_cast_overflows_in_silence() -> None:
+    big = np.array([1e30, -1e30], np.float32)
+    assert dt.static_cast(big, np.float16).tolist() == [np.inf, -np.inf]
+    assert dt.static_cast(np.array([1e300]), np.float32).tolist() == [np.inf]
+
+
 def test_static_cast_refuses_a_last_axis_that_does_not_pack() -> None:
     with pytest.raises(ValueError, match=r"x has shape \(2, 6\).*multiple of 4"):
         dt.static_cast(np.zeros((2, 6), np.float32), dt.float8_e4m3fn_x4)

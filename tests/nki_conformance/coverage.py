@@ -30,8 +30,8 @@ FUNCTIONS: Final = (
 )  # fmt: skip
 
 _NOTES: Final = {
-    "core_barrier": "needs two cores: tested with LNC=2, not here",
-    "sendrecv": "needs two cores: tested with LNC=2, not here",
+    "core_barrier": "on two cores; deadlocks and races: tests of LNC=2",
+    "sendrecv": "on two cores; deadlocks and refusals: tests of LNC=2",
     "get_nc_sub_version": "always 0",
     "nc_matmul": "whole numbers here; the order of sums and roundings: tests of `nki.isa`",
     "nc_matmul_mx": "whole numbers here; the order of sums and roundings: tests of `nki.isa`",

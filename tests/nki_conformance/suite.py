@@ -7,7 +7,9 @@ from typing import Final
 from nki_conformance import (
     activations,
     elementwise,
+    indirections,
     matmuls,
+    meetings,
     moves,
     reductions,
     selections,
@@ -18,6 +20,7 @@ from nki_conformance.table import Refusal, Row
 
 _MODULES: Final = (
     elementwise, moves, reductions, activations, selections, matmuls, transfers, states,
+    indirections, meetings,
 )  # fmt: skip
 
 ROWS: Final[list[Row]] = [row for module in _MODULES for row in module.rows()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import os
@@ -73,6 +74,7 @@ class CollectiveCall:
 
     def __init__(self, operation: str, priority: Any, others: dict[str, Any]) -> None:
         self._operation = operation
+        self._priority = priority
         self.running = context()
         world = self.running.world
         if world is None:  # every launch makes one
@@ -219,7 +221,7 @@ class CollectiveCall:
             )
             raise TypeError(message)
         groups = tuple(map(tuple, given))
-        most = max(rank for group in groups for rank in group)
+        most = _largest(groups)
         if most >= self.size:
             hint = "" if self.size > 1 else "; trn3.nki.simulate_ranks runs a kernel on several"
             self._wrong(
@@ -327,8 +329,11 @@ class CollectiveCall:
         pairs: tuple[tuple[int, int], ...] = (),
     ) -> NkiInstruction | None:
         core = self.running.core
-        arrival = isa.collective(core, self._operation, srcs, dsts, name)
+        arrival = isa.collective(core, self._operation, srcs, dsts, self._priority, name)
+        if self._priority is not None:
+            agreed += f" at priority {self._priority}"
         call = Call(self._operation, *groups, agreed, size, pairs, srcs, dsts, core, arrival, move)
+        call.moved = int(size_of(srcs)), int(size_of(dsts))
         return self._world.meet(self.running, call)
 
     def ring(
@@ -342,12 +347,7 @@ class CollectiveCall:
         reduction: str | None = None,
     ) -> NkiInstruction | None:
         """Send sources, or what they and others reduce to, to the next index of each list."""
-        pairs = tuple(
-            (rank, group[(i + 1) % len(group)])
-            for group in groups[0]
-            for i, rank in enumerate(group)
-        )
-        own = [pair for pair in pairs if pair[0] in groups[1]]
+        pairs, own = _ring(groups[0]), _ring((groups[1],))
         formats = [_format(src, dst) for src, dst in zip(srcs, dsts, strict=True)]
 
         def move(inputs: list[Arrays], fabric: Fabric) -> list[Arrays]:
@@ -378,7 +378,7 @@ class CollectiveCall:
         groups = self.group(replica_group)
         n = len(groups[1])
         to_all = self._operation == "all_gather_v"
-        self._check_strict(n, to_all)
+        self._check_strict(groups[0], n, to_all)
         counts = self._metadata(metadata, n, 4 if has_displacements else 3)
         if results[0].size < n:
             self.refuse("dsts", f"has {results[0].size} elements", f"{n} or more")
@@ -393,7 +393,8 @@ class CollectiveCall:
             [sources[0], metadata], [results[0], *written], groups, agreed, 0.0, move, name
         )
 
-    def _check_strict(self, n: int, to_all: bool) -> None:
+    def _check_strict(self, groups: tuple[Group, ...], n: int, to_all: bool) -> None:
+        """Refuse what the hardware does not do, where the environment asks for that."""
         if os.environ.get("TRN3_NKI_STRICT") != "1":
             return
         logical = self.running.logical
@@ -402,6 +403,16 @@ class CollectiveCall:
         if to_all and n != 4:
             got = f"has lists of {n} ranks"
             self.refuse("replica_group", got, "4 ranks, under TRN3_NKI_STRICT=1")
+        if to_all:
+            return
+        fabric = self._world.fabric(self.running)
+        for group in groups:
+            missing = fabric.left_out(group)
+            if missing:
+                each = fabric.ranks_per_chip
+                got = f"has a list {list(group)} without ranks {missing} of its devices"
+                allowed = f"whole devices, {each} ranks each, under TRN3_NKI_STRICT=1"
+                self.refuse("replica_group", got, allowed)
 
     def _metadata(self, metadata: Any, n: int, rows: int) -> NkiTensor:
         """Return the row of receive counts."""
@@ -467,6 +478,8 @@ def _exchange(
     else:
         received, seconds = fabric.all_to_all_v(flats, counts, send, group)
     for i, call in enumerate(lane):
+        sent, got = (int(each.sum()) * call.dsts[0].itemsize for each in (counts[i], counts[:, i]))
+        call.moved = sent // n if to_all else sent, got
         dst = call.dsts[0].reshape(call.dsts[0].size)
         first = 0
         if not known:
@@ -512,6 +525,19 @@ def _read(call: Call, place: int) -> NDArray[Any] | None:
 
 def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+@functools.lru_cache(maxsize=256)
+def _largest(groups: tuple[Group, ...]) -> int:
+    return max(rank for group in groups for rank in group)
+
+
+@functools.lru_cache(maxsize=256)
+def _ring(groups: tuple[Group, ...]) -> tuple[tuple[int, int], ...]:
+    """Return who sends to whom around the ring of each group."""
+    return tuple(
+        (rank, group[(i + 1) % len(group)]) for group in groups for i, rank in enumerate(group)
+    )
 
 
 def is_number(value: Any) -> bool:

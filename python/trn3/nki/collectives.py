@@ -12,8 +12,13 @@ On two cores, both issue the call. Where they pass the same tensors it takes pla
 what both did in HBM; else each core's call is a transfer of its own with the same core of the other
 ranks (**choice**).
 
-With ``TRN3_NKI_STRICT=1``, refused too: `all_gather_v` outside of lists of four ranks of two cores,
-and `all_to_all_v` outside of two cores (the hardware's rules).
+A core's collectives run one after another. A `priority` puts them in classes: a more urgent one
+overtakes those of later classes that wait or run, and the next ones of these wait so much longer;
+none is the last class (**choice**). Profiles count what a core sends or gets as bytes of its DMA.
+
+With ``TRN3_NKI_STRICT=1``, refused too (the hardware's rules): `all_gather_v` outside of lists of
+four ranks of two cores, and `all_to_all_v` outside of two cores, or in lists that have some of a
+device's ranks but not all.
 """
 
 from __future__ import annotations
@@ -132,7 +137,7 @@ def all_reduce(
     op
         ``nl.add``, ``nl.maximum`` or ``nl.minimum``.
     priority : int, optional
-        0 to 3, on gen4; checked, without effect on time.
+        Class of service, 0 (first) to 3, on gen4; the same on all ranks.
     name : str, optional
         Label in profiles.
 

@@ -35,7 +35,9 @@ Bound: TypeAlias = int | VirtualRegister
 _int: Final = int
 
 
-def _static(name: str, bounds: tuple[Any, ...]) -> range:
+def _static(name: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> range:
+    if named:
+        bounds = _by_name(name, bounds, named)
     for bound in bounds:
         if isinstance(bound, (VirtualRegister, NkiTensor)):
             message = f"{name} bound is {bound!r}; allowed: int. nl.dynamic_range takes registers"
@@ -43,7 +45,29 @@ def _static(name: str, bounds: tuple[Any, ...]) -> range:
     return range(*bounds)
 
 
-def affine_range(*bounds: int, precise_schedule: object = None, directives: object = None) -> range:
+def _by_name(name: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """Return bounds in the order of ``range``, where some came by keyword."""
+    places = ("start", "stop", "step") if len(bounds) != 1 or "start" not in named else ("stop",)
+    given = dict(zip(places, bounds, strict=False))
+    for key, value in named.items():
+        if key not in ("start", "stop", "step") or key in given:
+            message = (
+                f"{name}() got {key!r} {'twice' if key in given else 'by keyword'}; allowed: "
+                "(stop) or (start, stop, step), by position or as start=, stop=, step="
+            )
+            raise TypeError(message)
+        given[key] = value
+    if "stop" not in given and "start" in given:
+        given["stop"] = given.pop("start")
+    if "stop" not in given:
+        message = f"{name}() needs a stop"
+        raise TypeError(message)
+    return given.get("start", 0), given["stop"], given.get("step", 1)
+
+
+def affine_range(
+    *bounds: int, precise_schedule: object = None, directives: object = None, **named: int
+) -> range:
     """Iterate like ``range`` over a loop that is unrolled; iterations may not depend on each other.
 
     The simulator runs them in order, and does not check that they could be reordered.
@@ -52,13 +76,15 @@ def affine_range(*bounds: int, precise_schedule: object = None, directives: obje
     ----------
     *bounds : int
         ``stop``, or ``start, stop`` with an optional ``step``.
+    **named : int
+        The same by name: ``start``, ``stop``, ``step``.
     precise_schedule, directives
         Of older kernels; they change nothing.
 
     Raises
     ------
     TypeError
-        If a bound is a register.
+        If a bound is a register, comes twice or has another name.
 
     Examples
     --------
@@ -67,21 +93,23 @@ def affine_range(*bounds: int, precise_schedule: object = None, directives: obje
     ([0, 1, 2], [1, 3, 5])
     """
     del precise_schedule, directives
-    return _static("affine_range", bounds)
+    return _static("affine_range", bounds, named)
 
 
 def sequential_range(
-    *bounds: int, precise_schedule: object = None, directives: object = None
+    *bounds: int, precise_schedule: object = None, directives: object = None, **named: int
 ) -> range:
     """Iterate like ``range``, in order; parameters and errors as `affine_range`."""
     del precise_schedule, directives
-    return _static("sequential_range", bounds)
+    return _static("sequential_range", bounds, named)
 
 
-def static_range(*bounds: int, precise_schedule: object = None, directives: object = None) -> range:
+def static_range(
+    *bounds: int, precise_schedule: object = None, directives: object = None, **named: int
+) -> range:
     """Iterate like ``range`` over an unrolled loop; parameters and errors as `affine_range`."""
     del precise_schedule, directives
-    return _static("static_range", bounds)
+    return _static("static_range", bounds, named)
 
 
 def _value(bound: Bound, name: str) -> int:

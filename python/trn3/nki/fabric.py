@@ -68,6 +68,22 @@ class Fabric:
         self.size = size
         self._known: dict[Any, float] = {}
 
+    @property
+    def ranks_per_chip(self) -> int:
+        """Ranks that a chip has, one after the other."""
+        return self._ranks_per_chip
+
+    def left_out(self, group: Sequence[int]) -> list[int]:
+        """Return the ranks that share a chip with some of a group and are not in it."""
+        each, ranks = self._ranks_per_chip, set(group)
+        chips = sorted({rank // each for rank in ranks})
+        return [
+            rank
+            for chip in chips
+            for rank in range(chip * each, (chip + 1) * each)
+            if rank not in ranks
+        ]
+
     @classmethod
     def of_machine(cls, name: str, generation: int, lnc: int, size: int) -> Fabric:
         """Return the system that cores of a machine are part of.

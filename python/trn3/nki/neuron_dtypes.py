@@ -95,7 +95,8 @@ def static_cast(x: Any, dtype: Any) -> NDArray[Any]:
     Returns
     -------
     array
-        Fresh. Magnitudes beyond a packed type's largest value saturate (**choice**).
+        Fresh. Magnitudes beyond the largest value of a packed type saturate (**choice**), and so
+        do floats to integers, as in the engines; NaN becomes 0 there.
 
     Raises
     ------
@@ -124,7 +125,13 @@ def static_cast(x: Any, dtype: Any) -> NDArray[Any]:
     wanted = _dtype(dtype)
     if array.dtype.kind == "f" and array.dtype.itemsize == 8 and wanted.itemsize < 4:
         array = array.astype(np.float32)
-    return array.astype(wanted)
+    if wanted.kind in "iu" and array.dtype.kind not in "iub":
+        limits = np.iinfo(wanted)
+        wide = np.nan_to_num(np.rint(array.astype(np.float64)), nan=0.0)
+        clipped: NDArray[Any] = np.clip(wide, limits.min, limits.max).astype(wanted)
+        return clipped
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(wanted)
 
 
 def _packed(dtype: Any) -> DType | None:

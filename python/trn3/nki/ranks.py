@@ -47,6 +47,8 @@ class Call:
         The core, and its part of the instruction.
     move
         Moves the values.
+    moved
+        Bytes that this core sends and receives.
     """
 
     operation: str
@@ -60,6 +62,7 @@ class Call:
     machine: NeuronCore
     arrival: isa.Arrival
     move: Move
+    moved: tuple[int, int] = (0, 0)
     rank: int = 0
     core: int = 0
     handle: NkiInstruction | None = field(default=None)
@@ -159,6 +162,15 @@ class World:
             )
         return call.handle
 
+    def fabric(self, running: Context) -> Fabric:
+        """Return what connects the ranks."""
+        if self._fabric is None:
+            from trn3.nki.fabric import Fabric
+
+            name, generation = running.core.arch
+            self._fabric = Fabric.of_machine(name, generation, self._cores, self.size)
+        return self._fabric
+
     def _check_same(self, call: Call, other: Call) -> None:
         same = call.operation == other.operation and call.groups == other.groups
         if same and call.core == other.core:
@@ -185,12 +197,7 @@ class World:
 
     def _perform(self, running: Context, calls: list[Call]) -> None:
         """Move the values of all ranks of a group, and give all of them its time."""
-        fabric = self._fabric
-        if fabric is None:
-            from trn3.nki.fabric import Fabric
-
-            name, generation = running.core.arch
-            fabric = self._fabric = Fabric.of_machine(name, generation, self._cores, self.size)
+        fabric = self.fabric(running)
         group = calls[0].group
         calls.sort(key=lambda call: (group.index(call.rank), call.core))
         ranks = [calls[i : i + self._cores] for i in range(0, len(calls), self._cores)]
@@ -213,6 +220,8 @@ class World:
             size = sum(lane[0].bytes for lane in lanes)
             pairs = tuple(dict.fromkeys(pair for lane in lanes for pair in lane[0].pairs))
             seconds.append(fabric.seconds(first.operation, size, first.groups, pairs))
-        handles = isa.meet_ranks([call.arrival for call in calls], max(seconds), sharing)
+        # A transfer that cores share is the first one's.
+        moved = [(0, 0) if is_joint and call.core else call.moved for call in calls]
+        handles = isa.meet_ranks([call.arrival for call in calls], max(seconds), sharing, moved)
         for call, handle in zip(calls, handles, strict=True):
             call.handle = handle

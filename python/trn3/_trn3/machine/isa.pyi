@@ -311,10 +311,14 @@ def collective(
     operation: str,
     srcs: Sequence[NkiTensor],
     dsts: Sequence[NkiTensor],
+    priority: int | None = None,
     name: str | None = None,
 ) -> Arrival: ...
 def meet_ranks(
-    arrivals: Sequence[Arrival], seconds: float, sharing: Sequence[tuple[int, int]]
+    arrivals: Sequence[Arrival],
+    seconds: float,
+    sharing: Sequence[tuple[int, int]],
+    moved: Sequence[tuple[int, int]],
 ) -> list[NkiInstruction]: ...
 def core_barrier(
     core: NeuronCore, data: NkiTensor, engine: str, name: str | None = None

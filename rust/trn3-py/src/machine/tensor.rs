@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 use trn3::machine::dtype::DType;
+use trn3::machine::storage::Buffer;
 use trn3::machine::view::{Index, ScalarIndex, View};
 
 use crate::machine::error::exception;
@@ -389,8 +390,28 @@ impl PyTensor {
         self.view.to_string()
     }
 
+    /// **(choice)** A tensor in HBM is true: kernels ask that way whether an optional argument is there. What may be a
+    /// question about values is refused: tiles on chip, and tensors of one element.
     fn __bool__(&self) -> PyResult<bool> {
-        Err(PyTypeError::new_err("a tensor has no truth value while a kernel is compiled; load it into a register"))
+        let on_chip = matches!(self.view.storage.buffer, Buffer::Sbuf | Buffer::Psum);
+        if on_chip || self.view.len() == 1 {
+            let message = format!(
+                "{} has no truth value while a kernel is compiled; compare it with None, or load it into a register",
+                self.view
+            );
+            return Err(PyTypeError::new_err(message));
+        }
+        Ok(true)
+    }
+
+    /// The same tensor: a view is a handle, and its bytes stay where they are.
+    fn __copy__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    /// As `__copy__`.
+    fn __deepcopy__<'py>(slf: Bound<'py, Self>, _memo: Bound<'py, PyAny>) -> Bound<'py, Self> {
+        slf
     }
 
     fn __getattr__(&self, name: &str) -> PyResult<()> {

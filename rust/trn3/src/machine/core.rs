@@ -12,7 +12,7 @@ use crate::machine::arch::ArchSpec;
 use crate::machine::engine::Engine;
 use crate::machine::generator::Generator;
 use crate::machine::isa::{Instruction, Role};
-use crate::machine::memory::{Memory, MemoryOptions, Moved, Precision, Request, Sharing};
+use crate::machine::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precision, Request, Sharing};
 use crate::machine::opcode::Opcodes;
 use crate::machine::shadow::{Loss, Shadow};
 use crate::machine::site::{SiteId, Sites};
@@ -546,12 +546,17 @@ impl NeuronCore {
         }
         let mut known = Ok(wanted);
         let memory = &mut self.state.memory;
+        let mode = instruction.out_of_bounds();
         instruction.operands(&mut |role, view| {
             if role != Role::Write && matches!(known, Ok(true)) {
-                known = memory.is_initialised(view);
+                known = memory.is_initialised(Operand::from(view).out_of_bounds(mode));
             }
         });
-        known
+        match known {
+            // A transfer that is left out needs no values.
+            Err(Error::OutOfBounds(_)) if mode == OutOfBounds::Skip => Ok(true),
+            known => known,
+        }
     }
 
     /// Tensors that came or went since the instruction before.
@@ -587,12 +592,17 @@ impl NeuronCore {
     fn forget_results(&mut self, instruction: &dyn Instruction) -> Result<()> {
         let mut outcome = Ok(());
         let memory = &mut self.state.memory;
+        let mode = instruction.out_of_bounds();
         instruction.operands(&mut |role, view| {
             if role != Role::Write && outcome.is_ok() {
                 outcome = memory.skip_read(view);
             }
             if matches!(role, Role::Write | Role::Update) && outcome.is_ok() {
-                outcome = memory.forget(view);
+                outcome = match memory.forget(Operand::from(view).out_of_bounds(mode)) {
+                    // The transfer is left out.
+                    Err(Error::OutOfBounds(_)) if mode == OutOfBounds::Skip => Ok(()),
+                    forgotten => forgotten,
+                };
             }
         });
         outcome

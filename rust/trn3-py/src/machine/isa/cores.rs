@@ -127,12 +127,13 @@ fn sendrecv(
 
 /// One core's part of a collective.
 #[pyfunction]
-#[pyo3(signature = (core, operation, srcs, dsts, name=None))]
+#[pyo3(signature = (core, operation, srcs, dsts, priority=None, name=None))]
 fn collective(
     core: &Bound<'_, PyCore>,
     operation: &str,
     srcs: Vec<Bound<'_, PyAny>>,
     dsts: Vec<Bound<'_, PyAny>>,
+    priority: Option<u8>,
     name: Option<String>,
 ) -> PyResult<Arrival> {
     let Some(known) = NAMES.into_iter().find(|known| *known == operation) else {
@@ -143,24 +144,31 @@ fn collective(
         tensors.iter().map(|object| tensor(known, argument, object).cloned()).collect()
     };
     let (srcs, dsts) = (views("srcs", &srcs)?, views("dsts", &dsts)?);
-    Arrival::new(core, Kind::Collective(Collective { name: known, srcs, dsts, duration: Picos::ZERO }), name)
+    let part = Collective { name: known, srcs, dsts, duration: Picos::ZERO, priority, sent: 0, received: 0 };
+    Arrival::new(core, Kind::Collective(part), name)
 }
 
 /// Gives the parts of a collective its time, in seconds; arrivals of one rank that share its HBM are at the places
-/// [first, last) of `sharing`. A list of handles, one an arrival.
+/// [first, last) of `sharing`, and each one's bytes sent and received in `moved`. A list of handles, one an arrival.
 #[pyfunction]
 fn meet_ranks(
     py: Python<'_>,
     arrivals: Vec<PyRef<'_, Arrival>>,
     seconds: f64,
     sharing: Vec<(usize, usize)>,
+    moved: Vec<(u64, u64)>,
 ) -> PyResult<Vec<PyInstruction>> {
     let mut instructions = Vec::with_capacity(arrivals.len());
-    for arrival in &arrivals {
+    if moved.len() != arrivals.len() {
+        let message = format!("moved has {} entries for {} arrivals", moved.len(), arrivals.len());
+        return Err(PyValueError::new_err(message));
+    }
+    for (arrival, &(sent, received)) in arrivals.iter().zip(&moved) {
         let Kind::Collective(collective) = &arrival.kind else {
             return Err(PyValueError::new_err("ranks meet in collectives alone"));
         };
-        instructions.push(Collective { duration: Picos::from_nanoseconds(seconds * 1e9), ..collective.clone() });
+        let duration = Picos::from_nanoseconds(seconds * 1e9);
+        instructions.push(Collective { duration, sent, received, ..collective.clone() });
     }
     let owners: Vec<&PyCore> = arrivals.iter().map(|arrival| arrival.core.bind(py).get()).collect();
     let names: Vec<Option<&str>> = arrivals.iter().map(|arrival| arrival.name.as_deref()).collect();

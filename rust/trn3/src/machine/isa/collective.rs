@@ -1,8 +1,9 @@
 //! One core's part of a collective: ranks hand in operands, the fabric's model says how long it takes, and
 //! [`crate::machine::cores::collective`] runs the parts side by side.
 //!
-//! - **(choice)** A core's collectives run one after another, in a DMA queue of their own; their traffic takes nothing from
-//!   the core's other transfers, nor they from it.
+//! - **(choice)** A core's collectives run in DMA queues of their own, one for each priority, as
+//!   [`crate::machine::timing::collectives`] says; their traffic takes nothing from the core's other transfers, nor they
+//!   from it.
 
 use crate::error::Result;
 use crate::machine::arch::ArchSpec;
@@ -10,8 +11,9 @@ use crate::machine::check::{Check, DMA};
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
 use crate::machine::isa::{Instruction, Role};
+use crate::machine::storage::Buffer;
 use crate::machine::time::Picos;
-use crate::machine::timing::work::Work;
+use crate::machine::timing::work::{CollectivePart, Work};
 use crate::machine::view::View;
 
 /// Every collective, as `nki.collectives` spells it.
@@ -38,6 +40,12 @@ pub struct Collective {
     pub dsts: Vec<View>,
     /// From when the last rank is ready until the results are there.
     pub duration: Picos,
+    /// Class of service, 0 first; None: the last.
+    pub priority: Option<u8>,
+    /// Bytes of the sources that this core sends.
+    pub sent: u64,
+    /// Bytes of the results that this core gets.
+    pub received: u64,
 }
 
 impl Instruction for Collective {
@@ -70,7 +78,15 @@ impl Instruction for Collective {
     }
 
     fn work(&self, _arch: &ArchSpec) -> Work {
-        Work::Compute { interval: self.duration, latency: self.duration, table: None }
+        let in_hbm = self.srcs.first().is_some_and(|view| view.storage.buffer != Buffer::Sbuf);
+        let of_hbm = |bytes: u64| if in_hbm { bytes } else { 0 };
+        Work::Collective(CollectivePart {
+            duration: self.duration,
+            priority: self.priority,
+            bytes: self.sent.max(self.received),
+            hbm_read: of_hbm(self.sent),
+            hbm_write: of_hbm(self.received),
+        })
     }
 
     /// Nothing: the ranks' values are moved where they meet.

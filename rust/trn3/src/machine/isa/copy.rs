@@ -51,6 +51,15 @@ impl Instruction for TensorCopy {
         check.tile("dst", &self.dst, memories)?;
         check.tile("src", &self.src, memories)?;
         check.same_tile("src", &self.src, "dst", &self.dst)?;
+        if engine == Engine::GpSimd {
+            check.no_columns("dst", &self.dst)?;
+            check.no_columns("src", &self.src)?;
+        }
+        check.gathered("src", &self.src)?;
+        check.scattered("dst", &self.dst, &self.src)?;
+        if engine == Engine::Scalar {
+            check.no_psum_scatter("dst", &self.dst)?;
+        }
         if self.dst.dtype != self.src.dtype {
             check.unpacked("dst", &self.dst)?;
             check.unpacked("src", &self.src)?;
@@ -119,6 +128,7 @@ impl Instruction for Memset {
             other => return Err(check.refuse("engine", format!("is {other}"), "vector or gpsimd")),
         };
         check.tile("dst", &self.dst, memories)?;
+        check.no_columns("dst", &self.dst)?;
         if self.dst.dtype.is_packed() && self.value != 0.0 {
             return Err(check.refuse("value", format!("is {}", self.value), format!("0 for {}", self.dst.dtype)));
         }

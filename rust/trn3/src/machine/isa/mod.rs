@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::machine::arch::ArchSpec;
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
+use crate::machine::memory::OutOfBounds;
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -135,6 +136,11 @@ pub trait Instruction {
     /// Whether the kernel itself names an infinity among the operands: what fills masks.
     fn has_infinite_constant(&self) -> bool {
         false
+    }
+
+    /// What dynamic addresses outside their tensors mean to it.
+    fn out_of_bounds(&self) -> OutOfBounds {
+        OutOfBounds::Error
     }
 
     /// Whether timing-only runs compute it although a result is no integer tile: register moves and the like.

@@ -131,9 +131,9 @@ impl DmaEngines {
         self.queues.len() - 1
     }
 
-    /// The queue of collectives, which no transfer is in.
-    pub(crate) fn collectives(&mut self) -> u16 {
-        let queue = Queue { trigger: None, route: None, mode: DescriptorMode::Static, priority: None };
+    /// The queue of collectives of a class, which no transfer is in.
+    pub(crate) fn collectives(&mut self, priority: Option<u8>) -> u16 {
+        let queue = Queue { trigger: None, route: None, mode: DescriptorMode::Static, priority };
         u16::try_from(self.place(queue)).unwrap_or(u16::MAX)
     }
 

@@ -2,9 +2,10 @@
 //!
 //! [`timeline::Timeline`] takes instructions in program order and says when each runs. It is built of latest-of and
 //! plus alone: no moment ever comes earlier because another one came later, so that adding a dependency never makes a
-//! program faster. [`hazard`] finds what an instruction's bytes wait for, [`tensor_array`] and [`dma`] are the engines
-//! that are more than one issue slot, [`record`] is what is kept of a run and [`stall`] sums it up.
+//! program faster. [`hazard`] finds what an instruction's bytes wait for, [`tensor_array`], [`dma`] and [`collectives`] are
+//! the engines that are more than one issue slot, [`record`] is what is kept of a run and [`stall`] sums it up.
 
+pub mod collectives;
 pub mod dma;
 pub mod hazard;
 mod hops;

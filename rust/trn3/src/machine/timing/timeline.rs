@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::collectives::Collectives;
 use super::dma::{DmaEngines, Queue};
 use super::hazard::{Access, Hazards, Waits};
 use super::hops::Hops;
@@ -10,7 +11,7 @@ use super::ports::SharedPorts;
 use super::record::{Cause, NO_INSTRUCTION, NO_QUEUE, Record, TransferRecord, TriggerRecord};
 use super::region::{Region, Space};
 use super::tensor_array::{Bound, Pass, TensorArray};
-use super::work::{DescriptorMode, Transfer, Work};
+use super::work::{CollectivePart, DescriptorMode, Transfer, Work};
 use crate::machine::arch::ArchSpec;
 use crate::machine::engine::Engine;
 use crate::machine::site::SiteId;
@@ -111,6 +112,7 @@ pub struct Timeline {
     table: Option<u16>,
     tensor: TensorArray,
     dma: DmaEngines,
+    collectives: Collectives,
     ports: SharedPorts,
     /// End and engine of every instruction: what `after` refers to.
     finished: Vec<(u64, Engine)>,
@@ -176,6 +178,7 @@ impl Timeline {
             table: None,
             tensor: TensorArray::new(&arch, options.throttle),
             dma: DmaEngines::new(&arch),
+            collectives: Collectives::default(),
             ports: SharedPorts::new(&arch),
             finished: Vec::new(),
             records: Vec::new(),
@@ -206,6 +209,7 @@ impl Timeline {
                 self.matmul(id, issue, pass, *accumulates)
             }
             Work::Dma(transfer) => self.transfer(id, issue, transfer, Bound::START),
+            Work::Collective(part) => self.collective(id, issue, part, Bound::START),
         };
         let accumulates = matches!(issue.work, Work::Matmul { accumulates: true, .. });
         self.finish(id, issue, &ran, accumulates);
@@ -246,6 +250,7 @@ impl Timeline {
                     timeline.compute(id, issue, interval.0, latency.0, *table, floor)
                 }
                 Work::Dma(transfer) => timeline.transfer(id, issue, transfer, floor),
+                Work::Collective(part) => timeline.collective(id, issue, part, floor),
                 // No instruction that cores run together is a matmul.
                 Work::Matmul { multiply, .. } => timeline.compute(id, issue, multiply.0, multiply.0, None, floor),
             });
@@ -286,11 +291,11 @@ impl Timeline {
 
     /// When an instruction could start by what its own core knows.
     fn arrival(&self, issue: &Issue) -> Bound {
-        let (sequencer, consumer) = match &issue.work {
-            Work::Dma(transfer) => (sequencer(transfer), transfer.trigger.unwrap_or(Engine::Dma)),
-            _ => (issue.engine, issue.engine),
+        let (mut bound, consumer) = match &issue.work {
+            Work::Dma(transfer) => (self.free(sequencer(transfer)), transfer.trigger.unwrap_or(Engine::Dma)),
+            Work::Collective(part) => (self.collectives.free(part.priority), Engine::Dma),
+            _ => (self.free(issue.engine), issue.engine),
         };
-        let mut bound = self.free(sequencer);
         bound.latest(self.dependencies(issue, consumer, false));
         bound
     }
@@ -396,7 +401,7 @@ impl Timeline {
         self.streams[engine as usize] = Stream { free: slot_end, last: id };
         Ran {
             engine,
-            queue: if engine == Engine::Dma { self.dma.collectives() } else { NO_QUEUE },
+            queue: NO_QUEUE,
             issued: start,
             start,
             slot_end,
@@ -484,6 +489,28 @@ impl Timeline {
         }
     }
 
+    fn collective(&mut self, id: u32, issue: &Issue, part: &CollectivePart, floor: Bound) -> Ran {
+        let free = self.collectives.free(part.priority);
+        let mut bound = free;
+        bound.latest(self.dependencies(issue, Engine::Dma, false));
+        bound.latest(floor);
+        let end = bound.at.saturating_add(part.duration.0);
+        self.collectives.hold(part.priority, bound.at, part.duration.0, id);
+        Ran {
+            engine: Engine::Dma,
+            queue: self.dma.collectives(part.priority),
+            issued: bound.at,
+            start: bound.at,
+            slot_end: end,
+            end,
+            stationary_end: end,
+            wait: bound.at - free.at,
+            cause: bound.cause,
+            waited_on: bound.on,
+            dma_bytes: part.bytes,
+        }
+    }
+
     fn finish(&mut self, id: u32, issue: &Issue, ran: &Ran, accumulates: bool) {
         let access = Access { end: ran.end, id, engine: ran.engine };
         for region in issue.reads {
@@ -514,6 +541,7 @@ impl Timeline {
         }
         let (hbm_read, hbm_write) = match &issue.work {
             Work::Dma(transfer) => (transfer.hbm_read, transfer.hbm_write),
+            Work::Collective(part) => (part.hbm_read, part.hbm_write),
             _ => (0, 0),
         };
         self.records.push(Record {

@@ -32,6 +32,23 @@ pub enum Work {
     },
     /// A transfer by the DMA engines.
     Dma(Transfer),
+    /// A core's part of a collective.
+    Collective(CollectivePart),
+}
+
+/// What a collective asks of one core's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectivePart {
+    /// From when the last rank is ready until the results are there.
+    pub duration: Picos,
+    /// Class of service, 0 first; None: the last.
+    pub priority: Option<u8>,
+    /// Bytes that the DMA engines move for it: what goes out or what comes in, whichever is more.
+    pub bytes: u64,
+    /// Bytes read from HBM.
+    pub hbm_read: u64,
+    /// Bytes written to HBM.
+    pub hbm_write: u64,
 }
 
 /// How a transfer's descriptors come about.

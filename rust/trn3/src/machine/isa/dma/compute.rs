@@ -8,6 +8,7 @@ use crate::machine::core::State;
 use crate::machine::engine::Engine;
 use crate::machine::isa::alu::AluOp;
 use crate::machine::isa::{Instruction, Role};
+use crate::machine::memory::OutOfBounds;
 use crate::machine::storage::Buffer;
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
@@ -140,6 +141,10 @@ impl Instruction for DmaCompute {
             transfer.hbm_read += (self.dst.len() * self.dst.dtype.size()) as u64;
         }
         Work::Dma(transfer)
+    }
+
+    fn out_of_bounds(&self) -> OutOfBounds {
+        self.options.out_of_bounds
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {

@@ -7,6 +7,7 @@ use crate::machine::check::Check;
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
 use crate::machine::isa::{Instruction, Role, wide};
+use crate::machine::memory::OutOfBounds;
 use crate::machine::timing::work::{DescriptorMode, Work};
 use crate::machine::view::View;
 
@@ -72,6 +73,10 @@ impl Instruction for DmaCopy {
         let mut transfer = super::transfer(arch, &self.options, &self.dst, &[&self.src], pieces, 1.0);
         transfer.trigger = self.engine;
         Work::Dma(transfer)
+    }
+
+    fn out_of_bounds(&self) -> OutOfBounds {
+        self.options.out_of_bounds
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {

@@ -164,6 +164,10 @@ impl Instruction for DmaTranspose {
         Work::Dma(super::transfer(arch, &self.options, &self.dst, &[&self.src], pieces, share))
     }
 
+    fn out_of_bounds(&self) -> OutOfBounds {
+        self.options.out_of_bounds
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         if self.options.is_skipped(state, &self.src)? {
             return Ok(());

@@ -7,11 +7,12 @@ use super::{Instruction, arch, compute, dma, matmul, region, timeline, transfer}
 use crate::machine::arch::ArchSpec;
 use crate::machine::engine::Engine;
 use crate::machine::time::Picos;
+use crate::machine::timing::collectives::CLASSES;
 use crate::machine::timing::record::{Cause, Record};
 use crate::machine::timing::region::{Rect, Region, Space};
 use crate::machine::timing::stall;
 use crate::machine::timing::timeline::{Timeline, TimelineOptions};
-use crate::machine::timing::work::{DescriptorMode, Route, Transfer, Work};
+use crate::machine::timing::work::{CollectivePart, DescriptorMode, Route, Transfer, Work};
 
 const ARCHES: [&str; 3] = ["trn1", "trn2", "trn3"];
 
@@ -79,8 +80,17 @@ fn transfers() -> impl Strategy<Value = Instruction> {
     )
 }
 
+fn collectives() -> impl Strategy<Value = Instruction> {
+    let numbers = (0u64..3_000_000, prop::option::of(0u8..4));
+    let memories = vec![Space::Sbuf, Space::Hbm(1), Space::Hbm(2)];
+    (numbers, operands(memories.clone()), operands(memories)).prop_map(|((duration, priority), reads, writes)| {
+        let part = CollectivePart { duration: Picos(duration), priority, bytes: 0, hbm_read: 0, hbm_write: 0 };
+        Instruction { reads, writes, ..Instruction::new(Engine::Dma, Work::Collective(part)) }
+    })
+}
+
 fn programs() -> impl Strategy<Value = Vec<Instruction>> {
-    let instruction = prop_oneof![4 => computes(), 3 => matmuls(), 3 => transfers()];
+    let instruction = prop_oneof![4 => computes(), 3 => matmuls(), 3 => transfers(), 1 => collectives()];
     let edges = prop::collection::vec(any::<prop::sample::Index>(), 0..2);
     prop::collection::vec((instruction, edges, 0u8..4), 1..60).prop_map(|list| {
         let with_edges = list.into_iter().enumerate().map(|(id, (mut instruction, edges, rare))| {
@@ -153,6 +163,7 @@ proptest! {
         let timeline = run(name, &program);
         let mut free = [Picos::ZERO; Engine::ALL.len()];
         let mut blocks = [Picos::ZERO; 16];
+        let mut classes = [Picos::ZERO; CLASSES];
         for (record, instruction) in timeline.records().iter().zip(&program) {
             prop_assert!(record.start <= record.slot_end && record.slot_end <= record.end);
             prop_assert!(record.end <= timeline.makespan());
@@ -169,6 +180,11 @@ proptest! {
                         prop_assert!(record.start >= blocks[index]);
                         blocks[index] = record.slot_end;
                     }
+                }
+                Work::Collective(part) => {
+                    let class = part.priority.unwrap_or(3) as usize;
+                    prop_assert!(record.start >= *classes[..=class].iter().max().expect("a class"));
+                    classes[class] = record.end;
                 }
                 Work::Compute { .. } => {
                     prop_assert!(record.start >= free[record.engine as usize]);
@@ -250,6 +266,7 @@ proptest! {
             Work::Compute { latency, .. } => *latency += Picos(by),
             Work::Matmul { multiply_latency, .. } => *multiply_latency += Picos(by),
             Work::Dma(transfer) => transfer.row_bytes += by / 100,
+            Work::Collective(part) => part.duration += Picos(by),
         }
         assert_no_earlier(plain.records(), run(name, &slow).records())?;
     }
@@ -459,4 +476,31 @@ fn test_absurd_figures_do_not_panic() {
     last.issue(&mut timeline);
     matmul(&arch("trn3"), 128, u64::MAX / 1_000_000_000, 1).issue(&mut timeline);
     assert_eq!(timeline.makespan(), Picos(u64::MAX));
+}
+
+/// Collectives of some milliseconds and priorities, all ready from the start.
+fn waiting(collectives: &[(u64, Option<u8>)]) -> Vec<(u64, u64)> {
+    let mut timeline = timeline("trn3");
+    for &(milliseconds, priority) in collectives {
+        let duration = Picos(milliseconds * 1_000_000_000);
+        let part = CollectivePart { duration, priority, bytes: 0, hbm_read: 0, hbm_write: 0 };
+        Instruction::new(Engine::Dma, Work::Collective(part)).issue(&mut timeline);
+    }
+    let span = |record: &Record| (record.start.0 / 1_000_000_000, record.end.0 / 1_000_000_000);
+    timeline.records().iter().map(span).collect()
+}
+
+#[test]
+fn test_collectives_of_one_class_keep_their_order() {
+    for priority in [None, Some(0), Some(3)] {
+        assert_eq!(waiting(&[(3, priority), (2, priority)]), [(0, 3), (3, 5)]);
+    }
+}
+
+#[test]
+fn test_a_more_urgent_collective_overtakes_and_later_ones_pay() {
+    // The second overtakes the first; the third has waited for both.
+    assert_eq!(waiting(&[(3, None), (2, Some(0)), (1, None)]), [(0, 3), (0, 2), (5, 6)]);
+    assert_eq!(waiting(&[(3, Some(1)), (2, Some(2)), (1, Some(0))]), [(0, 3), (3, 5), (0, 1)]);
+    assert_eq!(waiting(&[(3, Some(0)), (2, None)]), [(0, 3), (3, 5)]);
 }

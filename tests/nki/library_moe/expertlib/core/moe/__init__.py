@@ -1,0 +1,1 @@
+"""Kernels as a library of mixtures of experts has them."""
