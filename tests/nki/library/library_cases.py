@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from kernellib.core.utils.common_types import NormType
+
 DTYPES = {
     "bfloat16": ml_dtypes.bfloat16,
     "float16": np.float16,
@@ -37,3 +39,22 @@ def assert_close(actual: Any, expected: NDArray[Any], dtype: str = "float32") ->
 def launched(kernel: Any, lnc: int | None) -> Any:
     """Return a kernel with brackets, or without."""
     return kernel if lnc is None else kernel[lnc]
+
+
+def normed(
+    x: NDArray[Any], gamma: Any, beta: Any, kind: NormType, eps: float
+) -> NDArray[Any]:
+    """Normalise the last axis in float64."""
+    x = x.astype(np.float64)
+    h = x.shape[-1]
+    if kind == NormType.LAYER_NORM:
+        x = x - x.sum(-1, keepdims=True) / h
+    x = x / np.sqrt((x**2).sum(-1, keepdims=True) / h + eps)
+    x = x if gamma is None else x * gamma.astype(np.float64)
+    return x if beta is None else x + beta.astype(np.float64)
+
+
+def clipped(x: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Return values in an 8-bit type, those beyond its largest finite one as that."""
+    largest = float(ml_dtypes.finfo(dtype).max)
+    return np.clip(x.astype(ml_dtypes.bfloat16).astype(np.float32), -largest, largest).astype(dtype)

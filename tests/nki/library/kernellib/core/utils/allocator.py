@@ -118,6 +118,8 @@ class SbufManager(nl.NKIObject):
         return tile
 
     def pop_heap(self):
+        if self.use_auto_alloc:
+            return
         size, _ = self.heap.pop()
         self.heap_curr_addr = self.heap_curr_addr + size
 
