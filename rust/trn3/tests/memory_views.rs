@@ -42,7 +42,7 @@ type Key = (u64, usize, usize);
 
 fn key_of(storage: &Storage, item: usize, position: i64, byte: usize) -> Key {
     let position = position as usize;
-    match storage.place {
+    match storage.current_place() {
         Some(place) => {
             let free = place.bytes / item;
             let space = if storage.buffer == Buffer::Psum { u64::MAX } else { u64::MAX - 1 };

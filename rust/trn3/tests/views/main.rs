@@ -27,6 +27,7 @@ fn tensor_at(buffer: Buffer, shape: &[usize], dtype: DType, corner: (usize, usiz
         dtype,
         shape: shape.iter().copied().collect(),
         place,
+        tenancy: Default::default(),
         addressed: false,
         site: SiteId(0),
         hbm: Mutex::new(HbmBytes::default()),

@@ -162,6 +162,13 @@ impl PartitionBits {
         }
     }
 
+    /// Copies what is known of some bytes of every partition to others; both start on whole words.
+    pub(super) fn carry(&mut self, from: Range<usize>, to: usize) {
+        let words = words_of(&from);
+        let (first, last) = (words.start * self.partitions, words.end * self.partitions);
+        self.words.copy_within(first..last, to / WORD * self.partitions);
+    }
+
     /// Sets or clears these bytes of these partitions.
     pub(super) fn put(&mut self, at: Partitions, bytes: &ByteMask, value: bool) {
         let fill = if value { u64::MAX } else { 0 };

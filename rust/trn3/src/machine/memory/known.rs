@@ -222,7 +222,7 @@ impl Memory {
     ) -> Result<()> {
         let storage = &view.storage;
         let allocated = storage.site;
-        let byte = byte - storage.place.map_or(0, |place| place.byte);
+        let byte = byte - storage.current_place().map_or(0, |place| place.byte);
         let partition = partition - storage.place.map_or(0, |place| place.partition);
         let made = || (self.names)(allocated);
         if !self.options.values {

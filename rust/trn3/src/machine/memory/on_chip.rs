@@ -7,10 +7,19 @@ use crate::machine::storage::Place;
 /// one column of a tile would fall into one set of every cache.
 const GAP: usize = 64;
 
+/// Bytes of the annex to one of the memory: what fits into the memory together always finds room there, but for
+/// freak patterns of pieces.
+pub(super) const ANNEX: usize = 2;
+
 /// An on-chip memory. Nothing is allocated before the first touch, and pages never touched cost nothing.
+///
+/// Behind the bytes of each partition lies the annex, [`ANNEX`] times as many: for tensors that a compiler, knowing all of a
+/// kernel before it places the first one, would have placed elsewhere.
 #[derive(Debug)]
 pub(super) struct OnChip {
     partitions: usize,
+    /// Bytes that an address can name.
+    addressable: usize,
     partition_bytes: usize,
     words: Vec<u64>,
     pub(super) initialised: PartitionBits,
@@ -24,7 +33,8 @@ impl OnChip {
     pub(super) fn new(partitions: usize, partition_bytes: usize, is_psum: bool) -> Self {
         Self {
             partitions,
-            partition_bytes,
+            addressable: partition_bytes,
+            partition_bytes: partition_bytes * (1 + ANNEX),
             words: Vec::new(),
             initialised: PartitionBits::default(),
             matmul: None,
@@ -36,8 +46,14 @@ impl OnChip {
         self.partitions
     }
 
+    /// Bytes of a partition, annex included.
     pub(super) fn partition_bytes(&self) -> usize {
         self.partition_bytes
+    }
+
+    /// Bytes of a partition that an address can name; the annex begins there.
+    pub(super) fn addressable(&self) -> usize {
+        self.addressable
     }
 
     /// Bytes from a byte of a partition to the same byte of the next one.
@@ -64,6 +80,24 @@ impl OnChip {
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         bytemuck::cast_slice_mut(&mut self.words)
+    }
+
+    /// Copies a place and what is known of it to other bytes of the same partitions. Both start on whole words.
+    pub(super) fn carry(&mut self, from: Place, to: usize) {
+        if !self.is_touched() {
+            return;
+        }
+        let pitch = self.pitch();
+        let bytes = self.bytes_mut();
+        for partition in from.partition..from.partition + from.partitions {
+            let row = partition * pitch;
+            bytes.copy_within(row + from.byte..row + from.byte + from.bytes, row + to);
+        }
+        let range = from.byte..from.byte + from.bytes;
+        self.initialised.carry(range.clone(), to);
+        if let Some(matmul) = &mut self.matmul {
+            matmul.carry(range, to);
+        }
     }
 
     /// Forgets what is known of a place: its bytes are a fresh tensor's.
