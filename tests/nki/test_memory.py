@@ -327,3 +327,28 @@ def test_shared_constant_is_an_array_or_a_file() -> None:
     given: Any = [[1, 2]]
     with pytest.raises(TypeError, match="shared_constant constant is of type list; allowed"):
         run(lambda: nl.shared_constant(given))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_tensors_made_again_at_an_address_are_fresh_to_matmuls(held: bool) -> None:
+    """Kernels name a bank in each turn of a loop, or list tiles whose banks come round."""
+    x = np.random.default_rng(3).integers(-4, 5, (128, 64)).astype(np.float32)
+
+    def kernel() -> list[Any]:
+        tile = put(x)
+
+        def bank(turn: int) -> Any:
+            address = (0, turn % 2 * 2048)
+            return nl.ndarray((64, 64), nl.float32, nl.psum, address=address)
+
+        banks = [bank(turn) for turn in range(4)] if held else []
+        results = []
+        for turn in range(4):
+            result = banks[turn] if held else bank(0)
+            for _ in range(2):
+                nisa.nc_matmul(result, tile, tile)
+            results.append(get(result))
+        return results
+
+    for result in run(kernel):
+        np.testing.assert_array_equal(result, 2 * x.T @ x)

@@ -27,7 +27,6 @@ fn tensor(buffer: Buffer, shape: &[usize]) -> View {
         site: SiteId(0),
         hbm: Mutex::new(HbmBytes::default()),
         pitch: OnceLock::new(),
-        multiplied: Default::default(),
         release: None,
     }))
 }

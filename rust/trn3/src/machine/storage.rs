@@ -1,7 +1,7 @@
 //! The memory of one tensor: where it lies, what it was declared as, and which line made it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use smallvec::SmallVec;
@@ -113,9 +113,6 @@ pub struct Storage {
     /// Bytes of a row in the regions of an HBM tensor: set by the first view asked for its
     /// [`regions`](crate::machine::view::View::regions), empty until then.
     pub pitch: OnceLock<u64>,
-    /// Whether a matmul has written to the tensor by this storage. A place that the kernel gave may hold products of
-    /// another tensor, which are none of its own.
-    pub multiplied: AtomicBool,
     /// Told when the storage goes.
     pub release: Option<Arc<dyn Release>>,
 }

@@ -32,7 +32,6 @@ fn tensor_at(buffer: Buffer, shape: &[usize], dtype: DType, corner: (usize, usiz
         site: SiteId(0),
         hbm: Mutex::new(HbmBytes::default()),
         pitch: OnceLock::new(),
-        multiplied: Default::default(),
         release: None,
     }))
 }

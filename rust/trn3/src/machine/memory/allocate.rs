@@ -52,7 +52,6 @@ impl Memory {
         let addressed = request.address.is_some();
         let storage = Arc::new(Storage {
             pitch: OnceLock::new(),
-            multiplied: Default::default(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,
@@ -128,7 +127,6 @@ impl Memory {
         }
         let storage = Arc::new(Storage {
             pitch: OnceLock::new(),
-            multiplied: Default::default(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,

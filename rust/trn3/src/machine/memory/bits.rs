@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::machine::storage::Place;
+
 const WORD: usize = u64::BITS as usize;
 
 /// The bits `range` of the word that holds bits `word * 64 ..`, as a mask.
@@ -110,24 +112,44 @@ impl ByteMask {
 pub(super) struct PartitionBits {
     partitions: usize,
     words: Vec<u64>,
+    /// The first partition and the first word of a partition that there are bits of.
+    corner: (usize, usize),
 }
 
 impl PartitionBits {
     /// All clear; memory is taken when it is touched.
     pub(super) fn new(partitions: usize, partition_bytes: usize) -> Self {
-        Self { partitions, words: vec![0; partitions * partition_bytes.div_ceil(WORD)] }
+        Self { partitions, words: vec![0; partitions * partition_bytes.div_ceil(WORD)], corner: (0, 0) }
+    }
+
+    /// Bits of one place alone, all clear; it starts on a whole word.
+    pub(super) fn of(place: Place) -> Self {
+        let mut bits = Self::new(place.partitions, place.bytes);
+        bits.move_to(place);
+        bits
+    }
+
+    /// What is known of a place is known of another one from here on.
+    pub(super) fn move_to(&mut self, place: Place) {
+        self.corner = (place.partition, place.byte / WORD);
+    }
+
+    /// Partitions counted from the first one that there are bits of.
+    fn inside(&self, at: Partitions) -> Partitions {
+        Partitions { first: at.first - self.corner.0, ..at }
     }
 
     fn column(&self, word: usize) -> &[u64] {
-        &self.words[word * self.partitions..][..self.partitions]
+        &self.words[(word - self.corner.1) * self.partitions..][..self.partitions]
     }
 
     fn column_mut(&mut self, word: usize) -> &mut [u64] {
-        &mut self.words[word * self.partitions..][..self.partitions]
+        &mut self.words[(word - self.corner.1) * self.partitions..][..self.partitions]
     }
 
     /// Whether all these bytes of all these partitions are set.
     pub(super) fn all_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
+        let at = self.inside(at);
         bytes.words().all(|(word, mask)| {
             let column = self.column(word);
             if at.step == 1 {
@@ -141,6 +163,7 @@ impl PartitionBits {
 
     /// Whether any of these bytes of these partitions is set.
     pub(super) fn any_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
+        let at = self.inside(at);
         bytes.words().any(|(word, mask)| {
             let column = self.column(word);
             each(at).any(|partition| column[partition] & mask != 0)
@@ -151,14 +174,15 @@ impl PartitionBits {
     pub(super) fn range_is_set(&self, partition: usize, range: Range<usize>) -> bool {
         words_of(&range).all(|word| {
             let mask = mask_of(word, &range);
-            self.words[word * self.partitions + partition] & mask == mask
+            self.column(word)[partition - self.corner.0] & mask == mask
         })
     }
 
     /// Sets a range of one partition.
     pub(super) fn set_range(&mut self, partition: usize, range: Range<usize>) {
         for word in words_of(&range) {
-            self.words[word * self.partitions + partition] |= mask_of(word, &range);
+            let partition = partition - self.corner.0;
+            self.column_mut(word)[partition] |= mask_of(word, &range);
         }
     }
 
@@ -171,6 +195,7 @@ impl PartitionBits {
 
     /// Sets or clears these bytes of these partitions.
     pub(super) fn put(&mut self, at: Partitions, bytes: &ByteMask, value: bool) {
+        let at = self.inside(at);
         let fill = if value { u64::MAX } else { 0 };
         for (word, mask) in bytes.words() {
             let column = self.column_mut(word);

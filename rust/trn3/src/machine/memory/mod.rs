@@ -56,7 +56,7 @@ mod resolve;
 mod tenancy;
 mod tile;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::mem::Discriminant;
 use std::sync::Arc;
@@ -68,6 +68,7 @@ use crate::machine::dtype::DType;
 use crate::machine::site::SiteId;
 use crate::machine::storage::{Buffer, Storage};
 use allocator::Released;
+use bits::PartitionBits;
 pub use finding::Finding;
 pub use known::Written;
 use on_chip::OnChip;
@@ -148,6 +149,9 @@ pub struct Memory {
     options: MemoryOptions,
     sbuf: OnChip,
     psum: OnChip,
+    /// Of each PSUM tensor that matmuls wrote to, which bytes. A tensor made at the address of another one is fresh,
+    /// whether or not the kernel still holds that.
+    matmuls: HashMap<u64, PartitionBits>,
     sbuf_places: tenancy::Places,
     psum_places: tenancy::Places,
     bank_bytes: usize,
@@ -187,8 +191,9 @@ impl Memory {
         let bank_bytes = size(arch.psum_bank_bytes);
         Self {
             options,
-            sbuf: OnChip::new(partitions, sbuf, false),
-            psum: OnChip::new(partitions, psum, true),
+            sbuf: OnChip::new(partitions, sbuf),
+            psum: OnChip::new(partitions, psum),
+            matmuls: HashMap::new(),
             sbuf_places: tenancy::Places::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT),
             psum_places: tenancy::Places::new(psum, psum, bank_bytes),
             bank_bytes,
@@ -267,6 +272,7 @@ impl Memory {
             let places = self.places_mut(buffer);
             places.give_back(id, addressed);
             let live = places.live() as u64;
+            self.matmuls.remove(&id);
             self.changes.push(OccupancyChange { buffer, live });
         }
     }

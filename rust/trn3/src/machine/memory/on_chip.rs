@@ -23,22 +23,16 @@ pub(super) struct OnChip {
     partition_bytes: usize,
     words: Vec<u64>,
     pub(super) initialised: PartitionBits,
-    /// Written by a matmul since allocation; PSUM alone has these.
-    pub(super) matmul: Option<PartitionBits>,
-    /// Whether matmuls write here.
-    is_psum: bool,
 }
 
 impl OnChip {
-    pub(super) fn new(partitions: usize, partition_bytes: usize, is_psum: bool) -> Self {
+    pub(super) fn new(partitions: usize, partition_bytes: usize) -> Self {
         Self {
             partitions,
             addressable: partition_bytes,
             partition_bytes: partition_bytes * (1 + ANNEX),
             words: Vec::new(),
             initialised: PartitionBits::default(),
-            matmul: None,
-            is_psum,
         }
     }
 
@@ -70,7 +64,6 @@ impl OnChip {
         if self.words.is_empty() {
             self.words = vec![0; self.partitions * self.pitch() / size_of::<u64>()];
             self.initialised = PartitionBits::new(self.partitions, self.partition_bytes);
-            self.matmul = self.is_psum.then(|| PartitionBits::new(self.partitions, self.partition_bytes));
         }
     }
 
@@ -93,11 +86,7 @@ impl OnChip {
             let row = partition * pitch;
             bytes.copy_within(row + from.byte..row + from.byte + from.bytes, row + to);
         }
-        let range = from.byte..from.byte + from.bytes;
-        self.initialised.carry(range.clone(), to);
-        if let Some(matmul) = &mut self.matmul {
-            matmul.carry(range, to);
-        }
+        self.initialised.carry(from.byte..from.byte + from.bytes, to);
     }
 
     /// Forgets what is known of a place: its bytes are a fresh tensor's.
@@ -106,15 +95,6 @@ impl OnChip {
             let at = Partitions { first: place.partition, count: place.partitions, step: 1 };
             let bytes = ByteMask::run(&(place.byte..place.byte + place.bytes));
             self.initialised.put(at, &bytes, false);
-        }
-        self.forget_products(place);
-    }
-
-    /// Forgets which bytes of a place matmuls wrote; the bytes stay.
-    pub(super) fn forget_products(&mut self, place: Place) {
-        if let Some(matmul) = &mut self.matmul {
-            let at = Partitions { first: place.partition, count: place.partitions, step: 1 };
-            matmul.put(at, &ByteMask::run(&(place.byte..place.byte + place.bytes)), false);
         }
     }
 }

@@ -171,6 +171,9 @@ impl Memory {
                 memory.carry(old, start);
             }
             storage.tenancy.moved.store(start, Ordering::Relaxed);
+            if let Some(matmul) = self.matmuls.get_mut(&storage.id) {
+                matmul.move_to(Place { byte: start, ..old });
+            }
             let places = self.places_mut(request.buffer);
             places.give_back(storage.id, false);
             places.take(start, start + extent, &storage);
