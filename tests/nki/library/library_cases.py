@@ -1,4 +1,4 @@
-"""What tests of the library share: data, precision of element types, and calls as a suite makes them."""
+"""What tests of the library share: data, precision of element types, calls as a suite makes them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def launched(kernel: Any, lnc: int | None) -> Any:
     return kernel if lnc is None else kernel[lnc]
 
 
-def normed(
-    x: NDArray[Any], gamma: Any, beta: Any, kind: NormType, eps: float
-) -> NDArray[Any]:
+def normed(x: NDArray[Any], gamma: Any, beta: Any, kind: NormType, eps: float) -> NDArray[Any]:
     """Normalise the last axis in float64."""
     x = x.astype(np.float64)
     h = x.shape[-1]
@@ -56,5 +54,5 @@ def normed(
 
 def clipped(x: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """Return values in an 8-bit type, those beyond its largest finite one as that."""
-    largest = float(ml_dtypes.finfo(dtype).max)
+    largest = float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
     return np.clip(x.astype(ml_dtypes.bfloat16).astype(np.float32), -largest, largest).astype(dtype)

@@ -39,7 +39,7 @@ def reference(
     scores -= scores.max(-1, keepdims=True)
     weights = np.exp(scores)
     weights /= weights.sum(-1, keepdims=True)
-    return weights[..., : k.shape[1]] @ v
+    return np.asarray(weights[..., : k.shape[1]] @ v)
 
 
 @pytest.mark.parametrize("lnc", [None, 1, 2])

@@ -69,8 +69,8 @@ def test_rope_hf_takes_a_cache_of_angles() -> None:
     q = data(0, (1, 2, 16, 8))
     c, s = (np.moveaxis(a, 0, -1) for a in angles(4, 1, 16))
     cache = np.stack([np.concatenate([c, c], -1), np.concatenate([s, s], -1)])
-    outs = [np.empty_like(q), np.empty_like(q)]
+    outs: list[Any] = [np.empty_like(q), np.empty_like(q)]
     rope_hf(q, q, *outs, None, None, rope_cache=cache)
-    np.testing.assert_array_equal(*outs)
+    np.testing.assert_array_equal(outs[0], outs[1])
     with pytest.raises(AssertionError, match="either a cache"):
         rope_hf(q, q, *outs, c, s, rope_cache=cache)

@@ -69,8 +69,24 @@ def attention_bwd(
                 for j in range(last):
                     if sliding_window > 0 and (i - j - 1) * P + 1 >= sliding_window:
                         continue
-                    _tile(qT, kT, vT, dyT, dq, dk, dv, neg_lse, delta, i, j, d, scale, work,
-                          use_causal_mask, sliding_window)
+                    _tile(
+                        qT,
+                        kT,
+                        vT,
+                        dyT,
+                        dq,
+                        dk,
+                        dv,
+                        neg_lse,
+                        delta,
+                        i,
+                        j,
+                        d,
+                        scale,
+                        work,
+                        use_causal_mask,
+                        sliding_window,
+                    )
             _store(dq_ref, dq, b, head, io)
         _store(dk_ref, dk, b, kv, io)
         _store(dv_ref, dv, b, kv, io)
@@ -141,17 +157,27 @@ def _tile(qT, kT, vT, dyT, dq, dk, dv, neg_lse, delta, i, j, d, scale, work, cau
     nisa.activation(probs, nl.exp, scores, bias=neg_lse[:, i : i + 1], scale=scale)
     if causal and i == j:
         nisa.affine_select(
-            dst=probs, pattern=[[-1, P]], offset=0, channel_multiplier=1, on_true_tile=probs,
-            on_false_value=0.0, cmp_op=nl.greater_equal,
+            dst=probs,
+            pattern=[[-1, P]],
+            offset=0,
+            channel_multiplier=1,
+            on_true_tile=probs,
+            on_false_value=0.0,
+            cmp_op=nl.greater_equal,
         )
     if window > 0:
         nisa.affine_select(
-            probs, pattern=[[1, P]], offset=(j - i) * P + window - 1, channel_multiplier=-1,
-            on_true_tile=probs, on_false_value=0.0, cmp_op=nl.greater_equal,
+            probs,
+            pattern=[[1, P]],
+            offset=(j - i) * P + window - 1,
+            channel_multiplier=-1,
+            on_true_tile=probs,
+            on_false_value=0.0,
+            cmp_op=nl.greater_equal,
         )
     low = nl.ndarray((P, P), dtype=work, buffer=nl.sbuf)
     nisa.tensor_copy(low, probs)
-    # dv[d, keys] += dy[d, queries] @ p[queries, keys]
+    # The values' gradient: of each query, its output's times what it gave the key.
     dy = _transposed(dyT[:, rows], work)
     add = _psum((d, P))
     nisa.nc_matmul(add, dy, low)

@@ -79,7 +79,12 @@ def _shapes(q, k, v, ac: AttnConfig) -> AttnShapes:
     kernel_assert(k.shape == expected_k, f"k has shape {k.shape}, expected {expected_k}")
     kernel_assert(v.shape == (bs_kv, seqlen_k, d), f"v has shape {v.shape}")
     return AttnShapes(
-        bs=bs, bs_kv=bs_kv, seqlen_q=seqlen_q, seqlen_k=seqlen_k, d=d, group=bs // bs_kv,
+        bs=bs,
+        bs_kv=bs_kv,
+        seqlen_q=seqlen_q,
+        seqlen_k=seqlen_k,
+        d=d,
+        group=bs // bs_kv,
         q_tiles=div_ceil(seqlen_q, nl.tile_size.pmax),
     )
 
@@ -106,7 +111,9 @@ def attention_cte(
     _, n_prgs, prg_id = get_verified_program_sharding_info("attention_cte", (0, 1), 2)
 
     out_shape = (
-        (shapes.bs, shapes.d, shapes.seqlen_q) if ac.tp_out else (shapes.bs, shapes.seqlen_q, shapes.d)
+        (shapes.bs, shapes.d, shapes.seqlen_q)
+        if ac.tp_out
+        else (shapes.bs, shapes.seqlen_q, shapes.d)
     )
     o = nl.ndarray(out_shape, dtype=q.dtype, buffer=nl.shared_hbm, name="o_hbm")
     neg_max, recip = None, None
@@ -120,8 +127,20 @@ def attention_cte(
     per_core = shapes.bs // n_prgs if by_batch else shapes.bs
     for i in nl.affine_range(per_core):
         batch = i + prg_id * per_core if by_batch else i
-        _attend(q, k, v, sink, o, neg_max, recip, batch, ac, shapes,
-                1 if by_batch else n_prgs, 0 if by_batch else prg_id)
+        _attend(
+            q,
+            k,
+            v,
+            sink,
+            o,
+            neg_max,
+            recip,
+            batch,
+            ac,
+            shapes,
+            1 if by_batch else n_prgs,
+            0 if by_batch else prg_id,
+        )
     if ac.cache_softmax:
         return o, neg_max, recip
     return o
@@ -148,11 +167,15 @@ def _attend(q, k, v, sink, o, neg_max, recip, batch, ac, s, tile_step, tile_firs
         shape=(s.d, P), dtype=io, block_dim=[s.q_tiles], num_free_tiles=[2]
     )
     bufs.k_sb = sbm.alloc_sbuf_tensor(
-        shape=(s.d, _K_TILE), dtype=k.dtype, block_dim=[n_sections, _SECTION // _K_TILE],
+        shape=(s.d, _K_TILE),
+        dtype=k.dtype,
+        block_dim=[n_sections, _SECTION // _K_TILE],
         num_free_tiles=[1, _SECTION // _K_TILE],
     )
     bufs.v_sb = sbm.alloc_sbuf_tensor(
-        shape=(P, s.d), dtype=v.dtype, block_dim=[n_sections, _SECTION // _V_TILE],
+        shape=(P, s.d),
+        dtype=v.dtype,
+        block_dim=[n_sections, _SECTION // _V_TILE],
         num_free_tiles=[1, _SECTION // _V_TILE],
     )
     scratch = sbm.alloc_sbuf_tensor(
@@ -186,8 +209,22 @@ def _attend(q, k, v, sink, o, neg_max, recip, batch, ac, s, tile_step, tile_firs
             if ac.sliding_window > 0 and base + length - 1 < q_start - ac.sliding_window + 1:
                 continue
             _load_q(q, bufs.q_sb[tile], batch, q_start, rows, ac, s)
-            _one_tile(bufs, section, base, length, tile, q_start, rows, scale, ac, s,
-                      scratch[tile], probs[tile], transposed, small[tile])
+            _one_tile(
+                bufs,
+                section,
+                base,
+                length,
+                tile,
+                q_start,
+                rows,
+                scale,
+                ac,
+                s,
+                scratch[tile],
+                probs[tile],
+                transposed,
+                small[tile],
+            )
 
     for tile in range(tile_first, s.q_tiles, tile_step):
         q_start = tile * P
@@ -221,7 +258,9 @@ def _load_q(q, q_sb, batch, q_start, rows, ac, s):
     if ac.tp_q:
         staged = nl.ndarray((nl.tile_size.pmax, s.d), dtype=q.dtype, buffer=nl.sbuf)
         nisa.dma_copy(dst=staged[:rows, :], src=q[batch, q_start : q_start + rows])
-        q_psum = nl.ndarray((s.d, rows), dtype=q.dtype, buffer=nl.psum, address=psum_bank_address(7))
+        q_psum = nl.ndarray(
+            (s.d, rows), dtype=q.dtype, buffer=nl.psum, address=psum_bank_address(7)
+        )
         nisa.nc_transpose(dst=q_psum, data=staged[:rows, :])
         nisa.tensor_copy(q_sb[:, :rows], q_psum, engine=nisa.scalar_engine)
     else:
@@ -275,8 +314,9 @@ def _mask(dst, src, bufs, q_start, rows, key_start, width, ac, bounds, row_max):
     nisa.tensor_reduce(dst=row_max, op=nl.maximum, data=dst, axis=1)
 
 
-def _one_tile(bufs, section, base, length, tile, q_start, rows, scale, ac, s, scores, probs,
-              transposed, small):
+def _one_tile(
+    bufs, section, base, length, tile, q_start, rows, scale, ac, s, scores, probs, transposed, small
+):
     P = nl.tile_size.pmax
     new_max, neg, correction, part_sum, lower, upper = small[0:6]
     tile_maxes = nl.ndarray((P, 2), dtype=nl.float32, buffer=nl.sbuf)
@@ -299,8 +339,18 @@ def _one_tile(bufs, section, base, length, tile, q_start, rows, scale, ac, s, sc
             if not ac.use_range_select:
                 nisa.tensor_copy(part, source)
                 source = part
-            _mask(part, source, bufs, q_start, rows, base + kt.start_offset, kt.size, ac,
-                  (lower, upper), row_max)
+            _mask(
+                part,
+                source,
+                bufs,
+                q_start,
+                rows,
+                base + kt.start_offset,
+                kt.size,
+                ac,
+                (lower, upper),
+                row_max,
+            )
         else:
             nisa.tensor_copy(dst=part, src=mm1[:rows, : kt.size], engine=engine.vector)
             nisa.tensor_reduce(row_max, nl.maximum, part, axis=(1,))
@@ -309,9 +359,7 @@ def _one_tile(bufs, section, base, length, tile, q_start, rows, scale, ac, s, sc
     nisa.tensor_tensor(new_max[:rows], new_max[:rows], running, nl.maximum)
     nisa.tensor_scalar(neg[:rows], new_max[:rows], nl.multiply, -scale)
     # exp(scale * (old - new)) rescales what is there.
-    nisa.activation(
-        dst=correction[:rows], op=nl.exp, data=running, bias=neg[:rows], scale=scale
-    )
+    nisa.activation(dst=correction[:rows], op=nl.exp, data=running, bias=neg[:rows], scale=scale)
     nisa.tensor_copy(running, new_max[:rows])
     nisa.activation_reduce(
         dst=probs[:rows, :length],
@@ -334,7 +382,10 @@ def _one_tile(bufs, section, base, length, tile, q_start, rows, scale, ac, s, sc
     mm2 = nl.ndarray((P, s.d), dtype=nl.float32, buffer=nl.psum, address=psum_bank_address(4))
     for vt in TiledRange(length, _V_TILE):
         flip = nl.ndarray(
-            (vt.size, rows), dtype=probs.dtype, buffer=nl.psum, address=psum_bank_address(2 + vt.index % 2)
+            (vt.size, rows),
+            dtype=probs.dtype,
+            buffer=nl.psum,
+            address=psum_bank_address(2 + vt.index % 2),
         )
         nisa.nc_transpose(flip, probs[:rows, vt.ds()])
         nisa.tensor_copy(transposed[vt.index][: vt.size, :rows], flip)
@@ -386,8 +437,6 @@ def _finish(o, sink, neg_max, recip, bufs, batch, tile, q_start, rows, ac, s, sm
         nisa.dma_copy(o[batch, nl.ds(q_start, rows), :], final[:rows, :])
     if ac.cache_softmax:
         negated = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(
-            negated[:rows], bufs.mm1_running_max[:rows, tile], nl.multiply, -scale
-        )
+        nisa.tensor_scalar(negated[:rows], bufs.mm1_running_max[:rows, tile], nl.multiply, -scale)
         nisa.dma_copy(dst=neg_max[batch, :rows, tile], src=negated[:rows])
         nisa.dma_copy(dst=recip[batch, :rows, tile], src=inverse[:rows])

@@ -133,7 +133,6 @@ def _one_sequence(q, cache, position_ids, out, batch, cfg, sbm, n_prgs, prg_id):
     mine = cfg.max_blocks // n_prgs
     first = mine * prg_id
     kernel_assert(cfg.max_blocks % n_prgs == 0, "blocks are dealt evenly")
-    keys = mine * cfg.block_len
 
     table = sbm.alloc_stack((mine, 1), nl.int32, name="table")
     nisa.dma_copy(
@@ -149,9 +148,7 @@ def _one_sequence(q, cache, position_ids, out, batch, cfg, sbm, n_prgs, prg_id):
     _load_pages(cache.v, table, v_pages.reshape((mine, cfg.block_len * d)), batch, first, mine, cfg)
 
     q_sb = sbm.alloc_stack((d, h), io, name="q")
-    nisa.dma_copy(
-        dst=q_sb, src=TensorView(q).select(0, batch).permute((1, 0)).get_view()
-    )
+    nisa.dma_copy(dst=q_sb, src=TensorView(q).select(0, batch).permute((1, 0)).get_view())
     position = sbm.alloc_stack((1, 1), nl.int32, name="position")
     nisa.dma_copy(dst=position, src=position_ids[batch])
     limit = sbm.alloc_stack((128, 1), nl.float32, name="limit")
@@ -168,9 +165,7 @@ def _one_sequence(q, cache, position_ids, out, batch, cfg, sbm, n_prgs, prg_id):
     sbm.open_scope(name="keys", interleave_degree=2)
     for j in range(cfg.block_len):
         kT_psum = nl.ndarray((d, mine), dtype=io, buffer=nl.psum, address=psum_bank_address(j))
-        nisa.nc_matmul(
-            kT_psum, k_pages[:, j, :], ident[:mine, :mine], is_transpose=True
-        )
+        nisa.nc_matmul(kT_psum, k_pages[:, j, :], ident[:mine, :mine], is_transpose=True)
         kT = sbm.alloc_stack((d, mine), io, name="kT")
         nisa.tensor_copy(dst=kT, src=kT_psum)
         s_psum = nl.ndarray((h, mine), nl.float32, nl.psum, address=psum_bank_address(4 + j))
@@ -199,17 +194,24 @@ def _one_sequence(q, cache, position_ids, out, batch, cfg, sbm, n_prgs, prg_id):
     if n_prgs > 1:
         peer_max = sbm.alloc_stack((h, 1), nl.float32, name="peer_max")
         nisa.sendrecv(
-            src=stats[:, 0:1], dst=peer_max, send_to_rank=1 - prg_id, recv_from_rank=1 - prg_id,
+            src=stats[:, 0:1],
+            dst=peer_max,
+            send_to_rank=1 - prg_id,
+            recv_from_rank=1 - prg_id,
             pipe_id=0,
         )
-        nisa.tensor_tensor(
-            dst=stats[:, 0:1], data1=stats[:, 0:1], data2=peer_max, op=nl.maximum
-        )
+        nisa.tensor_tensor(dst=stats[:, 0:1], data1=stats[:, 0:1], data2=peer_max, op=nl.maximum)
     nisa.tensor_scalar(stats[:, 0:1], stats[:, 0:1], nl.multiply, -1.0)
     probs = sbm.alloc_stack((h, cfg.block_len, mine), io, name="probs")
     nisa.activation(
-        dst=probs, op=nl.exp, data=masked, bias=stats[:, 0:1], scale=1.0, reduce_op=nl.add,
-        reduce_res=stats[:, 1:2], reduce_cmd=nisa.reduce_cmd.reset_reduce,
+        dst=probs,
+        op=nl.exp,
+        data=masked,
+        bias=stats[:, 0:1],
+        scale=1.0,
+        reduce_op=nl.add,
+        reduce_res=stats[:, 1:2],
+        reduce_cmd=nisa.reduce_cmd.reset_reduce,
     )
     acc = nl.ndarray((h, d), nl.float32, buffer=nl.psum, address=psum_bank_address(0))
     sbm.open_scope(name="values", interleave_degree=2)
@@ -228,7 +230,11 @@ def _one_sequence(q, cache, position_ids, out, batch, cfg, sbm, n_prgs, prg_id):
     if n_prgs > 1:
         theirs = sbm.alloc_heap((h, d + 1), nl.float32, name="theirs")
         nisa.sendrecv(
-            src=both, dst=theirs, send_to_rank=1 - prg_id, recv_from_rank=1 - prg_id, pipe_id=0,
+            src=both,
+            dst=theirs,
+            send_to_rank=1 - prg_id,
+            recv_from_rank=1 - prg_id,
+            pipe_id=0,
             dma_engine=nisa.dma_engine.gpsimd_dma if d < 256 else nisa.dma_engine.dma,
         )
         nisa.tensor_tensor(both, both, theirs, op=nl.add)
@@ -236,7 +242,10 @@ def _one_sequence(q, cache, position_ids, out, batch, cfg, sbm, n_prgs, prg_id):
     nisa.reciprocal(dst=both[:, d : d + 1], data=both[:, d])
     final = sbm.alloc_stack((h, d), io, name="final")
     nisa.tensor_scalar(
-        dst=final, data=both[:, 0:d], op0=nl.multiply, operand0=both[:, nl.ds(d, 1)],
+        dst=final,
+        data=both[:, 0:d],
+        op0=nl.multiply,
+        operand0=both[:, nl.ds(d, 1)],
         engine=nisa.vector_engine,
     )
     if prg_id == 0:
@@ -257,8 +266,10 @@ def gather_rows(cache: nl.ndarray, row_index: nl.ndarray, count: int):
         kernel_assert(not isinstance(i, int), "a register")
         nisa.dma_copy(
             dst=line,
-            src=TensorView(cache).select(0, index.ap([[count, 1], [1, 1]], offset=0))
-            .expand_dim(0).get_view(),
+            src=TensorView(cache)
+            .select(0, index.ap([[count, 1], [1, 1]], offset=0))
+            .expand_dim(0)
+            .get_view(),
         )
         nisa.dma_copy(dst=moving, src=line)
         nisa.tensor_scalar(place, place, nl.add, 1.0)

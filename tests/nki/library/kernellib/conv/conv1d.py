@@ -7,7 +7,12 @@ import nki.isa as nisa
 import nki.language as nl
 
 from ..core.utils.kernel_assert import kernel_assert
-from ..core.utils.kernel_helpers import div_ceil, get_program_sharding_info, psum_bank_address, shard_dim
+from ..core.utils.kernel_helpers import (
+    div_ceil,
+    get_program_sharding_info,
+    psum_bank_address,
+    shard_dim,
+)
 from ..core.utils.tiled_range import TiledRange
 
 
@@ -57,14 +62,17 @@ def conv1d(
                 nisa.dma_copy(column, bias.reshape((C_out, 1))[o.ds()])
             for part in TiledRange(W_out, nl.tile_size.psum_fmax):
                 acc = nl.ndarray(
-                    (o.size, part.size), nl.float32, buffer=nl.psum,
+                    (o.size, part.size),
+                    nl.float32,
+                    buffer=nl.psum,
                     address=psum_bank_address(part.index),
                 )
                 for c in inputs:
                     for k in range(K):
                         first = part.start_offset * stride + k * dilation
                         nisa.nc_matmul(
-                            acc, w[c.index][:, k],
+                            acc,
+                            w[c.index][:, k],
                             rows[c.index][:, first : first + (part.size - 1) * stride + 1 : stride],
                         )
                 result = nl.ndarray((o.size, part.size), img.dtype)
@@ -101,7 +109,11 @@ def depthwise_conv1d(
             nisa.tensor_scalar(sums[0], x[:, 0:S], nl.multiply, taps[:, 0:1])
             for k in range(1, K):
                 nisa.scalar_tensor_tensor(
-                    sums[k % 2], x[:, nl.ds(k, S)], nl.multiply, taps[:, k], nl.add,
+                    sums[k % 2],
+                    x[:, nl.ds(k, S)],
+                    nl.multiply,
+                    taps[:, k],
+                    nl.add,
                     sums[(k + 1) % 2],
                 )
             result = nl.ndarray((c.size, S), img.dtype)

@@ -121,23 +121,27 @@ def rope_hf(
                 for i in range(heads):
                     turned = nl.ndarray((P, d), nl.float32)
                     nisa.tensor_tensor(
-                        turned[:rows, :half], tile[:rows, i, half:], angles[:rows, 1, :half],
+                        turned[:rows, :half],
+                        tile[:rows, i, half:],
+                        angles[:rows, 1, :half],
                         nl.multiply,
                     )
                     nisa.tensor_tensor(
-                        turned[:rows, half:], tile[:rows, i, :half], angles[:rows, 1, half:],
+                        turned[:rows, half:],
+                        tile[:rows, i, :half],
+                        angles[:rows, 1, half:],
                         nl.multiply,
                     )
                     low, high = (1.0, -1.0) if backward else (-1.0, 1.0)
                     nisa.tensor_scalar(turned[:rows, :half], turned[:rows, :half], nl.multiply, low)
-                    nisa.tensor_scalar(turned[:rows, half:], turned[:rows, half:], nl.multiply, high)
+                    nisa.tensor_scalar(
+                        turned[:rows, half:], turned[:rows, half:], nl.multiply, high
+                    )
                     straight = nl.ndarray((P, d), nl.float32)
                     nisa.tensor_tensor(
                         straight[:rows], tile[:rows, i], angles[:rows, 0], nl.multiply
                     )
-                    nisa.tensor_tensor(
-                        result[:rows, i], straight[:rows], turned[:rows], nl.add
-                    )
+                    nisa.tensor_tensor(result[:rows, i], straight[:rows], turned[:rows], nl.add)
                 nisa.dma_copy(
                     out.ap(
                         [[d, rows], [S * d, heads], [1, d]],

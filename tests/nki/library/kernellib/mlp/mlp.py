@@ -9,7 +9,12 @@ import nki.language as nl
 
 from ..core.utils.common_types import ACT_FN, ActFnType, QuantizationType
 from ..core.utils.kernel_assert import kernel_assert
-from ..core.utils.kernel_helpers import div_ceil, get_program_sharding_info, psum_bank_address, shard_dim
+from ..core.utils.kernel_helpers import (
+    div_ceil,
+    get_program_sharding_info,
+    psum_bank_address,
+    shard_dim,
+)
 from ..core.utils.tiled_range import TiledRange
 
 
@@ -51,7 +56,9 @@ def mlp(hidden: nl.ndarray, params: MLPParameters, store_intermediate: bool = Fa
     if store_intermediate:
         saved = nl.ndarray((I, T), hidden.dtype, buffer=nl.shared_hbm)
     acc = [
-        nl.ndarray((T, min(512, H - i * 512)), nl.float32, buffer=nl.psum, address=psum_bank_address(4 + i))
+        nl.ndarray(
+            (T, min(512, H - i * 512)), nl.float32, buffer=nl.psum, address=psum_bank_address(4 + i)
+        )
         for i in range(div_ceil(H, 512))
     ]
     kernel_assert(len(acc) <= 4, f"H {H} does not fit PSUM")
@@ -61,9 +68,7 @@ def mlp(hidden: nl.ndarray, params: MLPParameters, store_intermediate: bool = Fa
             [(params.gate_w, params.gate_scale), (params.up_w, params.up_scale)]
         ):
             w_sb = nl.ndarray((P, cols, tile.size), w.dtype)
-            nisa.dma_copy(
-                w_sb, w.reshape((cols, P, I)).permute((1, 0, 2))[:, :, tile.ds()]
-            )
+            nisa.dma_copy(w_sb, w.reshape((cols, P, I)).permute((1, 0, 2))[:, :, tile.ds()])
             product = nl.ndarray(
                 (tile.size, T), nl.float32, buffer=nl.psum, address=psum_bank_address(index)
             )
@@ -85,7 +90,9 @@ def mlp(hidden: nl.ndarray, params: MLPParameters, store_intermediate: bool = Fa
         nisa.dma_copy(down, params.down_w[tile.ds()])
         for i, bank in enumerate(acc):
             nisa.nc_matmul(
-                dst=bank, stationary=gated, moving=down[:, nl.ds(i * 512, bank.shape[1])],
+                dst=bank,
+                stationary=gated,
+                moving=down[:, nl.ds(i * 512, bank.shape[1])],
                 accumulate=tile.index != 0,
             )
     total = nl.ndarray((T, H), nl.float32)

@@ -34,7 +34,10 @@ class RmsNormQuantConfig(nl.NKIObject):
 
 @nki.jit(experimental_flags="enable-mutable-parameter", platform_target=None)
 def rmsnorm_quant_kernel(
-    hidden: nl.ndarray, ln_w: nl.ndarray, kargs: RmsNormQuantConfig, ln_b: Optional[nl.ndarray] = None
+    hidden: nl.ndarray,
+    ln_w: nl.ndarray,
+    kargs: RmsNormQuantConfig,
+    ln_b: Optional[nl.ndarray] = None,
 ):
     """hidden [..., H] -> [..., H + 4] of one byte each: quantised values, then a float32 scale."""
     h = hidden.shape[-1]
@@ -43,8 +46,10 @@ def rmsnorm_quant_kernel(
         rows *= n
     _, n_prgs, prg_id = get_program_sharding_info()
     out = nl.ndarray(
-        shape=tuple(list(hidden.shape[:-1]) + [h + 4]), dtype=kargs.quant_dtype,
-        buffer=nl.shared_hbm, name="quantised",
+        shape=tuple(list(hidden.shape[:-1]) + [h + 4]),
+        dtype=kargs.quant_dtype,
+        buffer=nl.shared_hbm,
+        name="quantised",
     )
     flat_in = hidden.reshape((rows, h))
     flat_out = out.reshape((rows, h + 4))
@@ -67,8 +72,12 @@ def _tile(flat_in, flat_out, weights, ln_b, tile, h, kargs):
         if kargs.norm_type == NormType.RMS_NORM:
             # mean of squares = variance + mean^2
             nisa.scalar_tensor_tensor(
-                dst=stat[:n, 1:2], data=stat[:n, 0:1], op0=nl.multiply, operand0=stat[:n, 0:1],
-                op1=nl.add, operand1=stat[:n, 1:2],
+                dst=stat[:n, 1:2],
+                data=stat[:n, 0:1],
+                op0=nl.multiply,
+                operand0=stat[:n, 0:1],
+                op1=nl.add,
+                operand1=stat[:n, 1:2],
             )
             nisa.memset(stat[:n, 0:1], value=0.0)
     else:
@@ -80,8 +89,13 @@ def _tile(flat_in, flat_out, weights, ln_b, tile, h, kargs):
         nisa.memset(stat[:n, 0], 0.0)
     rstd = stat[:n, 2:3]
     nisa.tensor_scalar(
-        dst=rstd, data=stat[:n, 1:2], op0=nl.add, operand0=kargs.eps, op1=nl.rsqrt,
-        operand1=None, engine=nisa.gpsimd_engine,
+        dst=rstd,
+        data=stat[:n, 1:2],
+        op0=nl.add,
+        operand0=kargs.eps,
+        op1=nl.rsqrt,
+        operand1=None,
+        engine=nisa.gpsimd_engine,
     )
     nisa.tensor_scalar(
         normed[:n], x[:n], op0=nl.subtract, operand0=stat[:n, 0:1], op1=nl.multiply, operand1=rstd
@@ -93,7 +107,11 @@ def _tile(flat_in, flat_out, weights, ln_b, tile, h, kargs):
         nisa.tensor_tensor(dst=normed[:n], data1=normed[:n], data2=bias[:n], op=nl.add)
     if kargs.lower_bound > 0:
         nisa.tensor_scalar(
-            normed[:n], normed[:n], nl.minimum, kargs.lower_bound, op1=nl.maximum,
+            normed[:n],
+            normed[:n],
+            nl.minimum,
+            kargs.lower_bound,
+            op1=nl.maximum,
             operand1=-kargs.lower_bound,
         )
     largest = get_max_positive_value_for_dtype(kargs.quant_dtype)
@@ -109,7 +127,11 @@ def _tile(flat_in, flat_out, weights, ln_b, tile, h, kargs):
     nisa.reciprocal(inverse[:n], scale[:n])
     both = nl.ndarray((P, h + 4), dtype=kargs.quant_dtype)
     nisa.tensor_scalar(
-        dst=normed[:n], data=normed[:n], op0=nl.multiply, operand0=inverse[:n], op1=nl.minimum,
+        dst=normed[:n],
+        data=normed[:n],
+        op0=nl.multiply,
+        operand0=inverse[:n],
+        op1=nl.minimum,
         operand1=largest,
     )
     nisa.tensor_scalar(both[:n, 0:h], normed[:n], nl.maximum, -largest)

@@ -79,7 +79,9 @@ def norm_tkg(
     eps_tile = sbm.alloc_stack((P, 1), nl.float32, name="eps")
     nisa.memset(eps_tile, value=eps)
     nisa.activation(rstd, op=nl.rsqrt, data=var, bias=eps_tile)
-    nisa.tensor_tensor(x, x, TensorView(rstd).expand_dim(1).broadcast(1, H1).get_view(), nl.multiply)
+    nisa.tensor_tensor(
+        x, x, TensorView(rstd).expand_dim(1).broadcast(1, H1).get_view(), nl.multiply
+    )
     if gamma is None:
         nisa.tensor_copy(output, x)
     else:
@@ -91,7 +93,10 @@ def norm_tkg(
             b = sbm.alloc_stack((P, H1), nl.float32, name="beta")
             nisa.dma_copy(dst=b, src=beta.reshape((P, H1)))
             nisa.tensor_tensor(
-                dst=output, data1=x, data2=b.expand_dim(2).broadcast(2, BxS), op=nl.add,
+                dst=output,
+                data1=x,
+                data2=b.expand_dim(2).broadcast(2, BxS),
+                op=nl.add,
                 engine=nisa.gpsimd_engine,
             )
     sbm.pop_heap()
@@ -124,8 +129,14 @@ def rmsnorm_tkg(
     if split:
         own = sbm.alloc_stack((P, H1, mine), dtype=input.dtype, name="own")
         norm_tkg(
-            TensorView(input.reshape((BxS, H))).slice(0, prg_id * mine, (prg_id + 1) * mine), gamma,
-            beta, own, norm_type, eps, sbm, hidden_actual,
+            TensorView(input.reshape((BxS, H))).slice(0, prg_id * mine, (prg_id + 1) * mine),
+            gamma,
+            beta,
+            own,
+            norm_type,
+            eps,
+            sbm,
+            hidden_actual,
         )
         nisa.tensor_copy(result[:, :, nl.ds(prg_id * mine, mine)], own)
         peer = 1 - prg_id

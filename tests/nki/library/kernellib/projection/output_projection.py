@@ -34,9 +34,7 @@ def output_projection_cte(
         return out
     w = [nl.ndarray((d, mine.size), weight.dtype, buffer=nl.sbuf, name=f"w{n}") for n in range(N)]
     for n, tile in enumerate(w):
-        nisa.dma_copy(
-            dst=tile, src=weight.reshape((N, d, H))[n, :, nl.ds(mine.start, mine.size)]
-        )
+        nisa.dma_copy(dst=tile, src=weight.reshape((N, d, H))[n, :, nl.ds(mine.start, mine.size)])
     scales = None
     if quantization_type != QuantizationType.NONE:
         kernel_assert(weight_scales is not None, "quantised weights have scales")
@@ -50,8 +48,12 @@ def output_projection_cte(
         for rows in TiledRange(S, P):
             heads = nl.ndarray((d, N, rows.size), dtype=attention.dtype)
             nisa.dma_copy(
-                dst=heads, src=TensorView(attention).select(0, b).permute((1, 0, 2))
-                .slice(2, rows.start_offset, rows.end_offset).get_view(),
+                dst=heads,
+                src=TensorView(attention)
+                .select(0, b)
+                .permute((1, 0, 2))
+                .slice(2, rows.start_offset, rows.end_offset)
+                .get_view(),
             )
             result = nl.ndarray((P, mine.size), out.dtype)
             for columns in TiledRange(mine.size, nl.tile_size.psum_fmax):
@@ -62,20 +64,22 @@ def output_projection_cte(
                         # TensorE mixes 8 and 16 bits.
                         kernel_assert(attention.dtype != nl.float32, "float32 mixes with nothing")
                     nisa.nc_matmul(
-                        dst=acc[: rows.size], stationary=heads[:, n], moving=operand,
+                        dst=acc[: rows.size],
+                        stationary=heads[:, n],
+                        moving=operand,
                         accumulate=None if n else False,
                     )
                 target, source = result[: rows.size, columns.ds()], acc[: rows.size]
                 if scales is not None:
-                    nisa.tensor_tensor(target, source, scales[: rows.size, columns.ds()], nl.multiply)
+                    nisa.tensor_tensor(
+                        target, source, scales[: rows.size, columns.ds()], nl.multiply
+                    )
                     source = target
                 if extra is not None:
                     nisa.tensor_tensor(target, source, extra[: rows.size, columns.ds()], nl.add)
                 elif scales is None:
                     nisa.tensor_copy(target, source)
-            nisa.dma_copy(
-                out[b, rows.ds(), nl.ds(mine.start, mine.size)], result[: rows.size]
-            )
+            nisa.dma_copy(out[b, rows.ds(), nl.ds(mine.start, mine.size)], result[: rows.size])
     return out
 
 
@@ -104,8 +108,12 @@ def output_projection_tkg(
         x = attention
     w = nl.ndarray((d, N, mine), weight.dtype)
     nisa.dma_copy(
-        dst=w, src=TensorView(weight).reshape_dim(0, (N, d)).permute((1, 0, 2))
-        .slice(2, first, first + mine).get_view(),
+        dst=w,
+        src=TensorView(weight)
+        .reshape_dim(0, (N, d))
+        .permute((1, 0, 2))
+        .slice(2, first, first + mine)
+        .get_view(),
     )
     by_head = nl.ndarray((d, N, tokens), x.dtype)
     nisa.tensor_copy(
@@ -134,9 +142,11 @@ def output_projection_tkg(
         for column in range(4):
             for n in range(N):
                 nisa.nc_matmul(
-                    acc[column * 32 : column * 32 + tokens], by_head[:, n],
+                    acc[column * 32 : column * 32 + tokens],
+                    by_head[:, n],
                     w[:, n, nl.ds(column * quarter, quarter)],
-                    tile_position=(0, column * 32), tile_size=(P, 32),
+                    tile_position=(0, column * 32),
+                    tile_size=(P, 32),
                 )
             nisa.tensor_copy(
                 result[:, nl.ds(column * quarter, quarter)],

@@ -67,7 +67,9 @@ def qkv_cte(
     out = nl.ndarray(out_shape, dtype=input.dtype, buffer=nl.shared_hbm, name="qkv")
     summed = None
     if residual is not None:
-        summed = nl.ndarray(input.shape, dtype=input.dtype, buffer=nl.shared_hbm, name="residual_out")
+        summed = nl.ndarray(
+            input.shape, dtype=input.dtype, buffer=nl.shared_hbm, name="residual_out"
+        )
     sbm = SbufManager(0, nl.tile_size.total_available_sbuf_size)
     sbm.open_scope("qkv")
     weights = _load_weights(fused_qkv_weights, H, I, sbm, double_row)
@@ -97,8 +99,28 @@ def qkv_cte(
     for b in range(B):
         for tile in TiledRange(mine.size, P, start=mine.start):
             sbm.open_scope()
-            _tile(input, residual, summed, out, weights, gamma, beta, bias_sb, w_scale, in_scale, b,
-                  tile, H, I, norm_type, norm_eps, layout, d_head, sbm, double_row)
+            _tile(
+                input,
+                residual,
+                summed,
+                out,
+                weights,
+                gamma,
+                beta,
+                bias_sb,
+                w_scale,
+                in_scale,
+                b,
+                tile,
+                H,
+                I,
+                norm_type,
+                norm_eps,
+                layout,
+                d_head,
+                sbm,
+                double_row,
+            )
             sbm.close_scope()
     sbm.close_scope()
     return (out, summed) if residual is not None else out
@@ -124,14 +146,36 @@ def _moments(x, rows, H, sbm):
     return both
 
 
-def _tile(input, residual, summed, out, weights, gamma, beta, bias, w_scale, in_scale, b, tile, H,
-          I, norm_type, eps, layout, d_head, sbm, double_row):
+def _tile(
+    input,
+    residual,
+    summed,
+    out,
+    weights,
+    gamma,
+    beta,
+    bias,
+    w_scale,
+    in_scale,
+    b,
+    tile,
+    H,
+    I,
+    norm_type,
+    eps,
+    layout,
+    d_head,
+    sbm,
+    double_row,
+):
     P, rows = nl.tile_size.pmax, tile.size
     x = sbm.alloc_stack((P, H), dtype=input.dtype, name="x")
     if residual is not None:
         # Summed on the way by the DMA engines.
         nisa.dma_compute(
-            x[:rows], [input[b, tile.ds(), :], residual[b, tile.ds(), :]], reduce_op=nl.add,
+            x[:rows],
+            [input[b, tile.ds(), :], residual[b, tile.ds(), :]],
+            reduce_op=nl.add,
             scales=[1.0, 1.0],
         )
         nisa.dma_copy(summed[b, tile.ds(), :], x[:rows])
@@ -159,12 +203,18 @@ def _tile(input, residual, summed, out, weights, gamma, beta, bias, w_scale, in_
         y = x
     cols = H // P
     operand_type = weights.dtype if double_row else input.dtype
-    scaled = sbm.alloc_stack((P, H), dtype=nl.bfloat16 if double_row else input.dtype, name="scaled")
+    scaled = sbm.alloc_stack(
+        (P, H), dtype=nl.bfloat16 if double_row else input.dtype, name="scaled"
+    )
     if double_row:
         largest = get_max_positive_value_for_dtype(weights.dtype)
         nisa.tensor_scalar(y[:rows], y[:rows], nl.multiply, in_scale[:rows])
         nisa.tensor_scalar(
-            scaled[:rows], y[:rows], op0=nl.minimum, operand0=largest, op1=nl.maximum,
+            scaled[:rows],
+            y[:rows],
+            op0=nl.minimum,
+            operand0=largest,
+            op1=nl.maximum,
             operand1=-largest,
         )
     else:
@@ -177,12 +227,16 @@ def _tile(input, residual, summed, out, weights, gamma, beta, bias, w_scale, in_
     result = sbm.alloc_stack((P, I), dtype=out.dtype, name="result")
     for part in TiledRange(I, nl.tile_size.gemm_moving_fmax):
         acc = nl.ndarray(
-            (P, part.size), nl.float32, buffer=nl.psum, address=psum_bank_address(4 + part.index % 4)
+            (P, part.size),
+            nl.float32,
+            buffer=nl.psum,
+            address=psum_bank_address(4 + part.index % 4),
         )
         if double_row:
             for c in range(0, cols, 2):
                 nisa.nc_matmul(
-                    dst=acc[:rows], stationary=lhsT[:, c : c + 2, :rows],
+                    dst=acc[:rows],
+                    stationary=lhsT[:, c : c + 2, :rows],
                     moving=weights[:, c : c + 2, part.ds()],
                     perf_mode=matmul_perf_mode.double_row,
                 )
@@ -192,8 +246,13 @@ def _tile(input, residual, summed, out, weights, gamma, beta, bias, w_scale, in_
         target = result[:rows, part.ds()]
         if w_scale is not None and bias is not None:
             nisa.scalar_tensor_tensor(
-                dst=target, data=acc[:rows], op0=nl.multiply, operand0=w_scale[:rows], op1=nl.add,
-                operand1=bias[:rows, part.ds()], dtype=target.dtype,
+                dst=target,
+                data=acc[:rows],
+                op0=nl.multiply,
+                operand0=w_scale[:rows],
+                op1=nl.add,
+                operand1=bias[:rows, part.ds()],
+                dtype=target.dtype,
             )
         elif w_scale is not None:
             nisa.activation(target, nl.copy, acc[:rows], scale=w_scale[:rows])

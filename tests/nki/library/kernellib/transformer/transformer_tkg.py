@@ -45,19 +45,32 @@ def transformer_tkg(
         logger.debug(f"layer {index}")
         block_len = layer.cache.k.shape[1]
         cfg = AttnTkgConfig(
-            bs=bs, q_heads=q_heads, d_head=d_head, block_len=block_len,
+            bs=bs,
+            q_heads=q_heads,
+            d_head=d_head,
+            block_len=block_len,
             max_blocks=layer.cache.block_table.shape[1],
         )
         qkv = qkv_cte(
-            x.reshape((1, bs, H)), layer.qkv_w, norm_type=NormType.RMS_NORM,
-            gamma_norm_weights=layer.attn_gamma, norm_eps=eps,
+            x.reshape((1, bs, H)),
+            layer.qkv_w,
+            norm_type=NormType.RMS_NORM,
+            gamma_norm_weights=layer.attn_gamma,
+            norm_eps=eps,
         ).reshape((bs, q_heads + 2, d_head))
         _meet(qkv, n_prgs)
         # Patterns address whole tensors, so that the queries become one; each core has its own.
-        queries = nl.ndarray((bs, q_heads, d_head), x.dtype, buffer=nl.private_hbm, name=f"q_{index}")
+        queries = nl.ndarray(
+            (bs, q_heads, d_head), x.dtype, buffer=nl.private_hbm, name=f"q_{index}"
+        )
         nisa.dma_copy(dst=queries, src=qkv[:, 0:q_heads])
         results = attention_tkg(
-            queries, qkv[:, q_heads], qkv[:, q_heads + 1], layer.cache, position_ids, cfg,
+            queries,
+            qkv[:, q_heads],
+            qkv[:, q_heads + 1],
+            layer.cache,
+            position_ids,
+            cfg,
         )
         _meet(results["out"], n_prgs)
         projected = output_projection_tkg(
@@ -97,7 +110,11 @@ def _norm(x, gamma, eps, index, n_prgs, prg_id):
         nisa.dma_copy(weights, gamma.ap([[0, bs], [1, H]]))
         total = nl.ndarray((bs, 1), nl.float32)
         nisa.activation(
-            square, nl.square, tile, reduce_op=nl.add, reduce_res=total,
+            square,
+            nl.square,
+            tile,
+            reduce_op=nl.add,
+            reduce_res=total,
             reduce_cmd=nisa.reduce_cmd.reset_reduce,
         )
         nisa.activation(total, nl.rsqrt, total, scale=1.0 / H, bias=eps)

@@ -85,7 +85,12 @@ class SbufManager(nl.NKIObject):
         self.stack_curr_addr = scope.start
 
     def alloc_stack(
-        self, shape, dtype, buffer=nl.sbuf, name: Optional[str] = None, base_partition: int = 0,
+        self,
+        shape,
+        dtype,
+        buffer=nl.sbuf,
+        name: Optional[str] = None,
+        base_partition: int = 0,
         align: Optional[int] = None,
     ) -> nl.ndarray:
         kernel_assert(buffer == nl.sbuf, f"the stack is in SBUF, not {buffer}")

@@ -29,9 +29,7 @@ def sizeinbytes(dtype) -> int:
 def get_program_sharding_info() -> Tuple[int, int, int]:
     """Return (ndim, number of programs, own id); (0, 1, 0) without a grid."""
     grid_ndim = nl.program_ndim()
-    n_prgs, prg_id = (
-        (nl.num_programs(axes=0), nl.program_id(axis=0)) if grid_ndim != 0 else (1, 0)
-    )
+    n_prgs, prg_id = (nl.num_programs(axes=0), nl.program_id(axis=0)) if grid_ndim != 0 else (1, 0)
     return grid_ndim, n_prgs, prg_id
 
 
@@ -65,7 +63,7 @@ def reduce(op="mul", input: Any = None, initial_value: Any = None):
         elif op == "add":
             result = result + item
         elif op == "max":
-            result = item if item > result else result
+            result = max(result, item)
     return result
 
 

@@ -161,7 +161,8 @@ class TensorView(nl.NKIObject):
             dim = len(labels)
             if isinstance(group, tuple):
                 view = view.reshape_dim(
-                    dim, tuple([sizes[n] if sizes is not None and n in sizes else -1 for n in group])
+                    dim,
+                    tuple([sizes[n] if sizes is not None and n in sizes else -1 for n in group]),
                 )
                 labels.extend(group)
             else:
@@ -192,7 +193,10 @@ class TensorView(nl.NKIObject):
         vector = getattr(self, "vector_offset", None)
         if vector is not None:
             return self.base_tensor.ap(
-                pattern=pattern, offset=self.offset, vector_offset=vector, indirect_dim=0,
+                pattern=pattern,
+                offset=self.offset,
+                vector_offset=vector,
+                indirect_dim=0,
                 dtype=self.dtype,
             )
         if self.scalar_offset is not None:

@@ -33,7 +33,5 @@ def TiledRange(size, tile_size: int, start: Optional[int] = None):
     tiles = []
     for index in range((size + tile_size - 1) // tile_size):
         begin = index * tile_size
-        tiles.append(
-            TiledRangeIterator(min(tile_size, size - begin), index, first + begin)
-        )
+        tiles.append(TiledRangeIterator(min(tile_size, size - begin), index, first + begin))
     return tiles
