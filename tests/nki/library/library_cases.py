@@ -1,4 +1,4 @@
-"""What tests of the library share: data, precision of element types, calls as a suite makes them."""
+"""What the tests of the library share: data, precision of types, calls as a suite makes them."""
 
 from __future__ import annotations
 

@@ -129,6 +129,11 @@ impl PartitionBits {
         bits
     }
 
+    /// There are more bytes in each partition, all clear.
+    pub(super) fn lengthen(&mut self, partition_bytes: usize) {
+        self.words.resize(self.partitions * partition_bytes.div_ceil(WORD), 0);
+    }
+
     /// What is known of a place is known of another one from here on.
     pub(super) fn move_to(&mut self, place: Place) {
         self.corner = (place.partition, place.byte / WORD);

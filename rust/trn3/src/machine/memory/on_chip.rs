@@ -13,7 +13,7 @@ pub(super) const ANNEX: usize = 2;
 
 /// An on-chip memory. Nothing is allocated before the first touch, and pages never touched cost nothing.
 ///
-/// Behind the bytes of each partition lies the annex, [`ANNEX`] times as many: for tensors that a compiler, knowing all of a
+/// Behind the bytes of each partition lies, once it is opened, the annex, [`ANNEX`] times as many: for tensors that a compiler, knowing all of a
 /// kernel before it places the first one, would have placed elsewhere.
 #[derive(Debug)]
 pub(super) struct OnChip {
@@ -30,7 +30,7 @@ impl OnChip {
         Self {
             partitions,
             addressable: partition_bytes,
-            partition_bytes: partition_bytes * (1 + ANNEX),
+            partition_bytes,
             words: Vec::new(),
             initialised: PartitionBits::default(),
         }
@@ -40,9 +40,27 @@ impl OnChip {
         self.partitions
     }
 
-    /// Bytes of a partition, annex included.
+    /// Bytes of a partition, an open annex included.
     pub(super) fn partition_bytes(&self) -> usize {
         self.partition_bytes
+    }
+
+    /// Makes the annex part of the memory; few runs want it.
+    pub(super) fn open_annex(&mut self) {
+        if self.partition_bytes > self.addressable {
+            return;
+        }
+        let before = self.pitch();
+        self.partition_bytes = self.addressable * (1 + ANNEX);
+        if self.is_touched() {
+            let old = std::mem::take(&mut self.words);
+            let (before, now) = (before / size_of::<u64>(), self.pitch() / size_of::<u64>());
+            self.words = vec![0; self.partitions * now];
+            for (row, from) in self.words.chunks_exact_mut(now).zip(old.chunks_exact(before)) {
+                row[..before].copy_from_slice(from);
+            }
+            self.initialised.lengthen(self.partition_bytes);
+        }
     }
 
     /// Bytes of a partition that an address can name; the annex begins there.

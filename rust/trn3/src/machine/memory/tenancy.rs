@@ -112,6 +112,16 @@ impl Memory {
     /// A place for a tensor without an address: free bytes; else the annex, where only their pieces are too small or
     /// tensors with addresses hold them; else what tensors used longest ago leave, those made by the same line first.
     pub(super) fn room(&mut self, request: &Request<'_>, row_bytes: usize) -> Option<usize> {
+        let start = self.find_room(request, row_bytes)?;
+        if start >= self.places(request.buffer).border
+            && let Some(memory) = self.on_chip_mut(request.buffer)
+        {
+            memory.open_annex();
+        }
+        Some(start)
+    }
+
+    fn find_room(&mut self, request: &Request<'_>, row_bytes: usize) -> Option<usize> {
         let places = self.places(request.buffer);
         if let Some(start) = places.find(row_bytes).or_else(|| places.find_in_annex(row_bytes)) {
             return Some(start);
@@ -168,6 +178,7 @@ impl Memory {
             };
             let extent = places.extent(old.bytes);
             if let Some(memory) = self.on_chip_mut(request.buffer) {
+                memory.open_annex();
                 memory.carry(old, start);
             }
             storage.tenancy.moved.store(start, Ordering::Relaxed);
