@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,33 @@ def test_arguments_may_hold_tensors_and_are_bound_for_each_core() -> None:
 
     x = halves()
     assert np.array_equal(kernel[2](Config(x=x, seen=[]), [1]), x)
+
+
+@pytest.mark.parametrize("launch", [2, (2, 2)])
+def test_objects_that_kernels_write_to_are_copied_for_each_instance(launch: Any) -> None:
+    class Allocator(nl.NKIObject):
+        def __init__(self) -> None:
+            self.next = 0
+            self.owner = self
+
+        def take(self, size: int) -> int:
+            self.next += size
+            return self.next - size
+
+    @dataclass(frozen=True)
+    class Config(nl.NKIObject):
+        allocator: Any
+
+    @nki.jit
+    def kernel(x: Any, allocator: Any, config: Any) -> Any:
+        assert config.allocator is allocator
+        assert allocator.owner is allocator
+        assert [allocator.take(64), config.allocator.take(64)] == [0, 64]
+        return x
+
+    allocator = Allocator()
+    kernel[launch](halves(), allocator, Config(allocator))
+    assert allocator.next == 0
 
 
 def test_results_that_differ_are_refused() -> None:

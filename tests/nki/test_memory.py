@@ -156,6 +156,59 @@ def test_addresses_share_bytes() -> None:
     assert run(kernel).tolist() == [[0, 0x3F80, 0, 0x3F80]] * 4
 
 
+@pytest.mark.parametrize(("memory", "count"), [("psum", 8), ("sbuf", 120)])
+def test_tiles_made_again_while_the_last_ones_are_held(memory: str, count: int) -> None:
+    """A list that is made anew in a loop is bound only once all its tiles are there."""
+
+    def kernel() -> list[list[float]]:
+        sums = []
+        for turn in range(3):
+            tiles = [nl.ndarray((128, 512), nl.float32, getattr(nl, memory)) for _ in range(count)]
+            for place, tile in enumerate(tiles):
+                nisa.memset(tile, float(turn * count + place))
+            sums.append([float(get(tile)[127, 511]) for tile in tiles])
+        return sums
+
+    assert run(kernel) == [[float(turn * count + i) for i in range(count)] for turn in range(3)]
+
+
+def test_tiles_in_use_together_that_do_not_fit_are_refused() -> None:
+    def kernel() -> None:
+        tiles = [nl.ndarray((128, 512), nl.float32, nl.psum, name=f"bank_{i}") for i in range(9)]
+        del tiles
+
+    def again() -> None:
+        first = nl.ndarray((128, 4096), nl.float32, nl.psum, name="first")
+        nisa.memset(first, 1.0)
+        second = nl.ndarray((128, 512), nl.float32, nl.psum, name="second")
+        nisa.memset(second, 2.0)
+        nisa.tensor_copy(second, first[:, 0:512])
+
+    with pytest.raises(PsumCapacityError, match="cannot hold tensor `bank_8`"):
+        run(kernel)
+    with pytest.raises(PsumCapacityError, match=r"`first`.* is used again .* went to .*`second`"):
+        run(again)
+
+
+@pytest.mark.parametrize("memory", ["sbuf", "psum"])
+def test_tensors_without_an_address_share_no_bytes_with_those_that_have_one(memory: str) -> None:
+    def kernel() -> bool:
+        region = getattr(nl, memory)
+        free = nl.ndarray((128, 1024), nl.float32, region)
+        nisa.memset(free, 1.0)
+        view = free[:, 512:]
+        for byte in range(0, 16384, 2048):
+            given = nl.ndarray((128, 512), nl.float32, region, address=(0, byte))
+            nisa.memset(given, 2.0)
+        nisa.memset(view, 3.0)
+        late = nl.ndarray((128, 512), nl.float32, region)
+        nisa.tensor_copy(late, free[:, 256:768])
+        assert (get(given) == 2.0).all()
+        return bool((get(late) == np.repeat([1.0, 3.0], 256)).all())
+
+    assert run(kernel)
+
+
 def test_uninitialised_tensors_read_as_sentinels() -> None:
     def kernel() -> Any:
         return [get(nl.ndarray((2, 2), dtype)) for dtype in (nl.float32, nl.bfloat16, nl.int32)]
@@ -274,3 +327,28 @@ def test_shared_constant_is_an_array_or_a_file() -> None:
     given: Any = [[1, 2]]
     with pytest.raises(TypeError, match="shared_constant constant is of type list; allowed"):
         run(lambda: nl.shared_constant(given))
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_tensors_made_again_at_an_address_are_fresh_to_matmuls(held: bool) -> None:
+    """Kernels name a bank in each turn of a loop, or list tiles whose banks come round."""
+    x = np.random.default_rng(3).integers(-4, 5, (128, 64)).astype(np.float32)
+
+    def kernel() -> list[Any]:
+        tile = put(x)
+
+        def bank(turn: int) -> Any:
+            address = (0, turn % 2 * 2048)
+            return nl.ndarray((64, 64), nl.float32, nl.psum, address=address)
+
+        banks = [bank(turn) for turn in range(4)] if held else []
+        results = []
+        for turn in range(4):
+            result = banks[turn] if held else bank(0)
+            for _ in range(2):
+                nisa.nc_matmul(result, tile, tile)
+            results.append(get(result))
+        return results
+
+    for result in run(kernel):
+        np.testing.assert_array_equal(result, 2 * x.T @ x)

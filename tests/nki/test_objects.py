@@ -65,6 +65,18 @@ def test_annotated_fields_by_keyword_and_position() -> None:
     assert item.limit == 7
 
 
+def test_fields_of_dataclasses_give_their_defaults_without_the_decorator() -> None:
+    class Config(nl.NKIObject):
+        tiles: list[int] = field(default_factory=list)
+        rows: int = field(default=3)
+        name: str = field(metadata={})
+
+    one, other = Config(), Config(rows=4)
+    assert (one.tiles, one.rows, one.name) == ([], 3, None)
+    assert one.tiles is not other.tiles
+    assert other.rows == 4
+
+
 def test_post_init_is_called() -> None:
     assert Counted(count=3).double == 6
 

@@ -170,6 +170,18 @@ def test_view_of_bytes_as_packed(dtype: str, columns: int) -> None:
     assert shape == (128, columns)
 
 
+@pytest.mark.parametrize(("spelling", "name"), [("float8e4", "float8_e4m3"), ("bool_", "bool")])
+def test_views_take_element_types_as_kernels_spell_them(spelling: str, name: str) -> None:
+    def kernel() -> list[str]:
+        tile = nl.ndarray((4, 8), nl.uint8)
+        seen = [tile.view(spelling), tile.ap([[8, 4], [1, 8]], dtype=spelling)]
+        return [str(view.dtype) for view in seen]
+
+    assert run(kernel) == [name, name]
+    with pytest.raises(TypeError, match="dtype is 'float9'"):
+        run(lambda: nl.ndarray((4, 8), nl.uint8).view("float9"))
+
+
 def loaded(tensor: Any) -> Any:
     tile = nl.ndarray(tensor.shape if tensor.ndim > 1 else (1, *tensor.shape), tensor.dtype)
     nisa.dma_copy(tile, tensor)

@@ -59,16 +59,35 @@ class Input:
 
 
 class Arguments:
-    """The arguments of one run; wrapped again for another core they are the same tensors."""
+    """The arguments of one run; wrapped again for another core they are the same tensors.
 
-    __slots__ = ("_buffer", "_core", "_inputs", "_objects")
+    Parameters
+    ----------
+    core : NeuronCore
+        Whose HBM arrays go to.
+    buffer : int, optional
+        Code of the memory that their tensors say they lie in.
+    shared : bool, optional
+        Whether several instances get them: objects with fields are then copied for each, since one
+        that an instance writes to, as an allocator of addresses, is its own (**choice**).
+    """
 
-    def __init__(self, core: NeuronCore, buffer: int = private_hbm.code) -> None:
+    __slots__ = ("_buffer", "_clones", "_core", "_inputs", "_objects", "_shared")
+
+    def __init__(
+        self, core: NeuronCore, buffer: int = private_hbm.code, *, shared: bool = False
+    ) -> None:
         self._core = core
         self._buffer = buffer
+        self._shared = shared
+        self._clones: dict[int, Any] = {}  # of the instance at hand, by what they were made from
         self._inputs: dict[int, Input] = {}  # by storage
         # One array given twice is one tensor, so that writes through either show in both.
         self._objects: dict[int, NkiTensor] = {}
+
+    def next_instance(self) -> None:
+        """Forget the objects that the instance before was given."""
+        self._clones.clear()
 
     def wrap(self, value: Any, name: str, expected: Any = None) -> Any:
         """Return what the kernel sees of an argument.
@@ -94,8 +113,20 @@ class Arguments:
         if isinstance(value, dict):
             return {key: self.wrap(item, f"{name}[{key!r}]") for key, item in value.items()}
         if _has_fields(value):
-            return _with_fields(value, lambda key, item: self.wrap(item, f"{name}.{key}"))
+            return self._wrap_fields(value, name)
         return _element_type(value)
+
+    def _wrap_fields(self, value: Any, name: str) -> Any:
+        known = self._clones.get(id(value))
+        if known is not None:
+            return known
+        if self._shared:
+            # Kept before its fields are, which may lead back to it.
+            value = self._clones.setdefault(id(value), copy.copy(value))
+            for key, item in _fields_of(value).items():
+                object.__setattr__(value, key, self.wrap(item, f"{name}.{key}"))
+            return value
+        return _with_fields(value, lambda key, item: self.wrap(item, f"{name}.{key}"))
 
     def _wrap_array(self, value: Any, kind: arrays.Kind, name: str) -> NkiTensor:
         known = self._objects.get(id(value))

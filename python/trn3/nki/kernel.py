@@ -289,7 +289,7 @@ class Kernel:
                     edges = [(consumer, list(producers)) for consumer, producers in self._edges]
                     each.schedule(edges)
             buffer = shared_hbm if len(own) > 1 else private_hbm
-            wrapped = Arguments(own[0], buffer.code)
+            wrapped = Arguments(own[0], buffer.code, shared=len(run.contexts) > 1)
             arguments.append(wrapped)
             with Running(run.contexts[0]):
                 bodies.extend(run.bodies(self._binding(wrapped, args, kwargs)))
@@ -324,6 +324,7 @@ class Kernel:
         names = self._names(len(args))
 
         def bind() -> tuple[list[Any], dict[str, Any]]:
+            arguments.next_instance()
             positional = [
                 arguments.wrap(value, name, expected.get(name))
                 for name, value in zip(names, args, strict=False)

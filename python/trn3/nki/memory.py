@@ -138,8 +138,11 @@ def new_tensor(
         of one name is one tensor, and so is the k-th without a name.
     address : (int, int), optional
         On chip, first partition and first *byte* within each partition. PSUM addresses are
-        multiples of a bank. Tensors at overlapping addresses share bytes. Without an address the
-        tensor is placed now and freed when its last view is gone (**choice**).
+        multiples of a bank. Tensors at overlapping addresses share bytes; a matmul's first write to
+        each of them overwrites all the same. Without an address the tensor shares bytes with none;
+        it is placed now and freed when its last view is gone. Where nothing is free it gets the
+        bytes of those used longest ago, as of a list's tiles that a loop makes anew while the list
+        still holds the last turn's; using such a tensor again is the capacity error (**choice**).
 
     Raises
     ------
@@ -148,7 +151,8 @@ def new_tensor(
     ValueError
         If the memory cannot hold the shape, or the address is no place.
     SbufCapacityError, PsumCapacityError, HbmCapacityError
-        If it does not fit; the text lists the live tiles.
+        If it does not fit; the text lists the live tiles. Of a tensor whose bytes another one got,
+        when an instruction uses it.
     RuntimeError
         Outside a kernel.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import inspect
 from typing import Any
@@ -98,7 +99,7 @@ class NKIObject:
             given[name] = value
         for name in names:
             if name not in given:
-                given[name] = getattr(cls, name, None)
+                given[name] = _default(cls, name)
         self.__dict__.update(given)
         after = getattr(self, "__post_init__", None)
         if after is not None:
@@ -116,6 +117,17 @@ class NKIObject:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in _fields(self).items())
         return f"{type(self).__qualname__}({fields})"
+
+
+def _default(cls: type, name: str) -> Any:
+    """Return the value of a field that was not given."""
+    value = getattr(cls, name, None)
+    if not isinstance(value, dataclasses.Field):
+        return value
+    # `dataclasses.field()` in a class that the decorator was left off.
+    if value.default_factory is not dataclasses.MISSING:
+        return value.default_factory()
+    return None if value.default is dataclasses.MISSING else value.default
 
 
 def _fields(item: Any) -> dict[str, Any]:

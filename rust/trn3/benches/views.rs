@@ -22,12 +22,12 @@ fn tensor(buffer: Buffer, shape: &[usize]) -> View {
         dtype: DType::Float32,
         shape: shape.iter().copied().collect(),
         place: buffer.is_on_chip().then_some(Place { partition: 0, byte: 0, partitions: shape[0], bytes }),
+        tenancy: Default::default(),
         addressed: false,
         site: SiteId(0),
         hbm: Mutex::new(HbmBytes::default()),
         shadows: Default::default(),
         pitch: OnceLock::new(),
-        multiplied: Default::default(),
         release: None,
     }))
 }

@@ -192,7 +192,14 @@ fn test_matmul_bits_follow_allocation() {
     assert_eq!(memory.psum_matmul_written(&fresh), Ok(Written::None));
     memory.mark_psum_matmul(&fresh).expect("in psum");
     let alias = memory.allocate(&Request { address, ..request(&[128, 16], DType::Int32, Buffer::Psum) });
-    assert_eq!(memory.psum_matmul_written(&View::whole(alias.expect("fits"))), Ok(Written::All));
+    let alias = View::whole(alias.expect("fits"));
+    assert_eq!(memory.psum_matmul_written(&alias), Ok(Written::None));
+    memory.mark_psum_matmul(&alias).expect("in psum");
+    assert_eq!(memory.psum_matmul_written(&alias), Ok(Written::All));
+    // Made again at the same address, while the kernel still holds it: a fresh tensor.
+    let again = memory.allocate(&Request { address, ..request(&[128, 512], DType::Float32, Buffer::Psum) });
+    assert_eq!(memory.psum_matmul_written(&View::whole(again.expect("fits"))), Ok(Written::None));
+    assert_eq!(memory.psum_matmul_written(&fresh), Ok(Written::All));
     let elsewhere = tensor(&mut memory, &[1, 1], DType::Float32, Buffer::Sbuf);
     assert!(memory.psum_matmul_written(&elsewhere).is_err());
 }

@@ -90,18 +90,32 @@ proptest! {
             Buffer::Psum => Naive::new(16384, 16384, 2048),
             _ => Naive::new(262_144, arch.sbuf_usable_bytes() as usize, 64),
         };
+        let border = if is_psum { 16384 } else { 262_144 };
+        // Of each tensor, its bytes now; behind the border lies the annex.
         let mut tensors: Vec<Arc<Storage>> = Vec::new();
+        let mut automatic = 0;
+        let mut in_annex = 0;
         let mut peak = 0;
         for (what, size, which) in steps {
             let scale = [300, 5000, 60_000][which as usize % 3];
             let bytes = 1 + size as usize % if is_psum { 5000 } else { scale };
+            let extent = bytes.next_multiple_of(naive.unit);
             match what {
                 0..5 => match allocate(&mut memory, bytes, buffer, None) {
                     Ok(storage) => {
                         let place = storage.place.expect("on chip");
-                        prop_assert_eq!(Some(place.byte), naive.find(bytes));
+                        match naive.find(bytes) {
+                            Some(byte) => {
+                                prop_assert_eq!(place.byte, byte);
+                                naive.take(place.byte, bytes);
+                            }
+                            None => {
+                                prop_assert!(place.byte >= border && automatic + extent <= naive.usable);
+                                in_annex += extent;
+                            }
+                        }
                         prop_assert_eq!((place.partition, place.partitions, place.bytes), (0, 128, bytes));
-                        naive.take(place.byte, bytes);
+                        automatic += extent;
                         tensors.push(storage);
                     }
                     Err(error) => {
@@ -115,24 +129,52 @@ proptest! {
                     let first = which as usize % units;
                     let count = (1 + size as usize % 40).min(units - first);
                     let (byte, bytes) = (first * naive.unit, count * naive.unit);
-                    tensors.push(allocate(&mut memory, bytes, buffer, Some((0, byte))).expect("given"));
+                    let before: Vec<usize> =
+                        tensors.iter().map(|storage| storage.current_place().expect("on chip").byte).collect();
+                    let Ok(given) = allocate(&mut memory, bytes, buffer, Some((0, byte))) else {
+                        // The annex is in pieces, too.
+                        prop_assert!(in_annex > naive.usable / 2);
+                        return Ok(());
+                    };
+                    let mut order: Vec<usize> = (0..tensors.len()).collect();
+                    order.sort_by_key(|&index| tensors[index].id);
+                    for index in order {
+                        let (storage, old) = (&tensors[index], before[index]);
+                        let held = storage.place.expect("on chip").bytes.next_multiple_of(naive.unit);
+                        let gives_way = !storage.addressed && old < byte + bytes && byte < old + held;
+                        let now = storage.current_place().expect("on chip").byte;
+                        prop_assert_eq!(now >= border, gives_way || old >= border);
+                        if gives_way {
+                            naive.leave(old, storage.place.expect("on chip").bytes);
+                            in_annex += held;
+                        }
+                    }
+                    tensors.push(given);
                     naive.take(byte, bytes);
                 }
                 _ if !tensors.is_empty() => {
                     let gone = tensors.swap_remove(which as usize % tensors.len());
-                    let place = gone.place.expect("on chip");
+                    let place = gone.current_place().expect("on chip");
+                    let held = place.bytes.next_multiple_of(naive.unit);
+                    automatic -= if gone.addressed { 0 } else { held };
                     drop(gone);
-                    naive.leave(place.byte, place.bytes);
+                    if place.byte < border {
+                        naive.leave(place.byte, place.bytes);
+                    } else {
+                        in_annex -= held;
+                    }
                 }
                 _ => {}
             }
-            peak = peak.max(naive.live());
+            let live = naive.live() + in_annex as u64;
+            peak = peak.max(live);
             let occupancy = memory.live();
             let level = if is_psum { occupancy.psum } else { occupancy.sbuf };
-            prop_assert_eq!(level, Level { live: naive.live(), peak });
+            prop_assert_eq!((level.live, level.peak >= live), (live, true));
+            prop_assert!(level.peak <= peak);
         }
         let changes = memory.take_changes();
-        prop_assert_eq!(changes.last().map_or(0, |change| change.live), naive.live());
+        prop_assert_eq!(changes.last().map_or(0, |change| change.live), naive.live() + in_annex as u64);
         drop(tensors);
         prop_assert_eq!(memory.live().sbuf.live + memory.live().psum.live, 0);
         // All is in one piece again.
@@ -219,4 +261,84 @@ fn test_tensors_may_go_on_any_thread() {
         });
     }
     assert_eq!(memory.live().sbuf.live, 0);
+}
+
+/// A tensor of one byte value in every partition, written and so used.
+fn filled(memory: &mut Memory, columns: usize, address: Option<(usize, usize)>, value: u8) -> View {
+    let view = View::whole(allocate(memory, columns, Buffer::Sbuf, address).expect("room"));
+    memory.write_f32(&view, &vec![f32::from(value); 128 * columns], CastOptions::default()).expect("fits");
+    view
+}
+
+fn values(memory: &mut Memory, view: &View) -> Result<Vec<f32>> {
+    let mut values = Vec::new();
+    memory.read_f32(view, &mut values, SiteId(2)).map(|()| values)
+}
+
+#[test]
+fn test_tensors_without_an_address_give_way_to_those_with_one() {
+    let (mut memory, _) = memory();
+    let first = filled(&mut memory, 100_000, None, 1);
+    let mut half = first.clone();
+    half.shape[1] = 50_000;
+    let fresh = View::whole(allocate(&mut memory, 70_000, Buffer::Sbuf, None).expect("room"));
+    let given = filled(&mut memory, 245_760, Some((0, 0)), 2);
+    let again = filled(&mut memory, 1000, Some((0, 99_900)), 3);
+    assert_eq!(values(&mut memory, &first), Ok(vec![1.0; 128 * 100_000]));
+    assert_eq!(values(&mut memory, &half), Ok(vec![1.0; 128 * 50_000]));
+    assert_eq!(values(&mut memory, &again), Ok(vec![3.0; 128 * 1000]));
+    assert_eq!(memory.is_initialised(&fresh), Ok(false));
+    assert_eq!(memory.is_initialised(&given), Ok(true));
+    // Bytes on other partitions are not wanted.
+    drop((given, again, fresh, first, half));
+    let shape = [32, 16];
+    let request = |address: Option<(usize, usize)>| Request {
+        name: "t",
+        shape: &shape,
+        dtype: DType::UInt8,
+        buffer: Buffer::Sbuf,
+        address,
+        site: SiteId(1),
+    };
+    let low = memory.allocate(&request(None)).expect("room");
+    let byte = low.place.expect("on chip").byte;
+    let _high = memory.allocate(&request(Some((32, byte)))).expect("room");
+    assert_eq!(low.current_place(), low.place);
+    let _same = memory.allocate(&request(Some((0, byte)))).expect("room");
+    assert_ne!(low.current_place(), low.place);
+}
+
+#[test]
+fn test_tensors_used_longest_ago_give_way_and_are_not_used_again() {
+    let (mut memory, _) = memory();
+    let mut tiles: Vec<View> = (0..4).map(|value| filled(&mut memory, 61_440, None, value)).collect();
+    values(&mut memory, &tiles[0]).expect("held");
+    let fifth = filled(&mut memory, 61_440, None, 5);
+    assert_eq!(values(&mut memory, &tiles[0]), Ok(vec![0.0; 128 * 61_440]));
+    assert_eq!(values(&mut memory, &fifth), Ok(vec![5.0; 128 * 61_440]));
+    let error = values(&mut memory, &tiles[1]).expect_err("its bytes are gone");
+    assert!(matches!(&error, Error::SbufCapacity(text) if text.contains("is used again")), "{error}");
+    tiles.clear();
+    drop(fifth);
+    assert_eq!(memory.live().sbuf, Level { live: 0, peak: 4 * 61_440 });
+    // What was never used yet is still to be used.
+    let _fresh: Vec<Arc<Storage>> =
+        (0..4).map(|_| allocate(&mut memory, 61_440, Buffer::Sbuf, None).expect("room")).collect();
+    assert!(matches!(allocate(&mut memory, 1, Buffer::Sbuf, None), Err(Error::SbufCapacity(_))));
+}
+
+#[test]
+fn test_pieces_too_small_and_addresses_do_not_fill_a_memory() {
+    let (mut memory, _) = memory();
+    let mut tiles: Vec<Option<View>> = (0..8).map(|value| Some(filled(&mut memory, 30_720, None, value))).collect();
+    for tile in tiles.iter_mut().step_by(2) {
+        *tile = None;
+    }
+    let wide = filled(&mut memory, 61_440, None, 9);
+    assert_eq!(values(&mut memory, tiles[1].as_ref().expect("held")), Ok(vec![1.0; 128 * 30_720]));
+    assert_eq!(values(&mut memory, &wide), Ok(vec![9.0; 128 * 61_440]));
+    drop((tiles, wide));
+    let _banks: Vec<Arc<Storage>> =
+        (0..8).map(|bank| allocate(&mut memory, 2048, Buffer::Psum, Some((0, bank * 2048))).expect("given")).collect();
+    allocate(&mut memory, 2048, Buffer::Psum, None).expect("a compiler would find a time for it");
 }

@@ -42,7 +42,7 @@ type Key = (u64, usize, usize);
 
 fn key_of(storage: &Storage, item: usize, position: i64, byte: usize) -> Key {
     let position = position as usize;
-    match storage.place {
+    match storage.current_place() {
         Some(place) => {
             let free = place.bytes / item;
             let space = if storage.buffer == Buffer::Psum { u64::MAX } else { u64::MAX - 1 };
@@ -192,7 +192,7 @@ fn run(seed: u64) {
     let mut memory = Memory::new(&arch, MemoryOptions::default());
     let mut naive = Naive::default();
     let storages = storages(&mut random, &mut memory);
-    let mut marked: HashMap<Key, ()> = HashMap::new();
+    let mut marked: HashMap<(u64, Key), ()> = HashMap::new();
     if random.chance(70) {
         for storage in &storages {
             let view = View::whole(storage.clone());
@@ -276,8 +276,8 @@ fn run(seed: u64) {
             _ if view.storage.buffer == Buffer::Psum => {
                 let keys = |position: &i64| {
                     (0..view.dtype.size())
-                        .map(|byte| key_of(&view.storage, view.dtype.size(), *position, byte))
-                        .collect::<Vec<Key>>()
+                        .map(|byte| (view.storage.id, key_of(&view.storage, view.dtype.size(), *position, byte)))
+                        .collect::<Vec<(u64, Key)>>()
                 };
                 if random.chance(50) {
                     memory.mark_psum_matmul(&view).expect("in psum");

@@ -135,10 +135,12 @@ fn pairs(pattern: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
 
 fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<DType> {
     // The front end spells element types in many ways; it alone knows them all.
-    let name: String = match object.extract() {
-        Ok(name) => name,
-        Err(_) => call_hook(object.py(), "dtype_name", (object,))?.extract()?,
-    };
+    if let Ok(name) = object.extract::<&str>()
+        && let Ok(dtype) = name.parse()
+    {
+        return Ok(dtype);
+    }
+    let name: String = call_hook(object.py(), "dtype_name", (object,))?.extract()?;
     name.parse().map_err(exception)
 }
 

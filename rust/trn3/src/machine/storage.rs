@@ -1,7 +1,7 @@
 //! The memory of one tensor: where it lies, what it was declared as, and which line made it.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use smallvec::SmallVec;
@@ -81,6 +81,17 @@ pub struct HbmBytes {
     pub races: Option<Box<Races>>,
 }
 
+/// What became of an on-chip tensor after it was placed.
+#[derive(Debug, Default)]
+pub struct Tenancy {
+    /// Its first byte within each partition, where it had to give way to a tensor with an address; 0: it did not.
+    pub moved: AtomicUsize,
+    /// When it was last used, counted in operands; 0: never.
+    pub used: AtomicU64,
+    /// Who got its bytes, where it gave way to another tensor for good.
+    pub evicted: OnceLock<String>,
+}
+
 /// The memory of one tensor. Views share it; when the last one goes, its place is free again.
 pub struct Storage {
     /// Number, unique in the process.
@@ -93,8 +104,10 @@ pub struct Storage {
     pub dtype: DType,
     /// Shape it was made with.
     pub shape: Shape,
-    /// Where on chip; None in HBM.
+    /// Where on chip it was made; None in HBM. Time is kept by this place, wherever its bytes went since **(choice)**.
     pub place: Option<Place>,
+    /// What became of it since.
+    pub tenancy: Tenancy,
     /// Whether the kernel gave the address (the place is then shared on purpose).
     pub addressed: bool,
     /// Line that made it.
@@ -106,23 +119,20 @@ pub struct Storage {
     /// Bytes of a row in the regions of an HBM tensor: set by the first view asked for its
     /// [`regions`](crate::machine::view::View::regions), empty until then.
     pub pitch: OnceLock<u64>,
-    /// Whether a matmul has written to the tensor by this storage. A place that the kernel gave may hold products of
-    /// another tensor, which are none of its own.
-    pub multiplied: AtomicBool,
     /// Told when the storage goes.
     pub release: Option<Arc<dyn Release>>,
 }
 
 /// Whoever placed a storage, told when its last view is gone.
 pub trait Release: Send + Sync {
-    /// The storage of this number, at this place, is gone.
-    fn release(&self, id: u64, buffer: Buffer, place: Place);
+    /// The storage of this number is gone; `addressed` says whether the kernel had placed it.
+    fn release(&self, id: u64, buffer: Buffer, addressed: bool);
 }
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let (Some(release), Some(place)) = (&self.release, self.place) {
-            release.release(self.id, self.buffer, place);
+        if let Some(release) = &self.release {
+            release.release(self.id, self.buffer, self.addressed);
         }
     }
 }
@@ -134,6 +144,12 @@ impl fmt::Debug for Storage {
 }
 
 impl Storage {
+    /// Where its bytes lie now; None in HBM.
+    pub fn current_place(&self) -> Option<Place> {
+        let moved = self.tenancy.moved.load(Ordering::Relaxed);
+        self.place.map(|place| if moved == 0 { place } else { Place { byte: moved, ..place } })
+    }
+
     /// Elements of the declared shape.
     pub fn elements(&self) -> usize {
         self.shape.iter().product()

@@ -27,12 +27,12 @@ fn tensor_at(buffer: Buffer, shape: &[usize], dtype: DType, corner: (usize, usiz
         dtype,
         shape: shape.iter().copied().collect(),
         place,
+        tenancy: Default::default(),
         addressed: false,
         site: SiteId(0),
         hbm: Mutex::new(HbmBytes::default()),
         shadows: Default::default(),
         pitch: OnceLock::new(),
-        multiplied: Default::default(),
         release: None,
     }))
 }

@@ -42,21 +42,24 @@ impl Memory {
         let row_bytes = bytes / partitions;
         let place = match request.address {
             Some(address) => self.given_place(request, address, partitions, row_bytes)?,
-            None => match self.places(request.buffer).find(row_bytes) {
+            None => match self.room(request, row_bytes) {
                 Some(byte) => Place { partition: 0, byte, partitions, bytes: row_bytes },
                 None => return Err(self.capacity_error(request, row_bytes)),
             },
         };
+        if request.address.is_some() {
+            self.clear_for(request, place)?;
+        }
         let addressed = request.address.is_some();
         let storage = Arc::new(Storage {
             pitch: OnceLock::new(),
-            multiplied: Default::default(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,
             dtype: request.dtype,
             shape,
             place: Some(place),
+            tenancy: Default::default(),
             addressed,
             site: request.site,
             hbm: Default::default(),
@@ -131,13 +134,13 @@ impl Memory {
         }
         let storage = Arc::new(Storage {
             pitch: OnceLock::new(),
-            multiplied: Default::default(),
             id: next_id(),
             name: request.name.to_owned(),
             buffer: request.buffer,
             dtype: request.dtype,
             shape: Shape::from_slice(request.shape),
             place: None,
+            tenancy: Default::default(),
             addressed: false,
             site: request.site,
             hbm: contents.into(),
@@ -192,8 +195,8 @@ impl Memory {
             let bank = self.bank_bytes;
             return Err(refuse(format!("has byte {byte}; PSUM tensors start on a bank, a multiple of {bank}")));
         }
-        if byte.checked_add(bytes).is_none_or(|end| end > memory.partition_bytes()) {
-            let (end, capacity) = (byte.saturating_add(bytes), memory.partition_bytes());
+        if byte.checked_add(bytes).is_none_or(|end| end > memory.addressable()) {
+            let (end, capacity) = (byte.saturating_add(bytes), memory.addressable());
             let text = refuse(format!("has bytes {byte} to {end} of a partition; there are {capacity}")).to_string();
             return Err(match buffer {
                 Buffer::Psum => Error::PsumCapacity(text),
@@ -203,7 +206,7 @@ impl Memory {
         Ok(Place { partition, byte, partitions, bytes })
     }
 
-    fn capacity_error(&self, request: &Request<'_>, row_bytes: usize) -> Error {
+    pub(super) fn capacity_error(&self, request: &Request<'_>, row_bytes: usize) -> Error {
         let Request { name, shape, dtype, buffer, .. } = request;
         let places = self.places(*buffer);
         let (needed, largest, free) = (places.extent(row_bytes), places.largest_free(), places.free());
@@ -248,7 +251,7 @@ impl Memory {
 }
 
 /// A tensor in a message; most have no name.
-fn label(name: &str, shape: &[usize], dtype: DType) -> String {
+pub(super) fn label(name: &str, shape: &[usize], dtype: DType) -> String {
     if name.is_empty() { format!("{shape:?} {dtype}") } else { format!("`{name}` {shape:?} {dtype}") }
 }
 

@@ -5,25 +5,28 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::machine::storage::{Buffer, Place, Release, Storage};
+use crate::machine::storage::{Buffer, Release, Storage};
+
+/// A storage that is gone: its number, its memory, and whether it had an address.
+type Gone = (u64, Buffer, bool);
 
 /// Storages gone since somebody last looked.
 #[derive(Debug, Default)]
 pub(super) struct Released {
     any: AtomicBool,
-    list: Mutex<Vec<(u64, Buffer)>>,
+    list: Mutex<Vec<Gone>>,
 }
 
 impl Release for Released {
-    fn release(&self, id: u64, buffer: Buffer, _place: Place) {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner).push((id, buffer));
+    fn release(&self, id: u64, buffer: Buffer, addressed: bool) {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push((id, buffer, addressed));
         self.any.store(true, Ordering::Release);
     }
 }
 
 impl Released {
     /// Those gone, in the order in which they went.
-    pub(super) fn take(&self) -> Vec<(u64, Buffer)> {
+    pub(super) fn take(&self) -> Vec<Gone> {
         if !self.any.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
@@ -59,6 +62,8 @@ pub(super) struct Allocator {
     clock: u64,
     live: usize,
     peak: usize,
+    /// Bytes of a partition that live tensors without an address hold.
+    automatic: usize,
     /// Live tensors by number, with the bytes of a partition they hold.
     tensors: HashMap<u64, (Weak<Storage>, Range<usize>)>,
 }
@@ -78,6 +83,7 @@ impl Allocator {
             clock: 0,
             live: 0,
             peak: 0,
+            automatic: 0,
             tensors: HashMap::new(),
         }
     }
@@ -94,6 +100,16 @@ impl Allocator {
     /// The most that were ever live.
     pub(super) fn peak(&self) -> usize {
         self.peak
+    }
+
+    /// Bytes of a partition that live tensors without an address hold.
+    pub(super) fn automatic(&self) -> usize {
+        self.automatic
+    }
+
+    /// Whether this tensor holds bytes here.
+    pub(super) fn holds(&self, id: u64) -> bool {
+        self.tensors.contains_key(&id)
     }
 
     /// The extent a tensor without an address holds.
@@ -191,6 +207,7 @@ impl Allocator {
     /// A tensor now holds these bytes.
     pub(super) fn take(&mut self, start: usize, end: usize, storage: &Arc<Storage>) {
         self.tensors.insert(storage.id, (Arc::downgrade(storage), start..end));
+        self.automatic += if storage.addressed { 0 } else { end - start };
         self.change(start, end, |segment, live, _| {
             if segment.users == 0 {
                 *live += segment.end - segment.start;
@@ -202,8 +219,9 @@ impl Allocator {
     }
 
     /// A tensor is gone, and holds its bytes no longer.
-    pub(super) fn give_back(&mut self, id: u64) {
+    pub(super) fn give_back(&mut self, id: u64, addressed: bool) {
         let Some((_, Range { start, end })) = self.tensors.remove(&id) else { return };
+        self.automatic -= if addressed { 0 } else { end - start };
         self.clock += 1;
         self.change(start, end, |segment, live, clock| {
             segment.users = segment.users.saturating_sub(1);
@@ -255,6 +273,14 @@ impl Allocator {
             segment.end = at;
             self.segments.insert(index + 1, tail);
         }
+    }
+
+    /// The live tensors without an address, in the order in which they were made.
+    pub(super) fn tenants(&self) -> Vec<(Arc<Storage>, Range<usize>)> {
+        let live = self.tensors.values().filter_map(|(storage, bytes)| Some((storage.upgrade()?, bytes.clone())));
+        let mut tenants: Vec<_> = live.filter(|(storage, _)| !storage.addressed).collect();
+        tenants.sort_by_key(|(storage, _)| storage.id);
+        tenants
     }
 
     /// The live tensors, largest first.

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use crate::machine::storage::Place;
+
 const WORD: usize = u64::BITS as usize;
 
 /// The bits `range` of the word that holds bits `word * 64 ..`, as a mask.
@@ -114,15 +116,40 @@ const BLOCK: usize = 64;
 pub(super) struct PartitionBits {
     partitions: usize,
     blocks: Vec<Option<Box<[u64]>>>,
+    /// The first partition and the first word of a partition that there are bits of.
+    corner: (usize, usize),
 }
 
 impl PartitionBits {
     /// All clear.
     pub(super) fn new(partitions: usize, partition_bytes: usize) -> Self {
-        Self { partitions, blocks: vec![None; partition_bytes.div_ceil(WORD * BLOCK)] }
+        Self { partitions, blocks: vec![None; partition_bytes.div_ceil(WORD * BLOCK)], corner: (0, 0) }
     }
 
-    /// The bytes of a partition in which a bit was ever set, in blocks; the last may reach beyond the partition.
+    /// Bits of one place alone, all clear; it starts on a whole word.
+    pub(super) fn of(place: Place) -> Self {
+        let mut bits = Self::new(place.partitions, place.bytes);
+        bits.move_to(place);
+        bits
+    }
+
+    /// There are more bytes in each partition, all clear.
+    pub(super) fn lengthen(&mut self, partition_bytes: usize) {
+        self.blocks.resize(partition_bytes.div_ceil(WORD * BLOCK), None);
+    }
+
+    /// What is known of a place is known of another one from here on.
+    pub(super) fn move_to(&mut self, place: Place) {
+        self.corner = (place.partition, place.byte / WORD);
+    }
+
+    /// Partitions counted from the first one that there are bits of.
+    fn inside(&self, at: Partitions) -> Partitions {
+        Partitions { first: at.first - self.corner.0, ..at }
+    }
+
+    /// The bytes of a partition in which a bit was ever set, in blocks counted from the first byte that there are bits
+    /// of; the last may reach beyond the partition.
     pub(super) fn touched(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let blocks = self.blocks.iter().enumerate().filter(|(_, block)| block.is_some());
         blocks.map(|(number, _)| number * BLOCK * WORD..(number + 1) * BLOCK * WORD)
@@ -130,17 +157,20 @@ impl PartitionBits {
 
     /// The bits of a column; None where no bit was ever set.
     fn column(&self, word: usize) -> Option<&[u64]> {
+        let word = word - self.corner.1;
         let block = self.blocks[word / BLOCK].as_deref()?;
         Some(&block[word % BLOCK * self.partitions..][..self.partitions])
     }
 
     fn column_mut(&mut self, word: usize) -> &mut [u64] {
+        let word = word - self.corner.1;
         let block = self.blocks[word / BLOCK].get_or_insert_with(|| vec![0; BLOCK * self.partitions].into());
         &mut block[word % BLOCK * self.partitions..][..self.partitions]
     }
 
     /// Whether all these bytes of all these partitions are set.
     pub(super) fn all_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
+        let at = self.inside(at);
         bytes.words().all(|(word, mask)| {
             let Some(column) = self.column(word) else { return at.count == 0 };
             if at.step == 1 {
@@ -154,6 +184,7 @@ impl PartitionBits {
 
     /// Whether any of these bytes of these partitions is set.
     pub(super) fn any_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
+        let at = self.inside(at);
         bytes.words().any(|(word, mask)| {
             self.column(word).is_some_and(|column| each(at).any(|partition| column[partition] & mask != 0))
         })
@@ -163,19 +194,34 @@ impl PartitionBits {
     pub(super) fn range_is_set(&self, partition: usize, range: Range<usize>) -> bool {
         words_of(&range).all(|word| {
             let mask = mask_of(word, &range);
-            self.column(word).is_some_and(|column| column[partition] & mask == mask)
+            self.column(word).is_some_and(|column| column[partition - self.corner.0] & mask == mask)
         })
     }
 
     /// Sets a range of one partition.
     pub(super) fn set_range(&mut self, partition: usize, range: Range<usize>) {
         for word in words_of(&range) {
+            let partition = partition - self.corner.0;
             self.column_mut(word)[partition] |= mask_of(word, &range);
+        }
+    }
+
+    /// Copies what is known of some bytes of every partition to others; both start on whole words.
+    pub(super) fn carry(&mut self, from: Range<usize>, to: usize) {
+        for (offset, word) in words_of(&from).enumerate() {
+            let to = to / WORD + offset;
+            // A column that was ever set goes over even if it is clear now: its bytes may hold something.
+            match self.column(word).map(<[u64]>::to_vec) {
+                Some(column) => self.column_mut(to).copy_from_slice(&column),
+                None if self.column(to).is_some() => self.column_mut(to).fill(0),
+                None => {}
+            }
         }
     }
 
     /// Sets or clears these bytes of these partitions.
     pub(super) fn put(&mut self, at: Partitions, bytes: &ByteMask, value: bool) {
+        let at = self.inside(at);
         let fill = if value { u64::MAX } else { 0 };
         for (word, mask) in bytes.words() {
             if !value && self.column(word).is_none() {

@@ -80,6 +80,24 @@ impl Plane {
         }
     }
 
+    /// Rows of bytes get longer; what is beside them stays beside them.
+    pub(super) fn spread(&mut self, rows: usize, before: usize, now: usize) {
+        let mut longer = Self::new(rows * now, self.unit);
+        let (before, now) = (before / self.unit, now / self.unit);
+        for row in 0..rows {
+            longer.values[row * now..][..before].copy_from_slice(&self.values[row * before..][..before]);
+            longer.tags[row * now..][..before].copy_from_slice(&self.tags[row * before..][..before]);
+        }
+        *self = longer;
+    }
+
+    /// Copies the values beside some bytes to others.
+    pub(super) fn carry(&mut self, from: std::ops::Range<usize>, to: usize) {
+        let (first, end) = (from.start / self.unit, from.end.div_ceil(self.unit));
+        self.values.copy_within(first..end, to / self.unit);
+        self.tags.copy_within(first..end, to / self.unit);
+    }
+
     /// A copy, for the bytes of another layer.
     pub(super) fn copied(&self) -> Self {
         Self { unit: self.unit, values: self.values.clone(), tags: self.tags.clone() }

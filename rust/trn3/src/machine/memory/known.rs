@@ -1,7 +1,6 @@
 //! What is known of bytes: whether anything wrote them, and whether a matmul did.
 
-use std::sync::atomic::Ordering;
-
+use super::bits::PartitionBits;
 use super::resolve::{Operand, Resolved};
 use super::{Finding, Memory, bits, hbm, lines};
 use crate::error::{Error, Result};
@@ -59,15 +58,15 @@ impl Memory {
         Ok(())
     }
 
-    /// Which elements of a PSUM operand matmuls have written since it was allocated.
+    /// Which elements of a PSUM operand matmuls have written since its tensor was made: of another tensor's at the same
+    /// address nothing counts.
     ///
     /// # Errors
     /// [`Error::Value`] when the operand is not in PSUM; else as [`Memory::is_initialised`].
     pub fn psum_matmul_written<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<Written> {
         let operand = operand.into();
         let place = self.resolve_psum(operand)?;
-        self.begin_products(&operand.view.storage);
-        let Some(matmul) = &self.psum.matmul else { return Ok(Written::None) };
+        let Some(matmul) = self.matmuls.get(&operand.view.storage.id) else { return Ok(Written::None) };
         if place.each_footprint(|at, mask| matmul.all_set(at, mask)) {
             return Ok(Written::All);
         }
@@ -89,9 +88,9 @@ impl Memory {
     pub fn mark_psum_matmul<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<()> {
         let operand = operand.into();
         let place = self.resolve_psum(operand)?;
-        self.begin_products(&operand.view.storage);
-        self.psum.touch();
-        if let Some(matmul) = &mut self.psum.matmul {
+        let storage = &operand.view.storage;
+        if let Some(whole) = storage.current_place() {
+            let matmul = self.matmuls.entry(storage.id).or_insert_with(|| PartitionBits::of(whole));
             place.each_footprint(|at, mask| {
                 matmul.put(at, mask, true);
                 true
@@ -118,17 +117,6 @@ impl Memory {
         }
         self.note(storage, finding);
         Ok(())
-    }
-
-    /// Forgets another tensor's products at an address that the kernel gave, before this tensor's first one: buffers
-    /// that take turns on a bank begin anew.
-    fn begin_products(&mut self, storage: &Storage) {
-        if !storage.addressed || storage.multiplied.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        if let Some(place) = storage.place {
-            self.psum.forget_products(place);
-        }
     }
 
     fn resolve_psum(&mut self, operand: Operand<'_>) -> Result<Resolved> {
@@ -234,7 +222,7 @@ impl Memory {
     ) -> Result<()> {
         let storage = &view.storage;
         let allocated = storage.site;
-        let byte = byte - storage.place.map_or(0, |place| place.byte);
+        let byte = byte - storage.current_place().map_or(0, |place| place.byte);
         let partition = partition - storage.place.map_or(0, |place| place.partition);
         let made = || (self.names)(allocated);
         if !self.options.values {

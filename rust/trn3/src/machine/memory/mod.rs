@@ -11,6 +11,9 @@
 //! - a tensor without an address takes its bytes in all partitions, from partition 0 on **(choice)**; in SBUF it starts
 //!   on a multiple of 64 bytes, in PSUM it takes whole banks;
 //! - tensors under a 64th of the usable bytes come from the far end of places of one age **(choice)**;
+//! - a tensor without an address never shares bytes with one that has one; where none are free it gets those of tensors
+//!   used longest ago, of which a further use is then the capacity error **(choice)**: a compiler counts a tensor from
+//!   its first use to its last one, a simulator sees only when the kernel's last reference to it goes;
 //! - HBM holds what the whole chip has, one core being able to reach all of it **(choice)**;
 //! - of column indices, a last group with fewer partitions than others is as large as it is **(choice)**.
 //!
@@ -53,19 +56,22 @@ mod on_chip;
 mod race;
 mod resolve;
 mod reuse;
+mod tenancy;
 mod tile;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::mem::Discriminant;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::dtype::DType;
 use crate::machine::site::SiteId;
 use crate::machine::storage::{Buffer, Place, Storage};
-use allocator::{Allocator, Released};
+use allocator::Released;
+use bits::PartitionBits;
 pub use exact::{Moved, Plane, Precision};
 pub use finding::{Finding, Origin};
 pub use known::Written;
@@ -150,8 +156,11 @@ pub struct Memory {
     options: MemoryOptions,
     sbuf: OnChip,
     psum: OnChip,
-    sbuf_places: Allocator,
-    psum_places: Allocator,
+    /// Of each PSUM tensor that matmuls wrote to, which bytes. A tensor made at the address of another one is fresh,
+    /// whether or not the kernel still holds that.
+    matmuls: HashMap<u64, PartitionBits>,
+    sbuf_places: tenancy::Places,
+    psum_places: tenancy::Places,
     bank_bytes: usize,
     hbm_capacity: u64,
     hbm: hbm::SharedAccount,
@@ -164,6 +173,8 @@ pub struct Memory {
     /// Line of the instruction under way.
     site: SiteId,
     scratch: Vec<u32>,
+    /// Operands met so far: what tensors' last uses are counted in.
+    uses: u64,
     /// Which of several cores on one HBM this one is.
     sharing: Option<Sharing>,
     /// Which contents of HBM tensors are meant.
@@ -198,10 +209,11 @@ impl Memory {
         let bank_bytes = size(arch.psum_bank_bytes);
         Self {
             options,
-            sbuf: OnChip::new(partitions, sbuf, false),
-            psum: OnChip::new(partitions, psum, true),
-            sbuf_places: Allocator::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT),
-            psum_places: Allocator::new(psum, psum, bank_bytes),
+            sbuf: OnChip::new(partitions, sbuf),
+            psum: OnChip::new(partitions, psum),
+            matmuls: HashMap::new(),
+            sbuf_places: tenancy::Places::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT),
+            psum_places: tenancy::Places::new(psum, psum, bank_bytes),
             bank_bytes,
             hbm_capacity: arch.hbm_bytes,
             hbm: hbm::SharedAccount::default(),
@@ -213,6 +225,7 @@ impl Memory {
             names: Box::new(|site| format!("site {}", site.0)),
             site: SiteId::default(),
             scratch: Vec::new(),
+            uses: 0,
             layer: hbm::Layer::Real,
             moved: Vec::new(),
             last_fresh: None,
@@ -267,7 +280,7 @@ impl Memory {
         }
         let hbm = Level { live: account.live, peak: account.peak };
         drop(account);
-        let level = |places: &Allocator| Level { live: places.live() as u64, peak: places.peak() as u64 };
+        let level = |places: &tenancy::Places| Level { live: places.live() as u64, peak: places.peak() as u64 };
         Occupancy { sbuf: level(&self.sbuf_places), psum: level(&self.psum_places), hbm }
     }
 
@@ -280,10 +293,11 @@ impl Memory {
 
     /// Notices tensors whose last reference is gone.
     fn settle(&mut self) {
-        for (id, buffer) in self.released.take() {
+        for (id, buffer, addressed) in self.released.take() {
             let places = self.places_mut(buffer);
-            places.give_back(id);
+            places.give_back(id, addressed);
             let live = places.live() as u64;
+            self.matmuls.remove(&id);
             self.changes.push(OccupancyChange { buffer, live });
         }
     }
@@ -320,11 +334,11 @@ impl Memory {
         }
     }
 
-    fn places(&self, buffer: Buffer) -> &Allocator {
+    fn places(&self, buffer: Buffer) -> &tenancy::Places {
         if buffer == Buffer::Psum { &self.psum_places } else { &self.sbuf_places }
     }
 
-    fn places_mut(&mut self, buffer: Buffer) -> &mut Allocator {
+    fn places_mut(&mut self, buffer: Buffer) -> &mut tenancy::Places {
         if buffer == Buffer::Psum { &mut self.psum_places } else { &mut self.sbuf_places }
     }
 
@@ -395,6 +409,13 @@ impl Memory {
         if elements.is_none_or(|all| all > isize::MAX as usize / size_of::<f32>()) {
             let (name, shape) = (&view.storage.name, &view.shape);
             return Err(Error::Value(format!("view of `{name}`: shape {shape:?} has more elements than can be held")));
+        }
+        if view.storage.buffer.is_on_chip() {
+            self.uses += 1;
+            view.storage.tenancy.used.store(self.uses, Ordering::Relaxed);
+            if let Some(heir) = view.storage.tenancy.evicted.get() {
+                return Err(self.evicted_error(&view.storage, heir));
+            }
         }
         let geometry = self.on_chip(view.storage.buffer).map(|memory| Geometry {
             partitions: memory.partitions(),

@@ -394,7 +394,8 @@ fn outside(view: &View, low: i64, high: i64, size: i64, what: &str) -> Error {
 fn locate_on_chip(view: &View, geometry: Geometry, item: usize, start: Start) -> Result<Resolved> {
     let storage = &view.storage;
     let refuse = |text: String| Error::Value(format!("view of `{}`: {text}", storage.name));
-    let place = storage.place.ok_or_else(|| refuse(format!("a tensor in {} has no place", storage.buffer)))?;
+    let place =
+        storage.current_place().ok_or_else(|| refuse(format!("a tensor in {} has no place", storage.buffer)))?;
     if place.partition + place.partitions > geometry.partitions || place.byte + place.bytes > geometry.partition_bytes {
         return Err(refuse(format!("its place {place:?} lies outside the memory of this machine")));
     }
