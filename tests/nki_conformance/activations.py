@@ -350,7 +350,7 @@ def refusals() -> Iterator[Refusal]:
     yield no("elements", lambda: call(dst=Tile((8, 5))), "elements")
     yield no("partitions", lambda: call(dst=Tile((4, 4))), "partition")
     yield no("hbm", lambda: call(data=ones((8, 4), buffer="hbm")), "data")
-    yield no("command-number", lambda: call(reduce_cmd=1), "reduce_cmd", TypeError)
+    yield no("command-unknown", lambda: call(reduce_cmd=99), "reduce_cmd", TypeError)
     yield no("unknown-keyword", lambda: call(mask=None), "mask", TypeError)
 
     no = partial(Refusal, "activation_reduce")

@@ -472,7 +472,7 @@ def refusals() -> Iterator[Refusal]:
     yield no("power-vector", lambda: _three(op=nl.power, engine=isa.vector_engine), "gpsimd")
     yield no("gpsimd-psum", lambda: _three(data1=psum, engine=isa.gpsimd_engine), "sbuf")
     yield no("engine", lambda: _three(engine=isa.tensor_engine), "engine")
-    yield no("engine-number", lambda: _three(engine=5), "engine", TypeError)
+    yield no("engine-unknown", lambda: _three(engine=99), "engine", TypeError)
     yield no("no-operator", lambda: _three(op="nonsense"), "op is", TypeError)
     yield no("unary", lambda: _three(op=nl.invert), "op")
     yield no("divide", lambda: _three(op=nl.divide), "op is divide", TypeError)
@@ -529,7 +529,7 @@ def refusals() -> Iterator[Refusal]:
     load = isa.reduce_cmd.load_reduce
     yield no("init-missing", lambda: _reducing(reduce_cmd=load), "reduce_init")
     yield no("idle", lambda: _reducing(reduce_cmd=isa.reduce_cmd.idle), "reduce_cmd")
-    yield no("command-number", lambda: _reducing(reduce_cmd=3), "reduce_cmd", TypeError)
+    yield no("command-unknown", lambda: _reducing(reduce_cmd=99), "reduce_cmd", TypeError)
     yield no("reverse0", lambda: _reducing(reverse0=True), "reverse0")
 
     no = partial(Refusal, "reciprocal")

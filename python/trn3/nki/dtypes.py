@@ -41,9 +41,9 @@ class DType:
     ``str`` gives the name, and methods of strings that leave it unchanged are the name's:
     ``"float8" in dtype``, ``dtype.startswith("float")``. A type equals its name, the NumPy dtype
     that arrays of it have, and the scalar types and framework types of the same meaning. Its hash
-    is the name's, so that a dict by names is looked up with either; one by NumPy's types is not
-    (**choice**: one hash cannot be both). `tfloat32` is stored as float32 and equals nothing but
-    itself and its name.
+    is the NumPy dtype's, so both find one entry of a dict; a name in a string does not (**choice**:
+    one hash cannot be both; ``names[str(dtype)]`` finds it). `tfloat32` is stored as float32 and
+    equals nothing but itself and its name.
 
     Attributes
     ----------
@@ -68,11 +68,11 @@ class DType:
     True
     >>> str(nl.float8_e4m3fn_x4), nl.float8_e4m3fn_x4.itemsize
     ('float8_e4m3fn_x4', 4)
-    >>> {"float32": "wide"}[nl.float32], "float8" in nl.float8_e4m3
+    >>> {nl.float32: "wide"}[np.dtype("float32")], "float8" in nl.float8_e4m3
     ('wide', True)
     """
 
-    __slots__ = ("dtype", "is_float", "is_integer", "is_packed", "itemsize", "name")
+    __slots__ = ("_hash", "dtype", "is_float", "is_integer", "is_packed", "itemsize", "name")
 
     name: Final[str]
     dtype: Final[np.dtype[Any]]
@@ -88,6 +88,8 @@ class DType:
         self.is_packed = name.endswith("_x4")
         self.is_integer = self.dtype.kind in "iub"
         self.is_float = not self.is_integer
+        # NumPy takes tfloat32 for float32 when it compares; another hash keeps them apart in dicts.
+        self._hash = hash(name) if name == "tfloat32" else hash(self.dtype)
 
     @property
     def np_dtype(self) -> np.dtype[Any]:
@@ -102,7 +104,7 @@ class DType:
         return self is _find(other)
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return self._hash
 
     def __contains__(self, part: str) -> bool:
         return part in self.name
