@@ -24,7 +24,7 @@ fn tensor(buffer: Buffer, shape: &[usize]) -> View {
         place: buffer.is_on_chip().then_some(Place { partition: 0, byte: 0, partitions: shape[0], bytes }),
         addressed: false,
         site: SiteId(0),
-        hbm: Mutex::new(HbmBytes::default()),
+        hbm: Arc::new(Mutex::new(HbmBytes::default())),
         pitch: OnceLock::new(),
         multiplied: Default::default(),
         release: None,

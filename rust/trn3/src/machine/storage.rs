@@ -95,8 +95,8 @@ pub struct Storage {
     pub addressed: bool,
     /// Line that made it.
     pub site: SiteId,
-    /// Contents, in HBM.
-    pub hbm: Mutex<HbmBytes>,
+    /// Contents, in HBM. Tensors of several programs may be laid over the same bytes, one program at a time.
+    pub hbm: Arc<Mutex<HbmBytes>>,
     /// Bytes of a row in the regions of an HBM tensor: set by the first view asked for its
     /// [`regions`](crate::machine::view::View::regions), empty until then.
     pub pitch: OnceLock<u64>,

@@ -29,7 +29,7 @@ fn tensor_at(buffer: Buffer, shape: &[usize], dtype: DType, corner: (usize, usiz
         place,
         addressed: false,
         site: SiteId(0),
-        hbm: Mutex::new(HbmBytes::default()),
+        hbm: Arc::new(Mutex::new(HbmBytes::default())),
         pitch: OnceLock::new(),
         multiplied: Default::default(),
         release: None,

@@ -14,7 +14,7 @@ use crate::machine::storage::{Buffer, HbmBytes, Place, Shape, Storage};
 /// Live tensors that a capacity error lists.
 const LISTED: usize = 24;
 
-fn next_id() -> u64 {
+pub(super) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -65,6 +65,7 @@ impl Memory {
         let end = place.byte + places.extent(row_bytes);
         let end = if addressed { place.byte + row_bytes } else { end };
         let is_shared = addressed && places.is_used(place.byte, end);
+        self.is_fresh = !is_shared;
         if !is_shared && let Some(memory) = self.on_chip_mut(request.buffer) {
             memory.forget(place);
         }
@@ -133,7 +134,7 @@ impl Memory {
             place: None,
             addressed: false,
             site: request.site,
-            hbm: contents.into(),
+            hbm: Arc::new(contents.into()),
             release: None,
         });
         account.add(&storage);
@@ -144,7 +145,7 @@ impl Memory {
     }
 
     /// The shape on chip: at least two axes, no more partitions than there are.
-    fn on_chip_shape(&self, request: &Request<'_>) -> Result<Shape> {
+    pub(super) fn on_chip_shape(&self, request: &Request<'_>) -> Result<Shape> {
         let (name, shape) = (request.name, request.shape);
         if shape.len() < 2 {
             if shape.iter().product::<usize>() != 1 {
@@ -165,7 +166,7 @@ impl Memory {
         Ok(Shape::from_slice(shape))
     }
 
-    fn given_place(
+    pub(super) fn given_place(
         &self,
         request: &Request<'_>,
         (partition, byte): (usize, usize),
@@ -245,7 +246,7 @@ fn label(name: &str, shape: &[usize], dtype: DType) -> String {
 }
 
 /// Bytes of a tensor in all.
-fn byte_size(request: &Request<'_>) -> Result<usize> {
+pub(super) fn byte_size(request: &Request<'_>) -> Result<usize> {
     let Request { name, shape, dtype, .. } = request;
     if shape.contains(&0) {
         return Err(Error::Value(format!("tensor `{name}` has shape {shape:?}; every length must be at least 1")));

@@ -64,6 +64,18 @@ pub(super) fn clear(bits: &mut [u64], range: Range<usize>) {
     bits[inner_words(&range)].fill(0);
 }
 
+/// Sets those of `length` bits from `place` on that are set in `from` from `at` on.
+pub(super) fn copy(from: &[u64], at: usize, to: &mut [u64], place: usize, length: usize) {
+    let mut done = 0;
+    while done < length {
+        let (source, target) = ((at + done) % WORD, (place + done) % WORD);
+        let count = (WORD - source.max(target)).min(length - done);
+        let found = from[(at + done) / WORD] >> source & (u64::MAX >> (WORD - count));
+        to[(place + done) / WORD] |= found << target;
+        done += count;
+    }
+}
+
 /// Some partitions: `first`, `first + step`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Partitions {
@@ -116,6 +128,16 @@ impl PartitionBits {
     /// All clear; memory is taken when it is touched.
     pub(super) fn new(partitions: usize, partition_bytes: usize) -> Self {
         Self { partitions, words: vec![0; partitions * partition_bytes.div_ceil(WORD)] }
+    }
+
+    /// The words, in an order of their own.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// Replaces the words by as many others.
+    pub(super) fn set_words(&mut self, words: Vec<u64>) {
+        self.words = words;
     }
 
     fn column(&self, word: usize) -> &[u64] {

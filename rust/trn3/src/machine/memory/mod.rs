@@ -44,12 +44,14 @@ mod copy;
 mod dynamic;
 mod finding;
 mod hbm;
+mod host;
 mod known;
 mod lend;
 mod lines;
 mod on_chip;
 mod race;
 mod resolve;
+mod space;
 mod tile;
 
 use std::collections::HashSet;
@@ -69,6 +71,7 @@ use on_chip::OnChip;
 pub use race::{Races, Sharing};
 pub use resolve::{Addressing, Operand, OutOfBounds};
 use resolve::{Geometry, Resolved, Start};
+pub use space::{Contents, HbmSpace, Stretch};
 pub use tile::Scalar;
 
 /// Automatic SBUF tensors start on multiples of this.
@@ -159,6 +162,8 @@ pub struct Memory {
     scratch: Vec<u32>,
     /// Which of several cores on one HBM this one is.
     sharing: Option<Sharing>,
+    /// Whether the last tensor allocated got bytes of its own.
+    is_fresh: bool,
 }
 
 impl fmt::Debug for Memory {
@@ -188,6 +193,7 @@ impl Memory {
             hbm_capacity: arch.hbm_bytes,
             hbm: hbm::SharedAccount::default(),
             sharing: None,
+            is_fresh: false,
             released: Arc::default(),
             changes: Vec::new(),
             findings: Vec::new(),
@@ -261,6 +267,14 @@ impl Memory {
             let live = places.live() as u64;
             self.changes.push(OccupancyChange { buffer, live });
         }
+    }
+
+    /// Starts a new run on what is there: nothing found, nothing come or gone.
+    pub fn restart(&mut self) {
+        self.settle();
+        self.changes.clear();
+        self.findings.clear();
+        self.found.clear();
     }
 
     /// What the run found so far.

@@ -58,6 +58,20 @@ impl OnChip {
         }
     }
 
+    /// All words: bytes, which are initialised, which a matmul wrote.
+    pub(super) fn words(&self) -> [&[u64]; 3] {
+        [&self.words, self.initialised.words(), self.matmul.as_ref().map_or(&[], PartitionBits::words)]
+    }
+
+    /// Replaces all words by as many others.
+    pub(super) fn set_words(&mut self, [words, initialised, matmul]: [Vec<u64>; 3]) {
+        self.words = words;
+        self.initialised.set_words(initialised);
+        if let Some(bits) = &mut self.matmul {
+            bits.set_words(matmul);
+        }
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.words)
     }

@@ -1,0 +1,1 @@
+//! Programs: round trips, refusals, and what is recorded.
