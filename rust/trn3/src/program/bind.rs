@@ -215,6 +215,19 @@ impl Loaded {
         Ok(())
     }
 
+    /// What registers hold, by number.
+    pub fn registers(&self) -> Vec<Option<i64>> {
+        let value = |register: &Arc<Register>| *register.value.lock().unwrap_or_else(PoisonError::into_inner);
+        self.registers.iter().map(value).collect()
+    }
+
+    /// Gives registers values, by number; further ones stay as they are.
+    pub fn set_registers(&self, values: &[Option<i64>]) {
+        for (register, value) in self.registers.iter().zip(values) {
+            *register.value.lock().unwrap_or_else(PoisonError::into_inner) = *value;
+        }
+    }
+
     /// Takes one step.
     ///
     /// # Errors

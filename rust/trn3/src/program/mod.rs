@@ -46,7 +46,7 @@ use crate::error::{Error, Result};
 pub use bind::{Bound, Laid, Loaded};
 pub use record::Recorder;
 pub use table::OPERATIONS;
-pub use tensors::{Declaration, Output, Role};
+pub use tensors::{Declaration, Output, Place, Role};
 
 /// Version of the format that this crate writes, and the newest it reads.
 pub const VERSION: u32 = 1;

@@ -80,7 +80,7 @@ impl HbmSpace {
         self.held
     }
 
-    /// Grows whenever stretches come, go or move: what was bound before may then be bytes that nobody looks at any more.
+    /// Grows whenever bytes move: what was bound before may then be bytes that nobody looks at any more.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -155,6 +155,7 @@ impl HbmSpace {
             .map(|(low, high)| address.saturating_sub(low) + high.saturating_sub(end))
             .sum();
         self.admit(length + kept, there)?;
+        self.generation += u64::from(!cut.is_empty());
         let mut whole = HbmBytes::default();
         for start in cut {
             let Some(old) = self.extents.remove(&start) else { continue };
@@ -188,7 +189,8 @@ impl HbmSpace {
         Ok((self.bind(address, length)?, 0, length))
     }
 
-    /// Holds the stretch of these bytes where it is until [`HbmSpace::unpin`], and gives what [`HbmSpace::cover`] does.
+    /// Holds the stretch of these bytes where it is until [`HbmSpace::unpin`], and gives what [`HbmSpace::cover`] does. The
+    /// bytes count as initialised: whoever holds their place writes unseen.
     ///
     /// # Errors
     /// As [`HbmSpace::bind`].
@@ -197,7 +199,12 @@ impl HbmSpace {
         if let Some(extent) = self.extents.get_mut(&(address - offset)) {
             extent.pinned = true;
         }
-        hbm::touch(&mut locked(&contents), whole as usize);
+        let mut held = locked(&contents);
+        hbm::touch(&mut held, whole as usize);
+        if !held.complete {
+            bits::set(&mut held.initialised, offset as usize..(offset + length) as usize);
+        }
+        drop(held);
         Ok((contents, offset, whole))
     }
 
@@ -275,7 +282,6 @@ impl HbmSpace {
         let contents = Arc::new(Mutex::new(contents));
         self.extents.insert(address, Extent { length, contents: Arc::clone(&contents), pinned: false });
         self.held += length;
-        self.generation += 1;
         contents
     }
 
