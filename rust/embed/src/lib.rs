@@ -57,6 +57,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use estimate::{Estimate, Kernel};
 pub use links::Links;
 pub use memory::{Direct, MemoryPort};
-pub use programs::Placed;
+pub use programs::{OutputBytes, Placed};
 pub use spec::DeviceSpec;
 pub use stats::Stats;

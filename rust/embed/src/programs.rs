@@ -54,6 +54,19 @@ pub struct Placed {
     pub dtype: String,
 }
 
+/// One of what a kernel returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputBytes {
+    /// Its name.
+    pub name: String,
+    /// Its elements, in C order.
+    pub bytes: Vec<u8>,
+    /// Lengths.
+    pub shape: Vec<usize>,
+    /// Element type.
+    pub dtype: String,
+}
+
 struct Places<'a> {
     hbm: &'a mut HbmSpace,
     places: &'a [Option<(u64, u64)>],
@@ -161,6 +174,22 @@ impl Device {
     /// [`ErrorKind::Value`] for a program that there is not.
     pub fn outputs(&self, program: u64) -> Result<&[Output]> {
         Ok(&self.program(program)?.program.outputs)
+    }
+
+    /// Reads one of what a program's kernel returned, as it is now: its elements in C order. `core` is the one that ran it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`] for a program, an output or a core that there is not.
+    pub fn read_output(&mut self, program: u64, core: u32, number: usize) -> Result<OutputBytes> {
+        let index = self.core_index(core)?;
+        let read = self.with_laid(index, program, |loaded, machine| {
+            let (name, view) = loaded.outputs.get(number).ok_or_else(|| {
+                Error::value(format!("output is {number}; program {program} has {} (from 0)", loaded.outputs.len()))
+            })?;
+            let bytes = machine.state.peek_bytes(view)?;
+            Ok(OutputBytes { name: name.clone(), bytes, shape: view.shape.to_vec(), dtype: view.dtype.to_string() })
+        });
+        read?
     }
 
     pub(crate) fn program(&self, program: u64) -> Result<&Program> {
