@@ -284,26 +284,38 @@ fn put_number(out: &mut Vec<u8>, number: usize) {
     out.extend_from_slice(&(number as u64).to_le_bytes());
 }
 
+/// As [`put_bytes`] of little-endian words.
 fn put_words(out: &mut Vec<u8>, words: &[u64]) {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    put_bytes(out, &bytes);
+    let put =
+        |out: &mut Vec<u8>, words: &[u64]| words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    put_runs(out, words, GRAIN / size_of::<u64>(), size_of::<u64>(), put);
 }
 
-/// Their number, then runs: how many zeros, how many others, those.
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_number(out, bytes.len());
-    let is_zero = |piece: &[u8]| piece.iter().all(|&byte| byte == 0);
-    let mut rest = bytes;
+    put_runs(out, bytes, GRAIN, 1, |out, bytes| out.extend_from_slice(bytes));
+}
+
+/// How many bytes there are, then runs: how many zeros, how many others, those.
+fn put_runs<T: Default + PartialEq>(
+    out: &mut Vec<u8>,
+    items: &[T],
+    grain: usize,
+    size: usize,
+    put: impl Fn(&mut Vec<u8>, &[T]),
+) {
+    put_number(out, items.len() * size);
+    let zero = T::default();
+    let mut rest = items;
     while !rest.is_empty() {
-        let run = |rest: &[u8], zero: bool| {
-            let pieces = rest.chunks(GRAIN).take_while(|piece| is_zero(piece) == zero);
-            pieces.map(<[u8]>::len).sum::<usize>()
+        let run = |rest: &[T], zeros: bool| {
+            let pieces = rest.chunks(grain).take_while(|piece| piece.iter().all(|item| *item == zero) == zeros);
+            pieces.map(<[T]>::len).sum::<usize>()
         };
         let zeros = run(rest, true);
         let others = run(&rest[zeros..], false);
-        put_number(out, zeros);
-        put_number(out, others);
-        out.extend_from_slice(&rest[zeros..zeros + others]);
+        put_number(out, zeros * size);
+        put_number(out, others * size);
+        put(out, &rest[zeros..zeros + others]);
         rest = &rest[zeros + others..];
     }
 }

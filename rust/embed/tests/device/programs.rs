@@ -140,7 +140,7 @@ proptest! {
             let steps = [
                 json!({"op": "memset", "dst": "t1", "value": 1.0}),
                 json!({"op": "iota", "dst": "i", "affine": {"pattern": [[5, 16]], "offset": 0, "channel_multiplier": 3}}),
-                json!({"op": "set_register", "register": 0, "value": 1 << 40}),
+                json!({"op": "set_register", "register": 0, "value": 1i64 << 40}),
                 json!({"op": op, "dst": dst, source: src}),
             ];
             let mut device = device();

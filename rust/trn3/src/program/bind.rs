@@ -1,7 +1,7 @@
 //! Programs laid over memories: tensors with places, steps as instructions that a core takes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use super::tensors::Place;
 use super::{Limits, Program, Role, views};
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
-use crate::machine::core::{At, NeuronCore, new_register};
+use crate::machine::core::{At, NeuronCore};
 use crate::machine::isa::Instruction;
 use crate::machine::memory::{Contents, Memory, MemoryOptions, Request};
 use crate::machine::storage::Storage;
@@ -110,7 +110,9 @@ impl Program {
             }
             tensors.push(storage);
         }
-        let registers: Vec<_> = (0..self.registers).map(|_| new_register(false, None)).collect();
+        // Numbered by the program, so that messages are the same in every process.
+        let register = |id: u32| Arc::new(Register { id: u64::from(id), frozen: false, value: Mutex::new(None) });
+        let registers: Vec<_> = (0..self.registers).map(register).collect();
         let scope = Scope { tensors: &by_name, registers: &registers, elements: limits.elements };
         let mut steps = Vec::with_capacity(self.steps.len());
         let mut issued = 0;
