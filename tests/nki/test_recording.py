@@ -97,7 +97,8 @@ def test_timing_alone_takes_the_same_time() -> None:
     inputs = module.inputs(rows=64, columns=96)
     program = nki.record(module.softmax, **inputs)
     both, times = program.run(inputs), program.run(inputs, values=False)
-    assert times.picoseconds == both.picoseconds and times.outputs == {}
+    assert times.picoseconds == both.picoseconds
+    assert times.outputs == {}
     assert program.run(inputs, timing=False).picoseconds == 0
 
 
@@ -131,4 +132,3 @@ def test_a_damaged_program_names_its_step() -> None:
     content["steps"][step]["data"] = "nothing"
     with pytest.raises(ValueError, match=rf"step {step} \(reciprocal\): data names tensor"):
         Program(json.dumps(content)).run(inputs)
-
