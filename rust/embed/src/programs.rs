@@ -94,7 +94,7 @@ impl Device {
     /// # Errors
     /// As [`Device::load`].
     pub fn load_program(&mut self, program: trn3::Program, limits: &Limits) -> Result<u64> {
-        // Everything that can be refused is, before anything changes.
+        // All of a program that can be refused is, before anything changes.
         program.check(&self.arch, limits)?;
         let places = self.place(&program)?;
         for (number, place) in places.iter().enumerate() {

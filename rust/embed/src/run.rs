@@ -21,7 +21,7 @@ use crate::programs::{Program, of_number};
 use crate::stats::Stats;
 
 /// Most bytes that one copy moves **(choice)**.
-const MOST_COPIED: u64 = 1 << 32;
+const MOST_COPIED: u64 = 1 << 28;
 
 impl Device {
     /// Lets everything happen until then.
@@ -144,7 +144,22 @@ impl Device {
     }
 
     fn copy(&mut self, index: usize, dst: Address, src: Address, rows: u64, row_bytes: u64) -> Result<()> {
-        let (dst, src) = (self.bytes(index, dst, rows, row_bytes)?, self.bytes(index, src, rows, row_bytes)?);
+        if let (Space::Hbm, Space::Hbm) = (dst.space, src.space) {
+            // Ranges that overlap lie on one stretch.
+            let (first, last) = (dst.address.min(src.address), dst.address.max(src.address));
+            if last - first < rows * row_bytes {
+                self.hbm.cover(first, last - first + rows * row_bytes)?;
+            }
+        }
+        let (dst, src) = loop {
+            let dst = self.bytes(index, dst, rows, row_bytes)?;
+            let generation = self.hbm.generation();
+            let src = self.bytes(index, src, rows, row_bytes)?;
+            // Finding a stretch for one may have moved the other; it is found where it lies now the next time.
+            if self.hbm.generation() == generation {
+                break (dst, src);
+            }
+        };
         let machine = &mut self.cores[index].machine;
         machine.restart();
         machine.issue(&DmaCopy { dst, src, options: Options::default(), engine: None }, At::default())?;

@@ -100,3 +100,21 @@ fn test_a_direct_place_stays_and_is_the_memory() {
     device.read(Space::Hbm, 0, 5, &mut byte).expect("a byte");
     assert_eq!((byte, direct.with(|bytes| bytes.as_ptr() as usize)), ([77], place));
 }
+
+#[test]
+fn test_copies_of_overlapping_and_neighbouring_ranges_move_what_was_there() {
+    let mut device = device();
+    let data: Vec<u8> = (0..200_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    device.write(Space::Hbm, 0, 0, &data).expect("room");
+    let mut model = data;
+    let hbm = |address| Address { space: Space::Hbm, address };
+    for (dst, src, bytes) in [(100u64, 50u64, 400u64), (70_000, 100, 65_000), (0, 69_990, 100_000), (5, 5, 10)] {
+        let command = Command::Copy { core: 0, dst: hbm(dst), src: hbm(src), rows: 1, row_bytes: bytes };
+        device.submit(command, 1).expect("room");
+        assert_eq!(settle(&mut device)[0].status, Ok(()));
+        model.copy_within(src as usize..(src + bytes) as usize, dst as usize);
+    }
+    let mut back = vec![0; model.len()];
+    device.read(Space::Hbm, 0, 0, &mut back).expect("bytes");
+    assert!(back == model);
+}

@@ -9,6 +9,7 @@ use super::fields::{Field, Scope};
 use super::table;
 use super::tensors::Place;
 use super::{Limits, Program, Role, views};
+use crate::embed::Engine;
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::core::{At, NeuronCore};
@@ -228,6 +229,54 @@ impl Loaded {
         for (register, value) in self.registers.iter().zip(values) {
             *register.value.lock().unwrap_or_else(PoisonError::into_inner) = *value;
         }
+    }
+
+    /// Gives the instructions to any engine: for their values alone, their time alone, or to a host's own. Registers are set
+    /// on the way; what makes bytes uninitialised, labels and extra edges are a core's, and passed over.
+    ///
+    /// # Errors
+    /// Those of the instructions; [`Error::NotModelled`] for a program that turns stochastic rounding on.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use trn3::embed::{ArchCost, Timed};
+    /// use trn3::machine::arch::ArchSpec;
+    /// use trn3::machine::core::{CoreOptions, NeuronCore};
+    /// use trn3::program::Limits;
+    /// use trn3::Program;
+    ///
+    /// let text = br#"{"format": "trn3-program", "version": 1, "name": "zero",
+    ///   "tensors": [{"name": "t", "space": "sbuf", "shape": [128, 4], "dtype": "float32", "address": [0, 64]}],
+    ///   "steps": [{"op": "memset", "dst": "t", "value": 0.0}, {"op": "reciprocal", "dst": "t", "data": "t"}]}"#;
+    /// let arch = Arc::new(ArchSpec::load("trn3")?);
+    /// let mut core = NeuronCore::new(arch.clone(), CoreOptions::default())?;
+    /// let limits = Limits::default();
+    /// let loaded = Program::from_json(text, &limits)?.lay(&arch, &core.state.memory, &mut (), &limits)?;
+    ///
+    /// let mut timed = Timed::new(arch, Box::new(ArchCost));
+    /// loaded.issue_on(&mut timed)?;
+    /// loaded.run(&mut core)?;
+    /// assert_eq!(timed.timeline.makespan(), core.makespan());
+    /// # Ok::<(), trn3::Error>(())
+    /// ```
+    pub fn issue_on(&self, engine: &mut dyn Engine) -> Result<()> {
+        for (number, step) in self.steps.iter().enumerate() {
+            match step {
+                Bound::Issue { instruction, .. } => {
+                    let issued = engine.issue(instruction.as_ref());
+                    issued.map_err(|error| self.located(number, instruction.name(), error))?;
+                }
+                Bound::SetRegister(register, value) => {
+                    *register.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(*value);
+                }
+                Bound::Fresh(_) | Bound::StochasticRounding(None) => {}
+                Bound::StochasticRounding(Some(_)) => {
+                    let text = format!("program {}: step {number} rounds stochastically, as a core does", self.name);
+                    return Err(Error::NotModelled(text));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes one step.

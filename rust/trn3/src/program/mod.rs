@@ -70,7 +70,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes: 4 << 30, tensors: 1 << 22, registers: 1 << 20, steps: 1 << 26, elements: 1 << 30 }
+        Self { bytes: 4 << 30, tensors: 1 << 22, registers: 1 << 20, steps: 1 << 26, elements: 1 << 28 }
     }
 }
 
