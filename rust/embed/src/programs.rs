@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use trn3::machine::memory::{Contents, HbmSpace};
-use trn3::program::{Laid, Limits, Loaded, Output, Place};
+use trn3::program::{Kept, Laid, Limits, Loaded, Output, Place};
 
 use crate::command::Space;
 use crate::device::Device;
@@ -21,21 +21,21 @@ pub(crate) struct Program {
     names: HashMap<String, usize>,
     /// For each core, the program over its memories, and the generation of HBM it was laid over.
     laid: Vec<Option<(u64, Loaded)>>,
-    /// For each core, what registers held when the program was laid there last.
-    kept: Vec<Vec<Option<i64>>>,
+    /// For each core, what runs left beside the memories when the program was laid there last.
+    kept: Vec<Kept>,
 }
 
 impl Program {
-    fn new(program: trn3::Program, places: Vec<Option<(u64, u64)>>, kept: Vec<Vec<Option<i64>>>) -> Self {
+    fn new(program: trn3::Program, places: Vec<Option<(u64, u64)>>, kept: Vec<Kept>) -> Self {
         let names = program.tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.clone(), number)).collect();
         let laid = kept.iter().map(|_| None).collect();
         Self { program: Arc::new(program), places, names, laid, kept }
     }
 
-    /// For each core, what registers hold.
-    pub(crate) fn registers(&self) -> Vec<Vec<Option<i64>>> {
+    /// For each core, what runs left beside the memories.
+    pub(crate) fn kept(&self) -> Vec<Kept> {
         let held = self.laid.iter().zip(&self.kept);
-        held.map(|(laid, kept)| laid.as_ref().map_or_else(|| kept.clone(), |(_, loaded)| loaded.registers())).collect()
+        held.map(|(laid, kept)| laid.as_ref().map_or_else(|| kept.clone(), |(_, loaded)| loaded.kept())).collect()
     }
 }
 
@@ -111,7 +111,7 @@ impl Device {
             self.hbm.write(*address, &bytes)?;
         }
         let number = self.next_program;
-        let kept = vec![Vec::new(); self.cores.len()];
+        let kept = vec![Kept::default(); self.cores.len()];
         self.programs.insert(number, Program::new(program, places, kept));
         self.next_program += 1;
         Ok(number)
@@ -214,9 +214,9 @@ impl Device {
             let memory = &machine.state.memory;
             let loaded = held.program.lay(&self.arch, memory, &mut places, &Limits::default())?;
             if let Some((_, before)) = laid {
-                held.kept[core] = before.registers();
+                held.kept[core] = before.kept();
             }
-            loaded.set_registers(&held.kept[core]);
+            loaded.keep(&held.kept[core]);
             *laid = Some((self.hbm.generation(), loaded));
         }
         match laid {
@@ -230,7 +230,7 @@ impl Device {
         &self,
         program: trn3::Program,
         places: Vec<Option<(u64, u64)>>,
-        registers: Vec<Vec<Option<i64>>>,
+        kept: Vec<Kept>,
     ) -> Result<Program> {
         program.check(&self.arch, &Limits::default())?;
         let own = lengths(&program)?;
@@ -242,10 +242,10 @@ impl Device {
                 address.checked_add(length).is_some_and(|end| end <= self.hbm.capacity())
             })
         };
-        if have != own || !places.iter().all(fits) || registers.len() != self.cores.len() {
+        if have != own || !places.iter().all(fits) || kept.len() != self.cores.len() {
             return Err(Error::value(format!("places of program {} do not fit its tensors", program.name)));
         }
-        Ok(Program::new(program, places, registers))
+        Ok(Program::new(program, places, kept))
     }
 
     /// Places for a program's HBM tensors: those it gives, else the lowest free ones.

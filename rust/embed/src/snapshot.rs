@@ -45,7 +45,7 @@ struct SavedProgram {
     number: u64,
     program: trn3::Program,
     places: Vec<Option<(u64, u64)>>,
-    registers: Vec<Vec<Option<i64>>>,
+    kept: Vec<trn3::program::Kept>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -205,8 +205,8 @@ impl Device {
         }
         let hbm = self.hbm.with(stretches)?;
         let mut programs = std::collections::BTreeMap::new();
-        for SavedProgram { number, program, places, registers } in head.programs {
-            programs.insert(number, self.restored(program, places, registers)?);
+        for SavedProgram { number, program, places, kept } in head.programs {
+            programs.insert(number, self.restored(program, places, kept)?);
         }
         let links = match head.traffic {
             None => None,
@@ -246,7 +246,7 @@ impl Device {
             number,
             program: (*held.program).clone(),
             places: held.places.clone(),
-            registers: held.registers(),
+            kept: held.kept(),
         };
         self.programs.iter().map(saved).collect()
     }

@@ -1,8 +1,10 @@
 //! Programs laid over memories: tensors with places, steps as instructions that a core takes.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::fields::{Field, Scope};
@@ -51,6 +53,16 @@ impl Laid for () {
     fn hbm(&mut self, _number: usize, _bytes: u64) -> Result<Contents> {
         Ok(Contents::default())
     }
+}
+
+/// What runs of a laid program leave behind beside the memories.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// What registers hold, by number.
+    pub registers: Vec<Option<i64>>,
+    /// Tensors that a matmul has written to, by number.
+    pub multiplied: Vec<usize>,
 }
 
 /// A program laid over memories.
@@ -206,6 +218,9 @@ impl Loaded {
     /// Those of the instructions; the text names the step.
     pub fn run(&self, core: &mut NeuronCore) -> Result<()> {
         core.restart();
+        for tensor in &self.tensors {
+            tensor.multiplied.store(false, Ordering::Relaxed);
+        }
         for storage in &self.renewed {
             core.state.memory.renew(storage);
         }
@@ -218,16 +233,24 @@ impl Loaded {
         Ok(())
     }
 
-    /// What registers hold, by number.
-    pub fn registers(&self) -> Vec<Option<i64>> {
+    /// What runs leave behind beside the memories.
+    pub fn kept(&self) -> Kept {
         let value = |register: &Arc<Register>| *register.value.lock().unwrap_or_else(PoisonError::into_inner);
-        self.registers.iter().map(value).collect()
+        let tensors = self.tensors.iter().enumerate();
+        let multiplied = tensors.filter(|(_, tensor)| tensor.multiplied.load(Ordering::Relaxed));
+        Kept {
+            registers: self.registers.iter().map(value).collect(),
+            multiplied: multiplied.map(|(number, _)| number).collect(),
+        }
     }
 
-    /// Gives registers values, by number; further ones stay as they are.
-    pub fn set_registers(&self, values: &[Option<i64>]) {
-        for (register, value) in self.registers.iter().zip(values) {
+    /// Goes on from what another laying of the program left; what it says nothing of stays as it is.
+    pub fn keep(&self, kept: &Kept) {
+        for (register, value) in self.registers.iter().zip(&kept.registers) {
             *register.value.lock().unwrap_or_else(PoisonError::into_inner) = *value;
+        }
+        for tensor in kept.multiplied.iter().filter_map(|&number| self.tensors.get(number)) {
+            tensor.multiplied.store(true, Ordering::Relaxed);
         }
     }
 

@@ -43,7 +43,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-pub use bind::{Bound, Laid, Loaded};
+pub use bind::{Bound, Kept, Laid, Loaded};
 pub use record::Recorder;
 pub use table::OPERATIONS;
 pub use tensors::{Declaration, Output, Place, Role};

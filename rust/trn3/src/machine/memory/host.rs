@@ -1,5 +1,6 @@
 //! The memories of a core as a host sees them: plain bytes at addresses, and tensors laid over what is there.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::allocate::{byte_size, next_id};
@@ -89,6 +90,7 @@ impl Memory {
 
     /// Makes a tensor's bytes uninitialised, as they are when a program makes it.
     pub fn renew(&mut self, storage: &Storage) {
+        storage.multiplied.store(false, Ordering::Relaxed);
         match storage.place {
             Some(place) => {
                 if let Some(memory) = self.on_chip_mut(storage.buffer) {
@@ -153,6 +155,7 @@ impl Memory {
 fn bare(request: &Request<'_>, shape: Shape) -> Storage {
     Storage {
         pitch: OnceLock::new(),
+        multiplied: Default::default(),
         id: next_id(),
         name: request.name.to_owned(),
         buffer: request.buffer,
