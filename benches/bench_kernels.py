@@ -22,7 +22,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from comparison import Comparison, Normal, Rival, Work, pace
+from comparison import Comparison, Normal, Rival, Work, limit, pace
 from trn3 import nki, numerics
 from trn3.cli import kernel_file
 from trn3.nki import isa as nisa, language as nl
@@ -173,6 +173,69 @@ def bench_kernel_flash_attention(
         f"kernel: flash attention {direction}, {tokens} tokens of 128, {what}",
         lambda: nki.profile(kernel, values=values, **arguments),
         [] if values else [pace(count, 150_000)],
+        Work(count, "instructions/s"),
+    )
+
+
+@nki.jit
+def heads(q: Any, k: Any, v: Any) -> Any:
+    """Causal attention of many heads: the example's kernel, one head after the other."""
+    forward = module("flash_attention").forward
+    return [forward(q[head], k[head], v[head])[0] for head in range(q.shape[0])]
+
+
+def head_inputs(count: int, tokens: int, size: int = 128) -> dict[str, Any]:
+    """Return q and k [heads, size, tokens] and v [heads, tokens, size]."""
+    rng = np.random.default_rng(20251202)
+    shapes = {"q": (size, tokens), "k": (size, tokens), "v": (tokens, size)}
+    return {
+        name: rng.standard_normal((count, *shape), dtype=np.float32).astype(ml_dtypes.bfloat16)
+        for name, shape in shapes.items()
+    }
+
+
+def numpy_attention(q: Any, k: Any, v: Any, block: int = 1024) -> None:
+    """Do in float32 what :func:`heads` does, the keys after a block of queries left out."""
+    for head in range(q.shape[0]):
+        for start in range(0, q.shape[2], block):
+            end = min(start + block, q.shape[2])
+            weights = q[head, :, start:end].T @ k[head, :, :end]
+            weights *= q.shape[1] ** -0.5
+            weights[:, start:][np.triu_indices(end - start, 1)] = -np.inf
+            weights -= weights.max(axis=1, keepdims=True)
+            np.exp(weights, out=weights)
+            total = weights.sum(axis=1, keepdims=True)
+            (weights @ v[head, :end]) / total
+
+
+# What a kernel of 100,000 instructions may take, with values and for its time alone.
+SECONDS_WITH_VALUES, SECONDS_TIMING_ONLY = 60.0, 3.0
+
+
+@pytest.mark.parametrize("threads", [2], ids=["2-threads"], indirect=True)
+@pytest.mark.parametrize("values", [True, False], ids=["values", "timing-only"])
+def bench_kernel_many_heads(
+    compare: Comparison, values: bool, torch: ModuleType | None, quick: bool
+) -> None:
+    arguments = head_inputs(1, 256) if quick else head_inputs(12, 8192)
+    count = timed(heads, arguments)
+    assert quick or count >= 100_000
+    allowed = (SECONDS_WITH_VALUES if values else SECONDS_TIMING_ONLY) * count / 100_000
+    rivals = [limit(allowed, f"{allowed:.1f} s")]
+    single = {name: array.astype(np.float32) for name, array in arguments.items()}
+    if values:
+        rivals.append(Rival("NumPy float32", lambda: numpy_attention(**single)))
+    if values and torch is not None:
+        q, k, v = (torch.from_numpy(array).bfloat16() for array in single.values())
+        q, k = q.mT.contiguous(), k.mT.contiguous()
+        attention = torch.nn.functional.scaled_dot_product_attention
+        rivals.append(Rival("torch bf16", lambda: attention(q, k, v, is_causal=True)))
+    what = "with values and time" if values else "timing only"
+    shape = arguments["v"].shape
+    compare(
+        f"kernel: flash attention of {shape[0]} heads, {shape[1]} tokens of 128, {what}",
+        lambda: nki.profile(heads, values=values, **arguments),
+        rivals,
         Work(count, "instructions/s"),
     )
 

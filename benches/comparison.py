@@ -22,6 +22,9 @@ Normal = Callable[..., NDArray[np.float32]]
 BUDGET_SECONDS = 3.0
 FEWEST_ROUNDS = 5
 MOST_ROUNDS = 60
+# A call that takes longer than this is not repeated to estimate it, and has but so many rounds.
+LONG_SECONDS = 2.0
+LONG_ROUNDS = 2
 # Shorter calls are repeated inside a round until one round of them takes this long.
 SHORTEST_ROUND = 2e-3
 
@@ -39,22 +42,25 @@ class Benchmark(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another way to the same result; `goal` is the ratio of times to reach, if there is one."""
+    """Another way to the same result; `goal` is the ratio of times to reach, if there is one.
+
+    With `seconds` it is a stand-in that takes exactly so long; nothing is called.
+    """
 
     label: str
     call: Call
     goal: float | None = None
+    seconds: float | None = None
 
 
 def pace(count: int, rate: float, what: str = "") -> Rival:
     """Return a stand-in for a rival that does `count` things at a fixed rate a second: the goal."""
+    return limit(count / rate, what or f"a pace of {rate:,}/s")
 
-    def wait() -> None:
-        until = time.perf_counter() + count / rate
-        while time.perf_counter() < until:
-            pass
 
-    return Rival(what or f"a pace of {rate:,}/s", wait, goal=1.0)
+def limit(seconds: float, what: str = "") -> Rival:
+    """Return a stand-in for a rival that takes so long: the goal."""
+    return Rival(what or f"{seconds:g} s", nothing, goal=1.0, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +92,19 @@ class Comparison:
                 rival.call()
             self.benchmark.pedantic(ours, setup=nothing, rounds=1, warmup_rounds=0)
             return
-        calls = [ours, *(rival.call for rival in rivals)]
+        live = [rival for rival in rivals if rival.seconds is None]
+        calls = [ours, *(rival.call for rival in live)]
         estimates = [estimate(call) for call in calls]
         repeats = [max(1, round(SHORTEST_ROUND / seconds)) for seconds in estimates]
         each_round = sum(s * n for s, n in zip(estimates, repeats, strict=True))
-        rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, round(BUDGET_SECONDS / each_round)))
+        fewest = FEWEST_ROUNDS if max(estimates) < LONG_SECONDS else LONG_ROUNDS
+        rounds = min(MOST_ROUNDS, max(fewest, round(BUDGET_SECONDS / each_round)))
 
         def run_rivals() -> None:
-            for rival, count in zip(rivals, repeats[1:], strict=True):
+            for rival in rivals:
+                if rival.seconds is not None:
+                    self.times.setdefault(rival.label, []).append(rival.seconds)
+            for rival, count in zip(live, repeats[1:], strict=True):
                 if count > 1:
                     rival.call()
                 seconds = seconds_of(rival.call, count) / count
@@ -144,5 +155,7 @@ def seconds_of(call: Call, count: int) -> float:
 
 def estimate(call: Call) -> float:
     """Return roughly how long a call takes once caches, pools and pages are warm."""
-    call()
+    first = seconds_of(call, 1)
+    if first > LONG_SECONDS:
+        return first
     return max(1e-7, min(seconds_of(call, 1) for _ in range(2)))

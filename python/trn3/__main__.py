@@ -203,6 +203,10 @@ def profile(
     strict: Annotated[
         bool, typer.Option("--strict", help="Reading uninitialised memory is an error.")
     ] = False,
+    shadow: Annotated[
+        bool,
+        typer.Option("--shadow", help="Tell what precision each line loses against float64."),
+    ] = False,
     max_instructions: Annotated[
         int | None, typer.Option(min=1, help="Stop a kernel that issues more instructions.")
     ] = None,
@@ -230,6 +234,7 @@ def profile(
         arch=arch,
         values=values,
         strict=strict,
+        shadow=shadow,
         max_instructions=max_instructions,
         seed=seed,
     )

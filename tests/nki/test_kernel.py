@@ -136,12 +136,6 @@ def test_brackets_take_numbers_of_cores_alone(lnc: Any) -> None:
         nki.jit(identity)[lnc]
 
 
-def test_float32_storage_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NKI_PRECISE_FP", "0")
-    with pytest.raises(NotImplementedError, match="NKI_PRECISE_FP=0"):
-        nki.jit(identity)(X)
-
-
 def test_target_is_read_at_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     @nki.jit
     def kernel() -> Any:

@@ -591,12 +591,49 @@ def test_an_interrupt_ends_a_core_that_would_never_stop() -> None:
     assert threading.active_count() == threads
 
 
+class _Late:
+    """A turn whose giver is interrupted right after it was given."""
+
+    def __init__(self, turn: Any, begun: threading.Event) -> None:
+        self.turn, self.begun, self.is_armed = turn, begun, True
+        self.acquire = turn.acquire
+
+    def release(self) -> None:
+        self.turn.release()
+        if self.is_armed:
+            self.is_armed = False
+            assert self.begun.wait(30)
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(waits: bool) -> None:
+    gang = Gang(["a", "b"])
+    begun = threading.Event()
+
+    def first() -> None:
+        if waits:
+            gang.wait(0, lambda: False, lambda: "a waits")
+
+    def endless() -> None:
+        begun.set()
+        while True:
+            pass
+
+    member: Any = gang._members[1]
+    member.turn = _Late(member.turn, begun)
+    threads = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        gang.run([first, endless])
+    assert threading.active_count() == threads
+
+
 # --- races --------------------------------------------------------------------------------------
 
 
 def races(kernel: Any, x: Any, **options: Any) -> list[dict[str, Any]]:
     _, profile = nki.profile(kernel, x, **options)
-    return [finding for finding in profile.findings if finding["kind"] == "race"]
+    return [finding for finding in profile.findings if finding.kind == "race"]
 
 
 @pytest.mark.parametrize("values", [True, False])
@@ -604,7 +641,7 @@ def test_reading_without_a_meeting_is_found(values: bool) -> None:
     found = races(racy[2], halves(), values=values)
     assert found
     write, read = line_of("# racy write"), line_of("# racy read")
-    texts = {(finding["line"], finding["core"]): finding["message"] for finding in found}
+    texts = {(finding.location, finding.core): finding.message for finding in found}
     assert "core 1 reads byte 0 of tensor `scratch`, which core 0 writes" in texts[read, 1]
     assert write in texts[read, 1]
     assert f"core 1 writes byte {P * F * 4} of tensor `scratch`" in texts[write, 1]

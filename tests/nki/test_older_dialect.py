@@ -45,6 +45,11 @@ def test_buffers_are_strings() -> None:
     assert not got[64:].any()
 
 
+def test_the_tile_decides_the_type_of_a_copy() -> None:
+    got = _on_tile(lambda dst, tile: nisa.tensor_copy(dst=dst, src=tile, dtype=nl.bfloat16))
+    np.testing.assert_array_equal(got, X)
+
+
 @pytest.mark.parametrize("engine", [0, 2, 3, 5, "vector", nisa.vector_engine])
 def test_engines_are_numbers(engine: Any) -> None:
     assert np.array_equal(_on_tile(lambda dst, x: nisa.tensor_copy(dst, x, engine=engine)), X)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import inspect
 import json
+import math
 import os
 import re
 import sys
@@ -41,6 +42,7 @@ class Request:
     arch: str | None
     values: bool
     strict: bool
+    shadow: bool
     max_instructions: int | None
     seed: int
 
@@ -50,7 +52,8 @@ class Outcome:
     """What a run gave."""
 
     profile: Profile
-    #: Largest difference from the file's golden over its largest magnitude; None without one.
+    #: Largest difference from the file's golden over its largest magnitude; None without one, NaN
+    #: where one of them is no number and the other is.
     error: float | None
     wall_seconds: float
 
@@ -76,6 +79,7 @@ def run(request: Request) -> Outcome:
             arch=request.arch,
             values=request.values,
             strict=request.strict,
+            shadow=request.shadow,
             max_instructions=request.max_instructions,
             **arguments,
         )
@@ -170,6 +174,10 @@ def _is_below(filename: str, path: Path) -> bool:
     return Path(filename).resolve().is_relative_to(path.resolve().parent)
 
 
+def _is_nan(error: float | None) -> bool:
+    return error is not None and math.isnan(error)
+
+
 def _difference(result: Any, golden: Any) -> float:
     results = result if isinstance(result, (tuple, list)) else [result]
     goldens = golden if isinstance(golden, (tuple, list)) else [golden]
@@ -182,8 +190,12 @@ def _difference(result: Any, golden: Any) -> float:
         if np.shape(got) != exact.shape:
             message = f"the kernel returns shape {np.shape(got)}, the golden {exact.shape}"
             raise KernelRunError(message)
-        scale = float(np.abs(exact).max(initial=0.0)) or 1.0
-        off = np.abs(np.asarray(got).astype(np.float64) - exact)
+        values = np.asarray(got).astype(np.float64)
+        if not np.array_equal(np.isfinite(values), np.isfinite(exact)):
+            return math.nan
+        finite = np.isfinite(exact)
+        scale = float(np.abs(exact[finite]).max(initial=0.0)) or 1.0
+        off = np.abs(values[finite] - exact[finite])
         worst = max(worst, float(off.max(initial=0.0)) / scale)
     return worst
 
@@ -216,14 +228,16 @@ def show(outcome: Outcome, written: list[Path], console: Console, *, as_json: bo
     if as_json:
         document = {
             **outcome.profile.figures(),
-            "golden_error": outcome.error,
+            "golden_error": "nan" if _is_nan(outcome.error) else outcome.error,
             "wall_seconds": outcome.wall_seconds,
         }
         document["files"] = [str(path) for path in written]
         console.file.write(json.dumps(document, indent=2, default=float) + "\n")
         return
     console.print(outcome.profile.summary())
-    if outcome.error is not None:
+    if _is_nan(outcome.error):
+        console.print("The result is NaN or infinite where the golden is not, or the other way.")
+    elif outcome.error is not None:
         console.print(
             f"Largest difference from the golden: {outcome.error:.2e} of its largest magnitude"
         )

@@ -26,6 +26,7 @@ from trn3.machine.data import (
     ProfileData,
     Transfers,
 )
+from trn3.machine.findings import Finding, PrecisionLoss
 from trn3.machine.gpsimd import GpSimd, GpSimdFunction
 from trn3.machine.logical import LogicalProfile
 from trn3.machine.profile import Profile
@@ -41,6 +42,7 @@ __all__ = [
     "CriticalStep",
     "EngineTotal",
     "Entry",
+    "Finding",
     "GpSimd",
     "GpSimdFunction",
     "HbmCapacityError",
@@ -53,6 +55,7 @@ __all__ = [
     "NkiTensor",
     "NkiValidationError",
     "Occupancy",
+    "PrecisionLoss",
     "Profile",
     "ProfileData",
     "PsumCapacityError",

@@ -57,6 +57,12 @@ class NeuronCore(_machine.NeuronCore):
     throttle
         Whether TensorE's current-step limit is modelled (about half rate at first, full after
         about 3 us of work).
+    precise
+        Whether elements of narrow floating-point types keep float32 values.
+    nan_origin
+        Whether NaN and infinities are followed to the instruction that wrote the first ones.
+    shadow
+        Whether a float64 run goes along that tells how much precision each instruction loses.
 
     Raises
     ------
@@ -103,7 +109,7 @@ class NeuronCore(_machine.NeuronCore):
 
     def spec(self) -> dict[str, float]:
         """Return every figure of the machine description; units and sources: ``arch_entries()``."""
-        return {key: value for key, value, _, _ in self.arch_entries()}
+        return self.arch_values()
 
     def to_profile(self, kernel: str = "kernel") -> Profile:
         """Return what the run so far cost, and why."""
@@ -124,7 +130,7 @@ def profile_data(core: _machine.NeuronCore, kernel: str) -> ProfileData:
     """Return the timeline of a core as arrays."""
     raw = core.profile()
     name, generation = core.arch
-    spec = {key: value for key, value, _, _ in core.arch_entries()}
+    spec = core.arch_values()
     arch = {
         **spec,
         "name": name,
@@ -140,6 +146,7 @@ def profile_data(core: _machine.NeuronCore, kernel: str) -> ProfileData:
         labels=raw["labels"],
         sites=raw["sites"],
         findings=core.findings(),
+        precision=core.precision(),
         instructions=Instructions(**{key: raw[key] for key in INSTRUCTION_COLUMNS}),
         transfers=Transfers(
             instruction=raw["transfer_instruction"],

@@ -316,6 +316,8 @@ class ProfileData:
         Arrays.
     critical
         The instructions of the critical path, by rising start.
+    precision
+        What instructions lost, by line: the fields of `PrecisionLoss`; empty without a shadow run.
 
     Raises
     ------
@@ -335,6 +337,7 @@ class ProfileData:
     transfers: Transfers
     occupancy: Occupancy
     critical: NDArray[np.uint32]
+    precision: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         _check_arch(self.arch)
@@ -347,6 +350,7 @@ class ProfileData:
             ("labels", tuple(self.labels)),
             ("sites", sites),
             ("findings", tuple(dict(finding) for finding in self.findings)),
+            ("precision", tuple(dict(loss) for loss in self.precision)),
             ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
         ):
             object.__setattr__(self, name, value)
@@ -433,8 +437,13 @@ def _fields(owner: type[Any], what: str, document: Any) -> dict[str, Any]:
         message = f"{what} is a {type(document).__name__}, must be a dict"
         raise TypeError(message)
     names = {declared.name for declared in dataclasses.fields(owner)}
+    needed = {
+        declared.name
+        for declared in dataclasses.fields(owner)
+        if declared.default is dataclasses.MISSING
+    }
     for problem, wrong in (
-        ("lacks", names - set(document)),
+        ("lacks", needed - set(document)),
         ("has unknown", set(document) - names),
     ):
         if wrong:

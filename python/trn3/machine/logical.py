@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from trn3.machine.data import CAUSES, ENGINES, NO_INSTRUCTION, ProfileData
 from trn3.machine.files import write_bytes, write_files
+from trn3.machine.findings import Finding, PrecisionLoss, by_loss, losses
 from trn3.machine.profile import FORMAT, FORMAT_VERSION, PS_PER_US, Profile
 from trn3.machine.results import CriticalStep, EngineTotal, LineTotal, Roofline
 
@@ -55,13 +56,24 @@ class LogicalProfile(Profile):
         )
 
     @property
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[Finding]:
         """What the run found to complain of, core by core; ``core`` says on which."""
         return [
-            {**finding, "core": number}
+            Finding.of(finding, number)
             for number, core in enumerate(self._cores)
-            for finding in core.findings
+            for finding in core.data.findings
         ]
+
+    @property
+    def precision(self) -> tuple[PrecisionLoss, ...]:
+        """What each line's instructions lost on each core, worst first; see `Profile`."""
+        return tuple(
+            by_loss(
+                loss
+                for number, core in enumerate(self._cores)
+                for loss in losses(core.data.precision, number)
+            )
+        )
 
     def _total(self, name: str) -> int:
         return sum(core._total(name) for core in self._cores)

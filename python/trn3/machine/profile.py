@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from trn3.machine.data import CAUSES, DMA, ENGINES, ProfileData
 from trn3.machine.files import write_bytes, write_files
+from trn3.machine.findings import Finding, PrecisionLoss, losses
 from trn3.machine.intervals import sum_by_bin, union_length
 from trn3.machine.results import (
     Busy,
@@ -101,9 +102,17 @@ class Profile:
         return self.data.overhead_ps / PS_PER_US
 
     @property
-    def findings(self) -> list[dict[str, Any]]:
+    def findings(self) -> list[Finding]:
         """What the run found to complain of."""
-        return [dict(finding) for finding in self.data.findings]
+        return [Finding.of(finding) for finding in self.data.findings]
+
+    @property
+    def precision(self) -> tuple[PrecisionLoss, ...]:
+        """What each line's instructions lost of their results' precision, worst first.
+
+        Empty unless the run had a shadow: ``trn3.nki.profile(..., shadow=True)``.
+        """
+        return tuple(losses(self.data.precision))
 
     def _total(self, name: str) -> int:
         return int(getattr(self.data.instructions, name).sum(dtype=np.uint64))
@@ -380,6 +389,8 @@ class Profile:
             "roofline": roofline,
             "engines": [asdict(total) for total in self.engines()],
             "lines": [asdict(total) for total in self.lines()],
+            "findings": [asdict(finding) for finding in self.findings],
+            "precision": [asdict(loss) for loss in self.precision],
         }
 
     def to_dict(self) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from trn3.machine.verdict import cause_words
 from trn3.report import printable, size
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from trn3.machine.findings import Finding, PrecisionLoss
     from trn3.machine.profile import Profile
     from trn3.machine.results import LineTotal
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 WIDTH = 100
 COSTLIEST_LINES = 3
 SHOWN_FINDINGS = 3
+SHOWN_LOSSES = 8
 MAX_LOCATION = 34
 
 
@@ -82,6 +84,8 @@ def summary(profile: Profile) -> RenderableType:
         parts += [Text(), _lines(profile)]
     if findings:
         parts += [Text(), *_findings(findings)]
+    if profile.precision:
+        parts += [Text(), *_precision(profile.precision)]
     return Group(*parts)
 
 
@@ -263,13 +267,39 @@ def _reason(total: LineTotal) -> str:
     return cause_words(next(iter(total.waits))) if total.waits else "-"
 
 
-def _findings(findings: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+def _findings(findings: Sequence[Finding]) -> list[RenderableType]:
     count = len(findings)
     lines = [_wrapped(f"{count} finding{'s' if count > 1 else ''}:", "bold red")]
-    for finding in findings[:SHOWN_FINDINGS]:
-        place = finding.get("line", "")
-        text = str(finding.get("message", finding))
-        lines.append(_wrapped(printable(f"- {f'{place}: ' if place else ''}{text}")))
+    lines += [_wrapped(printable(f"- {finding}")) for finding in findings[:SHOWN_FINDINGS]]
     if count > SHOWN_FINDINGS:
         lines.append(_wrapped(f"- and {count - SHOWN_FINDINGS} more: profile.findings"))
+    return lines
+
+
+def _precision(losses: Sequence[PrecisionLoss]) -> list[RenderableType]:
+    from rich.text import Text
+
+    table = _table(
+        "Precision lost against float64, largest growth first: relative to the largest magnitude"
+    )
+    table.add_column("line", no_wrap=True)
+    table.add_column("instruction", overflow="fold")
+    table.add_column("writes", overflow="fold")
+    for heading in ("added here", "in inputs", "in result"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    shown = [loss for loss in losses if loss.error or loss.input_error][:SHOWN_LOSSES]
+    if not shown:
+        return [_wrapped("No instruction lost precision against float64.")]
+    for loss in shown:
+        table.add_row(
+            Text(shortened(loss.location, MAX_LOCATION - 8)),
+            Text(printable(loss.instruction)),
+            Text(shortened(f"{loss.tensor} {loss.dtype}".strip(), 20)),
+            Text(f"{loss.relative_added_error:.1e}", "bold"),
+            f"{loss.relative_input_error:.1e}",
+            f"{loss.relative_error:.1e}",
+        )
+    lines: list[RenderableType] = [table]
+    if len(losses) > len(shown):
+        lines.append(_wrapped(f"{len(losses) - len(shown)} more: profile.precision"))
     return lines

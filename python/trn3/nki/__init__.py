@@ -7,6 +7,7 @@
 Environment variables: ``NEURON_PLATFORM_TARGET_OVERRIDE``, or without it ``NKI_NC_VERSION``, names
 the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where versions differ;
 ``TRN3_NKI_NARROW64=1`` lets 64-bit arrays pass, converted to 32 bits;
+``NKI_PRECISE_FP=0`` keeps float32 values in tensors of every floating-point type;
 ``NEURON_RT_DEBUG_OUTPUT_DIR`` a folder for what `device_print` shows;
 ``NEURON_LOGICAL_NC_CONFIG`` cores that a runtime would join, which brackets are compared with;
 ``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank; ``TRN3_NKI_STRICT=1`` refuses
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from trn3.nki import collectives, dtype, experimental, isa, language, tensor, tensors, typing
 from trn3.nki.aliases import install, uninstall
+from trn3.nki.debugging import last_findings
 from trn3.nki.gang import DeadlockError
 from trn3.nki.kernel import Kernel, jit, simulate
 from trn3.nki.multirank import profile_ranks, simulate_ranks, spmd
@@ -49,6 +51,7 @@ __all__ = [
     "isa",
     "jit",
     "language",
+    "last_findings",
     "lint",
     "profile",
     "profile_ranks",

@@ -45,7 +45,7 @@ class Context:
     static_only
         How many `no_reorder` blocks are open.
     prints
-        How often each prefix was printed by `device_print`.
+        How often `device_print` printed each prefix, by the core's number.
     warned
         What the run has warned of already.
     constants
@@ -71,7 +71,7 @@ class Context:
         self.world: World | None = None
         self.static_only = 0
         self.turns: Turns | None = None
-        self.prints: dict[str, int] = {}
+        self.prints: dict[tuple[int, str], int] = {}
         self.warned: set[str] = set()
         self.constants: dict[Any, Any] = {}
         self.watch: Watch | None = None

@@ -347,6 +347,16 @@ def _axis(axis: int, rank: int) -> int:
     return axis
 
 
+def _file_name(prefix: str) -> str:
+    """Return a prefix as the name of a folder that lies where it shall.
+
+    >>> _file_name("after softmax: "), _file_name("../x"), _file_name("")
+    ('after softmax:', '.._x', 'tensor')
+    """
+    name = prefix.strip().replace("/", "_").replace("\0", "_")
+    return f"_{name}" if name in (".", "..") else name or "tensor"
+
+
 def device_print(
     prefix: str | None = None, tensor: Any = None, *, print_prefix: str | None = None
 ) -> None:
@@ -354,7 +364,8 @@ def device_print(
 
     With ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, values also go to
     ``DIR/PREFIX/core_N/ITERATION/tensor.npy``, where ITERATION counts core N's calls with that
-    prefix (**choice** of the file's name; types that NumPy lacks are saved as float32).
+    prefix (**choice** of the file's name; types that NumPy lacks are saved as float32). Cores of
+    several ranks are numbered on, rank by rank; slashes of a prefix become ``_`` (**choice**).
 
     Parameters
     ----------
@@ -381,11 +392,15 @@ def device_print(
         return
     values, dtype = arrays.to_array(running.core, tensor)
     sys.stdout.write(f"{text} {tensor.describe()}\n{values}\n")
-    count = running.prints.get(text, 0)
-    running.prints[text] = count + 1
+    number = running.core.number
+    if running.world is not None and running.world.size > 1:
+        lnc = 1 if running.logical is None else len(running.logical.cores)
+        number += running.rank * lnc
+    count = running.prints.get((number, text), 0)
+    running.prints[number, text] = count + 1
     folder = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
     if folder:
-        path = Path(folder, text.strip() or "tensor", f"core_{running.core.number}", str(count))
+        path = Path(folder, _file_name(text), f"core_{number}", str(count))
         path.mkdir(parents=True, exist_ok=True)
         if dtype.is_float and not dtype.is_packed and values.dtype.isbuiltin != 1:
             values = values.astype(np.float32)

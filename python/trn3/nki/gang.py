@@ -10,9 +10,13 @@ import contextvars
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["DeadlockError", "Gang"]
+
+
+#: Seconds after which a wait looks for interrupts: one that comes just before it blocks wakes none.
+_PATIENCE: Final = 0.5
 
 
 class DeadlockError(RuntimeError):
@@ -23,13 +27,20 @@ class _Abandoned(BaseException):
     """Ends the function of a member whose fellow failed; ``except Exception`` does not see it."""
 
 
+def _closed() -> threading.Lock:
+    """Return a lock that is taken: the next to take it waits until it is given."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 class _Member:
     __slots__ = ("ended", "name", "number", "ready", "result", "thread", "turn", "where")
 
     def __init__(self, number: int, name: str) -> None:
         self.number = number
         self.name = name
-        self.turn = threading.Semaphore(0)
+        self.turn = _closed()
         self.ready: Callable[[], bool] | None = None
         self.where: Callable[[], str] | None = None
         self.ended = False
@@ -64,7 +75,7 @@ class Gang:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._members = [_Member(number, name) for number, name in enumerate(names)]
-        self._done = threading.Semaphore(0)
+        self._done = _closed()
         self._failure: BaseException | None = None
         self._running: _Member | None = None
 
@@ -89,7 +100,11 @@ class Gang:
         first = self._members[0]
         self._running = first
         self._body(first, bodies[0])
-        self._acquire(self._done)
+        try:
+            self._acquire(self._done)
+        except KeyboardInterrupt as error:
+            self._interrupt(error)
+            self._acquire(self._done)
         for thread in threads:
             thread.join()
         if self._failure is not None:
@@ -148,12 +163,28 @@ class Gang:
             if self._failure is None or self._failure is error:
                 self._failure = error
         member.ended = True
-        self._next()
+        try:
+            self._end(member)
+        except (KeyboardInterrupt, _Abandoned) as error:
+            self._failure = self._failure or error
+            self._end(member)
+
+    def _end(self, member: _Member) -> None:
+        """Give the turn of a member that has ended away."""
+        if self._running is member:
+            self._next()
+        elif self._failure is not None:
+            # An interrupt came when it had given its turn away, but did not wait yet.
+            self._interrupt(self._failure)
 
     def _next(self) -> None:
-        """Give the turn to the lowest member that can go on."""
+        """Give the turn to the lowest member that can go on.
+
+        An interrupt may end this early; whoever is the running member then has the turn.
+        """
         waiting = [member for member in self._members if not member.ended]
         if not waiting:
+            self._running = None
             self._done.release()
             return
         for member in waiting:
@@ -164,21 +195,25 @@ class Gang:
             lines = [each.where() for each in waiting if each.where is not None]
             lines += [f"{each.name} has ended" for each in self._members if each.ended]
             self._failure = DeadlockError("deadlock: " + "; ".join(lines))
+        # Between these two no interrupt is taken: Python takes them after calls and on jumps back.
         self._running = member
         member.turn.release()
 
-    def _acquire(self, turn: threading.Semaphore) -> None:
+    def _acquire(self, turn: threading.Lock) -> None:
         """Wait for a turn; an interrupt of the caller's thread ends whoever runs."""
         while True:
             try:
-                turn.acquire()
+                while not turn.acquire(timeout=_PATIENCE):
+                    pass
                 return
             except KeyboardInterrupt as error:
-                self._failure = self._failure or error
-                running = self._running
-                if running is not None and running.thread not in (None, threading.get_ident()):
-                    # Its kernel may never wait again: the interrupt reaches it between bytecodes.
-                    identity = ctypes.c_ulong(running.thread or 0)
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                        identity, ctypes.py_object(_Abandoned)
-                    )
+                self._interrupt(error)
+
+    def _interrupt(self, error: BaseException) -> None:
+        """End the member that has the turn, which is another one."""
+        self._failure = self._failure or error
+        running = self._running
+        if running is not None and running.thread not in (None, threading.get_ident()):
+            # Its kernel may never wait again: the interrupt reaches it between bytecodes.
+            identity = ctypes.c_ulong(running.thread or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(_Abandoned))

@@ -14,6 +14,7 @@ from trn3._trn3.machine import NeuronCore
 from trn3.nki import launches
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
+from trn3.nki.debugging import note
 from trn3.nki.grid import Launch, Spread, as_brackets, launch_of
 from trn3.nki.memory import private_hbm, shared_hbm
 from trn3.nki.portability.running import watch
@@ -77,12 +78,14 @@ class Kernel:
         axes: tuple[int | Spread, ...] = (),
         legacy: bool = False,
         edges: tuple[tuple[str, tuple[str, ...]], ...] = (),
+        nan_origin: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self._target = target
         self._axes = axes
         self._legacy = legacy
         self._edges = edges
+        self._nan_origin = nan_origin
         self._expected: dict[str, Any] | None = None
         self._parameters: list[str] | None = None
 
@@ -92,7 +95,7 @@ class Kernel:
         if running is not None:
             self._check_inner(running)
             return self.__wrapped__(*args, **kwargs)
-        return self.launch(self.cores(timing=False), args, kwargs)
+        return self.launch(self.cores(timing=False, nan_origin=self._nan_origin), args, kwargs)
 
     def __getitem__(self, lnc: int | Spread | tuple[int | Spread, ...]) -> Kernel:
         """Return the kernel on that many cores, or on a launch grid.
@@ -116,6 +119,7 @@ class Kernel:
             "axes": self._axes,
             "legacy": self._legacy,
             "edges": self._edges,
+            "nan_origin": self._nan_origin,
         }
         return Kernel(self.__wrapped__, **{**own, **changes})
 
@@ -177,6 +181,11 @@ class Kernel:
         return self._target is not None
 
     @property
+    def nan_origin(self) -> bool:
+        """Whether a call follows NaN and infinities to where they come from."""
+        return self._nan_origin
+
+    @property
     def has_brackets(self) -> bool:
         """Whether it was given a number of cores or a launch grid."""
         return bool(self._axes)
@@ -200,6 +209,8 @@ class Kernel:
         ValueError
             If a logical core of the machine has fewer cores.
         """
+        precise = options.pop("precise", None)
+        options["precise"] = _is_precise() if precise is None else precise
         machine = arch or self.target()
         if launches.is_observed():
             options["timing"] = True
@@ -238,8 +249,6 @@ class Kernel:
             If instances return different tensors.
         PortabilityError
             Under ``TRN3_NKI_STRICT=1``, if the hardware compiler would refuse the kernel.
-        NotImplementedError
-            For what is not modelled yet: ``NKI_PRECISE_FP=0``.
         """
         return self.launch_ranks([cores], [(args, kwargs)])[0]
 
@@ -287,7 +296,10 @@ class Kernel:
             arguments.append(wrapped)
             with Running(run.contexts[0]):
                 bodies.extend(run.bodies(self._binding(wrapped, args, kwargs)))
-        world.run(bodies)
+        try:
+            world.run(bodies)
+        finally:
+            note(cores)
         _check_apart(arguments)
         results = []
         for run, wrapped in zip(runs, arguments, strict=True):
@@ -417,9 +429,18 @@ def _check_environment(kernel: Kernel) -> None:
             f"{configured}: a runtime set so would refuse it"
         )
         warnings.warn(message, stacklevel=5)
-    if os.environ.get("NKI_PRECISE_FP", "1") == "0":
-        message = "NKI_PRECISE_FP=0: storing all types as float32 is not modelled; allowed: 1"
-        raise NotImplementedError(message)
+
+
+def _is_precise() -> bool:
+    """Return whether ``NKI_PRECISE_FP`` asks for float32 storage of every type."""
+    wanted = os.environ.get("NKI_PRECISE_FP", "") or "1"
+    if wanted not in ("0", "1"):
+        message = (
+            f"NKI_PRECISE_FP is {wanted!r}; allowed: 1 (elements hold what their type holds), 0 "
+            "(float32 values in every floating-point type)"
+        )
+        raise ValueError(message)
+    return wanted == "0"
 
 
 def as_kernel(kernel: Callable[..., Any]) -> Kernel:
@@ -490,7 +511,7 @@ def jit(
     return decorate if kernel is None else decorate(kernel)
 
 
-def simulate(kernel: Callable[..., Any]) -> Kernel:
+def simulate(kernel: Callable[..., Any], *, nan_origin: bool = False) -> Kernel:
     """Return a callable that runs a kernel on the simulated core.
 
     A kernel needs no such call: it is simulated whenever it is called. Plain functions do.
@@ -499,6 +520,9 @@ def simulate(kernel: Callable[..., Any]) -> Kernel:
     ----------
     kernel : Kernel or function
         ``kernel[lnc]`` too.
+    nan_origin : bool, optional
+        True follows NaN and infinities to the instruction that wrote the first ones: a finding, see
+        `last_findings`. It takes some 10 to 30 per cent more time; `profile` does it anyway.
 
     Examples
     --------
@@ -509,4 +533,4 @@ def simulate(kernel: Callable[..., Any]) -> Kernel:
     >>> nki.simulate(kernel)(np.arange(4, dtype=np.float32).reshape(2, 2))
     array([[0., 1.]], dtype=float32)
     """
-    return as_kernel(kernel)
+    return as_kernel(kernel)._with(nan_origin=True) if nan_origin else as_kernel(kernel)

@@ -82,7 +82,8 @@ def simulate_ranks(
     [[[7], [8]], [[7], [8]]]
     """
     runnable, given, fabric = _prepared(kernel, per_rank_args, system, ranks_per_chip)
-    cores = _cores(runnable, len(given), arch, timing=False, strict=strict)
+    nan_origin = strict or runnable.nan_origin
+    cores = _cores(runnable, len(given), arch, timing=False, strict=strict, nan_origin=nan_origin)
     return runnable.launch_ranks(cores, given, fabric)
 
 
@@ -95,6 +96,7 @@ def profile_ranks(
     arch: ArchLike | None = None,
     values: bool = True,
     strict: bool = False,
+    shadow: bool = False,
     max_instructions: int | None = None,
 ) -> tuple[list[Any], list[Profile]]:
     """Run a kernel on several ranks and return the result of each, and what it cost.
@@ -109,6 +111,8 @@ def profile_ranks(
         As in `simulate_ranks`.
     values : bool, optional
         False skips arithmetic; results are then None.
+    shadow : bool, optional
+        As in `profile`.
     max_instructions : int, optional
         Most instructions that a core may issue.
 
@@ -125,10 +129,18 @@ def profile_ranks(
         Without values, if control flow or an address needs one that was skipped.
     """
     from trn3.machine.core import profile_of
+    from trn3.nki.profiling import _check_shadow
 
     runnable, given, fabric = _prepared(kernel, per_rank_args, system, ranks_per_chip)
+    _check_shadow(shadow, values)
     cores = _cores(
-        runnable, len(given), arch, values=values, strict=strict, max_instructions=max_instructions
+        runnable,
+        len(given),
+        arch,
+        values=values,
+        strict=strict,
+        shadow=shadow,
+        max_instructions=max_instructions,
     )
     results = runnable.launch_ranks(cores, given, fabric)
     return results, [profile_of(own, runnable.name) for own in cores]

@@ -20,6 +20,7 @@ def profile(
     arch: ArchLike | None = None,
     values: bool = True,
     strict: bool = False,
+    shadow: bool = False,
     max_instructions: int | None = None,
     **kwargs: Any,
 ) -> tuple[Any, Profile]:
@@ -32,8 +33,8 @@ def profile(
     Parameters
     ----------
     kernel : Kernel or function
-        ``kernel[lnc]`` too. Arguments of the names `arch`, `values`, `strict` and
-        `max_instructions` cannot be given to it by keyword here.
+        ``kernel[lnc]`` too. Arguments of the names `arch`, `values`, `strict`, `shadow`
+        and `max_instructions` cannot be given to it by keyword here.
     *args, **kwargs
         The kernel's arguments.
     arch : str, dict or ArchSpec, optional
@@ -45,6 +46,10 @@ def profile(
         computed, and the result is None.
     strict : bool, optional
         True makes reading memory that nothing was written to an error instead of a finding.
+    shadow : bool, optional
+        True runs the kernel in float64 beside the real run, whose bits stay the same, and tells how
+        much precision each instruction loses: ``profile.precision``. Several times slower. Needs
+        values.
     max_instructions : int, optional
         Most instructions that the kernel may issue: an end for loops that have none.
 
@@ -58,7 +63,7 @@ def profile(
     Raises
     ------
     ValueError
-        If `arch` names no machine.
+        If `arch` names no machine, or `shadow` is asked for without values.
     SkippedValueError
         Without values, if control flow or an address needs one that was skipped.
     UninitializedReadError
@@ -83,11 +88,19 @@ def profile(
     if kernel is None or is_decorated(kernel, args, kwargs):
         return cast("tuple[Any, Profile]", timed(jit, kernel, kwargs))
     runnable = as_kernel(kernel)
+    _check_shadow(shadow, values)
     cores = runnable.cores(
         None if arch is None else arch_of(arch),
         values=values,
         strict=strict,
+        shadow=shadow,
         max_instructions=max_instructions,
     )
     result = runnable.launch(cores, args, kwargs)
     return result, profile_of(cores, runnable.name)
+
+
+def _check_shadow(shadow: bool, values: bool) -> None:
+    if shadow and not values:
+        message = "shadow is True with values=False: without values none loses precision"
+        raise ValueError(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -140,7 +141,10 @@ class World:
         call.rank, call.core = running.rank, running.core.number
         number = call.rank * self._cores + call.core
         present = self._open.setdefault(call.group, [])
-        for other in present:
+        # Those present agree with one another: the first stands for all of them, and the first of
+        # this core's number for what cores of other numbers may do otherwise.
+        peers = (each for each in present if each.core == call.core)
+        for other in (*present[:1], *itertools.islice(peers, 1)):
             self._check_same(call, other)
         present.append(call)
         self._last[call.rank, call.core] = str(call)

@@ -80,6 +80,7 @@ class Run:
             context.world, context.rank = world, rank
             # Kernels read constants only: they are one for all.
             context.constants = self.contexts[0].constants if instance else context.constants
+            context.prints = self.contexts[0].prints if instance else context.prints
             self.contexts.append(context)
 
     def bodies(self, bind: Callable[[], Bound]) -> list[Callable[[], Any]]:

@@ -59,7 +59,7 @@ class Figures:
 
     def __init__(self, arch: str, core: NeuronCore) -> None:
         self.arch = arch
-        self._entries = {key: value for key, value, _, _ in core.arch_entries()}
+        self._entries = core.arch_values()
         self.generation = core.arch[1]
 
     def __getitem__(self, key: str) -> int:

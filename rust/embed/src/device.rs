@@ -275,6 +275,7 @@ pub(crate) fn core(spec: &DeviceSpec, arch: &Arc<ArchSpec>) -> Result<Core> {
         strict: spec.strict,
         max_instructions: spec.max_instructions,
         throttle: spec.throttle,
+        ..CoreOptions::default()
     };
     let mut machine = NeuronCore::new(Arc::clone(arch), options)?;
     let state = &mut machine.state;

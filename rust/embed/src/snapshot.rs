@@ -151,7 +151,7 @@ impl Device {
         for core in &self.cores {
             for buffer in [Buffer::Sbuf, Buffer::Psum] {
                 for words in core.machine.state.memory.on_chip_words(buffer) {
-                    put_words(&mut out, words);
+                    put_words(&mut out, &words);
                 }
             }
         }

@@ -25,6 +25,7 @@ fn tensor(buffer: Buffer, shape: &[usize]) -> View {
         addressed: false,
         site: SiteId(0),
         hbm: Arc::new(Mutex::new(HbmBytes::default())),
+        shadows: Default::default(),
         pitch: OnceLock::new(),
         multiplied: Default::default(),
         release: None,

@@ -15,7 +15,10 @@ use trn3::numerics::CastOptions;
 const READER: SiteId = SiteId(7);
 
 fn memory(strict: bool, values: bool) -> Memory {
-    Memory::new(&Arc::new(ArchSpec::load("trn3").expect("built in")), MemoryOptions { strict, values })
+    Memory::new(
+        &Arc::new(ArchSpec::load("trn3").expect("built in")),
+        MemoryOptions { strict, values, ..Default::default() },
+    )
 }
 
 fn request<'a>(shape: &'a [usize], dtype: DType, buffer: Buffer) -> Request<'a> {

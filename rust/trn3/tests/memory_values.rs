@@ -14,7 +14,7 @@ const SITE: SiteId = SiteId(1);
 
 fn memory() -> Memory {
     let arch = Arc::new(ArchSpec::load("trn3").expect("built in"));
-    Memory::new(&arch, MemoryOptions { strict: true, values: true })
+    Memory::new(&arch, MemoryOptions { strict: true, ..Default::default() })
 }
 
 fn tensor(memory: &mut Memory, shape: &[usize], dtype: DType) -> View {

@@ -1,7 +1,7 @@
 # One NeuronCore, its tensors and registers, as the front ends use them.
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Self, TypedDict, final
+from typing import Any, NoReturn, NotRequired, Self, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +39,13 @@ class ArchError(ValueError): ...
 class _Finding(TypedDict):
     kind: str
     line: str
+    tensor: str
     allocated: str | None
     message: str
+    instruction: NotRequired[str]
+    element: NotRequired[list[int]]
+    dtype: NotRequired[str]
+    origin: NotRequired[str]
 
 @disjoint_base
 class NeuronCore:
@@ -53,6 +58,9 @@ class NeuronCore:
         strict: bool = False,
         max_instructions: int | None = None,
         throttle: bool = False,
+        precise: bool = False,
+        nan_origin: bool = True,
+        shadow: bool = False,
         internal: Sequence[str] = ...,
         beside: Sequence[NeuronCore] = ...,
     ) -> Self: ...
@@ -65,6 +73,7 @@ class NeuronCore:
     @property
     def issued(self) -> int: ...
     def arch_entries(self) -> list[tuple[str, float, str, str]]: ...
+    def arch_values(self) -> dict[str, float]: ...
     def allocate(
         self,
         shape: Sequence[int],
@@ -95,6 +104,7 @@ class NeuronCore:
     def line(self) -> str: ...
     def makespan(self) -> int: ...
     def findings(self) -> list[_Finding]: ...
+    def precision(self) -> list[dict[str, Any]]: ...
     def profile(self) -> dict[str, Any]: ...
 
 @final

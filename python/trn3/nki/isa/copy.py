@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.context import context
@@ -39,7 +39,8 @@ def tensor_copy(
     name : str, optional
         Label in profiles and for `Kernel.with_schedule`.
     dtype, optional
-        Accepted as older kernels pass it; must be that of `dst`.
+        Accepted as older kernels pass it; elements become those of `dst` all the same (**choice**:
+        NKI 0.2 says nothing of another one).
 
     Returns
     -------
@@ -50,7 +51,7 @@ def tensor_copy(
     NkiValidationError
         If the engine cannot reach a memory, or the shapes do not fit.
     TypeError
-        If an operand is no tensor, `engine` is no engine, or `dtype` is another than that of `dst`.
+        If an operand is no tensor, `engine` is no engine, or `dtype` is no element type.
 
     Notes
     -----
@@ -75,19 +76,12 @@ def tensor_copy(
     [[1 1]]
     """
     if dtype is not None:
-        _check_dtype(dst, dtype)
+        canonicalise(dtype, "tensor_copy dtype")
     return isa.tensor_copy(core(), dst, src, engine_name(engine), name)
 
 
 #: Names of NKI 0.2 for a copy from or to an address that is known when the kernel runs.
 tensor_copy_dynamic_src = tensor_copy_dynamic_dst = tensor_copy
-
-
-def _check_dtype(dst: NkiTensor, dtype: Any) -> None:
-    wanted = canonicalise(dtype)
-    if wanted != dst.dtype:
-        message = f"tensor_copy dtype is {wanted}; allowed: {dst.dtype}, the dtype of dst"
-        raise TypeError(message)
 
 
 def memset(

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
@@ -13,7 +13,8 @@ use trn3::machine::core::{At, CoreOptions, NeuronCore};
 use trn3::machine::cores;
 use trn3::machine::dtype::DType;
 use trn3::machine::isa::Instruction;
-use trn3::machine::memory::{Finding, Request};
+use trn3::machine::memory::{Finding, Precision, Request};
+use trn3::machine::shadow::Distance;
 use trn3::machine::storage::Buffer;
 use trn3::machine::view::View;
 use trn3::program::Recorder;
@@ -202,7 +203,8 @@ fn buffer(code: u8) -> Buffer {
 #[pymethods]
 impl PyCore {
     #[new]
-    #[pyo3(signature = (arch="trn3", *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, internal=Vec::new(), beside=Vec::new()))]
+    #[pyo3(signature = (arch="trn3", *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, precise=false, nan_origin=true, shadow=false, internal=Vec::new(), beside=Vec::new()))]
+    #[allow(clippy::too_many_arguments)] // One for each option.
     fn new(
         arch: &str,
         values: bool,
@@ -210,6 +212,9 @@ impl PyCore {
         strict: bool,
         max_instructions: Option<u64>,
         throttle: bool,
+        precise: bool,
+        nan_origin: bool,
+        shadow: bool,
         internal: Vec<String>,
         beside: Vec<PyRef<'_, PyCore>>,
     ) -> PyResult<Self> {
@@ -220,8 +225,9 @@ impl PyCore {
             let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
             return Ok(Self { inner: Inner::new(core, internal) });
         }
-        let arch = Arc::new(ArchSpec::load(arch).map_err(exception)?);
-        let options = CoreOptions { values, timing, strict, max_instructions, throttle };
+        let arch = ArchSpec::shared(arch).map_err(exception)?;
+        let precision = if precise { Precision::Float32 } else { Precision::Declared };
+        let options = CoreOptions { values, timing, strict, max_instructions, throttle, precision, nan_origin, shadow };
         let core = NeuronCore::new(arch, options).map_err(exception)?;
         Ok(Self { inner: Inner::new(core, internal) })
     }
@@ -231,6 +237,16 @@ impl PyCore {
         let inner = self.lock()?;
         let entries = inner.core.arch().entries().iter();
         Ok(entries.map(|entry| (entry.key.clone(), entry.value, entry.unit.clone(), entry.source.clone())).collect())
+    }
+
+    /// Values of the spec by key.
+    fn arch_values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let inner = self.lock()?;
+        let values = PyDict::new(py);
+        for entry in inner.core.arch().entries() {
+            values.set_item(&entry.key, entry.value)?;
+        }
+        Ok(values)
     }
 
     /// Name of the spec and generation of the core.
@@ -314,7 +330,7 @@ impl PyCore {
         let view = self::tensor("write", "tensor", tensor)?.clone();
         self.lock()?.refuse_recording("a tensor that the host sets while the kernel runs")?;
         let bytes = bytes.as_slice()?;
-        self.with(py, |core, _| core.state.write_bytes(&view, bytes))
+        self.with(py, |core, _| core.write_bytes(&view, bytes))
     }
 
     /// Whether an instruction wrote to the HBM tensor.
@@ -398,21 +414,66 @@ impl PyCore {
         let list = PyList::empty(py);
         for finding in found {
             let dict = PyDict::new(py);
-            let line = inner.core.sites.text(finding.reader());
+            let sites = &inner.core.sites;
             let mut message = finding.to_string();
-            let (kind, allocated) = match &finding {
-                Finding::Race { other_line, .. } => {
-                    message.push_str(&format!(" ({})", inner.core.sites.text(*other_line)));
-                    ("race", None)
+            let (kind, tensor, allocated) = match &finding {
+                Finding::Race { tensor, other_line, .. } => {
+                    message.push_str(&format!(" ({})", sites.text(*other_line)));
+                    ("race", tensor, None)
                 }
-                Finding::UninitialisedRead { allocated, .. } => ("uninitialized_read", Some(*allocated)),
-                Finding::OutOfBoundsSkipped { .. } => ("out_of_bounds_skipped", None),
-                Finding::UnwrittenAccumulation { allocated, .. } => ("unwritten_accumulation", Some(*allocated)),
+                Finding::UninitialisedRead { tensor, allocated, .. } => {
+                    ("uninitialized_read", tensor, Some(*allocated))
+                }
+                Finding::OutOfBoundsSkipped { tensor, .. } => ("out_of_bounds_skipped", tensor, None),
+                Finding::UnwrittenAccumulation { tensor, allocated, .. } => {
+                    ("unwritten_accumulation", tensor, Some(*allocated))
+                }
+                Finding::NonFinite { tensor, is_nan, instruction, element, origin, dtype, .. } => {
+                    dict.set_item("instruction", *instruction)?;
+                    dict.set_item("element", element.clone())?;
+                    dict.set_item("origin", origin.name())?;
+                    dict.set_item("dtype", dtype.name())?;
+                    (if *is_nan { "nan_origin" } else { "infinity_origin" }, tensor, None)
+                }
+                Finding::OutsideRange { tensor, function, .. } => {
+                    dict.set_item("instruction", *function)?;
+                    ("outside_range", tensor, None)
+                }
+                Finding::UseAfterReuse { tensor, other_line, allocated, .. } => {
+                    message.push_str(&format!(" ({})", sites.text(*other_line)));
+                    ("use_after_reuse", tensor, Some(*allocated))
+                }
             };
             dict.set_item("kind", kind)?;
-            dict.set_item("line", line)?;
-            dict.set_item("allocated", allocated.map(|site| inner.core.sites.text(site)))?;
+            dict.set_item("tensor", tensor)?;
+            dict.set_item("line", sites.text(finding.reader()))?;
+            dict.set_item("allocated", allocated.map(|site| sites.text(site)))?;
             dict.set_item("message", message)?;
+            list.append(dict)?;
+        }
+        Ok(list)
+    }
+
+    /// What a shadow run found that instructions lose: a list of dicts; empty without one.
+    fn precision<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let inner = self.lock()?;
+        let list = PyList::empty(py);
+        for loss in inner.core.losses() {
+            let site = inner.core.sites.get(loss.site);
+            let dict = PyDict::new(py);
+            dict.set_item("file", site.file)?;
+            dict.set_item("line", site.line)?;
+            dict.set_item("instruction", loss.instruction)?;
+            dict.set_item("tensor", loss.tensor)?;
+            dict.set_item("dtype", loss.dtype.name())?;
+            dict.set_item("count", loss.count)?;
+            dict.set_item("worst", loss.worst)?;
+            for (what, Distance { absolute, relative }) in
+                [("error", loss.total), ("input_error", loss.inputs), ("added_error", loss.added)]
+            {
+                dict.set_item(what, absolute)?;
+                dict.set_item(format!("relative_{what}"), relative)?;
+            }
             list.append(dict)?;
         }
         Ok(list)

@@ -2,6 +2,7 @@
 //! entry has a value, a unit and a source. No figure of the hardware stands in code.
 
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use toml::{Table, Value};
 
@@ -315,9 +316,8 @@ impl ArchSpec {
             let name = Path::new(arch).file_stem().map_or(arch.into(), |stem| stem.to_string_lossy().into_owned());
             return Self::parse(&name, &text);
         }
-        let name = ALIASES.iter().find(|(alias, _)| *alias == arch).map_or(arch, |(_, name)| name);
-        match BUILT_IN.iter().find(|(known, _)| *known == name) {
-            Some((name, text)) => Self::parse(name, text),
+        match built_in(arch) {
+            Some(index) => Self::parse(BUILT_IN[index].0, BUILT_IN[index].1),
             None => {
                 let known: Vec<&str> =
                     BUILT_IN.iter().map(|(name, _)| *name).chain(ALIASES.map(|(name, _)| name)).collect();
@@ -325,6 +325,20 @@ impl ArchSpec {
                 Err(Error::Arch(format!("arch is {arch}; allowed: {known}, or the path of a .toml file")))
             }
         }
+    }
+
+    /// As [`ArchSpec::load`]; a built-in spec is read once and shared, for a launch has no time to parse.
+    ///
+    /// # Errors
+    /// As [`ArchSpec::load`].
+    pub fn shared(arch: &str) -> Result<Arc<Self>> {
+        static READ: [OnceLock<Arc<ArchSpec>>; BUILT_IN.len()] = [const { OnceLock::new() }; BUILT_IN.len()];
+        let Some(index) = built_in(arch) else { return Self::load(arch).map(Arc::new) };
+        if let Some(spec) = READ[index].get() {
+            return Ok(Arc::clone(spec));
+        }
+        let spec = Self::load(arch)?;
+        Ok(Arc::clone(READ[index].get_or_init(|| Arc::new(spec))))
     }
 
     /// A spec from the text of its file.
@@ -413,6 +427,12 @@ impl ArchSpec {
     }
 }
 
+/// Which built-in spec a name or alias means.
+fn built_in(arch: &str) -> Option<usize> {
+    let name = ALIASES.iter().find(|(alias, _)| *alias == arch).map_or(arch, |(_, name)| name);
+    BUILT_IN.iter().position(|(known, _)| *known == name)
+}
+
 fn take(
     table: &mut Table,
     entries: &mut Vec<Entry>,
@@ -465,6 +485,16 @@ mod tests {
             assert!(spec.entries().iter().all(|entry| !entry.source.is_empty()));
         }
         assert_eq!(ArchSpec::load("gen4").expect("alias"), ArchSpec::load("trn3").expect("name"));
+    }
+
+    #[test]
+    fn test_a_shared_spec_is_the_loaded_one() {
+        for name in BUILT_IN.map(|(name, _)| name).into_iter().chain(ALIASES.map(|(alias, _)| alias)) {
+            assert_eq!(*ArchSpec::shared(name).expect(name), ArchSpec::load(name).expect(name));
+        }
+        let [one, other] = ["gen4", "trn3"].map(|name| ArchSpec::shared(name).expect(name));
+        assert!(Arc::ptr_eq(&one, &other));
+        assert!(ArchSpec::shared("gen9").is_err() && ArchSpec::shared("missing.toml").is_err());
     }
 
     #[test]

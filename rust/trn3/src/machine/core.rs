@@ -13,8 +13,9 @@ use crate::machine::arch::ArchSpec;
 use crate::machine::engine::Engine;
 use crate::machine::generator::Generator;
 use crate::machine::isa::{Instruction, Role};
-use crate::machine::memory::{Memory, MemoryOptions, Request, Sharing};
+use crate::machine::memory::{Memory, MemoryOptions, Moved, Precision, Request, Sharing};
 use crate::machine::opcode::Opcodes;
+use crate::machine::shadow::{Loss, Shadow};
 use crate::machine::site::{SiteId, Sites};
 use crate::machine::storage::{Buffer, Storage};
 use crate::machine::time::Picos;
@@ -37,11 +38,26 @@ pub struct CoreOptions {
     pub max_instructions: Option<u64>,
     /// Whether the current-step limit of TensorE is modelled.
     pub throttle: bool,
+    /// What elements of floating-point types hold.
+    pub precision: Precision,
+    /// Whether NaN and infinities are followed to the instruction that wrote the first ones.
+    pub nan_origin: bool,
+    /// Whether a run of more precision goes along, to tell how much each instruction loses.
+    pub shadow: bool,
 }
 
 impl Default for CoreOptions {
     fn default() -> Self {
-        Self { values: true, timing: true, strict: false, max_instructions: None, throttle: false }
+        Self {
+            values: true,
+            timing: true,
+            strict: false,
+            max_instructions: None,
+            throttle: false,
+            precision: Precision::Declared,
+            nan_origin: true,
+            shadow: false,
+        }
     }
 }
 
@@ -67,6 +83,26 @@ pub struct State {
 }
 
 impl State {
+    /// Engine registers and generators as they are at power-on, beside these memories.
+    ///
+    /// # Errors
+    /// [`Error::Numerics`] if a generator cannot be seeded.
+    pub(super) fn new(arch: &Arc<ArchSpec>, memory: Memory) -> Result<Self> {
+        let lanes = arch.partitions as usize;
+        let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
+        Ok(State {
+            memory,
+            scalar_reduce: vec![0.0; lanes],
+            vector_accumulator: vec![0.0; lanes],
+            vector_random: Generator::new(Xorwow::seed(0, lanes, vector_generators)?),
+            gpsimd_random: Generator::new(Xorwow::seed(1, lanes, 1)?),
+            stochastic_rounding: None,
+            site: SiteId::default(),
+            scratch: Vec::new(),
+            arch: arch.clone(),
+        })
+    }
+
     /// A float32 buffer to read a tile into; give it back with [`State::keep`].
     pub fn buffer(&mut self) -> Vec<f32> {
         self.scratch.pop().unwrap_or_default()
@@ -89,6 +125,16 @@ impl State {
         Ok(values)
     }
 
+    /// The elements of a tile that are moved and not looked at: [`Memory::read_words`].
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read_words(&mut self, view: &View) -> Result<Vec<u32>> {
+        let mut words = Vec::new();
+        self.memory.read_words(view, &mut words, self.site)?;
+        Ok(words)
+    }
+
     /// Bit patterns of the tile, zero-extended.
     ///
     /// # Errors
@@ -104,12 +150,7 @@ impl State {
     /// # Errors
     /// Those of the memories.
     pub fn read_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
-        let bits = self.read_bits(view)?;
-        Ok(match view.dtype.size() {
-            1 => bits.iter().map(|&bits| bits as u8).collect(),
-            2 => bits.iter().flat_map(|&bits| (bits as u16).to_le_bytes()).collect(),
-            _ => bits.iter().flat_map(|bits| bits.to_le_bytes()).collect(),
-        })
+        self.memory.read_bytes(view, self.site)
     }
 
     /// As [`State::read_bytes`] for the host, who looks at what the cores hold: no use that could be a race.
@@ -130,14 +171,7 @@ impl State {
     /// # Errors
     /// [`Error::Value`] for another number of bytes; those of the memories.
     pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
-        let size = view.dtype.size();
-        if bytes.len() != view.len() * size {
-            let text = format!("{} bytes came for shape {:?} of {}", bytes.len(), &view.shape[..], view.dtype);
-            return Err(Error::Value(text));
-        }
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
-        let bits: Vec<u32> = bytes.chunks_exact(size).map(word).collect();
-        self.memory.write_bits(view, &bits)
+        self.memory.write_bytes(view, bytes)
     }
 
     /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
@@ -198,6 +232,8 @@ pub struct NeuronCore {
     /// Whether other cores have the same HBM.
     is_shared: bool,
     cost: Box<dyn CostModel>,
+    /// Runs of more precision beside this one.
+    shadow: Option<Box<Shadow>>,
 }
 
 /// Live bytes from one moment on.
@@ -256,22 +292,15 @@ impl NeuronCore {
     /// # Errors
     /// [`Error::Numerics`] if a generator cannot be seeded.
     pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
-        let lanes = arch.partitions as usize;
-        let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
         let sites = Sites::default();
-        let mut memory = Memory::new(&arch, MemoryOptions { strict: options.strict, values: options.values });
+        let mut memory = Memory::new(
+            &arch,
+            MemoryOptions { strict: options.strict, values: options.values, precision: options.precision },
+        );
         memory.name_sites(sites.namer());
-        let state = State {
-            memory,
-            scalar_reduce: vec![0.0; lanes],
-            vector_accumulator: vec![0.0; lanes],
-            vector_random: Generator::new(Xorwow::seed(0, lanes, vector_generators)?),
-            gpsimd_random: Generator::new(Xorwow::seed(1, lanes, 1)?),
-            stochastic_rounding: None,
-            site: SiteId::default(),
-            scratch: Vec::new(),
-            arch: arch.clone(),
-        };
+        memory.follow_nonfinite(options.nan_origin);
+        let state = State::new(&arch, memory)?;
+        let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };
         let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: true };
         Ok(Self {
             state,
@@ -286,6 +315,7 @@ impl NeuronCore {
             number: 0,
             is_shared: false,
             cost: Box::new(ArchCost),
+            shadow,
         })
     }
 
@@ -313,6 +343,7 @@ impl NeuronCore {
         self.occupancy.clear();
         self.issued = 0;
         self.state.memory.restart();
+        self.state.memory.follow_nonfinite(self.options.nan_origin);
     }
 
     /// A core beside another one: the two share HBM, and the lines of the kernel.
@@ -344,7 +375,15 @@ impl NeuronCore {
         self.begin(instruction, &arch, at)?;
         if self.options.values || self.is_known(instruction)? {
             // A host that flushes subnormals would change what the machine's own loops compute.
-            with_default_environment(|| instruction.execute(&mut self.state))?;
+            with_default_environment(|| {
+                let before = self.shadow.as_mut().map(|shadow| shadow.before(instruction, &mut self.state));
+                self.state.memory.watch(instruction);
+                instruction.execute(&mut self.state)?;
+                if let Some((shadow, before)) = self.shadow.as_mut().zip(before) {
+                    shadow.after(instruction, &mut self.state, &before, self.issued);
+                }
+                self.state.memory.trace(instruction)
+            })?;
         } else {
             self.forget_results(instruction)?;
         }
@@ -422,7 +461,46 @@ impl NeuronCore {
     /// # Errors
     /// What [`Memory::allocate`] refuses.
     pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
-        self.state.memory.allocate(request)
+        let storage = self.state.memory.allocate(request)?;
+        if let (Some(shadow), Some((buffer, place))) = (&mut self.shadow, self.state.memory.last_fresh()) {
+            shadow.forget(buffer, place);
+        }
+        Ok(storage)
+    }
+
+    /// Sets the elements of any tensor, in C order, without an instruction.
+    ///
+    /// # Errors
+    /// As [`State::write_bytes`].
+    pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
+        if self.shadow.is_some() {
+            self.state.memory.touch(&view.storage);
+        }
+        self.state.write_bytes(view, bytes)?;
+        match &mut self.shadow {
+            Some(shadow) => shadow.take(&mut self.state, view),
+            None => Ok(()),
+        }
+    }
+
+    /// The precision that each instruction lost, by line; empty without a shadow.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.shadow.as_ref().map(|shadow| shadow.losses()).unwrap_or_default()
+    }
+
+    /// Elements of the run beside this one, for another core; None without one.
+    pub(super) fn export_shadow(&mut self, view: &View) -> Result<Option<Vec<Moved>>> {
+        let site = self.state.site;
+        self.shadow.as_mut().map(|shadow| shadow.export(view, site)).transpose()
+    }
+
+    /// Takes elements of the run beside another core.
+    pub(super) fn import_shadow(&mut self, view: &View, elements: Option<&[Moved]>) -> Result<()> {
+        match (&mut self.shadow, elements) {
+            (Some(shadow), Some(elements)) => shadow.import(&mut self.state, view, elements),
+            (Some(shadow), None) => shadow.take(&mut self.state, view),
+            (None, _) => Ok(()),
+        }
     }
 
     /// Lets instruction `consumer` wait until `producer` has finished, beyond what data demands.

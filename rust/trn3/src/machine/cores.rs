@@ -65,13 +65,18 @@ pub fn sendrecv(parts: &mut [Part<'_, SendRecv>; 2]) -> Result<Vec<u32>> {
         let src = &part.instruction.src;
         // Timing-only: addresses may come from integers alone, and from those that are known.
         let known = state.memory.options().values || (src.dtype.is_integer() && state.memory.is_initialised(src)?);
-        sent.push(if known { Some(state.read_bits(src)?) } else { None });
+        let shadow = if known { part.core.export_shadow(src)? } else { None };
+        let state = &mut part.core.state;
+        sent.push(if known { Some((state.memory.export(src, state.site)?, shadow)) } else { None });
     }
     sent.swap(0, 1);
-    for (part, bits) in [&mut *one, &mut *other].into_iter().zip(sent) {
+    for (part, elements) in [&mut *one, &mut *other].into_iter().zip(sent) {
         let memory = &mut part.core.state.memory;
-        match bits {
-            Some(bits) => memory.write_bits(&part.instruction.dst, &bits)?,
+        match elements {
+            Some((elements, shadow)) => {
+                memory.import(&part.instruction.dst, &elements)?;
+                part.core.import_shadow(&part.instruction.dst, shadow.as_deref())?;
+            }
             None => memory.forget(&part.instruction.dst)?,
         }
     }

@@ -11,6 +11,7 @@ pub mod generator;
 pub mod isa;
 pub mod memory;
 pub mod opcode;
+pub mod shadow;
 pub mod site;
 pub mod storage;
 pub mod time;

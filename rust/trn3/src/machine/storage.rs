@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use smallvec::SmallVec;
 
 use crate::machine::dtype::DType;
-use crate::machine::memory::Races;
+use crate::machine::memory::{Plane, Races, Strange};
 use crate::machine::site::SiteId;
 
 /// Lengths along each axis.
@@ -73,6 +73,10 @@ pub struct HbmBytes {
     pub complete: bool,
     /// Whether an instruction wrote to it.
     pub written: bool,
+    /// Values beside the bytes, in memories that keep more than types hold.
+    pub exact: Option<Box<Plane>>,
+    /// Kinds of values that no number is, of a tensor that no instruction made; None until looked at.
+    pub strange: Option<Strange>,
     /// Uses by the cores of a logical core since they last met; None until one of several uses it.
     pub races: Option<Box<Races>>,
 }
@@ -97,6 +101,8 @@ pub struct Storage {
     pub site: SiteId,
     /// Contents, in HBM. Tensors of several programs may be laid over the same bytes, one program at a time.
     pub hbm: Arc<Mutex<HbmBytes>>,
+    /// Contents in HBM of the runs beside this one that keep more than types hold; made when those first look.
+    pub shadows: [OnceLock<Box<Mutex<HbmBytes>>>; 2],
     /// Bytes of a row in the regions of an HBM tensor: set by the first view asked for its
     /// [`regions`](crate::machine::view::View::regions), empty until then.
     pub pitch: OnceLock<u64>,

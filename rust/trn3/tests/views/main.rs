@@ -30,6 +30,7 @@ fn tensor_at(buffer: Buffer, shape: &[usize], dtype: DType, corner: (usize, usiz
         addressed: false,
         site: SiteId(0),
         hbm: Arc::new(Mutex::new(HbmBytes::default())),
+        shadows: Default::default(),
         pitch: OnceLock::new(),
         multiplied: Default::default(),
         release: None,

@@ -83,7 +83,7 @@ impl Arrival {
     fn write(&self, py: Python<'_>, result: usize, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
         let view = self.operand(|collective| &collective.dsts, result)?;
         let bytes = bytes.as_slice()?;
-        self.core.bind(py).get().at(self.site, |core| core.state.write_bytes(view, bytes))
+        self.core.bind(py).get().at(self.site, |core| core.write_bytes(view, bytes))
     }
 }
 

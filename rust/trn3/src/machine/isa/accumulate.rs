@@ -198,6 +198,12 @@ impl Reduction {
         Ok(())
     }
 
+    /// Sets the running values of the partitions that `dst` lies on.
+    pub(super) fn set(&self, state: &mut State, registers: Registers, dst: &View, running: impl Iterator<Item = f32>) {
+        let slots = registers.of(state).iter_mut().skip(dst.start_partition());
+        slots.zip(running).for_each(|(slot, value)| *slot = value);
+    }
+
     /// As [`Reduction::join`] with the values as `dst` now holds them, after the cast to its type.
     ///
     /// # Errors

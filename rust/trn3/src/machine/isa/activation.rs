@@ -14,7 +14,7 @@ use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
 use crate::machine::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::{Instruction, Role, ScalarOperand, steps};
+use crate::machine::isa::{Instruction, Role, ScalarOperand, steps, wide};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -41,6 +41,13 @@ fn apply(function: Function, values: &mut [f32], columns: usize, parameters: &[f
         activate(row, function, parameter)?;
     }
     Ok(())
+}
+
+/// Counts elements outside the range for which the function's result is documented.
+fn note_range(state: &mut State, function: Function, data: &View, values: &[f32]) {
+    if let Some(range) = function.valid_range() {
+        state.memory.note_range(&data.storage, function.name(), range, values);
+    }
 }
 
 /// The rules that ScalarE has for its tiles.
@@ -142,6 +149,10 @@ impl Instruction for Activation {
         scalar_work(arch, &self.dst, &self.data, &self.reduction, self.op)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.bias.is_infinite() || self.scale.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let (partitions, columns) = (self.data.partitions(), self.data.free_size());
         let scales = self.scale.values(state, partitions, 1.0)?;
@@ -155,12 +166,26 @@ impl Instruction for Activation {
             (false, false) => steps::scalar(AluOp::Add, &mut values, columns, &biases, false),
             (false, true) => multiply_add(&mut values, columns, &scales, &biases)?,
         }
+        note_range(state, self.op, &self.data, &values);
         activate(&mut values, self.op, 0.0)?;
         let running = self.reduction.start(state, Registers::Scalar, &self.dst)?;
         state.write(&self.dst, &values)?;
         self.reduction.join_written(state, Registers::Scalar, &self.dst, &values, running)?;
         state.keep(values);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        let Some(function) = wide::function(self.op) else { return self.execute(state) };
+        let (partitions, columns) = (self.data.partitions(), self.data.free_size());
+        let scales = wide::scalars(state, &self.scale, partitions, 1.0)?;
+        let biases = wide::scalars(state, &self.bias, partitions, 0.0)?;
+        let mut values = wide::read(state, &self.data)?;
+        for ((row, scale), bias) in values.chunks_exact_mut(columns.max(1)).zip(&scales).zip(&biases) {
+            row.iter_mut().for_each(|x| *x = function(*x * scale + bias));
+        }
+        state.memory.write_f64(&self.dst, &values)?;
+        wide::join(&self.reduction, state, Registers::Scalar, &self.dst, &values)
     }
 }
 
@@ -280,6 +305,10 @@ impl Instruction for Activate2 {
         scalar_work(arch, &self.dst, &self.data, &self.reduction, self.op)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.imm0.is_infinite() || self.imm1.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let (partitions, columns) = (self.data.partitions(), self.data.free_size());
         let imm0 = self.imm0.values(state, partitions, 0.0)?;
@@ -299,6 +328,7 @@ impl Instruction for Activate2 {
                 multiply_add(&mut values, columns, &imm0, &imm1)?;
             }
         }
+        note_range(state, self.op, &self.data, &values);
         apply(self.op, &mut values, columns, &parameters)?;
         let running = self.reduction.start(state, Registers::Scalar, &self.dst)?;
         state.write(&self.dst, &values)?;

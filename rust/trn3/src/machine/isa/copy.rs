@@ -6,7 +6,7 @@ use crate::machine::check::{Check, ON_CHIP, SBUF};
 use crate::machine::core::State;
 use crate::machine::cost;
 use crate::machine::engine::Engine;
-use crate::machine::isa::{Instruction, Role};
+use crate::machine::isa::{Instruction, Role, wide};
 use crate::machine::storage::Buffer;
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
@@ -77,6 +77,14 @@ impl Instruction for TensorCopy {
         }
         state.convert(&self.dst, &self.src)
     }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        if self.dst.dtype == self.src.dtype {
+            return self.execute(state);
+        }
+        let values = wide::read(state, &self.src)?;
+        state.memory.write_f64(&self.dst, &values)
+    }
 }
 
 /// `memset(dst, value, engine)`.
@@ -137,6 +145,10 @@ impl Instruction for Memset {
             cost::copy_rate(arch, &self.dst, &self.dst)
         };
         cost::vector(arch, elements, rate, 0)
+    }
+
+    fn has_infinite_constant(&self) -> bool {
+        self.value.is_infinite()
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {

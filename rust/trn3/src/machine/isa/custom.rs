@@ -126,6 +126,10 @@ impl Instruction for GpSimdCall {
         cost::gpsimd(arch, self.cycles)
     }
 
+    fn is_opaque(&self) -> bool {
+        true
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for view in &self.inputs {
@@ -140,6 +144,7 @@ impl Instruction for GpSimdCall {
                 return Err(Error::Value(text));
             }
             state.write_bytes(view, &tile.bytes)?;
+            state.memory.inspect_written(view)?;
         }
         Ok(())
     }

@@ -80,14 +80,14 @@ impl Instruction for Dropout {
         state.vector_random.uint32(columns, &mut draws)?;
         // As the arithmetic core's uniform numbers from 0 to 1.
         let draws: Vec<f32> = draws.iter().map(|draw| (draw >> 8) as f32 / (1 << 24) as f32).collect();
-        let mut bits = state.read_bits(&self.data)?;
+        let mut bits = state.read_words(&self.data)?;
         let rows = bits.chunks_exact_mut(columns.max(1)).zip(draws[first * columns..].chunks_exact(columns.max(1)));
         for ((row, draws), &probability) in rows.zip(&probabilities) {
             for (bits, &draw) in row.iter_mut().zip(draws) {
                 *bits = if draw < probability { 0 } else { *bits };
             }
         }
-        state.memory.write_bits(&self.dst, &bits)
+        state.memory.write_words(&self.dst, &bits, self.data.dtype, None)
     }
 
     fn is_control(&self) -> bool {

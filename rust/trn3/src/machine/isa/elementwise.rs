@@ -8,7 +8,7 @@ use crate::machine::cost;
 use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::{Instruction, Role, ScalarOperand, operators, steps};
+use crate::machine::isa::{Instruction, Role, ScalarOperand, operators, steps, wide};
 use crate::machine::storage::Buffer;
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
@@ -135,6 +135,16 @@ impl Instruction for TensorTensor {
         state.keep(y);
         Ok(())
     }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        if self.op.is_bitvec() || self.is_native_integer(&state.arch) {
+            return self.execute(state);
+        }
+        let mut x = wide::read(state, &self.data1)?;
+        let y = wide::read(state, &self.data2)?;
+        x.iter_mut().zip(&y).for_each(|(x, y)| *x = wide::apply(self.op, *x, *y));
+        state.memory.write_f64(&self.dst, &x)
+    }
 }
 
 /// `scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0, reverse1)`:
@@ -199,6 +209,10 @@ impl Instruction for ScalarTensorTensor {
         cost::vector(arch, elements, rate, 0)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.operand0.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let scalars = self.operand0.values(state, self.data.partitions(), 0.0)?;
         let mut x = state.read(&self.data)?;
@@ -213,6 +227,17 @@ impl Instruction for ScalarTensorTensor {
         state.keep(x);
         state.keep(y);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        let scalars = wide::scalars(state, &self.operand0, self.data.partitions(), 0.0)?;
+        let mut x = wide::read(state, &self.data)?;
+        let y = wide::read(state, &self.operand1)?;
+        wide::scalar(self.op0, &mut x, self.data.free_size(), &scalars, self.reverse0);
+        for (x, y) in x.iter_mut().zip(&y) {
+            *x = if self.reverse1 { wide::apply(self.op1, *y, *x) } else { wide::apply(self.op1, *x, *y) };
+        }
+        state.memory.write_f64(&self.dst, &x)
     }
 }
 
@@ -260,5 +285,11 @@ impl Instruction for Reciprocal {
         state.write(&self.dst, &values)?;
         state.keep(values);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        let mut values = wide::read(state, &self.data)?;
+        values.iter_mut().for_each(|x| *x = 1.0 / *x);
+        state.memory.write_f64(&self.dst, &values)
     }
 }

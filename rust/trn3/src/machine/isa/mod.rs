@@ -34,6 +34,8 @@ pub mod statistics;
 mod steps;
 pub mod tensor;
 pub mod tensor_scalar;
+mod turn;
+mod wide;
 
 /// What an instruction does with an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,11 @@ impl ScalarOperand {
     /// The tile, where there is one.
     pub fn view(&self) -> Option<&View> {
         if let ScalarOperand::Vector(view) = self { Some(view) } else { None }
+    }
+
+    /// Whether it is an infinite number.
+    pub fn is_infinite(&self) -> bool {
+        matches!(self, ScalarOperand::Constant(value) if value.is_infinite())
     }
 
     /// One float32 value for each of `partitions`; `missing` where not given.
@@ -105,6 +112,20 @@ pub trait Instruction: Any {
     /// Those of the memories: bounds of dynamic addresses, uninitialised reads in strict runs.
     fn execute(&self, state: &mut State) -> Result<()>;
 
+    /// What it computes, in float64 where the memories keep that: for runs beside the real one. By default what
+    /// [`Instruction::execute`] does in float32.
+    ///
+    /// # Errors
+    /// As [`Instruction::execute`].
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        self.execute(state)
+    }
+
+    /// Whether it may be computed once alone: a function of the kernel's own.
+    fn is_opaque(&self) -> bool {
+        false
+    }
+
     /// Multiplications of the systolic array, and how many it could have done in a cycle at the operands' types.
     fn macs(&self, _arch: &ArchSpec) -> (u64, u64) {
         (0, 0)
@@ -112,6 +133,11 @@ pub trait Instruction: Any {
 
     /// Registers that the instruction reads (beyond those in views' addresses) and writes, by number.
     fn registers(&self, _visit: &mut dyn FnMut(Role, u64)) {}
+
+    /// Whether the kernel itself names an infinity among the operands: what fills masks.
+    fn has_infinite_constant(&self) -> bool {
+        false
+    }
 
     /// Whether timing-only runs compute it although a result is no integer tile: register moves and the like.
     fn is_control(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::machine::cost;
 use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::{Instruction, Role, steps};
+use crate::machine::isa::{Instruction, Role, steps, wide};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -127,5 +127,25 @@ impl Instruction for TensorReduce {
         state.write(&self.dst, &results)?;
         state.keep(values);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        if self.op.is_bitvec() {
+            return self.execute(state);
+        }
+        let columns = self.columns();
+        let mut values = wide::read(state, &self.data)?;
+        let mut results = vec![f64::from(self.op.identity()); self.dst.len()];
+        if self.op == AluOp::Subtract {
+            for (result, row) in results.iter_mut().zip(values.chunks_exact_mut(columns.max(1))) {
+                *result = row[0];
+                row[0] = 0.0;
+            }
+        }
+        wide::fold(self.op, &mut results, &values, columns);
+        if self.negate {
+            results.iter_mut().for_each(|value| *value = -*value);
+        }
+        state.memory.write_f64(&self.dst, &results)
     }
 }

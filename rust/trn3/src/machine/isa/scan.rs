@@ -106,6 +106,10 @@ impl Instruction for TensorTensorScan {
         state.keep(data1);
         Ok(())
     }
+
+    fn has_infinite_constant(&self) -> bool {
+        self.initial.is_infinite()
+    }
 }
 
 /// `tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1, reduce_cmd)`: VectorE's running value of the partition

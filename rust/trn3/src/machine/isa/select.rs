@@ -105,6 +105,10 @@ impl Instruction for SelectReduce {
         state.keep(predicate);
         Ok(())
     }
+
+    fn has_infinite_constant(&self) -> bool {
+        self.on_false.is_infinite()
+    }
 }
 
 /// `range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd, reduce_res, reduce_op, range_start,
@@ -207,6 +211,10 @@ impl Instruction for RangeSelect {
         state.keep(values);
         Ok(())
     }
+
+    fn has_infinite_constant(&self) -> bool {
+        self.on_false_value.is_infinite()
+    }
 }
 
 /// Where tensor_copy_predicated copies from.
@@ -305,6 +313,18 @@ impl Instruction for TensorCopyPredicated {
     fn execute(&self, state: &mut State) -> Result<()> {
         let predicate = state.read_bits(&self.predicate)?;
         let mask: Vec<bool> = predicate.iter().map(|&bits| (bits != 0) != self.reverse_pred).collect();
+        if state.memory.keeps_exact(self.dst.dtype) {
+            return match &self.src {
+                CopySource::Tile(view) => {
+                    let words = state.read_words(view)?;
+                    state.memory.write_words(&self.dst, &words, view.dtype, Some(&mask))
+                }
+                CopySource::Constant(value) => {
+                    let values = vec![*value as f32; mask.len()];
+                    state.memory.write_f32_where(&self.dst, &values, &mask, Default::default())
+                }
+            };
+        }
         let mut bits = match &self.src {
             CopySource::Tile(view) => state.read_bits(view)?,
             CopySource::Constant(value) => vec![self.pattern(*value)?; mask.len()],

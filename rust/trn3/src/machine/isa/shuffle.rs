@@ -109,12 +109,12 @@ impl Instruction for StreamShuffle {
         let mut sources: Vec<Option<Vec<u32>>> = vec![None; self.src.partitions()];
         for (_, from) in self.moves() {
             if sources[from].is_none() {
-                sources[from] = Some(state.read_bits(&row(&self.src, from))?);
+                sources[from] = Some(state.read_words(&row(&self.src, from))?);
             }
         }
         for (to, from) in self.moves() {
             if let Some(bits) = &sources[from] {
-                state.memory.write_bits(&row(&self.dst, to), bits)?;
+                state.memory.write_words(&row(&self.dst, to), bits, self.src.dtype, None)?;
             }
         }
         Ok(())

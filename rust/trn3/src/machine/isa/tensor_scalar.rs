@@ -8,7 +8,7 @@ use crate::machine::cost;
 use crate::machine::engine::Engine;
 use crate::machine::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::machine::isa::alu::AluOp;
-use crate::machine::isa::{Instruction, Role, ScalarOperand, operators, steps};
+use crate::machine::isa::{Instruction, Role, ScalarOperand, operators, steps, wide};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
@@ -193,6 +193,25 @@ impl Instruction for TensorScalar {
         state.write(&self.dst, &values)?;
         state.keep(values);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        if self.op0.is_bitvec() {
+            return self.execute(state);
+        }
+        let (partitions, columns) = (self.data.partitions(), self.data.free_size());
+        let first = wide::scalars(state, &self.operand0, partitions, 0.0)?;
+        let second = wide::scalars(state, &self.operand1, partitions, 0.0)?;
+        let mut values = wide::read(state, &self.data)?;
+        wide::scalar(self.op0, &mut values, columns, &first, self.reverse0);
+        if let Some(op) = self.op1 {
+            wide::scalar(op, &mut values, columns, &second, self.reverse1);
+        }
+        state.memory.write_f64(&self.dst, &values)
+    }
+
+    fn has_infinite_constant(&self) -> bool {
+        self.operand0.is_infinite() || self.operand1.is_infinite()
     }
 }
 

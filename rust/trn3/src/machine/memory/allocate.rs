@@ -27,6 +27,7 @@ impl Memory {
     /// [`Error::Value`] for shapes that the memory cannot hold and for bad addresses; [`Error::SbufCapacity`],
     /// [`Error::PsumCapacity`] and [`Error::HbmCapacity`] with a table of the live tensors when it does not fit.
     pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
+        self.last_fresh = None;
         let bytes = byte_size(request)?;
         if !request.buffer.is_on_chip() {
             if request.address.is_some() {
@@ -59,15 +60,20 @@ impl Memory {
             addressed,
             site: request.site,
             hbm: Default::default(),
+            shadows: Default::default(),
             release: Some(self.released.clone()),
         });
         let places = self.places(request.buffer);
         let end = place.byte + places.extent(row_bytes);
         let end = if addressed { place.byte + row_bytes } else { end };
         let is_shared = addressed && places.is_used(place.byte, end);
-        self.is_fresh = !is_shared;
-        if !is_shared && let Some(memory) = self.on_chip_mut(request.buffer) {
-            memory.forget(place);
+        if !is_shared {
+            self.forget_place(request.buffer, place);
+        }
+        self.last_fresh = (!is_shared).then_some((request.buffer, place));
+        if is_shared {
+            let live = self.places(request.buffer).largest();
+            self.reuse.overlap(&storage, &live);
         }
         let places = self.places_mut(request.buffer);
         places.take(place.byte, end, &storage);
@@ -135,6 +141,7 @@ impl Memory {
             addressed: false,
             site: request.site,
             hbm: Arc::new(contents.into()),
+            shadows: Default::default(),
             release: None,
         });
         account.add(&storage);

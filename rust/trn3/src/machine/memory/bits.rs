@@ -116,42 +116,65 @@ impl ByteMask {
     }
 }
 
+/// Columns of a block.
+const BLOCK: usize = 64;
+
 /// Bits of an on-chip memory. The words of one 64-byte column lie together, partition after partition: an operand has
-/// the same bytes in many partitions, so that one mask meets neighbouring words.
+/// the same bytes in many partitions, so that one mask meets neighbouring words. Columns come in blocks, and a block
+/// in which nothing was set yet does not exist: most kernels use a small part of the memory.
 #[derive(Debug, Default)]
 pub(super) struct PartitionBits {
     partitions: usize,
-    words: Vec<u64>,
+    blocks: Vec<Option<Box<[u64]>>>,
 }
 
 impl PartitionBits {
-    /// All clear; memory is taken when it is touched.
+    /// All clear.
     pub(super) fn new(partitions: usize, partition_bytes: usize) -> Self {
-        Self { partitions, words: vec![0; partitions * partition_bytes.div_ceil(WORD)] }
+        Self { partitions, blocks: vec![None; partition_bytes.div_ceil(WORD * BLOCK)] }
     }
 
-    /// The words, in an order of their own.
-    pub(super) fn words(&self) -> &[u64] {
-        &self.words
+    /// The bytes of a partition in which a bit was ever set, in blocks; the last may reach beyond the partition.
+    pub(super) fn touched(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let blocks = self.blocks.iter().enumerate().filter(|(_, block)| block.is_some());
+        blocks.map(|(number, _)| number * BLOCK * WORD..(number + 1) * BLOCK * WORD)
     }
 
-    /// Replaces the words by as many others.
-    pub(super) fn set_words(&mut self, words: Vec<u64>) {
-        self.words = words;
+    /// All words, block after block, those of blocks that do not exist included.
+    pub(super) fn words(&self) -> Vec<u64> {
+        let length = BLOCK * self.partitions;
+        let mut words = vec![0; length * self.blocks.len()];
+        for (words, block) in words.chunks_exact_mut(length.max(1)).zip(&self.blocks) {
+            if let Some(block) = block {
+                words.copy_from_slice(block);
+            }
+        }
+        words
     }
 
-    fn column(&self, word: usize) -> &[u64] {
-        &self.words[word * self.partitions..][..self.partitions]
+    /// Replaces the words by as many others. Every block exists from then on: bytes may have been written in any.
+    pub(super) fn set_words(&mut self, words: &[u64]) {
+        let length = BLOCK * self.partitions;
+        for (words, block) in words.chunks_exact(length.max(1)).zip(&mut self.blocks) {
+            *block = Some(words.into());
+        }
+    }
+
+    /// The bits of a column; None where no bit was ever set.
+    fn column(&self, word: usize) -> Option<&[u64]> {
+        let block = self.blocks[word / BLOCK].as_deref()?;
+        Some(&block[word % BLOCK * self.partitions..][..self.partitions])
     }
 
     fn column_mut(&mut self, word: usize) -> &mut [u64] {
-        &mut self.words[word * self.partitions..][..self.partitions]
+        let block = self.blocks[word / BLOCK].get_or_insert_with(|| vec![0; BLOCK * self.partitions].into());
+        &mut block[word % BLOCK * self.partitions..][..self.partitions]
     }
 
     /// Whether all these bytes of all these partitions are set.
     pub(super) fn all_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
         bytes.words().all(|(word, mask)| {
-            let column = self.column(word);
+            let Some(column) = self.column(word) else { return at.count == 0 };
             if at.step == 1 {
                 // Not short-circuiting: whole columns are compared side by side.
                 column[at.first..][..at.count].iter().fold(mask, |all, word| all & word) == mask
@@ -164,8 +187,7 @@ impl PartitionBits {
     /// Whether any of these bytes of these partitions is set.
     pub(super) fn any_set(&self, at: Partitions, bytes: &ByteMask) -> bool {
         bytes.words().any(|(word, mask)| {
-            let column = self.column(word);
-            each(at).any(|partition| column[partition] & mask != 0)
+            self.column(word).is_some_and(|column| each(at).any(|partition| column[partition] & mask != 0))
         })
     }
 
@@ -173,14 +195,14 @@ impl PartitionBits {
     pub(super) fn range_is_set(&self, partition: usize, range: Range<usize>) -> bool {
         words_of(&range).all(|word| {
             let mask = mask_of(word, &range);
-            self.words[word * self.partitions + partition] & mask == mask
+            self.column(word).is_some_and(|column| column[partition] & mask == mask)
         })
     }
 
     /// Sets a range of one partition.
     pub(super) fn set_range(&mut self, partition: usize, range: Range<usize>) {
         for word in words_of(&range) {
-            self.words[word * self.partitions + partition] |= mask_of(word, &range);
+            self.column_mut(word)[partition] |= mask_of(word, &range);
         }
     }
 
@@ -188,6 +210,9 @@ impl PartitionBits {
     pub(super) fn put(&mut self, at: Partitions, bytes: &ByteMask, value: bool) {
         let fill = if value { u64::MAX } else { 0 };
         for (word, mask) in bytes.words() {
+            if !value && self.column(word).is_none() {
+                continue;
+            }
             let column = self.column_mut(word);
             if at.step == 1 {
                 for bits in &mut column[at.first..][..at.count] {

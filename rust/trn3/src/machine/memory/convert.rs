@@ -89,6 +89,29 @@ fn read_narrow(values: &[f32; 256], bytes: &[u8], from: &Resolved, out: &mut [f3
     lines::read(bytes, from, out, |[byte]: [u8; 1]| values[usize::from(byte)]);
 }
 
+/// The value of one element of a floating-point type.
+pub(super) fn value(dtype: DType, code: &[u8]) -> f32 {
+    let mut values = Vec::new();
+    self::values(dtype, code, &mut values);
+    values.first().copied().unwrap_or(NAN)
+}
+
+/// The values of contiguous elements of a floating-point type; `out` is replaced.
+pub(super) fn values(dtype: DType, codes: &[u8], out: &mut Vec<f32>) {
+    out.clear();
+    match dtype {
+        DType::BFloat16 => out
+            .extend(codes.as_chunks().0.iter().map(|code| f32::from_bits(u32::from(u16::from_le_bytes(*code)) << 16))),
+        DType::Float16 => {
+            out.extend(codes.as_chunks().0.iter().map(|code| half::f16::from_le_bytes(*code).to_f32()));
+        }
+        DType::Float8E4M3 => out.extend(codes.iter().map(|code| NARROW[0][usize::from(*code)])),
+        DType::Float8E4M3Fn => out.extend(codes.iter().map(|code| NARROW[1][usize::from(*code)])),
+        DType::Float8E5M2 => out.extend(codes.iter().map(|code| NARROW[2][usize::from(*code)])),
+        _ => out.extend(codes.as_chunks().0.iter().map(|code| f32::from_le_bytes(*code))),
+    }
+}
+
 /// The bits of a tfloat32 that count.
 pub(super) const TF32_BITS: u32 = !0x1fff;
 

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use trn3_numerics::CastOptions;
+
 use super::resolve::{Operand, Resolved, Rows};
 use super::tile::{codes_of, patch};
-use super::{Memory, hbm, lines};
+use super::{Memory, convert, hbm, lines};
 use crate::error::{Error, Result};
 use crate::machine::site::SiteId;
 use crate::machine::storage::Buffer;
@@ -23,22 +25,12 @@ impl Memory {
         reader: SiteId,
     ) -> Result<()> {
         let (to, from) = (to.into(), from.into());
-        let target = self.resolve(to, reader)?;
-        let source = self.resolve(from, reader)?;
-        if (target.item, target.len()) != (source.item, source.len()) {
-            return Err(Error::Value(format!(
-                "copy of {} elements of {} bytes from `{}` to {} elements of {} bytes of `{}`; they must be alike",
-                source.len(),
-                source.item,
-                from.view.storage.name,
-                target.len(),
-                target.item,
-                to.view.storage.name
-            )));
-        }
+        let (target, source) = self.resolve_alike(to, from, reader)?;
         let missing = self.check_read(&source, from.view, reader)?;
         let is_whole = missing.is_empty() && source.performed().is_none();
+        let exact = if to.view.dtype == from.view.dtype { self.exact_values(&source, from.view) } else { Vec::new() };
         if is_whole && self.copy_runs(&target, &source, to.view, from.view) {
+            self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten());
             return Ok(());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -54,7 +46,65 @@ impl Memory {
             }
         }
         self.scratch = scratch;
+        self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten());
         Ok(())
+    }
+
+    /// Copies elements as [`Memory::copy_bits`] where `keep` is true; elsewhere each row has its value of `otherwise`,
+    /// rounded as by [`Memory::write_f32`].
+    ///
+    /// # Errors
+    /// As [`Memory::copy_bits`] and [`Memory::write_f32`]; [`Error::Value`] for a mask of another length, or other than
+    /// one value a row.
+    pub fn select_bits<'d, 's>(
+        &mut self,
+        to: impl Into<Operand<'d>>,
+        from: impl Into<Operand<'s>>,
+        keep: &[bool],
+        otherwise: &[f32],
+        reader: SiteId,
+    ) -> Result<()> {
+        let (to, from) = (to.into(), from.into());
+        let (dtype, item) = (to.view.dtype, to.view.dtype.size());
+        let (target, source) = self.resolve_alike(to, from, reader)?;
+        let row = target.row_len();
+        if keep.len() != target.len() || otherwise.len() * row != target.len() {
+            let (mask, rows, count) = (keep.len(), otherwise.len(), target.len());
+            return Err(Error::Value(format!("mask of {mask}, values for {rows} rows: {count} elements need others")));
+        }
+        let mut fill = vec![0; otherwise.len() * item];
+        convert::encode(dtype, otherwise, &mut fill, CastOptions::default())?;
+        let missing = self.check_read(&source, from.view, reader)?;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let codes = codes_of(&mut scratch, source.len() * item);
+        self.with_bytes(&from.view.storage, |bytes| lines::gather(bytes, &source, codes));
+        patch(codes, &missing, from.view.dtype);
+        match item {
+            1 => replace::<1>(codes, keep, &fill, row),
+            2 => replace::<2>(codes, keep, &fill, row),
+            _ => replace::<4>(codes, keep, &fill, row),
+        }
+        self.store(&target, &to.view.storage, codes);
+        self.scratch = scratch;
+        Ok(())
+    }
+
+    /// Two operands of as many elements of equal size.
+    fn resolve_alike(&mut self, to: Operand<'_>, from: Operand<'_>, reader: SiteId) -> Result<(Resolved, Resolved)> {
+        let target = self.resolve(to, reader)?;
+        let source = self.resolve(from, reader)?;
+        if (target.item, target.len()) != (source.item, source.len()) {
+            return Err(Error::Value(format!(
+                "copy of {} elements of {} bytes from `{}` to {} elements of {} bytes of `{}`; they must be alike",
+                source.len(),
+                source.item,
+                from.view.storage.name,
+                target.len(),
+                target.item,
+                to.view.storage.name
+            )));
+        }
+        Ok((target, source))
     }
 
     /// Copies row by row where each row is one run on both sides and no bytes are both read and written.
@@ -76,6 +126,7 @@ impl Memory {
         let count = to_count * to_bytes / piece;
         let at = |first: usize, step: isize, index: usize| (first as isize + index as isize * step) as usize;
         let each = |index: usize| (at(to_first, to_step, index), at(from_first, from_step, index));
+        let layer = self.layer;
         match (to.storage.buffer, from.storage.buffer) {
             (Buffer::Sbuf, Buffer::Psum) | (Buffer::Psum, Buffer::Sbuf) => {
                 let (sbuf, psum) = (&mut self.sbuf, &mut self.psum);
@@ -101,7 +152,7 @@ impl Memory {
                 let (chip, tensor) = if to_buffer.is_on_chip() { (to_buffer, from) } else { (from_buffer, to) };
                 let Some(memory) = self.on_chip_mut(chip) else { return false };
                 memory.touch();
-                let mut contents = hbm::lock(&tensor.storage);
+                let mut contents = hbm::lock(&tensor.storage, layer);
                 hbm::touch(&mut contents, tensor.storage.byte_size());
                 (0..count).map(each).for_each(|(to, from)| match to_buffer.is_on_chip() {
                     true => memory.bytes_mut()[to..to + piece].copy_from_slice(&contents.bytes[from..from + piece]),
@@ -112,6 +163,16 @@ impl Memory {
         }
         self.mark_initialised(target, &to.storage, true);
         true
+    }
+}
+
+/// Puts the row's code at each element that is not kept.
+fn replace<const N: usize>(codes: &mut [u8], keep: &[bool], fill: &[u8], row: usize) {
+    let rows = codes.as_chunks_mut::<N>().0.chunks_exact_mut(row.max(1)).zip(keep.chunks_exact(row.max(1)));
+    for ((codes, keep), fill) in rows.zip(fill.as_chunks::<N>().0) {
+        for (code, keep) in codes.iter_mut().zip(keep) {
+            *code = if *keep { *code } else { *fill };
+        }
     }
 }
 

@@ -5,9 +5,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::bits;
 use crate::machine::storage::{HbmBytes, Storage};
 
+/// Which contents of HBM tensors a memory sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Layer {
+    /// Those that instructions compute.
+    #[default]
+    Real,
+    /// Those of one of the runs beside it.
+    Shadow(usize),
+}
+
 /// The contents of an HBM tensor.
-pub(super) fn lock(storage: &Storage) -> MutexGuard<'_, HbmBytes> {
-    storage.hbm.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock(storage: &Storage, layer: Layer) -> MutexGuard<'_, HbmBytes> {
+    let real = || storage.hbm.lock().unwrap_or_else(PoisonError::into_inner);
+    match layer {
+        Layer::Real => real(),
+        Layer::Shadow(number) => {
+            let contents = storage.shadows[number].get_or_init(|| Box::new(Mutex::new(copied(&real()))));
+            contents.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
+
+fn copied(contents: &HbmBytes) -> HbmBytes {
+    HbmBytes {
+        bytes: contents.bytes.clone(),
+        initialised: contents.initialised.clone(),
+        complete: contents.complete,
+        written: contents.written,
+        exact: contents.exact.as_ref().map(|plane| Box::new(plane.copied())),
+        ..HbmBytes::default()
+    }
 }
 
 /// Makes the bytes exist; pages never touched cost nothing.

@@ -98,7 +98,7 @@ impl Memory {
                 }
             }
             None => {
-                let mut contents = super::hbm::lock(storage);
+                let mut contents = super::hbm::lock(storage, self.layer);
                 (contents.complete, contents.written) = (false, false);
                 contents.initialised.clear();
             }
@@ -107,14 +107,14 @@ impl Memory {
 
     /// Whether the tensor allocated last got bytes of its own, which are uninitialised, or lies over others' on purpose.
     pub fn allocated_afresh(&self) -> bool {
-        self.is_fresh
+        self.last_fresh.is_some()
     }
 
     /// All there is to save of SBUF or PSUM: bytes, which are initialised, and which a matmul wrote. Empty if untouched.
-    pub fn on_chip_words(&self, buffer: Buffer) -> [&[u64]; 3] {
+    pub fn on_chip_words(&self, buffer: Buffer) -> [Vec<u64>; 3] {
         match self.on_chip(buffer).filter(|memory| memory.is_touched()) {
             Some(memory) => memory.words(),
-            None => [&[]; 3],
+            None => Default::default(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Memory {
             return Ok(());
         }
         memory.touch();
-        let (come, needed) = (words.each_ref().map(Vec::len), memory.words().map(<[u64]>::len));
+        let (come, needed) = (words.each_ref().map(Vec::len), memory.words().map(|words| words.len()));
         if come != needed {
             return Err(Error::Value(format!("{come:?} words came for {buffer}; it has {needed:?}")));
         }
@@ -165,6 +165,7 @@ fn bare(request: &Request<'_>, shape: Shape) -> Storage {
         addressed: false,
         site: request.site,
         hbm: Arc::default(),
+        shadows: Default::default(),
         release: None,
     }
 }

@@ -9,6 +9,9 @@ use crate::machine::site::SiteId;
 use crate::machine::storage::{Buffer, Storage};
 use crate::machine::view::View;
 
+/// Bytes that an element of an HBM operand may be from the next one for the whole span to be looked at first.
+const SPARSE: usize = 2048;
+
 /// Which elements of a PSUM operand matmuls have written since its allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
@@ -139,11 +142,14 @@ impl Memory {
 
     pub(super) fn is_set(&self, place: &Resolved, storage: &Storage) -> bool {
         let Some(memory) = self.on_chip(storage.buffer) else {
-            let contents = hbm::lock(storage);
-            let mut is_set = true;
-            if !contents.complete {
-                lines::each_run(place, |_, range| is_set &= hbm::is_set(&contents, range));
+            let contents = hbm::lock(storage, self.layer);
+            // Strided elements are many, and looked at one by one; the words of all they span are often few.
+            let span = place.span();
+            if contents.complete || (span.len() <= place.len() * SPARSE && hbm::is_set(&contents, span)) {
+                return true;
             }
+            let mut is_set = true;
+            lines::each_run(place, |_, range| is_set &= hbm::is_set(&contents, range));
             return is_set;
         };
         place.len() == 0
@@ -151,6 +157,10 @@ impl Memory {
     }
 
     pub(super) fn mark_initialised(&mut self, place: &Resolved, storage: &Storage, value: bool) {
+        self.end_exact(place, storage, None);
+        if value && storage.addressed {
+            self.reuse.write(storage, place, self.site);
+        }
         if let Some(memory) = self.on_chip_mut(storage.buffer) {
             if memory.is_touched() {
                 place.each_footprint(|at, mask| {
@@ -163,7 +173,7 @@ impl Memory {
         if value {
             self.note_write(place, storage, None);
         }
-        let mut contents = hbm::lock(storage);
+        let mut contents = hbm::lock(storage, self.layer);
         if value {
             contents.written = true;
             if !contents.complete {
@@ -182,13 +192,15 @@ impl Memory {
     /// Elements read before anything wrote them, noted as a finding.
     pub(super) fn check_read(&mut self, place: &Resolved, view: &View, reader: SiteId) -> Result<Vec<usize>> {
         self.note_read(place, &view.storage, reader);
+        self.check_reuse(place, &view.storage, reader);
         if self.is_set(place, &view.storage) {
             return Ok(Vec::new());
         }
         let mut missing = Vec::new();
         let mut first = None;
+        self.watch.note_uninitialised(view);
         let memory = self.on_chip(view.storage.buffer);
-        let contents = memory.is_none().then(|| hbm::lock(&view.storage));
+        let contents = memory.is_none().then(|| hbm::lock(&view.storage, self.layer));
         lines::each_element(place, |element, at| {
             let is_set = match (memory, &contents) {
                 (Some(memory), _) => {

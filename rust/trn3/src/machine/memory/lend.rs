@@ -9,6 +9,7 @@ use super::{Memory, hbm, lines};
 use crate::error::{Error, Result};
 use crate::machine::dtype::DType;
 use crate::machine::site::SiteId;
+use crate::machine::view::View;
 
 impl Memory {
     /// Lends a tile as an array of the arithmetic core, of the view's shape, its bytes where they lie if all are
@@ -28,7 +29,7 @@ impl Memory {
         let lent = self.lend(operand, true, reader)?;
         match (&lent.gathered, operand.view.storage.buffer.is_on_chip()) {
             (None, false) => {
-                let contents = hbm::lock(&operand.view.storage);
+                let contents = hbm::lock(&operand.view.storage, self.layer);
                 Ok(work(lent.array(&contents.bytes)?))
             }
             _ => Ok(work(lent.array(self.on_chip_bytes(operand.view.storage.buffer))?)),
@@ -52,12 +53,31 @@ impl Memory {
         Ok(work(lent.0.array(bytes(first))?, lent.1.array(bytes(second))?))
     }
 
+    /// The values beside the bytes, as float32.
+    fn lend_exact(&mut self, operand: Operand<'_>, reader: SiteId) -> Result<Lent> {
+        let mut values = Vec::new();
+        self.read_f32(operand, &mut values, reader)?;
+        let words = values.iter().map(|value| value.to_bits()).collect();
+        let mut shape = operand.view.shape.to_vec();
+        let mut strides = vec![size_of::<f32>() as isize; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis] as isize;
+        }
+        if operand.transposed {
+            exchange(operand.view, &mut shape, &mut strides)?;
+        }
+        Ok(Lent { format: Format::F32, origin: 0, shape, strides, gathered: Some(words) })
+    }
+
     fn lend(&mut self, operand: Operand<'_>, from_hbm: bool, reader: SiteId) -> Result<Lent> {
         let view = operand.view;
         let Some(format) = view.dtype.format() else {
             return Err(Error::Type(format!("dtype is {}; a floating-point type is needed", view.dtype)));
         };
         let place = self.resolve(operand, reader)?;
+        if self.keeps_exact(view.dtype) {
+            return self.lend_exact(operand, reader);
+        }
         let missing = self.check_read(&place, view, reader)?;
         let mut shape = view.shape.to_vec();
         let item = place.item as isize;
@@ -94,13 +114,7 @@ impl Memory {
             }
         };
         if operand.transposed {
-            let rank = shape.len();
-            if rank < 2 {
-                let name = &view.storage.name;
-                return Err(Error::Value(format!("a view of `{name}` has shape {shape:?}; two axes are exchanged")));
-            }
-            shape.swap(rank - 2, rank - 1);
-            lent.strides.swap(rank - 2, rank - 1);
+            exchange(view, &mut shape, &mut lent.strides)?;
         }
         if view.dtype == DType::Float4E2M1FnX4 {
             lent.unpack_nibbles();
@@ -112,6 +126,18 @@ impl Memory {
         lent.shape = shape;
         Ok(lent)
     }
+}
+
+/// Exchanges the last two axes.
+fn exchange(view: &View, shape: &mut [usize], strides: &mut [isize]) -> Result<()> {
+    let rank = shape.len();
+    if rank < 2 {
+        let name = &view.storage.name;
+        return Err(Error::Value(format!("a view of `{name}` has shape {shape:?}; two axes are exchanged")));
+    }
+    shape.swap(rank - 2, rank - 1);
+    strides.swap(rank - 2, rank - 1);
+    Ok(())
 }
 
 /// An array on its way to the arithmetic core.

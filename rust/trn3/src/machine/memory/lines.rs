@@ -158,6 +158,38 @@ fn scatter_line<const N: usize>(bytes: &mut [u8], start: usize, line: &Line, cod
     }
 }
 
+/// Scatters those of contiguous codes whose mask is true.
+pub(super) fn scatter_where(bytes: &mut [u8], to: &Resolved, codes: &[u8], mask: &[bool]) {
+    match to.item {
+        1 => scatter_some::<1>(bytes, to, codes, mask),
+        2 => scatter_some::<2>(bytes, to, codes, mask),
+        _ => scatter_some::<4>(bytes, to, codes, mask),
+    }
+}
+
+fn scatter_some<const N: usize>(bytes: &mut [u8], to: &Resolved, codes: &[u8], mask: &[bool]) {
+    let (mut codes, mut mask) = (codes.as_chunks::<N>().0, mask);
+    to.each_line(|line| {
+        let (own, own_mask);
+        (own, codes) = codes.split_at(line.count);
+        (own_mask, mask) = mask.split_at(line.count);
+        let Some(start) = line.start else { return };
+        let pairs = own.iter().zip(own_mask);
+        if line.stride == N as isize {
+            let elements = bytes[start..start + line.count * N].as_chunks_mut::<N>().0;
+            for (element, (code, is_meant)) in elements.iter_mut().zip(pairs) {
+                *element = if *is_meant { *code } else { *element };
+            }
+        } else {
+            for ((code, is_meant), at) in pairs.zip(places(start, &line)) {
+                if *is_meant {
+                    bytes[at..at + N].copy_from_slice(code);
+                }
+            }
+        }
+    });
+}
+
 /// Calls `visit` with the number of each element and the byte it starts at; not for rows left out.
 pub(super) fn each_element(of: &Resolved, mut visit: impl FnMut(usize, usize)) {
     let mut number = 0;

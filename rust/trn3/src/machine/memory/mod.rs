@@ -42,19 +42,22 @@ mod bits;
 mod convert;
 mod copy;
 mod dynamic;
+mod exact;
 mod finding;
 mod hbm;
 mod host;
 mod known;
 mod lend;
 mod lines;
+mod nonfinite;
 mod on_chip;
 mod race;
 mod resolve;
+mod reuse;
 mod space;
 mod tile;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::mem::Discriminant;
 use std::sync::Arc;
@@ -63,10 +66,12 @@ use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::dtype::DType;
 use crate::machine::site::SiteId;
-use crate::machine::storage::{Buffer, Storage};
+use crate::machine::storage::{Buffer, Place, Storage};
 use allocator::{Allocator, Released};
-pub use finding::Finding;
+pub use exact::{Moved, Plane, Precision};
+pub use finding::{Finding, Origin};
 pub use known::Written;
+pub use nonfinite::{Strange, Trouble};
 use on_chip::OnChip;
 pub use race::{Races, Sharing};
 pub use resolve::{Addressing, Operand, OutOfBounds};
@@ -84,11 +89,13 @@ pub struct MemoryOptions {
     /// Values are computed. If not, "initialised" says which values are known, and reading others is
     /// [`crate::Error::SkippedValue`].
     pub values: bool,
+    /// What elements of floating-point types hold.
+    pub precision: Precision,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self { strict: false, values: true }
+        Self { strict: false, values: true, precision: Precision::Declared }
     }
 }
 
@@ -162,8 +169,17 @@ pub struct Memory {
     scratch: Vec<u32>,
     /// Which of several cores on one HBM this one is.
     sharing: Option<Sharing>,
-    /// Whether the last tensor allocated got bytes of its own.
-    is_fresh: bool,
+    /// Which contents of HBM tensors are meant.
+    layer: hbm::Layer,
+    /// Elements that the instruction under way moves.
+    moved: Vec<Moved>,
+    /// Where the last tensor was placed, if nothing lived there.
+    last_fresh: Option<(Buffer, Place)>,
+    /// NaN and infinity: what the instruction under way wrote, and which tensors hold some.
+    watch: nonfinite::Watch,
+    reuse: reuse::Reuse,
+    /// Elements that functions with a documented range took, by line, and the finding about them.
+    ranges: BTreeMap<(SiteId, &'static str), (u64, Option<usize>)>,
 }
 
 impl fmt::Debug for Memory {
@@ -193,7 +209,6 @@ impl Memory {
             hbm_capacity: arch.hbm_bytes,
             hbm: hbm::SharedAccount::default(),
             sharing: None,
-            is_fresh: false,
             released: Arc::default(),
             changes: Vec::new(),
             findings: Vec::new(),
@@ -201,6 +216,12 @@ impl Memory {
             names: Box::new(|site| format!("site {}", site.0)),
             site: SiteId::default(),
             scratch: Vec::new(),
+            layer: hbm::Layer::Real,
+            moved: Vec::new(),
+            last_fresh: None,
+            watch: nonfinite::Watch::default(),
+            reuse: reuse::Reuse::default(),
+            ranges: BTreeMap::new(),
         }
     }
 
@@ -237,6 +258,7 @@ impl Memory {
     /// Says which line the instruction is from that now reads and writes; findings name it where no reader is given.
     pub fn set_site(&mut self, site: SiteId) {
         self.site = site;
+        self.moved.clear();
     }
 
     /// What is live now, and the most that ever was.
@@ -275,6 +297,30 @@ impl Memory {
         self.changes.clear();
         self.findings.clear();
         self.found.clear();
+        self.moved.clear();
+        self.ranges.clear();
+        self.watch = nonfinite::Watch::default();
+        self.reuse = reuse::Reuse::default();
+    }
+
+    /// The memories of one of two runs beside this one: they keep more than types hold, and note no uses.
+    pub(in crate::machine) fn shadow(arch: &Arc<ArchSpec>, second: bool) -> Self {
+        let options = MemoryOptions { strict: false, values: true, precision: Precision::Float64 };
+        let mut memory = Self::new(arch, options);
+        memory.layer = hbm::Layer::Shadow(usize::from(second));
+        memory
+    }
+
+    /// Where the last tensor was placed, if nothing lived there.
+    pub fn last_fresh(&self) -> Option<(Buffer, Place)> {
+        self.last_fresh
+    }
+
+    /// Forgets what is known of a place on chip: its bytes are a fresh tensor's.
+    pub fn forget_place(&mut self, buffer: Buffer, place: Place) {
+        if let Some(memory) = self.on_chip_mut(buffer) {
+            memory.forget(place);
+        }
     }
 
     /// What the run found so far.
@@ -319,13 +365,14 @@ impl Memory {
 
     /// The bytes of the memory that a storage lies in.
     fn with_bytes<R>(&mut self, storage: &Storage, work: impl FnOnce(&[u8]) -> R) -> R {
+        let layer = self.layer;
         match self.on_chip_mut(storage.buffer) {
             Some(memory) => {
                 memory.touch();
                 work(memory.bytes())
             }
             None => {
-                let mut contents = hbm::lock(storage);
+                let mut contents = hbm::lock(storage, layer);
                 hbm::touch(&mut contents, storage.byte_size());
                 work(&contents.bytes)
             }
@@ -333,13 +380,14 @@ impl Memory {
     }
 
     fn with_bytes_mut<R>(&mut self, storage: &Storage, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        let layer = self.layer;
         match self.on_chip_mut(storage.buffer) {
             Some(memory) => {
                 memory.touch();
                 work(memory.bytes_mut())
             }
             None => {
-                let mut contents = hbm::lock(storage);
+                let mut contents = hbm::lock(storage, layer);
                 hbm::touch(&mut contents, storage.byte_size());
                 work(&mut contents.bytes)
             }

@@ -1,11 +1,20 @@
 //! SBUF and PSUM: their bytes, and what is known of each byte.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::bits::{ByteMask, PartitionBits, Partitions};
+use super::exact::Plane;
 use crate::machine::storage::Place;
 
 /// Bytes between the end of a partition and the next one's start. Partitions are a power of two long: without the gap
 /// one column of a tile would fall into one set of every cache.
 const GAP: usize = 64;
+
+/// Bytes of cores that are gone, all zero: the next core's pages are there already, and the system gives pages slowly.
+static SPARE: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
+
+/// Most spare memories of one size: those of the cores of one logical core.
+const SPARES: usize = 2;
 
 /// An on-chip memory. Nothing is allocated before the first touch, and pages never touched cost nothing.
 #[derive(Debug)]
@@ -16,6 +25,8 @@ pub(super) struct OnChip {
     pub(super) initialised: PartitionBits,
     /// Written by a matmul since allocation; PSUM alone has these.
     pub(super) matmul: Option<PartitionBits>,
+    /// Values beside the bytes; None until one is kept.
+    pub(super) exact: Option<Plane>,
     /// Whether matmuls write here.
     is_psum: bool,
 }
@@ -28,6 +39,7 @@ impl OnChip {
             words: Vec::new(),
             initialised: PartitionBits::default(),
             matmul: None,
+            exact: None,
             is_psum,
         }
     }
@@ -52,23 +64,27 @@ impl OnChip {
     /// Makes the memory exist.
     pub(super) fn touch(&mut self) {
         if self.words.is_empty() {
-            self.words = vec![0; self.partitions * self.pitch() / size_of::<u64>()];
+            let words = self.partitions * self.pitch() / size_of::<u64>();
+            let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+            let spare = spares.iter().position(|spare| spare.len() == words).map(|index| spares.swap_remove(index));
+            self.words = spare.unwrap_or_else(|| vec![0; words]);
             self.initialised = PartitionBits::new(self.partitions, self.partition_bytes);
             self.matmul = self.is_psum.then(|| PartitionBits::new(self.partitions, self.partition_bytes));
         }
     }
 
     /// All words: bytes, which are initialised, which a matmul wrote.
-    pub(super) fn words(&self) -> [&[u64]; 3] {
-        [&self.words, self.initialised.words(), self.matmul.as_ref().map_or(&[], PartitionBits::words)]
+    pub(super) fn words(&self) -> [Vec<u64>; 3] {
+        let matmul = self.matmul.as_ref().map_or_else(Vec::new, PartitionBits::words);
+        [self.words.clone(), self.initialised.words(), matmul]
     }
 
     /// Replaces all words by as many others.
     pub(super) fn set_words(&mut self, [words, initialised, matmul]: [Vec<u64>; 3]) {
-        self.words = words;
-        self.initialised.set_words(initialised);
+        self.words.copy_from_slice(&words);
+        self.initialised.set_words(&initialised);
         if let Some(bits) = &mut self.matmul {
-            bits.set_words(matmul);
+            bits.set_words(&matmul);
         }
     }
 
@@ -95,6 +111,52 @@ impl OnChip {
         if let Some(matmul) = &mut self.matmul {
             let at = Partitions { first: place.partition, count: place.partitions, step: 1 };
             matmul.put(at, &ByteMask::run(&(place.byte..place.byte + place.bytes)), false);
+        }
+    }
+}
+
+impl Drop for OnChip {
+    fn drop(&mut self) {
+        if !self.is_touched() {
+            return;
+        }
+        let full =
+            |spares: &[Vec<u64>], words: usize| spares.iter().filter(|spare| spare.len() == words).count() >= SPARES;
+        let words = self.words.len();
+        if full(&SPARE.lock().unwrap_or_else(PoisonError::into_inner), words) {
+            return;
+        }
+        // Whoever writes a byte marks it: where nothing was ever marked, nothing was written.
+        let (partitions, pitch) = (self.partitions, self.pitch());
+        let touched: Vec<_> = self.initialised.touched().collect();
+        let end = self.partition_bytes;
+        for partition in 0..partitions {
+            let bytes = &mut self.bytes_mut()[partition * pitch..][..end];
+            touched.iter().for_each(|range| bytes[range.start..range.end.min(end)].fill(0));
+        }
+        let spare = std::mem::take(&mut self.words);
+        let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if !full(&spares, words) {
+            spares.push(spare);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_memories_are_zero_whatever_an_earlier_one_held() {
+        for round in 0..2 * SPARES {
+            let mut memory = OnChip::new(6, 5000, true);
+            memory.touch();
+            assert!(memory.bytes().iter().all(|byte| *byte == 0), "round {round}");
+            for (partition, range) in [(0, 0..1), (5, 4990..5000), (round, 700 * round..700 * round + 900)] {
+                let first = partition * memory.pitch();
+                memory.bytes_mut()[first + range.start..first + range.end].fill(0xff);
+                memory.initialised.set_range(partition, range);
+            }
         }
     }
 }

@@ -88,7 +88,7 @@ impl Memory {
             return;
         }
         let bytes = storage.byte_size();
-        let mut contents = hbm::lock(storage);
+        let mut contents = hbm::lock(storage, self.layer);
         let races = contents.races.get_or_insert_default();
         if races.epoch != epoch {
             **races = Races { epoch, cores: Vec::new() };

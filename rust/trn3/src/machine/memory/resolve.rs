@@ -199,6 +199,34 @@ impl Resolved {
         rows * self.row_len()
     }
 
+    /// From the first to the last byte of all elements; empty where there is none.
+    pub(super) fn span(&self) -> Range<usize> {
+        let columns = match &self.columns {
+            _ if self.row_len() == 0 => return 0..0,
+            Columns::Regular(layout) => reach_of(layout, self.item),
+            Columns::Listed { lists, .. } => {
+                let all = || lists.iter().flatten().copied();
+                let (low, high) = (all().min().unwrap_or(0), all().max().unwrap_or(0));
+                (low as isize, (high + self.item) as isize)
+            }
+        };
+        let (first, last) = match &self.rows {
+            Rows::Regular { count: 0, .. } => return 0..0,
+            Rows::Regular { first, count, stride } => {
+                let last = (*first as isize + (*count as isize - 1) * stride) as usize;
+                (*first.min(&last), *first.max(&last))
+            }
+            Rows::Listed(starts) => {
+                let starts = || starts.iter().flatten().copied();
+                match (starts().min(), starts().max()) {
+                    (Some(first), Some(last)) => (first, last),
+                    _ => return 0..0,
+                }
+            }
+        };
+        (first as isize + columns.0) as usize..(last as isize + columns.1) as usize
+    }
+
     /// Elements of a row.
     pub(super) fn row_len(&self) -> usize {
         match &self.columns {
@@ -308,13 +336,19 @@ fn add_line(mask: &mut ByteMask, start: usize, layout: &Layout, item: usize) {
 
 /// From the first to the last byte.
 fn span(layout: &Layout, start: usize, item: usize) -> Range<usize> {
+    let (low, high) = reach_of(layout, item);
+    (start as isize + low) as usize..(start as isize + high) as usize
+}
+
+/// Lowest byte and end of the highest one, from the first element on.
+fn reach_of(layout: &Layout, item: usize) -> (isize, isize) {
     let loops = layout.outer.iter().copied().chain([(layout.count, layout.stride)]);
-    let (mut low, mut high) = (start as isize, start as isize);
+    let (mut low, mut high) = (0, 0);
     for (count, stride) in loops {
         let reach = (count as isize - 1) * stride;
         if reach < 0 { low += reach } else { high += reach }
     }
-    low as usize..high as usize + item
+    (low, high + item as isize)
 }
 
 /// Lowest and highest element that loops reach from 0.

@@ -50,6 +50,7 @@ impl Memory {
         });
         self.scratch = scratch;
         done?;
+        self.each_exact(&place, view, |element, value| out[element] = value as f32);
         for element in missing {
             out[element] = convert::sentinel_value(view.dtype);
         }
@@ -80,6 +81,37 @@ impl Memory {
         Ok(())
     }
 
+    /// The elements of a tensor in C order, as bytes of its type. Elements of rows left out are 0.
+    ///
+    /// # Errors
+    /// As [`Memory::read_bits`].
+    pub fn read_bytes<'v>(&mut self, operand: impl Into<Operand<'v>>, reader: SiteId) -> Result<Vec<u8>> {
+        let operand = operand.into();
+        let view = operand.view;
+        let place = self.resolve(operand, reader)?;
+        let missing = self.check_read(&place, view, reader)?;
+        let mut codes = vec![0; place.len() * place.item];
+        self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, &mut codes));
+        patch(&mut codes, &missing, view.dtype);
+        Ok(codes)
+    }
+
+    /// Writes elements in C order from bytes of their type.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for another number of bytes; [`Error::OutOfBounds`].
+    pub fn write_bytes<'v>(&mut self, operand: impl Into<Operand<'v>>, codes: &[u8]) -> Result<()> {
+        let operand = operand.into();
+        let view = operand.view;
+        let place = self.resolve(operand, self.site)?;
+        if codes.len() != place.len() * place.item {
+            let (bytes, shape, dtype) = (codes.len(), &view.shape[..], view.dtype);
+            return Err(Error::Value(format!("{bytes} bytes came for shape {shape:?} of {dtype}")));
+        }
+        self.store(&place, &view.storage, codes);
+        Ok(())
+    }
+
     /// Reads one element: integers exactly, everything else as float32.
     ///
     /// # Errors
@@ -99,6 +131,7 @@ impl Memory {
             true => lines::gather(bytes, &place, &mut code[..place.item]),
             false => convert::read(view.dtype, bytes, &place, &mut value),
         });
+        self.each_exact(&place, view, |_, exact| value = [exact as f32]);
         if !missing.is_empty() {
             (code, value) = (convert::sentinel(view.dtype).to_le_bytes(), [convert::sentinel_value(view.dtype)]);
         }
@@ -126,11 +159,14 @@ impl Memory {
         let (dtype, storage) = (operand.view.dtype, &operand.view.storage);
         convert::check_encodable(dtype)?;
         let place = self.resolve_write(operand, values.len(), None)?;
+        self.inspect(operand.view, values, None);
         if self.with_bytes_mut(storage, |bytes| convert::write(dtype, values, options, bytes, &place)) {
             self.mark_initialised(&place, storage, true);
-            return Ok(());
+        } else {
+            self.store_codes(&place, storage, None, |codes| convert::encode(dtype, values, codes, options))?;
         }
-        self.store_codes(&place, storage, None, |codes| convert::encode(dtype, values, codes, options))
+        self.keep_exact(&place, operand.view, |element| Some(f64::from(values[element])));
+        Ok(())
     }
 
     /// Adds to a float32 tile where it lies, in one pass. False, and nothing done, where that cannot be: another type, rows
@@ -143,10 +179,11 @@ impl Memory {
         let storage = &operand.view.storage;
         let place = self.resolve(operand, self.site)?;
         let fits = operand.view.dtype == DType::Float32 && place.len() == values.len() && place.runs().is_some();
-        if !fits || !self.is_set(&place, storage) {
+        if !fits || self.keeps_exact(DType::Float32) || !self.is_set(&place, storage) {
             return Ok(false);
         }
         self.note_write(&place, storage, None);
+        self.inspect(operand.view, values, None);
         self.with_bytes_mut(storage, |bytes| {
             lines::update(bytes, &place, values, |held, value: f32| {
                 convert::canonical(f32::from_le_bytes(held) + value).to_le_bytes()
@@ -167,9 +204,11 @@ impl Memory {
     ) -> Result<()> {
         let operand = operand.into();
         let dtype = operand.view.dtype;
+        self.inspect(operand.view, values, None);
         self.write_codes(operand, values.len(), None, |codes| {
             convert::encode_stochastic(dtype, values, codes, generator)
-        })
+        })?;
+        self.keep_written(operand, values, None)
     }
 
     /// Writes bit patterns, of which the low bits are kept.
@@ -198,7 +237,9 @@ impl Memory {
     ) -> Result<()> {
         let operand = operand.into();
         let dtype = operand.view.dtype;
-        self.write_codes(operand, values.len(), Some(mask), |codes| convert::encode(dtype, values, codes, options))
+        self.inspect(operand.view, values, Some(mask));
+        self.write_codes(operand, values.len(), Some(mask), |codes| convert::encode(dtype, values, codes, options))?;
+        self.keep_written(operand, values, Some(mask))
     }
 
     /// As [`Memory::write_bits`] where the mask is true; other elements keep their value, and whether they have one.
@@ -217,6 +258,16 @@ impl Memory {
             narrow(values, item, codes);
             Ok(())
         })
+    }
+
+    /// Keeps the values beside an operand just written, where the memory does so.
+    fn keep_written(&mut self, operand: Operand<'_>, values: &[f32], mask: Option<&[bool]>) -> Result<()> {
+        if self.keeps_exact(operand.view.dtype) {
+            let place = self.resolve(operand, self.site)?;
+            let is_written = |element: usize| mask.is_none_or(|mask| mask[element]);
+            self.keep_exact(&place, operand.view, |element| is_written(element).then(|| f64::from(values[element])));
+        }
+        Ok(())
     }
 
     /// Which bytes are written, if there are as many values as elements.
@@ -273,14 +324,16 @@ impl Memory {
 
     pub(super) fn store_where(&mut self, place: &Resolved, storage: &Storage, codes: &[u8], mask: &[bool]) {
         let item = place.item;
-        self.with_bytes_mut(storage, |bytes| {
-            lines::each_element(place, |element, at| {
-                if mask[element] {
-                    bytes[at..at + item].copy_from_slice(&codes[element * item..][..item]);
-                }
-            });
-        });
+        self.end_exact(place, storage, Some(mask));
+        if storage.addressed {
+            // Which elements are written is not followed.
+            self.reuse.touch(storage);
+        }
+        self.with_bytes_mut(storage, |bytes| lines::scatter_where(bytes, place, codes, mask));
+        // To mark elements one by one takes longer than to store them; mostly all are marked already.
+        let is_marked = storage.buffer.is_on_chip() && self.is_set(place, storage);
         match self.on_chip_mut(storage.buffer) {
+            Some(_) if is_marked => {}
             Some(memory) => lines::each_element(place, |element, at| {
                 if mask[element] {
                     let (partition, byte) = place.position(at);
@@ -289,14 +342,15 @@ impl Memory {
             }),
             None => {
                 self.note_write(place, storage, Some(mask));
-                let mut contents = hbm::lock(storage);
-                let complete = contents.complete;
+                let mut contents = hbm::lock(storage, self.layer);
                 contents.written = true;
-                lines::each_element(place, |element, at| {
-                    if mask[element] && !complete {
-                        bits::set(&mut contents.initialised, at..at + item);
-                    }
-                });
+                if !contents.complete {
+                    lines::each_element(place, |element, at| {
+                        if mask[element] {
+                            bits::set(&mut contents.initialised, at..at + item);
+                        }
+                    });
+                }
             }
         }
     }

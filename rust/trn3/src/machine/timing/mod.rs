@@ -7,6 +7,8 @@
 
 pub mod dma;
 pub mod hazard;
+mod hops;
+mod ports;
 pub mod record;
 pub mod region;
 pub mod stall;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::dma::{DmaEngines, Queue};
 use super::hazard::{Access, Hazards, Waits};
+use super::hops::Hops;
+use super::ports::SharedPorts;
 use super::record::{Cause, NO_INSTRUCTION, NO_QUEUE, Record, TransferRecord, TriggerRecord};
 use super::region::{Region, Space};
 use super::tensor_array::{Bound, Pass, TensorArray};
@@ -135,129 +137,6 @@ struct Shared {
 struct Stream {
     free: u64,
     last: u32,
-}
-
-/// From a result to the start of what depends on it, in picoseconds, and other spans of the spec.
-#[derive(Debug)]
-struct Hops {
-    same_engine: u64,
-    semaphore: u64,
-    dma: u64,
-    table_load: u64,
-    trigger: u64,
-    trigger_gpsimd: u64,
-    dynamic: [u64; ENGINES],
-}
-
-impl Hops {
-    fn new(arch: &ArchSpec) -> Self {
-        let nanoseconds = |figure: f64| Picos::from_nanoseconds(figure).0;
-        Self {
-            same_engine: nanoseconds(arch.same_engine_ns),
-            semaphore: nanoseconds(arch.semaphore_ns),
-            dma: nanoseconds(arch.dma_semaphore_ns),
-            table_load: nanoseconds(arch.activation_table_load_ns),
-            trigger: nanoseconds(arch.dma_trigger_ns),
-            trigger_gpsimd: nanoseconds(arch.dma_trigger_gpsimd_ns),
-            dynamic: Engine::ALL.map(|engine| {
-                let clock = match engine {
-                    Engine::Tensor => arch.tensor_clock(),
-                    Engine::Vector => arch.vector_clock(),
-                    Engine::Scalar => arch.scalar_clock(),
-                    Engine::GpSimd => arch.gpsimd_clock(),
-                    Engine::Sync | Engine::Dma => arch.sync_clock(),
-                };
-                clock.cycles(arch.dynamic_interval_cycles).0
-            }),
-        }
-    }
-
-    fn from(&self, producer: Engine, consumer: Engine) -> u64 {
-        if producer == Engine::Dma {
-            self.dma
-        } else if producer == consumer {
-            self.same_engine
-        } else {
-            self.semaphore
-        }
-    }
-
-    fn bound(&self, waits: &Waits, consumer: Engine) -> Bound {
-        let mut bound = Bound::START;
-        for access in waits.accesses() {
-            let cause = if access.engine == Engine::Dma { Cause::Dma } else { Cause::Engine(access.engine) };
-            bound.raise(access.end.saturating_add(self.from(access.engine, consumer)), cause, access.id);
-        }
-        bound
-    }
-}
-
-/// Where instructions of one engine and another meet in a memory, and the last of each that used it.
-#[derive(Debug)]
-struct SharedPorts {
-    generation: u64,
-    bank_bytes: u64,
-    /// Of each PSUM bank, VectorE's and ScalarE's last slot.
-    banks: Vec<[(u64, u32); 2]>,
-    /// VectorE's and GpSimdE's last slot with an operand in SBUF.
-    sbuf: [(u64, u32); 2],
-}
-
-impl SharedPorts {
-    fn new(arch: &ArchSpec) -> Self {
-        // On generation 2 any two PSUM accesses exclude each other, as if there were one bank.
-        let one = arch.generation == 2;
-        let bank_bytes = if one { u64::MAX } else { arch.psum_bank_bytes };
-        let banks = if one { 1 } else { arch.psum_banks as usize };
-        let none = (0, NO_INSTRUCTION);
-        Self { generation: arch.generation, bank_bytes, banks: vec![[none; 2]; banks], sbuf: [none; 2] }
-    }
-
-    fn each_bank(&mut self, issue: &Issue, mut visit: impl FnMut(&mut [(u64, u32); 2])) {
-        for region in issue.reads.iter().chain(issue.writes).filter(|region| region.space == Space::Psum) {
-            for columns in region.rects.iter().map(|rect| &rect.columns).filter(|columns| !columns.is_empty()) {
-                let first = (columns.start / self.bank_bytes) as usize;
-                let last = ((columns.end - 1) / self.bank_bytes) as usize;
-                self.banks.iter_mut().take(last.saturating_add(1)).skip(first).for_each(&mut visit);
-            }
-        }
-    }
-
-    fn sides(&self, engine: Engine, issue: &Issue) -> (Option<usize>, Option<usize>) {
-        let psum = match engine {
-            Engine::Vector => Some(0),
-            Engine::Scalar => Some(1),
-            _ => None,
-        };
-        let in_sbuf = || issue.reads.iter().chain(issue.writes).any(|region| region.space == Space::Sbuf);
-        let sbuf = match engine {
-            Engine::Vector if self.generation == 2 && in_sbuf() => Some(0),
-            Engine::GpSimd if self.generation == 2 && in_sbuf() => Some(1),
-            _ => None,
-        };
-        (psum, sbuf)
-    }
-
-    fn wait(&mut self, engine: Engine, issue: &Issue, bound: &mut Bound) {
-        let (psum, sbuf) = self.sides(engine, issue);
-        if let Some(side) = psum {
-            self.each_bank(issue, |slots| bound.raise(slots[1 - side].0, Cause::PsumBank, slots[1 - side].1));
-        }
-        if let Some(side) = sbuf {
-            let other = if side == 0 { Engine::GpSimd } else { Engine::Vector };
-            bound.raise(self.sbuf[1 - side].0, Cause::Engine(other), self.sbuf[1 - side].1);
-        }
-    }
-
-    fn hold(&mut self, engine: Engine, issue: &Issue, slot_end: u64, id: u32) {
-        let (psum, sbuf) = self.sides(engine, issue);
-        if let Some(side) = psum {
-            self.each_bank(issue, |slots| slots[side] = (slot_end, id));
-        }
-        if let Some(side) = sbuf {
-            self.sbuf[side] = (slot_end, id);
-        }
-    }
 }
 
 /// The engine whose issue slot triggers a transfer.

@@ -6,7 +6,7 @@ use crate::machine::arch::ArchSpec;
 use crate::machine::check::Check;
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
-use crate::machine::isa::{Instruction, Role};
+use crate::machine::isa::{Instruction, Role, wide};
 use crate::machine::timing::work::{DescriptorMode, Work};
 use crate::machine::view::View;
 
@@ -95,5 +95,13 @@ impl Instruction for DmaCopy {
         }
         state.keep(values);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        if self.dst.dtype == self.src.dtype || self.src.is_indirect() || self.dst.is_indirect() {
+            return self.execute(state);
+        }
+        let values = wide::read(state, &self.src)?;
+        state.memory.write_f64(&self.dst, &values)
     }
 }

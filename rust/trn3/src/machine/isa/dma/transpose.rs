@@ -6,6 +6,7 @@ use crate::machine::arch::ArchSpec;
 use crate::machine::check::{Check, DMA, SBUF};
 use crate::machine::core::State;
 use crate::machine::engine::Engine;
+use crate::machine::isa::turn::turned;
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::memory::OutOfBounds;
 use crate::machine::timing::work::{DescriptorMode, Work};
@@ -169,24 +170,16 @@ impl Instruction for DmaTranspose {
         }
         let src = self.options.operand(&self.src);
         let mut bits = Vec::new();
-        state.memory.read_bits(src, &mut bits, state.site)?;
+        state.memory.read_words(src, &mut bits, state.site)?;
         let shape = &self.src.shape;
         let (first, last) = (shape[0], shape[shape.len() - 1]);
         let middle = bits.len() / (first * last).max(1);
-        let mut turned = vec![0; bits.len()];
-        for row in 0..first {
-            for inner in 0..middle {
-                let line = &bits[(row * middle + inner) * last..][..last];
-                for (column, bits) in line.iter().enumerate() {
-                    turned[(column * middle + inner) * first + row] = *bits;
-                }
-            }
-        }
+        let turned = turned(&bits, first, middle, last);
         match state.memory.performed_rows(src)? {
-            None => state.memory.write_bits(&self.dst, &turned),
+            None => state.memory.write_words(&self.dst, &turned, self.src.dtype, None),
             Some(rows) => {
                 let mask: Vec<bool> = (0..turned.len()).map(|element| rows[element % first]).collect();
-                state.memory.write_bits_where(&self.dst, &turned, &mask)
+                state.memory.write_words(&self.dst, &turned, self.src.dtype, Some(&mask))
             }
         }
     }

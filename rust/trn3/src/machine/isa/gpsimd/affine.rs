@@ -54,6 +54,11 @@ impl Affine {
 
     /// Calls `visit` with every value of `partitions` rows, in C order.
     fn each(&self, partitions: usize, mut visit: impl FnMut(i32)) -> Result<()> {
+        self.each_row(partitions, |row, start| row.iter().for_each(|value| visit(start.wrapping_add(*value))))
+    }
+
+    /// Calls `visit` for each of `partitions` rows with what its elements add, the same for all, and with its start.
+    fn each_row(&self, partitions: usize, mut visit: impl FnMut(&[i32], i32)) -> Result<()> {
         let offset = self.offset.get()? as i32;
         let mut row = vec![0i32];
         for (step, count) in &self.pattern {
@@ -62,7 +67,7 @@ impl Affine {
         }
         for partition in 0..partitions {
             let start = offset.wrapping_add((partition as i64 * self.channel_multiplier) as i32);
-            row.iter().for_each(|value| visit(start.wrapping_add(*value)));
+            visit(&row, start);
         }
         Ok(())
     }
@@ -146,6 +151,22 @@ pub struct AffineSelect {
     pub cmp_op: AluOp,
 }
 
+impl AffineSelect {
+    /// Where the comparison holds, in C order.
+    fn selected(&self) -> Result<Vec<bool>> {
+        let mut selected = Vec::with_capacity(self.dst.len());
+        // A comparison with 0 looks at the sign alone; told so, a row is compared side by side.
+        let [below, level, above] = [-1, 0, 1].map(|sign| self.cmp_op.apply_integer(sign, 0) != 0);
+        self.affine.each_row(self.dst.partitions(), |row, start| {
+            selected.extend(row.iter().map(|value| {
+                let value = start.wrapping_add(*value);
+                (value < 0 && below) | (value == 0 && level) | (value > 0 && above)
+            }));
+        })?;
+        Ok(selected)
+    }
+}
+
 impl Instruction for AffineSelect {
     fn name(&self) -> &'static str {
         "affine_select"
@@ -191,27 +212,25 @@ impl Instruction for AffineSelect {
         cost::gpsimd(arch, self.dst.free_size() as u64)
     }
 
+    fn has_infinite_constant(&self) -> bool {
+        self.on_false_value.is_infinite()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         let (partitions, free) = (self.dst.partitions(), self.dst.free_size());
-        let mut selected = Vec::with_capacity(self.dst.len());
-        self.affine.each(partitions, |value| selected.push(self.cmp_op.apply_integer(i64::from(value), 0) != 0))?;
+        let selected = self.selected()?;
         let otherwise = self.on_false_value.values(state, partitions, 0.0)?;
-        let mut values = state.buffer();
-        values.clear();
         if self.dst.dtype == self.on_true_tile.dtype {
-            state.memory.copy_bits(&self.dst, &self.on_true_tile, state.site)?;
-            otherwise.iter().for_each(|value| values.extend(std::iter::repeat_n(*value, free)));
-            selected.iter_mut().for_each(|selected| *selected = !*selected);
-            state.memory.write_f32_where(&self.dst, &values, &selected, Default::default())?;
-        } else {
-            state.memory.read_f32(&self.on_true_tile, &mut values, state.site)?;
-            for (element, value) in values.iter_mut().enumerate() {
-                if !selected[element] {
-                    *value = otherwise[element / free];
-                }
-            }
-            state.write(&self.dst, &values)?;
+            let (dst, tile) = (&self.dst, &self.on_true_tile);
+            return state.memory.select_bits(dst, tile, &selected, &otherwise, state.site);
         }
+        let mut values = state.read(&self.on_true_tile)?;
+        for (element, value) in values.iter_mut().enumerate() {
+            if !selected[element] {
+                *value = otherwise[element / free];
+            }
+        }
+        state.write(&self.dst, &values)?;
         state.keep(values);
         Ok(())
     }

@@ -103,7 +103,7 @@ impl Instruction for LocalGather {
     fn execute(&self, state: &mut State) -> Result<()> {
         let group = state.arch.gpsimd_partitions as usize;
         let (run, count) = (self.num_elem_per_idx, self.indices(&state.arch));
-        let (source, width) = (state.read_bits(&self.src_buffer)?, self.src_buffer.free_size());
+        let (source, width) = (state.read_words(&self.src_buffer)?, self.src_buffer.free_size());
         let (index, columns) = (state.read_bits(&self.index)?, self.index.free_size());
         let mut out = vec![0; self.dst.len()];
         for (partition, line) in out.chunks_exact_mut(count * run).enumerate() {
@@ -116,7 +116,7 @@ impl Instruction for LocalGather {
                 elements.copy_from_slice(&source[partition * width + start..][..run]);
             }
         }
-        state.memory.write_bits(&self.dst, &out)
+        state.memory.write_words(&self.dst, &out, self.src_buffer.dtype, None)
     }
 }
 
@@ -172,7 +172,7 @@ impl Instruction for NcNGather {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
-        let (data, width) = (state.read_bits(&self.data)?, self.data.free_size());
+        let (data, width) = (state.read_words(&self.data)?, self.data.free_size());
         let mut out = state.read_bits(&self.indices)?;
         let free = self.indices.free_size();
         for (element, slot) in out.iter_mut().enumerate() {
@@ -182,6 +182,6 @@ impl Instruction for NcNGather {
             }
             *slot = data[element / free * width + index];
         }
-        state.memory.write_bits(&self.dst, &out)
+        state.memory.write_words(&self.dst, &out, self.data.dtype, None)
     }
 }

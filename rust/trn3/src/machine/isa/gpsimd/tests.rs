@@ -17,13 +17,22 @@ use crate::machine::isa::gpsimd::search::{NonzeroWithCount, TopK};
 use crate::machine::isa::random::{Rand2, RandGetState, RandSetState, Rng, SetRngSeed};
 use crate::machine::isa::register::RegisterValue;
 use crate::machine::isa::{Instruction, ScalarOperand};
+use crate::machine::memory::Precision;
 use crate::machine::memory::Request;
 use crate::machine::storage::Buffer;
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
 
-const WITHOUT_VALUES: CoreOptions =
-    CoreOptions { values: false, timing: true, strict: false, max_instructions: None, throttle: false };
+const WITHOUT_VALUES: CoreOptions = CoreOptions {
+    values: false,
+    timing: true,
+    strict: false,
+    max_instructions: None,
+    throttle: false,
+    precision: Precision::Declared,
+    nan_origin: false,
+    shadow: false,
+};
 
 fn core(arch: &str, options: CoreOptions) -> NeuronCore {
     NeuronCore::new(Arc::new(ArchSpec::load(arch).expect("built in")), options).expect("a core")

@@ -131,10 +131,10 @@ impl NcMatmul {
             let (memory, site) = (&mut state.memory, state.site);
             return Ok(memory.with_arrays(stationary, moving, site, |a, b| run(&a, &b, out))??);
         }
-        let stationary = super::codes(state, &self.stationary)?;
-        let moving = super::codes(state, &self.moving)?;
-        let a = super::transposed(super::format_of(&self.stationary)?, &stationary, chain, columns)?;
-        let b = ArrayView::from_codes(super::format_of(&self.moving)?, &moving, &[chain, length])?;
+        let (format, stationary) = super::codes(state, &self.stationary)?;
+        let a = super::transposed(format, &stationary, chain, columns)?;
+        let (format, moving) = super::codes(state, &self.moving)?;
+        let b = ArrayView::from_codes(format, &moving, &[chain, length])?;
         Ok(run(&a, &b, out)?)
     }
 
@@ -155,7 +155,7 @@ impl NcMatmul {
         }
         state.keep(identity);
         let mut bits = Vec::new();
-        state.memory.read_bits(super::operand(&arch, &self.stationary), &mut bits, state.site)?;
+        state.memory.read_words(super::operand(&arch, &self.stationary), &mut bits, state.site)?;
         super::transpose::write_transposed(state, &check, &self.dst, self.stationary.dtype, &bits, rows, columns)
     }
 }
@@ -255,6 +255,26 @@ impl Instruction for NcMatmul {
         super::store(state, &self.dst, self.accumulate, &mut out)?;
         state.keep(out);
         Ok(())
+    }
+
+    fn execute_wide(&self, state: &mut State) -> Result<()> {
+        if self.moves_bits(&state.arch) || self.double_row {
+            return self.execute(state);
+        }
+        let (arch, site) = (state.arch.clone(), state.site);
+        let (rows, columns, length) = (self.stationary.partitions(), self.columns(), self.length());
+        let (mut stationary, mut moving) = (Vec::new(), Vec::new());
+        state.memory.read_f64(super::operand(&arch, &self.stationary), &mut stationary, site)?;
+        state.memory.read_f64(super::operand(&arch, &self.moving), &mut moving, site)?;
+        let mut out = vec![0.0; columns * length];
+        for row in 0..rows {
+            let moving = &moving[row * length..][..length];
+            for (column, out) in out.chunks_exact_mut(length.max(1)).enumerate() {
+                let factor = stationary[row * columns + column];
+                out.iter_mut().zip(moving).for_each(|(out, moving)| *out += factor * moving);
+            }
+        }
+        super::store_wide(state, &self.dst, self.accumulate, out)
     }
 
     fn macs(&self, arch: &ArchSpec) -> (u64, u64) {

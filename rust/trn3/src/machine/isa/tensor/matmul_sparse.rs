@@ -161,8 +161,7 @@ impl Instruction for NcMatmulSparse {
                 tags[slot / PER_TAG * columns + column] |= position << (slot % PER_TAG * POSITION_BITS);
             }
         }
-        let format = super::format_of(&self.stationary)?;
-        let stored = super::codes(state, &self.stationary)?;
+        let (format, stored) = super::codes(state, &self.stationary)?;
         let (mut values, mut indices) = (vec![0u32; stored.len().div_ceil(size_of::<u32>())], vec![0; rows * columns]);
         let shape = [rows, columns];
         let stored = ArrayView::from_codes(format, &stored, &shape)?;
@@ -170,8 +169,8 @@ impl Instruction for NcMatmulSparse {
         let into = ArrayMut::from_codes(format, sorted, &shape)?;
         from_tags(&stored, &tags, self.pattern, 0, into, &mut indices)?;
         let w = SparseView::new(ArrayView::from_codes(format, sorted, &shape)?, &indices, self.pattern, 0)?;
-        let moving = super::codes(state, &self.moving)?;
-        let a = super::transposed(super::format_of(&self.moving)?, &moving, dense, length)?;
+        let (format, moving) = super::codes(state, &self.moving)?;
+        let a = super::transposed(format, &moving, dense, length)?;
         let mut turned = state.buffer();
         turned.resize(length * columns, 0.0);
         let into = ArrayMut::new(&mut turned, &[length, columns])?;

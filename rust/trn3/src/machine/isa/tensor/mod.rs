@@ -229,10 +229,15 @@ fn operand<'v>(arch: &ArchSpec, view: &'v View) -> Operand<'v> {
     Operand::from(view).in_groups(arch.quadrant_partitions as usize)
 }
 
-/// Codes of an operand in C order.
-fn codes(state: &mut State, view: &View) -> Result<Vec<u8>> {
+/// Codes of an operand in C order, and their format: float32 where the memory keeps more than types hold.
+fn codes(state: &mut State, view: &View) -> Result<(Format, Vec<u8>)> {
     let mut bits = Vec::new();
     let operand = operand(&state.arch, view);
+    if state.memory.keeps_exact(view.dtype) {
+        let mut values = Vec::new();
+        state.memory.read_f32(operand, &mut values, state.site)?;
+        return Ok((Format::F32, values.iter().flat_map(|value| value.to_ne_bytes()).collect()));
+    }
     state.memory.read_bits(operand, &mut bits, state.site)?;
     let mut codes = Vec::with_capacity(bits.len() * view.dtype.size());
     match view.dtype.size() {
@@ -244,7 +249,7 @@ fn codes(state: &mut State, view: &View) -> Result<Vec<u8>> {
             bits.iter().for_each(|bits| codes.extend_from_slice(&(*bits & mask).to_ne_bytes()));
         }
     }
-    Ok(codes)
+    Ok((format_of(view)?, codes))
 }
 
 /// The arithmetic core's format of an operand that checks let pass.
@@ -298,6 +303,33 @@ fn store(state: &mut State, dst: &View, accumulate: Option<bool>, values: &mut [
         }
     }
     write(state, dst, values)?;
+    state.memory.mark_psum_matmul(dst)
+}
+
+/// As [`store`] in float64.
+fn store_wide(state: &mut State, dst: &View, accumulate: Option<bool>, mut values: Vec<f64>) -> Result<()> {
+    let (arch, site) = (state.arch.clone(), state.site);
+    let dst = operand(&arch, dst);
+    let written = match accumulate {
+        Some(false) => Written::None,
+        _ => state.memory.psum_matmul_written(dst)?,
+    };
+    let adds = |element: usize| match &written {
+        _ if accumulate == Some(true) => true,
+        Written::All => true,
+        Written::None => false,
+        Written::Some(mask) => mask[element],
+    };
+    if accumulate != Some(false) && written != Written::None || accumulate == Some(true) {
+        let mut held = Vec::new();
+        state.memory.read_f64(dst, &mut held, site)?;
+        for (element, (value, held)) in values.iter_mut().zip(&held).enumerate() {
+            if adds(element) {
+                *value += held;
+            }
+        }
+    }
+    state.memory.write_f64(dst, &values)?;
     state.memory.mark_psum_matmul(dst)
 }
 

@@ -10,6 +10,7 @@ use crate::machine::core::State;
 use crate::machine::cost;
 use crate::machine::dtype::DType;
 use crate::machine::engine::Engine;
+use crate::machine::isa::turn::turned;
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::timing::work::Work;
 use crate::machine::view::View;
@@ -28,17 +29,6 @@ pub struct NcTranspose {
     pub engine: Option<Engine>,
 }
 
-/// [rows, columns] elements as [columns, rows].
-fn turned(bits: &[u32], rows: usize, columns: usize) -> Vec<u32> {
-    let mut turned = vec![0; bits.len()];
-    for (row, line) in bits.chunks_exact(columns.max(1)).enumerate() {
-        for (column, bits) in line.iter().enumerate() {
-            turned[column * rows + row] = *bits;
-        }
-    }
-    turned
-}
-
 /// Moves [rows, columns] bits through the array into a [columns, rows] tile of PSUM.
 pub(super) fn write_transposed(
     state: &mut State,
@@ -51,7 +41,7 @@ pub(super) fn write_transposed(
 ) -> Result<()> {
     let target = super::container(check, dst, moved)?;
     let target = super::operand(check.arch, &target);
-    state.memory.write_bits(target, &turned(bits, rows, columns))?;
+    state.memory.write_words(target, &turned(bits, rows, 1, columns), moved, None)?;
     state.memory.mark_psum_matmul(target)
 }
 
@@ -65,13 +55,13 @@ impl NcTranspose {
 
     fn by_product(&self, state: &mut State) -> Result<()> {
         let (rows, columns) = (self.data.partitions(), self.data.free_size());
-        let codes = super::codes(state, &self.data)?;
-        let a = super::transposed(super::format_of(&self.data)?, &codes, rows, columns)?;
+        let (format, codes) = super::codes(state, &self.data)?;
+        let a = super::transposed(format, &codes, rows, columns)?;
         // An identity of a type that may meet the data's; ones and zeros are exact in all.
         let mut identity = vec![0.0f32; rows * rows];
         identity.iter_mut().step_by(rows + 1).for_each(|one| *one = 1.0);
         let halves: Vec<u8> = identity.iter().flat_map(|one| [0, if *one == 1.0 { 0x3c } else { 0 }]).collect();
-        let wide = self.data.dtype.size() == size_of::<f32>();
+        let wide = format.item_size() == size_of::<f32>();
         let b = if wide {
             ArrayView::new(&identity, &[rows, rows])?
         } else {
@@ -168,11 +158,11 @@ impl Instruction for NcTranspose {
         if self.uses_array() && arch.generation < 3 {
             return self.by_product(state);
         }
-        let bits = state.read_bits(&self.data)?;
+        let bits = state.read_words(&self.data)?;
         let (rows, columns) = (self.data.partitions(), self.data.free_size());
         if self.uses_array() {
             return write_transposed(state, &check, &self.dst, self.data.dtype, &bits, rows, columns);
         }
-        state.memory.write_bits(&self.dst, &turned(&bits, rows, columns))
+        state.memory.write_words(&self.dst, &turned(&bits, rows, 1, columns), self.data.dtype, None)
     }
 }

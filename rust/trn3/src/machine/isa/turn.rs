@@ -1,0 +1,40 @@
+//! Transposes of tiles that were read.
+
+/// Edge of the tiles in which elements are turned: the lines that one tile's columns go to stay in the nearest cache.
+const TILE: usize = 16;
+
+/// [first, middle, last] elements as [last, middle, first].
+pub(super) fn turned(bits: &[u32], first: usize, middle: usize, last: usize) -> Vec<u32> {
+    let mut turned = vec![0; bits.len()];
+    for inner in 0..middle {
+        for top in (0..first).step_by(TILE) {
+            let height = TILE.min(first - top);
+            for left in (0..last).step_by(TILE) {
+                for column in left..(left + TILE).min(last) {
+                    let line = &mut turned[(column * middle + inner) * first + top..][..height];
+                    let source = bits[(top * middle + inner) * last + column..].iter().step_by(middle * last);
+                    line.iter_mut().zip(source).for_each(|(to, from)| *to = *from);
+                }
+            }
+        }
+    }
+    turned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::turned;
+
+    #[test]
+    fn test_turned_tiles_have_every_element_at_its_mirrored_place() {
+        for (first, middle, last) in [(1, 1, 1), (3, 1, 40), (16, 1, 16), (33, 2, 17), (5, 3, 64), (4, 1, 0), (0, 2, 3)]
+        {
+            let bits: Vec<u32> = (0..(first * middle * last) as u32).collect();
+            let out = turned(&bits, first, middle, last);
+            for (place, bits) in bits.iter().enumerate() {
+                let (row, inner, column) = (place / (middle * last), place / last % middle, place % last);
+                assert_eq!(out[(column * middle + inner) * first + row], *bits);
+            }
+        }
+    }
+}
