@@ -32,6 +32,7 @@ from trn3.nki.runners import baremetal, benchmark, simulate_kernel, trace
 if TYPE_CHECKING:
     from trn3.nki.differences import Diff, DiffRow, diff
     from trn3.nki.profiling import profile
+    from trn3.nki.recording import record
 
 __all__ = [
     "DeadlockError",
@@ -54,6 +55,7 @@ __all__ = [
     "lint",
     "profile",
     "profile_ranks",
+    "record",
     "simulate",
     "simulate_kernel",
     "simulate_ranks",
@@ -79,6 +81,10 @@ def __getattr__(name: str) -> Any:
         return profile
     if name in ("Diff", "DiffRow", "diff"):
         return getattr(importlib.import_module("trn3.nki.differences"), name)
+    if name == "record":
+        from trn3.nki.recording import record
+
+        return record
     if name == "compiler":
         # Decorators and allocators of older kernels, imported as ``nki.compiler``.
         return importlib.import_module("trn3.nki.legacy.compiler")

@@ -139,6 +139,11 @@ class Arguments:
         self._inputs[tensor.storage_id] = Input(name, value, kind, original, dtype, tensor)
         return tensor
 
+    def storages(self) -> Iterator[tuple[int, bool]]:
+        """Yield the storage of each array, and whether the kernel wrote to it."""
+        for storage, entry in self._inputs.items():
+            yield storage, self._core.written(entry.tensor)
+
     def updated(self) -> Iterator[tuple[int, str]]:
         """Yield identity and name of the caller's arrays that `update_callers` will change."""
         for entry in self._inputs.values():

@@ -257,6 +257,7 @@ class Kernel:
         cores: Sequence[Sequence[NeuronCore]],
         given: Sequence[tuple[Sequence[Any], dict[str, Any]]],
         fabric: Fabric | None = None,
+        observe: Callable[[Arguments, Any], None] | None = None,
     ) -> list[Any]:
         """Run the kernel on several ranks side by side, each on new cores of its own.
 
@@ -268,6 +269,8 @@ class Kernel:
             The arguments of each rank.
         fabric : Fabric, optional
             What connects the ranks; by default that of the machine's own system.
+        observe : callable, optional
+            Called for each rank with its arguments and what the kernel returned, as tensors.
 
         Returns
         -------
@@ -302,6 +305,8 @@ class Kernel:
         for run, wrapped in zip(runs, arguments, strict=True):
             with Running(run.contexts[0]) as running:
                 result = run.result()
+                if observe is not None:
+                    observe(wrapped, result)
                 if self._edges:
                     for context in run.contexts:
                         context.core.check_schedule()

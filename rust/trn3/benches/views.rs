@@ -25,7 +25,7 @@ fn tensor(buffer: Buffer, shape: &[usize]) -> View {
         tenancy: Default::default(),
         addressed: false,
         site: SiteId(0),
-        hbm: Mutex::new(HbmBytes::default()),
+        hbm: Arc::new(Mutex::new(HbmBytes::default())),
         shadows: Default::default(),
         pitch: OnceLock::new(),
         release: None,

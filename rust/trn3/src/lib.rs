@@ -4,8 +4,14 @@
 //! rewritten), which memory it may touch, and how long it takes. Nothing here knows of Python or of any front end.
 #![forbid(unsafe_code)]
 
+pub mod embed;
 pub mod error;
 pub mod machine;
+pub mod program;
 
+pub use embed::{
+    BitSource, Clocked, Commit, CostModel, Delivery, Engine, Memory, Message, Network, Snapshot, TraceSink,
+};
 pub use error::{Error, Result};
+pub use program::Program;
 pub use trn3_numerics as numerics;

@@ -312,7 +312,7 @@ fn test_columns_are_gathered_in_groups() {
     let different = |group: usize| {
         (0..4).map(|row| columns[(group * 16 + row) * 2] as u32).collect::<std::collections::HashSet<u32>>().len()
     };
-    assert_eq!(sum, (0..4).map(|group| 2.0 * 16.0 * different(group) as f32).sum());
+    assert_eq!(sum, (0..4).map(|group| 2.0 * 16.0 * different(group) as f32).sum::<f32>());
 }
 
 #[test]

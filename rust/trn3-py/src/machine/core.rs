@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use trn3::machine::arch::ArchSpec;
@@ -17,6 +17,7 @@ use trn3::machine::memory::{Finding, Precision, Request};
 use trn3::machine::shadow::Distance;
 use trn3::machine::storage::Buffer;
 use trn3::machine::view::View;
+use trn3::program::Recorder;
 
 use crate::machine::error::{defect, exception, located};
 use crate::machine::operand::tensor;
@@ -27,6 +28,22 @@ struct Inner {
     core: NeuronCore,
     lines: Lines,
     schedule: Schedule,
+    /// Writes down what the core is given, while it is recorded.
+    recorder: Option<Box<Recorder>>,
+}
+
+impl Inner {
+    fn new(core: NeuronCore, internal: Vec<String>) -> Mutex<Self> {
+        Mutex::new(Self { core, lines: Lines::new(internal), schedule: Schedule::default(), recorder: None })
+    }
+
+    /// Refuses what a program cannot hold.
+    fn refuse_recording(&self, what: &str) -> PyResult<()> {
+        match self.recorder {
+            Some(_) => Err(PyNotImplementedError::new_err(format!("{what} cannot be part of a recorded program"))),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Edges between instructions by their names, beyond what data demands.
@@ -89,14 +106,19 @@ impl PyCore {
         name: Option<&str>,
     ) -> PyResult<u32> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, schedule } = &mut *inner;
+        let Inner { core, lines, schedule, recorder } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
         let after = schedule.producers(name);
+        let step = recorder.as_mut().map(|recorder| recorder.encode(instruction, name, &after)).transpose();
+        let step = step.map_err(|error| located(error, &core.sites.text(site)))?;
         let outcome =
             catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &after })));
         match outcome {
             Ok(Ok(id)) => {
                 schedule.note(name, id);
+                if let (Some(recorder), Some(step)) = (recorder, step) {
+                    recorder.commit(step);
+                }
                 Ok(id)
             }
             Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
@@ -140,7 +162,12 @@ impl PyCore {
 
     /// Lets one instruction wait for another.
     pub(crate) fn order(&self, consumer: u32, producer: u32) -> PyResult<()> {
-        self.lock()?.core.order(consumer, producer).map_err(exception)
+        let mut inner = self.lock()?;
+        inner.core.order(consumer, producer).map_err(exception)?;
+        if let Some(recorder) = &mut inner.recorder {
+            recorder.order(consumer, producer);
+        }
+        Ok(())
     }
 }
 
@@ -151,6 +178,7 @@ pub(crate) fn together(
     work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> trn3::Result<Vec<u32>>,
 ) -> PyResult<trn3::Result<Vec<u32>>> {
     let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
+    guards.iter().try_for_each(|inner| inner.refuse_recording("what cores or ranks do together"))?;
     let after: Vec<Vec<u32>> = guards.iter().zip(names).map(|(inner, name)| inner.schedule.producers(*name)).collect();
     let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
     let outcome =
@@ -195,15 +223,13 @@ impl PyCore {
             let mut inner = first.lock()?;
             cores::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
             let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
-            return Ok(Self {
-                inner: Mutex::new(Inner { core, lines: Lines::new(internal), schedule: Schedule::default() }),
-            });
+            return Ok(Self { inner: Inner::new(core, internal) });
         }
         let arch = ArchSpec::shared(arch).map_err(exception)?;
         let precision = if precise { Precision::Float32 } else { Precision::Declared };
         let options = CoreOptions { values, timing, strict, max_instructions, throttle, precision, nan_origin, shadow };
         let core = NeuronCore::new(arch, options).map_err(exception)?;
-        Ok(Self { inner: Mutex::new(Inner { core, lines: Lines::new(internal), schedule: Schedule::default() }) })
+        Ok(Self { inner: Inner::new(core, internal) })
     }
 
     /// Entries of the spec: (key, value, unit, source).
@@ -262,6 +288,11 @@ impl PyCore {
         let buffer = self::buffer(buffer);
         let storage =
             self.with(py, |core, site| core.allocate(&Request { name, shape: &shape, dtype, buffer, address, site }))?;
+        let mut inner = self.lock()?;
+        let Inner { core, recorder, .. } = &mut *inner;
+        if let Some(recorder) = recorder {
+            recorder.allocated(&storage, core.state.memory.allocated_afresh()).map_err(exception)?;
+        }
         Ok(PyTensor { view: View::whole(storage) })
     }
 
@@ -280,6 +311,10 @@ impl PyCore {
         let buffer = self::buffer(buffer);
         let storage =
             self.with(py, |core, site| core.state.memory.hbm_from_bytes(name, &shape, dtype, buffer, bytes, site))?;
+        if let Some(recorder) = &mut self.lock()?.recorder {
+            let contents = storage.hbm.lock().map_err(|_| defect("the bytes of a tensor are poisoned"))?;
+            recorder.input(&storage, contents.complete.then_some(&contents.bytes[..])).map_err(exception)?;
+        }
         Ok(PyTensor { view: View::whole(storage) })
     }
 
@@ -293,6 +328,7 @@ impl PyCore {
     /// Sets the elements of a tensor from the host, in C order, without an instruction.
     fn write_bytes(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
         let view = self::tensor("write", "tensor", tensor)?.clone();
+        self.lock()?.refuse_recording("a tensor that the host sets while the kernel runs")?;
         let bytes = bytes.as_slice()?;
         self.with(py, |core, _| core.write_bytes(&view, bytes))
     }
@@ -311,7 +347,33 @@ impl PyCore {
 
     /// Seeds stochastic rounding of engine results, or turns it off.
     fn set_stochastic_rounding(&self, seed: Option<u64>) -> PyResult<()> {
-        self.lock()?.core.set_stochastic_rounding(seed).map_err(exception)
+        let mut inner = self.lock()?;
+        inner.core.set_stochastic_rounding(seed).map_err(exception)?;
+        if let Some(recorder) = &mut inner.recorder {
+            recorder.stochastic_rounding(seed);
+        }
+        Ok(())
+    }
+
+    /// Writes down from here on what the core is given, as a program of that name.
+    fn start_recording(&self, name: &str) -> PyResult<()> {
+        let mut inner = self.lock()?;
+        let arch = inner.core.arch().name.clone();
+        inner.recorder = Some(Box::new(Recorder::new(name, &arch)));
+        Ok(())
+    }
+
+    /// The program recorded, as JSON, and ends the recording. Arguments are numbers of storages, and whether the kernel
+    /// wrote to them; results are names and tensors.
+    fn recorded(&self, arguments: Vec<(u64, bool)>, results: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<String> {
+        let recorder = self.lock()?.recorder.take();
+        let recorder =
+            recorder.ok_or_else(|| PyValueError::new_err("the core was not recorded: start_recording first"))?;
+        let view = |(name, object): &(String, Bound<'_, PyAny>)| {
+            Ok((name.clone(), self::tensor("recorded", "result", object)?.clone()))
+        };
+        let results = results.iter().map(view).collect::<PyResult<Vec<_>>>()?;
+        recorder.finish_with(&arguments, &results).and_then(|program| program.to_json()).map_err(exception)
     }
 
     /// Edges that instructions get by name: (consumer, producers).

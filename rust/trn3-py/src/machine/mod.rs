@@ -7,6 +7,7 @@ pub(crate) mod isa;
 pub(crate) mod operand;
 pub(crate) mod profile;
 pub(crate) mod register;
+pub(crate) mod replay;
 pub(crate) mod sites;
 pub(crate) mod tensor;
 
@@ -27,6 +28,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyInstruction>()?;
     module.add_class::<DynamicSlice>()?;
     module.add_function(wrap_pyfunction!(tensor::hooks, &module)?)?;
+    module.add_function(wrap_pyfunction!(replay::replay, &module)?)?;
     error::register(&module)?;
     let instructions = PyModule::new(py, "isa")?;
     isa::register(&instructions)?;

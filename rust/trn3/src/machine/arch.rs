@@ -350,6 +350,37 @@ impl ArchSpec {
         Self::read(name, table)
     }
 
+    /// The same machine with other values of some entries.
+    ///
+    /// # Errors
+    /// [`Error::Arch`] names an entry that no machine has, or a value out of range.
+    ///
+    /// ```
+    /// use trn3::machine::arch::ArchSpec;
+    ///
+    /// let slow = ArchSpec::load("trn3")?.with_values([("hbm_gbps", 100.0)])?;
+    /// assert_eq!(slow.hbm_gbps, 100.0);
+    /// # Ok::<(), trn3::Error>(())
+    /// ```
+    pub fn with_values<'a>(&self, values: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Self> {
+        let mut table = Table::new();
+        let mut put = |key: &str, value: f64, unit: &str, source: &str| {
+            let words = [("unit", unit), ("source", source)].map(|(name, text)| (name.to_owned(), text.into()));
+            let entry = [("value".to_owned(), Value::Float(value))].into_iter().chain(words).collect();
+            table.insert(key.to_owned(), Value::Table(entry));
+        };
+        for Entry { key, value, unit, source } in &self.entries {
+            put(key, *value, unit, source);
+        }
+        for (key, value) in values {
+            let Some(known) = self.entries.iter().find(|entry| entry.key == key) else {
+                return Err(Error::Arch(format!("arch {}: entry {key} is none that a machine has", self.name)));
+            };
+            put(key, value, &known.unit, "given by the host in place of the spec's value");
+        }
+        Self::read(&self.name, table)
+    }
+
     /// Every entry with its unit and source, in the order of the fields.
     pub fn entries(&self) -> &[Entry] {
         &self.entries

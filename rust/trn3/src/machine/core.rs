@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use trn3_numerics::{CastOptions, Xorwow, with_default_environment};
 
+use crate::embed::{ArchCost, CostModel};
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
 use crate::machine::engine::Engine;
@@ -230,6 +231,7 @@ pub struct NeuronCore {
     number: usize,
     /// Whether other cores have the same HBM.
     is_shared: bool,
+    cost: Box<dyn CostModel>,
     /// Runs of more precision beside this one.
     shadow: Option<Box<Shadow>>,
 }
@@ -312,6 +314,7 @@ impl NeuronCore {
             pending: VecDeque::new(),
             number: 0,
             is_shared: false,
+            cost: Box::new(ArchCost),
             shadow,
         })
     }
@@ -324,6 +327,23 @@ impl NeuronCore {
     /// Instructions issued so far.
     pub fn issued(&self) -> u64 {
         self.issued
+    }
+
+    /// Takes what instructions cost from another model from here on.
+    pub fn use_cost_model(&mut self, cost: Box<dyn CostModel>) {
+        self.cost = cost;
+    }
+
+    /// Starts a new run on what the memories and generators hold: time is zero, engines are idle, nothing is issued and
+    /// nothing found.
+    pub fn restart(&mut self) {
+        let options = TimelineOptions { throttle: self.options.throttle, keep_records: true };
+        self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
+        self.pending.clear();
+        self.occupancy.clear();
+        self.issued = 0;
+        self.state.memory.restart();
+        self.state.memory.follow_nonfinite(self.options.nan_origin);
     }
 
     /// A core beside another one: the two share HBM, and the lines of the kernel.
@@ -610,33 +630,20 @@ impl NeuronCore {
 
     fn pending_of(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Pending {
         let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
-        let mut dynamic = false;
-        instruction.operands(&mut |role, view| {
-            let region = view.regions();
-            if self.is_shared && view.storage.buffer == Buffer::SharedHbm {
-                self.timeline.share(view.storage.id);
-            }
-            dynamic |= address_regions(view, &mut reads);
-            match role {
-                Role::Read => reads.push(region),
-                Role::Stationary => stationary.push(region),
-                Role::Write => writes.push(region),
-                Role::Update => {
-                    reads.push(region.clone());
-                    writes.push(region);
+        let dynamic = regions_of(instruction, &mut reads, &mut stationary, &mut writes);
+        if self.is_shared {
+            instruction.operands(&mut |_, view| {
+                if view.storage.buffer == Buffer::SharedHbm {
+                    self.timeline.share(view.storage.id);
                 }
-            }
-        });
-        instruction.registers(&mut |role, id| {
-            let region = register_region(id);
-            if role == Role::Read { reads.push(region) } else { writes.push(region) }
-        });
+            });
+        }
         Pending {
             opcode: self.opcodes.opcode(instruction.name()),
             engine: instruction.engine(arch),
             site: at.site,
             label: at.label.map_or(0, |label| self.opcodes.label(label)),
-            work: instruction.work(arch),
+            work: self.cost.work(instruction, arch),
             reads,
             stationary,
             writes,
@@ -645,6 +652,60 @@ impl NeuronCore {
             macs: instruction.macs(arch),
         }
     }
+}
+
+/// What the timeline needs of an instruction that costs `work`, from its operands alone.
+pub fn instruction_issue<R>(
+    instruction: &dyn Instruction,
+    arch: &ArchSpec,
+    work: Work,
+    take: impl FnOnce(&Issue<'_>) -> R,
+) -> R {
+    let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
+    let dynamic = regions_of(instruction, &mut reads, &mut stationary, &mut writes);
+    let (macs, peak_macs_per_cycle) = instruction.macs(arch);
+    take(&Issue {
+        opcode: 0,
+        engine: instruction.engine(arch),
+        site: SiteId::default(),
+        label: 0,
+        work,
+        reads: &reads,
+        stationary_reads: &stationary,
+        writes: &writes,
+        after: &[],
+        dynamic,
+        macs,
+        peak_macs_per_cycle,
+    })
+}
+
+/// What an instruction reads and writes; true if one of its addresses is known only when it executes.
+fn regions_of(
+    instruction: &dyn Instruction,
+    reads: &mut Regions,
+    stationary: &mut Regions,
+    writes: &mut Regions,
+) -> bool {
+    let mut dynamic = false;
+    instruction.operands(&mut |role, view| {
+        let region = view.regions();
+        dynamic |= address_regions(view, reads);
+        match role {
+            Role::Read => reads.push(region),
+            Role::Stationary => stationary.push(region),
+            Role::Write => writes.push(region),
+            Role::Update => {
+                reads.push(region.clone());
+                writes.push(region);
+            }
+        }
+    });
+    instruction.registers(&mut |role, id| {
+        let region = register_region(id);
+        if role == Role::Read { reads.push(region) } else { writes.push(region) }
+    });
+    dynamic
 }
 
 /// Adds what a view's address is read from; true if there is anything.

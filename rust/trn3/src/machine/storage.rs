@@ -112,8 +112,8 @@ pub struct Storage {
     pub addressed: bool,
     /// Line that made it.
     pub site: SiteId,
-    /// Contents, in HBM.
-    pub hbm: Mutex<HbmBytes>,
+    /// Contents, in HBM. Tensors of several programs may be laid over the same bytes, one program at a time.
+    pub hbm: Arc<Mutex<HbmBytes>>,
     /// Contents in HBM of the runs beside this one that keep more than types hold; made when those first look.
     pub shadows: [OnceLock<Box<Mutex<HbmBytes>>>; 2],
     /// Bytes of a row in the regions of an HBM tensor: set by the first view asked for its

@@ -121,10 +121,10 @@ fn positions_at(view: &View, value: usize) -> Vec<i64> {
 fn test_ap_scales_a_scalar_offset_by_the_receivers_stride() {
     let view = a().ap(&[(5, 3), (1, 5)], None, Some(register()), None, 0, None).expect("valid");
     assert_eq!(positions_at(&view, 2), (30..45).collect::<Vec<_>>());
-    assert_eq!(positions_at(&view, 4), []);
+    assert_eq!(positions_at(&view, 4), Vec::<i64>::new());
     let view = a().ap(&[(15, 4), (1, 2)], Some(3), Some(register()), None, 1, None).expect("valid");
     assert_eq!(positions_at(&view, 2), [13, 14, 28, 29, 43, 44, 58, 59]);
-    assert_eq!(positions_at(&view, 3), []);
+    assert_eq!(positions_at(&view, 3), Vec::<i64>::new());
     let view = t().ap(&[(12, 4), (1, 5)], None, Some(register()), None, 1, None).expect("valid");
     assert_eq!((positions_at(&view, 7)[4], positions_at(&view, 8)), (11, vec![]));
     let halves = a().ap(&[(1, 2)], None, Some(register()), None, 1, Some(DType::Int16)).expect("valid");
@@ -176,7 +176,7 @@ fn test_rows_that_would_end_outside_are_out_of_bound() {
 fn test_dynamic_index_adds_value_times_stride() {
     let column = a().select_dynamic(1, register()).expect("valid");
     assert_eq!((column.shape.to_vec(), positions_at(&column, 2)[5]), (vec![4, 5], 25));
-    assert_eq!(positions_at(&column, 3), []);
+    assert_eq!(positions_at(&column, 3), Vec::<i64>::new());
     let part = a().index(&[Index::Dynamic { index: register(), size: 3 }, Index::At(1)]).expect("valid");
     assert_eq!((part.shape.to_vec(), positions_at(&part, 1)[0], positions_at(&part, 2)), (vec![3, 5], 20, vec![]));
     let tile = sbuf(&[4, 12], DType::Int32).index(&[Index::At(1), Index::At(2)]).expect("valid");

@@ -30,7 +30,7 @@ fn tensor_at(buffer: Buffer, shape: &[usize], dtype: DType, corner: (usize, usiz
         tenancy: Default::default(),
         addressed: false,
         site: SiteId(0),
-        hbm: Mutex::new(HbmBytes::default()),
+        hbm: Arc::new(Mutex::new(HbmBytes::default())),
         shadows: Default::default(),
         pitch: OnceLock::new(),
         release: None,

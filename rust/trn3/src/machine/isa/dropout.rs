@@ -76,8 +76,10 @@ impl Instruction for Dropout {
             return random::skip(state, Engine::Vector, &self.dst);
         }
         let probabilities = self.prob.values(state, self.dst.partitions(), 0.0)?;
-        let mut draws = vec![0.0f32; state.vector_random.lanes() * columns];
-        state.vector_random.current()?.uniform(columns, 0.0, 1.0, &mut draws)?;
+        let mut draws = vec![0; state.vector_random.lanes() * columns];
+        state.vector_random.uint32(columns, &mut draws)?;
+        // As the arithmetic core's uniform numbers from 0 to 1.
+        let draws: Vec<f32> = draws.iter().map(|draw| (draw >> 8) as f32 / (1 << 24) as f32).collect();
         let mut bits = state.read_words(&self.data)?;
         let rows = bits.chunks_exact_mut(columns.max(1)).zip(draws[first * columns..].chunks_exact(columns.max(1)));
         for ((row, draws), &probability) in rows.zip(&probabilities) {

@@ -1,5 +1,7 @@
 //! The instructions: for each, in one place and apart from one another, its checks, its values and its cost.
 
+use std::any::Any;
+
 use crate::error::Result;
 use crate::machine::arch::ArchSpec;
 use crate::machine::core::State;
@@ -85,8 +87,8 @@ impl ScalarOperand {
 }
 
 /// One instruction with its operands. Checks, values and cost do not know of one another, so that runs with values
-/// only, with time only and with both are compositions of them.
-pub trait Instruction {
+/// only, with time only and with both are compositions of them. [`Any`] lets a recorder find out which one it is.
+pub trait Instruction: Any {
     /// Name, as `nki.isa` spells it.
     fn name(&self) -> &'static str;
 

@@ -63,7 +63,7 @@ fn is_known(state: &mut State, words: &View) -> Result<bool> {
 fn draws(state: &mut State, engine: Engine, tile: &View) -> Result<Vec<u32>> {
     let free = tile.free_size();
     let first = tile.start_partition() * free;
-    let generator = generator(state, engine).current()?;
+    let generator = generator(state, engine);
     let mut all = vec![0; generator.lanes() * free];
     generator.uint32(free, &mut all)?;
     all.truncate(first + tile.len());
@@ -271,7 +271,7 @@ impl Instruction for SetRngSeed {
         }
         let seed = state.read_bits(&self.src_seeds)?[0];
         let (lanes, generators) = (state.vector_random.lanes(), state.vector_random.generators());
-        state.vector_random = Generator::new(Xorwow::seed(u64::from(seed), lanes, generators)?);
+        state.vector_random.reseed(Xorwow::seed(u64::from(seed), lanes, generators)?);
         Ok(())
     }
 
@@ -343,7 +343,8 @@ impl Instruction for RandSetState {
         all[first..first + words.len()].copy_from_slice(&words);
         xorwow.set_state(&all)?;
         if words.len() == all.len() {
-            *generator = Generator::new(xorwow.clone());
+            let whole = xorwow.clone();
+            generator.reseed(whole);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::machine::storage::{Buffer, HbmBytes, Place, Shape, Storage};
 /// Live tensors that a capacity error lists.
 const LISTED: usize = 24;
 
-fn next_id() -> u64 {
+pub(super) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -143,7 +143,7 @@ impl Memory {
             tenancy: Default::default(),
             addressed: false,
             site: request.site,
-            hbm: contents.into(),
+            hbm: Arc::new(contents.into()),
             shadows: Default::default(),
             release: None,
         });
@@ -155,7 +155,7 @@ impl Memory {
     }
 
     /// The shape on chip: at least two axes, no more partitions than there are.
-    fn on_chip_shape(&self, request: &Request<'_>) -> Result<Shape> {
+    pub(super) fn on_chip_shape(&self, request: &Request<'_>) -> Result<Shape> {
         let (name, shape) = (request.name, request.shape);
         if shape.len() < 2 {
             if shape.iter().product::<usize>() != 1 {
@@ -176,7 +176,7 @@ impl Memory {
         Ok(Shape::from_slice(shape))
     }
 
-    fn given_place(
+    pub(super) fn given_place(
         &self,
         request: &Request<'_>,
         (partition, byte): (usize, usize),
@@ -256,7 +256,7 @@ pub(super) fn label(name: &str, shape: &[usize], dtype: DType) -> String {
 }
 
 /// Bytes of a tensor in all.
-fn byte_size(request: &Request<'_>) -> Result<usize> {
+pub(super) fn byte_size(request: &Request<'_>) -> Result<usize> {
     let Request { name, shape, dtype, .. } = request;
     if shape.contains(&0) {
         return Err(Error::Value(format!("tensor `{name}` has shape {shape:?}; every length must be at least 1")));

@@ -66,6 +66,18 @@ pub(super) fn clear(bits: &mut [u64], range: Range<usize>) {
     bits[inner_words(&range)].fill(0);
 }
 
+/// Sets those of `length` bits from `place` on that are set in `from` from `at` on.
+pub(super) fn copy(from: &[u64], at: usize, to: &mut [u64], place: usize, length: usize) {
+    let mut done = 0;
+    while done < length {
+        let (source, target) = ((at + done) % WORD, (place + done) % WORD);
+        let count = (WORD - source.max(target)).min(length - done);
+        let found = from[(at + done) / WORD] >> source & (u64::MAX >> (WORD - count));
+        to[(place + done) / WORD] |= found << target;
+        done += count;
+    }
+}
+
 /// Some partitions: `first`, `first + step`, ...
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Partitions {
@@ -153,6 +165,26 @@ impl PartitionBits {
     pub(super) fn touched(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let blocks = self.blocks.iter().enumerate().filter(|(_, block)| block.is_some());
         blocks.map(|(number, _)| number * BLOCK * WORD..(number + 1) * BLOCK * WORD)
+    }
+
+    /// All words, block after block, those of blocks that do not exist included.
+    pub(super) fn words(&self) -> Vec<u64> {
+        let length = BLOCK * self.partitions;
+        let mut words = vec![0; length * self.blocks.len()];
+        for (words, block) in words.chunks_exact_mut(length.max(1)).zip(&self.blocks) {
+            if let Some(block) = block {
+                words.copy_from_slice(block);
+            }
+        }
+        words
+    }
+
+    /// Replaces the words by as many others. Every block exists from then on: bytes may have been written in any.
+    pub(super) fn set_words(&mut self, words: &[u64]) {
+        let length = BLOCK * self.partitions;
+        for (words, block) in words.chunks_exact(length.max(1)).zip(&mut self.blocks) {
+            *block = Some(words.into());
+        }
     }
 
     /// The bits of a column; None where no bit was ever set.

@@ -48,6 +48,7 @@ mod dynamic;
 mod exact;
 mod finding;
 mod hbm;
+mod host;
 mod known;
 mod lend;
 mod lines;
@@ -56,6 +57,7 @@ mod on_chip;
 mod race;
 mod resolve;
 mod reuse;
+mod space;
 mod tenancy;
 mod tile;
 
@@ -80,6 +82,7 @@ use on_chip::OnChip;
 pub use race::{Races, Sharing};
 pub use resolve::{Addressing, Operand, OutOfBounds};
 use resolve::{Geometry, Resolved, Start};
+pub use space::{Contents, HbmSpace, Stretch};
 pub use tile::Scalar;
 
 /// Automatic SBUF tensors start on multiples of this.
@@ -300,6 +303,18 @@ impl Memory {
             self.matmuls.remove(&id);
             self.changes.push(OccupancyChange { buffer, live });
         }
+    }
+
+    /// Starts a new run on what is there: nothing found, nothing come or gone.
+    pub fn restart(&mut self) {
+        self.settle();
+        self.changes.clear();
+        self.findings.clear();
+        self.found.clear();
+        self.moved.clear();
+        self.ranges.clear();
+        self.watch = nonfinite::Watch::default();
+        self.reuse = reuse::Reuse::default();
     }
 
     /// The memories of one of two runs beside this one: they keep more than types hold, and note no uses.

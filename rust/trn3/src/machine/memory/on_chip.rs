@@ -103,6 +103,17 @@ impl OnChip {
         }
     }
 
+    /// All words: bytes, and which of them are initialised.
+    pub(super) fn words(&self) -> [Vec<u64>; 2] {
+        [self.words.clone(), self.initialised.words()]
+    }
+
+    /// Replaces all words by as many others.
+    pub(super) fn set_words(&mut self, [words, initialised]: [Vec<u64>; 2]) {
+        self.words.copy_from_slice(&words);
+        self.initialised.set_words(&initialised);
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.words)
     }

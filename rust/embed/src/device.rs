@@ -1,0 +1,288 @@
+//! A device: cores, memories, queues and time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use trn3::machine::arch::ArchSpec;
+use trn3::machine::core::{CoreOptions, NeuronCore};
+use trn3::machine::generator::Generator;
+use trn3::machine::memory::HbmSpace;
+use trn3::machine::time::Picos;
+use trn3::{BitSource, Clocked, CostModel, Network, TraceSink};
+use trn3_numerics::Xorwow;
+
+use crate::collective::Exchange;
+use crate::command::{Command, Completion};
+use crate::error::{Error, ErrorKind, Result};
+use crate::estimate::Estimates;
+use crate::links::Links;
+use crate::programs::Program;
+use crate::spec::DeviceSpec;
+use crate::stats::Stats;
+
+/// A command that waits.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Waiting {
+    pub(crate) tag: u64,
+    pub(crate) sequence: u64,
+    pub(crate) command: Command,
+}
+
+/// A command under way.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Active {
+    pub(crate) tag: u64,
+    pub(crate) sequence: u64,
+    pub(crate) start: u64,
+    pub(crate) state: State,
+}
+
+/// How far a command under way is.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum State {
+    /// Its end is known, and how it ends.
+    Ends { at: u64, status: std::result::Result<(), Error> },
+    /// It waits for messages, or for the time at which all have come.
+    Exchanges(Exchange),
+}
+
+pub(crate) struct Core {
+    pub(crate) machine: NeuronCore,
+    pub(crate) queue: VecDeque<Waiting>,
+    pub(crate) active: Option<Active>,
+}
+
+/// Some NeuronCores on one HBM, with queues of commands and a time that the host moves.
+///
+/// A command starts when its core has done the ones before it. Memories are as after a command from its start on
+/// **(choice)**; its end is when the host hears of it. A host that reads results before then reads ahead.
+pub struct Device {
+    pub(crate) spec: DeviceSpec,
+    pub(crate) arch: Arc<ArchSpec>,
+    pub(crate) cores: Vec<Core>,
+    pub(crate) hbm: HbmSpace,
+    pub(crate) programs: BTreeMap<u64, Program>,
+    pub(crate) next_program: u64,
+    pub(crate) now: Picos,
+    pub(crate) sequence: u64,
+    pub(crate) completions: VecDeque<Completion>,
+    pub(crate) network: Option<Box<dyn Network>>,
+    pub(crate) links: Option<Links>,
+    pub(crate) trace: Option<Box<dyn TraceSink>>,
+    pub(crate) stats: Stats,
+    pub(crate) estimates: Option<Estimates>,
+}
+
+impl Device {
+    /// A device with empty memories, at time 0.
+    ///
+    /// # Errors
+    /// What the spec has wrong.
+    pub fn new(spec: DeviceSpec) -> Result<Self> {
+        let arch = spec.machine()?;
+        let cores = (0..spec.cores).map(|_| core(&spec, &arch)).collect::<Result<Vec<_>>>()?;
+        Ok(Self {
+            hbm: HbmSpace::new(arch.hbm_bytes, spec.host_memory_bytes),
+            spec,
+            arch,
+            cores,
+            programs: BTreeMap::new(),
+            next_program: 1,
+            now: Picos::ZERO,
+            sequence: 0,
+            completions: VecDeque::new(),
+            network: None,
+            links: None,
+            trace: None,
+            stats: Stats::default(),
+            estimates: None,
+        })
+    }
+
+    /// A device from the JSON text of its spec.
+    ///
+    /// # Errors
+    /// As [`DeviceSpec::from_json`] and [`Device::new`].
+    pub fn from_json(spec: &str) -> Result<Self> {
+        Self::new(DeviceSpec::from_json(spec)?)
+    }
+
+    /// Makes the device what it was when it was made: no programs, no contents, time 0. What the host put in its parts'
+    /// places (network, trace) stays, except cost models and bit sources, which were the cores' own.
+    ///
+    /// # Errors
+    /// None that [`Device::new`] did not have.
+    pub fn reset(&mut self) -> Result<()> {
+        let fresh = Self::new(self.spec.clone())?;
+        let (network, trace) = (self.network.take(), self.trace.take());
+        *self = Self { network, trace, ..fresh };
+        Ok(())
+    }
+
+    /// What it is made of.
+    pub fn spec(&self) -> &DeviceSpec {
+        &self.spec
+    }
+
+    /// The machine.
+    pub fn arch(&self) -> &ArchSpec {
+        &self.arch
+    }
+
+    /// The time.
+    pub fn now(&self) -> Picos {
+        self.now
+    }
+
+    /// Whether a core's queue has room.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`] for a core that there is not.
+    pub fn can_submit(&self, core: u32) -> Result<bool> {
+        let core = &self.cores[self.core_index(core)?];
+        Ok(core.queue.len() + usize::from(core.active.is_some()) < self.spec.queue_depth as usize)
+    }
+
+    /// Gives a core a command; it starts now if the core is idle. `tag` comes back with its completion.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] when the queue is full, [`ErrorKind::Value`] for cores, programs and steps that there are not.
+    /// What goes wrong later is the completion's status.
+    pub fn submit(&mut self, command: Command, tag: u64) -> Result<()> {
+        let index = self.core_index(command.core())?;
+        if !self.can_submit(command.core())? {
+            let depth = self.spec.queue_depth;
+            let text = format!("core {index} has {depth} commands (queue_depth); advance until one is done");
+            return Err(Error::new(ErrorKind::Busy, text));
+        }
+        self.check_command(&command)?;
+        if let Some(trace) = &mut self.trace {
+            trace.instant(&format!("core {index}"), command.name(), self.now);
+        }
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.stats.commands_submitted += 1;
+        self.cores[index].queue.push_back(Waiting { tag, sequence, command });
+        self.pump(self.now);
+        Ok(())
+    }
+
+    /// When a command ends next, or a message that is known to come is there; None: never, unless the host does something.
+    pub fn next_event(&self) -> Option<Picos> {
+        self.cores.iter().filter_map(|core| core.active.as_ref()?.next()).min().map(Picos)
+    }
+
+    /// Moves time on, past every command that ends until then and then.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`] for a time that is past.
+    pub fn advance(&mut self, until: Picos) -> Result<()> {
+        if until < self.now {
+            let now = self.now.0;
+            return Err(Error::value(format!("until is {} ps; it is {now} ps already", until.0)));
+        }
+        self.pump(until);
+        Ok(())
+    }
+
+    /// Takes the completion of the command that ended longest ago; of those that ended together, of the one submitted
+    /// first.
+    pub fn poll(&mut self) -> Option<Completion> {
+        self.completions.pop_front()
+    }
+
+    /// Whether nothing waits, runs or is to be polled.
+    pub fn is_idle(&self) -> bool {
+        self.completions.is_empty() && self.cores.iter().all(|core| core.active.is_none() && core.queue.is_empty())
+    }
+
+    /// What was counted.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Counts from zero again.
+    pub fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+    }
+
+    /// Shows what happens to a host's sink from here on, or to none.
+    pub fn set_trace(&mut self, trace: Option<Box<dyn TraceSink>>) {
+        self.trace = trace;
+    }
+
+    /// Carries messages of collectives over a host's network from here on, or over links of the device's own.
+    pub fn set_network(&mut self, network: Option<Box<dyn Network>>) {
+        self.network = network;
+    }
+
+    /// Takes what instructions of a core cost from a host's model from here on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`] for a core that there is not.
+    pub fn set_cost_model(&mut self, core: u32, cost: Box<dyn CostModel>) -> Result<()> {
+        let index = self.core_index(core)?;
+        self.cores[index].machine.use_cost_model(cost);
+        Ok(())
+    }
+
+    /// Takes the draws of a core's random instructions from a host's source from here on, or from the engine's own
+    /// generator. `gpsimd`: of GpSimdE, else of VectorE.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`] for a core that there is not.
+    pub fn set_bit_source(&mut self, core: u32, gpsimd: bool, source: Option<Box<dyn BitSource>>) -> Result<()> {
+        let index = self.core_index(core)?;
+        let state = &mut self.cores[index].machine.state;
+        if gpsimd { &mut state.gpsimd_random } else { &mut state.vector_random }.use_source(source);
+        Ok(())
+    }
+
+    pub(crate) fn core_index(&self, core: u32) -> Result<usize> {
+        let index = core as usize;
+        if index >= self.cores.len() {
+            return Err(Error::value(format!("core is {core}; the device has {} (from 0)", self.cores.len())));
+        }
+        Ok(index)
+    }
+}
+
+impl Active {
+    /// When it changes next by itself.
+    pub(crate) fn next(&self) -> Option<u64> {
+        match &self.state {
+            State::Ends { at, .. } => Some(*at),
+            State::Exchanges(exchange) => exchange.ready,
+        }
+    }
+}
+
+impl Clocked for Device {
+    fn next_event(&self) -> Option<Picos> {
+        Device::next_event(self)
+    }
+
+    fn advance(&mut self, until: Picos) -> trn3::Result<()> {
+        Ok(Device::advance(self, until)?)
+    }
+}
+
+/// A core of a device.
+pub(crate) fn core(spec: &DeviceSpec, arch: &Arc<ArchSpec>) -> Result<Core> {
+    let options = CoreOptions {
+        values: spec.values,
+        timing: spec.timing,
+        strict: spec.strict,
+        max_instructions: spec.max_instructions,
+        throttle: spec.throttle,
+        ..CoreOptions::default()
+    };
+    let mut machine = NeuronCore::new(Arc::clone(arch), options)?;
+    let state = &mut machine.state;
+    // Seed 0 is how every kernel starts.
+    for (generator, seed) in [(&mut state.vector_random, 0), (&mut state.gpsimd_random, 1)] {
+        let seed = spec.seed.wrapping_mul(2).wrapping_add(seed);
+        *generator = Generator::new(Xorwow::seed(seed, generator.lanes(), generator.generators())?);
+    }
+    Ok(Core { machine, queue: VecDeque::new(), active: None })
+}

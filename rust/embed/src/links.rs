@@ -1,0 +1,162 @@
+//! The network there is when the host gives none: every ordered pair of ranks has a link of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use trn3::machine::arch::ArchSpec;
+use trn3::machine::time::Picos;
+use trn3::{Delivery, Message, Network};
+use trn3_system::fabric::{Fabric, LinkProfile};
+
+use crate::error::{Error, Result};
+
+/// Links between ranks; clones are the same links, so that several devices of one process may be joined by them.
+///
+/// A message takes its link's latency and its bytes at the link's rate; messages of one pair follow one another, those of
+/// different pairs do not disturb each other **(choice)**.
+///
+/// ```
+/// use trn3::machine::time::Picos;
+/// use trn3::{Message, Network};
+/// use trn3_embed::Links;
+///
+/// let mut links = Links::uniform(Picos(1000), 2.0)?; // One nanosecond, two bytes a nanosecond.
+/// let message = |key| Message { from: 0, to: 1, key, at: Picos(0), bytes: &[0; 4] };
+/// links.send(&message(1))?;
+/// links.send(&message(2))?;
+/// assert_eq!(links.recv(0, 1, 1)?.map(|delivery| delivery.at), Some(Picos(3000)));
+/// assert_eq!(links.recv(0, 1, 2)?.map(|delivery| delivery.at), Some(Picos(5000)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Links {
+    hub: Arc<Mutex<Hub>>,
+}
+
+struct Hub {
+    pace: Pace,
+    state: Traffic,
+}
+
+/// Latency in picoseconds and bytes a nanosecond between ranks.
+enum Pace {
+    Uniform(u64, f64),
+    /// Of chips of a system; ranks of one chip meet in its HBM.
+    System {
+        fabric: Box<Fabric>,
+        ranks_per_chip: u32,
+        within: (u64, f64),
+    },
+}
+
+/// What is under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Traffic {
+    /// Messages by sender, receiver and key, first come first served.
+    messages: BTreeMap<u64, VecDeque<Travelling>>,
+    /// Until when each pair's link is taken.
+    taken: BTreeMap<u64, u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Travelling {
+    key: u64,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+fn pair(from: u32, to: u32) -> u64 {
+    u64::from(from) << 32 | u64::from(to)
+}
+
+impl Links {
+    /// Equal links between all ranks.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Value`] unless the rate, bytes a nanosecond, is a number above 0.
+    pub fn uniform(latency: Picos, bytes_per_ns: f64) -> Result<Self> {
+        if !(bytes_per_ns.is_finite() && bytes_per_ns > 0.0) {
+            return Err(Error::value(format!("bytes_per_ns is {bytes_per_ns}; a number above 0 is needed")));
+        }
+        Ok(Self::with(Pace::Uniform(latency.0, bytes_per_ns)))
+    }
+
+    /// Links as the routes of a system are: `trn3_gen2` and others. Ranks fill chip after chip.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Value`] for the name.
+    pub fn of_system(system: &str, arch: &ArchSpec) -> Result<Self> {
+        let fabric = Box::new(Fabric::built_in(system, LinkProfile::Docs)?);
+        let within = (arch.nanoseconds(arch.dma_start_static_ns).0, arch.hbm_gbps);
+        let ranks_per_chip = u32::try_from(arch.cores).unwrap_or(u32::MAX);
+        Ok(Self::with(Pace::System { fabric, ranks_per_chip, within }))
+    }
+
+    fn with(pace: Pace) -> Self {
+        Self { hub: Arc::new(Mutex::new(Hub { pace, state: Traffic::default() })) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Hub> {
+        self.hub.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn save(&self) -> Traffic {
+        self.lock().state.clone()
+    }
+
+    pub(crate) fn load(&self, state: Traffic) {
+        self.lock().state = state;
+    }
+}
+
+impl Pace {
+    fn between(&self, from: u32, to: u32) -> Result<(u64, f64)> {
+        match self {
+            Pace::Uniform(latency, rate) => Ok((*latency, *rate)),
+            Pace::System { fabric, ranks_per_chip, within } => {
+                let (one, other) = (from / ranks_per_chip, to / ranks_per_chip);
+                if one == other {
+                    return Ok(*within);
+                }
+                let route = fabric.route(one as usize, other as usize)?;
+                // Bytes a second are a billionth of bytes a nanosecond.
+                Ok((Picos::from_nanoseconds(route.latency * 1e9).0, route.rate / 1e9))
+            }
+        }
+    }
+}
+
+impl Network for Links {
+    fn send(&mut self, message: &Message<'_>) -> trn3::Result<()> {
+        let mut hub = self.lock();
+        let (latency, rate) = hub.pace.between(message.from, message.to)?;
+        let duration = Picos::from_nanoseconds(message.bytes.len() as f64 / rate).0;
+        let link = pair(message.from, message.to);
+        let taken = hub.state.taken.entry(link).or_default();
+        let end = message.at.0.max(*taken).saturating_add(duration);
+        *taken = end;
+        let travelling =
+            Travelling { key: message.key, at: end.saturating_add(latency), bytes: message.bytes.to_vec() };
+        hub.state.messages.entry(link).or_default().push_back(travelling);
+        Ok(())
+    }
+
+    fn recv(&mut self, from: u32, to: u32, key: u64) -> trn3::Result<Option<Delivery>> {
+        let mut hub = self.lock();
+        let Some(messages) = hub.state.messages.get_mut(&pair(from, to)) else { return Ok(None) };
+        let place = messages.iter().position(|message| message.key == key);
+        let found = place.and_then(|place| messages.remove(place));
+        Ok(found.map(|found| Delivery { at: Picos(found.at), bytes: found.bytes }))
+    }
+
+    /// Links know ahead when a message is there.
+    fn schedule(&mut self, _at: Picos) -> trn3::Result<()> {
+        Ok(())
+    }
+
+    /// Links have no time but the devices'.
+    fn now(&self) -> Picos {
+        Picos::ZERO
+    }
+}

@@ -1,0 +1,369 @@
+//! Saving a device whole, and going on from there.
+//!
+//! A snapshot is `trn3snap`, the format's version, a head of JSON (time, queues, generators, programs) and the contents of
+//! memories, of which zeros take no room. All numbers are little-endian. It holds what the device is and knows; what the host
+//! put in its parts' places (cost models, bit sources, a network with what it carries, a trace) is the host's to save.
+
+use serde::{Deserialize, Serialize};
+use trn3::Snapshot;
+use trn3::machine::generator::Generator;
+use trn3::machine::memory::Stretch;
+use trn3::machine::storage::Buffer;
+use trn3::machine::time::Picos;
+use trn3_numerics::Xorwow;
+
+use crate::command::Completion;
+use crate::device::{Active, Device, Waiting, core};
+use crate::error::{Error, Result};
+use crate::links::{Links, Traffic};
+use crate::spec::DeviceSpec;
+use crate::stats::Stats;
+
+const MAGIC: &[u8; 8] = b"trn3snap";
+const VERSION: u32 = 1;
+/// Zeros are left out where so many bytes of them begin at a multiple of as many.
+const GRAIN: usize = 64;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    spec: DeviceSpec,
+    now: u64,
+    sequence: u64,
+    next_program: u64,
+    stats: Stats,
+    completions: Vec<Completion>,
+    traffic: Option<Traffic>,
+    programs: Vec<SavedProgram>,
+    cores: Vec<SavedCore>,
+    hbm: Vec<SavedStretch>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedProgram {
+    number: u64,
+    program: trn3::Program,
+    places: Vec<Option<(u64, u64)>>,
+    kept: Vec<trn3::program::Kept>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedCore {
+    queue: Vec<Waiting>,
+    active: Option<Active>,
+    vector_random: (Vec<u32>, usize, bool),
+    gpsimd_random: (Vec<u32>, usize, bool),
+    stochastic_rounding: Option<(Vec<u32>, usize)>,
+    /// Bits of the running values of ScalarE and VectorE.
+    scalar_reduce: Vec<u32>,
+    vector_accumulator: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedStretch {
+    address: u64,
+    length: u64,
+    complete: bool,
+}
+
+impl Snapshot for Device {
+    fn version(&self) -> u32 {
+        VERSION
+    }
+
+    fn save(&mut self) -> trn3::Result<Vec<u8>> {
+        Ok(self.save_snapshot()?)
+    }
+
+    fn load(&mut self, saved: &[u8]) -> trn3::Result<()> {
+        Ok(self.load_snapshot(saved)?)
+    }
+}
+
+impl Device {
+    /// The whole state: what is done after [`Device::load_snapshot`] is what would have been done without, bit for bit and
+    /// picosecond for picosecond.
+    ///
+    /// # Errors
+    /// None but defects.
+    ///
+    /// ```
+    /// use trn3_embed::{Device, DeviceSpec, Space};
+    ///
+    /// let mut device = Device::new(DeviceSpec::default())?;
+    /// device.write(Space::Sbuf, 0, 77, &[5])?;
+    /// let saved = device.save_snapshot()?;
+    /// device.write(Space::Sbuf, 0, 77, &[6])?;
+    /// device.load_snapshot(&saved)?;
+    /// let mut byte = [0];
+    /// device.read(Space::Sbuf, 0, 77, &mut byte)?;
+    /// assert_eq!(byte, [5]);
+    /// assert!(device.load_snapshot(&saved[1..]).is_err());
+    /// # Ok::<(), trn3_embed::Error>(())
+    /// ```
+    pub fn save_snapshot(&mut self) -> Result<Vec<u8>> {
+        let mut cores = Vec::with_capacity(self.cores.len());
+        for core in &mut self.cores {
+            let state = &mut core.machine.state;
+            cores.push(SavedCore {
+                queue: core.queue.iter().cloned().collect(),
+                active: core.active.clone(),
+                vector_random: state.vector_random.save()?,
+                gpsimd_random: state.gpsimd_random.save()?,
+                stochastic_rounding: state
+                    .stochastic_rounding
+                    .as_ref()
+                    .map(|draws| (draws.state().to_vec(), draws.phase())),
+                scalar_reduce: state.scalar_reduce.iter().map(|value| value.to_bits()).collect(),
+                vector_accumulator: state.vector_accumulator.iter().map(|value| value.to_bits()).collect(),
+            });
+        }
+        let stretches = self.hbm.save();
+        let head = Head {
+            spec: self.spec.clone(),
+            now: self.now.0,
+            sequence: self.sequence,
+            next_program: self.next_program,
+            stats: self.stats.clone(),
+            completions: self.completions.iter().cloned().collect(),
+            traffic: self.links.as_ref().map(Links::save),
+            programs: self.saved_programs(),
+            cores,
+            hbm: stretches
+                .iter()
+                .map(|stretch| SavedStretch {
+                    address: stretch.address,
+                    length: stretch.length,
+                    complete: stretch.complete,
+                })
+                .collect(),
+        };
+        let head =
+            serde_json::to_vec(&head).map_err(|error| Error::value(format!("the state cannot be saved: {error}")))?;
+        let mut out = Vec::with_capacity(head.len() + (1 << 16));
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        put_number(&mut out, head.len());
+        out.extend_from_slice(&head);
+        for core in &self.cores {
+            for buffer in [Buffer::Sbuf, Buffer::Psum] {
+                for words in core.machine.state.memory.on_chip_words(buffer) {
+                    put_words(&mut out, &words);
+                }
+            }
+        }
+        for stretch in &stretches {
+            put_bytes(&mut out, &stretch.bytes);
+            put_words(&mut out, &stretch.initialised);
+        }
+        Ok(out)
+    }
+
+    /// Goes on from a saved state, of a device of the same spec. When it is refused, the device is as it was.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Value`] for another version, another spec, or damage.
+    pub fn load_snapshot(&mut self, saved: &[u8]) -> Result<()> {
+        let mut rest = Reader { bytes: saved, most: self.spec.host_memory_bytes as usize };
+        if rest.take(MAGIC.len())? != MAGIC {
+            return Err(Error::value("the bytes are no snapshot: they do not start with trn3snap"));
+        }
+        let version = rest.take(4)?.iter().rev().fold(0u32, |all, &byte| all << 8 | u32::from(byte));
+        if version != VERSION {
+            return Err(Error::value(format!("snapshot version is {version}; allowed: {VERSION}")));
+        }
+        let length = rest.number()?;
+        let head: Head = serde_json::from_slice(rest.take(length)?)
+            .map_err(|error| Error::value(format!("the snapshot's head: {error}")))?;
+        if head.spec != self.spec {
+            return Err(Error::value("the snapshot is of a device with another spec; make one like it"));
+        }
+        if head.cores.len() != self.cores.len() {
+            return Err(damaged());
+        }
+        // Everything is built beside the device and put in its place at the end.
+        let mut cores = Vec::with_capacity(head.cores.len());
+        for saved in &head.cores {
+            let mut fresh = core(&self.spec, &self.arch)?;
+            for buffer in [Buffer::Sbuf, Buffer::Psum] {
+                let words = [rest.words()?, rest.words()?];
+                fresh.machine.state.memory.set_on_chip_words(buffer, words)?;
+            }
+            restore(&mut fresh.machine.state, saved)?;
+            cores.push(fresh);
+        }
+        let mut stretches = Vec::with_capacity(head.hbm.len().min(1 << 16));
+        for SavedStretch { address, length, complete } in head.hbm {
+            let (bytes, initialised) = (rest.bytes()?, rest.words()?);
+            stretches.push(Stretch { address, length, bytes, initialised, complete });
+        }
+        if !rest.bytes.is_empty() {
+            return Err(damaged());
+        }
+        let hbm = self.hbm.with(stretches)?;
+        let mut programs = std::collections::BTreeMap::new();
+        for SavedProgram { number, program, places, kept } in head.programs {
+            programs.insert(number, self.restored(program, places, kept)?);
+        }
+        let links = match head.traffic {
+            None => None,
+            Some(traffic) => {
+                let links = Links::of_system(self.spec.system(&self.arch), &self.arch)?;
+                links.load(traffic);
+                Some(links)
+            }
+        };
+        for (index, saved) in head.cores.iter().enumerate() {
+            for waiting in &saved.queue {
+                let of_this = waiting.command.core() as usize == index;
+                self.check_command_among(&waiting.command, &programs)?;
+                if !of_this || saved.queue.len() > self.spec.queue_depth as usize {
+                    return Err(damaged());
+                }
+            }
+            if let Some(active) = &saved.active {
+                self.check_active(index, active, head.now)?;
+            }
+        }
+        for ((live, fresh), saved) in self.cores.iter_mut().zip(&mut cores).zip(head.cores) {
+            std::mem::swap(&mut live.machine.state.memory, &mut fresh.machine.state.memory);
+            // Sources and cost models of the host stay.
+            restore(&mut live.machine.state, &saved)?;
+            live.machine.restart();
+            (live.queue, live.active) = (saved.queue.into(), saved.active);
+        }
+        (self.hbm, self.programs, self.links) = (hbm, programs, links);
+        (self.now, self.sequence, self.next_program) = (Picos(head.now), head.sequence, head.next_program);
+        (self.completions, self.stats) = (head.completions.into(), head.stats);
+        Ok(())
+    }
+
+    fn saved_programs(&self) -> Vec<SavedProgram> {
+        let saved = |(&number, held): (&u64, &crate::programs::Program)| SavedProgram {
+            number,
+            program: (*held.program).clone(),
+            places: held.places.clone(),
+            kept: held.kept(&self.cores),
+        };
+        self.programs.iter().map(saved).collect()
+    }
+}
+
+fn restore(state: &mut trn3::machine::core::State, saved: &SavedCore) -> Result<()> {
+    let put = |generator: &mut Generator, saved: &(Vec<u32>, usize, bool)| generator.load(&saved.0, saved.1, saved.2);
+    put(&mut state.vector_random, &saved.vector_random)?;
+    put(&mut state.gpsimd_random, &saved.gpsimd_random)?;
+    let lanes = state.arch.partitions as usize;
+    state.stochastic_rounding = match &saved.stochastic_rounding {
+        None => None,
+        Some((words, phase)) => {
+            let mut draws = Xorwow::from_state(words, lanes, words.len() / lanes.max(1))?;
+            draws.set_phase(*phase)?;
+            Some(draws)
+        }
+    };
+    for (values, bits) in
+        [(&mut state.scalar_reduce, &saved.scalar_reduce), (&mut state.vector_accumulator, &saved.vector_accumulator)]
+    {
+        if values.len() != bits.len() {
+            return Err(damaged());
+        }
+        *values = bits.iter().map(|&bits| f32::from_bits(bits)).collect();
+    }
+    Ok(())
+}
+
+fn damaged() -> Error {
+    Error::value("the snapshot is damaged: its parts do not fit one another")
+}
+
+fn put_number(out: &mut Vec<u8>, number: usize) {
+    out.extend_from_slice(&(number as u64).to_le_bytes());
+}
+
+/// As [`put_bytes`] of little-endian words.
+fn put_words(out: &mut Vec<u8>, words: &[u64]) {
+    let put =
+        |out: &mut Vec<u8>, words: &[u64]| words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    put_runs(out, words, GRAIN / size_of::<u64>(), size_of::<u64>(), put);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_runs(out, bytes, GRAIN, 1, |out, bytes| out.extend_from_slice(bytes));
+}
+
+/// How many bytes there are, then runs: how many zeros, how many others, those.
+fn put_runs<T: Default + PartialEq>(
+    out: &mut Vec<u8>,
+    items: &[T],
+    grain: usize,
+    size: usize,
+    put: impl Fn(&mut Vec<u8>, &[T]),
+) {
+    put_number(out, items.len() * size);
+    let zero = T::default();
+    let mut rest = items;
+    while !rest.is_empty() {
+        let run = |rest: &[T], zeros: bool| {
+            let pieces = rest.chunks(grain).take_while(|piece| piece.iter().all(|item| *item == zero) == zeros);
+            pieces.map(<[T]>::len).sum::<usize>()
+        };
+        let zeros = run(rest, true);
+        let others = run(&rest[zeros..], false);
+        put_number(out, zeros * size);
+        put_number(out, others * size);
+        put(out, &rest[zeros..zeros + others]);
+        rest = &rest[zeros + others..];
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    /// Bytes that may still be made of zeros: a small text must not make a large memory.
+    most: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(count).ok_or_else(damaged)?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<usize> {
+        let number = self.take(8)?.iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte));
+        usize::try_from(number).map_err(|_| damaged())
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>> {
+        let length = self.number()?;
+        // On-chip memories and marks come beside what HBM holds.
+        let most = self.most.saturating_mul(2).saturating_add(1 << 30);
+        let mut bytes = Vec::new();
+        if length > most || bytes.try_reserve_exact(length).is_err() {
+            return Err(damaged());
+        }
+        while bytes.len() < length {
+            let (zeros, others) = (self.number()?, self.number()?);
+            let end = zeros.checked_add(others).and_then(|run| run.checked_add(bytes.len()));
+            if end.is_none_or(|end| end > length) || (zeros == 0 && others == 0) {
+                return Err(damaged());
+            }
+            bytes.resize(bytes.len() + zeros, 0);
+            bytes.extend_from_slice(self.take(others)?);
+        }
+        Ok(bytes)
+    }
+
+    fn words(&mut self) -> Result<Vec<u64>> {
+        let bytes = self.bytes()?;
+        let (words, rest) = bytes.as_chunks::<8>();
+        if !rest.is_empty() {
+            return Err(damaged());
+        }
+        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+}

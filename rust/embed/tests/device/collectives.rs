@@ -1,0 +1,183 @@
+//! Collectives over links of ours and networks of the host.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use trn3::machine::time::Picos;
+use trn3::{Delivery, Message, Network};
+use trn3_embed::{Collective, Command, Device, ErrorKind, Links, Operation, Reduction, Space};
+
+use crate::support::{device_of, floats, settle};
+
+fn part(operation: Operation, ranks: u32, count: u64) -> Collective {
+    Collective {
+        operation,
+        reduction: Reduction::Add,
+        group: (0..ranks).collect(),
+        key: 5,
+        src: 0,
+        dst: 1 << 20,
+        count,
+        dtype: "float32".to_owned(),
+    }
+}
+
+fn result(device: &mut Device, count: usize) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * count];
+    device.read(Space::Hbm, 0, 1 << 20, &mut bytes).expect("bytes");
+    bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect()
+}
+
+/// What element `i` of rank `rank` is.
+fn value(rank: u32, i: usize) -> f32 {
+    (rank * 100) as f32 + i as f32
+}
+
+/// Devices, one rank each, that move together until nothing happens.
+fn together(devices: &mut [Device]) -> Vec<Picos> {
+    let mut ends = vec![Picos(0); devices.len()];
+    loop {
+        let Some(next) = devices.iter().filter_map(Device::next_event).min() else { return ends };
+        for (device, end) in devices.iter_mut().zip(&mut ends) {
+            device.advance(next).expect("later");
+            while let Some(done) = device.poll() {
+                assert_eq!(done.status, Ok(()));
+                *end = done.end;
+            }
+        }
+    }
+}
+
+fn joined(operation: Operation, ranks: u32, count: usize) -> (Vec<Device>, Vec<Picos>) {
+    let links = Links::uniform(Picos(1_000_000), 100.0).expect("links");
+    let mut devices: Vec<Device> = (0..ranks)
+        .map(|rank| {
+            let mut device = device_of(&json!({"rank": rank}));
+            device.set_network(Some(Box::new(links.clone())));
+            device.write(Space::Hbm, 0, 0, &floats((0..count).map(|i| value(rank, i)))).expect("room");
+            device
+        })
+        .collect();
+    for device in &mut devices {
+        device.submit(Command::Collective { core: 0, part: part(operation, ranks, count as u64) }, 1).expect("room");
+    }
+    // Those that came first learn of later messages when they are moved.
+    for device in &mut devices {
+        device.advance(Picos(0)).expect("now");
+    }
+    let ends = together(&mut devices);
+    (devices, ends)
+}
+
+#[test]
+fn test_all_reduce_sums_every_rank_in_order() {
+    for (ranks, count) in [(1, 7), (2, 64), (3, 100), (5, 4)] {
+        let (mut devices, ends) = joined(Operation::AllReduce, ranks, count);
+        let expected: Vec<f32> = (0..count).map(|i| (0..ranks).map(|rank| value(rank, i)).sum()).collect();
+        for device in &mut devices {
+            assert_eq!(result(device, count), expected);
+        }
+        assert!(ranks == 1 || ends.iter().all(|end| *end >= Picos(2_000_000)), "{ends:?}");
+    }
+}
+
+#[test]
+fn test_the_other_operations_move_what_they_say() {
+    let (mut devices, _) = joined(Operation::AllGather, 3, 4);
+    let expected: Vec<f32> = (0..3).flat_map(|rank| (0..4).map(move |i| value(rank, i))).collect();
+    assert!(devices.iter_mut().all(|device| result(device, 12) == expected));
+    let (mut devices, _) = joined(Operation::ReduceScatter, 3, 6);
+    for (rank, device) in devices.iter_mut().enumerate() {
+        let expected: Vec<f32> = (2 * rank..2 * rank + 2).map(|i| (0..3).map(|from| value(from, i)).sum()).collect();
+        assert_eq!(result(device, 2), expected);
+    }
+    let (mut devices, ends) = joined(Operation::AllToAll, 3, 6);
+    for (rank, device) in devices.iter_mut().enumerate() {
+        let expected: Vec<f32> =
+            (0..3).flat_map(|from| (2 * rank..2 * rank + 2).map(move |i| value(from, i))).collect();
+        assert_eq!(result(device, 6), expected);
+    }
+    // A microsecond, and eight bytes at a hundred a nanosecond.
+    assert!(ends.iter().all(|end| *end == Picos(1_000_080)), "{ends:?}");
+}
+
+#[test]
+fn test_cores_of_one_device_are_ranks_over_its_own_links() {
+    let mut device = device_of(&json!({"cores": 2}));
+    device.write(Space::Hbm, 0, 0, &floats([1.0, 2.0])).expect("room");
+    for core in 0..2 {
+        let part = Collective { dst: (1 << 20) + u64::from(core) * 64, ..part(Operation::AllReduce, 2, 2) };
+        device.submit(Command::Collective { core, part }, 1).expect("room");
+    }
+    let done = settle(&mut device);
+    assert!(done.iter().all(|done| done.status == Ok(())) && done.len() == 2);
+    assert_eq!(result(&mut device, 2), [2.0, 4.0]);
+    assert_eq!(device.stats().messages_sent, 4);
+}
+
+/// A host's network, on which nothing arrives until the host says so.
+#[derive(Clone, Default)]
+struct Held(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    now: u64,
+    sent: HashMap<(u32, u32, u64), Vec<u8>>,
+    delivers: bool,
+}
+
+impl Network for Held {
+    fn send(&mut self, message: &Message<'_>) -> trn3::Result<()> {
+        let mut state = self.0.lock().expect("one thread");
+        state.sent.insert((message.from, message.to, message.key), message.bytes.to_vec());
+        Ok(())
+    }
+    fn recv(&mut self, from: u32, to: u32, key: u64) -> trn3::Result<Option<Delivery>> {
+        let mut state = self.0.lock().expect("one thread");
+        let (at, delivers) = (Picos(state.now), state.delivers);
+        Ok(if delivers { state.sent.remove(&(from, to, key)).map(|bytes| Delivery { at, bytes }) } else { None })
+    }
+    fn schedule(&mut self, _at: Picos) -> trn3::Result<()> {
+        Ok(())
+    }
+    fn now(&self) -> Picos {
+        Picos(self.0.lock().expect("one thread").now)
+    }
+}
+
+#[test]
+fn test_a_network_of_the_host_carries_when_the_host_says() {
+    let network = Held::default();
+    let mut device = device_of(&json!({"cores": 2}));
+    device.set_network(Some(Box::new(network.clone())));
+    for core in 0..2 {
+        device.submit(Command::Collective { core, part: part(Operation::AllGather, 2, 3) }, 1).expect("room");
+    }
+    assert_eq!(device.next_event(), None);
+    device.advance(Picos(700)).expect("later");
+    assert!(device.poll().is_none());
+    {
+        let mut state = network.0.lock().expect("one thread");
+        (state.now, state.delivers) = (900, true);
+    }
+    device.advance(Picos(1000)).expect("later");
+    assert_eq!(device.poll().map(|done| done.end), Some(Picos(900)));
+}
+
+#[test]
+fn test_wrong_parts_are_refused_at_once() {
+    let mut device = device_of(&json!({}));
+    let good = part(Operation::ReduceScatter, 2, 4);
+    let wrong = [
+        (Collective { group: vec![1, 2], ..good.clone() }, ErrorKind::Value),
+        (Collective { group: vec![0, 0], ..good.clone() }, ErrorKind::Value),
+        (Collective { dtype: "uint8".to_owned(), ..good.clone() }, ErrorKind::Type),
+        (Collective { count: 3, ..good.clone() }, ErrorKind::Shape),
+        (Collective { src: u64::MAX - 4, ..good.clone() }, ErrorKind::Value),
+        (Collective { count: 1 << 40, ..good.clone() }, ErrorKind::Value),
+    ];
+    for (part, kind) in wrong {
+        assert_eq!(device.submit(Command::Collective { core: 0, part }, 1).expect_err("wrong").kind, kind);
+    }
+}

@@ -1,0 +1,9 @@
+//! Devices as hosts use them.
+
+mod collectives;
+mod commands;
+mod hosts;
+mod memories;
+mod programs;
+mod snapshots;
+mod support;

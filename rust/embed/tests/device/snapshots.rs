@@ -1,0 +1,93 @@
+//! Snapshots: what is done after one is what would have been done without.
+
+use proptest::prelude::*;
+use serde_json::json;
+use trn3::machine::time::Picos;
+use trn3_embed::{Address, Collective, Command, Device, Operation, Reduction, Space};
+
+use crate::support::{device, device_of, loaded, program, seen, settle, step};
+
+fn spec() -> serde_json::Value {
+    json!({"cores": 2, "seed": 9})
+}
+
+/// A device with commands under way and waiting.
+fn busy(text: &str) -> Device {
+    let mut device = device_of(&spec());
+    let number = loaded(&mut device, text);
+    let copy = |address| Address { space: Space::Hbm, address };
+    for round in 0..3 {
+        for core in 0..2 {
+            device.submit(Command::Run { core, program: number }, round * 10 + u64::from(core)).expect("room");
+            let part = Collective {
+                operation: Operation::AllReduce,
+                reduction: Reduction::Add,
+                group: vec![0, 1],
+                key: round,
+                src: 0,
+                dst: (1 << 20) + (u64::from(core) << 16),
+                count: 1000,
+                dtype: "float32".to_owned(),
+            };
+            device.submit(Command::Collective { core, part }, 100 + round).expect("room");
+        }
+        let (dst, src) = (copy(1 << 21 | round << 14), copy(64));
+        device.submit(Command::Copy { core: 0, dst, src, rows: 4, row_bytes: 100 }, 50 + round).expect("room");
+    }
+    device
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn test_going_on_from_a_snapshot_is_going_on(
+        steps in prop::collection::vec(step(), 1..20), pauses in prop::collection::vec(0..30_000_000u64, 1..4),
+    ) {
+        let text = program(&steps);
+        let mut straight = busy(&text);
+        let expected = settle(&mut straight);
+        let mut device = busy(&text);
+        let mut done = Vec::new();
+        for pause in pauses {
+            device.advance(device.now() + Picos(pause)).expect("later");
+            done.extend(std::iter::from_fn(|| device.poll()));
+            let saved = device.save_snapshot().expect("a snapshot");
+            let mut other = device_of(&spec());
+            other.write(Space::Sbuf, 1, 5, &[1, 2, 3]).expect("room");
+            other.load_snapshot(&saved).expect("its own");
+            prop_assert_eq!(other.save_snapshot().expect("a snapshot"), saved);
+            device = other;
+        }
+        done.extend(settle(&mut device));
+        prop_assert_eq!(done, expected);
+        let last = straight.now().max(device.now());
+        straight.advance(last).expect("later");
+        device.advance(last).expect("later");
+        prop_assert_eq!(seen(&mut device), seen(&mut straight));
+    }
+
+    #[test]
+    fn test_damage_is_refused_and_changes_nothing(
+        steps in prop::collection::vec(step(), 1..4), at in any::<prop::sample::Index>(), byte in any::<u8>(),
+        cut in any::<bool>(),
+    ) {
+        let mut saved = busy(&program(&steps)).save_snapshot().expect("a snapshot");
+        let place = at.index(saved.len());
+        if cut { saved.truncate(place) } else { saved[place] = byte }
+        let mut device = device_of(&spec());
+        device.write(Space::Hbm, 0, 4, &[9]).expect("room");
+        let before = device.save_snapshot().expect("a snapshot");
+        match device.load_snapshot(&saved) {
+            // A byte of contents may be any.
+            Ok(()) => { settle(&mut device); }
+            Err(_) => prop_assert_eq!(device.save_snapshot().expect("a snapshot"), before),
+        }
+    }
+}
+
+#[test]
+fn test_a_snapshot_of_another_device_is_refused() {
+    let saved = device().save_snapshot().expect("a snapshot");
+    assert!(device_of(&spec()).load_snapshot(&saved).expect_err("another spec").message.contains("another spec"));
+}

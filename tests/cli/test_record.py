@@ -1,0 +1,43 @@
+"""``trn3 record``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from examples.kernel_files import FOLDER, kernels_of
+from trn3.nki.recording import Program
+
+
+def test_record_writes_a_program_that_runs(run: Callable[..., Any], tmp_path: Path) -> None:
+    out = tmp_path / "softmax.json"
+    kernel = f"{FOLDER / 'softmax.py'}:softmax"
+    sizes = ["--shape", "rows=64", "--shape", "columns=96"]
+    outcome = run("record", kernel, *sizes, "-o", out, "--json")
+    assert outcome.code == 0
+    document = json.loads(outcome.stdout)
+    assert document["inputs"] == {"x": "[64, 96] bfloat16"}
+    program = Program.load(out)
+    assert document["instructions"] == program.instructions > 0
+    module = kernels_of("softmax")
+    inputs = module.inputs(rows=64, columns=96, seed=3)
+    replay = program.run(inputs)
+    assert replay.outputs["result"].tobytes() == module.softmax(**inputs).tobytes()
+
+
+def test_record_says_what_it_wrote(run: Callable[..., Any], tmp_path: Path) -> None:
+    kernel = f"{FOLDER / 'softmax.py'}:softmax"
+    outcome = run("record", kernel, "--shape", "rows=64", "-o", tmp_path / "out.json")
+    assert outcome.code == 0
+    assert "instructions for trn3" in outcome.stdout
+    assert "input x [64, 1024] bfloat16" in outcome.stdout
+
+
+def test_record_refuses_in_one_line(refused: Callable[..., str], tmp_path: Path) -> None:
+    assert "there is no such file" in refused("record", "nothing.py:k", "-o", tmp_path / "x.json")
+    kernel = f"{FOLDER / 'softmax.py'}:softmax"
+    assert "there is no folder" in refused("record", kernel, "-o", tmp_path / "no" / "x.json")
+    message = refused("record", f"{kernel}[2]", "-o", tmp_path / "x.json")
+    assert "2 cores; a program has one" in message
