@@ -9,7 +9,7 @@ use crate::status::{Fault, Result, Status, trn3_status};
 
 thread_local! {
     /// How many exports this thread is inside of: callbacks may call back.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static DEPTH: Cell<i32> = const { Cell::new(0) };
     /// The text of this thread's last failure.
     static LAST_ERROR: RefCell<String> = const { RefCell::new(String::new()) };
     /// Where this thread's last panic inside an export happened.
@@ -25,14 +25,20 @@ pub(crate) fn guard(work: impl FnOnce() -> Result<()>) -> trn3_status {
     if !READY.is_completed() {
         READY.call_once(prepare);
     }
-    DEPTH.set(DEPTH.get() + 1);
+    enter(1);
     let outcome = catch_unwind(AssertUnwindSafe(|| trn3_numerics::with_default_environment(work)));
-    DEPTH.set(DEPTH.get() - 1);
+    enter(-1);
     match outcome {
         Ok(Ok(())) => Status::Ok as trn3_status,
         Ok(Err(fault)) => fail(fault),
         Err(payload) => fail(caught(payload.as_ref())),
     }
+}
+
+/// Counts this thread's exports; `set` of a thread-local key would look for a value to make first.
+#[inline]
+fn enter(step: i32) {
+    DEPTH.with(|depth| depth.set(depth.get() + step));
 }
 
 /// What a caught panic is to the caller.
