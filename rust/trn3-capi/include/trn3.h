@@ -32,6 +32,85 @@
 // The most axes an array has.
 #define TRN3_MAX_AXES 8
 
+// Nothing; takes no time.
+#define TRN3_COMMAND_NOP 0
+
+// Runs a loaded program.
+#define TRN3_COMMAND_RUN 1
+
+// Runs one step of a loaded program.
+#define TRN3_COMMAND_STEP 2
+
+// Copies bytes between HBM and SBUF, or within one of them.
+#define TRN3_COMMAND_COPY 3
+
+// This core's part of a collective.
+#define TRN3_COMMAND_COLLECTIVE 4
+
+// Every rank gets the reduction of all ranks' buffers.
+#define TRN3_OPERATION_ALL_REDUCE 0
+
+// Every rank gets all ranks' buffers, in order of the group.
+#define TRN3_OPERATION_ALL_GATHER 1
+
+// Place i of the group gets chunk i of the reduction.
+#define TRN3_OPERATION_REDUCE_SCATTER 2
+
+// Place i of the group gets chunk i of every rank, in order of the group.
+#define TRN3_OPERATION_ALL_TO_ALL 3
+
+// Sums.
+#define TRN3_REDUCTION_ADD 0
+
+// The largest.
+#define TRN3_REDUCTION_MAX 1
+
+// The smallest.
+#define TRN3_REDUCTION_MIN 2
+
+// [m, k] by [k, n], operands from HBM, the result to it.
+#define TRN3_KERNEL_MATMUL 0
+
+// One result an element, of so many operands, from HBM and to it.
+#define TRN3_KERNEL_ELEMENTWISE 1
+
+// A transfer between HBM and SBUF.
+#define TRN3_KERNEL_DMA 2
+
+// A collective, by the fastest algorithm.
+#define TRN3_KERNEL_COLLECTIVE 3
+
+// Bytes of the name of a dtype, its NUL included.
+#define TRN3_DTYPE_NAME_BYTES 32
+
+// HBM, one for all cores of the device.
+#define TRN3_SPACE_HBM 0
+
+// A core's SBUF: address partition * bytes of a partition + byte.
+#define TRN3_SPACE_SBUF 1
+
+// A core's PSUM, addressed as SBUF is.
+#define TRN3_SPACE_PSUM 2
+
+// Something that took a time: a command, or an instruction on its engine.
+#define TRN3_TRACE_SPAN 0
+
+// Something at a moment.
+#define TRN3_TRACE_INSTANT 1
+
+// A number from that moment on.
+#define TRN3_TRACE_COUNTER 2
+
+// A finished instruction, in program order of each command: name is the line of the commit log,
+// "core engine number name start end label".
+#define TRN3_TRACE_COMMIT 3
+
+// No time: nothing will happen unless the host does something.
+#define TRN3_NEVER 18446744073709551615ull
+
+// Bytes of a completion's message, its NUL included.
+#define TRN3_MESSAGE_BYTES 256
+
 // x.
 #define TRN3_ACTIVATION_COPY 0
 
@@ -137,8 +216,189 @@
 // Beyond the largest finite value: that value, for infinities too.
 #define TRN3_OVERFLOW_SATURATE 1
 
+// A device. Handles are tokens that are checked at each use, not addresses. Calls that take a const handle may run on
+// several threads at once; the others need the device alone and are BUSY while another call uses it, which a call from a
+// callback of the device always is.
+typedef struct trn3_device trn3_device;
+
 // What a call returns: one of TRN3_OK to TRN3_INTERNAL. The text of a failure is trn3_last_error's.
 typedef int32_t trn3_status;
+
+// A piece of work by its shape. Set size to sizeof(trn3_kernel) and the fields that its kind does not use to 0.
+typedef struct trn3_kernel {
+    // sizeof this structure.
+    size_t size;
+    // TRN3_KERNEL_...
+    uint32_t kind;
+    // ELEMENTWISE: operands.
+    uint32_t operands;
+    // MATMUL: rows of the result.
+    uint64_t m;
+    // MATMUL: contraction.
+    uint64_t k;
+    // MATMUL: columns of the result.
+    uint64_t n;
+    // ELEMENTWISE: elements.
+    uint64_t elements;
+    // DMA, COLLECTIVE: bytes; of all_gather those of the gathered buffer, else of one rank's input.
+    uint64_t bytes;
+    // MATMUL, ELEMENTWISE: bf16, fp16, fp8, mxfp8, mxfp4, tf32, fp32.
+    const char *dtype;
+    // Bytes of that.
+    size_t dtype_length;
+    // COLLECTIVE: TRN3_OPERATION_...
+    uint32_t operation;
+    // COLLECTIVE: ranks (cores), the first ones of the system.
+    uint32_t ranks;
+} trn3_kernel;
+
+// Where a tensor of a loaded program lies. Set size to sizeof(trn3_tensor) before the call that fills it.
+typedef struct trn3_tensor {
+    // sizeof this structure.
+    size_t size;
+    // TRN3_SPACE_...
+    uint32_t space;
+    // Number of axes.
+    uint32_t ndim;
+    // First byte: in HBM its address; on chip partition * bytes of a partition + byte.
+    uint64_t address;
+    // Bytes: in HBM of the whole tensor, which lie in C order; on chip of each partition.
+    uint64_t bytes;
+    // Length of each axis.
+    int64_t shape[TRN3_MAX_AXES];
+    // Name of the element type, with a NUL after it.
+    char dtype[TRN3_DTYPE_NAME_BYTES];
+} trn3_tensor;
+
+// What carries the messages of collectives, as functions of the host. They are called inside trn3_submit and
+// trn3_advance, on the calling thread, and must return; calls on the device from within are BUSY. None of them waits. Set
+// size to sizeof(trn3_network); all functions are needed.
+typedef struct trn3_network {
+    // sizeof this structure.
+    size_t size;
+    // Given back to each function.
+    void *user;
+    // Starts a message at at_ps. The bytes are the host's for the call alone. What is not TRN3_OK fails the command.
+    trn3_status (*send)(void *user,
+                        uint32_t from,
+                        uint32_t to,
+                        uint64_t key,
+                        uint64_t at_ps,
+                        const void *bytes,
+                        size_t length);
+    // Takes a message: if it has come, or is known to come, sets has_come to 1, length and at_ps, and writes its bytes;
+    // if not, sets has_come to 0. With less capacity than the message has bytes it sets length alone and returns
+    // TRN3_CAPACITY, keeps the message, and is called again.
+    trn3_status (*recv)(void *user,
+                        uint32_t from,
+                        uint32_t to,
+                        uint64_t key,
+                        void *buffer,
+                        size_t capacity,
+                        size_t *length,
+                        uint64_t *at_ps,
+                        uint32_t *has_come);
+    // The device asks to be advanced at that time.
+    trn3_status (*schedule)(void *user, uint64_t at_ps);
+    // The network's own time in picoseconds; the device takes no message earlier than it.
+    uint64_t (*now)(void *user);
+} trn3_network;
+
+// What happened. The texts live for the call alone and have no NUL.
+typedef struct trn3_trace_event {
+    // sizeof this structure as the library knows it: a newer one may have fields at its end.
+    size_t size;
+    // TRN3_TRACE_...
+    uint32_t kind;
+    // COMMIT: core.
+    uint32_t core;
+    // COMMIT: number in program order, from 0 in each run.
+    uint32_t number;
+    // 0.
+    uint32_t reserved;
+    // Where it belongs: an engine, a core, a counter.
+    const char *track;
+    // Bytes of that.
+    size_t track_length;
+    // What it is.
+    const char *name;
+    // Bytes of that.
+    size_t name_length;
+    // When it started or happened, in picoseconds.
+    uint64_t start_ps;
+    // When it ended; of what has no length, start_ps.
+    uint64_t end_ps;
+    // COUNTER: the bits of a double.
+    uint64_t value;
+} trn3_trace_event;
+
+// Sees what happens in a device, inside the calls that make it happen, on their thread. It must return (no exception, no
+// longjmp); calls on the device from within are BUSY.
+typedef void (*trn3_trace_fn)(void *user, const struct trn3_trace_event *event);
+
+// Something for a core to do. Set size to sizeof(trn3_command) and the fields that its kind does not use to 0.
+typedef struct trn3_command {
+    // sizeof this structure.
+    size_t size;
+    // TRN3_COMMAND_...
+    uint32_t kind;
+    // Core that does it.
+    uint32_t core;
+    // RUN, STEP: number of the program.
+    uint64_t program;
+    // STEP: number of the step, from 0.
+    uint64_t step;
+    // COPY: memories, TRN3_SPACE_...; a collective's are HBM.
+    uint32_t dst_space;
+    // COPY: as dst_space.
+    uint32_t src_space;
+    // COPY, COLLECTIVE: first byte of what is written.
+    uint64_t dst_address;
+    // COPY, COLLECTIVE: first byte of what is read.
+    uint64_t src_address;
+    // COPY: rows. On chip row i lies in partition i from the address's on; in HBM rows follow one another.
+    uint64_t rows;
+    // COPY: bytes of each row.
+    uint64_t row_bytes;
+    // COLLECTIVE: TRN3_OPERATION_...
+    uint32_t operation;
+    // COLLECTIVE: TRN3_REDUCTION_...
+    uint32_t reduction;
+    // COLLECTIVE: ranks, in an order that is the same for all of them.
+    const uint32_t *group;
+    // COLLECTIVE: number of those.
+    size_t group_count;
+    // COLLECTIVE: what tells it from others of the group under way; the same for all ranks.
+    uint64_t key;
+    // COLLECTIVE: elements that this rank gives.
+    uint64_t count;
+    // COLLECTIVE: name of the element type: float32, bfloat16, float16, int32; any where nothing is reduced.
+    const char *dtype;
+    // COLLECTIVE: bytes of that.
+    size_t dtype_length;
+} trn3_command;
+
+// A command that is done. Set size to sizeof(trn3_completion) in the first one of those that a call fills.
+typedef struct trn3_completion {
+    // sizeof this structure.
+    size_t size;
+    // What the host gave with the command.
+    uint64_t tag;
+    // Core that did it.
+    uint32_t core;
+    // TRN3_OK, or what went wrong; memories are then as far as the command came.
+    trn3_status status;
+    // When it started, in picoseconds.
+    uint64_t start_ps;
+    // When it was done.
+    uint64_t end_ps;
+    // What went wrong in words, cut to what fits, with a NUL after it.
+    char message[TRN3_MESSAGE_BYTES];
+} trn3_completion;
+
+// Hears of each completion, in the order in which they ended. It must return (no exception, no longjmp); calls on the
+// device from within are BUSY.
+typedef void (*trn3_complete_fn)(void *user, const struct trn3_completion *completion);
 
 // A number format: one of the TRN3_DTYPE constants. Names and codes are those of NumPy and ml_dtypes.
 typedef uint32_t trn3_dtype;
@@ -317,6 +577,205 @@ typedef struct trn3_sparse_array {
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+// What a piece of work takes on this device, all its cores sharing it: picoseconds, and picojoules (energy_pj may be
+// null). The energy is 0 where no power of the chip is published.
+//
+// kernel is null or points to one; the results are null or may be written.
+trn3_status trn3_estimate(struct trn3_device *device,
+                          const struct trn3_kernel *work,
+                          uint64_t *ps,
+                          uint64_t *energy_pj);
+
+// The least time in picoseconds that so many operations and bytes of HBM take on this device: the longer of the two at
+// their peaks. dtype is text, as in trn3_kernel.
+//
+// dtype is null or has dtype_length bytes; ps is null or may be written.
+trn3_status trn3_roofline(const struct trn3_device *device,
+                          uint64_t flops,
+                          uint64_t bytes,
+                          const char *dtype,
+                          size_t dtype_length,
+                          uint64_t *ps);
+
+// Creates a device from the JSON text of its description; of no length, the description is the default: one core of
+// trn3. Entries: arch, arch_toml, overrides, cores, values, timing, strict, throttle, seed, max_instructions,
+// queue_depth, host_memory_bytes, rank, system, tdp. No file is read.
+//
+// VALUE: an entry there is not, or with a value that is not allowed. CAPACITY: too many devices exist.
+//
+// config is null or has length bytes; device is null or may be written.
+trn3_status trn3_device_create(const char *config, size_t length, struct trn3_device **device);
+
+// Destroys a device. Its handle, and pointers into its memories, are worth nothing from then on.
+//
+// VALUE: there is no such device, any more. BUSY: a call uses it.
+trn3_status trn3_device_destroy(struct trn3_device *device);
+
+// Makes a device what it was when it was created: no programs, no contents, time 0. Network, trace and listener stay.
+trn3_status trn3_device_reset(struct trn3_device *device);
+
+// Loads a program, the JSON text that trn3 writes of a kernel (format "trn3-program"), and gives its number.
+//
+// VALUE: the text names the step and the field that is wrong. CAPACITY: its tensors do not fit.
+//
+// program is null or has length bytes; number is null or may be written.
+trn3_status trn3_device_load(struct trn3_device *device, const char *program, size_t length, uint64_t *number);
+
+// Forgets a program. BUSY: commands that wait need it.
+trn3_status trn3_device_unload(struct trn3_device *device, uint64_t program);
+
+// Where a tensor of a loaded program lies.
+//
+// VALUE: there is no such program or tensor.
+//
+// name is null or has length bytes; tensor is null or points to a structure with its size set.
+trn3_status trn3_device_tensor(const struct trn3_device *device,
+                               uint64_t program,
+                               const char *name,
+                               size_t length,
+                               struct trn3_tensor *tensor);
+
+// Bytes of a memory.
+//
+// size is null or may be written.
+trn3_status trn3_memory_size(const struct trn3_device *device, uint32_t space_number, uint64_t *size);
+
+// Reads bytes as they are now, and says how many picoseconds it takes (delay_ps may be null); time does not move. What
+// nothing wrote is 0. core is not used for HBM, but must be one.
+//
+// VALUE: beyond the memory, or a core that there is not.
+//
+// buffer is null or has length bytes; delay_ps is null or may be written.
+trn3_status trn3_memory_read(struct trn3_device *device,
+                             uint32_t space_number,
+                             uint32_t core,
+                             uint64_t address,
+                             void *buffer,
+                             size_t length,
+                             uint64_t *delay_ps);
+
+// Writes bytes now, and says how many picoseconds it takes (delay_ps may be null); time does not move.
+//
+// VALUE: beyond the memory, or a core that there is not. CAPACITY: the host may keep no more of HBM (host_memory_bytes).
+//
+// As trn3_memory_read.
+trn3_status trn3_memory_write(struct trn3_device *device,
+                              uint32_t space_number,
+                              uint32_t core,
+                              uint64_t address,
+                              const void *buffer,
+                              size_t length,
+                              uint64_t *delay_ps);
+
+// A pointer to bytes of HBM for the host to read and write between calls. It stays until trn3_memory_release of them,
+// and until the device is reset, destroyed or goes on from a snapshot. The bytes count as initialised.
+//
+// UNSUPPORTED: SBUF and PSUM, whose partitions are not one run of bytes.
+//
+// pointer is null or may be written. The host uses the bytes only while no call on the device runs.
+trn3_status trn3_memory_direct(struct trn3_device *device,
+                               uint32_t space_number,
+                               uint32_t core,
+                               uint64_t address,
+                               uint64_t length,
+                               void **pointer);
+
+// Lets bytes of HBM move again that trn3_memory_direct gave a pointer to.
+trn3_status trn3_memory_release(struct trn3_device *device, uint64_t address, uint64_t length);
+
+// Carries messages of collectives over the host's network from here on; null: over links of the device's own, whose
+// other ends are its own cores.
+//
+// VALUE: a function is missing.
+//
+// network is null or points to a table, which is copied; its functions may be called until it is replaced.
+trn3_status trn3_set_network(struct trn3_device *device, const struct trn3_network *network);
+
+// How many counters a device has.
+//
+// count is null or may be written.
+trn3_status trn3_stats_count(const struct trn3_device *device, size_t *count);
+
+// Writes the name of a counter with a NUL after it. 64 bytes hold every name.
+//
+// buffer is null or points to capacity bytes that may be written.
+trn3_status trn3_stats_name(const struct trn3_device *device, size_t index, char *buffer, size_t capacity);
+
+// The value of a counter.
+//
+// value is null or may be written.
+trn3_status trn3_stats_value(const struct trn3_device *device, size_t index, uint64_t *value);
+
+// Counts from zero again.
+trn3_status trn3_stats_reset(struct trn3_device *device);
+
+// Shows what happens to a function from here on; null: to none.
+//
+// The function may be called by every call that needs the device alone, until it is replaced.
+trn3_status trn3_set_trace(struct trn3_device *device, trn3_trace_fn function, void *user);
+
+// Bytes that trn3_snapshot_save writes if nothing is done with the device before.
+//
+// size is null or may be written.
+trn3_status trn3_snapshot_size(struct trn3_device *device, size_t *size);
+
+// Writes the whole state, and says how many bytes that is: what is done after trn3_snapshot_load of them is what would
+// have been done without, bit for bit and picosecond for picosecond. What the host put in place of parts (network,
+// trace, listener) is the host's to save.
+//
+// CAPACITY: the buffer is too small; size is written all the same.
+//
+// buffer is null or has capacity bytes; size is null or may be written.
+trn3_status trn3_snapshot_save(struct trn3_device *device, void *buffer, size_t capacity, size_t *size);
+
+// Goes on from a saved state, of a device of the same description. When it is refused, the device is as it was.
+//
+// VALUE: another version, another description, or damage.
+//
+// buffer is null or has length bytes.
+trn3_status trn3_snapshot_load(struct trn3_device *device, const void *buffer, size_t length);
+
+// Gives a core a command; it starts now if the core is idle. tag comes back with its completion.
+//
+// BUSY: the queue is full (queue_depth), or a call uses the device. VALUE: there is no such core, program or step. What
+// goes wrong later is the completion's status.
+//
+// command is null or points to a command.
+trn3_status trn3_submit(struct trn3_device *device, const struct trn3_command *new_command, uint64_t tag);
+
+// Whether a core's queue has room: 1 or 0.
+//
+// can is null or may be written.
+trn3_status trn3_can_submit(const struct trn3_device *device, uint32_t core, uint32_t *can);
+
+// The device's time in picoseconds.
+//
+// ps is null or may be written.
+trn3_status trn3_now(const struct trn3_device *device, uint64_t *ps);
+
+// When something happens next by itself, in picoseconds; TRN3_NEVER: nothing will, unless the host does something.
+//
+// ps is null or may be written.
+trn3_status trn3_next_event(const struct trn3_device *device, uint64_t *ps);
+
+// Moves time on to until_ps, past every command that ends until then and then. Where a listener is set, it hears of them
+// before this returns, on this thread, and they are not polled.
+//
+// VALUE: a time that is past.
+trn3_status trn3_advance(struct trn3_device *device,
+                         uint64_t until_ps);
+
+// Takes up to capacity completions, of the commands that ended longest ago, and says how many.
+//
+// completions is null or has room for capacity structures of the size that the first one says; count is null or may be
+// written.
+trn3_status trn3_poll(struct trn3_device *device, struct trn3_completion *completions, size_t capacity, size_t *count);
+
+// Has trn3_advance call a function for each completion, with user; null: none, completions are polled.
+//
+// The function may be called by every trn3_advance on the device until it is replaced.
+trn3_status trn3_on_complete(struct trn3_device *device, trn3_complete_fn function, void *user);
 
 // Bytes that an element of a dtype takes in an array.
 //

@@ -11,6 +11,7 @@
 #![allow(non_camel_case_types)]
 
 mod array;
+mod device;
 mod dtype;
 mod errors;
 mod guard;
@@ -22,6 +23,7 @@ mod pointers;
 mod status;
 
 pub use array::{TRN3_MAX_AXES, trn3_array, trn3_array_mut};
+pub use device::*;
 pub use dtype::*;
 pub use errors::{trn3_last_error, trn3_last_error_size, trn3_status_name};
 pub use identity::{trn3_abi_version, trn3_num_threads, trn3_set_num_threads, trn3_simd_level, trn3_version};

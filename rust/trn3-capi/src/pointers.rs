@@ -187,3 +187,67 @@ pub(crate) unsafe fn put_text(text: &str, buffer: *mut std::ffi::c_char, capacit
     }
     Ok(())
 }
+
+/// Text in a fixed array, cut at a character where it is longer, the rest NUL.
+pub(crate) fn fill<const SIZE: usize>(text: &str) -> [std::ffi::c_char; SIZE] {
+    let mut fits = text.len().min(SIZE - 1);
+    while !text.is_char_boundary(fits) {
+        fits -= 1;
+    }
+    let mut filled = [0; SIZE];
+    for (slot, &byte) in filled.iter_mut().zip(&text.as_bytes()[..fits]) {
+        *slot = byte as std::ffi::c_char;
+    }
+    filled
+}
+
+/// An array of structures for results, as large as the first one says: an older host's are smaller than this version's, a
+/// newer host's larger.
+pub(crate) struct Records<T> {
+    first: *mut T,
+    stride: usize,
+}
+
+impl<T: Record> Records<T> {
+    /// # Safety
+    /// Unless it is null or `count` is 0, `pointer` points to so many structures of the size that the first one says.
+    pub(crate) unsafe fn new(pointer: *mut T, count: usize, argument: &str) -> Result<Self> {
+        if count == 0 {
+            return Ok(Self { first: pointer, stride: 0 });
+        }
+        check(pointer.cast_const(), argument)?;
+        // SAFETY: not null, aligned, and every structure begins with its size.
+        let stride = unsafe { pointer.cast::<usize>().read() };
+        if stride < T::MINIMUM || stride > LARGEST || !stride.is_multiple_of(align_of::<T>()) {
+            let (name, least) = (T::NAME, T::MINIMUM);
+            let message = format!("{argument}: {name} has size {stride}; set it to sizeof({name}), at least {least}");
+            return Err(Fault::new(Status::Abi, message));
+        }
+        if stride.checked_mul(count).and_then(|bytes| pointer.addr().checked_add(bytes)).is_none() {
+            return Err(Fault::value(format!("{argument} has {count} elements, more than the address space")));
+        }
+        Ok(Self { first: pointer, stride })
+    }
+
+    /// Writes a structure as far as the host's goes, its size the host's; what the host's has more is 0.
+    pub(crate) fn put(&self, index: usize, value: T) {
+        let known = self.stride.min(size_of::<T>());
+        // SAFETY: inside the array, by the promise at construction; each structure begins with its size.
+        unsafe {
+            let place = self.first.cast::<u8>().add(index * self.stride);
+            std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), place, known);
+            place.add(known).write_bytes(0, self.stride - known);
+            place.cast::<usize>().write(self.stride);
+        }
+    }
+}
+
+/// Writes one structure by the rule of [`Records`].
+///
+/// # Safety
+/// As [`Records::new`] for one.
+pub(crate) unsafe fn write<T: Record>(pointer: *mut T, value: T, argument: &str) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { Records::new(pointer, 1, argument) }?.put(0, value);
+    Ok(())
+}
