@@ -45,8 +45,8 @@ fn check(source: &str, link: Link) {
     command.arg("-I").arg(folder.join("include")).arg("-o").arg(&program).arg(folder.join("tests/c").join(source));
     let libraries = libraries();
     match link {
-        Link::Static | Link::Sanitized => command.arg(libraries.join("libtrn3_capi.a")).args(SYSTEM),
-        Link::Dynamic => command
+        Link::Static => command.arg(libraries.join("libtrn3_capi.a")).args(SYSTEM),
+        Link::Dynamic | Link::Sanitized => command
             .arg(libraries.join("libtrn3_capi.so"))
             .args(["-lpthread", "-lm"])
             .arg(format!("-Wl,-rpath,{}", libraries.display())),
@@ -86,5 +86,7 @@ programs! {
     numerics: "numerics.c";
     misuse: "misuse.c";
     threads: "threads.c";
+    device: "device.c";
+    devices: "devices.c";
     host: "host.cpp";
 }
