@@ -60,33 +60,26 @@ fn check(source: &str, link: Link) {
 }
 
 macro_rules! programs {
-    ($($name:ident: $source:literal;)*) => { $(
+    ($($name:ident: $source:literal, $($test:ident $link:ident),*;)*) => { $(
         mod $name {
             use super::{Link, check};
 
-            #[test]
-            fn test_linked_statically() {
-                check($source, Link::Static);
-            }
-
-            #[test]
-            fn test_linked_dynamically() {
-                check($source, Link::Dynamic);
-            }
-
-            #[test]
-            fn test_under_sanitizers() {
-                check($source, Link::Sanitized);
-            }
+            $(
+                #[test]
+                fn $test() {
+                    check($source, Link::$link);
+                }
+            )*
         }
     )* };
 }
 
+// Linking the whole static library takes seconds; programs of each kind are enough to show that it can be.
 programs! {
-    numerics: "numerics.c";
-    misuse: "misuse.c";
-    threads: "threads.c";
-    device: "device.c";
-    devices: "devices.c";
-    host: "host.cpp";
+    numerics: "numerics.c", test_static Static, test_dynamic Dynamic, test_sanitized Sanitized;
+    misuse: "misuse.c", test_dynamic Dynamic, test_sanitized Sanitized;
+    threads: "threads.c", test_dynamic Dynamic, test_sanitized Sanitized;
+    device: "device.c", test_static Static, test_dynamic Dynamic, test_sanitized Sanitized;
+    devices: "devices.c", test_dynamic Dynamic, test_sanitized Sanitized;
+    host: "host.cpp", test_static Static, test_dynamic Dynamic, test_sanitized Sanitized;
 }
