@@ -39,7 +39,7 @@ fn output<T>(data: *mut T, dtype: trn3_dtype, lengths: &[i64]) -> trn3_array_mut
     }
 }
 
-fn benches(criterion: &mut Criterion) {
+fn elements(criterion: &mut Criterion) {
     let x = [0x3f80_8000u32];
     let mut y = [0u16];
     let mut group = criterion.benchmark_group("cast");
@@ -139,9 +139,37 @@ fn benches(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group! {
-    name = call;
-    config = Criterion::default();
-    targets = benches
+/// From a command's submission to its completion in the host's hands; the point: below 300 ns.
+fn commands(criterion: &mut Criterion) {
+    let mut device = std::ptr::null_mut();
+    // SAFETY: the result is a local.
+    assert_eq!(unsafe { trn3_device_create(std::ptr::null(), 0, &mut device) }, TRN3_OK);
+    // SAFETY: plain numbers and pointers, for which zeros stand.
+    let mut command: trn3_command = unsafe { std::mem::zeroed() };
+    command.size = size_of::<trn3_command>();
+    command.kind = TRN3_COMMAND_NOP;
+    // SAFETY: plain numbers.
+    let mut done: trn3_completion = unsafe { std::mem::zeroed() };
+    done.size = size_of::<trn3_completion>();
+    let mut count = 0;
+    criterion.bench_function("submit to poll", |bencher| {
+        bencher.iter(|| {
+            // SAFETY: the structures are locals.
+            unsafe {
+                assert_eq!(trn3_submit(device, black_box(&command), 7), TRN3_OK);
+                assert_eq!(trn3_advance(device, 0), TRN3_OK);
+                assert_eq!(trn3_poll(device, &mut done, 1, &mut count), TRN3_OK);
+            }
+            assert_eq!(count, 1);
+        });
+    });
+    let mut next = 0;
+    criterion.bench_function("next event", |bencher| {
+        // SAFETY: the result is a local.
+        bencher.iter(|| unsafe { trn3_next_event(device, &mut next) });
+    });
+    assert_eq!(trn3_device_destroy(device), TRN3_OK);
 }
+
+criterion_group!(call, elements, commands);
 criterion_main!(call);

@@ -81,5 +81,6 @@ programs! {
     threads: "threads.c", test_dynamic Dynamic, test_sanitized Sanitized;
     device: "device.c", test_static Static, test_dynamic Dynamic, test_sanitized Sanitized;
     devices: "devices.c", test_dynamic Dynamic, test_sanitized Sanitized;
+    example: "example.c", test_dynamic Dynamic;
     host: "host.cpp", test_static Static, test_dynamic Dynamic, test_sanitized Sanitized;
 }
