@@ -48,13 +48,14 @@ pub(crate) fn caught(payload: &(dyn Any + Send)) -> Fault {
         .map(|text| (*text).to_owned())
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without text".to_owned());
-    let place = PANIC_PLACE.take();
+    let place = PANIC_PLACE.try_with(RefCell::take).unwrap_or_default();
     Fault::new(Status::Internal, format!("a defect of the library, please report it: {text} ({place})"))
 }
 
 #[cold]
 fn fail(fault: Fault) -> trn3_status {
-    LAST_ERROR.set(fault.message);
+    // A thread that is ending may have no place for the text any more; the status is enough then.
+    let _ = LAST_ERROR.try_with(|text| text.replace(fault.message));
     fault.status as trn3_status
 }
 
@@ -75,7 +76,7 @@ fn prepare() {
             return previous(info);
         }
         let place = info.location().map_or_else(String::new, ToString::to_string);
-        PANIC_PLACE.set(place);
+        let _ = PANIC_PLACE.try_with(|slot| slot.replace(place));
     }));
 }
 
