@@ -1,7 +1,7 @@
 # Every target does its own set-up in .venv and build/; the work is in scripts/make.py.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench wheel docs lint format clean
+.PHONY: help demo test bench wheel capi docs lint format clean
 
 # The first interpreter that is new enough and runs (a version manager's shim may exist and not run).
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -10,7 +10,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 define run
 @test -n "$(PYTHON)" || { echo "No Python >= 3.11 on PATH. Install one, or say which: make PYTHON=/path/to/python3 $@" >&2; exit 1; }
 @"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is older than Python 3.11")'
-@"$(PYTHON)" -B scripts/make.py $@
+@"$(PYTHON)" -B scripts/make.py $@ $(OPTIONS)
 endef
 
 help: ## list the targets (default)
@@ -26,6 +26,10 @@ bench: ## speed beside NumPy, ml_dtypes and torch; writes docs/performance.md
 	$(run)
 
 wheel: ## an abi3 wheel in dist/
+	$(run)
+
+capi: OPTIONS = $(if $(PREFIX),--prefix "$(PREFIX)")
+capi: ## the C library, header and pkg-config file in build/capi, or under PREFIX
 	$(run)
 
 docs: ## HTML documentation in build/docs/html

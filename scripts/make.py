@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import capi
 import suite
 from environment import BUILD, PYTHON, ROOT, VENV, Environment, extra, group, runtime
 from steps import Runner, StepError
@@ -107,6 +108,19 @@ def wheel(runner: Runner) -> int:
     return 0
 
 
+def c_library(runner: Runner) -> int:
+    """Build the C library with its header and pkg-config file."""
+    wanted = capi.options(sys.argv[2:])
+    environment = Environment(runner)
+    environment.virtual_environment()
+    environment.toolchain()
+    prefix = wanted.prefix.resolve()
+    files = capi.build(runner, environment.variables, prefix=prefix, profile=wanted.profile)
+    for path in files:
+        print(f"  {path}  {path.stat().st_size / 1e6:.2f} MB")
+    return 0
+
+
 def docs(runner: Runner) -> int:
     """Build the HTML documentation."""
     environment = prepare(runner)
@@ -143,6 +157,7 @@ TARGETS: dict[str, Callable[[Runner], int]] = {
     "format": format_sources,
     "bench": bench,
     "wheel": wheel,
+    "capi": c_library,
     "docs": docs,
 }
 

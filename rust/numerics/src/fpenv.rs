@@ -14,8 +14,12 @@
 /// ```
 #[inline(never)]
 pub fn with_default_environment<R>(work: impl FnOnce() -> R) -> R {
-    let _restore = Restore(control::read());
-    control::write(control::DEFAULT);
+    let caller = control::read();
+    let _restore = Restore(caller);
+    // Writing the register costs more than a short operation; nearly every caller has the modes already.
+    if !control::has_default_modes(caller) {
+        control::write(control::DEFAULT);
+    }
     work()
 }
 
@@ -23,7 +27,9 @@ struct Restore(control::Word);
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        control::write(self.0);
+        if control::read() != self.0 {
+            control::write(self.0);
+        }
     }
 }
 
@@ -34,6 +40,12 @@ mod control {
     pub(super) type Word = u32;
     /// All exceptions masked, nearest even, no flushing, no sticky flags.
     pub(super) const DEFAULT: Word = 0x1f80;
+    /// The flags of exceptions that have happened, which are no mode.
+    const FLAGS: Word = 0x3f;
+
+    pub(super) fn has_default_modes(word: Word) -> bool {
+        word & !FLAGS == DEFAULT
+    }
 
     pub(super) fn read() -> Word {
         let mut word: Word = 0;
@@ -56,6 +68,10 @@ mod control {
     pub(super) type Word = u64;
     pub(super) const DEFAULT: Word = 0;
 
+    pub(super) fn has_default_modes(word: Word) -> bool {
+        word == DEFAULT
+    }
+
     pub(super) fn read() -> Word {
         let word: Word;
         // SAFETY: reading FPCR has no side effect.
@@ -73,6 +89,9 @@ mod control {
 mod control {
     pub(super) type Word = ();
     pub(super) const DEFAULT: Word = ();
+    pub(super) fn has_default_modes(_: Word) -> bool {
+        true
+    }
     pub(super) fn read() -> Word {}
     pub(super) fn write(_: Word) {}
 }
@@ -91,5 +110,22 @@ mod tests {
         control::write(before);
         assert_eq!(inside, 0x1f80);
         assert_eq!(after & !0x3f, flushing_toward_zero);
+    }
+
+    #[test]
+    fn test_flags_of_exceptions_are_the_callers() {
+        let before = control::read();
+        for flags in [0, 0x20, 0x3f] {
+            control::write(0x1f80 | flags);
+            let inside = with_default_environment(|| {
+                let third = std::hint::black_box(1.0f32) / std::hint::black_box(3.0);
+                std::hint::black_box(third);
+                control::read()
+            });
+            let after = control::read();
+            control::write(before);
+            assert_eq!(inside & !0x3f, 0x1f80);
+            assert_eq!(after, 0x1f80 | flags);
+        }
     }
 }
