@@ -76,31 +76,36 @@ uint32_t mxfp8_operand(std::mt19937_64& random) {
 uint8_t mxfp8_scale(std::mt19937_64& random) { return static_cast<uint8_t>(120 + random() % 16); }
 
 // The elements of 128 words in order of k, and a scale for each 32 of them, which eight rows share.
-struct Quantized {
-  std::vector<uint8_t> elements, scales;
-  Quantized(const std::vector<uint32_t>& words, const std::vector<uint8_t>& row_scales) {
+class Quantized {
+ public:
+  Quantized(const std::vector<uint32_t>& words, const std::vector<uint8_t>& row_scales, bool is_row) {
     for (const uint32_t word : words)
-      for (uint32_t shift = 0; shift < 32; shift += 8) elements.push_back(static_cast<uint8_t>(word >> shift));
-    for (size_t row = 0; row < row_scales.size(); row += 8) scales.push_back(row_scales[row]);
+      for (uint32_t shift = 0; shift < 32; shift += 8) elements_.push_back(static_cast<uint8_t>(word >> shift));
+    for (size_t row = 0; row < row_scales.size(); row += 8) scales_.push_back(row_scales[row]);
+    const auto count = static_cast<int64_t>(elements_.size()), blocks = static_cast<int64_t>(scales_.size());
+    parts_[0] = matrix(elements_.data(), TRN3_DTYPE_FLOAT8_E4M3FN, is_row ? 1 : count, is_row ? count : 1);
+    parts_[1] = matrix(scales_.data(), TRN3_DTYPE_FLOAT8_E8M0FNU, is_row ? 1 : blocks, is_row ? blocks : 1);
+    array_.size = sizeof array_;
+    array_.elements = &parts_[0];
+    array_.scales = &parts_[1];
+    array_.axis = is_row ? 1 : 0;
   }
-  trn3_mx_array array(bool is_row) const {
-    const auto count = static_cast<int64_t>(elements.size()), blocks = static_cast<int64_t>(scales.size());
-    trn3_mx_array mx{};
-    mx.size = sizeof mx;
-    mx.elements = matrix(elements.data(), TRN3_DTYPE_FLOAT8_E4M3FN, is_row ? 1 : count, is_row ? count : 1);
-    mx.scales = matrix(scales.data(), TRN3_DTYPE_FLOAT8_E8M0FNU, is_row ? 1 : blocks, is_row ? blocks : 1);
-    mx.axis = is_row ? 1 : 0;
-    return mx;
-  }
+  Quantized(const Quantized&) = delete;
+  Quantized& operator=(const Quantized&) = delete;
+  const trn3_mx_array* array() const { return &array_; }
+
+ private:
+  std::vector<uint8_t> elements_, scales_;
+  trn3_array parts_[2];
+  trn3_mx_array array_{};
 };
 
 uint32_t mxfp8_product(const std::vector<uint32_t>& moving, const std::vector<uint8_t>& moving_scale,
                        const std::vector<uint32_t>& stationary, const std::vector<uint8_t>& stationary_scale) {
-  const Quantized left(moving, moving_scale), right(stationary, stationary_scale);
-  const trn3_mx_array a = left.array(true), b = right.array(false);
+  const Quantized a(moving, moving_scale, true), b(stationary, stationary_scale, false);
   uint32_t result = 0;
   const trn3_array_mut out = scalar(&result);
-  expect_ok(trn3_matmul_mx(&a, &b, nullptr, &out, nullptr, nullptr, 0));
+  expect_ok(trn3_matmul_mx(a.array(), b.array(), nullptr, &out, nullptr, nullptr, 0));
   return result;
 }
 
