@@ -17,8 +17,7 @@ namespace {
 void expect_ok(trn3_status status) {
   if (status == TRN3_OK) return;
   char text[512];
-  size_t length = 0;
-  trn3_last_error(text, sizeof text, &length);
+  trn3_last_error(text, sizeof text);
   std::fprintf(stderr, "the golden model refuses: %s\n", text);
   std::exit(2);
 }
