@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,12 @@ STAMPS = BUILD / "stamps"
 TOOLCHAIN_FILE = BUILD / "toolchain.json"
 # The components of a toolchain that checks need and that a minimal installation lacks.
 COMPONENTS = ("clippy", "rustfmt")
+# Debian's packages of simulators that tests embed the C library into, and how to see one.
+HOST_PACKAGES: dict[str, Callable[[], bool]] = {
+    "libsystemc-dev": lambda: Path("/usr/include/systemc").exists(),
+    "verilator": lambda: shutil.which("verilator") is not None,
+    "pkg-config": lambda: shutil.which("pkg-config") is not None,
+}
 
 
 def project() -> dict[str, Any]:
@@ -187,6 +193,22 @@ class Environment:
         if result.ok:
             set_stamp("extension", key)
         return result.ok
+
+    def hosts(self) -> None:
+        """Install the simulators that embed the C library, where Debian's packages can be.
+
+        Tests of hosts that are not there are skipped, and say so.
+        """
+        missing = [name for name, sign in HOST_PACKAGES.items() if not sign()]
+        if not missing:
+            self.runner.note("host simulators", "unchanged")
+            return
+        if shutil.which("apt-get") is None or os.geteuid() != 0:
+            self.runner.note("host simulators", f"not installed: {', '.join(missing)}")
+            return
+        script = f"apt-get update -qq && apt-get install -y -qq {' '.join(missing)}"
+        variables = {**self.variables, "DEBIAN_FRONTEND": "noninteractive"}
+        self.runner.run("host simulators", ["sh", "-c", script], environment=variables)
 
     def _runs(self) -> bool:
         if not PYTHON.is_file():

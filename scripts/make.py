@@ -53,6 +53,7 @@ def test(runner: Runner) -> int:
     """Run all tests and checks."""
     environment = prepare(runner, extension=False)
     environment.packages("model weights", group("demo-weights"), dependencies=False)
+    environment.hosts()
     if environment.extension(required=False):
         return suite.run([*suite.lints(), *suite.tests()], runner, environment)
     # Tests would run an extension built from other sources; what needs none still has its say.

@@ -2,54 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from capi_support import ROOT, output
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "rust" / "trn3-capi" / "tests" / "c"
-TOOLS = ("cargo", "cc", "c++", "pkg-config", "readelf")
 
-pytestmark = [
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="laid out for Linux"),
-    pytest.mark.skipif(
-        any(shutil.which(tool) is None for tool in TOOLS), reason=f"needs {', '.join(TOOLS)}"
-    ),
-]
-
-
-def output(command: Sequence[str | Path], **variables: str) -> str:
-    """Run a command and return what it says; fail with that."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where the library was installed, built as the tests of its crate are."""
-    target = tmp_path_factory.mktemp("capi")
-    program = (
-        "import os, sys; from pathlib import Path; import capi; from steps import Runner;"
-        "capi.build(Runner(Path(sys.argv[1]), Path(sys.argv[2]) / 'logs'), os.environ,"
-        " prefix=Path(sys.argv[2]), profile='dev')"
-    )
-    scripts = str(ROOT / "scripts")
-    output([sys.executable, "-B", "-c", program, ROOT, target], PYTHONPATH=scripts)
-    return target
+pytestmark = pytest.mark.timeout(1800)
 
 
 def packaged(prefix: Path, *words: str) -> list[str]:
