@@ -160,7 +160,7 @@ def refusals() -> Iterator[Refusal]:
     yield no("priority", lambda: copy(priority=4), "priority")
     yield no("priority-trn2", lambda: copy(priority=1), "gen4", arch="trn2")
     yield no("packed", lambda: copy(dst=Tile((8, 4), "float8_e5m2_x4")), "float8_e5m2_x4|packed")
-    yield no("mode-number", lambda: copy(oob_mode=1), "oob_mode", TypeError)
+    yield no("mode-unknown", lambda: copy(oob_mode=99), "oob_mode", TypeError)
     yield no("skip-alone", lambda: copy(oob_mode=isa.oob_mode.skip), "oob_mode")
     yield no("number", lambda: copy(src=1.0), "src", TypeError)
     yield no("unknown-keyword", lambda: copy(mask=None), "mask", TypeError)
