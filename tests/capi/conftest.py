@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from capi_support import ROOT, output
 
 TOOLS = ("cargo", "cc", "c++", "make", "pkg-config", "readelf")

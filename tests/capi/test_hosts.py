@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capi_support import ROOT, output
 
+from capi_support import ROOT, output
 from trn3 import nki
 from trn3.cli import kernel_file
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from capi_support import ROOT, output
 
 SOURCES = ROOT / "rust" / "trn3-capi" / "tests" / "c"

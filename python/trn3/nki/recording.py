@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from trn3._trn3 import machine
 from trn3._trn3.machine import NkiTensor
+from trn3.machine.archs import ArchLike, ArchSpec
 from trn3.nki import arrays
 from trn3.nki.arguments import Arguments, tensors_in
 from trn3.nki.dtypes import canonicalise
@@ -143,7 +144,7 @@ class Program:
         self,
         inputs: Mapping[str, Any],
         *,
-        arch: str | None = None,
+        arch: ArchLike | None = None,
         values: bool = True,
         timing: bool = True,
         strict: bool = False,
@@ -154,9 +155,8 @@ class Program:
         ----------
         inputs : mapping of str to array
             All of `inputs`; of their shapes and types.
-        arch : str, optional
-            Machine instead of the one it was recorded on: a target's name or the path of a
-            description.
+        arch : str, mapping or ArchSpec, optional
+            Machine instead of the one it was recorded on, as `trn3.machine.arch` takes it.
         values, timing, strict : bool, optional
             As for `trn3.machine.NeuronCore`.
 
@@ -176,10 +176,14 @@ class Program:
             raise ValueError(message)
         given = [(name, _bytes_of(inputs[name], tensor)) for name, tensor in wanted.items()]
         spec: dict[str, Any] = {"values": values, "timing": timing, "strict": strict}
-        machine_name = arch_of(arch) if arch is not None else self.arch or "trn3"
-        if machine_name.endswith(".toml"):
-            spec["arch_toml"] = Path(machine_name).read_text(encoding="utf-8")
-            machine_name = Path(machine_name).stem
+        chosen = arch_of(arch) if arch is not None else self.arch or "trn3"
+        if isinstance(chosen, ArchSpec):
+            machine_name, spec["arch_toml"] = chosen.name, chosen.to_toml()
+        elif chosen.endswith(".toml"):
+            machine_name = Path(chosen).stem
+            spec["arch_toml"] = Path(chosen).read_text(encoding="utf-8")
+        else:
+            machine_name = chosen
         found, picoseconds = machine.replay(
             self.text, json.dumps({**spec, "arch": machine_name}), given
         )
@@ -191,7 +195,7 @@ class Program:
 
 
 def record(
-    kernel: Callable[..., Any], *args: Any, arch: str | None = None, **kwargs: Any
+    kernel: Callable[..., Any], *args: Any, arch: ArchLike | None = None, **kwargs: Any
 ) -> Program:
     """Run a kernel and return the program of what its core was given.
 
@@ -205,9 +209,8 @@ def record(
         of one's own on GpSimdE.
     *args, **kwargs
         The kernel's arguments; arrays become the program's inputs.
-    arch : str, optional
-        Machine to run on instead of the kernel's target: a target's name, or the path of a
-        machine description (``.toml``).
+    arch : str, mapping or ArchSpec, optional
+        Machine to run on instead of the kernel's target, as `trn3.machine.arch` takes it.
 
     Returns
     -------

@@ -25,6 +25,7 @@ __all__ = [
     "ds",
     "hooks",
     "isa",
+    "replay",
 ]
 
 class NkiValidationError(AssertionError): ...
@@ -205,7 +206,6 @@ class NkiInstruction:
     def depends_on(self, *producers: NkiInstruction) -> NkiInstruction: ...
 
 def hooks() -> dict[str, Any]: ...
-
 def replay(
     program: str, device: str, inputs: Sequence[tuple[str, NDArray[np.uint8]]]
 ) -> tuple[list[tuple[str, NDArray[np.uint8], list[int], str]], int]: ...
