@@ -1,17 +1,18 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
+mod issued;
+mod state;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use trn3_numerics::{CastOptions, Xorwow, with_default_environment};
+use trn3_numerics::{Xorwow, with_default_environment};
 
 use crate::embed::{ArchCost, CostModel};
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
-use crate::machine::engine::Engine;
-use crate::machine::generator::Generator;
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precision, Request, Sharing};
 use crate::machine::opcode::Opcodes;
@@ -20,10 +21,11 @@ use crate::machine::site::{SiteId, Sites};
 use crate::machine::storage::{Buffer, Storage};
 use crate::machine::time::Picos;
 use crate::machine::timing::record::Cause;
-use crate::machine::timing::region::{Rect, Region, Space};
-use crate::machine::timing::timeline::{Issue, Timeline, TimelineOptions};
-use crate::machine::timing::work::Work;
-use crate::machine::view::{Dynamic, Register, ScalarIndex, View};
+use crate::machine::timing::timeline::{Timeline, TimelineOptions};
+use crate::machine::view::{Register, View};
+pub use issued::instruction_issue;
+use issued::{Pending, Regions, regions_of};
+pub use state::State;
 
 /// How a core runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,145 +60,6 @@ impl Default for CoreOptions {
             nan_origin: true,
             shadow: false,
         }
-    }
-}
-
-/// What instructions compute with: memories and the registers inside engines.
-pub struct State {
-    /// The hardware.
-    pub arch: Arc<ArchSpec>,
-    /// SBUF, PSUM and HBM.
-    pub memory: Memory,
-    /// ScalarE's running sums, one a partition.
-    pub scalar_reduce: Vec<f32>,
-    /// VectorE's accumulators, one a partition.
-    pub vector_accumulator: Vec<f32>,
-    /// VectorE's generator.
-    pub vector_random: Generator,
-    /// GpSimdE's generator.
-    pub gpsimd_random: Generator,
-    /// Generator of stochastic rounding; None: results are rounded to nearest.
-    pub stochastic_rounding: Option<Xorwow>,
-    /// Line of the instruction at work.
-    pub site: SiteId,
-    scratch: Vec<Vec<f32>>,
-}
-
-impl State {
-    /// Engine registers and generators as they are at power-on, beside these memories.
-    ///
-    /// # Errors
-    /// [`Error::Numerics`] if a generator cannot be seeded.
-    pub(super) fn new(arch: &Arc<ArchSpec>, memory: Memory) -> Result<Self> {
-        let lanes = arch.partitions as usize;
-        let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
-        Ok(State {
-            memory,
-            scalar_reduce: vec![0.0; lanes],
-            vector_accumulator: vec![0.0; lanes],
-            vector_random: Generator::new(Xorwow::seed(0, lanes, vector_generators)?),
-            gpsimd_random: Generator::new(Xorwow::seed(1, lanes, 1)?),
-            stochastic_rounding: None,
-            site: SiteId::default(),
-            scratch: Vec::new(),
-            arch: arch.clone(),
-        })
-    }
-
-    /// A float32 buffer to read a tile into; give it back with [`State::keep`].
-    pub fn buffer(&mut self) -> Vec<f32> {
-        self.scratch.pop().unwrap_or_default()
-    }
-
-    /// Takes a buffer back for the next instruction.
-    pub fn keep(&mut self, buffer: Vec<f32>) {
-        if self.scratch.len() < 8 {
-            self.scratch.push(buffer);
-        }
-    }
-
-    /// The tile as float32, in C order of [partitions, elements per partition].
-    ///
-    /// # Errors
-    /// Those of the memories.
-    pub fn read(&mut self, view: &View) -> Result<Vec<f32>> {
-        let mut values = self.buffer();
-        self.memory.read_f32(view, &mut values, self.site)?;
-        Ok(values)
-    }
-
-    /// The elements of a tile that are moved and not looked at: [`Memory::read_words`].
-    ///
-    /// # Errors
-    /// Those of the memories.
-    pub fn read_words(&mut self, view: &View) -> Result<Vec<u32>> {
-        let mut words = Vec::new();
-        self.memory.read_words(view, &mut words, self.site)?;
-        Ok(words)
-    }
-
-    /// Bit patterns of the tile, zero-extended.
-    ///
-    /// # Errors
-    /// Those of the memories.
-    pub fn read_bits(&mut self, view: &View) -> Result<Vec<u32>> {
-        let mut bits = Vec::new();
-        self.memory.read_bits(view, &mut bits, self.site)?;
-        Ok(bits)
-    }
-
-    /// The elements of any tensor in C order, as bytes of its type.
-    ///
-    /// # Errors
-    /// Those of the memories.
-    pub fn read_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
-        self.memory.read_bytes(view, self.site)
-    }
-
-    /// As [`State::read_bytes`] for the host, who looks at what the cores hold: no use that could be a race.
-    ///
-    /// # Errors
-    /// Those of the memories.
-    pub fn peek_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
-        let sharing = self.memory.stop_sharing();
-        let bytes = self.read_bytes(view);
-        if let Some(sharing) = sharing {
-            self.memory.share(sharing, None);
-        }
-        bytes
-    }
-
-    /// Sets the elements of any tensor, in C order, from bytes of its type.
-    ///
-    /// # Errors
-    /// [`Error::Value`] for another number of bytes; those of the memories.
-    pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
-        self.memory.write_bytes(view, bytes)
-    }
-
-    /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
-    /// is set so (16-bit and 8-bit floats).
-    ///
-    /// # Errors
-    /// Those of the memories.
-    pub fn write(&mut self, view: &View, values: &[f32]) -> Result<()> {
-        if let Some(draws) =
-            self.stochastic_rounding.as_mut().filter(|_| view.dtype.is_float() && view.dtype.size() < 4)
-        {
-            return self.memory.write_f32_stochastic(view, values, draws);
-        }
-        self.memory.write_f32(view, values, CastOptions::default())
-    }
-
-    /// `src` through float32 into `dst`.
-    ///
-    /// # Errors
-    /// Those of the memories.
-    pub fn convert(&mut self, dst: &View, src: &View) -> Result<()> {
-        let values = self.read(src)?;
-        self.write(dst, &values)?;
-        self.keep(values);
-        Ok(())
     }
 }
 
@@ -249,42 +112,6 @@ pub struct OccupancyPoint {
 
 /// How many instructions back `depends_on` may still add an edge **(choice)**.
 const WINDOW: usize = 1024;
-
-/// What the timeline needs of an issued instruction.
-struct Pending {
-    opcode: u16,
-    engine: Engine,
-    site: SiteId,
-    label: u32,
-    work: Work,
-    reads: Regions,
-    stationary: Regions,
-    writes: Regions,
-    after: SmallVec<[u32; 2]>,
-    dynamic: bool,
-    macs: (u64, u64),
-}
-
-impl Pending {
-    fn issue(&self) -> Issue<'_> {
-        Issue {
-            opcode: self.opcode,
-            engine: self.engine,
-            site: self.site,
-            label: self.label,
-            work: self.work.clone(),
-            reads: &self.reads,
-            stationary_reads: &self.stationary,
-            writes: &self.writes,
-            after: &self.after,
-            dynamic: self.dynamic,
-            macs: self.macs.0,
-            peak_macs_per_cycle: self.macs.1,
-        }
-    }
-}
-
-type Regions = SmallVec<[Region; 3]>;
 
 impl NeuronCore {
     /// A core with empty memories.
@@ -652,80 +479,6 @@ impl NeuronCore {
             macs: instruction.macs(arch),
         }
     }
-}
-
-/// What the timeline needs of an instruction that costs `work`, from its operands alone.
-pub fn instruction_issue<R>(
-    instruction: &dyn Instruction,
-    arch: &ArchSpec,
-    work: Work,
-    take: impl FnOnce(&Issue<'_>) -> R,
-) -> R {
-    let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
-    let dynamic = regions_of(instruction, &mut reads, &mut stationary, &mut writes);
-    let (macs, peak_macs_per_cycle) = instruction.macs(arch);
-    take(&Issue {
-        opcode: 0,
-        engine: instruction.engine(arch),
-        site: SiteId::default(),
-        label: 0,
-        work,
-        reads: &reads,
-        stationary_reads: &stationary,
-        writes: &writes,
-        after: &[],
-        dynamic,
-        macs,
-        peak_macs_per_cycle,
-    })
-}
-
-/// What an instruction reads and writes; true if one of its addresses is known only when it executes.
-fn regions_of(
-    instruction: &dyn Instruction,
-    reads: &mut Regions,
-    stationary: &mut Regions,
-    writes: &mut Regions,
-) -> bool {
-    let mut dynamic = false;
-    instruction.operands(&mut |role, view| {
-        let region = view.regions();
-        dynamic |= address_regions(view, reads);
-        match role {
-            Role::Read => reads.push(region),
-            Role::Stationary => stationary.push(region),
-            Role::Write => writes.push(region),
-            Role::Update => {
-                reads.push(region.clone());
-                writes.push(region);
-            }
-        }
-    });
-    instruction.registers(&mut |role, id| {
-        let region = register_region(id);
-        if role == Role::Read { reads.push(region) } else { writes.push(region) }
-    });
-    dynamic
-}
-
-/// Adds what a view's address is read from; true if there is anything.
-fn address_regions(view: &View, reads: &mut Regions) -> bool {
-    let Some(dynamic) = &view.dynamic else { return false };
-    match &**dynamic {
-        Dynamic::Scalar { index: ScalarIndex::Element(index), .. }
-        | Dynamic::Rows { index, .. }
-        | Dynamic::Columns { index, .. } => {
-            reads.push(index.regions());
-        }
-        Dynamic::Scalar { index: ScalarIndex::Register(register), .. } => reads.push(register_region(register.id)),
-    }
-    matches!(&**dynamic, Dynamic::Scalar { .. })
-}
-
-fn register_region(id: u64) -> Region {
-    let mut rects = SmallVec::new();
-    rects.push(Rect { rows: 0..1, columns: 0..1 });
-    Region { space: Space::Register(id), rects }
 }
 
 /// Registers are numbered by the process, so that cores never mistake another's for their own.
