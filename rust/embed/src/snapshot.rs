@@ -167,7 +167,9 @@ impl Device {
     /// # Errors
     /// [`crate::ErrorKind::Value`] for another version, another spec, or damage.
     pub fn load_snapshot(&mut self, saved: &[u8]) -> Result<()> {
-        let mut rest = Reader { bytes: saved, most: self.spec.host_memory_bytes as usize };
+        // On-chip memories and marks come beside what HBM holds.
+        let most = self.spec.host_memory_bytes.saturating_mul(2).saturating_add(1 << 30);
+        let mut rest = Reader { bytes: saved, most: usize::try_from(most).unwrap_or(usize::MAX) };
         if rest.take(MAGIC.len())? != MAGIC {
             return Err(Error::value("the bytes are no snapshot: they do not start with trn3snap"));
         }
@@ -322,7 +324,7 @@ fn put_runs<T: Default + PartialEq>(
 
 struct Reader<'a> {
     bytes: &'a [u8],
-    /// Bytes that may still be made of zeros: a small text must not make a large memory.
+    /// Bytes that may still be made: a small snapshot must not fill a large memory with zeros.
     most: usize,
 }
 
@@ -340,12 +342,9 @@ impl<'a> Reader<'a> {
 
     fn bytes(&mut self) -> Result<Vec<u8>> {
         let length = self.number()?;
-        // On-chip memories and marks come beside what HBM holds.
-        let most = self.most.saturating_mul(2).saturating_add(1 << 30);
         let mut bytes = Vec::new();
-        if length > most || bytes.try_reserve_exact(length).is_err() {
-            return Err(damaged());
-        }
+        self.most = self.most.checked_sub(length).ok_or_else(damaged)?;
+        bytes.try_reserve_exact(length).map_err(|_| damaged())?;
         while bytes.len() < length {
             let (zeros, others) = (self.number()?, self.number()?);
             let end = zeros.checked_add(others).and_then(|run| run.checked_add(bytes.len()));

@@ -38,6 +38,9 @@ class serializable {
     }                                                                                                                  \
     static_assert(true, "a semicolon follows")
 
+// The simulator owns what it was given, to its end.
+inline auto& stub_owned = *new std::vector<const void*>;
+
 // Bytes of objects. An object that is pointed to several times is written once.
 class serializer {
   public:
@@ -65,6 +68,7 @@ class serializer {
                 std::string type;
                 take(type);
                 object = factories().at(type)();
+                stub_owned.push_back(object);
                 object->serialize_order(*this);
             }
             pointer = dynamic_cast<T*>(object);
@@ -255,6 +259,7 @@ class BaseComponent : public Core::Serialization::serializable {
         if (frequency != "1GHz") {
             throw std::invalid_argument("the stub knows 1GHz alone");
         }
+        Core::Serialization::stub_owned.push_back(handler);
         stub_simulation.clock = handler;
         stub_simulation.period = stub_simulation.next_tick = 1000;
         return nullptr;
