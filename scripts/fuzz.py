@@ -15,7 +15,13 @@ CARGO_FUZZ = "0.13.2"
 TARGETS = ("spec", "program", "snapshot", "arrays")
 # Longer inputs only repeat what shorter ones do. A program of few instructions may still be a large
 # one, and the instrumented build is slow.
-LIMITS = ("-max_len=16384", "-timeout=60", "-rss_limit_mb=4096", "-print_final_stats=1")
+LIMITS = (
+    "-max_len=16384",
+    "-len_control=0",
+    "-timeout=60",
+    "-rss_limit_mb=4096",
+    "-print_final_stats=1",
+)
 
 
 def options(words: Sequence[str]) -> argparse.Namespace:

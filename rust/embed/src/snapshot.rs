@@ -21,6 +21,8 @@ use crate::stats::Stats;
 
 const MAGIC: &[u8; 8] = b"trn3snap";
 const VERSION: u32 = 1;
+/// The most that a device can have counted: what it counts on from there does not overflow.
+const MOST_COUNTED: u64 = 1 << 62;
 /// Zeros are left out where so many bytes of them begin at a multiple of as many.
 const GRAIN: usize = 64;
 
@@ -183,7 +185,14 @@ impl Device {
         if head.spec != self.spec {
             return Err(Error::value("the snapshot is of a device with another spec; make one like it"));
         }
-        if head.cores.len() != self.cores.len() {
+        // Times of commands add up to as much as the host says, and stop there.
+        let counted = Stats { command_ps: 0, ..head.stats.clone() }.values();
+        let counts = counted.into_iter().chain([head.sequence, head.next_program]);
+        let numbers = head.programs.iter().map(|program| program.number);
+        if head.cores.len() != self.cores.len()
+            || counts.max().is_some_and(|most| most > MOST_COUNTED)
+            || numbers.max().is_some_and(|last| last >= head.next_program)
+        {
             return Err(damaged());
         }
         // Everything is built beside the device and put in its place at the end.
@@ -219,6 +228,11 @@ impl Device {
             }
         };
         for (index, saved) in head.cores.iter().enumerate() {
+            let sequences = saved.queue.iter().map(|waiting| waiting.sequence);
+            let sequences = sequences.chain(saved.active.iter().map(|active| active.sequence));
+            if sequences.max().is_some_and(|last| last >= head.sequence) {
+                return Err(damaged());
+            }
             for waiting in &saved.queue {
                 let of_this = waiting.command.core() as usize == index;
                 self.check_command_among(&waiting.command, &programs)?;

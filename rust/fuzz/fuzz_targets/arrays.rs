@@ -6,14 +6,16 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use trn3_capi::*;
 
-const BYTES: usize = 1 << 12;
+const BYTES: usize = 1 << 14;
+const LENGTHS: [i64; 10] = [32, 4, 1, 2, 16, 3, 64, 0, 33, -1];
 
 #[derive(Arbitrary, Debug)]
 struct Description {
     dtype: u8,
     axes: u8,
     offset: u16,
-    shape: [i8; 3],
+    /// Of LENGTHS, so that shapes of several arrays fit one another now and then.
+    shape: [u8; 3],
     strides: Option<[i16; 3]>,
     odd: Option<(u8, i64)>,
 }
@@ -33,7 +35,7 @@ impl Description {
         let mut shape = [0; TRN3_MAX_AXES];
         let mut strides = [0; TRN3_MAX_AXES];
         for axis in 0..3 {
-            shape[axis] = i64::from(self.shape[axis]);
+            shape[axis] = LENGTHS[usize::from(self.shape[axis]) % LENGTHS.len()];
             strides[axis] = self.strides.map_or(0, |strides| i64::from(strides[axis]));
         }
         let (dtype, mut ndim) = (u32::from(self.dtype % 12), u32::from(self.axes % 4));
@@ -43,7 +45,11 @@ impl Description {
             Some((2, value)) => ndim = value as u32,
             _ => {}
         }
-        let item: i128 = match dtype { 1 | 2 => 4, 3 | 4 => 2, _ => 1 };
+        let item: i128 = match dtype {
+            1 | 2 => 4,
+            3 | 4 => 2,
+            _ => 1,
+        };
         let offset = usize::from(self.offset) % BYTES;
         let lengths = shape.get(..ndim as usize).unwrap_or_default();
         let is_default = strides[..lengths.len()].iter().all(|&stride| stride == 0);
@@ -82,14 +88,28 @@ fuzz_target!(|input: Input| {
     let size = usize::from(input.scratch) % (8 * BYTES);
     let scratch = room.as_mut_ptr().cast();
     let (rule, mode) = input.options;
-    let rounding =
-        trn3_rounding { size: size_of::<trn3_rounding>(), rounding: mode % 3, overflow: mode >> 8 & 1, draws: std::ptr::null(), draw_count: 0, generator: std::ptr::null_mut() };
+    let rounding = trn3_rounding {
+        size: size_of::<trn3_rounding>(),
+        rounding: mode % 3,
+        overflow: mode >> 8 & 1,
+        draws: std::ptr::null(),
+        draw_count: 0,
+        generator: std::ptr::null_mut(),
+    };
     let rounding = if mode & 4 == 0 { std::ptr::null() } else { &raw const rounding };
-    let mx = |elements, scales| trn3_mx_array { size: size_of::<trn3_mx_array>(), elements, scales, axis: input.number };
+    let mx =
+        |elements, scales| trn3_mx_array { size: size_of::<trn3_mx_array>(), elements, scales, axis: input.number };
     let mut indices: Vec<u8> = input.contents.iter().map(|byte| byte % 18).collect();
     let index_count = indices.len();
     let (keep, group) = [(4, 16), (4, 12), (4, 8), (2, 8), (2, 4), (1, 4), (1, 2), (rule, mode)][rule as usize % 8];
-    let sparse = trn3_sparse_array { size: size_of::<trn3_sparse_array>(), values: y, indices: indices.as_ptr(), index_count, keep, group };
+    let sparse = trn3_sparse_array {
+        size: size_of::<trn3_sparse_array>(),
+        values: y,
+        indices: indices.as_ptr(),
+        index_count,
+        keep,
+        group,
+    };
     // SAFETY: every array lies in memory that exists, or describes none that can.
     let status = unsafe {
         match input.operation % 9 {

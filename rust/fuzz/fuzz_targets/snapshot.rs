@@ -1,13 +1,16 @@
 //! Snapshots: one of a busy device, damaged. What is accepted goes on, and is saved as what it was.
 #![no_main]
 
+use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use trn3_embed::{Collective, Command, Device, Operation, Reduction};
 
-const SPEC: &str = r#"{"cores": 2, "max_instructions": 24, "host_memory_bytes": 1048576}"#;
+/// Small memories: their bytes take the time of a run, and are all alike.
+const SPEC: &str = r#"{"cores": 2, "max_instructions": 24, "host_memory_bytes": 1048576,
+    "overrides": {"sbuf_partition_bytes": 1024, "sbuf_reserved_bytes": 0, "psum_banks": 1}}"#;
 const PROGRAM: &[u8] = include_bytes!("../seeds/program/double.json");
 /// Bytes of a snapshot before its head: magic, version, length of the head.
 const PREFIX: usize = 20;
@@ -69,7 +72,14 @@ fn numbers(text: &[u8]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-fuzz_target!(|edits: Vec<Edit>| {
+thread_local! {
+    /// What is loaded takes the place of everything before it: one device for all.
+    static DEVICE: RefCell<Device> = RefCell::new(device());
+}
+
+fuzz_target!(|edits: Vec<Edit>| DEVICE.with_borrow_mut(|device| check(device, edits)));
+
+fn check(device: &mut Device, edits: Vec<Edit>) {
     let (mut head, mut rest) = base().clone();
     for edit in edits {
         match edit {
@@ -87,15 +97,20 @@ fuzz_target!(|edits: Vec<Edit>| {
     saved.extend_from_slice(&(head.len() as u64).to_le_bytes());
     saved.extend(head);
     saved.extend(rest);
-    let mut device = device();
     if device.load_snapshot(&saved).is_err() {
         return;
     }
     let again = device.save_snapshot().expect("what was loaded can be saved");
     device.load_snapshot(&again).expect("what was saved can be loaded");
     assert!(device.save_snapshot().expect("it still can be saved") == again, "saving is loading's inverse");
+    // It takes programs and commands as any device does.
+    let loaded = device.load(PROGRAM);
+    if let Ok(program) = loaded {
+        let _ = device.submit(Command::Run { core: 0, program }, 9);
+    }
+    let _ = device.submit(Command::Nop { core: 1 }, 10);
     for _ in 0..64 {
         let Some(next) = device.next_event() else { break };
         device.advance(next).expect("what comes is not past");
     }
-});
+}
