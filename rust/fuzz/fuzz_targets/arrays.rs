@@ -56,11 +56,11 @@ impl Description {
         let (mut low, mut high, mut step) = (0i128, item, item);
         for (axis, &length) in lengths.iter().enumerate().rev() {
             let stride = if is_default { step } else { i128::from(strides[axis]) };
-            let reach = i128::from(length - 1).saturating_mul(stride);
-            (low, high) = (low + reach.min(0), high + reach.max(0));
+            let reach = (i128::from(length) - 1).saturating_mul(stride);
+            (low, high) = (low.saturating_add(reach.min(0)), high.saturating_add(reach.max(0)));
             step = step.saturating_mul(i128::from(length.max(1)));
         }
-        let is_beyond = offset as i128 + low < 0 || offset as i128 + high > BYTES as i128;
+        let is_beyond = low < -(offset as i128) || high > (BYTES - offset) as i128;
         if is_beyond && lengths.iter().all(|&length| length > 0) {
             return None;
         }

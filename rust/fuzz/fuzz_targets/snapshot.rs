@@ -60,7 +60,7 @@ fn splice(bytes: &mut Vec<u8>, at: usize, removed: u8, new: Vec<u8>) {
     bytes.splice(at..end, new);
 }
 
-/// Where the numbers of a text are.
+/// Where the numbers of a text are, but for those of a list after its first: most are states of generators.
 fn numbers(text: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut found: Vec<std::ops::Range<usize>> = Vec::new();
     for at in (0..text.len()).filter(|&at| text[at].is_ascii_digit()) {
@@ -69,6 +69,7 @@ fn numbers(text: &[u8]) -> Vec<std::ops::Range<usize>> {
             None => found.push(at..at + 1),
         }
     }
+    found.retain(|place| place.start > 0 && text[place.start - 1] != b',');
     found
 }
 
