@@ -12,7 +12,7 @@ use trn3::machine::storage::Buffer;
 use trn3::machine::time::Picos;
 use trn3_numerics::Xorwow;
 
-use crate::command::Completion;
+use crate::command::{Completion, Space};
 use crate::device::{Active, Device, Waiting, core};
 use crate::error::{Error, Result};
 use crate::links::{Links, Traffic};
@@ -169,8 +169,11 @@ impl Device {
     /// # Errors
     /// [`crate::ErrorKind::Value`] for another version, another spec, or damage.
     pub fn load_snapshot(&mut self, saved: &[u8]) -> Result<()> {
-        // On-chip memories and marks come beside what HBM holds.
-        let most = self.spec.host_memory_bytes.saturating_mul(2).saturating_add(1 << 30);
+        // Contents of every memory, as much again for marks of what is initialised, and what needs no making.
+        let on_chip = self.size_of(Space::Sbuf) + self.size_of(Space::Psum);
+        let on_chip = on_chip.saturating_mul(u64::from(self.spec.cores));
+        let most =
+            self.spec.host_memory_bytes.saturating_add(on_chip).saturating_mul(2).saturating_add(saved.len() as u64);
         let mut rest = Reader { bytes: saved, most: usize::try_from(most).unwrap_or(usize::MAX) };
         if rest.take(MAGIC.len())? != MAGIC {
             return Err(Error::value("the bytes are no snapshot: they do not start with trn3snap"));
