@@ -1,7 +1,7 @@
 # Every target does its own set-up in .venv and build/; the work is in scripts/make.py.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench wheel capi docs lint format clean
+.PHONY: help demo test bench wheel capi fuzz docs lint format clean
 
 # The first interpreter that is new enough and runs (a version manager's shim may exist and not run).
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -30,6 +30,10 @@ wheel: ## an abi3 wheel in dist/
 
 capi: OPTIONS = $(if $(PREFIX),--prefix "$(PREFIX)")
 capi: ## the C library, header and pkg-config file in build/capi, or under PREFIX
+	$(run)
+
+fuzz: OPTIONS = $(if $(SECONDS),--seconds $(SECONDS)) $(TARGETS)
+fuzz: ## random inputs to the C library, two minutes (or SECONDS) for each of all TARGETS
 	$(run)
 
 docs: ## HTML documentation in build/docs/html

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import capi
+import fuzz
 import suite
 from environment import BUILD, PYTHON, ROOT, VENV, Environment, extra, group, runtime
 from steps import Runner, StepError
@@ -122,6 +123,15 @@ def c_library(runner: Runner) -> int:
     return 0
 
 
+def fuzz_targets(runner: Runner) -> int:
+    """Look for inputs that the C library should refuse and does not."""
+    wanted = fuzz.options(sys.argv[2:])
+    environment = Environment(runner)
+    environment.virtual_environment()
+    environment.toolchain()
+    return fuzz.run(runner, environment.variables, seconds=wanted.seconds, targets=wanted.targets)
+
+
 def docs(runner: Runner) -> int:
     """Build the HTML documentation."""
     environment = prepare(runner)
@@ -146,6 +156,8 @@ def clean() -> int:
     for top in ("python", "tests", "benches", "scripts", "examples", "docs"):
         for path in [*(ROOT / top).rglob("__pycache__")]:
             shutil.rmtree(path, ignore_errors=True)
+    for name in ("target", "corpus", "artifacts", "coverage"):
+        shutil.rmtree(ROOT / "rust" / "fuzz" / name, ignore_errors=True)
     for path in (ROOT / "python" / "trn3").glob("_trn3*.so"):
         path.unlink()
     return 0
@@ -159,6 +171,7 @@ TARGETS: dict[str, Callable[[Runner], int]] = {
     "bench": bench,
     "wheel": wheel,
     "capi": c_library,
+    "fuzz": fuzz_targets,
     "docs": docs,
 }
 

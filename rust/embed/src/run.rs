@@ -133,7 +133,7 @@ impl Device {
         let (start, end) = (Picos(start), self.now);
         self.stats.commands_completed += 1;
         self.stats.commands_failed += u64::from(status.is_err());
-        self.stats.command_ps += end.since(start).0;
+        self.stats.command_ps = self.stats.command_ps.saturating_add(end.since(start).0);
         if let Some(trace) = &mut self.trace {
             let track = format!("core {index}");
             trace.instant(&track, if status.is_ok() { "done" } else { "failed" }, end);

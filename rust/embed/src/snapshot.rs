@@ -12,7 +12,7 @@ use trn3::machine::storage::Buffer;
 use trn3::machine::time::Picos;
 use trn3_numerics::Xorwow;
 
-use crate::command::Completion;
+use crate::command::{Completion, Space};
 use crate::device::{Active, Device, Waiting, core};
 use crate::error::{Error, Result};
 use crate::links::{Links, Traffic};
@@ -21,6 +21,8 @@ use crate::stats::Stats;
 
 const MAGIC: &[u8; 8] = b"trn3snap";
 const VERSION: u32 = 1;
+/// The most that a device can have counted: what it counts on from there does not overflow.
+const MOST_COUNTED: u64 = 1 << 62;
 /// Zeros are left out where so many bytes of them begin at a multiple of as many.
 const GRAIN: usize = 64;
 
@@ -167,7 +169,12 @@ impl Device {
     /// # Errors
     /// [`crate::ErrorKind::Value`] for another version, another spec, or damage.
     pub fn load_snapshot(&mut self, saved: &[u8]) -> Result<()> {
-        let mut rest = Reader { bytes: saved, most: self.spec.host_memory_bytes as usize };
+        // Contents of every memory, as much again for marks of what is initialised, and what needs no making.
+        let on_chip = self.size_of(Space::Sbuf) + self.size_of(Space::Psum);
+        let on_chip = on_chip.saturating_mul(u64::from(self.spec.cores));
+        let most =
+            self.spec.host_memory_bytes.saturating_add(on_chip).saturating_mul(2).saturating_add(saved.len() as u64);
+        let mut rest = Reader { bytes: saved, most: usize::try_from(most).unwrap_or(usize::MAX) };
         if rest.take(MAGIC.len())? != MAGIC {
             return Err(Error::value("the bytes are no snapshot: they do not start with trn3snap"));
         }
@@ -181,7 +188,14 @@ impl Device {
         if head.spec != self.spec {
             return Err(Error::value("the snapshot is of a device with another spec; make one like it"));
         }
-        if head.cores.len() != self.cores.len() {
+        // Times of commands add up to as much as the host says, and stop there.
+        let counted = Stats { command_ps: 0, ..head.stats.clone() }.values();
+        let counts = counted.into_iter().chain([head.sequence, head.next_program]);
+        let numbers = head.programs.iter().map(|program| program.number);
+        if head.cores.len() != self.cores.len()
+            || counts.max().is_some_and(|most| most > MOST_COUNTED)
+            || numbers.max().is_some_and(|last| last >= head.next_program)
+        {
             return Err(damaged());
         }
         // Everything is built beside the device and put in its place at the end.
@@ -217,6 +231,11 @@ impl Device {
             }
         };
         for (index, saved) in head.cores.iter().enumerate() {
+            let sequences = saved.queue.iter().map(|waiting| waiting.sequence);
+            let sequences = sequences.chain(saved.active.iter().map(|active| active.sequence));
+            if sequences.max().is_some_and(|last| last >= head.sequence) {
+                return Err(damaged());
+            }
             for waiting in &saved.queue {
                 let of_this = waiting.command.core() as usize == index;
                 self.check_command_among(&waiting.command, &programs)?;
@@ -322,7 +341,7 @@ fn put_runs<T: Default + PartialEq>(
 
 struct Reader<'a> {
     bytes: &'a [u8],
-    /// Bytes that may still be made of zeros: a small text must not make a large memory.
+    /// Bytes that may still be made: a small snapshot must not fill a large memory with zeros.
     most: usize,
 }
 
@@ -340,12 +359,9 @@ impl<'a> Reader<'a> {
 
     fn bytes(&mut self) -> Result<Vec<u8>> {
         let length = self.number()?;
-        // On-chip memories and marks come beside what HBM holds.
-        let most = self.most.saturating_mul(2).saturating_add(1 << 30);
         let mut bytes = Vec::new();
-        if length > most || bytes.try_reserve_exact(length).is_err() {
-            return Err(damaged());
-        }
+        self.most = self.most.checked_sub(length).ok_or_else(damaged)?;
+        bytes.try_reserve_exact(length).map_err(|_| damaged())?;
         while bytes.len() < length {
             let (zeros, others) = (self.number()?, self.number()?);
             let end = zeros.checked_add(others).and_then(|run| run.checked_add(bytes.len()));

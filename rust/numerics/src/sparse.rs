@@ -98,7 +98,13 @@ fn rescaled(
         return Err(Error::shape(argument, shape, needed));
     }
     let mut rescaled = shape.to_vec();
-    rescaled[axis] = shape[axis] / from * to;
+    let length = (shape[axis] / from).checked_mul(to);
+    rescaled[axis] = length.unwrap_or(usize::MAX);
+    // Axes of length 0 do not excuse the others: products of lengths are taken in many places.
+    let elements = rescaled.iter().try_fold(1usize, |all, &length| all.checked_mul(length.max(1)));
+    if elements.is_none_or(|elements| elements > isize::MAX as usize / size_of::<f32>()) {
+        return Err(Error::shape(argument, shape, format!("with pattern {pattern} its other form fits in no memory")));
+    }
     Ok(rescaled)
 }
 
@@ -187,6 +193,9 @@ impl<'a> SparseView<'a> {
     }
 
     fn check_indices(&self) -> Result<()> {
+        if self.indices.is_empty() {
+            return Ok(());
+        }
         let (keep, group) = (self.pattern.keep(), self.pattern.group());
         let groups = Groups::new(self.values.shape(), self.axis, keep);
         let inner = groups.inner().max(1);

@@ -446,6 +446,21 @@ fn test_wrong_arguments_are_named() {
 }
 
 #[test]
+fn test_shapes_that_fit_in_no_memory_are_refused() {
+    let most = isize::MAX as usize / 16 * 16;
+    for pattern in Pattern::ALL {
+        for compressed in [vec![most, 0], vec![0, most], vec![most / 8, 3]] {
+            assert!(pattern.dense_shape(&compressed, 0).is_err(), "{pattern} {compressed:?}");
+        }
+        assert!(pattern.compressed_shape(&[0, most], 0).is_err());
+        let values = ArrayView::from_codes(Format::F8E5M2, &[], &[most, 0]).expect("no elements");
+        assert!(SparseView::new(values, &[], pattern, 0).is_err());
+        let values = ArrayView::from_codes(Format::F8E5M2, &[], &[0, most / 64]).expect("no elements");
+        assert!(SparseView::new(values, &[], pattern, 0).is_ok());
+    }
+}
+
+#[test]
 fn test_pattern_names() {
     let names = ["4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2"];
     assert_eq!(Pattern::ALL.map(|pattern| pattern.to_string()), names);

@@ -166,6 +166,22 @@ fn test_a_network_of_the_host_carries_when_the_host_says() {
 }
 
 #[test]
+fn test_times_of_commands_add_up_to_no_more_than_there_is() {
+    let network = Held::default();
+    let mut device = device_of(&json!({"cores": 2}));
+    device.set_network(Some(Box::new(network.clone())));
+    for core in 0..2 {
+        device.submit(Command::Collective { core, part: part(Operation::AllGather, 2, 3) }, 1).expect("room");
+    }
+    {
+        let mut state = network.0.lock().expect("one thread");
+        (state.now, state.delivers) = (u64::MAX - 1, true);
+    }
+    device.advance(Picos(u64::MAX - 1)).expect("later");
+    assert_eq!((device.stats().commands_completed, device.stats().command_ps), (2, u64::MAX));
+}
+
+#[test]
 fn test_wrong_parts_are_refused_at_once() {
     let mut device = device_of(&json!({}));
     let good = part(Operation::ReduceScatter, 2, 4);

@@ -91,3 +91,50 @@ fn test_a_snapshot_of_another_device_is_refused() {
     let saved = device().save_snapshot().expect("a snapshot");
     assert!(device_of(&spec()).load_snapshot(&saved).expect_err("another spec").message.contains("another spec"));
 }
+
+/// A snapshot with another head.
+fn with_head(saved: &[u8], edit: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
+    let (prefix, rest) = saved.split_at(20);
+    let length = u64::from_le_bytes(prefix[12..].try_into().expect("eight bytes")) as usize;
+    let mut head = serde_json::from_slice(&rest[..length]).expect("a head of JSON");
+    edit(&mut head);
+    let head = serde_json::to_vec(&head).expect("JSON");
+    [&prefix[..12], &(head.len() as u64).to_le_bytes(), &head, &rest[length..]].concat()
+}
+
+#[test]
+fn test_counts_that_would_overflow_are_refused() {
+    let saved = busy(&program(&[])).save_snapshot().expect("a snapshot");
+    let load = |saved: &[u8]| device_of(&spec()).load_snapshot(saved);
+    load(&with_head(&saved, |_| {})).expect("its own");
+    let refused = [("sequence", json!(u64::MAX)), ("next_program", json!(u64::MAX)), ("next_program", json!(1))];
+    for (name, value) in refused {
+        let damaged = with_head(&saved, |head| head[name] = value.clone());
+        assert!(load(&damaged).expect_err("refused").message.contains("damaged"), "{name} {value}");
+    }
+    let damaged = with_head(&saved, |head| head["stats"]["instructions"] = json!(u64::MAX));
+    assert!(load(&damaged).is_err());
+    // Commands that wait were submitted before the next one.
+    let damaged = with_head(&saved, |head| head["sequence"] = json!(1));
+    assert!(load(&damaged).is_err());
+}
+
+#[test]
+fn test_a_small_snapshot_makes_no_large_memory() {
+    let small = json!({
+        "host_memory_bytes": 1 << 20, "overrides": {"sbuf_partition_bytes": 1024, "sbuf_reserved_bytes": 0},
+    });
+    let saved = device_of(&small).save_snapshot().expect("a snapshot");
+    let zeros = 8u64 << 20;
+    let stretches: Vec<_> =
+        (0..1000).map(|at| json!({"address": at * zeros, "length": zeros, "complete": true})).collect();
+    let mut damaged = with_head(&saved, |head| head["hbm"] = json!(stretches));
+    // Each claims zeros in three numbers; marks follow, of which there are none.
+    for _ in 0..1000 {
+        for number in [zeros, zeros, 0, 0] {
+            damaged.extend(number.to_le_bytes());
+        }
+    }
+    let refused = device_of(&small).load_snapshot(&damaged).expect_err("more than it may hold");
+    assert!(refused.message.contains("damaged"), "{refused}");
+}

@@ -1,0 +1,2 @@
+// STUB, see component.h.
+#include <sst/core/component.h>
