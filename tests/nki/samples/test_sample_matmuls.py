@@ -35,24 +35,24 @@ def _emit(result: Any, res_psum: Any) -> None:
 
 
 @nki.jit
-def matmul_basic(lhsT: Any, rhs: Any) -> Any:
+def matmul_basic(lhs_t: Any, rhs: Any) -> Any:
     """64 x 128 by 128 x 512: one instruction."""
-    k, m = lhsT.shape
+    k, m = lhs_t.shape
     k_, n = rhs.shape
-    assert k == k_, "lhsT and rhs must have the same contraction dimension"
-    result = nl.ndarray((m, n), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    assert k == k_, "lhs_t and rhs must have the same contraction dimension"
+    result = nl.ndarray((m, n), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     res_psum = nl.ndarray((m, n), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=res_psum, stationary=_load(lhsT), moving=_load(rhs))
+    nisa.nc_matmul(dst=res_psum, stationary=_load(lhs_t), moving=_load(rhs))
     _emit(result, res_psum)
     return result
 
 
 @nki.jit
-def matmul_tiled(lhsT: Any, rhs: Any) -> Any:
+def matmul_tiled(lhs_t: Any, rhs: Any) -> Any:
     """Tiles of any size at the edges, loaded where they are used."""
-    k, m = lhsT.shape
+    k, m = lhs_t.shape
     _, n = rhs.shape
-    result = nl.ndarray((m, n), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    result = nl.ndarray((m, n), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     for row in nl.affine_range(0, m, TILE_M):
         rows = nl.ds(row, min(TILE_M, m - row))
         for column in nl.affine_range(0, n, TILE_N):
@@ -62,7 +62,7 @@ def matmul_tiled(lhsT: Any, rhs: Any) -> Any:
                 part = nl.ds(inner, min(TILE_K, k - inner))
                 nisa.nc_matmul(
                     dst=res_psum,
-                    stationary=_load(lhsT[part, rows]),
+                    stationary=_load(lhs_t[part, rows]),
                     moving=_load(rhs[part, columns]),
                 )
             _emit(result[rows, columns], res_psum)
@@ -70,14 +70,14 @@ def matmul_tiled(lhsT: Any, rhs: Any) -> Any:
 
 
 @nki.jit
-def matmul_hoisted(lhsT: Any, rhs: Any) -> Any:
-    """The column of stationary tiles is loaded once for all columns of the result."""
-    k, m = lhsT.shape
+def matmul_hoisted(lhs_t: Any, rhs: Any) -> Any:
+    """Load the column of stationary tiles once for all columns of the result."""
+    k, m = lhs_t.shape
     _, n = rhs.shape
-    result = nl.ndarray((m, n), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    result = nl.ndarray((m, n), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     for i in nl.affine_range(m // TILE_M):
         stationary = [
-            _load(lhsT[j * TILE_K : (j + 1) * TILE_K, i * TILE_M : (i + 1) * TILE_M])
+            _load(lhs_t[j * TILE_K : (j + 1) * TILE_K, i * TILE_M : (i + 1) * TILE_M])
             for j in nl.affine_range(k // TILE_K)
         ]
         for column in nl.affine_range(n // TILE_N):
@@ -91,20 +91,22 @@ def matmul_hoisted(lhsT: Any, rhs: Any) -> Any:
 
 @nki.jit
 def matmul_blocked(
-    lhsT: Any, rhs: Any, tiles_in_block_m: int = 2, tiles_in_block_n: int = 1
+    lhs_t: Any, rhs: Any, tiles_in_block_m: int = 2, tiles_in_block_n: int = 1
 ) -> Any:
     """Blocks of both free axes in SBUF: each block is loaded once for a block of the result."""
-    k, m = lhsT.shape
+    k, m = lhs_t.shape
     _, n = rhs.shape
-    result = nl.ndarray((m, n), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    result = nl.ndarray((m, n), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     block_m, block_n = TILE_M * tiles_in_block_m, TILE_N * tiles_in_block_n
     assert m % block_m == 0
     assert n % block_n == 0
     deep = k // TILE_K
     for bm in nl.affine_range(m // block_m):
-        left = nl.ndarray((TILE_K, deep, block_m), dtype=lhsT.dtype, buffer=nl.sbuf)
+        left = nl.ndarray((TILE_K, deep, block_m), dtype=lhs_t.dtype, buffer=nl.sbuf)
         for j in nl.affine_range(deep):
-            nisa.dma_copy(left[:, j], lhsT[nl.ds(j * TILE_K, TILE_K), nl.ds(bm * block_m, block_m)])
+            nisa.dma_copy(
+                left[:, j], lhs_t[nl.ds(j * TILE_K, TILE_K), nl.ds(bm * block_m, block_m)]
+            )
         for bn in nl.affine_range(n // block_n):
             right = nl.ndarray((TILE_K, deep, block_n), dtype=rhs.dtype, buffer=nl.sbuf)
             for j in nl.affine_range(deep):
@@ -126,22 +128,22 @@ def matmul_blocked(
 
 
 @nki.jit
-def matmul_fully_blocked(lhsT: Any, rhs: Any, tiles_in_block_k: int = 2) -> Any:
+def matmul_fully_blocked(lhs_t: Any, rhs: Any, tiles_in_block_k: int = 2) -> Any:
     """All three axes in blocks: sums of a block of the contraction are added up in SBUF."""
-    k, m = lhsT.shape
+    k, m = lhs_t.shape
     _, n = rhs.shape
     block_k = TILE_K * tiles_in_block_k
-    result = nl.ndarray((m, n), dtype=lhsT.dtype, buffer=nl.shared_hbm)
+    result = nl.ndarray((m, n), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
     for column in nl.affine_range(n // TILE_N):
         columns = nl.ds(column * TILE_N, TILE_N)
         sums = nl.zeros((TILE_M, m // TILE_M, TILE_N), dtype=nl.float32, buffer=nl.sbuf)
         for bk in nl.sequential_range(k // block_k):
             right = nl.ndarray((TILE_K, tiles_in_block_k, TILE_N), dtype=rhs.dtype)
-            left = nl.ndarray((TILE_K, tiles_in_block_k, m), dtype=lhsT.dtype)
+            left = nl.ndarray((TILE_K, tiles_in_block_k, m), dtype=lhs_t.dtype)
             for t in nl.affine_range(tiles_in_block_k):
                 part = nl.ds(bk * block_k + t * TILE_K, TILE_K)
                 nisa.dma_copy(dst=right[0:TILE_K, t, 0:TILE_N], src=rhs[part, columns])
-                nisa.dma_copy(dst=left[:, t, :], src=lhsT[part])
+                nisa.dma_copy(dst=left[:, t, :], src=lhs_t[part])
             for i in nl.affine_range(m // TILE_M):
                 res_psum = nl.ndarray((TILE_M, TILE_N), nl.float32, buffer=nl.psum)
                 for t in nl.affine_range(tiles_in_block_k):

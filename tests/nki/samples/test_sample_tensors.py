@@ -32,7 +32,7 @@ def add_tile(a_input: Any, b_input: Any) -> Any:
 
 @nki.jit
 def add_tile_by_instructions(a_input: Any, b_input: Any) -> Any:
-    """The same, without nl.load and nl.store."""
+    """Do the same without nl.load and nl.store."""
     assert a_input.shape == b_input.shape
     assert a_input.dtype == b_input.dtype
     a_tile = nl.ndarray(shape=a_input.shape, dtype=a_input.dtype, buffer=nl.sbuf)
@@ -59,7 +59,7 @@ def test_add_tile_equals_numpy(kernel: Any, shape: tuple[int, int], dtype: Any) 
 
 @nki.jit
 def add_grid(a_input: Any, b_input: Any) -> Any:
-    """A launch grid: each instance adds one tile."""
+    """Add one tile in each instance of a launch grid."""
     c_output = nl.ndarray(a_input.shape, dtype=a_input.dtype, buffer=nl.shared_hbm)
     offset_i_x = nl.program_id(0) * 128
     offset_i_y = nl.program_id(1) * 256
@@ -135,7 +135,7 @@ def test_split_even_and_odd_equals_numpy(shape: tuple[int, int], dtype: Any) -> 
 
 @nki.jit
 def split_halves_with_offsets(in_tensor: Any) -> Any:
-    """The same columns by an access pattern of three axes, and a row picked by a register."""
+    """Pick the same columns by patterns of three axes, and by a register."""
     rows, columns = in_tensor.shape
     out = nl.ndarray((2, rows, columns // 2), dtype=in_tensor.dtype, buffer=nl.shared_hbm)
     tile = nl.load(in_tensor)
@@ -165,7 +165,7 @@ def test_split_halves_with_offsets_equals_numpy(lnc: int) -> None:
 @nki.jit
 def transpose2d(in_tensor: Any, shape2d: tuple[int, int]) -> Any:
     """Each partition holds a matrix of shape2d, row after row; its transpose."""
-    rows, size = in_tensor.shape
+    _, size = in_tensor.shape
     height, width = shape2d
     assert size == height * width
     out_tensor = nl.ndarray(in_tensor.shape, dtype=in_tensor.dtype, buffer=nl.shared_hbm)
@@ -183,7 +183,7 @@ def transpose2d(in_tensor: Any, shape2d: tuple[int, int]) -> Any:
 
 @nki.jit
 def transpose2d_by_views(in_tensor: Any, shape2d: tuple[int, int]) -> Any:
-    """The same by one instruction, an axis order changed in its access pattern."""
+    """Do the same by one instruction, the order of axes changed in its access pattern."""
     rows, size = in_tensor.shape
     height, width = shape2d
     out_tensor = nl.ndarray(in_tensor.shape, dtype=in_tensor.dtype, buffer=nl.shared_hbm)
