@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
-from trn3.nki import launches
+from trn3.nki import launches, tracing
 from trn3.nki.arguments import Arguments
 from trn3.nki.context import Context, Running, slot
 from trn3.nki.debugging import note
@@ -41,7 +41,8 @@ class Kernel:
     Calling it runs it on one core: arrays become tensors in HBM (`nl.hbm`), other arguments pass
     unchanged, and the tensors it returns become arrays of the library that the arguments came from.
     Arrays that the kernel wrote to are updated where they lie, unless they are read-only or JAX's.
-    Called by a running kernel, it is the plain function.
+    Called by a running kernel, it is the plain function; called where ``jax.jit`` traces, it runs
+    when the traced function does.
 
     ``kernel[lnc]`` is the same kernel on that many cores of a logical core: each runs the function,
     and `nki.language.program_id` says which one it is. ``kernel[a, b]`` runs it a * b times, one
@@ -95,6 +96,8 @@ class Kernel:
         if running is not None:
             self._check_inner(running)
             return self.__wrapped__(*args, **kwargs)
+        if tracing.is_traced(args, kwargs):
+            return tracing.call_back(self, args, kwargs)
         return self.launch(self.cores(timing=False, nan_origin=self._nan_origin), args, kwargs)
 
     def __getitem__(self, lnc: int | Spread | tuple[int | Spread, ...]) -> Kernel:

@@ -121,6 +121,8 @@ def load_transpose2d(src: NkiTensor, dtype: DTypeLike | None = None) -> NkiTenso
 def transpose(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return a tile (P, F) as (F, P) in PSUM, through TensorE.
 
+    Elements of one byte lie two bytes apart there, as ``nki.isa.nc_transpose`` writes them.
+
     Parameters
     ----------
     x : tile, [P, F]
@@ -141,7 +143,12 @@ def transpose(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
         raise ValueError(message)
     if dtype is not None:
         tile = converted(tile, dtype)
-    result = ndarray(tile.shape[::-1], tile.dtype, buffer=psum)
+    rows, columns = tile.shape
+    if tile.dtype.itemsize == 1:
+        # TensorE moves 16 bits an element: a byte lands in the lower half of them.
+        result = ndarray((columns, 2 * rows), tile.dtype, buffer=psum)[:, ::2]
+    else:
+        result = ndarray((columns, rows), tile.dtype, buffer=psum)
     isa.nc_transpose(result, in_sbuf(tile), engine=isa.tensor_engine)
     return result
 
@@ -184,6 +191,13 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
             f"nl.matmul operands have shapes {left.shape} and {right.shape}; allowed: two axes"
         )
         raise ValueError(message)
+    for argument, tile, which in (("x", left, slice(0, 2)), ("y", right, slice(0, 1))):
+        if max(tile.shape[which]) > tile_size.pmax:
+            message = (
+                f"nl.matmul {argument} has shape {tile.shape}; allowed: K and M up to "
+                f"{tile_size.pmax}, tiles of a larger product are added up"
+            )
+            raise ValueError(message)
     most = tile_size.gemm_moving_fmax
     if right.shape[1] > most:
         message = f"nl.matmul y has shape {right.shape}; allowed: up to {most} columns"

@@ -56,14 +56,15 @@ impl Check<'_> {
         ))
     }
 
-    /// An operand of a compute engine: on chip in one of the memories, at most all partitions, starting where its size
-    /// allows, and no longer than one instruction reaches.
+    /// An operand of a compute engine: on chip in one of the memories, at most all partitions, one after the other,
+    /// starting where its size allows, and no longer than one instruction reaches.
     ///
     /// # Errors
     /// [`Error::Validation`] names the rule that is broken.
     pub fn tile(&self, operand: &'static str, view: &View, allowed: &[Buffer]) -> Result<()> {
         self.memory(operand, view, allowed)?;
         self.partitions(operand, view)?;
+        self.consecutive(operand, view)?;
         self.start_partition(operand, view)?;
         let (elements, limit) = match view.storage.buffer {
             // The limit is counted in float32 words of a whole partition of PSUM.
@@ -84,6 +85,15 @@ impl Check<'_> {
             return Err(self.refuse(operand, got, "split the tile along its partitions"));
         }
         Ok(())
+    }
+
+    /// Engines reach partitions that follow one another; DMA alone steps over some.
+    fn consecutive(&self, operand: &'static str, view: &View) -> Result<()> {
+        if view.partitions() < 2 || view.partition_step() == 1 {
+            return Ok(());
+        }
+        let got = format!("takes every {}th partition", view.partition_step());
+        Err(self.refuse(operand, got, "consecutive partitions; dma_copy moves others together"))
     }
 
     /// The rule for where a tile of so many partitions may start: 0 for more than half of them, a multiple of half for

@@ -39,8 +39,13 @@ impl TensorReduce {
     /// The first axis that is reduced.
     fn first_axis(&self, check: &Check<'_>) -> Result<usize> {
         let rank = self.data.rank() as i64;
-        let allowed = || format!("the last axes of a tile of {rank}, without the partition axis 0");
-        let refuse = || check.refuse("axis", format!("is {:?}", &self.axes[..]), allowed());
+        let allowed = || format!("a tile of {rank} axes has partitions on axis 0, which stay");
+        let refuse = || {
+            let axes: Vec<String> = self.axes.iter().map(i64::to_string).collect();
+            let comma = if axes.len() == 1 { "," } else { "" };
+            let rule = "must be the last contiguous dim(s) of the tile";
+            check.refuse("axis", format!("{rule}. Got axis=({}{comma})", axes.join(", ")), allowed())
+        };
         let mut axes: SmallVec<[i64; 4]> =
             self.axes.iter().map(|&axis| if axis < 0 { axis + rank } else { axis }).collect();
         axes.sort_unstable();
