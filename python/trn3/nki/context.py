@@ -48,6 +48,8 @@ class Context:
         How often `device_print` printed each prefix, by the core's number.
     warned
         What the run has warned of already.
+    names
+        Names that tensors were given, in strict runs.
     constants
         HBM tensors of `shared_constant`, by content.
     watch
@@ -55,8 +57,8 @@ class Context:
     """
 
     __slots__ = (
-        "constants", "core", "figures", "grid", "instance", "logical", "prints", "program_ids",
-        "rank", "shared", "static_only", "turns", "warned", "watch", "world",
+        "constants", "core", "figures", "grid", "instance", "logical", "names", "prints",
+        "program_ids", "rank", "shared", "static_only", "turns", "warned", "watch", "world",
     )  # fmt: skip
 
     def __init__(self, core: NeuronCore, figures: Figures, grid: tuple[int, ...]) -> None:
@@ -73,6 +75,7 @@ class Context:
         self.turns: Turns | None = None
         self.prints: dict[tuple[int, str], int] = {}
         self.warned: set[str] = set()
+        self.names: set[str] = set()
         self.constants: dict[Any, Any] = {}
         self.watch: Watch | None = None
 

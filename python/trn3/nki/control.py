@@ -185,7 +185,24 @@ def dynamic_range(
     if stop is None:
         start, stop = 0, start
     indexes = range(_value(start, "dynamic_range start"), _value(stop, "dynamic_range stop"), step)
-    return (VirtualRegister(index, frozen=True) for index in indexes)
+    return _iterations(indexes)
+
+
+def _iterations(indexes: range) -> Iterator[VirtualRegister]:
+    with _DynamicLoop():
+        for index in indexes:
+            yield VirtualRegister(index, frozen=True)
+
+
+class _DynamicLoop:
+    """Tells the core which instructions are of one loop; orders between loops have no meaning."""
+
+    def __enter__(self) -> None:
+        self._core = core()
+        self._core.enter_loop()
+
+    def __exit__(self, *_: object) -> None:
+        self._core.leave_loop()
 
 
 def fori_loop(
@@ -271,14 +288,15 @@ def while_loop(
     _check_dynamic("while_loop")
     register: Any = init_reg
     origin = "while_loop init_reg"
-    while True:
-        if not isinstance(register, VirtualRegister):
-            message = f"{origin} is of type {type(register).__name__}; allowed: VirtualRegister"
-            raise TypeError(message)
-        if _value(register, origin) == 0:
-            return
-        register = body_fun(register)
-        origin = "what while_loop's body returned"
+    with _DynamicLoop():
+        while True:
+            if not isinstance(register, VirtualRegister):
+                message = f"{origin} is of type {type(register).__name__}; allowed: VirtualRegister"
+                raise TypeError(message)
+            if _value(register, origin) == 0:
+                return
+            register = body_fun(register)
+            origin = "what while_loop's body returned"
 
 
 class no_reorder:

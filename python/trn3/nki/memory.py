@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+import operator
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeAlias
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from trn3._trn3 import machine
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import arrays
-from trn3.nki.context import context, core
+from trn3.nki.context import context, core, slot
 from trn3.nki.dtypes import ALL, DType, canonicalise, uint8
 from trn3.nki.targets import current_figures
 
@@ -133,7 +135,8 @@ def new_tensor(
     buffer : MemoryRegion, optional
         Strings are accepted as older kernels spell it.
     name : str, optional
-        Shown in errors and profiles.
+        Shown in errors and profiles. It need not be the only one of its name; under
+        ``TRN3_NKI_STRICT=1`` the first that is not is warned of (**choice**).
         In ``nl.shared_hbm`` it says which tensor of the launch's other instances this is: the k-th
         of one name is one tensor, and so is the k-th without a name.
     address : (int, int), optional
@@ -182,9 +185,56 @@ def new_tensor(
             )
             raise ValueError(message)
         lengths = (1, 1)
+    if name:
+        _note_name(name)
     if buffer is shared_hbm:
         return _shared(lengths, dtype.name, name or "", address)
-    return core().allocate(lengths, dtype.name, buffer.code, name or "", address)
+    try:
+        return core().allocate(lengths, dtype.name, buffer.code, name or "", _address(address))
+    except (TypeError, OverflowError):
+        _check_spelling(lengths, name)
+        raise
+
+
+def _check_spelling(shape: Any, name: Any) -> None:
+    """Name the argument that is no shape or no name."""
+    if name is not None and not isinstance(name, str):
+        message = f"ndarray() name is {name!r}; allowed: a string or None"
+        raise TypeError(message)
+    if not all(isinstance(length, SupportsIndex) and length.__index__() >= 0 for length in shape):
+        message = f"ndarray() shape is {shape!r}; allowed: whole numbers of at least 1"
+        raise TypeError(message)
+
+
+def _note_name(name: str) -> None:
+    """Say once in a strict run that a name is given to two tensors."""
+    running = slot.context
+    if running is None or running.watch is None:
+        return
+    if name not in running.names:
+        running.names.add(name)
+    elif "names" not in running.warned:
+        running.warned.add("names")
+        message = (
+            f"{running.core.line()}: name `{name}` is given to a second tensor; compilers and "
+            "reports want names that are unique in a kernel"
+        )
+        warnings.warn(message, stacklevel=4)
+
+
+def _address(address: Any) -> tuple[int, int] | None:
+    """Return an address as two whole numbers; kernels write lists and NumPy's integers too."""
+    if address is None or (type(address) is tuple and len(address) == 2):
+        return address
+    try:
+        partition, byte = address
+        return operator.index(partition), operator.index(byte)
+    except (TypeError, ValueError):
+        message = (
+            f"ndarray() address is {address!r}; allowed: (first partition, first byte of each "
+            "partition) or None"
+        )
+        raise TypeError(message) from None
 
 
 def _shared(
@@ -208,6 +258,8 @@ if TYPE_CHECKING:
 else:
 
     class _TensorType(type):
+        # Called by this name, errors about its arguments say so.
+        new_tensor.__name__ = new_tensor.__qualname__ = "ndarray"
         __call__ = staticmethod(new_tensor)
 
         def __instancecheck__(cls, instance: object) -> bool:
@@ -222,7 +274,11 @@ def _lengths(shape: Any) -> tuple[int, ...]:
         return shape
     if isinstance(shape, SupportsIndex):
         return (shape.__index__(),)
-    return tuple(shape)
+    try:
+        return tuple(shape)
+    except TypeError:
+        message = f"ndarray() shape is {shape!r}; allowed: whole numbers of at least 1"
+        raise TypeError(message) from None
 
 
 def full(
@@ -349,9 +405,10 @@ def zeros_like(
     dtype: DTypeLike | None = None,
     buffer: Buffer | None = None,
     name: str | None = "",
+    address: tuple[int, int] | None = None,
 ) -> NkiTensor:
     """Return zeros of another tensor's shape; dtype and buffer default to its own."""
-    return full(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name)
+    return full(x.shape, 0, dtype or x.dtype, buffer or x.buffer, name, address)
 
 
 def empty_like(
@@ -359,9 +416,10 @@ def empty_like(
     dtype: DTypeLike | None = None,
     buffer: Buffer | None = None,
     name: str | None = "",
+    address: tuple[int, int] | None = None,
 ) -> NkiTensor:
     """Return a new tensor of another's shape; dtype and buffer default to its own."""
-    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name, address)
 
 
 def shared_constant(

@@ -38,7 +38,8 @@ def dma_copy(
     dst, src : tensor
         In HBM or SBUF, as many elements. One of them may have rows picked by an index tile
         (``vector_offset``): a gather or a scatter; of rows picked twice the last written stays
-        (**choice**). Packed types only to themselves.
+        (**choice**). Packed types to themselves, and bit by bit from and to unsigned integers of
+        their size, which frameworks without these types pass in their place (**choice**).
     priority : int, optional
         Class of service, 0 (first) to 3; gen4.
     oob_mode : nki.isa.oob_mode, optional

@@ -23,6 +23,7 @@ def rand(
     dtype: DTypeLike = float32,
     buffer: Buffer = sbuf,
     name: str | None = "",
+    address: tuple[int, int] | None = None,
 ) -> NkiTensor:
     """Return a new tile of uniform random numbers from 0 to below 1.
 
@@ -35,6 +36,8 @@ def rand(
         Partitions first.
     dtype, optional
         A float type.
+    buffer, name, address
+        As of `nki.language.ndarray`.
 
     Raises
     ------
@@ -45,7 +48,7 @@ def rand(
     if not wanted.is_float or wanted.is_packed:
         message = f"nl.rand dtype is {wanted}; allowed: unpacked float types"
         raise TypeError(message)
-    result = ndarray(shape, wanted, buffer, name)
+    result = ndarray(shape, wanted, buffer, name, address)
     if current_figures().generation >= 4:
         isa.rand2(result, 0.0, 1.0)
         return result

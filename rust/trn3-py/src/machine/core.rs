@@ -15,6 +15,7 @@ use trn3::machine::dtype::DType;
 use trn3::machine::isa::Instruction;
 use trn3::machine::memory::{Finding, Precision, Request};
 use trn3::machine::shadow::Distance;
+use trn3::machine::site::SiteId;
 use trn3::machine::storage::Buffer;
 use trn3::machine::view::View;
 use trn3::program::Recorder;
@@ -51,20 +52,35 @@ impl Inner {
 struct Schedule {
     /// Producers by consumer.
     edges: HashMap<String, Vec<String>>,
-    /// The last instruction of each name.
-    issued: HashMap<String, u32>,
+    /// The last instruction of each name, and the dynamic loops that it stood in.
+    issued: HashMap<String, (u32, Vec<SiteId>)>,
+    /// The lines of the dynamic loops that are running, outermost first.
+    loops: Vec<SiteId>,
+    /// The first edge between instructions of different dynamic loops: consumer and producer.
+    crossing: Option<(String, String)>,
 }
 
 impl Schedule {
     /// Instructions that one of this name waits for.
-    fn producers(&self, name: Option<&str>) -> Vec<u32> {
-        let names = name.and_then(|name| self.edges.get(name)).into_iter().flatten();
-        names.filter_map(|producer| self.issued.get(producer).copied()).collect()
+    fn producers(&mut self, name: Option<&str>) -> Vec<u32> {
+        let Some((consumer, producers)) = name.and_then(|name| self.edges.get_key_value(name)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        for producer in producers {
+            if let Some((id, loops)) = self.issued.get(producer) {
+                if *loops != self.loops && self.crossing.is_none() {
+                    self.crossing = Some((consumer.clone(), producer.clone()));
+                }
+                found.push(*id);
+            }
+        }
+        found
     }
 
     fn note(&mut self, name: Option<&str>, id: u32) {
         if let Some(name) = name.filter(|_| !self.edges.is_empty()) {
-            self.issued.insert(name.to_owned(), id);
+            self.issued.insert(name.to_owned(), (id, self.loops.clone()));
         }
     }
 
@@ -130,7 +146,7 @@ impl PyCore {
     pub(crate) fn with<R>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut NeuronCore, trn3::machine::site::SiteId) -> trn3::Result<R>,
+        work: impl FnOnce(&mut NeuronCore, SiteId) -> trn3::Result<R>,
     ) -> PyResult<R> {
         let mut inner = self.lock()?;
         let Inner { core, lines, .. } = &mut *inner;
@@ -144,11 +160,7 @@ impl PyCore {
     }
 
     /// Runs something of the core that belongs to a line of the kernel where it stopped before.
-    pub(crate) fn at<R>(
-        &self,
-        site: trn3::machine::site::SiteId,
-        work: impl FnOnce(&mut NeuronCore) -> trn3::Result<R>,
-    ) -> PyResult<R> {
+    pub(crate) fn at<R>(&self, site: SiteId, work: impl FnOnce(&mut NeuronCore) -> trn3::Result<R>) -> PyResult<R> {
         let mut inner = self.lock()?;
         let core = &mut inner.core;
         core.state.site = site;
@@ -179,7 +191,8 @@ pub(crate) fn together(
 ) -> PyResult<trn3::Result<Vec<u32>>> {
     let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
     guards.iter().try_for_each(|inner| inner.refuse_recording("what cores or ranks do together"))?;
-    let after: Vec<Vec<u32>> = guards.iter().zip(names).map(|(inner, name)| inner.schedule.producers(*name)).collect();
+    let after: Vec<Vec<u32>> =
+        guards.iter_mut().zip(names).map(|(inner, name)| inner.schedule.producers(*name)).collect();
     let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
     let outcome =
         catch_unwind(AssertUnwindSafe(|| work(cores, &after))).map_err(|_| defect("a panic where cores met"))?;
@@ -385,9 +398,29 @@ impl PyCore {
         Ok(())
     }
 
+    /// A dynamic loop begins: what follows is its body, until `leave_loop`.
+    fn enter_loop(&self, py: Python<'_>) -> PyResult<()> {
+        let mut inner = self.lock()?;
+        let Inner { core, lines, schedule, .. } = &mut *inner;
+        schedule.loops.push(lines.here(py, &core.sites)?);
+        Ok(())
+    }
+
+    /// The dynamic loop that began last has ended.
+    fn leave_loop(&self) -> PyResult<()> {
+        self.lock()?.schedule.loops.pop();
+        Ok(())
+    }
+
     /// Refuses edges whose names no instruction had.
     fn check_schedule(&self) -> PyResult<()> {
         let inner = self.lock()?;
+        if let Some((consumer, producer)) = &inner.schedule.crossing {
+            return Err(PyValueError::new_err(format!(
+                "with_schedule lets {consumer} wait for {producer}, which stands in another dynamic loop; allowed: \
+                 both in the same body of nl.dynamic_range, fori_loop or while_loop, or both in none"
+            )));
+        }
         match inner.schedule.unknown()[..] {
             [] => Ok(()),
             ref unknown => Err(PyValueError::new_err(format!(

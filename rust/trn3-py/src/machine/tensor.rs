@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -52,8 +52,11 @@ pub(crate) struct DynamicSlice {
 #[pymethods]
 impl DynamicSlice {
     #[new]
-    fn new(start: Py<PyAny>, size: usize) -> Self {
-        Self { start, size }
+    fn new(start: Py<PyAny>, size: i64) -> PyResult<Self> {
+        match usize::try_from(size) {
+            Ok(size) => Ok(Self { start, size }),
+            Err(_) => Err(PyValueError::new_err(format!("ds size is {size}; allowed: at least 1"))),
+        }
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -124,10 +127,14 @@ fn pairs(pattern: &Bound<'_, PyAny>) -> PyResult<Vec<(i64, i64)>> {
     pattern
         .try_iter()?
         .map(|pair| {
-            let pair: Vec<i64> = pair?.extract()?;
-            match pair[..] {
-                [step, count] => Ok((step, count)),
-                _ => Err(PyValueError::new_err(format!("pattern entry {pair:?} is no pair; allowed: [step, count]"))),
+            let pair = pair?;
+            // NumPy's integers go through __index__, too.
+            match pair.extract::<Vec<i64>>().as_deref() {
+                Ok(&[step, count]) => Ok((step, count)),
+                _ => Err(PyValueError::new_err(format!(
+                    "ap pattern entry {} is no pair; allowed: [step, count], two int",
+                    pair.repr()?
+                ))),
             }
         })
         .collect()
@@ -272,53 +279,58 @@ impl PyTensor {
     }
 
     #[pyo3(signature = (dim, start, end, step=1))]
-    fn slice(&self, dim: usize, start: i64, end: i64, step: i64) -> PyResult<Self> {
-        wrap(self.view.slice(dim, start, end, step))
+    fn slice(&self, dim: i64, start: i64, end: i64, step: i64) -> PyResult<Self> {
+        wrap(self.view.slice(self.dim("slice", "dim", dim)?, start, end, step))
     }
 
-    fn select(&self, dim: usize, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn select(&self, dim: i64, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dim = self.dim("select", "dim", dim)?;
         match index.extract::<i64>() {
             Ok(index) => wrap(self.view.select(dim, index)),
             Err(_) => wrap(self.view.select_dynamic(dim, scalar_index("index", index)?)),
         }
     }
 
-    fn vector_select(&self, dim: usize, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn vector_select(&self, dim: i64, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dim = self.dim("vector_select", "dim", dim)?;
         wrap(self.view.vector_select(dim, tensor("vector_select", "index", index)?.clone()))
     }
 
-    #[pyo3(signature = (*dims))]
-    fn permute(&self, dims: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        wrap(self.view.permute(&integers(dims)?))
+    #[pyo3(signature = (*positional, dims=None))]
+    fn permute(&self, positional: &Bound<'_, PyTuple>, dims: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let dims: Vec<usize> = integers("permute", "dims", positional, dims)?
+            .into_iter()
+            .map(|dim| self.dim("permute", "dims", dim))
+            .collect::<PyResult<_>>()?;
+        wrap(self.view.permute(&dims))
     }
 
-    fn broadcast(&self, dim: usize, size: usize) -> PyResult<Self> {
-        wrap(self.view.broadcast(dim, size))
+    fn broadcast(&self, dim: i64, size: usize) -> PyResult<Self> {
+        wrap(self.view.broadcast(self.dim("broadcast", "dim", dim)?, size))
     }
 
-    fn expand_dim(&self, dim: usize) -> PyResult<Self> {
-        wrap(self.view.expand_dim(dim))
+    fn expand_dim(&self, dim: i64) -> PyResult<Self> {
+        // Counted in the result, which has one axis more.
+        let rank = self.view.shape.len() as i64 + 1;
+        wrap(self.view.expand_dim(self.dim_of("expand_dim", "dim", dim, rank)?))
     }
 
-    fn squeeze_dim(&self, dim: usize) -> PyResult<Self> {
-        wrap(self.view.squeeze_dim(dim))
+    fn squeeze_dim(&self, dim: i64) -> PyResult<Self> {
+        wrap(self.view.squeeze_dim(self.dim("squeeze_dim", "dim", dim)?))
     }
 
-    fn reshape_dim(&self, dim: usize, shape: Vec<i64>) -> PyResult<Self> {
-        wrap(self.view.reshape_dim(dim, &shape))
+    fn reshape_dim(&self, dim: i64, shape: Vec<i64>) -> PyResult<Self> {
+        wrap(self.view.reshape_dim(self.dim("reshape_dim", "dim", dim)?, &shape))
     }
 
-    fn flatten_dims(&self, start_dim: usize, end_dim: usize) -> PyResult<Self> {
-        wrap(self.view.flatten_dims(start_dim, end_dim))
+    fn flatten_dims(&self, start_dim: i64, end_dim: i64) -> PyResult<Self> {
+        let start = self.dim("flatten_dims", "start_dim", start_dim)?;
+        wrap(self.view.flatten_dims(start, self.dim("flatten_dims", "end_dim", end_dim)?))
     }
 
-    #[pyo3(signature = (*shape))]
-    fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let shape: Vec<i64> = match shape.len() {
-            1 if shape.get_item(0)?.extract::<i64>().is_err() => shape.get_item(0)?.extract()?,
-            _ => shape.extract()?,
-        };
-        wrap(self.view.reshape(&shape))
+    #[pyo3(signature = (*positional, shape=None))]
+    fn reshape(&self, positional: &Bound<'_, PyTuple>, shape: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        wrap(self.view.reshape(&integers("reshape", "shape", positional, shape)?))
     }
 
     #[pyo3(signature = (src_pattern, dst_pattern, fixed_sizes=None))]
@@ -421,9 +433,40 @@ impl PyTensor {
     }
 }
 
-fn integers(dims: &Bound<'_, PyTuple>) -> PyResult<Vec<usize>> {
-    if dims.len() == 1 && dims.get_item(0)?.extract::<usize>().is_err() {
-        return dims.get_item(0)?.extract();
+impl PyTensor {
+    /// An axis by its number; negative ones count from the end, as indexes do (**choice**: undocumented).
+    fn dim(&self, method: &str, argument: &str, dim: i64) -> PyResult<usize> {
+        self.dim_of(method, argument, dim, self.view.shape.len() as i64)
     }
-    dims.extract()
+
+    fn dim_of(&self, method: &str, argument: &str, dim: i64, rank: i64) -> PyResult<usize> {
+        usize::try_from(if dim < 0 { dim + rank } else { dim }).map_err(|_| {
+            PyIndexError::new_err(format!(
+                "{method} {argument} of tensor `{}` is {dim}; allowed: {} to {}",
+                self.view.storage.name,
+                -rank,
+                rank - 1
+            ))
+        })
+    }
+}
+
+/// Integers that come one by one, as one sequence, or by keyword.
+fn integers(
+    method: &str,
+    argument: &str,
+    positional: &Bound<'_, PyTuple>,
+    keyword: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<i64>> {
+    let given = match (keyword, positional.len()) {
+        (Some(keyword), 0) => keyword.clone(),
+        (None, 1) if positional.get_item(0)?.extract::<i64>().is_err() => positional.get_item(0)?,
+        (None, 1..) => positional.clone().into_any(),
+        (Some(_), _) => return Err(PyTypeError::new_err(format!("{method} got {argument} twice"))),
+        (None, 0) => return Err(PyTypeError::new_err(format!("{method} misses {argument}: a tuple of int"))),
+    };
+    given.extract().map_err(|_| {
+        let came = given.repr().map_or_else(|_| "something else".to_owned(), |text| text.to_string());
+        PyTypeError::new_err(format!("{method} {argument} is {came}; allowed: a tuple of int"))
+    })
 }

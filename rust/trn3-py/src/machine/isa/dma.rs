@@ -2,14 +2,17 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use trn3::machine::dtype::DType;
 use trn3::machine::isa::dma::Options;
 use trn3::machine::isa::dma::compute::DmaCompute;
 use trn3::machine::isa::dma::copy::DmaCopy;
 use trn3::machine::isa::dma::transpose::DmaTranspose;
 use trn3::machine::memory::OutOfBounds;
 use trn3::machine::timing::work::DescriptorMode;
+use trn3::machine::view::View;
 
 use crate::machine::core::PyCore;
+use crate::machine::error::exception;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::isa::issue;
 use crate::machine::operand::{engine, op, tensor};
@@ -48,13 +51,24 @@ fn dma_copy(
     engine: Option<&str>,
     name: Option<&str>,
 ) -> PyResult<PyInstruction> {
+    let (dst, src) = (tensor("dma_copy", "dst", dst)?, tensor("dma_copy", "src", src)?);
     let copy = DmaCopy {
-        dst: tensor("dma_copy", "dst", dst)?.clone(),
-        src: tensor("dma_copy", "src", src)?.clone(),
+        dst: packed_as(dst, src)?,
+        src: packed_as(src, dst)?,
         options: options(priority, oob_mode, dge_mode)?,
         engine: self::engine(engine)?,
     };
     issue(core, &copy, name)
+}
+
+/// A view of plain words, where the other side is packed quads of that size, as these quads: frameworks that lack the
+/// packed types pass unsigned integers in their place.
+fn packed_as(view: &View, other: &View) -> PyResult<View> {
+    let words = matches!(view.dtype, DType::UInt16 | DType::UInt32);
+    if words && other.dtype.is_packed() && view.dtype.size() == other.dtype.size() {
+        return view.reinterpret(other.dtype).map_err(exception);
+    }
+    Ok(view.clone())
 }
 
 #[pyfunction]

@@ -208,6 +208,10 @@ fn packed_mix(check: &Check<'_>, dst: &View, source: &View) -> Option<Error> {
     let mixed = (dst.dtype.is_packed() || source.dtype.is_packed()) && dst.dtype != source.dtype;
     mixed.then(|| {
         let got = format!("has dtype {} where src has {}", dst.dtype, source.dtype);
-        check.refuse("dst", got, "packed types are copied to themselves only")
+        check.refuse(
+            "dst",
+            got,
+            "packed types are copied to themselves, or as words: uint32, for four of 4 bits uint16",
+        )
     })
 }
