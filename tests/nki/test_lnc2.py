@@ -324,20 +324,13 @@ def test_a_jitted_kernel_inside_runs_inline_on_both_cores() -> None:
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(None, 2), (1, 2), (2, 1)])
-def test_brackets_of_a_kernel_inside_change_nothing(outer: Any, inner: Any) -> None:
-    @nki.jit
-    def cores(x: Any) -> int:
-        return nl.num_programs(0)
-
-    seen: list[int] = []
-
+def test_a_kernel_inside_with_other_cores_is_refused(outer: Any, inner: Any) -> None:
     @nki.jit
     def kernel(x: Any) -> Any:
-        seen.append(cores[inner](x))
-        return x
+        return split[inner](x)
 
-    (kernel[outer] if outer else kernel)(halves())
-    assert seen == [outer or 1] * (outer or 1)
+    with pytest.raises(ValueError, match=r"split\[\d\]> is called by a kernel that runs on"):
+        (kernel[outer] if outer else kernel)(halves())
 
 
 def test_device_print_says_which_core(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 from trn3._trn3.machine import NeuronCore
 from trn3.nki import launches, tracing
 from trn3.nki.arguments import Arguments
-from trn3.nki.context import Running, slot
+from trn3.nki.context import Context, Running, slot
 from trn3.nki.debugging import note
 from trn3.nki.grid import Launch, Spread, as_brackets, launch_of
 from trn3.nki.memory import private_hbm, shared_hbm
@@ -41,9 +41,9 @@ class Kernel:
     Calling it runs it on one core: arrays become tensors in HBM (`nl.hbm`), other arguments pass
     unchanged, and the tensors it returns become arrays of the library that the arguments came from.
     Arrays that the kernel wrote to are updated where they lie, unless they are read-only or JAX's.
-    Called by a running kernel, it is the plain function on the cores that there are, whatever
-    stands in its brackets (**choice**); called where ``jax.jit`` traces, it runs when the traced
-    function does.
+    Called by a running kernel, it is the plain function on the cores that there are; brackets that
+    ask for others are an error (**choice**). Called where ``jax.jit`` traces, it runs when the
+    traced function does.
 
     ``kernel[lnc]`` is the same kernel on that many cores of a logical core: each runs the function,
     and `nki.language.program_id` says which one it is. ``kernel[a, b]`` runs it a * b times, one
@@ -93,7 +93,9 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel, or within a running one, the plain function."""
-        if slot.context is not None:
+        running = slot.context
+        if running is not None:
+            self._check_inner(running)
             return self.__wrapped__(*args, **kwargs)
         if tracing.is_traced(args, kwargs):
             return tracing.call_back(self, args, kwargs)
@@ -343,6 +345,17 @@ class Kernel:
             return positional, keyword
 
         return bind
+
+    def _check_inner(self, running: Context) -> None:
+        """Refuse brackets that ask a kernel called by another for cores that one does not have."""
+        wanted = self.launched().cores
+        have = 1 if running.logical is None else len(running.logical.cores)
+        if self._axes and wanted != have:
+            message = (
+                f"{running.core.line()}: {self!r} is called by a kernel that runs on {have} "
+                f"core{'s' if have > 1 else ''}; allowed: {self.__name__}(...) without brackets"
+            )
+            raise ValueError(message)
 
     def _names(self, count: int) -> list[str]:
         """Return what positional arguments are called."""

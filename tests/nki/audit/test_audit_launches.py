@@ -61,8 +61,9 @@ def test_brackets(brackets: Any) -> None:
         kernel[3](X)
 
 
-@pytest.mark.parametrize("outer", [None, 1, 2])
-@pytest.mark.parametrize("inner", [None, 1, 2])
+@pytest.mark.parametrize(
+    ("outer", "inner"), [(None, None), (None, 1), (1, None), (1, 1), (2, None), (2, 2)]
+)
 def test_kernels_inside_run_on_the_cores_there_are(outer: Any, inner: Any) -> None:
     seen: list[int] = []
     sub = nki.jit(lambda x: (seen.append(nl.num_programs()), x.shape)[1])
