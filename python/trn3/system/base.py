@@ -581,10 +581,8 @@ class System(CollectiveMethods, Views):
 
     def __repr__(self) -> str:
         faults = f", {len(self.faults)} faults" if self.faults else ""
-        return (
-            f"<{type(self).__name__} {self.name}: {self.num_chips} chips, links={self.links!r}, "
-            f"lnc={self.lnc}{faults}>"
-        )
+        links = f"links={self.links!r}, lnc={self.lnc}"
+        return f"<{type(self).__name__} {self.name}: {self.num_chips} chips, {links}{faults}>"
 
 
 def _with_faults(whole: System, failed: tuple[tuple[str, ...], ...]) -> System:
