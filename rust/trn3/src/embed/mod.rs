@@ -15,12 +15,12 @@
 //! Values only, time only and both are compositions: [`Functional`] computes, [`Timed`] counts, and a
 //! [`NeuronCore`](crate::machine::core::NeuronCore) does both.
 
-mod bits;
 mod engine;
 mod memory;
 mod time;
 
-pub use bits::BitSource;
-pub use engine::{ArchCost, CostModel, Engine, Functional, Issue, Timed};
+pub use crate::machine::bit_source::BitSource;
+pub use crate::machine::cost_model::{ArchCost, CostModel};
+pub use engine::{Engine, Functional, Issue, Timed};
 pub use memory::{Memory, Snapshot};
 pub use time::{Clocked, Commit, Delivery, Message, Network, TraceSink};

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use trn3_numerics::{Xorwow, with_default_environment};
 
-use crate::embed::{ArchCost, CostModel};
 use crate::error::{Error, Result};
 use crate::machine::arch::ArchSpec;
+use crate::machine::cost_model::{ArchCost, CostModel};
 use crate::machine::isa::{Instruction, Role};
 use crate::machine::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precision, Request, Sharing};
 use crate::machine::opcode::Opcodes;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use trn3_numerics::Xorwow;
 
-use crate::embed::BitSource;
 use crate::error::{Error, Result};
+use crate::machine::bit_source::BitSource;
 
 /// An engine's generator, one lane a partition. Runs without values do not draw what no control flow needs: they note how
 /// far the generator is behind, and whether its state is known at all.

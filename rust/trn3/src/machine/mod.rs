@@ -1,10 +1,12 @@
 //! One NeuronCore: memories, engines, instructions, time.
 
 pub mod arch;
+pub mod bit_source;
 pub mod check;
 pub mod core;
 pub mod cores;
 pub mod cost;
+pub mod cost_model;
 pub mod dtype;
 pub mod engine;
 pub mod generator;
