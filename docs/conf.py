@@ -29,6 +29,8 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 # `x` in a docstring is the argument x: code, no cross-reference.
 default_role = "code"
+# Types of arguments are words that several classes have attributes of: `bytes`, `dtype`.
+suppress_warnings = ["ref.python"]
 html_theme = "furo"
 html_title = f"trn3 {release}"
 html_show_sphinx = False

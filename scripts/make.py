@@ -54,6 +54,7 @@ def test(runner: Runner) -> int:
     """Run all tests and checks."""
     environment = prepare(runner, extension=False)
     environment.packages("model weights", group("demo-weights"), dependencies=False)
+    environment.packages("documentation packages", extra("docs"))
     environment.hosts()
     if environment.extension(required=False):
         return suite.run([*suite.lints(), *suite.tests()], runner, environment)
@@ -137,13 +138,7 @@ def docs(runner: Runner) -> int:
     environment = prepare(runner)
     environment.packages("documentation packages", extra("docs"))
     target = BUILD / "docs" / "html"
-    options: list[str | Path] = ["-W", "--keep-going", "-q", "-d", BUILD / "docs" / "doctrees"]
-    runner.run(
-        "Sphinx",
-        [PYTHON, "-m", "sphinx", *options, ROOT / "docs", target],
-        environment=environment.variables,
-        required=True,
-    )
+    runner.run("Sphinx", suite.sphinx(target), environment=environment.variables, required=True)
     print(f"  {(target / 'index.html').relative_to(ROOT)}")
     return 0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environment import PYTHON, ROOT, Environment
+from environment import BUILD, PYTHON, ROOT, Environment
 from steps import Result, Runner
 
 # What pytest and cargo say of their tests: "3 failed, 80 passed, 1 skipped in 4.20s".
@@ -81,11 +81,18 @@ def lints() -> list[Check]:
     ]
 
 
+def sphinx(target: Path) -> list[str | Path]:
+    """Return the command that builds the HTML documentation; a warning fails it."""
+    options = ["-W", "--keep-going", "-q", "-d", BUILD / "docs" / "doctrees"]
+    return [PYTHON, "-m", "sphinx", *options, ROOT / "docs", target]
+
+
 def tests() -> list[Check]:
     """Return the checks that need the extension, pytest last."""
     stubtest = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
     return [
         Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
+        Check("documentation", sphinx(BUILD / "docs" / "html")),
         Check("cargo test", ["cargo", "test", "--locked"], count=count_cargo),
         # Criterion runs each bench once, untimed.
         Check("cargo benches, once", ["cargo", "test", "--locked", "--bench", "*"]),
