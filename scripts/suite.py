@@ -83,7 +83,7 @@ def lints() -> list[Check]:
 
 def sphinx(target: Path) -> list[str | Path]:
     """Return the command that builds the HTML documentation; a warning fails it."""
-    options = ["-W", "--keep-going", "-q", "-d", BUILD / "docs" / "doctrees"]
+    options: list[str | Path] = ["-W", "--keep-going", "-q", "-d", BUILD / "docs" / "doctrees"]
     return [PYTHON, "-m", "sphinx", *options, ROOT / "docs", target]
 
 
