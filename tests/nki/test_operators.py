@@ -10,73 +10,10 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from nki_support import run
+from nki_support import OPERATORS, run
 from trn3.nki.isa import constants
 from trn3.nki.isa._call import engine_name, enum_name, op_name, optional_op_name
 
-OWN = [
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "maximum",
-    "minimum",
-    "abs_max",
-    "abs_min",
-    "power",
-    "mod",
-    "fmod",
-    "equal",
-    "not_equal",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "logical_not",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "invert",
-    "left_shift",
-    "right_shift",
-    "abs",
-    "negative",
-    "sign",
-    "square",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "exp",
-    "log",
-    "sin",
-    "cos",
-    "tan",
-    "arctan",
-    "tanh",
-    "ceil",
-    "floor",
-    "trunc",
-    "sigmoid",
-    "relu",
-    "gelu",
-    "gelu_dx",
-    "gelu_apprx_sigmoid",
-    "gelu_apprx_sigmoid_dx",
-    "gelu_apprx_tanh",
-    "silu",
-    "silu_dx",
-    "softplus",
-    "mish",
-    "erf",
-    "erf_dx",
-    "prelu",
-    "bypass",
-    "average",
-    "copy",
-]
 ALIASES: list[tuple[Any, str]] = [
     (nl.max, "maximum"), (nl.min, "minimum"), (nl.sum, "add"), (nl.prod, "multiply"),
     (np.add, "add"), (np.subtract, "subtract"), (np.multiply, "multiply"),
@@ -88,7 +25,7 @@ ALIASES: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", OPERATORS)
 def test_every_function_of_the_language_is_a_token(name: str) -> None:
     assert op_name(getattr(nl, name)) == name
     assert op_name(name) == name
