@@ -101,11 +101,13 @@ def criterion() -> None:
     if not shutil.which("cargo"):
         return
     log = BUILD / "criterion.log"
+    crates = ("trn3-numerics", "trn3", "trn3-embed", "trn3-capi")
+    packages = [word for crate in crates for word in ("-p", crate)]
     start = time.monotonic()
     print(f"  {'criterion, Rust crates':<32}", end="", flush=True)
     with log.open("w") as sink:
         status = subprocess.run(
-            ["cargo", "bench", "--locked", "-p", "trn3-numerics", "-p", "trn3"],
+            ["cargo", "bench", "--locked", *packages],
             cwd=ROOT,
             stdout=sink,
             stderr=subprocess.STDOUT,
