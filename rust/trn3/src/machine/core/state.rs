@@ -119,7 +119,7 @@ impl State {
     /// Sets the elements of any tensor, in C order, from bytes of its type.
     ///
     /// # Errors
-    /// [`Error::Value`] for another number of bytes; those of the memories.
+    /// [`crate::Error::Value`] for another number of bytes; those of the memories.
     pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
         self.memory.write_bytes(view, bytes)
     }
