@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from kernellib.embeddings.rope import RoPE, rope_hf
@@ -46,6 +45,7 @@ def test_rope(
 @pytest.mark.parametrize("lnc", [1, 2])
 @pytest.mark.parametrize("backward", [False, True])
 def test_rope_hf_writes_the_outputs_it_is_given(lnc: int, backward: bool) -> None:
+    torch = pytest.importorskip("torch")
     batch, seqlen, d = 2, 200, 32
     generator = torch.Generator().manual_seed(0)
     q = torch.randn(batch, 3, seqlen, d, generator=generator).to(torch.bfloat16)
