@@ -11,7 +11,7 @@ use crate::format::Format;
 use crate::par;
 use crate::simd::dispatch::{self, Kernels};
 
-const FORMATS: [Format; 3] = [Format::F32, Format::Bf16, Format::F16];
+pub(crate) const FORMATS: [Format; 3] = [Format::F32, Format::Bf16, Format::F16];
 
 /// What [`exp`] subtracts from its input, in float32.
 #[derive(Clone, Copy, Debug)]

@@ -29,6 +29,7 @@ mod matmul;
 mod matmul_sparse;
 mod mx;
 mod mx_layout;
+mod one;
 mod operand;
 mod par;
 mod psum;
@@ -51,6 +52,7 @@ pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape
 pub use matmul_sparse::matmul_sparse;
 pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
 pub use mx_layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
+pub use one::{activation_one, cast_one, exp_one};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
 pub use simd::dispatch::{Level, simd_level, with_level};
 pub use sparse::{Pattern, SparseView, compress, prune};

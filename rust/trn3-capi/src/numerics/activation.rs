@@ -2,12 +2,12 @@
 
 use std::ffi::{c_char, c_void};
 
-use trn3_numerics::{Activation, activation};
+use trn3_numerics::{Activation, activation, activation_one};
 
 use crate::array::{Layout, trn3_array, trn3_array_mut};
 use crate::dtype::{self, trn3_dtype};
 use crate::guard::guard;
-use crate::numerics::cast::{one, scratch_of};
+use crate::numerics::cast::scratch_of;
 use crate::output::{Scratch, Target, source};
 use crate::pointers::{Place, put_text};
 use crate::status::{Fault, Result, trn3_status};
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn trn3_activation_one(
         let out = unsafe { Place::new(out, "out") }?;
         let (from, to) = (dtype::format("from", from)?, dtype::format("to", to)?);
         let (function, parameter) = (function(function_number)?, f32::from_bits(parameter));
-        out.put(one(from, bits, to, |x, y| Ok(activation(&x.into(), function, parameter, y)?))?);
+        out.put(activation_one(from, bits, function, parameter, to)?);
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, cast};
+use trn3_numerics::{CastOptions, cast, cast_one};
 
 use crate::array::{Layout, trn3_array, trn3_array_mut};
 use crate::dtype::{self, trn3_dtype};
@@ -95,40 +95,7 @@ pub unsafe extern "C" fn trn3_cast_one(
         let out = unsafe { Place::new(out, "out") }?;
         let (from, to) = (dtype::format("from", from)?, dtype::format("to", to)?);
         let options = CastOptions { rounding: rounding(rounding_mode)?, overflow: overflow(overflow_mode)? };
-        let draw = [draw];
-        let draws = if rounding_mode == super::TRN3_ROUNDING_STOCHASTIC { Draws::Given(&draw) } else { Draws::None };
-        out.put(one(from, bits, to, |x, y| Ok(cast(&x.into(), y, options, draws)?))?);
+        out.put(cast_one(from, bits, to, options, draw)?);
         Ok(())
-    })
-}
-
-/// Runs an elementwise operation on the low bits of a word.
-#[inline]
-pub(crate) fn one(
-    from: Format,
-    bits: u32,
-    to: Format,
-    work: impl FnOnce(ArrayView<'_>, ArrayMut<'_>) -> Result<()>,
-) -> Result<u32> {
-    let wide: [u32; 1] = [bits];
-    let narrow: [u16; 1] = [bits as u16];
-    let bytes: [u8; 1] = [bits as u8];
-    let (mut wide_out, mut narrow_out, mut bytes_out) = ([0u32], [0u16], [0u8]);
-    let x = match from.item_size() {
-        4 => bytemuck::cast_slice::<u32, u8>(&wide),
-        2 => bytemuck::cast_slice::<u16, u8>(&narrow),
-        _ => &bytes[..],
-    };
-    let x = ArrayView::from_codes(from, x, &[])?;
-    let y = match to.item_size() {
-        4 => bytemuck::cast_slice_mut::<u32, u8>(&mut wide_out),
-        2 => bytemuck::cast_slice_mut::<u16, u8>(&mut narrow_out),
-        _ => &mut bytes_out[..],
-    };
-    work(x, ArrayMut::from_codes(to, y, &[])?)?;
-    Ok(match to.item_size() {
-        4 => wide_out[0],
-        2 => u32::from(narrow_out[0]),
-        _ => u32::from(bytes_out[0]),
     })
 }

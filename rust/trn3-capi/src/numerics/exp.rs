@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 use std::mem::offset_of;
 
-use trn3_numerics::{Bias, exp};
+use trn3_numerics::{Bias, exp, exp_one};
 
 use crate::array::{Layout, trn3_array, trn3_array_mut};
 use crate::dtype::{self, trn3_dtype};
 use crate::guard::guard;
-use crate::numerics::cast::{one, scratch_of};
+use crate::numerics::cast::scratch_of;
 use crate::output::{Scratch, Target, check_overlap, source};
 use crate::pointers::{Place, Record, read_or_default, slice, slice_mut, span};
 use crate::status::trn3_status;
@@ -116,8 +116,7 @@ pub unsafe extern "C" fn trn3_exp_one(
         // SAFETY: the caller's promise.
         let out = unsafe { Place::new(out, "out") }?;
         let (from, to) = (dtype::format("from", from)?, dtype::format("to", to)?);
-        let bias = Bias::Scalar(f32::from_bits(bias));
-        out.put(one(from, bits, to, |x, y| Ok(exp(&x.into(), bias, y, None)?))?);
+        out.put(exp_one(from, bits, f32::from_bits(bias), to)?);
         Ok(())
     })
 }

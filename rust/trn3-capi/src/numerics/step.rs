@@ -6,7 +6,6 @@ use trn3_numerics::{Format, Rounding};
 
 use crate::dtype::{self, trn3_dtype};
 use crate::guard::guard;
-use crate::numerics::cast::one;
 use crate::pointers::Place;
 use crate::status::{Fault, Result, Status, trn3_status};
 
@@ -187,13 +186,7 @@ pub unsafe extern "C" fn trn3_accumulate_tile(
             return Ok(());
         }
         let options = trn3_numerics::CastOptions { rounding, ..Default::default() };
-        let draw = [draw];
-        let draws = if rounding == Rounding::Stochastic {
-            trn3_numerics::Draws::Given(&draw)
-        } else {
-            trn3_numerics::Draws::None
-        };
-        out.put(one(Format::F32, sum, format, |x, y| Ok(trn3_numerics::cast(&x.into(), y, options, draws)?))?);
+        out.put(trn3_numerics::cast_one(Format::F32, sum, format, options, draw)?);
         Ok(())
     })
 }
