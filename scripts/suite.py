@@ -16,6 +16,10 @@ PYTEST_END = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+ in [\d.]+s.*?|no tests ran i
 CARGO_END = re.compile(r"^test result: .*$", re.MULTILINE)
 
 
+# Tests that run side by side.
+KERNELS = ("tests/nki", "tests/machine", "tests/examples")
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One command, and how to read counts of tests from its output, if it counts any."""
@@ -89,6 +93,7 @@ def sphinx(target: Path) -> list[str | Path]:
 
 def tests() -> list[Check]:
     """Return the checks that need the extension, pytest last."""
+    pytest: list[str | Path] = [PYTHON, "-m", "pytest", "--continue-on-collection-errors"]
     stubtest = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
     return [
         Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
@@ -96,9 +101,12 @@ def tests() -> list[Check]:
         Check("cargo test", ["cargo", "test", "--locked"], count=count_cargo),
         # Criterion runs each bench once, untimed.
         Check("cargo benches, once", ["cargo", "test", "--locked", "--bench", "*"]),
+        # Kernels share nothing and use one thread each: two at a time. Other tests count threads,
+        # processes and seconds, and have the machine to themselves.
+        Check("pytest, kernels", [*pytest, "-n", "2", *KERNELS], count=count_pytest),
         Check(
             "pytest",
-            [PYTHON, "-m", "pytest", "--continue-on-collection-errors"],
+            [*pytest, *(f"--ignore={folder}" for folder in KERNELS)],
             count=count_pytest,
         ),
     ]
