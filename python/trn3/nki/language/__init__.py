@@ -137,12 +137,12 @@ from trn3.nki.memory import (
     shared_constant,
     shared_hbm,
     shared_identity_matrix,
-    tile_size,
     zeros,
     zeros_like,
 )
 from trn3.nki.neuron_dtypes import static_cast
 from trn3.nki.objects import NKIObject
+from trn3.nki.tile_sizes import tile_size
 from trn3.nki.typing import tensor
 
 bool = bool_

@@ -11,7 +11,8 @@ from trn3.nki import isa
 from trn3.nki.context import context
 from trn3.nki.dtypes import float32, uint8, uint32
 from trn3.nki.language.tiles import converted, in_sbuf, require_tile
-from trn3.nki.memory import is_hbm, is_psum, ndarray, psum, tile_size
+from trn3.nki.memory import is_hbm, is_psum, ndarray, psum
+from trn3.nki.tile_sizes import tile_size
 from trn3.nki.typing import DTypeLike
 
 

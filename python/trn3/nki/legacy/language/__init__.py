@@ -64,8 +64,9 @@ from trn3.nki.legacy.language.reductions import (
 )
 from trn3.nki.legacy.language.updating import all_reduce, atomic_rmw
 from trn3.nki.legacy.tensors import Tensor
-from trn3.nki.memory import MemoryRegion, hbm, private_hbm, psum, sbuf, shared_hbm, tile_size
+from trn3.nki.memory import MemoryRegion, hbm, private_hbm, psum, sbuf, shared_hbm
 from trn3.nki.neuron_dtypes import static_cast
+from trn3.nki.tile_sizes import tile_size
 
 ds = _modern.ds
 tensor = Tensor

@@ -18,6 +18,7 @@ from trn3.nki.legacy.indices import par_dim
 from trn3.nki.legacy.issuing import error
 from trn3.nki.legacy.tensors import Blocks, Tensor, View
 from trn3.nki.memory import MemoryRegion, fill, is_hbm, new_tensor, psum, sbuf
+from trn3.nki.tile_sizes import tile_size
 
 __all__ = [
     "empty_like",
@@ -91,7 +92,7 @@ def create(shape: Any, dtype: Any, buffer: Any, name: str, value: float | None) 
     blocks, own = plain[:partition], plain[partition:]
     if len(own) < 2:
         own = (*own, 1)
-    pmax = memory.tile_size.pmax
+    pmax = tile_size.pmax
     if own[0] > pmax:
         message = (
             f"shape {plain}: {own[0]} partitions; allowed: up to {pmax}. Axes before "

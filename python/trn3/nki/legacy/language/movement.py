@@ -18,7 +18,8 @@ from trn3.nki.legacy.lowering import Mask, Stretched, as_mask, cut, starts_well
 from trn3.nki.legacy.masking import stored_where, without
 from trn3.nki.legacy.pieces import Box
 from trn3.nki.legacy.tensors import Result, Tensor, View, require
-from trn3.nki.memory import is_hbm, is_on_chip, is_psum, new_tensor, psum, sbuf, tile_size
+from trn3.nki.memory import is_hbm, is_on_chip, is_psum, new_tensor, psum, sbuf
+from trn3.nki.tile_sizes import tile_size
 
 
 def _in_hbm(function: str, argument: str, value: Any) -> Tensor:
