@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trn3 import _trn3, numerics
+from trn3 import _moved, _trn3, numerics
 
 if TYPE_CHECKING:
     from trn3 import collectives, cost, flows, power, system, systems, traffic
@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 __version__: str = _trn3.__version__
+
+_moved.install()
 
 
 def set_num_threads(n: int) -> None:

@@ -1,0 +1,37 @@
+"""Modules that moved are found by the names that they had, and say where they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from trn3._moved import MOVED, renamed
+
+TRIED = """
+import importlib, sys, warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    old = importlib.import_module(sys.argv[1])
+    again = importlib.import_module(sys.argv[1])
+assert old is again is importlib.import_module(sys.argv[2]), (old, again)
+messages = [str(w.message) for w in seen if w.category is DeprecationWarning]
+assert any(m.startswith(f"{sys.argv[1]} is now {sys.argv[2]};") for m in messages), messages
+assert len(messages) == len(set(messages)), messages
+"""
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(MOVED.items()))
+def test_an_old_name_gives_the_module_itself(old: str, new: str) -> None:
+    """The module is the same object under both names, and the old one warns once."""
+    run = subprocess.run(
+        [sys.executable, "-c", TRIED, old, new], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_what_never_moved_is_nobodys_alias() -> None:
+    """Names outside the table are left to the import system."""
+    assert renamed("trn3.numerics") is None
+    assert renamed("trn3.numerics.nothing") is None
