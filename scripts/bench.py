@@ -101,7 +101,14 @@ def criterion() -> None:
     if not shutil.which("cargo"):
         return
     log = BUILD / "criterion.log"
-    crates = ("trn3-numerics", "trn3", "trn3-embed", "trn3-capi")
+    crates = (
+        "trn3-numerics",
+        "trn3-machine",
+        "trn3-system",
+        "trn3-planner",
+        "trn3-embed",
+        "trn3-capi",
+    )
     packages = [word for crate in crates for word in ("-p", crate)]
     start = time.monotonic()
     print(f"  {'criterion, Rust crates':<32}", end="", flush=True)

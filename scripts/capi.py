@@ -20,7 +20,7 @@ from pathlib import Path
 from environment import BUILD, ROOT
 from steps import Runner, StepError
 
-HEADER = ROOT / "rust" / "trn3-capi" / "include" / "trn3.h"
+HEADER = ROOT / "rust" / "capi" / "include" / "trn3.h"
 DECLARATION = re.compile(r"^(?:trn3_status|uint32_t) (trn3_\w+)\(", re.MULTILINE)
 
 PKG_CONFIG = """\

@@ -51,7 +51,7 @@ class MovedFinder(MetaPathFinder, Loader):
         """Put the moved module in the place of the old name."""
         old = module.__name__
         new = renamed(old)
-        assert new is not None  # noqa: S101  the finder gave this name
+        assert new is not None
         warnings.warn(
             f"{old} is now {new}; the old name goes with the next release",
             DeprecationWarning,

@@ -14,7 +14,7 @@ from capi_support import ROOT, output
 from trn3 import nki
 from trn3.cli import kernel_file
 
-HOSTS = ROOT / "rust" / "trn3-capi" / "hosts"
+HOSTS = ROOT / "rust" / "capi" / "hosts"
 PROGRAM = HOSTS / "programs" / "matmul.json"
 
 pytestmark = pytest.mark.timeout(1800)

@@ -9,7 +9,7 @@ import pytest
 
 from capi_support import ROOT, output
 
-SOURCES = ROOT / "rust" / "trn3-capi" / "tests" / "c"
+SOURCES = ROOT / "rust" / "capi" / "tests" / "c"
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -349,7 +349,7 @@ def test_profile_of_a_golden_that_does_not_fit(
 
 def arch_file(path: Path, change: Callable[[str], str]) -> Path:
     """Write trn3's description with a line changed."""
-    source = (FOLDER.parents[1] / "rust" / "trn3" / "specs" / "trn3.toml").read_text()
+    source = (FOLDER.parents[1] / "rust" / "machine" / "specs" / "trn3.toml").read_text()
     path.write_text(change(source))
     return path
 

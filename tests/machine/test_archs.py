@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 from trn3.machine import ArchError, ArchSpec, NeuronCore, arch
 
-SPECS = Path(__file__).resolve().parents[2] / "rust" / "trn3" / "specs"
+SPECS = Path(__file__).resolve().parents[2] / "rust" / "machine" / "specs"
 NAMES = ["trn1", "trn2", "trn3"]
 
 

@@ -369,7 +369,7 @@ def test_every_format_that_a_chip_lacks_is_said_once() -> None:
 
 
 def test_chip_of_a_file_with_a_known_core_plans_like_that_chip(tmp_path: Path) -> None:
-    facts = Path(__file__).parents[2] / "rust" / "system" / "specs" / "trainium3.toml"
+    facts = Path(__file__).parents[2] / "rust" / "facts" / "specs" / "trainium3.toml"
     path = tmp_path / "mine.toml"
     path.write_text(facts.read_text(encoding="utf-8").replace("[trainium3", "[mine"))
     options: dict[str, Any] = {"tp": 4, "batch": 8, "context": 4000, "replicas": 1}

@@ -225,14 +225,16 @@ def test_every_figure_that_code_reads_exists() -> None:
     """A figure that is renamed or dropped shows here, not in the first plan that needs it."""
     read = {
         key: file.relative_to(ROOT)
-        for file in sorted((ROOT / "rust" / "system" / "src").rglob("*.rs"))
+        for crate in ("facts", "system", "planner")
+        for file in sorted((ROOT / "rust" / crate / "src").rglob("*.rs"))
         if "test" not in file.name
         for key in READS.findall(file.read_text(encoding="utf-8").partition("#[cfg(test)]")[0])
     }
     assert "hbm_bandwidth" in read
     known = {key for name in facts.names() for key in facts.load(name)}
-    for file in (ROOT / "rust" / "system").glob("*/*.toml"):
-        if file.parent.name in {"energy", "planner"} and file.name != "prices.toml":
+    folders = (ROOT / "rust" / "system" / "energy", ROOT / "rust" / "planner" / "figures")
+    for file in (file for folder in folders for file in folder.glob("*.toml")):
+        if file.name != "prices.toml":
             for system in facts.load_all(file).values():
                 known |= set(system)
     assert not {key: str(file) for key, file in read.items() if key not in known}

@@ -5,10 +5,10 @@
 //! pairs, all_reduce is a reduce_scatter and an all_gather. Sums are of float32 (int32 wraps), in the order of the group,
 //! rounded once.
 
+use crate::host::{Message, Network};
 use serde::{Deserialize, Serialize};
-use trn3::machine::dtype::DType;
-use trn3::machine::time::Picos;
-use trn3::{Message, Network};
+use trn3_machine::dtype::DType;
+use trn3_machine::time::Picos;
 use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, cast};
 
 use crate::command::{Collective, Operation, Reduction};

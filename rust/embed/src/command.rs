@@ -1,7 +1,7 @@
 //! What a host asks a device to do, and what it hears when that is done.
 
 use serde::{Deserialize, Serialize};
-use trn3::machine::time::Picos;
+use trn3_machine::time::Picos;
 
 use crate::error::Error;
 
@@ -169,7 +169,7 @@ pub struct Completion {
 /// Times as plain numbers.
 pub(crate) mod picos {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use trn3::machine::time::Picos;
+    use trn3_machine::time::Picos;
 
     pub(crate) fn serialize<S: Serializer>(time: &Picos, serializer: S) -> Result<S::Ok, S::Error> {
         time.0.serialize(serializer)

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use trn3::machine::arch::ArchSpec;
-use trn3::machine::core::{CoreOptions, NeuronCore};
-use trn3::machine::generator::Generator;
-use trn3::machine::memory::HbmSpace;
-use trn3::machine::time::Picos;
-use trn3::{BitSource, Clocked, CostModel, Network, TraceSink};
+use crate::host::{BitSource, Clocked, CostModel, Network, TraceSink};
+use trn3_machine::arch::ArchSpec;
+use trn3_machine::core::{CoreOptions, NeuronCore};
+use trn3_machine::generator::Generator;
+use trn3_machine::memory::HbmSpace;
+use trn3_machine::time::Picos;
 use trn3_numerics::Xorwow;
 
 use crate::collective::Exchange;
@@ -262,7 +262,7 @@ impl Clocked for Device {
         Device::next_event(self)
     }
 
-    fn advance(&mut self, until: Picos) -> trn3::Result<()> {
+    fn advance(&mut self, until: Picos) -> trn3_machine::Result<()> {
         Ok(Device::advance(self, until)?)
     }
 }

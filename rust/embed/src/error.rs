@@ -46,9 +46,9 @@ impl Error {
     }
 }
 
-impl From<trn3::Error> for Error {
-    fn from(error: trn3::Error) -> Self {
-        use trn3::Error as Machine;
+impl From<trn3_machine::Error> for Error {
+    fn from(error: trn3_machine::Error) -> Self {
+        use trn3_machine::Error as Machine;
         let kind = match &error {
             Machine::Type(_) => ErrorKind::Type,
             Machine::SbufCapacity(_) | Machine::PsumCapacity(_) | Machine::HbmCapacity(_) => ErrorKind::Capacity,
@@ -80,13 +80,13 @@ impl From<trn3_system::Error> for Error {
     }
 }
 
-impl From<Error> for trn3::Error {
+impl From<Error> for trn3_machine::Error {
     fn from(error: Error) -> Self {
         match error.kind {
-            ErrorKind::Type => trn3::Error::Type(error.message),
-            ErrorKind::Capacity => trn3::Error::HbmCapacity(error.message),
-            ErrorKind::Unsupported | ErrorKind::Internal => trn3::Error::NotModelled(error.message),
-            ErrorKind::Shape | ErrorKind::Value | ErrorKind::Busy => trn3::Error::Value(error.message),
+            ErrorKind::Type => trn3_machine::Error::Type(error.message),
+            ErrorKind::Capacity => trn3_machine::Error::HbmCapacity(error.message),
+            ErrorKind::Unsupported | ErrorKind::Internal => trn3_machine::Error::NotModelled(error.message),
+            ErrorKind::Shape | ErrorKind::Value | ErrorKind::Busy => trn3_machine::Error::Value(error.message),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trn3::machine::arch::ArchSpec;
-use trn3::machine::time::Picos;
+use trn3_machine::arch::ArchSpec;
+use trn3_machine::time::Picos;
 use trn3_system::collective::{Estimator, Group, Operation as SystemOperation};
 use trn3_system::energy::{self, EnergyModel, Work};
 use trn3_system::fabric::{Fabric, LinkProfile};

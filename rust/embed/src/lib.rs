@@ -1,15 +1,15 @@
 //! Trainium3 inside other simulators: a [`Device`] is some NeuronCores with their memories, driven by the host's event loop.
 //!
-//! The host creates a device from a [`DeviceSpec`], loads [programs](trn3::Program), reads and writes memories, submits
+//! The host creates a device from a [`DeviceSpec`], loads [programs](trn3_machine::Program), reads and writes memories, submits
 //! [commands](Command), and moves time: [`Device::next_event`], [`Device::advance`], [`Device::poll`]. Nothing here starts a
 //! thread, reads a file or prints; devices share nothing, so that any number of them may run on any threads with the same
 //! bits and times.
 //!
-//! The crate stands above `trn3` (one NeuronCore) and `trn3-system` (links, collectives' costs, energy): a host that wants
-//! one core alone takes `trn3` and its [traits](trn3::embed).
+//! The crate stands above `trn3-machine` (one NeuronCore) and `trn3-system` (links, collectives' costs, energy): a host that wants
+//! one core alone takes `trn3-machine` and its [traits](trn3_machine::host).
 //!
 //! ```
-//! use trn3::machine::time::Picos;
+//! use trn3_machine::time::Picos;
 //! use trn3_embed::{Command, Device, DeviceSpec, Space};
 //!
 //! let mut device = Device::new(DeviceSpec::default())?;
@@ -43,6 +43,7 @@ mod command;
 mod device;
 mod error;
 mod estimate;
+pub mod host;
 mod links;
 mod memory;
 mod programs;
@@ -55,6 +56,10 @@ pub use command::{Address, Collective, Command, Completion, Operation, Reduction
 pub use device::Device;
 pub use error::{Error, ErrorKind, Result};
 pub use estimate::{Estimate, Kernel};
+pub use host::{
+    ArchCost, BitSource, Clocked, Commit, CostModel, Delivery, Engine, Functional, Issue, Memory, Message, Network,
+    Snapshot, Timed, TraceSink,
+};
 pub use links::Links;
 pub use memory::{Direct, MemoryPort};
 pub use programs::{OutputBytes, Placed};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::host::{Delivery, Message, Network};
 use serde::{Deserialize, Serialize};
-use trn3::machine::arch::ArchSpec;
-use trn3::machine::time::Picos;
-use trn3::{Delivery, Message, Network};
+use trn3_machine::arch::ArchSpec;
+use trn3_machine::time::Picos;
 use trn3_system::fabric::{Fabric, LinkProfile};
 
 use crate::error::{Error, Result};
@@ -17,8 +17,8 @@ use crate::error::{Error, Result};
 /// different pairs do not disturb each other **(choice)**.
 ///
 /// ```
-/// use trn3::machine::time::Picos;
-/// use trn3::{Message, Network};
+/// use trn3_machine::time::Picos;
+/// use trn3_embed::{Message, Network};
 /// use trn3_embed::Links;
 ///
 /// let mut links = Links::uniform(Picos(1000), 2.0)?; // One nanosecond, two bytes a nanosecond.
@@ -128,7 +128,7 @@ impl Pace {
 }
 
 impl Network for Links {
-    fn send(&mut self, message: &Message<'_>) -> trn3::Result<()> {
+    fn send(&mut self, message: &Message<'_>) -> trn3_machine::Result<()> {
         let mut hub = self.lock();
         let (latency, rate) = hub.pace.between(message.from, message.to)?;
         let duration = Picos::from_nanoseconds(message.bytes.len() as f64 / rate).0;
@@ -142,7 +142,7 @@ impl Network for Links {
         Ok(())
     }
 
-    fn recv(&mut self, from: u32, to: u32, key: u64) -> trn3::Result<Option<Delivery>> {
+    fn recv(&mut self, from: u32, to: u32, key: u64) -> trn3_machine::Result<Option<Delivery>> {
         let mut hub = self.lock();
         let Some(messages) = hub.state.messages.get_mut(&pair(from, to)) else { return Ok(None) };
         let place = messages.iter().position(|message| message.key == key);
@@ -151,7 +151,7 @@ impl Network for Links {
     }
 
     /// Links know ahead when a message is there.
-    fn schedule(&mut self, _at: Picos) -> trn3::Result<()> {
+    fn schedule(&mut self, _at: Picos) -> trn3_machine::Result<()> {
         Ok(())
     }
 

@@ -2,9 +2,9 @@
 
 use std::sync::PoisonError;
 
-use trn3::machine::memory::Contents;
-use trn3::machine::storage::Buffer;
-use trn3::machine::time::Picos;
+use trn3_machine::memory::Contents;
+use trn3_machine::storage::Buffer;
+use trn3_machine::time::Picos;
 
 use crate::command::Space;
 use crate::device::Device;
@@ -48,12 +48,12 @@ pub struct MemoryPort<'a> {
     core: u32,
 }
 
-impl trn3::Memory for MemoryPort<'_> {
-    fn read(&mut self, address: u64, out: &mut [u8]) -> trn3::Result<Picos> {
+impl crate::host::Memory for MemoryPort<'_> {
+    fn read(&mut self, address: u64, out: &mut [u8]) -> trn3_machine::Result<Picos> {
         Ok(self.device.read(self.space, self.core, address, out)?)
     }
 
-    fn write(&mut self, address: u64, bytes: &[u8]) -> trn3::Result<Picos> {
+    fn write(&mut self, address: u64, bytes: &[u8]) -> trn3_machine::Result<Picos> {
         Ok(self.device.write(self.space, self.core, address, bytes)?)
     }
 
@@ -106,13 +106,13 @@ impl Device {
     /// [`crate::ErrorKind::Value`] for a core that there is not.
     ///
     /// ```
-    /// use trn3::Memory;
+    /// use trn3_embed::Memory;
     /// use trn3_embed::{Device, DeviceSpec, Space};
     ///
     /// let mut device = Device::new(DeviceSpec::default())?;
     /// let mut psum: Box<dyn Memory + '_> = Box::new(device.memory(Space::Psum, 0)?);
     /// assert_eq!(psum.len(), 128 * 16 * 1024);
-    /// assert!(psum.write(0, &[1, 2, 3])? > trn3::machine::time::Picos(0));
+    /// assert!(psum.write(0, &[1, 2, 3])? > trn3_machine::time::Picos(0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn memory(&mut self, space: Space, core: u32) -> Result<MemoryPort<'_>> {

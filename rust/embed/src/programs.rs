@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use trn3::machine::memory::{Contents, HbmSpace};
-use trn3::program::{Kept, Laid, Limits, Loaded, Output, Place};
+use trn3_machine::memory::{Contents, HbmSpace};
+use trn3_machine::program::{Kept, Laid, Limits, Loaded, Output, Place};
 
 use crate::command::Space;
 use crate::device::{Core, Device};
@@ -15,7 +15,7 @@ const ALIGNMENT: u64 = 4096;
 
 /// A program of a device.
 pub(crate) struct Program {
-    pub(crate) program: Arc<trn3::Program>,
+    pub(crate) program: Arc<trn3_machine::Program>,
     /// First byte and length of each HBM tensor; None on chip.
     pub(crate) places: Vec<Option<(u64, u64)>>,
     names: HashMap<String, usize>,
@@ -26,7 +26,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    fn new(program: trn3::Program, places: Vec<Option<(u64, u64)>>, kept: Vec<Kept>) -> Self {
+    fn new(program: trn3_machine::Program, places: Vec<Option<(u64, u64)>>, kept: Vec<Kept>) -> Self {
         let names = program.tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.clone(), number)).collect();
         let laid = kept.iter().map(|_| None).collect();
         Self { program: Arc::new(program), places, names, laid, kept }
@@ -77,7 +77,7 @@ struct Places<'a> {
 }
 
 impl Laid for Places<'_> {
-    fn hbm(&mut self, number: usize, bytes: u64) -> trn3::Result<Contents> {
+    fn hbm(&mut self, number: usize, bytes: u64) -> trn3_machine::Result<Contents> {
         let (address, _) = self.places.get(number).copied().flatten().unwrap_or_default();
         self.hbm.bind(address, bytes)
     }
@@ -90,14 +90,14 @@ impl Device {
     /// [`ErrorKind::Value`] names the step and the field; [`ErrorKind::Capacity`] when its tensors do not fit.
     pub fn load(&mut self, json: &[u8]) -> Result<u64> {
         let limits = Limits::default();
-        self.load_program(trn3::Program::from_json(json, &limits)?, &limits)
+        self.load_program(trn3_machine::Program::from_json(json, &limits)?, &limits)
     }
 
     /// As [`Device::load`] of a program at hand, within limits of the host's.
     ///
     /// # Errors
     /// As [`Device::load`].
-    pub fn load_program(&mut self, program: trn3::Program, limits: &Limits) -> Result<u64> {
+    pub fn load_program(&mut self, program: trn3_machine::Program, limits: &Limits) -> Result<u64> {
         // All of a program that can be refused is, before anything changes.
         program.check(&self.arch, limits)?;
         let places = self.place(&program)?;
@@ -155,7 +155,7 @@ impl Device {
                 let is_sbuf = declared.space == "sbuf";
                 let pitch = if is_sbuf { self.arch.sbuf_partition_bytes } else { self.arch.psum_partition_bytes() };
                 let free: usize = declared.shape.iter().skip(1).product();
-                let size = declared.dtype.parse::<trn3::machine::dtype::DType>()?.size();
+                let size = declared.dtype.parse::<trn3_machine::dtype::DType>()?.size();
                 let space = if is_sbuf { Space::Sbuf } else { Space::Psum };
                 (space, partition as u64 * pitch + byte as u64, (free * size) as u64)
             }
@@ -168,7 +168,7 @@ impl Device {
     ///
     /// # Errors
     /// [`ErrorKind::Value`] for a program that there is not.
-    pub fn loaded(&self, program: u64) -> Result<&trn3::Program> {
+    pub fn loaded(&self, program: u64) -> Result<&trn3_machine::Program> {
         Ok(&self.program(program)?.program)
     }
 
@@ -205,7 +205,7 @@ impl Device {
         &mut self,
         core: usize,
         program: u64,
-        work: impl FnOnce(&Loaded, &mut trn3::machine::core::NeuronCore) -> R,
+        work: impl FnOnce(&Loaded, &mut trn3_machine::core::NeuronCore) -> R,
     ) -> Result<R> {
         self.program(program)?;
         let Some(held) = self.programs.get_mut(&program) else {
@@ -232,7 +232,7 @@ impl Device {
     /// Puts back a program of a snapshot, at the places it had.
     pub(crate) fn restored(
         &self,
-        program: trn3::Program,
+        program: trn3_machine::Program,
         places: Vec<Option<(u64, u64)>>,
         kept: Vec<Kept>,
     ) -> Result<Program> {
@@ -253,7 +253,7 @@ impl Device {
     }
 
     /// Places for a program's HBM tensors: those it gives, else the lowest free ones.
-    fn place(&self, program: &trn3::Program) -> Result<Vec<Option<(u64, u64)>>> {
+    fn place(&self, program: &trn3_machine::Program) -> Result<Vec<Option<(u64, u64)>>> {
         let others = self.programs.values().flat_map(|held| held.places.iter().flatten().copied());
         let mut taken: Vec<(u64, u64)> = others.collect();
         let lengths = lengths(program)?;
@@ -321,12 +321,12 @@ pub(crate) fn of_number(programs: &BTreeMap<u64, Program>, number: u64) -> Resul
 }
 
 /// Bytes of each HBM tensor; None on chip.
-fn lengths(program: &trn3::Program) -> Result<Vec<Option<u64>>> {
-    let length = |tensor: &trn3::program::Declaration| {
+fn lengths(program: &trn3_machine::Program) -> Result<Vec<Option<u64>>> {
+    let length = |tensor: &trn3_machine::program::Declaration| {
         if ["sbuf", "psum"].contains(&tensor.space.as_str()) {
             return Ok(None);
         }
-        let size = tensor.dtype.parse::<trn3::machine::dtype::DType>()?.size();
+        let size = tensor.dtype.parse::<trn3_machine::dtype::DType>()?.size();
         let bytes = tensor.shape.iter().try_fold(size, |bytes, &length| bytes.checked_mul(length));
         bytes
             .map(|bytes| Some(bytes as u64))

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use trn3::machine::core::{At, NeuronCore};
-use trn3::machine::dtype::DType;
-use trn3::machine::engine::Engine;
-use trn3::machine::isa::dma::Options;
-use trn3::machine::isa::dma::copy::DmaCopy;
-use trn3::machine::memory::{Memory, Request};
-use trn3::machine::storage::Buffer;
-use trn3::machine::time::Picos;
-use trn3::machine::view::View;
-use trn3::{Commit, TraceSink};
+use crate::host::{Commit, TraceSink};
+use trn3_machine::core::{At, NeuronCore};
+use trn3_machine::dtype::DType;
+use trn3_machine::engine::Engine;
+use trn3_machine::isa::dma::Options;
+use trn3_machine::isa::dma::copy::DmaCopy;
+use trn3_machine::memory::{Memory, Request};
+use trn3_machine::storage::Buffer;
+use trn3_machine::time::Picos;
+use trn3_machine::view::View;
 
 use crate::command::{Address, Command, Completion, Space};
 use crate::device::{Active, Device, State};

@@ -4,12 +4,12 @@
 //! memories, of which zeros take no room. All numbers are little-endian. It holds what the device is and knows; what the host
 //! put in its parts' places (cost models, bit sources, a network with what it carries, a trace) is the host's to save.
 
+use crate::host::Snapshot;
 use serde::{Deserialize, Serialize};
-use trn3::Snapshot;
-use trn3::machine::generator::Generator;
-use trn3::machine::memory::Stretch;
-use trn3::machine::storage::Buffer;
-use trn3::machine::time::Picos;
+use trn3_machine::generator::Generator;
+use trn3_machine::memory::Stretch;
+use trn3_machine::storage::Buffer;
+use trn3_machine::time::Picos;
 use trn3_numerics::Xorwow;
 
 use crate::command::{Completion, Space};
@@ -45,9 +45,9 @@ struct Head {
 #[serde(deny_unknown_fields)]
 struct SavedProgram {
     number: u64,
-    program: trn3::Program,
+    program: trn3_machine::Program,
     places: Vec<Option<(u64, u64)>>,
-    kept: Vec<trn3::program::Kept>,
+    kept: Vec<trn3_machine::program::Kept>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -76,11 +76,11 @@ impl Snapshot for Device {
         VERSION
     }
 
-    fn save(&mut self) -> trn3::Result<Vec<u8>> {
+    fn save(&mut self) -> trn3_machine::Result<Vec<u8>> {
         Ok(self.save_snapshot()?)
     }
 
-    fn load(&mut self, saved: &[u8]) -> trn3::Result<()> {
+    fn load(&mut self, saved: &[u8]) -> trn3_machine::Result<()> {
         Ok(self.load_snapshot(saved)?)
     }
 }
@@ -271,7 +271,7 @@ impl Device {
     }
 }
 
-fn restore(state: &mut trn3::machine::core::State, saved: &SavedCore) -> Result<()> {
+fn restore(state: &mut trn3_machine::core::State, saved: &SavedCore) -> Result<()> {
     let put = |generator: &mut Generator, saved: &(Vec<u32>, usize, bool)| generator.load(&saved.0, saved.1, saved.2);
     put(&mut state.vector_random, &saved.vector_random)?;
     put(&mut state.gpsimd_random, &saved.gpsimd_random)?;

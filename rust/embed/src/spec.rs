@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trn3::machine::arch::ArchSpec;
+use trn3_machine::arch::ArchSpec;
 
 use crate::error::{Error, Result};
 

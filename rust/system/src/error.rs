@@ -42,46 +42,15 @@ impl Error {
     /// assert!(error.to_string().contains("trn3_gen"));
     /// ```
     pub fn unknown<'a>(what: &'static str, got: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
-        let nearest = known.iter().min_by_key(|name| (distance(got, name), name.len())).copied();
-        let allowed = match nearest {
-            None => "there is none".to_owned(),
-            Some(name) => format!("the nearest is {name:?}; allowed: {}", known.join(", ")),
-        };
-        Self::Unknown { what, got: got.to_owned(), allowed }
+        trn3_facts::Error::unknown(what, got, known).into()
     }
 }
 
-/// The number of letters to insert, drop or change to make one word of the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, letter) in from.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, &other) in to.iter().enumerate() {
-            let change = corner + usize::from(letter != other);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(row[j + 1] + 1);
+impl From<trn3_facts::Error> for Error {
+    fn from(error: trn3_facts::Error) -> Self {
+        match error {
+            trn3_facts::Error::Unknown { what, got, allowed } => Self::Unknown { what, got, allowed },
+            other => Self::Spec(other.to_string()),
         }
-    }
-    row[to.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn test_unknown_names_the_nearest() {
-        let text = Error::unknown("system", "trn3gen2", ["b300", "trn3_gen1", "trn3_gen2"]).to_string();
-        assert!(text.contains("the nearest is \"trn3_gen2\""), "{text}");
-    }
-
-    #[test]
-    fn test_distance_counts_edits() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", "abc"), 0);
     }
 }

@@ -1,17 +1,26 @@
-//! Trainium3, simulated: one NeuronCore with its memories, engines, instructions and time.
+//! Trainium3, simulated: one door to the crates that do it. Nothing is defined here.
 //!
-//! [`machine`] is the core: what each instruction computes (arithmetic is [`trn3_numerics`], called and never
-//! rewritten), which memory it may touch, and how long it takes. Nothing here knows of Python or of any front end.
+//! - [`numerics`]: formats, casts, block scales, products, the exponent unit, random bits.
+//! - [`facts`]: every published figure with its unit and its sources.
+//! - [`machine`]: one NeuronCore: memories, engines, instructions, time; [`program`]: streams of its instructions.
+//! - [`system`]: chips, UltraServers and clusters: links, flows, collectives, energy.
+//! - [`planner`]: what a language model takes on a system.
+//! - [`embed`]: devices that a host's event loop drives, and the traits that a host implements.
+//!
+//! A host that wants one part alone depends on its crate: `trn3-machine` for one core, `trn3-numerics` for arithmetic.
+//!
+//! ```
+//! use trn3::machine::arch::ArchSpec;
+//!
+//! let core = ArchSpec::load("trn3")?;
+//! assert!(core.psum_partition_bytes() < core.sbuf_usable_bytes());
+//! # Ok::<(), trn3::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
-pub mod embed;
-pub mod error;
-pub mod machine;
-pub mod program;
-
-pub use embed::{
-    BitSource, Clocked, Commit, CostModel, Delivery, Engine, Memory, Message, Network, Snapshot, TraceSink,
-};
-pub use error::{Error, Result};
-pub use program::Program;
+pub use trn3_embed::{self as embed, host::*};
+pub use trn3_facts as facts;
+pub use trn3_machine::{self as machine, Error, Program, Result, error, program};
 pub use trn3_numerics as numerics;
+pub use trn3_planner as planner;
+pub use trn3_system as system;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use trn3::machine::time::Picos;
-use trn3::{Delivery, Message, Network};
 use trn3_embed::{Collective, Command, Device, ErrorKind, Links, Operation, Reduction, Space};
+use trn3_embed::{Delivery, Message, Network};
+use trn3_machine::time::Picos;
 
 use crate::support::{device_of, floats, settle};
 
@@ -128,17 +128,17 @@ struct State {
 }
 
 impl Network for Held {
-    fn send(&mut self, message: &Message<'_>) -> trn3::Result<()> {
+    fn send(&mut self, message: &Message<'_>) -> trn3_machine::Result<()> {
         let mut state = self.0.lock().expect("one thread");
         state.sent.insert((message.from, message.to, message.key), message.bytes.to_vec());
         Ok(())
     }
-    fn recv(&mut self, from: u32, to: u32, key: u64) -> trn3::Result<Option<Delivery>> {
+    fn recv(&mut self, from: u32, to: u32, key: u64) -> trn3_machine::Result<Option<Delivery>> {
         let mut state = self.0.lock().expect("one thread");
         let (at, delivers) = (Picos(state.now), state.delivers);
         Ok(if delivers { state.sent.remove(&(from, to, key)).map(|bytes| Delivery { at, bytes }) } else { None })
     }
-    fn schedule(&mut self, _at: Picos) -> trn3::Result<()> {
+    fn schedule(&mut self, _at: Picos) -> trn3_machine::Result<()> {
         Ok(())
     }
     fn now(&self) -> Picos {

@@ -1,8 +1,8 @@
 //! Queues, completions, time.
 
 use serde_json::json;
-use trn3::machine::time::Picos;
 use trn3_embed::{Address, Command, ErrorKind, Space};
+use trn3_machine::time::Picos;
 
 use crate::support::{device, device_of, loaded, program, run, settle};
 

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use trn3::embed::ArchCost;
-use trn3::machine::arch::ArchSpec;
-use trn3::machine::isa::Instruction;
-use trn3::machine::time::Picos;
-use trn3::machine::timing::work::Work;
-use trn3::{BitSource, Commit, CostModel, TraceSink};
 use trn3_embed::Space;
+use trn3_embed::{BitSource, Commit, CostModel, TraceSink};
+use trn3_machine::arch::ArchSpec;
+use trn3_machine::host::ArchCost;
+use trn3_machine::isa::Instruction;
+use trn3_machine::time::Picos;
+use trn3_machine::timing::work::Work;
 
 use crate::support::{device, device_of, loaded, program, run};
 
@@ -43,7 +43,7 @@ fn test_a_cost_model_of_the_host_is_used() {
 struct Count(u32);
 
 impl BitSource for Count {
-    fn fill(&mut self, draws: &mut [u32]) -> trn3::Result<()> {
+    fn fill(&mut self, draws: &mut [u32]) -> trn3_machine::Result<()> {
         for draw in draws {
             *draw = self.0;
             self.0 += 1;

@@ -1,9 +1,9 @@
 //! Memories by address.
 
 use proptest::prelude::*;
-use trn3::Memory;
-use trn3::machine::time::Picos;
+use trn3_embed::Memory;
 use trn3_embed::{Address, Command, ErrorKind, Space};
+use trn3_machine::time::Picos;
 
 use crate::support::{device, settle};
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trn3::Program;
-use trn3::machine::arch::ArchSpec;
-use trn3::program::Limits;
+use trn3_machine::Program;
+use trn3_machine::arch::ArchSpec;
+use trn3_machine::program::Limits;
 
 use crate::support::{device, loaded, program, run, seen, step};
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use trn3::machine::time::Picos;
 use trn3_embed::{Address, Collective, Command, Device, Operation, Reduction, Space};
+use trn3_machine::time::Picos;
 
 use crate::support::{device, device_of, loaded, program, seen, settle, step};
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trn3::machine::time::Picos;
 use trn3_embed::{Command, Completion, Device, DeviceSpec, Space};
+use trn3_machine::time::Picos;
 
 pub(crate) fn device() -> Device {
     Device::new(DeviceSpec::default()).expect("a device")

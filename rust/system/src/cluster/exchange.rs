@@ -161,7 +161,7 @@ impl Cluster {
     /// ```
     /// use trn3_system::cluster::{Between, Cluster, Exchange, NetworkOptions, Operation};
     /// use trn3_system::fabric::LinkProfile;
-    /// use trn3_system::facts::Facts;
+    /// use trn3_facts::Facts;
     ///
     /// let unit = Facts::built_in("trn3_gen2").unwrap();
     /// let cluster = Cluster::new(&unit, 6_944, LinkProfile::Docs, &NetworkOptions::default()).unwrap();

@@ -11,7 +11,7 @@
 //! ```
 //! use trn3_system::cluster::{Cluster, NetworkOptions};
 //! use trn3_system::fabric::LinkProfile;
-//! use trn3_system::facts::Facts;
+//! use trn3_facts::Facts;
 //!
 //! let unit = Facts::built_in("trn3_gen2").unwrap();
 //! let cluster = Cluster::new(&unit, 6_944, LinkProfile::Docs, &NetworkOptions::default()).unwrap();
@@ -40,7 +40,7 @@ pub use route::ClusterRoute;
 
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, FabricSpec, LinkProfile};
-use crate::facts::Facts;
+use trn3_facts::Facts;
 
 /// More units than anyone can mean, and few enough to count in floats exactly.
 const MOST_UNITS: u64 = 1 << 32;

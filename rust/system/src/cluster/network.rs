@@ -5,7 +5,7 @@ use toml::Value as Toml;
 
 use crate::error::{Error, Result};
 use crate::fabric::{FabricSpec, Figure};
-use crate::facts::{Facts, factor};
+use trn3_facts::{Facts, factor};
 
 /// What a study may change about the network; `None` takes the figure of the spec files.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::collective::{Algorithm, Estimator};
     use crate::fabric::{Fabric, LinkProfile};
-    use crate::facts::Facts;
+    use trn3_facts::Facts;
 
     #[test]
     fn test_two_systems_cost_what_their_graph_does() {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::name::Algorithm;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Figure, LevelKind};
-use crate::facts::{BUILT_IN, Facts, factor};
+use trn3_facts::{BUILT_IN, Facts, factor};
 
 /// What costs are computed with, beside the fabric. Seconds, bytes a second.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::model::{EnergyModel, fastest};
 use crate::error::{Error, Result};
-use crate::facts::Facts;
+use trn3_facts::Facts;
 
 /// One reading of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]

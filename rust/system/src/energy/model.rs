@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Work, check};
 use crate::error::{Error, Result};
-use crate::facts::{Facts, Value};
+use trn3_facts::{Facts, Value};
 
 /// Types that an operation can have, as the parameters name them.
 pub const DTYPES: [&str; 7] = ["mxfp8", "mxfp4", "fp8", "bf16", "fp16", "tf32", "fp32"];

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::model::{EnergyModel, chip_of, parameters};
 use crate::error::{Error, Result};
-use crate::facts::{Facts, Value};
+use trn3_facts::{Facts, Value};
 
 /// Power of the racks of a system at one TDP; accelerators only.
 #[derive(Clone, Debug, PartialEq, Serialize)]

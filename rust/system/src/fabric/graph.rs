@@ -8,7 +8,7 @@ use super::route::Tree;
 use super::spec::{FabricSpec, LevelKind, LinkProfile, rate, time};
 use super::{switched, torus};
 use crate::error::{Error, Result};
-use crate::facts::Facts;
+use trn3_facts::Facts;
 
 /// What stands at the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Value as Toml;
 
 use crate::error::{Error, Result};
-use crate::facts::{Facts, factor};
+use trn3_facts::{Facts, factor};
 
 /// One figure of a `_fabric` table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

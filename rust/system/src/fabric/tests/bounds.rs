@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use super::{docs, level_names};
-use crate::facts::Facts;
+use trn3_facts::Facts;
 
 fn close(got: f64, expected: f64) {
     assert!((got / expected - 1.0).abs() < 1e-9, "{got} is not {expected}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::super::*;
 use super::docs;
-use crate::facts::Facts;
+use trn3_facts::Facts;
 
 /// Hops from chip 0 to every chip of a graph without switches, breadth first.
 fn hops_from_zero(fabric: &Fabric) -> Vec<usize> {
@@ -200,7 +200,7 @@ fn test_specs_agree_with_the_figures_of_their_chips() {
 
 #[test]
 fn test_every_fabric_of_the_crate_is_built() {
-    let chips: BTreeMap<&str, usize> = crate::facts::BUILT_IN
+    let chips: BTreeMap<&str, usize> = trn3_facts::BUILT_IN
         .iter()
         .filter(|(name, _)| Facts::built_in(name).expect("facts").parts.contains_key("fabric"))
         .map(|(name, _)| (*name, docs(name).chips()))

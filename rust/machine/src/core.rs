@@ -1,0 +1,490 @@
+//! One core: takes instructions in program order, checks them, computes their values and gives them their time.
+
+mod issued;
+mod state;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use trn3_numerics::{Xorwow, with_default_environment};
+
+use crate::arch::ArchSpec;
+use crate::cost_model::{ArchCost, CostModel};
+use crate::error::{Error, Result};
+use crate::isa::{Instruction, Role};
+use crate::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precision, Request, Sharing};
+use crate::opcode::Opcodes;
+use crate::shadow::{Loss, Shadow};
+use crate::site::{SiteId, Sites};
+use crate::storage::{Buffer, Storage};
+use crate::time::Picos;
+use crate::timing::record::Cause;
+use crate::timing::timeline::{Timeline, TimelineOptions};
+use crate::view::{Register, View};
+pub use issued::instruction_issue;
+use issued::{Pending, Regions, regions_of};
+pub use state::State;
+
+/// How a core runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreOptions {
+    /// Whether values are computed; without, only what control flow and addresses depend on.
+    pub values: bool,
+    /// Whether time is kept.
+    pub timing: bool,
+    /// Whether reading uninitialised memory is an error instead of a finding.
+    pub strict: bool,
+    /// Most instructions that a run may issue.
+    pub max_instructions: Option<u64>,
+    /// Whether the current-step limit of TensorE is modelled.
+    pub throttle: bool,
+    /// What elements of floating-point types hold.
+    pub precision: Precision,
+    /// Whether NaN and infinities are followed to the instruction that wrote the first ones.
+    pub nan_origin: bool,
+    /// Whether a run of more precision goes along, to tell how much each instruction loses.
+    pub shadow: bool,
+}
+
+impl Default for CoreOptions {
+    fn default() -> Self {
+        Self {
+            values: true,
+            timing: true,
+            strict: false,
+            max_instructions: None,
+            throttle: false,
+            precision: Precision::Declared,
+            nan_origin: true,
+            shadow: false,
+        }
+    }
+}
+
+/// Names of an instruction in one run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct At<'a> {
+    /// Line of the kernel.
+    pub site: SiteId,
+    /// `name=` of the call.
+    pub label: Option<&'a str>,
+    /// `depends_on`: instructions that must have finished.
+    pub after: &'a [u32],
+}
+
+/// One NeuronCore.
+pub struct NeuronCore {
+    /// Memories and engine registers.
+    pub state: State,
+    /// When everything runs.
+    pub timeline: Timeline,
+    /// Lines of the kernel.
+    pub sites: Sites,
+    /// Names of instructions and labels.
+    pub opcodes: Opcodes,
+    /// How the core runs.
+    pub options: CoreOptions,
+    issued: u64,
+    live: OccupancyPoint,
+    occupancy: Vec<(u64, OccupancyPoint)>,
+    /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
+    pending: VecDeque<Pending>,
+    number: usize,
+    /// Whether other cores have the same HBM.
+    is_shared: bool,
+    cost: Box<dyn CostModel>,
+    /// Runs of more precision beside this one.
+    shadow: Option<Box<Shadow>>,
+}
+
+/// Live bytes from one moment on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OccupancyPoint {
+    /// From when.
+    pub time: Picos,
+    /// SBUF bytes of a partition.
+    pub sbuf: u64,
+    /// PSUM bytes of a partition.
+    pub psum: u64,
+}
+
+/// How many instructions back `depends_on` may still add an edge **(choice)**.
+const WINDOW: usize = 1024;
+
+impl NeuronCore {
+    /// A core with empty memories.
+    ///
+    /// # Errors
+    /// [`Error::Numerics`] if a generator cannot be seeded.
+    pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
+        let sites = Sites::default();
+        let mut memory = Memory::new(
+            &arch,
+            MemoryOptions { strict: options.strict, values: options.values, precision: options.precision },
+        );
+        memory.name_sites(sites.namer());
+        memory.follow_nonfinite(options.nan_origin);
+        let state = State::new(&arch, memory)?;
+        let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };
+        let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: true };
+        Ok(Self {
+            state,
+            timeline: Timeline::new(arch, timeline_options),
+            sites,
+            opcodes: Opcodes::default(),
+            options,
+            issued: 0,
+            live: OccupancyPoint::default(),
+            occupancy: Vec::new(),
+            pending: VecDeque::new(),
+            number: 0,
+            is_shared: false,
+            cost: Box::new(ArchCost),
+            shadow,
+        })
+    }
+
+    /// The hardware.
+    pub fn arch(&self) -> &ArchSpec {
+        &self.state.arch
+    }
+
+    /// Instructions issued so far.
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Takes what instructions cost from another model from here on.
+    pub fn use_cost_model(&mut self, cost: Box<dyn CostModel>) {
+        self.cost = cost;
+    }
+
+    /// Starts a new run on what the memories and generators hold: time is zero, engines are idle, nothing is issued and
+    /// nothing found.
+    pub fn restart(&mut self) {
+        let options = TimelineOptions { throttle: self.options.throttle, keep_records: true };
+        self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
+        self.pending.clear();
+        self.occupancy.clear();
+        self.issued = 0;
+        self.state.memory.restart();
+        self.state.memory.follow_nonfinite(self.options.nan_origin);
+    }
+
+    /// A core beside another one: the two share HBM, and the lines of the kernel.
+    ///
+    /// # Errors
+    /// As [`NeuronCore::new`].
+    pub fn beside(first: &mut NeuronCore, number: usize) -> Result<Self> {
+        let mut core = Self::new(Arc::clone(&first.state.arch), first.options)?;
+        core.sites = first.sites.clone();
+        core.state.memory.name_sites(core.sites.namer());
+        core.state.memory.share(Sharing { core: number, epoch: 0 }, Some(&first.state.memory));
+        first.state.memory.share(Sharing { core: 0, epoch: 0 }, None);
+        core.number = number;
+        (core.is_shared, first.is_shared) = (true, true);
+        Ok(core)
+    }
+
+    /// Its number among the cores that share its HBM.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline.
+    ///
+    /// # Errors
+    /// What the checks refuse, what the memories report, and the run's instruction limit.
+    pub fn issue(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
+        let arch = Arc::clone(&self.state.arch);
+        self.begin(instruction, &arch, at)?;
+        if self.options.values || self.is_known(instruction)? {
+            // A host that flushes subnormals would change what the machine's own loops compute.
+            with_default_environment(|| {
+                let before = self.shadow.as_mut().map(|shadow| shadow.before(instruction, &mut self.state));
+                self.state.memory.watch(instruction);
+                instruction.execute(&mut self.state)?;
+                if let Some((shadow, before)) = self.shadow.as_mut().zip(before) {
+                    shadow.after(instruction, &mut self.state, &before, self.issued);
+                }
+                self.state.memory.trace(instruction)
+            })?;
+        } else {
+            self.forget_results(instruction)?;
+        }
+        let id = self.count(instruction)?;
+        if self.options.timing {
+            let pending = self.pending_of(instruction, &arch, at);
+            self.pending.push_back(pending);
+            self.settle(WINDOW);
+        }
+        Ok(id)
+    }
+
+    /// Checks and numbers this core's part of an instruction that cores run together; its time comes with
+    /// [`NeuronCore::meet`].
+    pub(super) fn join(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
+        let arch = Arc::clone(&self.state.arch);
+        self.begin(instruction, &arch, at)?;
+        self.count(instruction)
+    }
+
+    /// Gives instructions that cores have [joined](NeuronCore::join) their time. Cores at the places of each range share
+    /// HBM, whose uses are ordered there; those that came sooner wait for `cause`.
+    pub(super) fn meet(
+        parts: Vec<(&mut NeuronCore, &dyn Instruction, At<'_>)>,
+        hop: Picos,
+        sharing: &[Range<usize>],
+        cause: Cause,
+    ) {
+        let mut cores = Vec::with_capacity(parts.len());
+        for (core, instruction, at) in parts {
+            if !core.options.timing {
+                return;
+            }
+            core.settle(0);
+            let arch = Arc::clone(&core.state.arch);
+            let pending = core.pending_of(instruction, &arch, at);
+            cores.push((&mut core.timeline, pending));
+        }
+        let mut issues: Vec<_> =
+            cores.iter_mut().map(|(timeline, pending)| (&mut **timeline, pending.issue())).collect();
+        let spans = Timeline::rendezvous(&mut issues, hop, cause);
+        for range in sharing {
+            if let (Some(cores), Some(spans)) = (issues.get_mut(range.clone()), spans.get(range.clone())) {
+                Timeline::order_shared(cores, spans);
+            }
+        }
+    }
+
+    fn begin(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Result<()> {
+        self.state.site = at.site;
+        self.state.memory.set_site(at.site);
+        self.note_occupancy();
+        if self.options.max_instructions.is_some_and(|most| self.issued >= most) {
+            let text = format!(
+                "{}: instruction {} exceeds max_instructions = {}",
+                instruction.name(),
+                self.issued + 1,
+                self.issued
+            );
+            return Err(Error::InstructionLimit(text));
+        }
+        instruction.check(arch)
+    }
+
+    fn count(&mut self, instruction: &dyn Instruction) -> Result<u32> {
+        let id = u32::try_from(self.issued).map_err(|_| {
+            Error::InstructionLimit(format!("{}: more than {} instructions in one run", instruction.name(), u32::MAX))
+        })?;
+        self.issued += 1;
+        Ok(id)
+    }
+
+    /// A new tensor, on chip or in HBM.
+    ///
+    /// # Errors
+    /// What [`Memory::allocate`] refuses.
+    pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
+        let storage = self.state.memory.allocate(request)?;
+        if let (Some(shadow), Some((buffer, place))) = (&mut self.shadow, self.state.memory.last_fresh()) {
+            shadow.forget(buffer, place);
+        }
+        Ok(storage)
+    }
+
+    /// Sets the elements of any tensor, in C order, without an instruction.
+    ///
+    /// # Errors
+    /// As [`State::write_bytes`].
+    pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
+        if self.shadow.is_some() {
+            self.state.memory.touch(&view.storage);
+        }
+        self.state.write_bytes(view, bytes)?;
+        match &mut self.shadow {
+            Some(shadow) => shadow.take(&mut self.state, view),
+            None => Ok(()),
+        }
+    }
+
+    /// The precision that each instruction lost, by line; empty without a shadow.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.shadow.as_ref().map(|shadow| shadow.losses()).unwrap_or_default()
+    }
+
+    /// Elements of the run beside this one, for another core; None without one.
+    pub(super) fn export_shadow(&mut self, view: &View) -> Result<Option<Vec<Moved>>> {
+        let site = self.state.site;
+        self.shadow.as_mut().map(|shadow| shadow.export(view, site)).transpose()
+    }
+
+    /// Takes elements of the run beside another core.
+    pub(super) fn import_shadow(&mut self, view: &View, elements: Option<&[Moved]>) -> Result<()> {
+        match (&mut self.shadow, elements) {
+            (Some(shadow), Some(elements)) => shadow.import(&mut self.state, view, elements),
+            (Some(shadow), None) => shadow.take(&mut self.state, view),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Lets instruction `consumer` wait until `producer` has finished, beyond what data demands.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when the producer is no earlier instruction, or the consumer was issued too long ago.
+    pub fn order(&mut self, consumer: u32, producer: u32) -> Result<()> {
+        if producer >= consumer {
+            return Err(Error::Value(format!(
+                "instruction {consumer} cannot depend on {producer}, which comes no earlier"
+            )));
+        }
+        let first = self.issued - self.pending.len() as u64;
+        match u64::from(consumer).checked_sub(first).and_then(|place| self.pending.get_mut(place as usize)) {
+            Some(pending) => pending.after.push(producer),
+            None if !self.options.timing => {}
+            None => {
+                let text = format!(
+                    "depends_on comes {} instructions late; allowed: {WINDOW}",
+                    self.issued - u64::from(consumer)
+                );
+                return Err(Error::Value(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rounds engine results of 16 and 8 bits stochastically from here on, or to nearest again.
+    ///
+    /// # Errors
+    /// [`Error::Numerics`] if the generator cannot be seeded.
+    pub fn set_stochastic_rounding(&mut self, seed: Option<u64>) -> Result<()> {
+        let lanes = self.arch().partitions as usize;
+        self.state.stochastic_rounding = seed.map(|seed| Xorwow::seed(seed, lanes, 1)).transpose()?;
+        Ok(())
+    }
+
+    /// Time from the first start to the last result.
+    pub fn makespan(&mut self) -> Picos {
+        self.settle(0);
+        self.timeline.makespan()
+    }
+
+    /// Gives every instruction but the last `keep` its time; no edge can be added to those.
+    pub fn settle(&mut self, keep: usize) {
+        while self.pending.len() > keep {
+            let Some(pending) = self.pending.pop_front() else { return };
+            self.timeline.issue(&pending.issue());
+        }
+    }
+
+    /// Timing-only: whether the instruction's results are among the values that control flow and addresses may need
+    /// (integer tiles and control instructions) and everything it reads is known.
+    fn is_known(&mut self, instruction: &dyn Instruction) -> Result<bool> {
+        let mut wanted = true;
+        instruction.operands(&mut |role, view| {
+            if matches!(role, Role::Write | Role::Update) {
+                wanted &= view.dtype.is_integer();
+            }
+        });
+        if instruction.is_control() {
+            return Ok(true);
+        }
+        let mut known = Ok(wanted);
+        let memory = &mut self.state.memory;
+        let mode = instruction.out_of_bounds();
+        instruction.operands(&mut |role, view| {
+            if role != Role::Write && matches!(known, Ok(true)) {
+                known = memory.is_initialised(Operand::from(view).out_of_bounds(mode));
+            }
+        });
+        match known {
+            // A transfer that is left out needs no values.
+            Err(Error::OutOfBounds(_)) if mode == OutOfBounds::Skip => Ok(true),
+            known => known,
+        }
+    }
+
+    /// Tensors that came or went since the instruction before.
+    fn note_occupancy(&mut self) {
+        for change in self.state.memory.take_changes() {
+            match change.buffer {
+                Buffer::Sbuf => self.live.sbuf = change.live,
+                Buffer::Psum => self.live.psum = change.live,
+                Buffer::PrivateHbm | Buffer::SharedHbm => continue,
+            }
+            self.occupancy.push((self.issued, self.live));
+        }
+    }
+
+    /// Live bytes of a partition over time **(choice)**: a tensor comes when the instruction stream reaches the
+    /// instruction after its creation, and goes when it reaches the one after its last reference went.
+    pub fn occupancy(&mut self) -> Vec<OccupancyPoint> {
+        self.note_occupancy();
+        self.settle(0);
+        let records = self.timeline.records();
+        let (mut reached, mut next) = (Picos::ZERO, 0);
+        let mut points = Vec::with_capacity(self.occupancy.len());
+        for &(instruction, live) in &self.occupancy {
+            while next < records.len() && next as u64 <= instruction {
+                reached = reached.max(records[next].start);
+                next += 1;
+            }
+            points.push(OccupancyPoint { time: reached, ..live });
+        }
+        points
+    }
+
+    fn forget_results(&mut self, instruction: &dyn Instruction) -> Result<()> {
+        let mut outcome = Ok(());
+        let memory = &mut self.state.memory;
+        let mode = instruction.out_of_bounds();
+        instruction.operands(&mut |role, view| {
+            if role != Role::Write && outcome.is_ok() {
+                outcome = memory.skip_read(view);
+            }
+            if matches!(role, Role::Write | Role::Update) && outcome.is_ok() {
+                outcome = match memory.forget(Operand::from(view).out_of_bounds(mode)) {
+                    // The transfer is left out.
+                    Err(Error::OutOfBounds(_)) if mode == OutOfBounds::Skip => Ok(()),
+                    forgotten => forgotten,
+                };
+            }
+        });
+        outcome
+    }
+
+    fn pending_of(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Pending {
+        let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
+        let dynamic = regions_of(instruction, &mut reads, &mut stationary, &mut writes);
+        if self.is_shared {
+            instruction.operands(&mut |_, view| {
+                if view.storage.buffer == Buffer::SharedHbm {
+                    self.timeline.share(view.storage.id);
+                }
+            });
+        }
+        Pending {
+            opcode: self.opcodes.opcode(instruction.name()),
+            engine: instruction.engine(arch),
+            site: at.site,
+            label: at.label.map_or(0, |label| self.opcodes.label(label)),
+            work: self.cost.work(instruction, arch),
+            reads,
+            stationary,
+            writes,
+            after: SmallVec::from_slice(at.after),
+            dynamic,
+            macs: instruction.macs(arch),
+        }
+    }
+}
+
+/// Registers are numbered by the process, so that cores never mistake another's for their own.
+pub fn new_register(frozen: bool, value: Option<i64>) -> Arc<Register> {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    Arc::new(Register { id: NEXT.fetch_add(1, Ordering::Relaxed), frozen, value: Mutex::new(value) })
+}

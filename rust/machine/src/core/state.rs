@@ -1,0 +1,151 @@
+//! What instructions compute with: memories, random generators and engine registers.
+
+use std::sync::Arc;
+
+use trn3_numerics::{CastOptions, Xorwow};
+
+use crate::arch::ArchSpec;
+use crate::error::Result;
+use crate::generator::Generator;
+use crate::memory::Memory;
+use crate::site::SiteId;
+use crate::view::View;
+
+/// What instructions compute with: memories and the registers inside engines.
+pub struct State {
+    /// The hardware.
+    pub arch: Arc<ArchSpec>,
+    /// SBUF, PSUM and HBM.
+    pub memory: Memory,
+    /// ScalarE's running sums, one a partition.
+    pub scalar_reduce: Vec<f32>,
+    /// VectorE's accumulators, one a partition.
+    pub vector_accumulator: Vec<f32>,
+    /// VectorE's generator.
+    pub vector_random: Generator,
+    /// GpSimdE's generator.
+    pub gpsimd_random: Generator,
+    /// Generator of stochastic rounding; None: results are rounded to nearest.
+    pub stochastic_rounding: Option<Xorwow>,
+    /// Line of the instruction at work.
+    pub site: SiteId,
+    scratch: Vec<Vec<f32>>,
+}
+
+impl State {
+    /// Engine registers and generators as they are at power-on, beside these memories.
+    ///
+    /// # Errors
+    /// [`Error::Numerics`] if a generator cannot be seeded.
+    pub(crate) fn new(arch: &Arc<ArchSpec>, memory: Memory) -> Result<Self> {
+        let lanes = arch.partitions as usize;
+        let vector_generators = if arch.generation >= 4 { 4 } else { 1 };
+        Ok(State {
+            memory,
+            scalar_reduce: vec![0.0; lanes],
+            vector_accumulator: vec![0.0; lanes],
+            vector_random: Generator::new(Xorwow::seed(0, lanes, vector_generators)?),
+            gpsimd_random: Generator::new(Xorwow::seed(1, lanes, 1)?),
+            stochastic_rounding: None,
+            site: SiteId::default(),
+            scratch: Vec::new(),
+            arch: arch.clone(),
+        })
+    }
+
+    /// A float32 buffer to read a tile into; give it back with [`State::keep`].
+    pub fn buffer(&mut self) -> Vec<f32> {
+        self.scratch.pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back for the next instruction.
+    pub fn keep(&mut self, buffer: Vec<f32>) {
+        if self.scratch.len() < 8 {
+            self.scratch.push(buffer);
+        }
+    }
+
+    /// The tile as float32, in C order of [partitions, elements per partition].
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read(&mut self, view: &View) -> Result<Vec<f32>> {
+        let mut values = self.buffer();
+        self.memory.read_f32(view, &mut values, self.site)?;
+        Ok(values)
+    }
+
+    /// The elements of a tile that are moved and not looked at: [`Memory::read_words`].
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read_words(&mut self, view: &View) -> Result<Vec<u32>> {
+        let mut words = Vec::new();
+        self.memory.read_words(view, &mut words, self.site)?;
+        Ok(words)
+    }
+
+    /// Bit patterns of the tile, zero-extended.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read_bits(&mut self, view: &View) -> Result<Vec<u32>> {
+        let mut bits = Vec::new();
+        self.memory.read_bits(view, &mut bits, self.site)?;
+        Ok(bits)
+    }
+
+    /// The elements of any tensor in C order, as bytes of its type.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn read_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
+        self.memory.read_bytes(view, self.site)
+    }
+
+    /// As [`State::read_bytes`] for the host, who looks at what the cores hold: no use that could be a race.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn peek_bytes(&mut self, view: &View) -> Result<Vec<u8>> {
+        let sharing = self.memory.stop_sharing();
+        let bytes = self.read_bytes(view);
+        if let Some(sharing) = sharing {
+            self.memory.share(sharing, None);
+        }
+        bytes
+    }
+
+    /// Sets the elements of any tensor, in C order, from bytes of its type.
+    ///
+    /// # Errors
+    /// [`crate::Error::Value`] for another number of bytes; those of the memories.
+    pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
+        self.memory.write_bytes(view, bytes)
+    }
+
+    /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
+    /// is set so (16-bit and 8-bit floats).
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn write(&mut self, view: &View, values: &[f32]) -> Result<()> {
+        if let Some(draws) =
+            self.stochastic_rounding.as_mut().filter(|_| view.dtype.is_float() && view.dtype.size() < 4)
+        {
+            return self.memory.write_f32_stochastic(view, values, draws);
+        }
+        self.memory.write_f32(view, values, CastOptions::default())
+    }
+
+    /// `src` through float32 into `dst`.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn convert(&mut self, dst: &View, src: &View) -> Result<()> {
+        let values = self.read(src)?;
+        self.write(dst, &values)?;
+        self.keep(values);
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! One NeuronCore of Trainium, simulated: memories, engines, instructions, time.
+//!
+//! What each instruction computes (arithmetic is [`trn3_numerics`], called and never rewritten), which memory it may
+//! touch, and how long it takes. Streams of instructions are [`program`]s; what a host may replace is in [`host`].
+//! Nothing here knows of links between chips or of any front end.
+#![forbid(unsafe_code)]
+
+pub mod arch;
+pub mod bit_source;
+pub mod check;
+pub mod core;
+pub mod cores;
+pub mod cost;
+pub mod cost_model;
+pub mod dtype;
+pub mod engine;
+pub mod error;
+pub mod generator;
+pub mod host;
+pub mod isa;
+pub mod memory;
+pub mod opcode;
+pub mod program;
+pub mod shadow;
+pub mod site;
+pub mod storage;
+pub mod time;
+pub mod timing;
+pub mod view;
+
+pub use error::{Error, Result};
+pub use program::Program;
+pub use trn3_numerics as numerics;

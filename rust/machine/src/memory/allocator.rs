@@ -1,0 +1,298 @@
+//! Where on-chip tensors lie: places given, places found, and what is said when there is none.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::storage::{Buffer, Release, Storage};
+
+/// A storage that is gone: its number, its memory, and whether it had an address.
+type Gone = (u64, Buffer, bool);
+
+/// Storages gone since somebody last looked.
+#[derive(Debug, Default)]
+pub(super) struct Released {
+    any: AtomicBool,
+    list: Mutex<Vec<Gone>>,
+}
+
+impl Release for Released {
+    fn release(&self, id: u64, buffer: Buffer, addressed: bool) {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).push((id, buffer, addressed));
+        self.any.store(true, Ordering::Release);
+    }
+}
+
+impl Released {
+    /// Those gone, in the order in which they went.
+    pub(super) fn take(&self) -> Vec<Gone> {
+        if !self.any.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.list.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Neighbouring bytes of a partition with one history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    start: usize,
+    end: usize,
+    /// Live tensors that hold it; more than one where given addresses overlap.
+    users: u32,
+    /// When it was last released; 0 before the first use and while it is used.
+    stamp: u64,
+}
+
+/// The bytes of one on-chip memory, all partitions alike: a tensor takes its bytes in every partition **(choice)**, so
+/// that every automatic tensor starts on partition 0 and can meet any other one in any instruction.
+#[derive(Debug)]
+pub(super) struct Allocator {
+    segments: Vec<Segment>,
+    /// The free ones by stamp and start.
+    ages: BTreeSet<(u64, usize)>,
+    /// Bytes of a partition that tensors without an address may use.
+    usable: usize,
+    /// What such tensors start on and take multiples of.
+    unit: usize,
+    /// Tensors smaller than this are put at the far end of places of one age: small tensors tend to live long, and
+    /// among large ones they would break up the space **(choice)**.
+    small: usize,
+    clock: u64,
+    live: usize,
+    peak: usize,
+    /// Bytes of a partition that live tensors without an address hold.
+    automatic: usize,
+    /// Live tensors by number, with the bytes of a partition they hold.
+    tensors: HashMap<u64, (Weak<Storage>, Range<usize>)>,
+}
+
+/// Share of the usable bytes below which a tensor counts as small.
+const SMALL_SHARE: usize = 64;
+
+impl Allocator {
+    pub(super) fn new(partition_bytes: usize, usable: usize, unit: usize) -> Self {
+        let free = Segment { start: 0, end: partition_bytes, users: 0, stamp: 0 };
+        Self {
+            segments: vec![free],
+            ages: BTreeSet::from([(0, 0)]),
+            usable,
+            unit,
+            small: usable / SMALL_SHARE,
+            clock: 0,
+            live: 0,
+            peak: 0,
+            automatic: 0,
+            tensors: HashMap::new(),
+        }
+    }
+
+    pub(super) fn usable(&self) -> usize {
+        self.usable
+    }
+
+    /// Bytes of a partition that live tensors hold.
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// The most that were ever live.
+    pub(super) fn peak(&self) -> usize {
+        self.peak
+    }
+
+    /// Bytes of a partition that live tensors without an address hold.
+    pub(super) fn automatic(&self) -> usize {
+        self.automatic
+    }
+
+    /// Whether this tensor holds bytes here.
+    pub(super) fn holds(&self, id: u64) -> bool {
+        self.tensors.contains_key(&id)
+    }
+
+    /// The extent a tensor without an address holds.
+    pub(super) fn extent(&self, bytes: usize) -> usize {
+        bytes.next_multiple_of(self.unit)
+    }
+
+    /// Whether a live tensor holds any of these bytes.
+    pub(super) fn is_used(&self, start: usize, end: usize) -> bool {
+        self.covering(start, end).iter().any(|segment| segment.users > 0)
+    }
+
+    fn covering(&self, start: usize, end: usize) -> &[Segment] {
+        let first = self.segments.partition_point(|segment| segment.end <= start);
+        let last = self.segments.partition_point(|segment| segment.start < end);
+        &self.segments[first..last]
+    }
+
+    /// The free place whose youngest byte was released longest ago; among equals the nearest, for small tensors the
+    /// farthest.
+    pub(super) fn find(&self, bytes: usize) -> Option<usize> {
+        let bytes = self.extent(bytes);
+        // The best window contains a segment of its age and none younger. Tensors of one size come and go in turn, so
+        // that one of the oldest segments nearly always is the place.
+        let mut best: Option<(u64, usize)> = None;
+        for &(age, start) in &self.ages {
+            if best.is_some_and(|(found, _)| found < age) {
+                break;
+            }
+            let index = self.segments.partition_point(|segment| segment.start < start);
+            self.find_in(&self.segments[self.run_around(index)], bytes, &mut best);
+        }
+        best.map(|(_, start)| start)
+    }
+
+    /// The free segments around this one that are no younger than it, itself included.
+    fn run_around(&self, index: usize) -> Range<usize> {
+        let age = self.segments[index].stamp;
+        let belongs = |segment: &&Segment| segment.users == 0 && segment.stamp <= age;
+        let before = self.segments[..index].iter().rev().take_while(belongs).count();
+        let after = self.segments[index..].iter().take_while(belongs).count();
+        index - before..index + after
+    }
+
+    /// Looks at a run of free segments: the best window starts or ends where a segment does.
+    fn find_in(&self, run: &[Segment], bytes: usize, best: &mut Option<(u64, usize)>) {
+        let low = run[0].start.next_multiple_of(self.unit);
+        let high = run[run.len() - 1].end.min(self.usable);
+        if low.saturating_add(bytes) > high {
+            return;
+        }
+        let mut consider = |start: usize| {
+            if start < low || start + bytes > high {
+                return;
+            }
+            let first = run.partition_point(|segment| segment.end <= start);
+            let covered = run[first..].iter().take_while(|segment| segment.start < start + bytes);
+            let age = covered.map(|segment| segment.stamp).max().unwrap_or(0);
+            let is_better = best.is_none_or(|(stamp, at)| {
+                age < stamp || (age == stamp && if bytes < self.small { start > at } else { start < at })
+            });
+            if is_better {
+                *best = Some((age, start));
+            }
+        };
+        for segment in run {
+            consider(segment.start.next_multiple_of(self.unit));
+            if let Some(start) = segment.end.min(high).checked_sub(bytes) {
+                consider(start / self.unit * self.unit);
+            }
+        }
+    }
+
+    /// The largest tensor that would fit now.
+    pub(super) fn largest_free(&self) -> usize {
+        let mut largest = 0;
+        let mut start = None;
+        for segment in &self.segments {
+            if segment.users > 0 {
+                start = None;
+                continue;
+            }
+            let low = *start.get_or_insert(segment.start.next_multiple_of(self.unit));
+            largest = largest.max(segment.end.min(self.usable).saturating_sub(low));
+        }
+        largest
+    }
+
+    /// Bytes of a partition that are free, in whatever pieces.
+    pub(super) fn free(&self) -> usize {
+        let free = self.segments.iter().filter(|segment| segment.users == 0);
+        free.map(|segment| segment.end.min(self.usable).saturating_sub(segment.start)).sum()
+    }
+
+    /// A tensor now holds these bytes.
+    pub(super) fn take(&mut self, start: usize, end: usize, storage: &Arc<Storage>) {
+        self.tensors.insert(storage.id, (Arc::downgrade(storage), start..end));
+        self.automatic += if storage.addressed { 0 } else { end - start };
+        self.change(start, end, |segment, live, _| {
+            if segment.users == 0 {
+                *live += segment.end - segment.start;
+            }
+            segment.users += 1;
+            segment.stamp = 0;
+        });
+        self.peak = self.peak.max(self.live);
+    }
+
+    /// A tensor is gone, and holds its bytes no longer.
+    pub(super) fn give_back(&mut self, id: u64, addressed: bool) {
+        let Some((_, Range { start, end })) = self.tensors.remove(&id) else { return };
+        self.automatic -= if addressed { 0 } else { end - start };
+        self.clock += 1;
+        self.change(start, end, |segment, live, clock| {
+            segment.users = segment.users.saturating_sub(1);
+            if segment.users == 0 {
+                segment.stamp = clock;
+                *live -= segment.end - segment.start;
+            }
+        });
+    }
+
+    fn change(&mut self, start: usize, end: usize, apply: impl Fn(&mut Segment, &mut usize, u64)) {
+        if start >= end {
+            return;
+        }
+        for segment in touching(&self.segments, start, end).filter(|segment| segment.users == 0) {
+            self.ages.remove(&(segment.stamp, segment.start));
+        }
+        self.split(start);
+        self.split(end);
+        let first = self.segments.partition_point(|segment| segment.end <= start);
+        let last = self.segments.partition_point(|segment| segment.start < end);
+        for segment in &mut self.segments[first..last] {
+            apply(segment, &mut self.live, self.clock);
+        }
+        // Only seams inside and at the ends of the range can have vanished.
+        let (low, high) = (first.saturating_sub(1), (last + 1).min(self.segments.len()));
+        let mut kept = low;
+        for index in low + 1..high {
+            let segment = self.segments[index].clone();
+            let previous = &mut self.segments[kept];
+            if (previous.users, previous.stamp) == (segment.users, segment.stamp) {
+                previous.end = segment.end;
+            } else {
+                kept += 1;
+                self.segments[kept] = segment;
+            }
+        }
+        self.segments.drain(kept + 1..high);
+        let free = touching(&self.segments, start, end).filter(|segment| segment.users == 0);
+        self.ages.extend(free.map(|segment| (segment.stamp, segment.start)));
+    }
+
+    fn split(&mut self, at: usize) {
+        let index = self.segments.partition_point(|segment| segment.end <= at);
+        if let Some(segment) = self.segments.get_mut(index)
+            && segment.start < at
+        {
+            let tail = Segment { start: at, ..segment.clone() };
+            segment.end = at;
+            self.segments.insert(index + 1, tail);
+        }
+    }
+
+    /// The live tensors without an address, in the order in which they were made.
+    pub(super) fn tenants(&self) -> Vec<(Arc<Storage>, Range<usize>)> {
+        let live = self.tensors.values().filter_map(|(storage, bytes)| Some((storage.upgrade()?, bytes.clone())));
+        let mut tenants: Vec<_> = live.filter(|(storage, _)| !storage.addressed).collect();
+        tenants.sort_by_key(|(storage, _)| storage.id);
+        tenants
+    }
+
+    /// The live tensors, largest first.
+    pub(super) fn largest(&self) -> Vec<Arc<Storage>> {
+        let mut live: Vec<Arc<Storage>> = self.tensors.values().filter_map(|(storage, _)| storage.upgrade()).collect();
+        live.sort_by_key(|storage| (std::cmp::Reverse(storage.place.map_or(0, |place| place.bytes)), storage.id));
+        live
+    }
+}
+
+/// The segments that hold any of these bytes or lie beside them: all that a change of them can alter.
+fn touching(segments: &[Segment], start: usize, end: usize) -> impl Iterator<Item = &Segment> {
+    let first = segments.partition_point(|segment| segment.end < start);
+    segments[first..].iter().take_while(move |segment| segment.start <= end)
+}

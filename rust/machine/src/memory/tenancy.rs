@@ -1,0 +1,208 @@
+//! Who gives way where tensors want the same bytes of an on-chip memory.
+//!
+//! A compiler places tensors knowing the whole kernel: those without an address around those with one, each for as long
+//! as it is used. Here they are placed as the kernel makes them, and held until its last reference goes. So a tensor
+//! without an address moves to the annex when one with an address wants its bytes, or when all there is are pieces too
+//! small; and when such tensors fill the memory, those used longest ago lose their bytes, for good.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::allocate::label;
+use super::allocator::Allocator;
+use super::on_chip::ANNEX;
+use super::{Memory, Request};
+use crate::error::{Error, Result};
+use crate::storage::{Buffer, Place, Storage};
+
+/// Where the tensors of one memory lie: in its bytes, or in the annex behind them.
+#[derive(Debug)]
+pub(super) struct Places {
+    bytes: Allocator,
+    annex: Allocator,
+    /// Where the annex begins.
+    border: usize,
+    peak: usize,
+}
+
+impl Places {
+    pub(super) fn new(partition_bytes: usize, usable: usize, unit: usize) -> Self {
+        Self {
+            bytes: Allocator::new(partition_bytes, usable, unit),
+            annex: Allocator::new(partition_bytes * ANNEX, partition_bytes * ANNEX, unit),
+            border: partition_bytes,
+            peak: 0,
+        }
+    }
+
+    pub(super) fn usable(&self) -> usize {
+        self.bytes.usable()
+    }
+
+    /// Bytes of a partition that live tensors hold.
+    pub(super) fn live(&self) -> usize {
+        self.bytes.live() + self.annex.live()
+    }
+
+    /// The most that were ever live.
+    pub(super) fn peak(&self) -> usize {
+        self.peak.max(self.bytes.peak())
+    }
+
+    /// The extent a tensor without an address holds.
+    pub(super) fn extent(&self, bytes: usize) -> usize {
+        self.bytes.extent(bytes)
+    }
+
+    /// Whether a live tensor holds any of these bytes.
+    pub(super) fn is_used(&self, start: usize, end: usize) -> bool {
+        start < self.border && self.bytes.is_used(start, end)
+    }
+
+    /// A place for a tensor without an address.
+    fn find(&self, bytes: usize) -> Option<usize> {
+        self.bytes.find(bytes)
+    }
+
+    /// A place in the annex, as long as tensors without addresses fit into the memory together.
+    fn find_in_annex(&self, bytes: usize) -> Option<usize> {
+        let together = self.automatic().saturating_add(self.extent(bytes));
+        let start = if together <= self.usable() { self.annex.find(bytes) } else { None };
+        start.map(|start| start + self.border)
+    }
+
+    fn automatic(&self) -> usize {
+        self.bytes.automatic() + self.annex.automatic()
+    }
+
+    pub(super) fn largest_free(&self) -> usize {
+        self.bytes.largest_free()
+    }
+
+    pub(super) fn free(&self) -> usize {
+        self.bytes.free()
+    }
+
+    /// A tensor now holds these bytes.
+    pub(super) fn take(&mut self, start: usize, end: usize, storage: &Arc<Storage>) {
+        match start.checked_sub(self.border) {
+            Some(start) => self.annex.take(start, end - self.border, storage),
+            None => self.bytes.take(start, end, storage),
+        }
+        self.peak = self.peak.max(self.live());
+    }
+
+    /// A tensor is gone, and holds its bytes no longer.
+    pub(super) fn give_back(&mut self, id: u64, addressed: bool) {
+        let places = if self.annex.holds(id) { &mut self.annex } else { &mut self.bytes };
+        places.give_back(id, addressed);
+    }
+
+    /// The live tensors, largest first.
+    pub(super) fn largest(&self) -> Vec<Arc<Storage>> {
+        let mut live = self.bytes.largest();
+        live.extend(self.annex.largest());
+        live.sort_by_key(|storage| (std::cmp::Reverse(storage.place.map_or(0, |place| place.bytes)), storage.id));
+        live
+    }
+}
+
+impl Memory {
+    /// A place for a tensor without an address: free bytes; else the annex, where only their pieces are too small or
+    /// tensors with addresses hold them; else what tensors used longest ago leave, those made by the same line first.
+    pub(super) fn room(&mut self, request: &Request<'_>, row_bytes: usize) -> Option<usize> {
+        let start = self.find_room(request, row_bytes)?;
+        if start >= self.places(request.buffer).border
+            && let Some(memory) = self.on_chip_mut(request.buffer)
+        {
+            memory.open_annex();
+        }
+        Some(start)
+    }
+
+    fn find_room(&mut self, request: &Request<'_>, row_bytes: usize) -> Option<usize> {
+        let places = self.places(request.buffer);
+        if let Some(start) = places.find(row_bytes).or_else(|| places.find_in_annex(row_bytes)) {
+            return Some(start);
+        }
+        if places.extent(row_bytes) > places.usable() {
+            return None;
+        }
+        let mut tenants = places.bytes.tenants();
+        tenants.extend(places.annex.tenants());
+        let used = |storage: &Storage| storage.tenancy.used.load(Ordering::Relaxed);
+        tenants.retain(|(storage, _)| used(storage) > 0);
+        tenants.sort_by_key(|(storage, _)| (storage.site != request.site, used(storage), storage.id));
+        // Nobody goes unless that makes room.
+        let leaving: usize = tenants.iter().map(|(_, bytes)| bytes.len()).sum();
+        if places.automatic() - leaving + places.extent(row_bytes) > places.usable() {
+            return None;
+        }
+        for (storage, _) in tenants {
+            let heir = format!("{} of {}", label(request.name, request.shape, request.dtype), self.line(request));
+            if storage.tenancy.evicted.set(heir).is_ok() {
+                self.places_mut(request.buffer).give_back(storage.id, false);
+            }
+            let places = self.places(request.buffer);
+            if let Some(start) = places.find(row_bytes).or_else(|| places.find_in_annex(row_bytes)) {
+                return Some(start);
+            }
+        }
+        None
+    }
+
+    fn line(&self, request: &Request<'_>) -> String {
+        (self.names)(request.site)
+    }
+
+    /// Moves tensors without an address out of a place that a kernel gave.
+    ///
+    /// # Errors
+    /// The capacity error, where the annex has no room for one of them.
+    pub(super) fn clear_for(&mut self, request: &Request<'_>, place: Place) -> Result<()> {
+        let places = self.places(request.buffer);
+        let end = place.byte + place.bytes;
+        if places.bytes.automatic() == 0 || !places.is_used(place.byte, end) {
+            return Ok(());
+        }
+        let overlaps = |bytes: &Range<usize>| bytes.start < end && place.byte < bytes.end;
+        for (storage, bytes) in places.bytes.tenants() {
+            let Some(old) = storage.current_place() else { continue };
+            if !overlaps(&bytes) || place.partition >= old.partition + old.partitions {
+                continue;
+            }
+            let places = self.places(request.buffer);
+            let Some(start) = places.annex.find(old.bytes).map(|start| start + places.border) else {
+                return Err(self.capacity_error(request, place.bytes));
+            };
+            let extent = places.extent(old.bytes);
+            if let Some(memory) = self.on_chip_mut(request.buffer) {
+                memory.open_annex();
+                memory.carry(old, start);
+            }
+            storage.tenancy.moved.store(start, Ordering::Relaxed);
+            if let Some(matmul) = self.matmuls.get_mut(&storage.id) {
+                matmul.move_to(Place { byte: start, ..old });
+            }
+            let places = self.places_mut(request.buffer);
+            places.give_back(storage.id, false);
+            places.take(start, start + extent, &storage);
+        }
+        Ok(())
+    }
+
+    /// A tensor is used whose bytes went to another one.
+    pub(super) fn evicted_error(&self, storage: &Storage, heir: &str) -> Error {
+        let memory = if storage.buffer == Buffer::Psum { "PSUM" } else { "SBUF" };
+        let text = format!(
+            "{memory} cannot hold all that is in use: tensor {} of {} is used again after its bytes went to tensor \
+             {heir}, because of all live tensors it was the one used longest ago\nhint: {} bytes a partition are \
+             usable; make tensors smaller, use them in another order, or give addresses",
+            label(&storage.name, &storage.shape, storage.dtype),
+            (self.names)(storage.site),
+            self.places(storage.buffer).usable(),
+        );
+        if storage.buffer == Buffer::Psum { Error::PsumCapacity(text) } else { Error::SbufCapacity(text) }
+    }
+}

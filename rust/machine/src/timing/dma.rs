@@ -1,0 +1,362 @@
+//! The DMA engines: queues in order, transfers dealt to engines by rows, bandwidth shared in program order.
+//!
+//! How transfers share an engine is undocumented; every rule here is a latest-of and a plus, which processor sharing
+//! and gap filling are not.
+//!
+//! - **(choice)** Queues: one for each sequencer that triggers, or for each route where the model chooses the trigger;
+//!   one more for each way of making descriptors and each priority. Priorities have no other effect yet. A queue
+//!   starts a transfer when its dependencies are there plus the start latency, and one no sooner after another than
+//!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take; with descriptors made
+//!   in hardware, whose time per transfer is documented, `dma_hardware_dge_ns`.
+//! - A transfer without a trigger of its own is triggered by the Sync engine (by GpSimdE where that makes the
+//!   descriptors) as soon as the issue slot is free; the queue itself waits for the transfer's dependencies.
+//! - **(choice)** Hardware descriptor generators: Sync has the first, ScalarE the second, others share them; one is held
+//!   for `dma_hardware_dge_ns` from the trigger on, or from the dependencies where the queue waits for them.
+//! - Rows go to engines by partition, neighbours together; between HBM addresses, part by part. Engines start one
+//!   `dma_engine_stagger_ns` after another. A share takes `dma_descriptor_ns` a descriptor and its bytes at the
+//!   engine's rate, or `dma_descriptor_floor_ns` a descriptor where that is longer. **(choice)** `dma_share_fixed_ns`
+//!   passes after a share before its queue goes on at that engine or its transfer counts as complete; other queues may
+//!   use the engine meanwhile.
+//! - **(choice)** Bandwidth of an engine: counted from any moment, a share is done no sooner than all shares up to it in
+//!   the program that start at that moment or later. Queues overlap and none waits for another that stalls; but what
+//!   stands earlier in the program is paid for first, even if it runs later. The bandwidth of HBM is shared the same way.
+
+use smallvec::SmallVec;
+
+use super::record::{Cause, NO_INSTRUCTION, TransferRecord};
+use super::tensor_array::Bound;
+use super::work::{DescriptorMode, Route, Transfer};
+use crate::arch::ArchSpec;
+use crate::engine::Engine;
+use crate::time::Picos;
+
+/// Which transfers are in one order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Queue {
+    /// The sequencer that triggers them; None: the model's choice, a queue for each route.
+    pub trigger: Option<Engine>,
+    /// Their route, where the model chooses the trigger; None beside no trigger: collectives.
+    pub route: Option<Route>,
+    /// How their descriptors come about.
+    pub mode: DescriptorMode,
+    /// Their class of service.
+    pub priority: Option<u8>,
+}
+
+/// Where a queue stands.
+#[derive(Debug)]
+struct Line {
+    /// Start of its last transfer, and when the next may issue.
+    issue_free: u64,
+    last: u32,
+    last_end: u64,
+    /// When it goes on at each engine.
+    engines: Vec<u64>,
+}
+
+/// When a transfer runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    pub(crate) queue: u16,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) wait: u64,
+    pub(crate) cause: Cause,
+    pub(crate) waited_on: u32,
+    pub(crate) bytes: u64,
+}
+
+/// All DMA engines and queues of the core.
+#[derive(Debug)]
+pub(crate) struct DmaEngines {
+    partitions: u64,
+    rate: f64,
+    descriptor: f64,
+    descriptor_floor: f64,
+    issue_floor: u64,
+    share_fixed: u64,
+    stagger: u64,
+    start_static: u64,
+    start_generated: u64,
+    generator_hold: u64,
+    hbm_rate: f64,
+    generators: Vec<(u64, u32)>,
+    queues: Vec<Queue>,
+    lines: Vec<Line>,
+    engines: Vec<Server>,
+    hbm: Server,
+}
+
+impl DmaEngines {
+    pub(crate) fn new(arch: &ArchSpec) -> Self {
+        let nanoseconds = |figure: f64| Picos::from_nanoseconds(figure).0;
+        let rows = arch.partitions.div_ceil(arch.dma_engines);
+        Self {
+            partitions: arch.partitions,
+            rate: arch.dma_engine_bytes_per_ns,
+            descriptor: arch.dma_descriptor_ns,
+            descriptor_floor: arch.dma_descriptor_floor_ns,
+            issue_floor: nanoseconds(arch.dma_row_floor_bytes * rows as f64 / arch.dma_engine_bytes_per_ns),
+            share_fixed: nanoseconds(arch.dma_share_fixed_ns),
+            stagger: nanoseconds(arch.dma_engine_stagger_ns),
+            start_static: nanoseconds(arch.dma_start_static_ns),
+            start_generated: nanoseconds(arch.dma_start_generated_ns),
+            generator_hold: nanoseconds(arch.dma_hardware_dge_ns),
+            hbm_rate: arch.hbm_gbps,
+            generators: vec![(0, NO_INSTRUCTION); arch.hardware_dge as usize],
+            queues: Vec::new(),
+            lines: Vec::new(),
+            engines: (0..arch.dma_engines).map(|_| Server::default()).collect(),
+            hbm: Server::default(),
+        }
+    }
+
+    pub(crate) fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    fn queue(&mut self, transfer: &Transfer) -> usize {
+        let route = if transfer.trigger.is_none() { Some(transfer.route) } else { None };
+        let queue = Queue { trigger: transfer.trigger, route, mode: transfer.mode, priority: transfer.priority };
+        self.place(queue)
+    }
+
+    fn place(&mut self, queue: Queue) -> usize {
+        if let Some(known) = self.queues.iter().position(|other| *other == queue) {
+            return known;
+        }
+        self.queues.push(queue);
+        let engines = vec![0; self.engines.len()];
+        self.lines.push(Line { issue_free: 0, last: NO_INSTRUCTION, last_end: 0, engines });
+        self.queues.len() - 1
+    }
+
+    /// The queue of collectives of a class, which no transfer is in.
+    pub(crate) fn collectives(&mut self, priority: Option<u8>) -> u16 {
+        let queue = Queue { trigger: None, route: None, mode: DescriptorMode::Static, priority };
+        u16::try_from(self.place(queue)).unwrap_or(u16::MAX)
+    }
+
+    /// Runs a transfer whose trigger and dependencies are there at a moment.
+    pub(crate) fn run(
+        &mut self,
+        id: u32,
+        transfer: &Transfer,
+        mut ready: Bound,
+        mut keep: Option<&mut Vec<TransferRecord>>,
+    ) -> Moved {
+        let queue = self.queue(transfer);
+        if transfer.mode == DescriptorMode::Hardware && !self.generators.is_empty() {
+            let index = generator(transfer.trigger) % self.generators.len();
+            let (free, last) = self.generators[index];
+            ready.raise(free, Cause::Queue, last);
+            self.generators[index] = (ready.at.saturating_add(self.generator_hold), id);
+        }
+        let latency = match transfer.mode {
+            DescriptorMode::Static => self.start_static,
+            DescriptorMode::Hardware | DescriptorMode::Software => self.start_generated,
+        };
+        let line = &mut self.lines[queue];
+        let mut begin = ready.delayed(latency);
+        begin.raise(line.issue_free, Cause::Queue, line.last);
+        let floor = match transfer.mode {
+            DescriptorMode::Hardware => self.generator_hold,
+            DescriptorMode::Static | DescriptorMode::Software => self.issue_floor,
+        };
+        line.issue_free = begin.at.saturating_add(floor);
+
+        let mut start = u64::MAX;
+        let mut finish = begin.at;
+        let mut bytes = 0u64;
+        let mut late = false;
+        let rate = self.rate * transfer.rate_share;
+        for (position, (engine, rows)) in shares(transfer, self.engines.len() as u64, self.partitions).enumerate() {
+            let share_bytes = rows.saturating_mul(transfer.row_bytes);
+            let descriptors = rows.saturating_mul(transfer.row_descriptors);
+            let streamed = descriptors as f64 * self.descriptor + share_bytes as f64 / rate;
+            let work = Picos::from_nanoseconds(streamed.max(descriptors as f64 * self.descriptor_floor)).0;
+            let mut issue = begin.at.saturating_add(self.stagger.saturating_mul(position as u64));
+            let alone = issue.saturating_add(work);
+            issue = issue.max(line.engines[engine]);
+            let done = self.engines[engine].admit(issue, work);
+            line.engines[engine] = done.saturating_add(self.share_fixed);
+            start = start.min(done - work);
+            if done > finish {
+                finish = done;
+                late = done > alone;
+            }
+            bytes = bytes.saturating_add(share_bytes);
+            if let Some(transfers) = keep.as_deref_mut() {
+                let (start, end) = (Picos(done - work), Picos(done));
+                transfers.push(TransferRecord { id, dma_engine: engine as u16, start, end, bytes: share_bytes });
+            }
+        }
+        let start = if start == u64::MAX { begin.at } else { start };
+        let hbm_bytes = transfer.hbm_read.saturating_add(transfer.hbm_write);
+        if hbm_bytes > 0 {
+            let work = Picos::from_nanoseconds(hbm_bytes as f64 / self.hbm_rate).0;
+            let done = self.hbm.admit(begin.at, work);
+            if done > finish {
+                finish = done;
+                late = late || done > begin.at.saturating_add(work);
+            }
+        }
+        let end = finish.saturating_add(self.share_fixed);
+        let wait = start.saturating_sub(line.last_end);
+        let (cause, waited_on) =
+            if late && line.last != NO_INSTRUCTION { (Cause::Queue, line.last) } else { (begin.cause, begin.on) };
+        line.last = id;
+        line.last_end = line.last_end.max(end);
+        Moved { queue: u16::try_from(queue).unwrap_or(u16::MAX), start, end, wait, cause, waited_on, bytes }
+    }
+}
+
+fn generator(trigger: Option<Engine>) -> usize {
+    match trigger {
+        None | Some(Engine::Sync | Engine::Dma) => 0,
+        Some(Engine::Scalar) => 1,
+        Some(engine) => engine as usize,
+    }
+}
+
+/// The engines that move a transfer and how many of its rows each one has.
+fn shares(transfer: &Transfer, engines: u64, partitions: u64) -> impl Iterator<Item = (usize, u64)> {
+    let (rows, first_row) = (transfer.rows, transfer.first_row);
+    let mut dealt: SmallVec<[u64; 16]> = SmallVec::from_elem(0, engines as usize);
+    if transfer.route == Route::Hbm {
+        for (engine, share) in dealt.iter_mut().enumerate() {
+            *share = rows / engines + u64::from((engine as u64) < rows % engines);
+        }
+    } else {
+        // Row r belongs to engine r * engines / partitions: engine e has the rows from ceil(e * partitions / engines).
+        let from = first_row % partitions;
+        let until = from + rows % partitions;
+        for (engine, share) in dealt.iter_mut().enumerate() {
+            let edge = |engine: u64| (engine * partitions).div_ceil(engines);
+            let (low, high) = (edge(engine as u64), edge(engine as u64 + 1));
+            let within = |low: u64, high: u64| until.min(high).saturating_sub(from.max(low));
+            *share = rows / partitions * (high - low) + within(low, high) + within(low + partitions, high + partitions);
+        }
+    }
+    dealt.into_iter().enumerate().filter(|(_, rows)| *rows > 0)
+}
+
+/// A rate shared in program order: counted from any moment, a share is done no sooner than the work of all shares up
+/// to it in the program that start at that moment or later.
+///
+/// Raising a start never lowers what this gives: it is the largest, over sets of shares, of the earliest start in the
+/// set plus the work of the set. At its rate the server can always be done with each share by then, working on those
+/// first that are due first; when it does is left open, and the start kept is the latest that would do.
+#[derive(Debug, Default)]
+struct Server {
+    total: u64,
+    /// The shares that start last, by their start.
+    shares: Vec<Share>,
+    /// Largest lead of the shares dropped.
+    dropped: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    start: u64,
+    /// Work of all shares that start before.
+    before: u64,
+    /// Largest `start - before` up to this share: with the total, when work counted from a start is done.
+    lead: u64,
+}
+
+/// Shares kept at most. Half are dropped beyond: a share that could start before those has to come after them, so that
+/// this many shares on one engine are the most that a transfer can overtake. **(choice)**
+const WINDOW: usize = 512;
+
+impl Server {
+    /// When a share that can start at a moment and takes some time alone is done.
+    fn admit(&mut self, ready: u64, work: u64) -> u64 {
+        let below = self.position(ready);
+        let before = self.shares.get(below).map_or(self.total, |share| share.before);
+        let lead = self.lead(below);
+        self.total = self.total.saturating_add(work);
+        let done = ready.saturating_add(self.total - before).max(lead.saturating_add(self.total));
+        self.insert(done - work, work);
+        done
+    }
+
+    /// Index of the first share that starts at a moment or later; most start last of all.
+    fn position(&self, start: u64) -> usize {
+        match self.shares.last() {
+            Some(last) if last.start >= start => self.shares.partition_point(|share| share.start < start),
+            _ => self.shares.len(),
+        }
+    }
+
+    fn lead(&self, below: usize) -> u64 {
+        below.checked_sub(1).map_or(self.dropped, |index| self.shares[index].lead)
+    }
+
+    fn insert(&mut self, start: u64, work: u64) {
+        if self.shares.len() == WINDOW {
+            self.dropped = self.shares[WINDOW / 2 - 1].lead;
+            self.shares.drain(..WINDOW / 2);
+        }
+        let index = self.position(start);
+        let before = self.shares.get(index).map_or(self.total - work, |share| share.before);
+        let mut lead = self.lead(index).max(start.saturating_sub(before));
+        self.shares.insert(index, Share { start, before, lead });
+        for share in &mut self.shares[index + 1..] {
+            share.before = share.before.saturating_add(work);
+            lead = lead.max(share.start.saturating_sub(share.before));
+            share.lead = lead;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn run(shares: &[(u64, u64)]) -> Vec<u64> {
+        let mut server = Server::default();
+        shares.iter().map(|&(ready, work)| server.admit(ready, work)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn test_a_server_is_the_latest_over_sets_of_shares(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
+            let done = run(&shares);
+            for (last, &(ready, work)) in shares.iter().enumerate() {
+                let starts: Vec<u64> = (0..last).map(|index| done[index] - shares[index].1).collect();
+                let counted_from = |moment: u64| {
+                    let later = (0..last).filter(|&index| starts[index] >= moment);
+                    moment + later.map(|index| shares[index].1).sum::<u64>() + work
+                };
+                let moments = starts.iter().copied().filter(|&start| start <= ready).chain([ready]);
+                prop_assert_eq!(done[last], moments.map(counted_from).max().unwrap_or(0));
+            }
+        }
+
+        #[test]
+        fn test_a_server_can_keep_what_it_promises(shares in prop::collection::vec((0u64..500, 0u64..50), 1..40)) {
+            let done = run(&shares);
+            for &(from, _) in &shares {
+                for &until in &done {
+                    let within = (0..shares.len()).filter(|&index| shares[index].0 >= from && done[index] <= until);
+                    let work: u64 = within.map(|index| shares[index].1).sum();
+                    prop_assert!(work <= until.saturating_sub(from), "{} of work in {}..{}", work, from, until);
+                }
+            }
+        }
+
+        #[test]
+        fn test_a_later_share_makes_no_other_earlier(
+            shares in prop::collection::vec((0u64..50_000, 0u64..50), 600..900),
+            at in 0usize..600,
+            by in 0u64..50_000,
+        ) {
+            let mut late = shares.clone();
+            late[at].0 += by;
+            prop_assert!(run(&shares).iter().zip(run(&late)).all(|(before, after)| *before <= after));
+        }
+    }
+}

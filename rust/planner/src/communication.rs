@@ -1,0 +1,364 @@
+//! What collectives cost: a trait that plans ask, and an answer from the rates and latencies of a system's levels.
+
+use serde::Serialize;
+
+use super::hardware::{Machine, Rank, serving};
+use trn3_system::Result;
+
+/// A collective operation, or one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collective {
+    /// Every rank ends with the sum of all; `bytes` are those of the operand.
+    AllReduce,
+    /// Every rank ends with all parts; `bytes` are those of the result.
+    AllGather,
+    /// Every rank ends with its part of the sum; `bytes` are those of the operand.
+    ReduceScatter,
+    /// Every rank sends a part to each other one; `bytes` are what a rank sends in total, its own part included.
+    AllToAll,
+    /// One rank sends `bytes` to another, as far apart as the group's stride.
+    Send,
+}
+
+/// Ranks that take part: `ranks` of them, `stride` apart in the order of logical cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Group {
+    /// How many.
+    pub ranks: u64,
+    /// How far one is from the next.
+    pub stride: u64,
+}
+
+/// What a collective takes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Seconds.
+    pub seconds: f64,
+    /// Bytes that a chip sends over links.
+    pub link_bytes: f64,
+    /// The level whose links, or whose latency, take most of the time.
+    pub binding: String,
+}
+
+impl Cost {
+    /// Nothing to do.
+    pub fn nothing() -> Self {
+        Self { seconds: 0.0, link_bytes: 0.0, binding: "nothing".to_owned() }
+    }
+}
+
+/// What tells a plan the time of its collectives.
+pub trait Communication: Sync {
+    /// The cost of one collective of a group; every group of a plan runs it at the same time.
+    fn cost(&self, collective: Collective, group: Group, bytes: f64) -> Cost;
+
+    /// What had to be assumed.
+    fn assumptions(&self) -> Vec<String>;
+}
+
+/// One level as a group uses it.
+#[derive(Clone, Debug)]
+struct Stage<'a> {
+    name: &'a str,
+    /// Members of the next larger part that this level joins: ranks of a chip, chips of a server, ...
+    members: f64,
+    /// Members of the whole group within one domain of this level.
+    reach: f64,
+    rate: f64,
+    uniform: f64,
+    latency: f64,
+}
+
+/// Costs from levels: each has a rate a chip and a latency a step.
+///
+/// A reduction runs through the levels, from the inside out and back, or within chips and then between all of them at
+/// once, or around a ring, whichever is the fastest. Traffic of all with all is bound by the level that it fills first.
+/// Groups beside each other share the links of their chips.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelCosts {
+    names: Vec<String>,
+    /// Ranks within reach, from the inside out.
+    reach: Vec<f64>,
+    rate: Vec<f64>,
+    uniform: Vec<f64>,
+    latency: Vec<f64>,
+    rings: Vec<bool>,
+    per_chip: f64,
+}
+
+impl LevelCosts {
+    /// Costs on a system whose ranks are logical cores like `rank`.
+    ///
+    /// # Errors
+    /// None in practice: the constants are part of the crate.
+    pub fn new(machine: &Machine, rank: &Rank) -> Result<Self> {
+        let per_chip = f64::from(rank.per_chip);
+        let mut costs = Self {
+            names: vec!["chip".to_owned()],
+            reach: vec![per_chip],
+            // Cores of a chip exchange data through its memory: every byte is written and read.
+            rate: vec![rank.memory_rate * per_chip / 2.0],
+            uniform: vec![rank.memory_rate * per_chip / 2.0],
+            latency: vec![serving()?.si("in_chip_hop")?],
+            rings: vec![false],
+            per_chip,
+        };
+        for level in &machine.levels {
+            let inner = costs.latency.last().copied().unwrap_or(0.0);
+            costs.names.push(level.name.clone());
+            costs.reach.push(f64::from(level.chips) * per_chip);
+            costs.rate.push(level.rate);
+            costs.uniform.push(level.uniform);
+            costs.rings.push(level.rings);
+            costs.latency.push(level.latency + if level.aligned { inner } else { 0.0 });
+        }
+        Ok(costs)
+    }
+
+    /// The levels that a group uses.
+    fn stages(&self, group: Group) -> impl Iterator<Item = Stage<'_>> {
+        let (ranks, stride) = (group.ranks as f64, group.stride as f64);
+        let within = move |reach: f64| (reach / stride).clamp(1.0, ranks);
+        let mut inner = 1.0;
+        self.names.iter().enumerate().filter_map(move |(index, name)| {
+            let reach = within(self.reach[index]);
+            let members = reach / inner;
+            inner = reach;
+            let all = self.reach[index] / if index > 0 { self.reach[index - 1] } else { 1.0 };
+            let (linked, spread) = if self.rings[index] { few_of_torus(members, all) } else { (1.0, 1.0) };
+            (members > 1.0).then(|| Stage {
+                name,
+                members,
+                reach,
+                rate: self.rate[index] * linked,
+                uniform: self.uniform[index] * spread,
+                latency: self.latency[index],
+            })
+        })
+    }
+
+    /// Ranks of the group on one chip: they share its links.
+    fn sharing(&self, group: Group) -> f64 {
+        // Groups beside each other fill the chip, so a chip always sends for all of its ranks.
+        (self.per_chip / group.stride as f64).clamp(1.0, group.ranks as f64)
+    }
+
+    /// Groups that run beside each other on a chip.
+    pub(super) fn groups(&self, group: Group) -> f64 {
+        (self.per_chip / self.sharing(group)).max(1.0)
+    }
+
+    /// Half of a reduction (`phases` = 1) or all of it (2), level by level, each level at work on its own pieces.
+    fn hierarchical(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
+        let (mut latency, mut sent, mut slowest, mut binding) = (0.0, 0.0, 0.0, 0);
+        let mut part = bytes * self.groups(group);
+        for (index, stage) in self.stages(group).enumerate() {
+            let inside = stage.name == "chip";
+            let moved = part * (stage.members - 1.0) / stage.members;
+            // The chip's memory sees the operands of all its ranks.
+            let time = moved * if inside { stage.members } else { 1.0 } / stage.rate;
+            latency += stage.latency;
+            if !inside {
+                sent += phases * moved;
+                part /= stage.members;
+            }
+            if time > slowest {
+                (slowest, binding) = (time, index);
+            }
+        }
+        (phases * (latency + slowest), sent, binding)
+    }
+
+    /// Within chips, then one exchange of every chip with every other: two steps a phase.
+    fn direct(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
+        let sharing = self.sharing(group);
+        let (latencies, chip) = self.stages(group).fold((0.0_f64, 0.0), |(outer, chip), stage| match stage.name {
+            "chip" => (outer, stage.latency + bytes * self.groups(group) * (stage.members - 1.0) / stage.rate),
+            _ => (outer.max(stage.latency), chip),
+        });
+        let (traffic, sent, binding) = self.spread(group, bytes / sharing * (1.0 - 1.0 / group.ranks as f64));
+        (phases * (latencies + chip.max(traffic)), phases * sent, binding)
+    }
+
+    /// Every rank sends its part to every other one at once.
+    fn exchange(&self, group: Group, bytes: f64) -> (f64, f64, usize) {
+        let (traffic, sent, binding) = self.spread(group, bytes * (1.0 - 1.0 / group.ranks as f64));
+        let latency = self.stages(group).map(|stage| stage.latency).fold(0.0, f64::max);
+        (latency + traffic, sent, binding)
+    }
+
+    /// Seconds and link bytes when every rank sends `bytes` evenly to the others of its group; the level that binds.
+    fn spread(&self, group: Group, bytes: f64) -> (f64, f64, usize) {
+        let others = (group.ranks as f64 - 1.0).max(1.0);
+        let chip = bytes * self.per_chip.min(group.ranks as f64 * self.groups(group));
+        let (mut worst, mut sent, mut binding, mut inner) = (0.0, 0.0, 0, 1.0);
+        for (index, stage) in self.stages(group).enumerate() {
+            let moved = chip * (stage.reach - inner) / others;
+            inner = stage.reach;
+            if stage.name != "chip" {
+                sent += moved;
+            }
+            let time = moved / stage.uniform;
+            if time > worst {
+                (worst, binding) = (time, index);
+            }
+        }
+        (worst, sent, binding)
+    }
+
+    /// Neighbour to neighbour around the group.
+    fn ring(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
+        let ranks = group.ranks as f64;
+        let moved = bytes * self.groups(group) * (ranks - 1.0) / ranks;
+        let (mut slowest, mut latency, mut binding) = (f64::INFINITY, 0.0_f64, 0);
+        for (index, stage) in self.stages(group).enumerate() {
+            if stage.rate < slowest {
+                (slowest, binding) = (stage.rate, index);
+            }
+            latency = latency.max(stage.latency);
+        }
+        let crosses = self.stages(group).any(|stage| stage.name != "chip");
+        let sent = if crosses { phases * moved } else { 0.0 };
+        (phases * ((ranks - 1.0) * latency + moved / slowest), sent, binding)
+    }
+}
+
+/// Of a torus of `all` chips, the shares of its rates that a block of `members` has: to neighbours, and to all evenly.
+///
+/// Blocks of a torus with sides of four are cubes of two a side: each doubling uses one link more of every chip, and
+/// half of what a chip sends crosses each direction.
+fn few_of_torus(members: f64, all: f64) -> (f64, f64) {
+    if members <= 1.0 || members >= all {
+        return (1.0, 1.0);
+    }
+    (members.log2() / all.log2(), (1.0 - 1.0 / members) / (1.0 - 1.0 / all))
+}
+
+impl Communication for LevelCosts {
+    fn cost(&self, collective: Collective, group: Group, bytes: f64) -> Cost {
+        if group.ranks <= 1 || bytes <= 0.0 {
+            return Cost::nothing();
+        }
+        let phases = if collective == Collective::AllReduce { 2.0 } else { 1.0 };
+        let (seconds, link_bytes, binding) = match collective {
+            Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter => [
+                self.hierarchical(group, bytes, phases),
+                self.direct(group, bytes, phases),
+                self.ring(group, bytes, phases),
+            ]
+            .into_iter()
+            .min_by(|left, right| left.0.total_cmp(&right.0))
+            .unwrap_or((0.0, 0.0, 0)),
+            Collective::AllToAll => self.exchange(group, bytes),
+            Collective::Send => {
+                let pair = Group { ranks: 2, stride: group.stride };
+                let (binding, stage) = self.stages(pair).enumerate().last().unzip();
+                stage.map_or((0.0, 0.0, 0), |stage| {
+                    let chip = bytes * self.per_chip.min(group.stride as f64);
+                    let sent = if stage.name == "chip" { 0.0 } else { chip };
+                    (stage.latency + chip / stage.rate, sent, binding.unwrap_or(0))
+                })
+            }
+        };
+        let name = self.stages(group).nth(binding).map_or("nothing", |stage| stage.name);
+        Cost { seconds, link_bytes, binding: name.to_owned() }
+    }
+
+    fn assumptions(&self) -> Vec<String> {
+        vec![
+            "collectives: closed forms over the levels of the fabric (rate a chip, latency a step), the fastest of level \
+             by level, all chips at once and a ring; steps between cores of a chip cost 1.5 us (choice)"
+                .to_owned(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(system: &str) -> LevelCosts {
+        let machine = Machine::built_in(system).expect("loads");
+        LevelCosts::new(&machine, &machine.chip.rank(2).expect("allowed")).expect("builds")
+    }
+
+    /// Bytes a second that each chip sends when all ranks of the group talk with all.
+    fn all_to_all_rate(system: &str, chips: u64) -> f64 {
+        let (bytes, group) = (1e9, Group { ranks: 4 * chips, stride: 1 });
+        // What the ranks of a chip keep on it is no traffic of links.
+        let others = (group.ranks - 4) as f64 / group.ranks as f64;
+        4.0 * bytes * others / costs(system).cost(Collective::AllToAll, group, bytes).seconds / 1e9
+    }
+
+    #[test]
+    fn test_all_to_all_reaches_the_bounds_of_the_fabric() {
+        for (system, chips, rate) in [
+            ("gen2", 144, 254.2),
+            ("gen2", 72, 338.0 * 68.0 / 68.8),
+            ("gen2", 4, 256.0),
+            ("trn2", 16, 240.0),
+            ("trn2_ultraserver", 64, 126.0),
+        ] {
+            let got = all_to_all_rate(system, chips);
+            assert!((got / rate - 1.0).abs() < 0.01, "{system} {chips}: {got} against {rate}");
+        }
+    }
+
+    #[test]
+    fn test_experts_across_racks_cost_more_than_within_one() {
+        let costs = costs("gen2");
+        let time = |ranks| costs.cost(Collective::AllToAll, Group { ranks, stride: 1 }, 235e6 / 4.0);
+        let (rack, both) = (time(288), time(576));
+        assert_eq!((rack.binding.as_str(), both.binding.as_str()), ("rack", "cross-rack"));
+        assert!(both.seconds > 1.2 * rack.seconds);
+    }
+
+    #[test]
+    fn test_cost_is_monotone_in_bytes_and_never_free() {
+        let costs = costs("gen2");
+        for collective in [Collective::AllReduce, Collective::AllGather, Collective::AllToAll, Collective::Send] {
+            let mut last = 0.0;
+            for power in 0..30 {
+                let group = Group { ranks: 64, stride: 1 };
+                let time = costs.cost(collective, group, f64::from(1 << power)).seconds;
+                assert!(time >= last && time >= 1.5e-6, "{collective:?} {power}");
+                last = time;
+            }
+        }
+        assert_eq!(costs.cost(Collective::AllReduce, Group { ranks: 1, stride: 1 }, 1e9).seconds, 0.0);
+    }
+
+    #[test]
+    fn test_costs_are_near_those_of_executed_schedules() {
+        use std::sync::Arc;
+
+        use trn3_system::collective::{Estimator, Group as Ranks, Operation};
+        use trn3_system::fabric::{Fabric, LinkProfile};
+
+        // Large ones: what binds is a rate, whatever the steps.
+        for (system, most) in [("trn3_gen2", 1.35), ("trn2_instance", 1.9)] {
+            let fabric = Arc::new(Fabric::built_in(system, LinkProfile::Docs).expect("builds"));
+            let (levels, chips) = (costs(system), fabric.chips());
+            let schedules = Estimator::new(fabric).expect("builds");
+            for ranks in [8, 16, 64] {
+                let members = Ranks::new((0..ranks).collect(), 4, chips).expect("there");
+                let group = Group { ranks: u64::from(ranks), stride: 1 };
+                for (operation, collective) in
+                    [(Operation::AllReduce, Collective::AllReduce), (Operation::AllToAll, Collective::AllToAll)]
+                {
+                    let theirs = schedules.estimate(operation, &members, 160e6, None).expect("estimates").time;
+                    let ratio = theirs / levels.cost(collective, group, 160e6).seconds;
+                    assert!((1.0 / most..most).contains(&ratio), "{system} {ranks} {operation}: {ratio}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn test_small_all_reduce_on_the_torus_takes_the_documented_steps() {
+        // Two exchanges of a microsecond and a half each, and little traffic.
+        let time = costs("trn2").cost(Collective::AllReduce, Group { ranks: 64, stride: 1 }, 16384.0).seconds;
+        assert!((3e-6..7e-6).contains(&time), "{time}");
+    }
+}

@@ -1,0 +1,68 @@
+//! The constants of the serving model: fitted ones, choices, and facts of the runtime.
+
+use std::sync::OnceLock;
+
+use serde::Serialize;
+
+use super::hardware::serving;
+use trn3_facts::Facts;
+use trn3_system::Result;
+
+/// Numbers that no page of a chip or system has; each with its source in `planner/serving.toml` or `collectives.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Constants {
+    /// Seconds that a layer takes beside streaming its weights, fitted.
+    pub layer_overhead: f64,
+    /// The part of it that the model counts by itself: collectives, keys and values.
+    pub layer_overhead_counted: f64,
+    /// Width of a rank's shard of the feed-forward block at which products run at half of the peak, fitted.
+    pub half_rate_width: f64,
+    /// Passes of activations for the norms of a layer.
+    pub norm_passes: f64,
+    /// Microcode of a physical core, bytes.
+    pub microcode: f64,
+    /// Instructions of a rank, bytes.
+    pub code: f64,
+    /// Buffers of a rank's communicators, bytes.
+    pub collectives_buffer: f64,
+    /// Descriptors in memory, where hardware does not make them, bytes.
+    pub dma_rings: f64,
+    /// Buffers of a rank while it is profiled, bytes.
+    pub profile_buffer: f64,
+    /// Granule of scratch memory, bytes.
+    pub scratch_page: f64,
+    /// Tokens whose activations are in scratch memory at a time.
+    pub prefill_chunk: f64,
+    /// Time of the busiest rank's experts over the average.
+    pub expert_imbalance: f64,
+}
+
+impl Constants {
+    /// The constants of the crate, read once.
+    ///
+    /// # Errors
+    /// None in practice: the files are part of the crate and tested.
+    pub fn load() -> Result<Self> {
+        static LOADED: OnceLock<Constants> = OnceLock::new();
+        if let Some(loaded) = LOADED.get() {
+            return Ok(*loaded);
+        }
+        let (serving, runtime) = (serving()?, Facts::built_in("collectives")?);
+        let read = |key: &str| serving.si(key);
+        let constants = Self {
+            layer_overhead: read("layer_overhead")?,
+            layer_overhead_counted: read("layer_overhead_counted")?,
+            half_rate_width: read("half_rate_width")?,
+            norm_passes: read("norm_passes")?,
+            microcode: runtime.si("microcode_overhead")?,
+            code: read("code")?,
+            collectives_buffer: read("collectives_buffer")?,
+            dma_rings: read("dma_rings")?,
+            profile_buffer: read("profile_buffer")?,
+            scratch_page: runtime.si("scratchpad_page")?,
+            prefill_chunk: read("prefill_chunk")?,
+            expert_imbalance: read("expert_imbalance")?,
+        };
+        Ok(*LOADED.get_or_init(|| constants))
+    }
+}

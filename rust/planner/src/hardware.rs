@@ -1,0 +1,494 @@
+//! What a plan runs on: rates and memory of a chip and of its logical cores, from the spec files.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::dtype::DataType;
+use trn3_facts::{BUILT_IN, Facts, factor};
+use trn3_system::fabric::{FabricSpec, Figure, LevelKind, LinkProfile};
+use trn3_system::{Error, Result};
+
+/// Passes of the array that a product of FP32 operands takes (spec files: FP32 peaks are a quarter of BF16).
+const FP32_PASSES: f64 = 4.0;
+
+/// A chip: what its parts can do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Chip {
+    /// Name of its spec file.
+    pub name: String,
+    /// Name for readers.
+    pub title: String,
+    /// Physical cores.
+    pub cores: u32,
+    /// Operations a second of the whole chip for each format of [`DataType::ALL`]; `None` where it has none.
+    pub peaks: [Option<f64>; 6],
+    /// Peak of its memory, bytes a second.
+    pub hbm_rate: f64,
+    /// What its DMA engines move together, bytes a second; infinite where loads need none.
+    pub dma_rate: f64,
+    /// Memory, bytes.
+    pub hbm_bytes: f64,
+    /// Physical cores that share one bank of memory.
+    pub cores_per_bank: u32,
+    /// Physical cores that one logical core can have; the last one is the default.
+    pub lnc_modes: Vec<u32>,
+    /// Whether DMA descriptors are made in hardware.
+    pub descriptors_in_hardware: bool,
+    /// Whether the rate of plain FP8 is that of BF16 for want of a published one.
+    pub fp8_is_assumed: bool,
+    /// What had to be assumed to read the spec file this way.
+    pub assumptions: Vec<String>,
+}
+
+impl Chip {
+    /// A chip of the crate's spec files: `trainium1` to `trainium3`, `b200`, `h100`, ...
+    ///
+    /// ```
+    /// use trn3_planner::{Chip, DataType};
+    ///
+    /// let chip = Chip::built_in("trainium3").unwrap();
+    /// assert_eq!(chip.peak(DataType::MxFp8).unwrap(), 512.0 * 128.0 * 2.0 * 2.4e9 * 8.0);
+    /// assert_eq!(chip.dma_rate, 128.0 * 33e9);
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if there is none of that name, [`Error::Spec`] if its file lacks what a plan needs.
+    pub fn built_in(name: &str) -> Result<Self> {
+        let chip = Facts::built_in(name)?;
+        Self::from_facts(&chip, core_of(&chip)?.as_ref())
+    }
+
+    /// A chip from its facts and those of its core; without a core, peaks are those of the chip's page.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] or [`Error::Spec`] if the facts lack what a plan needs.
+    pub fn from_facts(chip: &Facts, core: Option<&Facts>) -> Result<Self> {
+        let mut assumptions = Vec::new();
+        let maybe = |key: &str| chip.si(key).ok();
+        let needed = |key: &str| {
+            maybe(key).ok_or_else(|| {
+                Error::Spec(format!(
+                    "{}: nothing is published about its {key}, which a plan needs; a spec file of your own that has it \
+                     would work",
+                    chip.title
+                ))
+            })
+        };
+        let cores = maybe("cores").unwrap_or(1.0);
+        let mut fp8_is_assumed = false;
+        let (peaks, dma_rate) = match core {
+            Some(core) => {
+                let engines = core.si("dma_engines")? * core.si("dma_engine_bw")?;
+                let (peaks, assumed) = array_peaks(core, cores)?;
+                fp8_is_assumed = assumed;
+                (peaks, engines * cores)
+            }
+            None => {
+                assumptions.push(format!("{}: peaks of its page, no limit of engines that move data", chip.title));
+                (page_peaks(chip)?, f64::INFINITY)
+            }
+        };
+        let banks = maybe("hbm_stacks").filter(|_| core.is_some()).unwrap_or(cores);
+        let cores_per_bank = (cores / banks).max(1.0) as u32;
+        Ok(Self {
+            name: chip.name.clone(),
+            title: chip.title.clone(),
+            cores: cores as u32,
+            peaks,
+            hbm_rate: needed("hbm_bandwidth")?,
+            dma_rate,
+            hbm_bytes: needed("hbm_capacity")?,
+            cores_per_bank,
+            // Logical cores of two exist where two cores share a bank.
+            lnc_modes: if cores_per_bank == 2 { vec![1, 2] } else { vec![1] },
+            descriptors_in_hardware: core.is_none() || cores_per_bank == 2,
+            fp8_is_assumed,
+            assumptions,
+        })
+    }
+
+    /// Operations a second of the whole chip in a format.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the chip does not multiply it; the text says what it does.
+    pub fn peak(&self, dtype: DataType) -> Result<f64> {
+        self.peaks[dtype.index()].ok_or_else(|| {
+            let known = DataType::ALL.into_iter().filter(|known| self.peaks[known.index()].is_some());
+            let known: Vec<&str> = known.map(DataType::name).collect();
+            Error::Value(format!(
+                "{} does not multiply {}; it has {}; bf16 would work",
+                self.title,
+                dtype.name(),
+                known.join(", ")
+            ))
+        })
+    }
+
+    /// Whether the chip multiplies a format.
+    pub fn supports(&self, dtype: DataType) -> bool {
+        self.peaks[dtype.index()].is_some()
+    }
+
+    /// The share of the chip that a logical core of `lnc` physical ones has.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the chip has no such logical cores.
+    pub fn rank(&self, lnc: u32) -> Result<Rank> {
+        if !self.lnc_modes.contains(&lnc) {
+            let allowed: Vec<String> = self.lnc_modes.iter().map(u32::to_string).collect();
+            return Err(Error::Value(format!(
+                "lnc is {lnc}; on {} a logical core has {} physical cores",
+                self.title,
+                allowed.join(" or ")
+            )));
+        }
+        let share = f64::from(lnc) / f64::from(self.cores);
+        Ok(Rank {
+            lnc,
+            per_chip: self.cores / lnc,
+            peaks: self.peaks.map(|peak| peak.map(|peak| peak * share)),
+            hbm_rate: self.hbm_rate * share,
+            memory_rate: self.hbm_rate.min(self.dma_rate) * share,
+        })
+    }
+}
+
+/// One logical core of a chip with all others at work: its share of every rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rank {
+    /// Physical cores in it.
+    pub lnc: u32,
+    /// Logical cores of a chip.
+    pub per_chip: u32,
+    /// Operations a second for each format of [`DataType::ALL`].
+    pub peaks: [Option<f64>; 6],
+    /// Its share of the memory's peak, bytes a second.
+    pub hbm_rate: f64,
+    /// What it can stream from memory: the lesser of that share and its DMA engines, bytes a second.
+    pub memory_rate: f64,
+}
+
+/// The core that a chip's facts name; without a name, the one whose facts name the chip.
+fn core_of(chip: &Facts) -> Result<Option<Facts>> {
+    if let Some(core) = chip.parts.get("core").and_then(toml::Value::as_str) {
+        return Ok(Some(Facts::built_in(core)?));
+    }
+    for (name, _) in BUILT_IN.iter().filter(|(name, _)| name.starts_with("neuroncore")) {
+        let facts = Facts::built_in(name)?;
+        if facts.parent.as_deref() == Some(chip.name.as_str()) {
+            return Ok(Some(facts));
+        }
+    }
+    Ok(None)
+}
+
+/// Peaks from the array and its clock: what timing must use where pages count other engines in. And whether the rate of
+/// plain FP8 is an assumption.
+fn array_peaks(core: &Facts, cores: f64) -> Result<([Option<f64>; 6], bool)> {
+    let bf16 = core.si("pe_rows")? * core.si("pe_cols")? * 2.0 * core.si("clock_tensor")? * cores;
+    let blocks = core.si("mx_k_per_pe").ok().map(|products| bf16 * products);
+    let fp8 = match (core.si("tflops_fp8"), core.si("tflops_bf16")) {
+        // Pages round; the array takes a whole number of rows more.
+        (Ok(eight), Ok(sixteen)) => Some(bf16 * (eight / sixteen).round()),
+        _ => None,
+    };
+    let peaks = [Some(bf16 / FP32_PASSES), Some(bf16), Some(bf16), fp8.or(Some(bf16)), blocks, blocks];
+    Ok((peaks, fp8.is_none()))
+}
+
+fn page_peaks(chip: &Facts) -> Result<[Option<f64>; 6]> {
+    let first = |keys: &[&str]| keys.iter().find_map(|key| chip.si(key).ok());
+    let eight = first(&["tflops_mxfp8", "tflops_fp8"]);
+    let sixteen = first(&["tflops_bf16"]).or(eight.map(|rate| rate / 2.0));
+    if sixteen.is_none() {
+        chip.quantity("tflops_bf16")?;
+    }
+    Ok([first(&["tflops_fp32"]), sixteen, sixteen, eight, eight, first(&["tflops_mxfp4", "tflops_fp4"])])
+}
+
+/// Links of one kind, and the chips that they bring together with those of the levels inside.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Level {
+    /// What the links join: `server`, `rack`, `cross-rack`, ...
+    pub name: String,
+    /// Chips within reach over this level and those inside.
+    pub chips: u32,
+    /// Bytes a second that a chip sends into it, one way, if only neighbours talk.
+    pub rate: f64,
+    /// What a chip sends evenly to all that this level alone brings within reach, at most: rings carry others' too.
+    pub uniform: f64,
+    /// Seconds of one step over it.
+    pub latency: f64,
+    /// Whether its links join chips of the same position alone, so that others are reached over an inner level too.
+    pub aligned: bool,
+    /// Whether it is made of rings, of which a group of few chips uses few links.
+    pub rings: bool,
+}
+
+/// A system of alike chips.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Machine {
+    /// Name of its spec file.
+    pub name: String,
+    /// Name for readers.
+    pub title: String,
+    /// Its chip.
+    pub chip: Chip,
+    /// How many it has.
+    pub chips: u32,
+    /// What joins them, from the inside out.
+    pub levels: Vec<Level>,
+    /// The network between several of these systems, where there is one.
+    pub network: Option<Level>,
+    /// What had to be assumed.
+    pub assumptions: Vec<String>,
+    /// What its graph is made from; none for a chip alone or a cluster.
+    #[serde(skip)]
+    graph: Option<(Facts, LinkProfile)>,
+}
+
+/// Short names that users write.
+const ALIASES: &[(&str, &str)] = &[
+    ("gen1", "trn3_gen1"),
+    ("gen2", "trn3_gen2"),
+    ("trn1", "trn1_32xlarge"),
+    ("trn1.32xlarge", "trn1_32xlarge"),
+    ("trn2", "trn2_instance"),
+    ("trn2.48xlarge", "trn2_instance"),
+    ("trn3", "trn3_gen2"),
+];
+
+impl Machine {
+    /// A system of the crate by name, or a single chip of it; `gen1`, `gen2`, `trn1`, `trn2` are understood.
+    ///
+    /// ```
+    /// use trn3_planner::Machine;
+    ///
+    /// let machine = Machine::built_in("gen2").unwrap();
+    /// assert_eq!((machine.chips, machine.levels.len()), (144, 3));
+    /// assert!(Machine::built_in("gen3").unwrap_err().to_string().contains("gen2"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if there is none of that name, [`Error::Spec`] if its file lacks what a plan needs.
+    pub fn built_in(name: &str) -> Result<Self> {
+        Self::built_in_with(name, LinkProfile::Docs)
+    }
+
+    /// [`Machine::built_in`] with links of another profile.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn built_in_with(name: &str, profile: LinkProfile) -> Result<Self> {
+        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, full)| full);
+        let Ok(facts) = Facts::built_in(name) else {
+            let known = BUILT_IN.iter().map(|(known, _)| *known);
+            let known = known.filter(|known| Self::from_facts_of(known).is_ok());
+            return Err(Error::unknown("system", name, known.chain(ALIASES.iter().map(|(alias, _)| *alias))));
+        };
+        Self::from_facts(&facts, profile)
+    }
+
+    fn from_facts_of(name: &str) -> Result<Self> {
+        Self::from_facts(&Facts::built_in(name)?, LinkProfile::Docs)
+    }
+
+    /// A system from its facts: one with a fabric whose chip is of the crate, or a chip.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] if they lack what a plan needs.
+    pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
+        let Facts { name, title, .. } = facts.clone();
+        if !facts.parts.contains_key("fabric") {
+            let chip = Chip::from_facts(facts, core_of(facts)?.as_ref())?;
+            let assumptions = chip.assumptions.clone();
+            return Ok(Self {
+                name,
+                title,
+                chip,
+                chips: 1,
+                levels: Vec::new(),
+                network: None,
+                assumptions,
+                graph: None,
+            });
+        }
+        let spec = FabricSpec::of(facts)?;
+        let chip = match spec.chip.as_deref() {
+            Some(chip) => Chip::built_in(chip)?,
+            None => Chip::from_facts(facts, None)?,
+        };
+        let mut assumptions = chip.assumptions.clone();
+        assumptions.extend(spec.confidence.iter().map(|text| format!("{title}: {text}")));
+        let levels = levels(&spec, profile);
+        let network = spec.network.as_ref().map(|network| {
+            let (rate, latency) = (si(&network.rate), si(&network.latency));
+            Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false, rings: false }
+        });
+        let graph = Some((facts.clone(), profile));
+        Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions, graph })
+    }
+
+    /// The facts and the profile of links that its graph is made from; `None` for a chip alone or a cluster.
+    pub fn graph(&self) -> Option<(&Facts, LinkProfile)> {
+        self.graph.as_ref().map(|(facts, profile)| (facts, *profile))
+    }
+
+    /// Replicas of `ranks` logical cores that `most` logical cores hold, none astride two domains of a level that
+    /// could hold it alone.
+    ///
+    /// ```
+    /// // Racks of 72 chips: 48 chips fit each once, not three times in both.
+    /// let machine = trn3_planner::Machine::built_in("gen2").unwrap();
+    /// assert_eq!(machine.room(48 * 4, 4, 576), 2);
+    /// assert_eq!(machine.room(36 * 4, 4, 576), 4);
+    /// ```
+    pub fn room(&self, ranks: u64, per_chip: u64, most: u64) -> u64 {
+        if ranks == 0 {
+            return 0;
+        }
+        let sizes = self.levels.iter().map(|level| u64::from(level.chips) * per_chip);
+        let domain = [per_chip].into_iter().chain(sizes).find(|size| *size >= ranks).unwrap_or(most).min(most);
+        let (whole, rest) = (most / domain.max(1), most % domain.max(1));
+        whole * (domain / ranks) + rest / ranks
+    }
+
+    /// Several of this system, joined by its network.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if `count` is zero, makes more than a million chips, or there is no network.
+    pub fn cluster(mut self, count: u32) -> Result<Self> {
+        let chips = u64::from(self.chips) * u64::from(count);
+        let most = Facts::built_in("ultracluster3")?.si("max_chips")? as u64;
+        if count == 0 || chips > most {
+            return Err(Error::Value(format!("instances is {count}; needed: 1 to {}", most / u64::from(self.chips))));
+        }
+        if count > 1 {
+            let Some(network) = self.network.clone() else {
+                return Err(Error::Value(format!(
+                    "instances is {count}; {} has no network to others, so 1 alone would work",
+                    self.title
+                )));
+            };
+            self.chips = chips as u32;
+            self.graph = None;
+            self.levels.push(Level { chips: self.chips, ..network });
+        }
+        Ok(self)
+    }
+}
+
+/// The constants of the serving model, each with its sources.
+///
+/// # Errors
+/// None in practice: the file is part of the crate and tested.
+pub fn serving() -> Result<Facts> {
+    let mut files = Facts::parse("serving.toml", include_str!("../figures/serving.toml"))?;
+    files.pop().ok_or_else(|| Error::Spec("serving.toml describes nothing".to_owned()))
+}
+
+fn si(figure: &Figure) -> f64 {
+    // The specification was checked, units included.
+    figure.value * factor(&figure.unit).unwrap_or(f64::NAN)
+}
+
+fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<Level> {
+    let mut within: BTreeSet<&str> = BTreeSet::new();
+    let mut levels = Vec::new();
+    let size = |axis: &str| spec.axes.iter().find(|known| known.name == axis).map_or(1.0, |known| known.size.value);
+    for level in &spec.levels {
+        let inside: f64 = within.iter().map(|axis| size(axis)).product();
+        let aligned = within.iter().any(|axis| !level.over.iter().any(|over| over == axis));
+        within.extend(level.over.iter().map(String::as_str));
+        let chips: f64 = within.iter().map(|axis| size(axis)).product();
+        let one = si(&level.links) * si(&level.rate);
+        let sizes = || level.over.iter().map(|axis| size(axis));
+        let neighbours = |size: f64| (size - 1.0).min(2.0);
+        let (rate, uniform) = match level.kind {
+            LevelKind::Switch => (one, one),
+            LevelKind::Direct => (one * (sizes().product::<f64>() - 1.0), one * (sizes().product::<f64>() - 1.0)),
+            LevelKind::Ring => {
+                // Each axis carries the mean distance along it; the slowest one binds. What stays inside of the level
+                // does not count.
+                let distance = |size: f64| (size * size / 4.0).floor() / size * chips / (chips - inside);
+                let bound = sizes().map(|size| one * neighbours(size) / distance(size)).fold(f64::INFINITY, f64::min);
+                (sizes().map(|size| one * neighbours(size)).sum(), bound)
+            }
+        };
+        let latency = si(&level.latency);
+        let (name, rings) = (level.name.clone(), level.kind == LevelKind::Ring);
+        levels.push(Level { name, chips: chips as u32, rate, uniform, latency, aligned, rings });
+    }
+    let total: f64 = levels.iter().map(|level| level.rate).sum();
+    if let (LinkProfile::Headline, Some(headline)) = (profile, &spec.headline) {
+        // Headline figures count both directions.
+        let scale = si(headline) / 2.0 / total;
+        for level in &mut levels {
+            level.rate *= scale;
+            level.uniform *= scale;
+        }
+    }
+    levels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_peaks_are_those_of_the_array() {
+        let trn2 = Chip::built_in("trainium2").expect("loads");
+        assert_eq!(trn2.peak(DataType::Bf16).expect("has it"), 128.0 * 128.0 * 2.0 * 2.4e9 * 8.0);
+        assert_eq!(trn2.peak(DataType::Fp8).expect("has it"), 256.0 * 128.0 * 2.0 * 2.4e9 * 8.0);
+        let error = trn2.peak(DataType::MxFp4).expect_err("has none").to_string();
+        assert!(error.contains("mxfp4") && error.contains("bf16"), "{error}");
+        assert_eq!(trn2.hbm_rate.min(trn2.dma_rate), 2.9e12);
+        assert_eq!(trn2.lnc_modes, [1, 2]);
+        let trn1 = Chip::built_in("trainium1").expect("loads");
+        assert_eq!((trn1.cores, trn1.cores_per_bank, trn1.lnc_modes.as_slice()), (2, 1, [1].as_slice()));
+    }
+
+    #[test]
+    fn test_every_system_of_chips_loads() {
+        for name in ["gen1", "gen2", "trn1", "trn2", "trn2_ultraserver", "gb200_nvl72", "gb300_nvl72", "tpu_v7"] {
+            let machine = Machine::built_in(name).expect(name);
+            assert!(machine.chips > 1 && !machine.levels.is_empty(), "{name}");
+            assert_eq!(machine.levels.last().map(|level| level.chips), Some(machine.chips), "{name}");
+        }
+        for name in ["trainium2", "trainium3"] {
+            assert_eq!(Machine::built_in(name).expect(name).chips, 1);
+        }
+    }
+
+    #[test]
+    fn test_levels_have_the_rates_and_bounds_of_the_graphs() {
+        let rates = |name| {
+            let levels = Machine::built_in(name).expect(name).levels;
+            levels.into_iter().map(|level| (level.chips, level.rate / 1e9, level.uniform / 1e9)).collect::<Vec<_>>()
+        };
+        assert_eq!(rates("gen2"), [(4, 256.0, 256.0), (72, 320.0, 320.0), (144, 128.0, 128.0)]);
+        let torus = rates("trn2_ultraserver");
+        assert_eq!((torus[0].0, torus[0].1, torus[1].0, torus[1].1), (16, 512.0, 64, 128.0));
+        // Of what a chip sends to all, 48 of 63 parts cross the Z ring: 126 in total.
+        assert!((torus[0].2 - 240.0).abs() < 1e-9 && (torus[1].2 * 63.0 / 48.0 - 126.0).abs() < 1e-9, "{torus:?}");
+        let facts = Facts::built_in("trn3_gen2").expect("loads");
+        let headline = Machine::from_facts(&facts, LinkProfile::Headline).expect("loads").levels;
+        let total: f64 = headline.iter().map(|level| level.rate).sum();
+        assert!((total / 1280e9 - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn test_logical_cores_of_four_are_refused() {
+        let chip = Chip::built_in("trainium3").expect("loads");
+        assert!(chip.rank(4).expect_err("refused").to_string().contains("1 or 2"));
+        assert_eq!(chip.rank(2).expect("allowed").per_chip, 4);
+    }
+
+    #[test]
+    fn test_clusters_reach_a_million_chips() {
+        let machine = Machine::built_in("gen2").expect("loads").cluster(6_000).expect("allowed");
+        assert_eq!(machine.chips, 864_000);
+        assert!(Machine::built_in("gen2").expect("loads").cluster(7_000).is_err());
+    }
+}

@@ -1,0 +1,598 @@
+//! Serving: time to the first token, time for each other, throughput, memory.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::communication::{Communication, LevelCosts};
+use super::constants::Constants;
+use super::dtype::Precision;
+use super::hardware::{Machine, Rank};
+use super::layout::{Layout, tensor_degrees};
+use super::memory::{Footprint, Load, MemoryTable, footprint};
+use super::phase::{Costs, Phase, decode_bytes, supported};
+use super::roofline::{Efficiency, Split, Step};
+use super::shapes::Model;
+use trn3_system::{Error, Result};
+
+/// How far below peaks the machine runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Calibration {
+    /// With the overhead a layer and the rate of narrow products that published measurements fit.
+    #[default]
+    Fitted,
+    /// Peaks of array and memory alone: a bound.
+    Peak,
+}
+
+/// The rate at which weights stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryRate {
+    /// The lesser of the memory's peak and all DMA engines.
+    #[default]
+    Engines,
+    /// The memory's peak.
+    Peak,
+}
+
+/// Several tokens guessed by a small model and checked by the large one at once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Speculation {
+    /// Tokens guessed a step.
+    pub length: u64,
+    /// Tokens that a step yields on average, the large model's own included: from 1 to `length + 1`.
+    pub accepted: f64,
+    /// The small model, on the same ranks.
+    pub draft: Option<Model>,
+    /// Without one: the time of a guess as a share of a step of the large model.
+    pub draft_share: f64,
+}
+
+/// What a plan takes for granted.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Settings {
+    /// Formats of tensors.
+    pub precision: Precision,
+    /// Fitted constants, or peaks.
+    pub calibration: Calibration,
+    /// What streams weights.
+    pub memory_rate: MemoryRate,
+    /// Seconds of a layer beside its operations, instead of the fitted constant.
+    pub layer_overhead: Option<f64>,
+    /// Speculative decoding.
+    pub speculation: Option<Speculation>,
+    /// Measured times of single operations, seconds by [`super::Operation::key`].
+    pub kernel_times: BTreeMap<String, f64>,
+    /// Whether the profiler's buffers take memory.
+    pub profiling: bool,
+}
+
+impl Settings {
+    /// Fitted constants, nothing measured, no speculation.
+    pub fn new(precision: Precision) -> Self {
+        Self {
+            precision,
+            calibration: Calibration::default(),
+            memory_rate: MemoryRate::default(),
+            layer_overhead: None,
+            speculation: None,
+            kernel_times: BTreeMap::new(),
+            profiling: false,
+        }
+    }
+}
+
+/// Requests that a replica serves.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Workload {
+    /// Sequences that a replica decodes at once.
+    pub batch: u64,
+    /// Tokens of a prompt.
+    pub input: u64,
+    /// Tokens generated for it; zero if only the rate of decoding matters.
+    pub output: u64,
+}
+
+impl Workload {
+    /// Checks that every count is in range.
+    ///
+    /// # Errors
+    /// [`Error::Value`] that names the one that is not.
+    pub fn check(&self) -> Result<()> {
+        for (name, value, least) in [("batch", self.batch, 1), ("input", self.input, 1), ("output", self.output, 0)] {
+            if !(least..=1 << 30).contains(&value) {
+                return Err(Error::Value(format!("{name} is {value}; needed: a whole number from {least} to 2^30")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The context of the average decoding step.
+    pub fn mean_context(&self) -> f64 {
+        self.input as f64 + self.output as f64 / 2.0
+    }
+
+    /// The longest context, for which memory is kept.
+    pub fn longest_context(&self) -> f64 {
+        (self.input + self.output) as f64
+    }
+}
+
+/// What a layout does under a workload.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// The layout.
+    pub layout: Layout,
+    /// The workload.
+    pub workload: Workload,
+    /// Chips of all replicas.
+    pub chips: u64,
+    /// Memory of a rank of the fullest stage.
+    pub memory: MemoryTable,
+    /// Reading one prompt, on one stage.
+    pub prefill: Phase,
+    /// One step of decoding (of checking guesses, with speculation), on one stage.
+    pub decode: Phase,
+    /// Seconds from a prompt's start to its first token, without waiting.
+    pub ttft: f64,
+    /// Seconds between tokens of one sequence.
+    pub tpot: f64,
+    /// Tokens a second for one sequence.
+    pub tokens_per_second_per_user: f64,
+    /// Generated tokens a second of all replicas while they decode.
+    pub tokens_per_second: f64,
+    /// The same for each chip.
+    pub tokens_per_second_per_chip: f64,
+    /// Generated tokens a second a chip if the same ranks read the prompts too; `None` without an output length.
+    pub served_tokens_per_second_per_chip: Option<f64>,
+    /// Requests a second of all replicas, likewise.
+    pub requests_per_second: Option<f64>,
+    /// Share of the time to the first token that its arithmetic takes at the array's peak for its formats.
+    pub prefill_mfu: f64,
+    /// Share of the memory's peak that the bytes of [`decode_bytes`] take while decoding.
+    pub decode_mbu: f64,
+    /// Bytes that a step of decoding must read at least, over the replica.
+    pub floor_bytes: f64,
+    /// Seconds for them at the peak of the replica's memory.
+    pub floor_seconds: f64,
+}
+
+/// A model on a system: evaluates layouts.
+///
+/// ```
+/// use trn3_planner::*;
+///
+/// let machine = Machine::built_in("gen2").unwrap();
+/// let model = built_in_model("gpt-oss-120b").unwrap();
+/// let settings = Settings::new(Precision::named(DataType::MxFp4, true));
+/// let planner = Planner::new(&machine, &model, 2, settings).unwrap();
+/// let layout = Layout { split: Split { tp: 8, ep: 8, ..Split::WHOLE }, replicas: 1, lnc: 2 };
+/// let plan = planner.evaluate(layout, Workload { batch: 8, input: 10_000, output: 3_000 }).unwrap();
+/// assert!(plan.memory.fits && plan.tpot > plan.floor_seconds);
+/// ```
+pub struct Planner<'a> {
+    machine: &'a Machine,
+    model: &'a Model,
+    settings: Settings,
+    rank: Rank,
+    communication: Box<dyn Communication + 'a>,
+    constants: Constants,
+    efficiency: Efficiency,
+    layer_overhead: f64,
+    assumptions: Vec<String>,
+}
+
+impl<'a> Planner<'a> {
+    /// A planner for logical cores of `lnc` physical ones; collectives are priced by [`LevelCosts`].
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the chip has no such logical cores, or a setting is out of range.
+    pub fn new(machine: &'a Machine, model: &'a Model, lnc: u32, settings: Settings) -> Result<Self> {
+        let rank = machine.chip.rank(lnc)?;
+        let costs = LevelCosts::new(machine, &rank)?;
+        Self::with_communication(machine, model, lnc, settings, Box::new(costs))
+    }
+
+    /// A planner whose collectives something else prices.
+    ///
+    /// # Errors
+    /// As [`Planner::new`].
+    pub fn with_communication(
+        machine: &'a Machine,
+        model: &'a Model,
+        lnc: u32,
+        mut settings: Settings,
+        communication: Box<dyn Communication + 'a>,
+    ) -> Result<Self> {
+        check(&settings)?;
+        let constants = Constants::load()?;
+        let mut assumptions = machine.assumptions.clone();
+        settings.precision = supported(&settings.precision, &machine.chip, &mut assumptions);
+        let mut rank = machine.chip.rank(lnc)?;
+        if settings.memory_rate == MemoryRate::Peak {
+            rank.memory_rate = rank.hbm_rate;
+        }
+        let fitted = settings.calibration == Calibration::Fitted;
+        let half_rate_width = if fitted { constants.half_rate_width } else { 0.0 };
+        let net = constants.layer_overhead - constants.layer_overhead_counted;
+        let layer_overhead = settings.layer_overhead.unwrap_or(if fitted { net } else { 0.0 });
+        let mut planner = Self {
+            machine,
+            model,
+            settings,
+            rank,
+            communication,
+            constants,
+            efficiency: Efficiency { half_rate_width, norm_passes: constants.norm_passes },
+            layer_overhead,
+            assumptions,
+        };
+        let more = planner.describe();
+        planner.assumptions.extend(more);
+        Ok(planner)
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'a Model {
+        self.model
+    }
+
+    /// The system.
+    pub fn machine(&self) -> &'a Machine {
+        self.machine
+    }
+
+    /// What is taken for granted; formats are those that the chip has.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The logical core that it plans for.
+    pub fn rank(&self) -> &Rank {
+        &self.rank
+    }
+
+    /// Every number used that no page documents, as sentences.
+    pub fn assumptions(&self) -> &[String] {
+        &self.assumptions
+    }
+
+    fn describe(&self) -> Vec<String> {
+        let Constants { layer_overhead, layer_overhead_counted, half_rate_width, norm_passes, .. } = self.constants;
+        let mut said = Vec::new();
+        let chip = &self.machine.chip;
+        if chip.fp8_is_assumed && self.settings.precision.uses(super::DataType::Fp8) {
+            said.push(format!("{}: plain FP8 multiplies at the BF16 rate (no other is published)", chip.title));
+        }
+        match (self.settings.layer_overhead, self.settings.calibration) {
+            (Some(seconds), _) => said.push(format!("layer overhead: {:.0} us, as given", seconds * 1e6)),
+            (None, Calibration::Peak) => said.push("no overheads: peaks of array and memory alone".to_owned()),
+            (None, Calibration::Fitted) => said.push(format!(
+                "layer overhead: {:.0} us a layer, {:.0} us of them collectives, keys and values, counted apart; fitted to \
+                 Llama 70B and 405B on trn2.48xlarge (TP 64, batch 1){}",
+                layer_overhead * 1e6,
+                layer_overhead_counted * 1e6,
+                if chip.name == "trainium2" {
+                    String::new()
+                } else {
+                    format!("; on {} it is an assumption", chip.title)
+                }
+            )),
+        }
+        if self.settings.calibration == Calibration::Fitted {
+            said.push(format!(
+                "products run at w / (w + {half_rate_width:.0}) of the array's peak, w the width of a rank's \
+                 feed-forward shard; fitted to the times to the first token of the same two models{}",
+                if chip.name == "trainium2" { "" } else { ", elsewhere an assumption" }
+            ));
+        }
+        let streams = match (self.settings.memory_rate, chip.dma_rate < chip.hbm_rate) {
+            (MemoryRate::Peak, _) => format!("{:.2} TB/s a chip, the peak of its memory", chip.hbm_rate / 1e12),
+            (_, true) => format!(
+                "{:.2} TB/s a chip, what its DMA engines move (its memory's peak is {:.2})",
+                chip.dma_rate / 1e12,
+                chip.hbm_rate / 1e12
+            ),
+            (_, false) => format!("{:.2} TB/s a chip, the peak of its memory", chip.hbm_rate / 1e12),
+        };
+        said.push(format!("weights stream at {streams}; compute and traffic of one operation overlap fully (choice)"));
+        said.push(format!("norms and residuals pass {norm_passes:.0} activations a layer through memory (choice)"));
+        if self.model.experts.is_some() {
+            said.push("the router picks experts evenly and independently (choice)".to_owned());
+        }
+        let Constants { code, collectives_buffer, prefill_chunk, .. } = self.constants;
+        said.push(format!(
+            "memory: {:.0} MB of instructions and {:.0} MB of collectives buffers a logical core, scratch memory for \
+             {prefill_chunk:.0} tokens of a prompt at a time (choices)",
+            code / 1e6,
+            collectives_buffer / 1e6
+        ));
+        said.push("time to the first token: no queue, prompts of one replica one after the other".to_owned());
+        if let Some(speculation) = &self.settings.speculation {
+            said.push(format!(
+                "speculation: {} of {} guessed tokens and the next one make {:.2} tokens a step on average (given)",
+                speculation.accepted - 1.0,
+                speculation.length,
+                speculation.accepted
+            ));
+            if speculation.draft.is_none() {
+                said.push(format!(
+                    "speculation: one guess takes {:.0} percent of a step of the model (given)",
+                    speculation.draft_share * 100.0
+                ));
+            }
+        }
+        if !self.settings.kernel_times.is_empty() {
+            said.push(format!(
+                "{} operations have times measured on the simulated core instead of the roofline's",
+                self.settings.kernel_times.len()
+            ));
+        }
+        said.extend(self.communication.assumptions());
+        said
+    }
+
+    fn costs<'s>(&'s self, model: &'s Model) -> Costs<'s> {
+        Costs {
+            model,
+            precision: &self.settings.precision,
+            chip: &self.machine.chip,
+            rank: &self.rank,
+            communication: self.communication.as_ref(),
+            efficiency: self.efficiency,
+            layer_overhead: self.layer_overhead,
+            expert_imbalance: self.constants.expert_imbalance,
+            kernel_times: &self.settings.kernel_times,
+        }
+    }
+
+    /// The operations of reading a prompt and of one step of decoding, on one rank.
+    pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::Operation>; 2] {
+        [self.prefill_step(split, workload), self.decode_step(split, workload)]
+            .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
+    }
+
+    /// The collectives of reading a prompt and of one step of decoding, of one stage.
+    pub fn exchanges(&self, split: &Split, workload: Workload) -> [Vec<super::Exchange>; 2] {
+        let costs = self.costs(self.model);
+        [self.prefill_step(split, workload), self.decode_step(split, workload)].map(|step| costs.exchanges(split, step))
+    }
+
+    /// How long an operation takes by the roofline of this plan's logical core.
+    pub fn time(&self, operation: &super::Operation) -> super::Timing {
+        self.rank.time(operation, &self.efficiency)
+    }
+
+    fn prefill_step(&self, split: &Split, workload: Workload) -> Step {
+        // Each data-parallel group reads a prompt of its own.
+        Step::prefill(split.dp as f64, workload.input as f64)
+    }
+
+    fn decode_step(&self, split: &Split, workload: Workload) -> Step {
+        let sequences = workload.batch.div_ceil(split.pp).div_ceil(split.dp) * split.dp;
+        let tokens = self.settings.speculation.as_ref().map_or(1.0, |speculation| speculation.length as f64 + 1.0);
+        Step { sequences: sequences as f64, tokens, past: workload.mean_context(), logits: tokens }
+    }
+
+    /// Memory under a workload.
+    pub fn memory(&self, layout: &Layout, workload: Workload) -> MemoryTable {
+        let chip = &self.machine.chip;
+        let load = Load {
+            sequences: workload.batch as f64,
+            context: workload.longest_context(),
+            prompt: workload.input as f64,
+            profiling: self.settings.profiling,
+        };
+        let precision = &self.settings.precision;
+        let of = |model| footprint(model, precision, &layout.split, chip, &self.rank, &load, &self.constants);
+        let mut total: Footprint = of(self.model);
+        if let Some(draft) = self.settings.speculation.as_ref().and_then(|speculation| speculation.draft.as_ref()) {
+            use super::memory::Category;
+            let small = of(draft);
+            total.add(Category::Tensors, small.of(Category::Tensors));
+            total.add(Category::KvCache, small.of(Category::KvCache));
+        }
+        MemoryTable::new(&total, chip, &self.rank, layout.split.ranks())
+    }
+
+    /// The largest batch of a replica that fits; zero if the weights alone do not.
+    pub fn largest_batch(&self, layout: &Layout, workload: Workload) -> u64 {
+        let fits = |batch: u64| self.memory(layout, Workload { batch, ..workload }).fits;
+        if !fits(1) {
+            return 0;
+        }
+        let mut low = 1;
+        while low < 1 << 20 && fits(low * 2) {
+            low *= 2;
+        }
+        let mut high = low * 2;
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if fits(middle) { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    /// What a layout does, whether its memory fits or not.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the layout does not divide the model or exceeds the system, or a count is out of range.
+    pub fn evaluate(&self, layout: Layout, workload: Workload) -> Result<Evaluation> {
+        layout.check(self.model, self.machine)?;
+        workload.check()?;
+        Ok(self.evaluate_checked(layout, workload))
+    }
+
+    pub(super) fn evaluate_checked(&self, layout: Layout, workload: Workload) -> Evaluation {
+        let split = &layout.split;
+        let costs = self.costs(self.model);
+        let stages = split.pp as f64;
+        let prefill = costs.phase(split, self.prefill_step(split, workload));
+        let decode_step = self.decode_step(split, workload);
+        let mut decode = costs.phase(split, decode_step);
+        let mut yielded = 1.0;
+        if let Some(speculation) = &self.settings.speculation {
+            yielded = speculation.accepted;
+            self.add_draft(&mut decode, speculation, split, decode_step);
+        }
+        let (ttft, tpot) = (stages * prefill.seconds, stages * decode.seconds / yielded);
+        let (batch, replicas) = (workload.batch as f64, layout.replicas as f64);
+        let chips = layout.chips(self.rank.per_chip);
+        let tokens_per_second = batch * replicas / tpot;
+        // A replica reads prompts as fast as its groups and stages let it, and decodes the rest of the time.
+        let request = ttft / (split.dp as f64 * stages) + workload.output as f64 * tpot / batch;
+        let requests_per_second = (workload.output > 0).then(|| replicas / request);
+        let served = requests_per_second.map(|rate| rate * workload.output as f64 / chips as f64);
+        let share = split.ranks() as f64 / f64::from(self.rank.per_chip);
+        let floor_bytes = decode_bytes(self.model, &self.settings.precision, batch, workload.mean_context());
+        let floor_seconds = floor_bytes / (share * self.machine.chip.hbm_rate);
+        let busy: f64 = super::DataType::ALL
+            .into_iter()
+            .filter_map(|dtype| {
+                let flops = prefill.activity.flops.get(dtype.name())? / f64::from(self.rank.per_chip);
+                Some(flops / self.rank.peaks[dtype.index()]?)
+            })
+            .sum();
+        Evaluation {
+            layout,
+            workload,
+            chips,
+            memory: self.memory(&layout, workload),
+            ttft,
+            tpot,
+            tokens_per_second_per_user: 1.0 / tpot,
+            tokens_per_second,
+            tokens_per_second_per_chip: tokens_per_second / chips as f64,
+            served_tokens_per_second_per_chip: served,
+            requests_per_second,
+            prefill_mfu: busy / prefill.seconds,
+            decode_mbu: floor_seconds / (tpot * yielded),
+            floor_bytes,
+            floor_seconds,
+            prefill,
+            decode,
+        }
+    }
+
+    fn add_draft(&self, decode: &mut Phase, speculation: &Speculation, split: &Split, step: Step) {
+        let guesses = speculation.length as f64;
+        let one = Step { tokens: 1.0, logits: 1.0, ..step };
+        let seconds = match &speculation.draft {
+            Some(draft) => {
+                let split = Split { ep: 1, ..*split };
+                let phase = self.costs(draft).phase(&split, one);
+                decode.activity.hbm_bytes += guesses * phase.activity.hbm_bytes;
+                decode.activity.link_bytes += guesses * phase.activity.link_bytes;
+                for (dtype, flops) in phase.activity.flops {
+                    *decode.activity.flops.entry(dtype).or_default() += guesses * flops;
+                }
+                guesses * phase.seconds
+            }
+            None => guesses * speculation.draft_share * decode.seconds,
+        };
+        decode.add("draft", seconds, "draft model");
+    }
+
+    /// The smallest layout, in ranks, whose memory holds a workload; `None` if the system has none.
+    pub fn smallest_layout(&self, workload: Workload) -> Option<Layout> {
+        let most = u64::from(self.machine.chips) * u64::from(self.rank.per_chip);
+        let mut all: Vec<Layout> = Vec::new();
+        for pp in super::layout::divisors(self.model.layers) {
+            for tp in tensor_degrees(self.model, most / pp) {
+                let split = Split { tp, pp, ..Split::WHOLE };
+                let ep = self.model.experts.as_ref().map_or(Some(1), |experts| expert_degree(experts, &split));
+                all.extend(ep.map(|ep| Layout { split: Split { ep, ..split }, replicas: 1, lnc: self.rank.lnc }));
+            }
+        }
+        all.sort_by_key(|layout| (layout.ranks(), layout.split.pp));
+        all.into_iter().find(|layout| self.memory(layout, workload).fits)
+    }
+
+    /// [`Planner::evaluate`], refused where the memory does not fit.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] with the table and the smallest layout that fits, beside those of [`Planner::evaluate`].
+    pub fn plan(&self, layout: Layout, workload: Workload) -> Result<Evaluation> {
+        let evaluation = self.evaluate(layout, workload)?;
+        let what = self.what(&layout, workload);
+        evaluation.memory.check(&what, || self.advice(&layout, workload))?;
+        Ok(evaluation)
+    }
+
+    /// A plan in words, for messages.
+    pub fn what(&self, layout: &Layout, workload: Workload) -> String {
+        let Split { tp, cp, dp, ep, pp } = layout.split;
+        format!(
+            "{} on {} with tp {tp}, ep {ep}, pp {pp}, dp {dp}, cp {cp}, lnc {}, batch {}, {} tokens",
+            self.model.name,
+            self.machine.title,
+            layout.lnc,
+            workload.batch,
+            workload.longest_context()
+        )
+    }
+
+    /// What would fit instead: a batch, a layout, or nothing.
+    pub fn advice(&self, layout: &Layout, workload: Workload) -> String {
+        let mut advice = Vec::new();
+        let batch = self.largest_batch(layout, workload);
+        if batch > 0 {
+            advice.push(format!("batch={batch} would fit"));
+        }
+        match self.smallest_layout(workload) {
+            Some(Layout { split: Split { tp, ep, pp, .. }, .. }) => {
+                let ranks = tp * pp;
+                let per_chip = u64::from(self.rank.per_chip);
+                advice.push(format!(
+                    "the smallest replica that holds it has {ranks} logical cores ({} chips): tp={tp}, pp={pp}, ep={ep}",
+                    ranks.div_ceil(per_chip)
+                ));
+            }
+            None => advice.push(format!(
+                "no replica on {} of {} holds it: fewer tokens, a narrower dtype or more instances would",
+                if self.machine.chips == 1 { "one chip".to_owned() } else { format!("{} chips", self.machine.chips) },
+                self.machine.title
+            )),
+        }
+        advice.join("; ")
+    }
+}
+
+/// The largest expert parallelism that a stage allows.
+pub(super) fn expert_degree(experts: &super::Experts, split: &Split) -> Option<u64> {
+    let stage = split.stage();
+    let fits = |ep: &u64| stage.is_multiple_of(*ep) && experts.block.width.is_multiple_of(stage / ep);
+    super::layout::divisors(experts.count).into_iter().rev().filter(|ep| *ep <= stage).find(fits)
+}
+
+fn check(settings: &Settings) -> Result<()> {
+    if let Some(seconds) = settings.layer_overhead
+        && !(0.0..=1.0).contains(&seconds)
+    {
+        return Err(Error::Value(format!("layer_overhead is {seconds} s; needed: from 0 to 1")));
+    }
+    for (key, seconds) in &settings.kernel_times {
+        if !seconds.is_finite() || *seconds <= 0.0 {
+            return Err(Error::Value(format!("kernel_times[{key:?}] is {seconds} s; needed: a positive time")));
+        }
+    }
+    if let Some(Speculation { length, accepted, draft_share, .. }) = &settings.speculation {
+        let most = *length as f64 + 1.0;
+        if !(1..=64).contains(length) {
+            return Err(Error::Value(format!("speculation.length is {length}; needed: from 1 to 64")));
+        }
+        if !(1.0..=most).contains(accepted) {
+            return Err(Error::Value(format!("speculation.accepted is {accepted}; needed: from 1 to {most}")));
+        }
+        if !(0.0..=1.0).contains(draft_share) {
+            return Err(Error::Value(format!("speculation.draft_share is {draft_share}; needed: from 0 to 1")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "inference_tests.rs"]
+mod tests;

@@ -1,0 +1,49 @@
+//! Plans: what a language model takes on a system, from the shapes of its tensors and the rates of its chips.
+//!
+//! - [`shapes`] and [`config`]: models, from the configuration files that checkpoints carry.
+//! - [`dtype`]: formats of numbers, by class of tensor.
+//! - [`hardware`]: rates and memory of chips and logical cores, from the spec files.
+//! - [`roofline`]: the operations of a step and their times.
+//! - [`memory`]: bytes on a bank of memory in the runtime's categories.
+//! - [`communication`] and [`schedule_costs`]: what collectives cost, by levels of links or by their schedules.
+//! - [`layout`]: which degrees of parallelism divide a model.
+//! - [`phase`] and [`inference`]: time to the first token, time for each other, throughput, and what binds them.
+//! - [`economics`]: watts and dollars.
+//! - [`mod@search`]: the best of all plans.
+//! - [`request`]: all of it from and to JSON texts.
+//! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
+
+#![forbid(unsafe_code)]
+
+pub mod communication;
+pub mod config;
+pub mod constants;
+pub mod dtype;
+pub mod economics;
+pub mod hardware;
+pub mod inference;
+pub mod layout;
+pub mod memory;
+pub mod phase;
+pub mod request;
+pub mod roofline;
+pub mod schedule_costs;
+pub mod search;
+pub mod shapes;
+pub mod training;
+
+pub use communication::{Collective, Communication, Cost, Group, LevelCosts};
+pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
+pub use constants::Constants;
+pub use dtype::{DataType, Precision};
+pub use economics::{PlanCost, PlanEnergy, Price};
+pub use hardware::{Chip, Level, Machine, Rank, serving};
+pub use inference::{Calibration, Evaluation, MemoryRate, Planner, Settings, Speculation, Workload};
+pub use layout::{Layout, tensor_degrees};
+pub use memory::{Category, Footprint, Load, MemoryTable};
+pub use phase::{Activity, Exchange, Part, Phase, decode_bytes};
+pub use request::{ModelSummary, Request};
+pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
+pub use schedule_costs::ScheduleCosts;
+pub use search::{Constraints, Found, FrontierPoint, Objective, search};
+pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, TensorClass, Window};

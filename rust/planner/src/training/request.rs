@@ -1,0 +1,144 @@
+//! Plans of training as texts: a request in JSON, what was found in JSON.
+
+use serde::Deserialize;
+
+use super::{Found, Moments, Objective, Recipe, Space, search, search_with};
+use crate::dtype::{DataType, Precision};
+use crate::hardware::Machine;
+use crate::request::{DtypeSource, ModelSource, SystemSource};
+use crate::schedule_costs::ScheduleCosts;
+use crate::shapes::Model;
+use trn3_system::{Error, Result};
+
+/// A request: what is trained, on what, and which degrees are fixed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields are those of Recipe and Space, by the same names")]
+pub struct TrainingRequest {
+    pub model: ModelSource,
+    /// A system; without `instances` it is taken as often as chips or degrees need.
+    pub system: SystemSource,
+    /// How many times more enters the network's lowest nodes than leaves them.
+    #[serde(default)]
+    pub oversubscription: Option<f64>,
+    pub global_batch: u64,
+    pub sequence: u64,
+    #[serde(default)]
+    pub dtype: Option<DtypeSource>,
+    #[serde(default)]
+    pub optimizer: Moments,
+    #[serde(default)]
+    pub tdp: Option<f64>,
+    #[serde(default)]
+    pub price: Option<f64>,
+    #[serde(default)]
+    pub objective: Option<String>,
+    /// `levels` or `schedules`: where times of collectives come from.
+    #[serde(default)]
+    pub collectives: Option<String>,
+    #[serde(default)]
+    pub space: Space,
+}
+
+impl TrainingRequest {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the text is no request.
+    pub fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|error| Error::Value(format!("the training request is wrong: {error}")))
+    }
+
+    /// The best plans, as JSON.
+    ///
+    /// # Errors
+    /// Those of [`search`].
+    ///
+    /// ```
+    /// use trn3_planner::training::TrainingRequest;
+    ///
+    /// let text = r#"{"model": {"name": "llama-3-8b"}, "system": {"name": "gen2"}, "global_batch": 1152, "sequence": 4096}"#;
+    /// assert!(TrainingRequest::parse(text).unwrap().search().unwrap().contains("\"step_time\""));
+    /// ```
+    pub fn search(&self) -> Result<String> {
+        let found = self.found()?;
+        serde_json::to_string(&found).map_err(|error| Error::Value(format!("the plan has no JSON form: {error}")))
+    }
+
+    fn found(&self) -> Result<Found> {
+        let model = self.model.load()?;
+        let machine = self.machine()?;
+        let recipe = Recipe {
+            precision: self.precision(&model)?,
+            moments: self.optimizer,
+            tdp: self.tdp,
+            price: self.price,
+            ..Recipe::new(self.global_batch, self.sequence)
+        };
+        let objective = self.objective.as_deref().map_or(Ok(Objective::StepTime), Objective::parse)?;
+        match self.collectives.as_deref() {
+            None | Some("levels") => search(&model, &machine, &recipe, objective, &self.space),
+            Some("schedules") => {
+                let lnc = self.space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
+                let costs = ScheduleCosts::new(&machine, &machine.chip.rank(lnc)?)?;
+                search_with(&model, &machine, &recipe, objective, &self.space, &costs)
+            }
+            Some(other) => Err(Error::unknown("collectives", other, ["levels", "schedules"])),
+        }
+    }
+
+    fn precision(&self, model: &Model) -> Result<Precision> {
+        match &self.dtype {
+            None => Ok(Precision::uniform(DataType::Bf16)),
+            Some(DtypeSource::Name(name)) => Ok(Precision::named(DataType::parse(name)?, model.experts.is_some())),
+            Some(DtypeSource::Classes(names)) => Precision::by_class(names),
+        }
+    }
+
+    fn machine(&self) -> Result<Machine> {
+        let mut machine = self.system.load()?;
+        if self.system.instances.is_none() {
+            let count = self.chips(&machine)?.div_ceil(u64::from(machine.chips)).max(1);
+            machine = machine.cluster(u32::try_from(count).unwrap_or(u32::MAX))?;
+        }
+        if let Some(factor) = self.oversubscription {
+            narrow(&mut machine, factor)?;
+        }
+        Ok(machine)
+    }
+
+    /// Chips that were asked for, or that the degrees asked for take.
+    fn chips(&self, machine: &Machine) -> Result<u64> {
+        let space = &self.space;
+        Ok(match (space.chips, space.dp, space.tp.as_slice(), space.pp.as_slice()) {
+            (Some(chips), ..) => chips,
+            (None, Some(dp), &[tp], &[pp]) => {
+                let lnc = space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
+                let per_chip = u64::from(machine.chip.rank(lnc)?.per_chip);
+                let cp = space.cp.first().copied().unwrap_or(1);
+                [dp, tp, pp, cp].into_iter().fold(1, u64::saturating_mul).div_ceil(per_chip)
+            }
+            _ => u64::from(machine.chips),
+        })
+    }
+}
+
+/// Narrows the network between systems by the factor of its lowest nodes: all that leaves a system is taken to leave
+/// its node too.
+fn narrow(machine: &mut Machine, factor: f64) -> Result<()> {
+    if !(factor.is_finite() && factor >= 1.0) {
+        return Err(Error::Value(format!("oversubscription is {factor}; it must be a finite number of at least 1")));
+    }
+    let name = machine.network.as_ref().map(|network| network.name.clone());
+    for level in machine.levels.iter_mut().filter(|level| Some(&level.name) == name.as_ref()) {
+        level.rate /= factor;
+        level.uniform /= factor;
+        if factor > 1.0 {
+            machine.assumptions.push(format!(
+                "everything between systems shares {} narrowed {factor} times, wherever it goes (choice)",
+                level.name
+            ));
+        }
+    }
+    Ok(())
+}

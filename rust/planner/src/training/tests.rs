@@ -1,0 +1,360 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::memory::Category;
+use crate::{DataType, Precision, built_in_model};
+
+fn trn1(instances: u32) -> Machine {
+    Machine::built_in("trn1").expect("loads").cluster(instances).expect("allowed")
+}
+
+fn model(name: &str) -> Model {
+    built_in_model(name).expect("there")
+}
+
+fn llama_8b() -> TrainingPlan {
+    let layout = TrainingLayout { tp: 32, dp: 32, zero: 1, ..TrainingLayout::one(1) };
+    plan(&model("llama-3-8b"), &trn1(32), &Recipe::new(1024, 8192), &layout).expect("fits")
+}
+
+fn llama_70b() -> TrainingPlan {
+    let layout = TrainingLayout { tp: 32, pp: 8, dp: 4, zero: 1, ..TrainingLayout::one(1) };
+    plan(&model("llama-3.3-70b"), &trn1(32), &Recipe::new(1024, 8192), &layout).expect("fits")
+}
+
+fn bert(instances: u32, global_batch: u64) -> TrainingPlan {
+    let dp = 32 * u64::from(instances);
+    let layout = TrainingLayout { dp, micro_batch: 16, recompute: Recompute::None, ..TrainingLayout::one(1) };
+    plan(&model("bert-large"), &trn1(instances), &Recipe::new(global_batch, 128), &layout).expect("fits")
+}
+
+#[test]
+fn test_published_rates_are_met() {
+    let (one, many) = (bert(1, 16_384), bert(16, 1_048_576));
+    let fitted = llama_8b().sequences_per_second / 47.95;
+    assert!((fitted - 1.0).abs() < 0.005, "the row that the constant was fitted to: {fitted}");
+    let mut errors = [
+        llama_70b().sequences_per_second / 7.94,
+        one.sequences_per_second / 3826.6,
+        many.sequences_per_second / 57407.9,
+        many.sequences_per_second / 16.0 / one.sequences_per_second / 0.938,
+    ]
+    .map(|ratio| (ratio - 1.0).abs());
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[3] <= 0.35 && (errors[1] + errors[2]) / 2.0 <= 0.15, "{errors:?}");
+}
+
+#[test]
+fn test_accumulation_hides_the_reduction_of_bert() {
+    // The rows differ in their global batch: 512 and 2,048 sequences a rank between reductions.
+    let many = bert(16, 1_048_576);
+    assert_eq!(many.micro_batches, 128);
+    let reduction = many.phases.iter().find(|phase| phase.name == "data parallel").expect("there");
+    assert!(reduction.seconds + reduction.hidden < 0.01 * many.step_time);
+    // Without accumulation it shows.
+    let bare = bert(16, 8192);
+    let reduction = bare.phases.iter().find(|phase| phase.name == "data parallel").expect("there");
+    assert!(reduction.seconds + reduction.hidden > 0.1 * bare.step_time, "{reduction:?}");
+    assert!(bare.sequences_per_second < many.sequences_per_second);
+}
+
+#[test]
+fn test_mfu_counts_six_operations_a_weight_and_token() {
+    let plan = llama_8b();
+    let by_hand = 6.0 * 8_030_261_248.0 * plan.tokens_per_second / plan.peak;
+    assert!((plan.mfu / by_hand - 1.0).abs() < 1e-12);
+    // 22.1 over 19.5 percent.
+    assert!((plan.mfu_with_attention / plan.mfu - 22.1 / 19.5).abs() < 0.005);
+    assert!(plan.hfu > plan.mfu_with_attention);
+    let share: f64 = plan.phases.iter().map(|phase| phase.share).sum();
+    assert!((share - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn test_bubble_is_that_of_the_schedule() {
+    let base = TrainingLayout { tp: 8, pp: 8, dp: 1, ..TrainingLayout::one(2) };
+    let machine = Machine::built_in("gen2").expect("loads");
+    for interleave in [1, 2, 5] {
+        let layout = TrainingLayout { interleave, ..base };
+        let plan = plan(&model("llama-3.3-70b"), &machine, &Recipe::new(64, 2048), &layout).expect("fits");
+        assert!((plan.bubble - 7.0 / 64.0 / interleave as f64).abs() < 1e-12);
+        let seconds = plan.phases.iter().find(|phase| phase.name == "pipeline bubble").expect("there").seconds;
+        let work: f64 = plan
+            .phases
+            .iter()
+            .filter(|phase| ["forward", "backward", "recompute", "tensor parallel"].contains(&phase.name))
+            .map(|phase| phase.seconds)
+            .sum();
+        assert!((seconds / work - plan.bubble).abs() < 1e-9);
+    }
+}
+
+/// Bytes of a class with weights of 8,030,261,248 / tp elements, by hand.
+#[test]
+fn test_memory_of_adam_is_that_of_the_textbook() {
+    let chip = Machine::built_in("gen2").expect("loads").chip;
+    let rank = chip.rank(2).expect("allowed");
+    let of = |zero, moments, dp| {
+        let layout = TrainingLayout { dp, zero, ..TrainingLayout::one(2) };
+        let recipe = Recipe { moments, ..Recipe::new(64, 4096) };
+        footprint(&model("llama-3-8b"), &recipe, &layout, &chip, &rank).expect("works")
+    };
+    let weights = 8_030_261_248.0;
+    let plain = of(0, Moments::Master, 64);
+    let classes = [Category::Tensors, Category::Gradients, Category::Optimizer];
+    let bytes = |footprint: &crate::Footprint| classes.map(|class| footprint.of(class));
+    assert_eq!(bytes(&plain), [2.0 * weights, 4.0 * weights, 12.0 * weights]);
+    assert_eq!(bytes(&of(1, Moments::Master, 64)), [2.0 * weights, 4.0 * weights, 12.0 * weights / 64.0]);
+    assert_eq!(bytes(&of(2, Moments::Master, 64))[1], 4.0 * weights / 64.0);
+    assert_eq!(bytes(&of(3, Moments::Master, 64)), [2.0, 4.0, 12.0].map(|each| each * weights / 64.0));
+    assert_eq!(bytes(&of(0, Moments::StochasticRounding, 1))[2], 8.0 * weights);
+    assert_eq!(bytes(&of(0, Moments::AllBf16, 1)), [2.0, 2.0, 4.0].map(|each| each * weights));
+}
+
+/// Of GPT's layer the literature counts 34 bytes a token and width with dropout; its masks and copies are 2 of them,
+/// and 5 bytes a score, of which the softmax is 2.
+#[test]
+fn test_activations_of_a_classic_layer_are_those_of_the_literature() {
+    let bert = model("bert-large");
+    let recipe = Recipe::new(1, 128);
+    let kinds = activations(&bert, &recipe, &TrainingLayout::one(1));
+    assert_eq!(kinds.shared + kinds.inside, 32.0 * 1024.0);
+    assert_eq!(kinds.scores, 2.0 * 16.0 * 128.0);
+    assert_eq!(kinds.input, 2.0 * 1024.0);
+    let eight = TrainingLayout { tp: 8, sequence_parallel: false, ..TrainingLayout::one(1) };
+    let split = activations(&bert, &recipe, &eight);
+    assert_eq!((split.shared, split.inside), (kinds.shared, kinds.inside / 8.0));
+    let along = activations(&bert, &recipe, &TrainingLayout { sequence_parallel: true, ..eight });
+    assert_eq!(along.shared, kinds.shared / 8.0);
+}
+
+#[test]
+fn test_plans_that_cannot_be_are_refused() {
+    let machine = Machine::built_in("gen2").expect("loads");
+    let base = TrainingLayout { tp: 8, dp: 8, ..TrainingLayout::one(2) };
+    let llama = model("llama-3-8b");
+    let recipe = Recipe::new(64, 8192);
+    for (layout, recipe, needles) in [
+        (TrainingLayout { tp: 5, ..base }, recipe.clone(), ["tp is 5", "1, 2, 4, 8"]),
+        (TrainingLayout { pp: 3, ..base }, recipe.clone(), ["pp is 3", "1, 2, 4, 8, 16"]),
+        (TrainingLayout { dp: 0, ..base }, recipe.clone(), ["dp is 0", "from 1"]),
+        (TrainingLayout { zero: 4, ..base }, recipe.clone(), ["zero is 4", "0, 1, 2, 3"]),
+        (TrainingLayout { ep: 2, ..base }, recipe.clone(), ["ep is 2", "no experts"]),
+        (TrainingLayout { dp: 1000, ..base }, Recipe::new(1000, 8192), ["8000 ranks", "replicas=72 would fit"]),
+        (base, Recipe::new(60, 8192), ["global_batch is 60", "56 would"]),
+        (base, Recipe::new(64, 100_000), ["sequence is 100000", "8192 would work"]),
+        (base, Recipe::new(0, 8192), ["global_batch is 0", "from 1"]),
+        (TrainingLayout { interleave: 3, pp: 2, ..base }, recipe.clone(), ["interleave is 3", "1, 2, 4, 8, 16"]),
+        (TrainingLayout { interleave: 2, ..base }, recipe.clone(), ["interleave is 2", "what divides: 1"]),
+        (
+            TrainingLayout { interleave: 2, pp: 16, dp: 4, ..base },
+            Recipe::new(4, 8192),
+            ["1 micro-batches", "interleave=1"],
+        ),
+    ] {
+        let text = plan(&llama, &machine, &recipe, &layout).expect_err(needles[0]).to_string();
+        assert!(needles.iter().all(|needle| text.contains(needle)), "{text}");
+    }
+    let experts = model("mixtral-8x7b");
+    let text = plan(&experts, &machine, &recipe, &TrainingLayout { ep: 16, ..base }).expect_err("16 of 8").to_string();
+    assert!(text.contains("ep is 16") && text.contains("1, 2, 4, 8"), "{text}");
+}
+
+#[test]
+fn test_what_does_not_fit_shows_its_table_and_what_does() {
+    let machine = Machine::built_in("gen2").expect("loads");
+    let layout = TrainingLayout { tp: 4, dp: 144, ..TrainingLayout::one(2) };
+    let llama = model("llama-3.3-70b");
+    let recipe = Recipe::new(1152, 8192);
+    let text = plan(&llama, &machine, &recipe, &layout).expect_err("too large").to_string();
+    for needle in ["does not fit", "optimizer states", "gradients", "activations", "would fit"] {
+        assert!(text.contains(needle), "{text}");
+    }
+    let fixed = Space { tp: vec![4], zero: vec![0], pp: vec![1], cp: vec![1], ..Space::default() };
+    let text = search(&llama, &machine, &recipe, Objective::StepTime, &fixed).expect_err("fixed").to_string();
+    assert!(text.contains("zero 3") && text.contains("would fit"), "{text}");
+    let text = search(&llama, &machine, &Recipe::new(1024, 8192), Objective::StepTime, &Space::default());
+    let text = text.expect_err("nine does not divide it").to_string();
+    assert!(text.contains("chips=128") && text.contains("a batch of 1152"), "{text}");
+    let fewer = Space { chips: Some(128), ..Space::default() };
+    assert!(search(&llama, &machine, &Recipe::new(1024, 8192), Objective::StepTime, &fewer).is_ok());
+    let one = Machine::built_in("trainium3").expect("loads");
+    let space = Space { keep: Some(1), ..Space::default() };
+    let text = search(&llama, &one, &recipe, Objective::StepTime, &space).expect_err("one chip").to_string();
+    assert!(text.contains("chips would be needed") && text.contains("optimizer states"), "{text}");
+}
+
+#[test]
+fn test_search_finds_what_is_no_slower_than_any_layout_tried() {
+    let machine = trn1(32);
+    let (llama, recipe) = (model("llama-3-8b"), Recipe::new(1024, 8192));
+    let found = search(&llama, &machine, &recipe, Objective::StepTime, &Space { keep: Some(3), ..Space::default() });
+    let found = found.expect("something fits");
+    assert!(found.plans[0].step_time <= llama_8b().step_time);
+    assert!(found.plans.windows(2).all(|pair| pair[0].step_time <= pair[1].step_time));
+    assert!(found.plans.iter().all(|plan| plan.memory.fits && plan.chips == 512));
+    assert!(found.fitting <= found.evaluated && found.evaluated > 500);
+    let again = search(&llama, &machine, &recipe, Objective::StepTime, &Space { keep: Some(3), ..Space::default() });
+    assert_eq!(again.expect("fits"), found);
+    let small = search(&llama, &machine, &recipe, Objective::Memory, &Space::default()).expect("fits");
+    assert!(small.plans[0].memory.used <= found.plans[0].memory.used);
+}
+
+#[test]
+fn test_sparse_models_share_their_experts_out() {
+    let machine = Machine::built_in("gen2").expect("loads");
+    let space = Space { ep: vec![32], ..Space::default() };
+    let found = search(&model("gpt-oss-120b"), &machine, &Recipe::new(2304, 4096), Objective::StepTime, &space);
+    let plan = &found.expect("fits").plans[0];
+    assert!(plan.phases.iter().any(|phase| phase.name == "expert parallel"));
+    assert_eq!(plan.layout.ep, 32);
+    // Active weights alone count.
+    let weights = plan.mfu * plan.peak / plan.tokens_per_second / 6.0;
+    assert!((5.0e9..6.5e9).contains(&weights), "{weights}");
+}
+
+#[test]
+fn test_a_million_chips_take_no_longer_to_plan_than_one_server() {
+    let machine = Machine::built_in("gen2").expect("loads").cluster(6_944).expect("allowed");
+    assert_eq!(machine.chips, 999_936);
+    let layout = TrainingLayout { tp: 32, pp: 14, dp: 8_928, zero: 1, ..TrainingLayout::one(2) };
+    let began = std::time::Instant::now();
+    let plan = plan(&model("llama-3.1-405b"), &machine, &Recipe::new(8_928 * 16, 8192), &layout);
+    assert!(began.elapsed().as_secs_f64() < 10.0);
+    match plan {
+        Ok(plan) => assert!(plan.chips > 900_000 && plan.step_time > 0.0, "{}", plan.chips),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The model of clusters by roles is another one: exchanges of all with all inside, trees between.
+#[test]
+fn test_gradients_of_a_million_chips_take_what_the_cluster_says() {
+    use crate::{Collective, Group};
+    use trn3_facts::Facts;
+    use trn3_system::cluster::{Between, Cluster, Exchange, NetworkOptions, Operation};
+    use trn3_system::fabric::LinkProfile;
+
+    let unit = Facts::built_in("trn3_gen2").expect("loads");
+    let cluster = Cluster::new(&unit, 6_944, LinkProfile::Docs, &NetworkOptions::default()).expect("allowed");
+    let machine = Machine::built_in("gen2").expect("loads").cluster(6_944).expect("allowed");
+    let costs = LevelCosts::new(&machine, &machine.chip.rank(2).expect("allowed")).expect("builds");
+    for bytes in [4e9, 140e9] {
+        let gradients = Exchange {
+            operation: Operation::AllReduce,
+            bytes,
+            units: None,
+            chips: None,
+            count: 1,
+            algorithm: Between::Auto,
+        };
+        let step = cluster.step(&[gradients]).expect("works");
+        // Four ranks of a chip reduce a quarter each.
+        let group = Group { ranks: 999_936, stride: 4 };
+        let ours = costs.cost(Collective::AllReduce, group, bytes / 4.0).seconds;
+        assert!((0.5..2.0).contains(&(ours / step.seconds)), "{bytes}: {ours} against {}", step.seconds);
+    }
+}
+
+#[test]
+fn test_energy_and_cost_come_with_what_is_missing() {
+    let done = llama_8b();
+    assert!(done.energy.is_none() && done.cost.is_none());
+    assert!(done.not_included.iter().any(|line| line.contains("no published TDP")));
+    let machine = Machine::built_in("gen2").expect("loads");
+    let layout = TrainingLayout { tp: 8, dp: 64, zero: 1, ..TrainingLayout::one(2) };
+    let recipe = Recipe { price: Some(1.0), ..Recipe::new(1024, 8192) };
+    let done = plan(&model("llama-3-8b"), &machine, &recipe, &layout).expect("fits");
+    let energy = done.energy.expect("published TDP");
+    assert!(energy.watts > 300.0 && energy.watts < 1011.0);
+    assert_eq!(energy.variants.len(), 2);
+    assert_eq!(done.chips, 128);
+    let cost = done.cost.expect("price given").per_million_tokens.expect("tokens given");
+    assert!((cost / (128.0 / 3600.0 / done.tokens_per_second * 1e6) - 1.0).abs() < 1e-12);
+    let doubled = Recipe { tdp: Some(500.0), ..recipe };
+    let less = plan(&model("llama-3-8b"), &machine, &doubled, &layout).expect("fits").energy.expect("given");
+    assert!((less.watts * 2.0 / energy.watts - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn test_narrow_formats_are_faster_and_counted_against_their_peak() {
+    let machine = Machine::built_in("gen2").expect("loads");
+    let layout = TrainingLayout { tp: 8, dp: 64, zero: 1, ..TrainingLayout::one(2) };
+    let with = |precision| {
+        let recipe = Recipe { precision, ..Recipe::new(1024, 8192) };
+        plan(&model("llama-3-8b"), &machine, &recipe, &layout).expect("fits")
+    };
+    let (wide, narrow) = (with(Precision::uniform(DataType::Bf16)), with(Precision::named(DataType::MxFp8, false)));
+    assert!(narrow.step_time < wide.step_time);
+    assert!((narrow.peak / wide.peak - 4.0).abs() < 1e-9);
+}
+
+/// Levels whose links are so many times faster.
+fn faster(machine: &Machine, factor: f64) -> Machine {
+    let mut machine = machine.clone();
+    for level in &mut machine.levels {
+        level.rate *= factor;
+        level.uniform *= factor;
+    }
+    machine
+}
+
+/// Powers of two, small numbers, and some that nothing should survive.
+fn degree() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => (0..6u32).prop_map(|power| 1 << power), 2 => 0..20u64, 1 => any::<u64>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn test_no_layout_panics_or_gives_nonsense(
+        degrees in prop::array::uniform7(degree()), zero in 0..6u8, batch in degree(), sequence in degree(), sparse: bool,
+    ) {
+        let [tp, pp, dp, cp, ep, interleave, micro_batch] = degrees;
+        let layout =
+            TrainingLayout { tp, pp, dp, cp, ep, interleave, micro_batch, zero, ..TrainingLayout::one(2) };
+        let machine = Machine::built_in("gen2").unwrap();
+        let name = if sparse { "mixtral-8x7b" } else { "llama-3-8b" };
+        let recipe = Recipe::new(batch, sequence);
+        match plan(&model(name), &machine, &recipe, &layout) {
+            Ok(plan) => {
+                prop_assert!(plan.step_time.is_finite() && plan.step_time > 0.0);
+                prop_assert!(plan.mfu > 0.0 && plan.mfu <= plan.mfu_with_attention && plan.hfu < 1.0);
+                prop_assert!(plan.memory.fits);
+            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+        let space = Space {
+            tp: vec![tp], pp: vec![pp], cp: vec![cp], dp: Some(dp), micro_batch: vec![micro_batch], ..Space::default()
+        };
+        let found = search(&model(name), &machine, &recipe, Objective::Memory, &space);
+        prop_assert!(found.is_ok() || !found.unwrap_err().to_string().is_empty());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn test_more_bandwidth_never_slows_and_more_tokens_take_longer(
+        tp in 0..4u32, pp in 0..4u32, cp in 0..2u32, zero in 0..4u8, micro in 0..2u32, mode in 0..3usize, factor in 1.0..8.0f64,
+    ) {
+        let (tp, pp, cp, micro_batch) = (1 << (tp + 1), 1 << pp, 1 << cp, 1 << micro);
+        let dp = 512 / (tp * pp * cp);
+        let layout = TrainingLayout {
+            tp, pp, cp, dp, zero, micro_batch, recompute: Recompute::ALL[mode], ..TrainingLayout::one(2)
+        };
+        let machine = Machine::built_in("gen2").unwrap();
+        let rank = machine.chip.rank(2).unwrap();
+        let settings = Settings::load().unwrap();
+        let llama = model("llama-3-8b");
+        let time = |machine: &Machine, recipe: &Recipe| {
+            let costs = LevelCosts::new(machine, &rank).unwrap();
+            step(&llama, &rank, recipe, &layout, &costs, &settings, true).step
+        };
+        let recipe = Recipe::new(1024, 4096);
+        let base = time(&machine, &recipe);
+        prop_assert!(time(&faster(&machine, factor), &recipe) <= base * (1.0 + 1e-12));
+        prop_assert!(time(&machine, &Recipe::new(2048, 4096)) > base);
+        prop_assert!(time(&machine, &Recipe::new(1024, 8192)) > base);
+    }
+}

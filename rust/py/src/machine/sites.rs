@@ -1,0 +1,81 @@
+//! Which line of the kernel a call came from: the innermost frame that is not the package's own.
+
+use std::collections::HashMap;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use trn3_machine::site::{Site, SiteId, Sites};
+
+static GET_FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Lines by code object and instruction offset: the line itself is looked up once.
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// Code objects are kept so that their addresses stay theirs.
+    codes: HashMap<usize, (Py<PyAny>, bool)>,
+    sites: HashMap<(usize, i64), SiteId>,
+    /// Folders whose code is no kernel: the package itself.
+    internal: Vec<String>,
+}
+
+impl Lines {
+    /// Code in files under the `internal` folders is no kernel.
+    pub(crate) fn new(internal: Vec<String>) -> Self {
+        Self { internal, ..Self::default() }
+    }
+
+    /// The line that is calling, or 0 outside any.
+    pub(crate) fn here(&mut self, py: Python<'_>, sites: &Sites) -> PyResult<SiteId> {
+        let get_frame =
+            GET_FRAME.get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("_getframe")?.unbind()))?;
+        let Ok(mut frame) = get_frame.bind(py).call1((0,)) else { return Ok(SiteId::default()) };
+        loop {
+            let code = frame.getattr(pyo3::intern!(py, "f_code"))?;
+            let address = code.as_ptr() as usize;
+            let internal = match self.codes.get(&address) {
+                Some((_, internal)) => *internal,
+                None => {
+                    let internal = self.is_internal(&code)?;
+                    self.codes.insert(address, (code.clone().unbind(), internal));
+                    internal
+                }
+            };
+            if !internal {
+                return self.line(&frame, &code, address, sites);
+            }
+            let back = frame.getattr(pyo3::intern!(py, "f_back"))?;
+            if back.is_none() {
+                return Ok(SiteId::default());
+            }
+            frame = back;
+        }
+    }
+
+    fn is_internal(&self, code: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let file: String = code.getattr("co_filename")?.extract()?;
+        Ok(self.internal.iter().any(|folder| file.starts_with(folder.as_str())))
+    }
+
+    fn line(
+        &mut self,
+        frame: &Bound<'_, PyAny>,
+        code: &Bound<'_, PyAny>,
+        address: usize,
+        sites: &Sites,
+    ) -> PyResult<SiteId> {
+        let py = frame.py();
+        let offset: i64 = frame.getattr(pyo3::intern!(py, "f_lasti"))?.extract()?;
+        if let Some(&known) = self.sites.get(&(address, offset)) {
+            return Ok(known);
+        }
+        let line: Option<u32> = frame.getattr("f_lineno")?.extract()?;
+        let site = Site {
+            file: code.getattr("co_filename")?.extract()?,
+            line: line.unwrap_or(0),
+            function: code.getattr("co_name")?.extract()?,
+        };
+        let number = sites.intern(site);
+        self.sites.insert((address, offset), number);
+        Ok(number)
+    }
+}
