@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from surface import compare, python_names
+from surface import commands, compare, python_names
 
 #: Runs a function of `python_names` on what comes in; the answer goes out.
 _ELSEWHERE = """
@@ -31,6 +31,7 @@ def record_all() -> Iterator[tuple[str, Any]]:
     yield from files.items()
     yield "modules.json", python_names.record_inner()
     yield "installed.json", _elsewhere("record_installed")
+    yield "commands.json", commands.record()
 
 
 def losses(name: str) -> list[str]:
@@ -46,6 +47,8 @@ def _now(name: str, recorded: Any) -> Any:
         return python_names.look_again_inner(recorded)
     if name == "installed.json":
         return _elsewhere("look_again_installed", recorded)
+    if name == "commands.json":
+        return commands.record()
     raise AssertionError(name)
 
 

@@ -7,9 +7,10 @@ What holds:
   of moved names;
 - every other module without an underscore: it can be imported by the name that it had, and the
   names of its own that a documented module offers too are in it;
-- what `trn3.nki.install` registers: the modules and the names in them.
+- what `trn3.nki.install` registers: the modules and the names in them;
+- commands: arguments in their order, options by every spelling, choices and defaults.
 
-Additions are no losses: names, members, arguments that need not be given. `record.py` adds them.
+Additions are no losses: names, members, options, arguments that need not be given. `record.py` adds them.
 """
 
 from __future__ import annotations
