@@ -10,6 +10,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "recorded"
 
+_TYPES = {"null", "boolean", "number", "string", "array", "object"}
 _SIGNATURE = re.compile(r"[a-z]*\(.*\)", re.DOTALL)
 
 
@@ -27,7 +28,8 @@ def losses(recorded: Any, now: Any, where: str = "") -> Iterator[str]:
     """Give a line for each thing of the record that no longer stands.
 
     Objects may gain entries and lists elements; signatures may gain arguments that callers need
-    not give; everything else is as recorded.
+    not give; of types of JSON some may fall away, and what was nothing but null may be something;
+    everything else is as recorded.
 
     >>> list(losses({"f": "(a)", "g": "(b)"}, {"f": "(a, c=1)", "h": "()"}))
     ['/g is gone']
@@ -44,7 +46,7 @@ def losses(recorded: Any, now: Any, where: str = "") -> Iterator[str]:
         for element in recorded:
             if element not in now:
                 yield f"{where}: {element} is gone"
-    elif recorded != now and not _has_grown(recorded, now):
+    elif recorded != now and not (_has_grown(recorded, now) or _is_narrower(recorded, now)):
         yield f"{where} was {recorded}, is {now}"
 
 
@@ -59,7 +61,16 @@ def merged(recorded: Any, now: Any) -> Any:
         }
     if isinstance(recorded, list) and isinstance(now, list):
         return recorded + [element for element in now if element not in recorded]
+    if recorded == "null" and _is_narrower(recorded, now):
+        return f"null|{now}"
     return now if _has_grown(recorded, now) else recorded
+
+
+def _is_narrower(recorded: object, now: object) -> bool:
+    if not (isinstance(recorded, str) and isinstance(now, str)):
+        return False
+    before, after = set(recorded.split("|")), set(now.split("|"))
+    return before | after <= _TYPES and (after <= before or before == {"null"})
 
 
 def _has_grown(recorded: object, now: object) -> bool:

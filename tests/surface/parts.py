@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from surface import commands, compare, python_names
+from surface import commands, compare, documents, python_names, returned
 
 #: Runs a function of `python_names` on what comes in; the answer goes out.
 _ELSEWHERE = """
@@ -31,7 +31,10 @@ def record_all() -> Iterator[tuple[str, Any]]:
     yield from files.items()
     yield "modules.json", python_names.record_inner()
     yield "installed.json", _elsewhere("record_installed")
+    yield "returned.json", returned.record()
     yield "commands.json", commands.record()
+    for key, paths in documents.record().items():
+        yield f"documents/{key}.json", paths
 
 
 def losses(name: str) -> list[str]:
@@ -47,8 +50,13 @@ def _now(name: str, recorded: Any) -> Any:
         return python_names.look_again_inner(recorded)
     if name == "installed.json":
         return _elsewhere("look_again_installed", recorded)
+    if name == "returned.json":
+        return returned.record()
     if name == "commands.json":
         return commands.record()
+    if name.startswith("documents/"):
+        key = name.removeprefix("documents/").removesuffix(".json")
+        return documents.record()[key]
     raise AssertionError(name)
 
 

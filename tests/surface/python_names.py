@@ -6,6 +6,7 @@ recorded. Texts name no module and no address, since what moves keeps its meanin
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import importlib
 import inspect
@@ -143,9 +144,16 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
                 yield name, "operator"
         elif not name.startswith("_") and name not in inherited:
             yield name, _member(kind, name)
-    # Fields without a default leave nothing in the class but its annotation.
-    for name in sorted(getattr(kind, "__dataclass_fields__", {})):
-        if not name.startswith("_") and name not in dir(kind):
+    # Fields without a default leave nothing in the class but its annotation; others not even that.
+    fields = set(getattr(kind, "__dataclass_fields__", {}))
+    for base in kind.__mro__:
+        if not _is_foreign(base) and inspect.isfunction(made := vars(base).get("__init__")):
+            with contextlib.suppress(OSError):  # a dataclass writes its own, in no file
+                fields.update(
+                    re.findall(r"^ +self\.([a-z]\w*)(?::.*)? = ", inspect.getsource(made), re.M)
+                )
+    for name in sorted(fields.difference(dir(kind))):
+        if not name.startswith("_"):
             yield name, "attribute"
 
 

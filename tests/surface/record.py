@@ -9,7 +9,9 @@ The record began as version 0.1.0 was. Its files:
 - ``python/PACKAGE.json``: names of documented modules, with signatures and members of classes.
 - ``modules.json``: all other modules, and the names in them that a documented module offers too.
 - ``installed.json``: the modules that `trn3.nki.install` registers, and the names in them.
+- ``returned.json``: members of objects that no documented name gives, only calls do.
 - ``commands.json``: commands with arguments, options, choices and defaults.
+- ``documents/COMMAND.json``: keys and types of what commands print or write for machines.
 """
 
 from __future__ import annotations

@@ -7,10 +7,13 @@ What holds:
   of moved names;
 - every other module without an underscore: it can be imported by the name that it had, and the
   names of its own that a documented module offers too are in it;
+- objects that only calls give (`returned`): their members;
 - what `trn3.nki.install` registers: the modules and the names in them;
-- commands: arguments in their order, options by every spelling, choices and defaults.
+- commands: arguments in their order, options by every spelling, choices and defaults;
+- documents for machines (`documents.COMMANDS`): every key, with the JSON types that it had.
 
-Additions are no losses: names, members, options, arguments that need not be given. `record.py` adds them.
+Additions are no losses: names, members, options, keys, arguments that need not be given.
+`record.py` adds them.
 """
 
 from __future__ import annotations
@@ -42,3 +45,11 @@ def test_losses_are_found() -> None:
         assert line == f"/f was {recorded['f']}, is {worse}"
     lost = list(compare.losses(recorded, {"g": {}, "h": ["y"]}))
     assert lost == ["/f is gone", "/g/is is gone", "/h: x is gone"]
+
+
+def test_types_of_json_may_be_fewer() -> None:
+    assert not list(compare.losses({"/a": "null|number"}, {"/a": "number", "/b": "string"}))
+    assert not list(compare.losses({"/a": "null"}, {"/a": "number"}))
+    assert compare.merged({"/a": "null"}, {"/a": "number"}) == {"/a": "null|number"}
+    assert list(compare.losses({"/a": "number"}, {"/a": "null|number"}))
+    assert list(compare.losses({"/a": "null|number"}, {"/a": "string"}))
