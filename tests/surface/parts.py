@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from surface import commands, compare, documents, python_names, returned
+from surface import c_header, commands, compare, documents, python_names, returned
 
 #: Runs a function of `python_names` on what comes in; the answer goes out.
 _ELSEWHERE = """
@@ -33,6 +33,8 @@ def record_all() -> Iterator[tuple[str, Any]]:
     yield "installed.json", _elsewhere("record_installed")
     yield "returned.json", returned.record()
     yield "commands.json", commands.record()
+    yield "c.json", c_header.record()
+    yield "c-layout.json", c_header.layout()
     for key, paths in documents.record().items():
         yield f"documents/{key}.json", paths
 
@@ -54,6 +56,10 @@ def _now(name: str, recorded: Any) -> Any:
         return returned.record()
     if name == "commands.json":
         return commands.record()
+    if name == "c.json":
+        return c_header.record()
+    if name == "c-layout.json":
+        return c_header.look_again(recorded)
     if name.startswith("documents/"):
         key = name.removeprefix("documents/").removesuffix(".json")
         return documents.record()[key]

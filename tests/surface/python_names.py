@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+_SET = re.compile(r"^ +self\.([a-z]\w*)(?::.*)? = ", re.MULTILINE)
+
 Description = dict[str, Any]
 
 #: Modules that the pages document or that kernels import: their names and signatures hold. A class
@@ -149,9 +151,7 @@ def _members(kind: type) -> Iterator[tuple[str, str]]:
     for base in kind.__mro__:
         if not _is_foreign(base) and inspect.isfunction(made := vars(base).get("__init__")):
             with contextlib.suppress(OSError):  # a dataclass writes its own, in no file
-                fields.update(
-                    re.findall(r"^ +self\.([a-z]\w*)(?::.*)? = ", inspect.getsource(made), re.M)
-                )
+                fields.update(_SET.findall(inspect.getsource(made)))
     for name in sorted(fields.difference(dir(kind))):
         if not name.startswith("_"):
             yield name, "attribute"

@@ -12,6 +12,8 @@ The record began as version 0.1.0 was. Its files:
 - ``returned.json``: members of objects that no documented name gives, only calls do.
 - ``commands.json``: commands with arguments, options, choices and defaults.
 - ``documents/COMMAND.json``: keys and types of what commands print or write for machines.
+- ``c.json``: functions, structures, types and constants of the C header, as declared.
+- ``c-layout.json``: sizes and offsets of its structures, on a 64-bit machine.
 """
 
 from __future__ import annotations
