@@ -7,7 +7,7 @@ from typing import Any
 
 import trn3
 from surface import small_kernels
-from surface.python_names import describe
+from surface.descriptions import describe
 from trn3 import nki
 
 
