@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import trn3
-from checks import run_python
+from support.checks import run_python
 from trn3 import numerics
 
 PACKAGE_NAMES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capi_support import ROOT, output
+from support.commands import ROOT, output
 
 TOOLS = ("cargo", "cc", "c++", "make", "pkg-config", "readelf")
 

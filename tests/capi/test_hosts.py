@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capi_support import ROOT, output
+from support.commands import ROOT, output
 from trn3 import nki
 from trn3.cli import kernel_file
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capi_support import ROOT, output
+from support.commands import ROOT, output
 
 SOURCES = ROOT / "rust" / "capi" / "tests" / "c"
 

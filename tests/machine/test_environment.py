@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from battery import DEFAULT_MODE, STICKY_FLAGS
+from support.battery import DEFAULT_MODE, STICKY_FLAGS
 from trn3 import nki
 from trn3.nki import isa as nisa, language as nl
 

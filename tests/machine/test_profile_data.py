@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from checks import error
 from machine.profiles import attention, profile_data
+from support.checks import error
 from trn3.machine import Instructions, Profile, ProfileData
 
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from checks import error
 from machine.profiles import (
     DMA,
     SCALAR,
@@ -22,6 +21,7 @@ from machine.profiles import (
     empty,
     profile_data,
 )
+from support.checks import error
 from trn3.machine import CAUSES, ENGINES, Profile, ProfileData
 from trn3.machine.intervals import gaps, lanes, sum_by_bin, union_length
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from checks import error, run_python
 from machine.profiles import Recorder, attention, by_hand, empty, profile_data
+from support.checks import error, run_python
 from trn3.machine import Profile, ProfileData
 from trn3.machine.families import FAMILIES, family_of
 

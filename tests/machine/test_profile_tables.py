@@ -7,8 +7,8 @@ import sys
 import pytest
 from hypothesis import given
 
-from checks import error
 from machine.profiles import by_hand, empty, profile_data
+from support.checks import error
 from trn3.machine import Profile, ProfileData
 
 

@@ -11,7 +11,7 @@ import pytest
 import trn3.nki.collectives as ncc
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from ranks_support import DTYPES, SIZES, copied, on_hbm, same, scratch, summed, values, whole
+from support.ranks import DTYPES, SIZES, copied, on_hbm, same, scratch, summed, values, whole
 from trn3 import collectives, nki, systems
 from trn3.machine.data import CAUSES
 

@@ -11,7 +11,7 @@ import pytest
 import trn3.nki.collectives as ncc
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from ranks_support import copied, scratch, whole
+from support.ranks import copied, scratch, whole
 from trn3 import nki
 from trn3.nki.gang import DeadlockError
 from trn3.nki.isa import NkiValidationError

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 import trn3.nki.typing as nt
-from nki_support import get, put, run
+from support.core import get, put, run
 from trn3 import nki
 from trn3.nki.context import core, slot
 from trn3.nki.dtypes import ALL, DType

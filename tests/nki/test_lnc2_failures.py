@@ -12,7 +12,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from lnc2_support import (
+from support.two_cores import (
     F,
     P,
     halves,

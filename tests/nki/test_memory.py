@@ -12,7 +12,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from nki_support import ONE, get, put, run
+from support.core import ONE, get, put, run
 from trn3 import nki
 from trn3.machine import PsumCapacityError, SbufCapacityError
 from trn3.nki.context import core

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import trn3.nki.language as nl
-from nki_support import run
+from support.core import run
 
 
 class Plain(nl.NKIObject):

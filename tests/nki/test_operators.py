@@ -10,7 +10,8 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from nki_support import OPERATORS, run
+from support.core import run
+from support.operators import OPERATORS
 from trn3.nki.isa import constants
 from trn3.nki.isa._call import engine_name, enum_name, op_name, optional_op_name
 

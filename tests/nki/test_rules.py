@@ -10,7 +10,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from nki_support import run
+from support.core import run
 from trn3 import nki
 
 

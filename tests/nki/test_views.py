@@ -10,7 +10,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from nki_support import get, put, run
+from support.core import get, put, run
 from trn3 import nki
 
 # T: value 100 p + f in SBUF; A, H: value = flat index in HBM.

@@ -12,7 +12,7 @@ import numpy as np
 import trn3.nki.language as nl
 from nki_conformance.elementwise import SHAPES, ones, ordered
 from nki_conformance.table import Array, Call, Close, Refusal, Row, Tile, keyword
-from onchip import FLOATS, INTEGERS, cast, widen
+from support.engines import FLOATS, INTEGERS, cast, widen
 from trn3.nki import isa
 
 Generator = np.random.Generator

@@ -10,7 +10,7 @@ import numpy as np
 
 import trn3.nki.language as nl
 from nki_conformance.table import Array, Call, Close, Refusal, Row, Tile, keyword
-from onchip import FLOATS, INTEGERS, TYPES, cast, sample, widen
+from support.engines import FLOATS, INTEGERS, TYPES, cast, sample, widen
 from trn3.nki import isa
 
 Generator = np.random.Generator

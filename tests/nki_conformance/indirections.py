@@ -11,7 +11,7 @@ import numpy as np
 import trn3.nki.language as nl
 from nki_conformance.elementwise import ones
 from nki_conformance.table import Array, Close, Refusal, Row, Script, Tile, compare
-from onchip import Machine
+from support.core import Machine
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 

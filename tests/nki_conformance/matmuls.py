@@ -15,7 +15,8 @@ import numpy as np
 
 from nki_conformance.elementwise import ones
 from nki_conformance.table import Array, Call, Refusal, Row, Script, Tile, compare
-from onchip import Machine, cast
+from support.core import Machine
+from support.engines import cast
 from trn3.nki import isa
 
 Generator = np.random.Generator

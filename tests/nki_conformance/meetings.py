@@ -12,7 +12,7 @@ import trn3.nki.language as nl
 from nki_conformance.elementwise import ones
 from nki_conformance.moves import patterns
 from nki_conformance.table import KINDS, Launch, Refusal, Row, Script, Tile, compare
-from onchip import Machine
+from support.core import Machine
 from trn3 import nki
 from trn3.nki import isa
 from trn3.nki.dtypes import canonicalise

@@ -10,7 +10,7 @@ import numpy as np
 
 from nki_conformance.elementwise import SHAPES, ones
 from nki_conformance.table import KINDS, Array, Call, Refusal, Row, Tile, keyword
-from onchip import FLOATS, INTEGERS, TYPES, cast, sample, widen
+from support.engines import FLOATS, INTEGERS, TYPES, cast, sample, widen
 from trn3.nki import isa
 
 Generator = np.random.Generator

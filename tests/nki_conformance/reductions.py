@@ -11,7 +11,7 @@ import numpy as np
 import trn3.nki.language as nl
 from nki_conformance.elementwise import ARITHMETIC, BITS, IDENTITIES, ones, ordered
 from nki_conformance.table import Call, Close, Refusal, Row, Tile, keyword
-from onchip import FLOATS, INTEGERS, cast, sample, widen
+from support.engines import FLOATS, INTEGERS, cast, sample, widen
 from trn3.nki import isa
 
 Generator = np.random.Generator

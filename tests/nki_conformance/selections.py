@@ -11,7 +11,7 @@ import numpy as np
 import trn3.nki.language as nl
 from nki_conformance.elementwise import ARITHMETIC, ones
 from nki_conformance.table import Array, Call, Refusal, Row, Tile, keyword
-from onchip import FLOATS, TYPES, cast, sample, widen
+from support.engines import FLOATS, TYPES, cast, sample, widen
 from trn3.nki import isa
 
 Generator = np.random.Generator

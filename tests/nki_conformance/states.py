@@ -10,7 +10,8 @@ import numpy as np
 
 from nki_conformance.elementwise import ones
 from nki_conformance.table import Array, Refusal, Row, Script, Tile
-from onchip import FLOATS, INTEGERS, TYPES, Machine, cast, sample, widen
+from support.core import Machine
+from support.engines import FLOATS, INTEGERS, TYPES, cast, sample, widen
 from trn3.nki import isa
 
 Generator = np.random.Generator

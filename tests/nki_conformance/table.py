@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onchip import TYPES, Machine, cast
+from support.core import Machine
+from support.engines import TYPES, cast
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 

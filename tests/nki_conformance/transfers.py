@@ -12,7 +12,8 @@ import trn3.nki.language as nl
 from nki_conformance.elementwise import ones
 from nki_conformance.moves import patterns
 from nki_conformance.table import KINDS, Call, Refusal, Row, Script, Tile, compare
-from onchip import TYPES, Machine, cast, sample, widen
+from support.core import Machine
+from support.engines import TYPES, cast, sample, widen
 from trn3.nki import isa
 
 Generator = np.random.Generator

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pytest
 
 import trn3
-from checks import error
 from oracle.operands import BFLOAT16, E2M1FN, E4M3FN, FLOAT16, FLOAT32
+from support.checks import error
 from trn3.numerics import (
     MXArray,
     SparseArray,

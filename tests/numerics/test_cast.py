@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from cast_support import check_cast, draws_for, dtype_argument
 from oracle.arrays import (
     assert_same_bits,
     bits,
@@ -42,6 +41,7 @@ from oracle.rounding import (
     overflow_code,
     round_code,
 )
+from support.casts import check_cast, draws_for, dtype_argument
 from trn3 import numerics
 
 # Sources and targets whose edges matter to a cast into the first: its own values and midpoints,

@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cast_support import check_cast, draws_for, dtype_argument
 from oracle.arrays import assert_same_bits, bits, from_bits, layouts, strided_float32
 from oracle.formats import (
     BFLOAT16,
@@ -23,6 +22,7 @@ from oracle.formats import (
     Format,
 )
 from oracle.rounding import cast_codes
+from support.casts import check_cast, draws_for, dtype_argument
 from trn3 import numerics
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from gfloat import round_float
 
-from cast_support import check_cast, dtype_argument
 from oracle.arrays import all_codes, bits
 from oracle.formats import (
     BFLOAT16,
@@ -24,6 +23,7 @@ from oracle.formats import (
 )
 from oracle.rounding import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 from oracle.second_opinion import GFLOAT, GFLOAT_ROUNDING, same_number, to_float
+from support.casts import check_cast, dtype_argument
 from trn3 import numerics
 
 SOURCES = (BFLOAT16, FLOAT16, *FP8, E2M1)

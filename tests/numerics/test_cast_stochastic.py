@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from cast_support import check_cast, draws_for, dtype_argument
 from oracle.arrays import (
     all_codes,
     assert_same_bits,
@@ -33,6 +32,7 @@ from oracle.formats import (
 )
 from oracle.rounding import OVERFLOWS, Overflow, cast_codes, neighbours
 from oracle.xorwow import Lanes
+from support.casts import check_cast, draws_for, dtype_argument
 from trn3 import numerics
 
 TARGETS = [target for target in CAST_TARGETS if target is not FLOAT32]

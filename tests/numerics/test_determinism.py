@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import battery
 import trn3
-from checks import SIMD_LEVELS, run_python
 from oracle import operands
 from oracle.operands import BFLOAT16, E4M3FN, FLOAT32
+from support import battery
+from support.checks import SIMD_LEVELS, run_python
 from trn3.numerics import matmul
 
-PRINT = "import battery, json; print(json.dumps({}))"
+PRINT = "import json; from support import battery; print(json.dumps({}))"
 FULL_RUN = "battery.run(battery.make_inputs())"
 
 # What the kernel must report for a level to be usable.

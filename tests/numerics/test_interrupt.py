@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from checks import environment, need_memory
+from support.checks import environment, need_memory
 
 DELAY = 0.3
 LIMIT = 1.0

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from checks import need_memory, run_python
 from oracle import operands
 from oracle.operands import BFLOAT16, E4M3FN, E5M2, FLOAT32
+from support.checks import need_memory, run_python
 from trn3.numerics import Xorwow, cast, exp, matmul, quantize_mx
 
 Array = npt.NDArray[Any]

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from checks import assert_bits, error
 from oracle import matmul as oracle, operands
 from oracle.operands import BFLOAT16, E2M1FN, E8M0FNU, FLOAT16, FLOAT32, FP8, NARROW
+from support.checks import assert_bits, error
 from trn3.numerics import cast, matmul, tfloat32
 
 Array = npt.NDArray[Any]

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from checks import assert_bits, error
 from oracle import matmul as oracle, operands
 from oracle.arrays import layouts
 from oracle.operands import BFLOAT16, E4M3FN, FLOAT16, FLOAT32
+from support.checks import assert_bits, error
 from trn3.numerics import Xorwow, matmul
 
 Array = npt.NDArray[Any]

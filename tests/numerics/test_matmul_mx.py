@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from checks import assert_bits, error
 from oracle import matmul as oracle, operands
 from oracle.arrays import layouts
 from oracle.operands import BFLOAT16, E2M1FN, E4M3FN, E5M2, FLOAT32, MX_ELEMENTS
+from support.checks import assert_bits, error
 from trn3.numerics import MXArray, Xorwow, matmul_mx, quantize_mx
 
 Array = npt.NDArray[Any]

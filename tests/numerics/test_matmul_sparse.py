@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from checks import assert_bits, error
 from oracle import matmul as dense_oracle, operands, sparse as oracle
 from oracle.arrays import layouts
 from oracle.operands import BFLOAT16, E2M1FN, E4M3FN, FLOAT32, NARROW
 from oracle.sparse import PATTERNS, Pattern
+from support.checks import assert_bits, error
 from trn3.numerics import SparseArray, Xorwow, compress, matmul, matmul_sparse
 
 Array = npt.NDArray[Any]

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from cast_support import draws_for
 from oracle import mx as oracle
 from oracle.arrays import assert_same_bits, bits, exact_float32, from_bits, layouts
 from oracle.formats import (
@@ -28,6 +27,7 @@ from oracle.formats import (
 )
 from oracle.rounding import ROUNDINGS, Rounding
 from oracle.xorwow import Lanes
+from support.casts import draws_for
 from trn3 import numerics
 
 SOURCES = (FLOAT32, BFLOAT16, FLOAT16)

@@ -9,11 +9,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, strategies as st
 
-from checks import error
 from oracle import operands, sparse as oracle
 from oracle.arrays import bits, layouts
 from oracle.operands import BFLOAT16, E4M3FN, E5M2, FLOAT16, FLOAT32
 from oracle.sparse import PATTERNS, Pattern
+from support.checks import error
 from trn3.numerics import SparseArray, compress, prune
 
 Array = npt.NDArray[Any]

@@ -17,7 +17,7 @@ import pytest
 
 import sweep_support as functions
 import trn3
-from checks import TESTS, error
+from support.checks import TESTS, error
 from trn3.sweeps import SweepCheckpointError
 
 PYTHON = Path(trn3.__file__).parents[1]

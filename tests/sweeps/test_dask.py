@@ -13,7 +13,7 @@ import pytest
 
 import sweep_support as functions
 import trn3
-from checks import error
+from support.checks import error
 from trn3.sweeps import BrokenExecutorError
 
 distributed = pytest.importorskip("distributed")

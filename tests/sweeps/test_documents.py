@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import trn3
-from checks import TESTS
+from support.checks import TESTS
 
 PAGE = TESTS.parent / "docs" / "sweep.md"
 SCRIPTS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import trn3
-from checks import error
+from support.checks import error
 from sweep_support import add, square
 from trn3.sweeps.grid import ProductGrid, make_grid
 

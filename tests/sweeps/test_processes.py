@@ -15,7 +15,7 @@ import pytest
 
 import sweep_support as functions
 import trn3
-from checks import TESTS, error, run_python
+from support.checks import TESTS, error, run_python
 from trn3.sweeps import SweepError, WorkerStartError
 
 PYTHON = Path(trn3.__file__).parents[1]

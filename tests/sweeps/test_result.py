@@ -16,7 +16,7 @@ import rich.console
 
 import sweep_support as functions
 import trn3
-from checks import error
+from support.checks import error
 from trn3.sweeps import SweepResult
 from trn3.sweeps.progress import Bar, Silent, make_progress
 

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as npst
 
 import sweep_support as functions
-from checks import error
+from support.checks import error
 from trn3.sweeps.values import UnsupportedValueError, ValueCodec, json_text
 
 LEAVES = (

@@ -11,7 +11,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from nki_support import ONE, get, put, run
+from support.core import ONE, get, put, run
 from trn3 import nki
 
 

@@ -14,7 +14,8 @@ import pytest
 
 import trn3.nki
 import trn3.nki.language as nl
-from nki_support import OPERATORS, run
+from support.core import run
+from support.operators import OPERATORS
 from trn3.nki import neuron_dtypes as dt
 
 MODULES = (
@@ -279,7 +280,7 @@ TOKENS: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("token", "function"), TOKENS)
 def test_functions_of_numpy_are_operators(token: Any, function: Any) -> None:
-    from nki_support import get, put
+    from support.core import get, put
     from trn3.nki import isa
 
     a = np.array([[1, 2], [3, 4]], np.float32)

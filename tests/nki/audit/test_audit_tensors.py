@@ -11,7 +11,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from nki_support import get, put, run
+from support.core import get, put, run
 
 T = (100 * np.arange(4)[:, None] + np.arange(12)[None]).astype(np.float32)
 A = np.arange(60, dtype=np.float32).reshape(4, 3, 5)

@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onchip import TYPES, Machine, assert_same, cases, cast, sample, widen
+from support.core import Machine
+from support.engines import TYPES, assert_same, cases, cast, sample, widen
 from trn3 import numerics
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import activations as nisa, reduce_cmd

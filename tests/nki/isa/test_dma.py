@@ -10,8 +10,8 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from checks import assert_bits
-from core_support import machine
+from support.checks import assert_bits
+from support.core import Machine
 
 SKIP = nisa.oob_mode.skip
 
@@ -26,7 +26,7 @@ def test_copy_moves_bits_in_every_direction(dtype: Any) -> None:
     kind = np.dtype(dtype)
     array = np.random.default_rng(71).integers(0, 256, (6, 10 * kind.itemsize), np.uint8).view(kind)
     unsigned = f"u{kind.itemsize}"
-    with machine() as m:
+    with Machine() as m:
         source = m.hbm(array)
         first, second = m.tensor(array.shape, kind), m.tensor(array.shape, kind)
         middle, last = (m.tensor(array.shape, kind, nl.shared_hbm) for _ in range(2))
@@ -37,7 +37,7 @@ def test_copy_moves_bits_in_every_direction(dtype: Any) -> None:
 
 def test_copy_takes_elements_in_order_whatever_the_shapes() -> None:
     array = numbers(4, 6)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((2, 3, 4), nl.float32)
         nisa.dma_copy(tile, m.hbm(array))
         np.testing.assert_array_equal(m.read(tile).ravel(), array.ravel())
@@ -60,7 +60,7 @@ def test_copy_takes_elements_in_order_whatever_the_shapes() -> None:
 )
 def test_copy_casts_through_float32(source: Any, target: Any) -> None:
     array = np.array([[0, 1, -3, 2.5, 3.5, 300, -300, 100.25]]).astype(source)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor(array.shape, np.dtype(target))
         nisa.dma_copy(tile, m.hbm(array))
         wide = array.astype(np.float32)
@@ -73,7 +73,7 @@ def test_copy_casts_through_float32(source: Any, target: Any) -> None:
 
 def test_copy_of_wide_integers_keeps_every_bit_but_a_cast_rounds() -> None:
     array = np.array([[16777217, -16777217]], np.int32)
-    with machine() as m:
+    with Machine() as m:
         same, other = m.tensor((1, 2), nl.int32), m.tensor((1, 2), nl.float32)
         nisa.dma_copy(same, m.hbm(array))
         nisa.dma_copy(other, m.hbm(array))
@@ -83,7 +83,7 @@ def test_copy_of_wide_integers_keeps_every_bit_but_a_cast_rounds() -> None:
 
 def test_copy_gathers_rows() -> None:
     array, index = numbers(8, 4), np.array([[6], [1], [1]], np.int32)
-    with machine() as m:
+    with Machine() as m:
         source, rows = m.hbm(array), m.sbuf(index)
         tile = m.tensor((3, 4), nl.float32)
         nisa.dma_copy(tile, source.vector_select(0, rows))
@@ -96,7 +96,7 @@ def test_copy_gathers_rows() -> None:
 
 def test_copy_scatters_rows_and_the_last_duplicate_stays() -> None:
     array, index = numbers(3, 4), np.array([[6], [1], [1]], np.uint32)
-    with machine() as m:
+    with Machine() as m:
         target = m.hbm(np.zeros((8, 4), np.float32))
         nisa.dma_copy(target.vector_select(0, m.sbuf(index)), m.sbuf(array))
         expected = np.zeros((8, 4), np.float32)
@@ -107,7 +107,7 @@ def test_copy_scatters_rows_and_the_last_duplicate_stays() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16], ids=str)
 def test_copy_skips_rows_outside_or_raises(dtype: Any) -> None:
     array, index = numbers(8, 4), np.array([[2], [-1], [8], [7]], np.int32)
-    with machine() as m:
+    with Machine() as m:
         view = m.hbm(array).vector_select(0, m.sbuf(index))
         tile = m.sbuf(np.full((4, 4), 9).astype(dtype))
         with pytest.raises(IndexError, match="-1"):
@@ -126,7 +126,7 @@ def test_copy_skips_rows_outside_or_raises(dtype: Any) -> None:
 
 def test_copy_follows_a_register_and_a_one_element_tile() -> None:
     array = numbers(4, 3, 5)
-    with machine() as m:
+    with Machine() as m:
         source = m.hbm(array)
         at = nisa.register_alloc(2)
         tile = m.tensor((3, 5), nl.float32)
@@ -155,7 +155,7 @@ def test_copy_follows_a_register_and_a_one_element_tile() -> None:
     ],
 )
 def test_copy_refuses_options(arch: str, options: Any, words: str) -> None:
-    with machine(arch) as m:
+    with Machine(arch) as m:
         tile = m.tensor((4, 4), nl.float32)
         with pytest.raises(nisa.NkiValidationError) as caught:
             nisa.dma_copy(tile, m.hbm(numbers(4, 4)), **options)
@@ -163,7 +163,7 @@ def test_copy_refuses_options(arch: str, options: Any, words: str) -> None:
 
 
 def test_copy_refuses_operands() -> None:
-    with machine() as m:
+    with Machine() as m:
         source, tile = m.hbm(numbers(4, 4)), m.tensor((4, 4), nl.float32)
         psum = m.tensor((4, 4), nl.float32, nl.psum)
         text = "dma_copy requires HBM or SBUF tensors, got src=MemoryRegion.psum, dst=MemoryRegion"
@@ -187,7 +187,7 @@ def test_copy_refuses_operands() -> None:
 def test_transpose_exchanges_the_outer_axes(shape: Any, dtype: Any) -> None:
     axes = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}[len(shape)]
     array = numbers(*shape, dtype=dtype)
-    with machine() as m:
+    with Machine() as m:
         for source in (m.hbm(array), m.sbuf(array)):
             tile = m.tensor(array.transpose(axes).shape, dtype)
             nisa.dma_transpose(tile, source)
@@ -199,7 +199,7 @@ def test_transpose_gathers_rows_column_by_column_of_the_index_and_skips() -> Non
     array = numbers(40, 8, dtype=np.uint16)
     index = np.random.default_rng(72).integers(0, 40, (16, 1)).astype(np.uint32)
     index[3] = 1000
-    with machine("trn2") as m:
+    with Machine("trn2") as m:
         view = m.hbm(array).vector_select(0, m.sbuf(index))
         tile = m.sbuf(np.full((8, 16), 7, np.uint16))
         nisa.dma_transpose(tile, view, oob_mode=SKIP)
@@ -213,7 +213,7 @@ def test_transpose_gathers_rows_column_by_column_of_the_index_and_skips() -> Non
 def test_transpose_takes_indices_of_several_columns_column_by_column() -> None:
     array = numbers(300, 8, dtype=np.uint16)
     index = np.random.default_rng(74).integers(0, 300, (128, 2)).astype(np.uint32)
-    with machine() as m:
+    with Machine() as m:
         view = m.hbm(array).ap([[8, 256], [1, 8]], vector_offset=m.sbuf(index))
         tile = m.tensor((8, 256), nl.uint16)
         nisa.dma_transpose(tile, view)
@@ -233,7 +233,7 @@ def test_transpose_takes_indices_of_several_columns_column_by_column() -> None:
     ],
 )
 def test_transpose_refuses(shape: Any, dtype: Any, options: Any, words: str) -> None:
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor(shape[::-1] if len(shape) > 1 else (8, 1), dtype)
         with pytest.raises(nisa.NkiValidationError) as caught:
             nisa.dma_transpose(tile, m.hbm(numbers(*shape, dtype=dtype)), **options)
@@ -241,7 +241,7 @@ def test_transpose_refuses(shape: Any, dtype: Any, options: Any, words: str) -> 
 
 
 def test_transpose_refuses_other_shapes_and_types() -> None:
-    with machine() as m:
+    with Machine() as m:
         source = m.hbm(numbers(16, 8))
         with pytest.raises(nisa.NkiValidationError, match=r"\[8, 16\], src's permuted"):
             nisa.dma_transpose(m.tensor((16, 8), nl.float32), source)
@@ -252,7 +252,7 @@ def test_transpose_refuses_other_shapes_and_types() -> None:
 def test_compute_adds_in_the_order_of_the_list() -> None:
     rng = np.random.default_rng(73)
     arrays = [rng.standard_normal((4, 6)).astype(np.float32) * 10.0**at for at in range(5)]
-    with machine() as m:
+    with Machine() as m:
         sources = [m.hbm(array) if at % 2 else m.sbuf(array) for at, array in enumerate(arrays)]
         total = arrays[0]
         for array in arrays[1:]:
@@ -266,7 +266,7 @@ def test_compute_adds_in_the_order_of_the_list() -> None:
 
 
 def test_compute_adds_in_place_in_sbuf() -> None:
-    with machine() as m:
+    with Machine() as m:
         one, other = m.sbuf(numbers(4, 6)), m.sbuf(numbers(4, 6))
         nisa.dma_compute(one, [one, other], nl.add)
         np.testing.assert_array_equal(m.read(one), 2 * numbers(4, 6))
@@ -274,7 +274,7 @@ def test_compute_adds_in_place_in_sbuf() -> None:
 
 def test_compute_scatters_and_gathers_sums() -> None:
     table, rows = numbers(8, 4), np.array([[5], [0], [99]], np.int32)
-    with machine() as m:
+    with Machine() as m:
         target, index = m.hbm(table), m.sbuf(rows)
         view, tile = target.vector_select(0, index), m.sbuf(np.full((3, 4), 100, np.float32))
         nisa.dma_compute(tile, [tile, view], nl.add, oob_mode=SKIP)
@@ -292,7 +292,7 @@ def test_compute_refuses() -> None:
             nisa.dma_compute(*arguments, **options)
         assert words in str(caught.value)
 
-    with machine() as m:
+    with Machine() as m:
         tile, table = m.sbuf(numbers(3, 4)), m.hbm(numbers(8, 4))
         view = table.vector_select(0, m.sbuf(np.zeros((3, 1), np.int32)))
         refused("reduce_op is multiply; add", tile, [tile], nl.multiply)

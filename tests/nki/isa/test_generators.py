@@ -10,15 +10,15 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from core_support import machine
 from oracle.xorwow import Lanes
+from support.core import Machine
 
 
 @pytest.mark.parametrize(("arch", "generators"), [("trn1", 1), ("trn2", 1), ("trn3", 4)])
 @pytest.mark.parametrize("dtype", [np.uint32, np.int32, np.uint16, np.int8], ids=str)
 def test_rng_draws_from_each_partitions_generator(arch: str, generators: int, dtype: Any) -> None:
     lanes = Lanes.seed(77, 128, generators)
-    with machine(arch) as m:
+    with Machine(arch) as m:
         nisa.set_rng_seed(m.sbuf(np.array([[77]], np.uint32)))
         for shape, first in [((128, 5), 0), ((20, 3), 32)]:
             tile = m.tensor((128, shape[1]), np.dtype(dtype))[first : first + shape[0]]
@@ -32,7 +32,7 @@ def test_rng_draws_from_each_partitions_generator(arch: str, generators: int, dt
 def test_states_are_set_drawn_from_and_read_back(engine: str, words: int) -> None:
     rng = np.random.default_rng(91)
     states = rng.integers(1, 2**32, (128, words), dtype=np.uint32)
-    with machine() as m:
+    with Machine() as m:
         which = nisa.engine[engine]
         nisa.rand_set_state(m.sbuf(states), which)
         tile, after = m.tensor((128, 7), nl.uint32), m.tensor((128, words), nl.uint32)
@@ -44,7 +44,7 @@ def test_states_are_set_drawn_from_and_read_back(engine: str, words: int) -> Non
 
 
 def test_setting_some_partitions_leaves_the_others() -> None:
-    with machine() as m:
+    with Machine() as m:
         before, after = m.tensor((128, 6), nl.uint32), m.tensor((128, 6), nl.uint32)
         nisa.rand_get_state(before)
         nisa.rand_set_state(m.sbuf(np.full((3, 6), 9, np.uint32)))
@@ -57,7 +57,7 @@ def test_setting_some_partitions_leaves_the_others() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.int32], ids=str)
 def test_rand2_is_uniform_between_its_ends(dtype: Any) -> None:
     ends = np.linspace(-3, 5, 128, dtype=np.float32)[:, None]
-    with machine() as m:
+    with Machine() as m:
         nisa.set_rng_seed(m.sbuf(np.array([[5]], np.int32)))
         tile = m.tensor((128, 6), np.dtype(dtype))
         nisa.rand2(tile, m.sbuf(ends), 50.0)
@@ -70,7 +70,7 @@ def test_rand2_is_uniform_between_its_ends(dtype: Any) -> None:
 
 def test_generators_refuse() -> None:
     def refused(arch: str, words: str, call: Any) -> None:
-        with machine(arch) as m, pytest.raises(nisa.NkiValidationError) as caught:
+        with Machine(arch) as m, pytest.raises(nisa.NkiValidationError) as caught:
             call(m)
         assert words in str(caught.value)
 
@@ -89,5 +89,5 @@ def test_generators_refuse() -> None:
         "engine vector",
         lambda m: nisa.rand_get_state(m.tensor((2, 24), "uint32"), "vector"),
     )
-    with machine() as m, pytest.raises(ValueError, match="zero"):
+    with Machine() as m, pytest.raises(ValueError, match="zero"):
         nisa.rand_set_state(m.sbuf(np.zeros((2, 6), np.uint32)))

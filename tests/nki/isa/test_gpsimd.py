@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from core_support import machine
+from support.core import Machine
 
 FP32_MIN = float(np.finfo(np.float32).min)
 
@@ -35,7 +35,7 @@ def affine(partitions: int, pattern: Any, offset: int, multiplier: int) -> Any:
 )
 def test_iota_wraps_around_in_32_bits(pattern: Any, offset: int, multiplier: int) -> None:
     expected = affine(5, pattern, offset, multiplier)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor(expected.shape, nl.int32)
         nisa.iota(tile, pattern, offset, multiplier)
         np.testing.assert_array_equal(m.read(tile), expected)
@@ -44,7 +44,7 @@ def test_iota_wraps_around_in_32_bits(pattern: Any, offset: int, multiplier: int
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "uint32", "float32", "bfloat16"])
 def test_iota_fits_its_values_into_the_type(dtype: str) -> None:
     expected = affine(3, [[60, 9]], -200, 7)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((3, 9), dtype)
         nisa.iota(tile, [[60, 9]], offset=-200, channel_multiplier=7)
         kind = np.dtype(tile.dtype)
@@ -54,7 +54,7 @@ def test_iota_fits_its_values_into_the_type(dtype: str) -> None:
 
 
 def test_iota_takes_its_offset_from_a_register() -> None:
-    with machine() as m:
+    with Machine() as m:
         register = nisa.register_alloc(40)
         tile = m.tensor((2, 3), nl.int32)
         nisa.iota(tile, [[1, 3]], register, 10)
@@ -62,7 +62,7 @@ def test_iota_takes_its_offset_from_a_register() -> None:
 
 
 def test_iota_refuses() -> None:
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((2, 3), nl.int32)
         for pattern, words in [([[1, 4]], "product is 3"), ([[1, 1]] * 5, "1 to 4 pairs")]:
             with pytest.raises(nisa.NkiValidationError, match=words):
@@ -86,7 +86,7 @@ def test_affine_select_keeps_where_the_comparison_holds(
 ) -> None:
     data = np.random.default_rng(81).standard_normal((6, 12)).astype(np.float32)
     condition = reference(affine(6, [[-1, 12]], 2, 1), 0)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((6, 12), np.dtype(target))
         nisa.affine_select(
             tile, pattern=[[-1, 12]], offset=2, channel_multiplier=1, on_true_tile=m.sbuf(data),
@@ -99,7 +99,7 @@ def test_affine_select_keeps_where_the_comparison_holds(
 
 def test_affine_select_copies_bits_of_equal_types() -> None:
     data = np.full((2, 4), 0x7FC12345, np.uint32).view(np.float32)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((2, 4), nl.float32)
         nisa.affine_select(tile, [[1, 4]], 0, m.sbuf(data), 0.5, nl.greater_equal)
         np.testing.assert_array_equal(m.read(tile, np.uint32), data.view(np.uint32))
@@ -119,14 +119,14 @@ def test_local_gather_reads_a_list_for_each_processor(run: int, count: Any, dtyp
         listed = index[group : group + 16].flatten(order="F")[:total]
         for place, start in enumerate(listed):
             expected[partition, place] = source[partition, start : start + run]
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((48, total, run), np.dtype(dtype))
         nisa.local_gather(tile, m.sbuf(source), m.sbuf(index), run, count)
         np.testing.assert_array_equal(m.read(tile), expected)
 
 
 def test_local_gather_refuses() -> None:
-    with machine() as m:
+    with Machine() as m:
         source, index = (
             m.sbuf(np.zeros((32, 8), np.float32)),
             m.sbuf(np.full((32, 1), 8, np.uint16)),
@@ -148,7 +148,7 @@ def test_n_gather_reads_by_partition() -> None:
     rng = np.random.default_rng(83)
     data = rng.standard_normal((20, 5, 6)).astype(np.float32)
     indices = rng.integers(0, 30, (20, 700)).astype(np.uint32)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((20, 700), nl.float32)
         nisa.nc_n_gather(tile, m.sbuf(data), m.sbuf(indices))
         expected = np.take_along_axis(data.reshape(20, 30), indices.astype(np.int64), 1)
@@ -163,7 +163,7 @@ def test_partition_reduce_goes_up_the_partitions() -> None:
     for row in data[1:]:
         total = total + row
     cases = [(nl.add, total), (nl.max, data.max(axis=0)), ("average", total / np.float32(37))]
-    with machine() as m:
+    with Machine() as m:
         source = m.sbuf(data)
         for op, expected in cases:
             tile = m.tensor((1, 3, 4), nl.float32)
@@ -183,7 +183,7 @@ def test_partition_reduce_goes_up_the_partitions() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_sequence_bounds_of_the_documented_example(dtype: Any) -> None:
     ids = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]]).astype(dtype)
-    with machine() as m:
+    with Machine() as m:
         tile = m.tensor((1, 2, 9), np.dtype(dtype))
         nisa.sequence_bounds(tile, m.sbuf(ids))
         start = [9, 1, 1, 3, 3, 3, 9, 7, 7]
@@ -198,7 +198,7 @@ def test_nonzero_with_count_of_the_documented_example(dtype: Any) -> None:
     data = np.ones((33, 8), dtype)
     data[0] = [0, 1, 1, 0, 0, 1, 0, 0]
     data[16] = 0
-    with machine() as m:
+    with Machine() as m:
         tile = m.sbuf(np.full((33, 9), 77, np.int32))
         nisa.nonzero_with_count(tile, m.sbuf(data), index_offset=16)
         result = m.read(tile)
@@ -206,9 +206,9 @@ def test_nonzero_with_count_of_the_documented_example(dtype: Any) -> None:
         np.testing.assert_array_equal(result[16], [-1] * 8 + [0])
         np.testing.assert_array_equal(result[32], [*range(16, 24), 8])
         assert (result[1:16] == 77).all()
-    with machine("trn1") as m, pytest.raises(nisa.NkiValidationError, match="gen3"):
+    with Machine("trn1") as m, pytest.raises(nisa.NkiValidationError, match="gen3"):
         nisa.nonzero_with_count(m.tensor((1, 9), nl.int32), m.tensor((1, 8), np.dtype(dtype)))
-    with machine() as m, pytest.raises(nisa.NkiValidationError, match="9: one for each of src"):
+    with Machine() as m, pytest.raises(nisa.NkiValidationError, match="9: one for each of src"):
         nisa.nonzero_with_count(m.tensor((1, 8), nl.int32), m.tensor((1, 8), np.dtype(dtype)))
 
 
@@ -217,7 +217,7 @@ def test_topk_reads_the_snake_and_gives_ascending_values(n: int, k: int) -> None
     rng = np.random.default_rng(86)
     columns = -(-n // 16)
     source = rng.integers(-20, 20, (32, columns)).astype(ml_dtypes.bfloat16)
-    with machine(strict=True) as m:
+    with Machine(strict=True) as m:
         # What lies beyond n was never written.
         tile = m.tensor((32, columns), nl.bfloat16)
         for element in range(n):
@@ -240,7 +240,7 @@ def test_topk_reads_the_snake_and_gives_ascending_values(n: int, k: int) -> None
     [(7, 4, "n is 7; 8 to 65535"), (16, 17, "at most n = 16"), (33, 4, "at least 3 for n = 33")],
 )
 def test_topk_refuses(n: int, k: int, words: str) -> None:
-    with machine() as m:
+    with Machine() as m:
         source = m.tensor((16, 2), nl.bfloat16)
         values, places = m.tensor((16, k), nl.bfloat16), m.tensor((16, k), nl.uint32)
         with pytest.raises(nisa.NkiValidationError, match=words):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from onchip import TYPES, Machine, assert_same, cast
+from support.core import Machine
+from support.engines import TYPES, assert_same, cast
 from trn3._trn3.machine import NkiValidationError, VirtualRegister
 from trn3.nki import isa as nisa
 

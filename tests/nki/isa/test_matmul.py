@@ -10,11 +10,11 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from checks import assert_bits
-from core_support import Machine, machine
 from oracle.chain import add, chain, to_float32
 from oracle.matmul import to_bfloat16
 from oracle.xorwow import Lanes
+from support.checks import assert_bits
+from support.core import Machine
 from trn3 import nki
 
 NARROW = [
@@ -47,7 +47,7 @@ def pairs() -> list[Any]:
 @pytest.mark.parametrize(("one", "other"), pairs(), ids=str)
 def test_matmul_is_one_chain_over_the_partitions(one: Any, other: Any) -> None:
     stationary, moving = normal(1, (67, 9), one), normal(2, (67, 21), other)
-    with machine() as m:
+    with Machine() as m:
         dst = m.tensor((9, 21), nl.float32, nl.psum)
         nisa.nc_matmul(dst, m.sbuf(stationary), m.sbuf(moving))
         assert_bits(m.read(dst), product(stationary, moving))
@@ -58,7 +58,7 @@ def test_matmul_of_a_whole_tile_matches_the_chain() -> None:
         normal(3, (128, 128), ml_dtypes.bfloat16),
         normal(4, (128, 512), np.float16),
     )
-    with machine("trn2") as m:
+    with Machine("trn2") as m:
         dst = m.tensor((128, 512), nl.float32, nl.psum)
         nisa.nc_matmul(dst, m.sbuf(stationary), m.sbuf(moving))
         assert_bits(m.read(dst), product(stationary, moving))
@@ -66,7 +66,7 @@ def test_matmul_of_a_whole_tile_matches_the_chain() -> None:
 
 def test_matmul_ignores_the_low_bits_of_tfloat32() -> None:
     stationary, moving = normal(5, (16, 4)), normal(6, (16, 8))
-    with machine() as m:
+    with Machine() as m:
         dst = m.tensor((4, 8), nl.float32, nl.psum)
         nisa.nc_matmul(dst, m.sbuf(stationary, nl.tfloat32), m.sbuf(moving, nl.tfloat32))
         mask = np.uint32(0xFFFFE000)
@@ -78,7 +78,7 @@ def test_matmul_double_row_takes_half_0_then_half_1_of_each_partition() -> None:
     stationary = normal(7, (128, 2, 33), ml_dtypes.float8_e4m3fn)
     moving = normal(8, (128, 2, 40), ml_dtypes.float8_e5m2)
     for mode in ("double_row", nisa.matmul_perf_mode.double_row):
-        with machine() as m:
+        with Machine() as m:
             dst = m.tensor((33, 40), nl.float32, nl.psum)
             nisa.nc_matmul(dst, m.sbuf(stationary), m.sbuf(moving), perf_mode=mode)
             flat = stationary.reshape(256, 33), moving.reshape(256, 40)
@@ -87,7 +87,7 @@ def test_matmul_double_row_takes_half_0_then_half_1_of_each_partition() -> None:
 
 def test_matmul_flattens_free_axes_whether_evenly_spaced_or_not() -> None:
     stationary, moving = normal(9, (32, 8)), normal(10, (32, 6, 10))
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(stationary), m.sbuf(moving)
         whole = m.tensor((8, 60), nl.float32, nl.psum)
         nisa.nc_matmul(whole, *tiles)
@@ -101,7 +101,7 @@ def test_matmul_flattens_free_axes_whether_evenly_spaced_or_not() -> None:
 def test_matmul_accumulate_overwrites_adds_or_follows_what_was_written() -> None:
     stationary, moving = normal(11, (16, 4)), normal(12, (16, 8))
     once = product(stationary, moving)
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(stationary), m.sbuf(moving)
         dst = m.tensor((4, 8), nl.float32, nl.psum)
         nisa.nc_matmul(dst, *tiles)
@@ -118,7 +118,7 @@ def test_matmul_accumulate_overwrites_adds_or_follows_what_was_written() -> None
 def test_matmul_none_follows_each_element_where_windows_overlap() -> None:
     stationary, moving = normal(13, (16, 4)), normal(14, (16, 6))
     once = product(stationary, moving)
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(stationary), m.sbuf(moving)
         dst = m.tensor((4, 10), nl.float32, nl.psum)
         nisa.nc_matmul(dst[:, 0:6], *tiles)
@@ -130,7 +130,7 @@ def test_matmul_none_follows_each_element_where_windows_overlap() -> None:
 
 def test_matmul_none_overwrites_what_another_engine_wrote_and_a_fresh_tensor() -> None:
     stationary, moving = normal(15, (16, 4)), normal(16, (16, 8))
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(stationary), m.sbuf(moving)
         dst = m.psum(np.full((4, 8), 7, np.float32))
         nisa.nc_matmul(dst, *tiles)
@@ -144,12 +144,12 @@ def test_matmul_none_overwrites_what_another_engine_wrote_and_a_fresh_tensor() -
 def test_matmul_true_where_no_matmul_wrote_is_a_finding_or_in_strict_runs_an_error() -> None:
     stationary, moving = normal(17, (16, 4)), normal(18, (16, 8))
     held = np.full((4, 8), 7, np.float32)
-    with machine() as m:
+    with Machine() as m:
         dst = m.psum(held)
         nisa.nc_matmul(dst, m.sbuf(stationary), m.sbuf(moving), accumulate=True)
         assert_bits(m.read(dst), add(product(stationary, moving), held))
         assert len(m.findings()) == 1
-    with machine(strict=True) as m:
+    with Machine(strict=True) as m:
         tiles, dst = (m.sbuf(stationary), m.sbuf(moving)), m.psum(held)
         with pytest.raises(RuntimeError, match="no matmul had written"):
             nisa.nc_matmul(dst, *tiles, accumulate=True)
@@ -159,7 +159,7 @@ def test_matmul_into_bfloat16_rounds_once_each_instruction() -> None:
     stationary, moving = normal(19, (64, 8)), normal(20, (64, 16))
     once = product(stationary, moving)
     held = to_bfloat16(once, "nearest")
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(stationary), m.sbuf(moving)
         dst = m.tensor((8, 16), nl.bfloat16, nl.psum)
         nisa.nc_matmul(dst, *tiles)
@@ -170,7 +170,7 @@ def test_matmul_into_bfloat16_rounds_once_each_instruction() -> None:
 
 def test_matmul_into_bfloat16_rounds_stochastically_where_the_core_is_set_so() -> None:
     stationary, moving = normal(21, (64, 8)), normal(22, (64, 16))
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(stationary), m.sbuf(moving)
         dst = m.tensor((8, 16), nl.bfloat16, nl.psum)
         m.core.set_stochastic_rounding(5)
@@ -186,7 +186,7 @@ def test_matmul_transpose_moves_bits(dtype: Any) -> None:
     rng = np.random.default_rng(23)
     bits = rng.integers(0, 256, (33, 20 * kind.itemsize), dtype=np.uint8)
     data = bits.view(kind)
-    with machine("trn2") as m:
+    with Machine("trn2") as m:
         dst = m.tensor((20, 33), data.dtype, nl.psum)
         identity = m.sbuf(np.eye(33, dtype=dtype))
         nisa.nc_matmul(dst, m.sbuf(data), identity, is_transpose=True)
@@ -197,7 +197,7 @@ def test_matmul_transpose_moves_bits(dtype: Any) -> None:
 def test_matmul_transpose_puts_fp8_into_16_bits_with_a_zero_upper_byte() -> None:
     bits = np.random.default_rng(24).integers(0, 256, (16, 12), dtype=np.uint8)
     data, identity = bits.view(ml_dtypes.float8_e5m2), np.eye(16, dtype=ml_dtypes.bfloat16)
-    with machine("trn2") as m:
+    with Machine("trn2") as m:
         tiles = m.sbuf(data), m.sbuf(identity)
         wide = m.tensor((12, 16), nl.bfloat16, nl.psum)
         nisa.nc_matmul(wide, *tiles, is_transpose=True)
@@ -213,7 +213,7 @@ def test_matmul_transpose_puts_fp8_into_16_bits_with_a_zero_upper_byte() -> None
 
 
 def test_matmul_transpose_wants_an_identity() -> None:
-    with machine("trn2") as m:
+    with Machine("trn2") as m:
         data, other = m.sbuf(normal(25, (8, 8))), m.sbuf(np.ones((8, 8), np.float32))
         dst = m.tensor((8, 8), nl.float32, nl.psum)
         with pytest.raises(nisa.NkiValidationError, match=r"moving holds 1 in row 0, column 1"):
@@ -222,7 +222,7 @@ def test_matmul_transpose_wants_an_identity() -> None:
 
 def test_matmul_transpose_on_gen2_is_a_product() -> None:
     data = np.array([[np.nan, 1], [2, 3]], np.float32)
-    with machine("trn1") as m:
+    with Machine("trn1") as m:
         dst = m.tensor((2, 2), nl.float32, nl.psum)
         nisa.nc_matmul(dst, m.sbuf(data), m.sbuf(np.eye(2, dtype=np.float32)), is_transpose=True)
         assert_bits(m.read(dst), np.array([[np.nan, np.nan], [1, 3]], np.float32))
@@ -234,7 +234,7 @@ def test_matmul_tiles_work_on_their_own_rows_and_columns(
     row: int, rows: int, column: int, columns: int
 ) -> None:
     stationary, moving = normal(26, (rows, columns)), normal(27, (rows, 24))
-    with machine() as m:
+    with Machine() as m:
         tiles = []
         for array in (stationary, moving):
             tile = m.tensor((128, array.shape[1]), nl.float32)
@@ -248,7 +248,7 @@ def test_matmul_tiles_work_on_their_own_rows_and_columns(
 
 def test_matmul_hints_change_no_value() -> None:
     stationary, moving = np.eye(16, 4, dtype=np.float32), normal(28, (16, 8))
-    with machine() as m:
+    with Machine() as m:
         dst = m.tensor((4, 8), nl.float32, nl.psum)
         tiles = m.sbuf(stationary), m.sbuf(moving)
         nisa.nc_matmul(dst, *tiles, is_stationary_onezero=True, name="hinted")
@@ -301,20 +301,20 @@ def refusal(
     ],
 )  # fmt: skip
 def test_matmul_refuses(arch: str, shapes: Any, dtypes: Any, options: Any, words: str) -> None:
-    with machine(arch) as m:
+    with Machine(arch) as m:
         assert words in str(refusal(m, shapes, dtypes, **options).value)
 
 
 def test_matmul_refuses_wrong_memories_and_results() -> None:
     shapes, dtypes = ((8, 8), (8, 4)), ("bfloat16", "bfloat16")
-    with machine() as m:
+    with Machine() as m:
         sbuf = m.tensor((8, 4), nl.float32)
         assert "dst must be in ['psum'], got sbuf" in str(refusal(m, shapes, dtypes, sbuf).value)
         short = m.tensor((8, 3), nl.float32, nl.psum)
         assert "dst has shape [8, 3]; [8, 4]" in str(refusal(m, shapes, dtypes, short).value)
         half = m.tensor((8, 4), nl.float16, nl.psum)
         assert "dst has dtype float16" in str(refusal(m, shapes, dtypes, half).value)
-    with machine("trn2") as m:
+    with Machine("trn2") as m:
         half = m.tensor((8, 4), nl.bfloat16, nl.psum)
         assert "float32 on gen3" in str(refusal(m, shapes, dtypes, half).value)
         wide = m.tensor((8, 516), nl.float32, nl.psum)[:, 510:514]
@@ -322,7 +322,7 @@ def test_matmul_refuses_wrong_memories_and_results() -> None:
 
 
 def test_matmul_is_an_assertion_error_that_names_the_line() -> None:
-    with machine() as m, pytest.raises(AssertionError, match=r"\.py:\d+: nc_matmul"):
+    with Machine() as m, pytest.raises(AssertionError, match=r"\.py:\d+: nc_matmul"):
         nisa.nc_matmul(m.tensor((4, 4), nl.float32), *(m.tensor((4, 4), nl.float32),) * 2)
 
 
@@ -344,7 +344,7 @@ def test_matmul_reads_the_columns_that_each_quadrant_lists(operand: str) -> None
         name: normal(30, (64, 48 if name == operand else columns[name]), np.float16)
         for name in columns
     }
-    with machine() as m:
+    with Machine() as m:
         tiles = {name: m.sbuf(array) for name, array in arrays.items()}
         index = m.sbuf(snake(lists, 64, 32))
         tiles[operand] = tiles[operand].indirect(index, num_elem=columns[operand])
@@ -359,7 +359,7 @@ def test_matmul_scatters_and_accumulates_the_columns_that_a_quadrant_lists() -> 
     listed = np.random.default_rng(32).permutation(48)[None, :40]
     stationary, moving = normal(33, (64, 32), np.float16), normal(34, (64, 40), np.float16)
     once = product(stationary, moving)
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(stationary), m.sbuf(moving)
         dst = m.tensor((32, 48), nl.float32, nl.psum)
         view = dst.indirect(m.sbuf(snake(listed, 32, 32)), num_elem=40)
@@ -369,7 +369,7 @@ def test_matmul_scatters_and_accumulates_the_columns_that_a_quadrant_lists() -> 
 
 
 def test_matmul_refuses_column_lists_before_gen4() -> None:
-    with machine("trn2") as m:
+    with Machine("trn2") as m:
         tile = m.sbuf(normal(35, (64, 16), np.float16))
         view = tile.indirect(m.sbuf(np.zeros((64, 1), np.uint16)), num_elem=16)
         dst = m.tensor((16, 16), nl.float32, nl.psum)

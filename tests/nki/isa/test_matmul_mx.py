@@ -10,10 +10,10 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from checks import assert_bits
-from core_support import machine
 from oracle.chain import add, chain, to_float32
 from oracle.sparse import PATTERNS, matmul_sparse, pattern_numbers
+from support.checks import assert_bits
+from support.core import Machine
 
 TYPES = {
     "float8_e4m3fn_x4": ml_dtypes.float8_e4m3fn,
@@ -69,7 +69,7 @@ def test_matmul_mx_is_one_chain_over_partitions_and_lanes(
     moving, right = packed(42, (partitions, 11), other)
     left_scales = random_scales(43, partitions, 6)
     right_scales = random_scales(44, partitions, 11)
-    with machine() as m:
+    with Machine() as m:
         dst = m.tensor((6, 11), nl.float32, nl.psum)
         nisa.nc_matmul_mx(
             dst,
@@ -88,7 +88,7 @@ def test_matmul_mx_reads_scales_that_start_further_down_their_quadrants(offset: 
     stationary, left = packed(45, (128, 4), dtype)
     moving, right = packed(46, (128, 8), dtype)
     left_scales, right_scales = random_scales(47, 128, 4), random_scales(48, 128, 8)
-    with machine() as m:
+    with Machine() as m:
         tiles = m.sbuf(scale_tile(left_scales, 128, offset)), m.sbuf(scale_tile(right_scales, 128))
         dst = m.tensor((4, 8), nl.bfloat16, nl.psum)
         data = m.sbuf(stationary, dtype), m.sbuf(moving, dtype)
@@ -101,7 +101,7 @@ def test_matmul_mx_leaves_unused_scale_rows_unread() -> None:
     dtype = "float8_e5m2_x4"
     stationary, left = packed(49, (64, 4), dtype)
     scales = random_scales(50, 64, 4)
-    with machine(strict=True) as m:
+    with Machine(strict=True) as m:
         tile = m.tensor((64, 4), nl.uint8)
         for quadrant in range(2):
             first = 32 * quadrant
@@ -118,7 +118,7 @@ def test_matmul_mx_scale_255_is_nan_and_sums_accumulate() -> None:
     stationary, left = packed(51, (32, 2), dtype)
     scales = random_scales(52, 32, 2)
     scales[1, 1] = 255
-    with machine() as m:
+    with Machine() as m:
         data, tile = m.sbuf(stationary, dtype), m.sbuf(scales)
         dst = m.tensor((2, 2), nl.float32, nl.psum)
         for _ in range(2):
@@ -144,7 +144,7 @@ def test_matmul_mx_scale_255_is_nan_and_sums_accumulate() -> None:
 def test_matmul_mx_refuses(
     arch: str, partitions: int, columns: int, dtype: str, scale: Any, words: str
 ) -> None:
-    with machine(arch) as m:
+    with Machine(arch) as m:
         data = m.tensor((partitions, columns), dtype)
         tile = m.tensor((scale[0], columns), scale[1])
         dst = m.tensor((columns, columns), nl.float32, nl.psum)
@@ -187,7 +187,7 @@ def test_matmul_sparse_is_the_product_with_the_dense_form(pattern: str, columns:
     rng = np.random.default_rng(62)
     moving = rng.standard_normal((128 * ratio, 10)).astype(np.float32).astype(ml_dtypes.bfloat16)
     expected = matmul_sparse(moving.T, dense).T
-    with machine() as m:
+    with Machine() as m:
         tiles = (
             m.sbuf(values),
             m.sbuf(moving.reshape(128, ratio, 10)),
@@ -202,7 +202,7 @@ def test_matmul_sparse_is_the_product_with_the_dense_form(pattern: str, columns:
 
 def test_matmul_sparse_refuses() -> None:
     def call(arch: str, pattern: str, dtype: Any = "bfloat16", ratio: int = 2) -> str:
-        with machine(arch) as m:
+        with Machine(arch) as m:
             stationary, tags = m.tensor((16, 8), dtype), m.tensor((16, 2), nl.uint16)
             moving = m.tensor((16, ratio, 4), dtype)
             dst = m.tensor((8, 4), nl.float32, nl.psum)
@@ -218,7 +218,7 @@ def test_matmul_sparse_refuses() -> None:
 
 
 def test_matmul_sparse_refuses_positions_outside_their_group() -> None:
-    with machine() as m:
+    with Machine() as m:
         stationary = m.sbuf(np.ones((4, 4), np.float16))
         moving = m.tensor((4, 2, 4), np.float16)
         tags = m.sbuf(np.full((4, 1), 0x9999, np.uint16))

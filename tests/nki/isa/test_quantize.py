@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onchip import TYPES, Machine, cases
+from support.core import Machine
+from support.engines import TYPES, cases
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import quantize as nisa
 

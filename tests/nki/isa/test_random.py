@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import TYPES, Machine, assert_same
 from oracle.xorwow import Lanes
+from support.core import Machine
+from support.engines import TYPES, assert_same
 from trn3._trn3.machine import NkiTensor, NkiValidationError, SkippedValueError
 from trn3.nki import isa as nisa
 

@@ -9,7 +9,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from core_support import machine
+from support.core import Machine
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from core_support import machine
 )
 @pytest.mark.parametrize("memory", ["hbm", "sbuf"])
 def test_load_takes_the_value_of_the_type(dtype: str, value: int, memory: str) -> None:
-    with machine() as m:
+    with Machine() as m:
         array = np.array([[value]], dtype)
         source = m.hbm(array) if memory == "hbm" else m.sbuf(array)
         register = nisa.register_alloc()
@@ -28,7 +28,7 @@ def test_load_takes_the_value_of_the_type(dtype: str, value: int, memory: str) -
 
 
 def test_store_keeps_the_low_bits() -> None:
-    with machine() as m:
+    with Machine() as m:
         register = nisa.register_alloc(-2)
         for dtype, expected in [("int32", -2), ("uint32", 2**32 - 2), ("uint8", 254)]:
             tile = m.tensor((1, 1), dtype)
@@ -37,7 +37,7 @@ def test_store_keeps_the_low_bits() -> None:
 
 
 def test_move_copies_a_number_or_another_register() -> None:
-    with machine():
+    with Machine():
         one, other = nisa.register_alloc(7), nisa.register_alloc()
         nisa.register_move(other, one)
         nisa.register_move(one, 3)
@@ -47,7 +47,7 @@ def test_move_copies_a_number_or_another_register() -> None:
 
 
 def test_a_float_is_loaded_as_bits_with_a_warning() -> None:
-    with machine() as m:
+    with Machine() as m:
         register = nisa.register_alloc()
         with pytest.warns(UserWarning, match="holds its bits"):
             nisa.register_load(register, m.sbuf(np.ones((1, 1), np.float32)))
@@ -55,7 +55,7 @@ def test_a_float_is_loaded_as_bits_with_a_warning() -> None:
 
 
 def test_registers_refuse() -> None:
-    with machine() as m:
+    with Machine() as m:
         empty, frozen = nisa.register_alloc(), nisa.VirtualRegister(1, frozen=True)
         with pytest.raises(ValueError, match="before anything was written"):
             nisa.register_move(nisa.register_alloc(), empty)
@@ -75,7 +75,7 @@ def test_registers_refuse() -> None:
 
 
 def test_registers_and_control_work_without_values() -> None:
-    with machine(values=False) as m:
+    with Machine(values=False) as m:
         register = nisa.register_alloc(2)
         tile = m.tensor((1, 1), nl.int32)
         nisa.register_store(tile, register)

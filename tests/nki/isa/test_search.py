@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import FLOATS, INTEGERS, Machine, assert_same, cases, cast, sample, widen
+from support.core import Machine
+from support.engines import FLOATS, INTEGERS, assert_same, cases, cast, sample, widen
 from trn3 import numerics
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki.isa import search as nisa, select, shuffle, statistics as stats

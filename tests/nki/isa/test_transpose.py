@@ -10,8 +10,8 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from checks import assert_bits
-from core_support import machine
+from support.checks import assert_bits
+from support.core import Machine
 
 
 def random_bits(shape: tuple[int, int], dtype: Any) -> Any:
@@ -30,7 +30,7 @@ def unsigned(array: Any) -> Any:
 @pytest.mark.parametrize("engine", [nisa.engine.unknown, nisa.tensor_engine])
 def test_transpose_on_tensor_engine_moves_bits(dtype: Any, engine: Any) -> None:
     data = random_bits((128, 77), dtype)
-    with machine() as m:
+    with Machine() as m:
         dst = m.tensor((77, 128), data.dtype, nl.psum)
         nisa.nc_transpose(dst, m.sbuf(data), engine)
         np.testing.assert_array_equal(unsigned(m.read(dst)), unsigned(data.T))
@@ -39,7 +39,7 @@ def test_transpose_on_tensor_engine_moves_bits(dtype: Any, engine: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8, ml_dtypes.bfloat16], ids=str)
 def test_transpose_on_vector_engine_moves_bits(dtype: Any) -> None:
     data = random_bits((32, 17), dtype)
-    with machine() as m:
+    with Machine() as m:
         dst = m.tensor((17, 32), data.dtype)
         nisa.nc_transpose(dst, m.sbuf(data))
         np.testing.assert_array_equal(unsigned(m.read(dst)), unsigned(data.T))
@@ -47,7 +47,7 @@ def test_transpose_on_vector_engine_moves_bits(dtype: Any) -> None:
 
 def test_transpose_flattens_free_axes() -> None:
     data = np.arange(4 * 2 * 3, dtype=np.float32).reshape(4, 2, 3)
-    with machine() as m:
+    with Machine() as m:
         dst = m.tensor((6, 2, 2), nl.float32, nl.psum)
         nisa.nc_transpose(dst, m.sbuf(data))
         np.testing.assert_array_equal(m.read(dst).reshape(6, 4), data.reshape(4, 6).T)
@@ -55,7 +55,7 @@ def test_transpose_flattens_free_axes() -> None:
 
 def test_transpose_on_gen2_tensor_engine_spreads_nan_and_infinity() -> None:
     data = np.array([[1, np.inf], [2, 3], [4, 5]], np.float32)
-    with machine("trn1") as m:
+    with Machine("trn1") as m:
         dst = m.tensor((2, 3), nl.float32, nl.psum)
         nisa.nc_transpose(dst, m.sbuf(data))
         expected = np.array([[1, 2, 4], [np.inf, np.nan, np.nan]], np.float32)
@@ -63,7 +63,7 @@ def test_transpose_on_gen2_tensor_engine_spreads_nan_and_infinity() -> None:
 
 
 def test_transpose_refuses() -> None:
-    with machine() as m:
+    with Machine() as m:
         wide = m.tensor((33, 8), nl.float32)
         with pytest.raises(nisa.NkiValidationError, match="at most 32 x 32 on the vector engine"):
             nisa.nc_transpose(m.tensor((8, 33), nl.float32), wide)

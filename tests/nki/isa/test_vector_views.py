@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onchip import Machine, assert_same, cases
+from support.core import Machine
+from support.engines import assert_same, cases
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki import isa
 from trn3.nki.isa import activations, elementwise, reduction, select

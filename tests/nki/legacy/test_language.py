@@ -15,7 +15,7 @@ import trn3.nki.language as modern
 import trn3.nki.legacy as nki
 import trn3.nki.legacy.isa as nisa
 import trn3.nki.legacy.language as nl
-from legacy_support import run, values
+from support.legacy import run, values
 
 X, Y = values(8, 12), values(8, 12, seed=1)
 WHOLE = np.arange(96, dtype=np.int32).reshape(8, 12)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import trn3.nki.language as nl
-from sample_support import near, normal
+from support.samples import near, normal
 from trn3 import nki
 
 TYPES = ["float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8"]

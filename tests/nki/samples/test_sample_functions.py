@@ -13,7 +13,7 @@ import pytest
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from sample_support import FLOATS, every_way, near, normal, wide
+from support.samples import FLOATS, every_way, near, normal, wide
 from trn3 import nki
 
 P = nl.tile_size.pmax

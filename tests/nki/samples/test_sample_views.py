@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import trn3.nki.language as nl
-from sample_support import wide
+from support.samples import wide
 from trn3 import nki
 
 TYPES = "float32 float16 bfloat16 int8 int16 int32 uint8 uint16 uint32 float8_e4m3 float8_e5m2"

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).resolve().parents[1]
 SIMD_LEVELS = ("scalar", "portable", "avx2", "avx512", "avx512bf16")
 
 

@@ -1,16 +1,11 @@
-"""A core with tiles set and read from outside, and the casts of its engines by NumPy alone."""
+"""Types and casts of the engines by NumPy alone, and values to try them on."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
-
-import trn3.nki.language  # noqa: F401  (registers the tokens of operators)
-from trn3._trn3.machine import NeuronCore, NkiTensor
-from trn3.nki.context import Context, Running
-from trn3.nki.targets import figures_of
 
 #: NumPy types by the machine's names.
 TYPES: Final[dict[str, Any]] = {
@@ -29,58 +24,6 @@ TYPES: Final[dict[str, Any]] = {
 }
 FLOATS: Final = [name for name in TYPES if "float" in name]
 INTEGERS: Final = [name for name in TYPES if "int" in name]
-_BUFFERS: Final = {"sbuf": 0, "psum": 1, "hbm": 3}
-
-
-class Machine:
-    """One core whose kernel is the test; use as a context manager."""
-
-    def __init__(self, arch: str = "trn3", **options: Any) -> None:
-        self.core = NeuronCore(arch, **options)
-        self._running = Running(Context(self.core, figures_of(arch), ()))
-        self._count = 0
-
-    def __enter__(self) -> Self:
-        self._running.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._running.__exit__(*error)
-
-    def empty(
-        self,
-        shape: tuple[int, ...],
-        dtype: str = "float32",
-        buffer: str = "sbuf",
-        address: tuple[int, int] | None = None,
-    ) -> NkiTensor:
-        """Return a tile that nothing was written to."""
-        self._count += 1
-        name = f"t{self._count}"
-        return self.core.allocate(list(shape), dtype, _BUFFERS[buffer], name, address)
-
-    def tile(
-        self,
-        values: Any,
-        dtype: str = "float32",
-        buffer: str = "sbuf",
-        address: tuple[int, int] | None = None,
-    ) -> NkiTensor:
-        """Return a tile that holds these values."""
-        values = np.asarray(values)
-        tile = self.empty(values.shape, dtype, buffer, address)
-        self.put(tile, values)
-        return tile
-
-    def put(self, tile: NkiTensor, values: Any) -> None:
-        """Set a tile's elements."""
-        codes = cast(np.asarray(values), tile.dtype_name)
-        self.core.write_bytes(tile, np.ascontiguousarray(codes).reshape(-1).view(np.uint8))
-
-    def get(self, tile: NkiTensor) -> Any:
-        """Return a tile's elements."""
-        codes = self.core.read(tile)
-        return codes.view(TYPES.get(tile.dtype_name, np.uint32)).reshape(tile.shape)
 
 
 def cast(values: np.ndarray[Any, Any], dtype: str) -> Any:

@@ -1,0 +1,1 @@
+"""What tests share: one harness of a core, references of engines, comparisons, processes."""
