@@ -22,7 +22,7 @@ demo: ## quantize a real model, run a layer of it on the simulated core: errors 
 test: ## all tests and checks, Rust and Python
 	$(run)
 
-bench: ## speed beside NumPy, ml_dtypes and torch; writes docs/performance.md
+bench: ## speed beside NumPy, ml_dtypes and torch; writes docs/explanation/performance.md
 	$(run)
 
 wheel: ## an abi3 wheel in dist/

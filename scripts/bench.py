@@ -1,4 +1,4 @@
-"""Run all benches and write ``docs/performance.md``: ``make bench``.
+"""Run all benches and write ``docs/explanation/performance.md``: ``make bench``.
 
 Arguments are handed to pytest, for example ``-k cast``; the page is then left as it is. OpenBLAS
 picks its kernels when NumPy is loaded, and trn3 its SIMD level when it is, so each combination is
@@ -144,9 +144,9 @@ def main() -> None:
     print(bench_report.plain_table(rows))
     print(bench_report.verdict(rows))
     if arguments:
-        print("A part only: docs/performance.md is left as it is.")
+        print("A part only: docs/explanation/performance.md is left as it is.")
         return
-    page = ROOT / "docs" / "performance.md"
+    page = ROOT / "docs" / "explanation" / "performance.md"
     bench_report.write_page(page, rows, limits)
     print(f"Written: {page.relative_to(ROOT)}")
 

@@ -1,4 +1,4 @@
-"""The table of ratios: on the terminal, and between two marks of ``docs/performance.md``."""
+"""The table of ratios: on the terminal, and between two marks of the page of performance."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def format_sources(runner: Runner) -> int:
 
 
 def bench(runner: Runner) -> int:
-    """Measure speed and write docs/performance.md."""
+    """Measure speed and write docs/explanation/performance.md."""
     environment = prepare(runner)
     environment.variables.pop("TRN3_SIMD", None)
     print(flush=True)

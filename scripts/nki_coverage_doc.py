@@ -1,4 +1,4 @@
-"""Writes the tables of docs/nki-coverage.md from the conformance suite."""
+"""Writes the tables of docs/reference/nki-coverage.md from the conformance suite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENT = ROOT / "docs" / "nki-coverage.md"
+DOCUMENT = ROOT / "docs" / "reference" / "nki-coverage.md"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/systems.md from the spec files."""
+"""Writes the tables of docs/reference/systems.md from the spec files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from trn3.system.documents import markdown
 from trn3.validation.documents import replace_section
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "systems.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "systems.md"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Writes the table of figures in docs/timing.md from the machine descriptions."""
+"""Writes the table of figures in docs/explanation/timing.md from the machine descriptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from trn3.validation.documents import replace_section
 from trn3.validation.specs import sources_table
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "timing.md"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "explanation" / "timing.md"
 
 
 def main() -> None:

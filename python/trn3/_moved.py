@@ -37,7 +37,10 @@ class MovedFinder(MetaPathFinder, Loader):
     """Finds modules by the names that they had in an earlier release."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002  the protocol's
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """Return a spec whose loader gives the moved module; None for every other name."""
         if not fullname.startswith("trn3.") or renamed(fullname) is None:

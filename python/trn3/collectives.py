@@ -1,8 +1,8 @@
 """Collectives, executed on data and timed on a system's links.
 
 One schedule is both run on the arrays, so that floating-point sums come out in its order, and
-timed: steps wait, bytes share links, memories and DMA engines. ``docs/collectives.md`` describes
-algorithms, orders of addition and the model of time. Every function takes a system of
+timed: steps wait, bytes share links, memories and DMA engines. ``docs/reference/collectives.md``
+describes algorithms, orders of addition and the model of time. Every function takes a system of
 `trn3.systems` (or its name); systems have the same as methods.
 
 Examples

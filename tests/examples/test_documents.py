@@ -13,7 +13,7 @@ from examples.test_matmul_steps import STEPS, profile_of, tensor_waits
 from trn3.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "kernels.md"
+PAGE = ROOT / "docs" / "how-to" / "kernels.md"
 COMMANDS = sorted(
     {
         line.strip()

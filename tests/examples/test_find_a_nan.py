@@ -14,7 +14,7 @@ from examples.kernel_files import kernels_of
 from trn3 import nki
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "how-to-find-a-nan.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "find-a-nan.md").read_text()
 
 
 def text_of(kernel: str) -> str:

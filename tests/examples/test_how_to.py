@@ -16,7 +16,7 @@ from trn3.machine import arch
 from trn3.nki import lint
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "how-to-find-the-bottleneck.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "find-the-bottleneck.md").read_text()
 FIRST, PROGRAM, SHARED = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```(sh|text)\n(.*?)```", PAGE, re.DOTALL)
 

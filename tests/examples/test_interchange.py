@@ -10,7 +10,7 @@ import pytest
 
 from trn3.__main__ import main
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "interchange.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "interchange.md"
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
 COMMANDS = [line[2:] for line in PAGE.read_text().splitlines() if line.startswith("$ trn3 ")]
 

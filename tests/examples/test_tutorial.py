@@ -16,7 +16,7 @@ from trn3.cli import script
 from trn3.machine import Profile
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "tutorial.md").read_text()
+PAGE = (ROOT / "docs" / "tutorial" / "first-kernel.md").read_text()
 STEPS = ["first", "wide", "pipelined", "two_cores[2]"]
 
 

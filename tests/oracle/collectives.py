@@ -1,4 +1,4 @@
-"""Reductions in the order that docs/collectives.md gives for each algorithm, chunk by chunk.
+"""Reductions in the order that the page of collectives gives for each algorithm, by chunks.
 
 Ranks sit on chips of a grid: `chips[i]` has the chip's coordinates and the positions on it, in
 ascending ranks. A value travels as an array of float32; `rounded` is what a format does to it.

@@ -13,7 +13,7 @@ import pytest
 import trn3
 from support.checks import TESTS
 
-PAGE = TESTS.parent / "docs" / "sweep.md"
+PAGE = TESTS.parent / "docs" / "how-to" / "sweep.md"
 SCRIPTS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 PRINTED = [
     "{'rows': 128, 'columns': 512} 1.0",

@@ -13,7 +13,7 @@ from trn3.system.documents import markdown
 from trn3.system.plots import plot_comparison
 from trn3.validation import BEGIN, END
 
-PAGE = Path(__file__).parents[2] / "docs" / "systems.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "systems.md"
 
 
 def test_the_page_is_current() -> None:

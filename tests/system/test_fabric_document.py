@@ -13,7 +13,7 @@ import pytest
 from trn3 import systems
 from trn3.system import facts
 
-PAGE = Path(__file__).parents[2] / "docs" / "fabric.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fabric.md"
 
 
 def test_the_examples_print_what_they_say() -> None:

@@ -11,7 +11,7 @@ from trn3.validation.claims.check import FigureResult
 from trn3.validation.claims.table import parse
 from trn3.validation.documents import CLAIMS_BEGIN, CLAIMS_END
 
-PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "validation.md"
 TABLE = """
 [tolerances]
 model = 0.35
@@ -36,7 +36,9 @@ def results() -> list[claims.Result]:
 def test_the_document_is_current(results: list[claims.Result]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     section = text.partition(CLAIMS_BEGIN)[2].partition(CLAIMS_END)[0].strip()
-    assert section == claims.markdown(results), "run: trn3 validate --write docs/validation.md"
+    assert section == claims.markdown(results), (
+        "run: trn3 validate --write docs/explanation/validation.md"
+    )
 
 
 def test_every_claim_has_a_function_and_every_function_a_claim() -> None:

@@ -11,7 +11,7 @@ from trn3 import validation
 from trn3.validation import experiments
 from trn3.validation.specs import ARCHS, kind, sources_table
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,8 @@ def generated(document: str) -> str:
 def test_validation_document_is_current(results: list[validation.Result]) -> None:
     section = validation.markdown(results, validation.table().absent)
     assert generated("validation.md") == section, (
-        "run: trn3 validate --write docs/validation.md, and say in CHANGELOG why times changed"
+        "run: trn3 validate --write docs/explanation/validation.md,"
+        " and say in CHANGELOG why times changed"
     )
 
 

@@ -87,7 +87,9 @@ def register(app: typer.Typer) -> None:
         ] = False,
         write: Annotated[
             Path | None,
-            typer.Option(help="Replace the comparison in this document: docs/validation.md."),
+            typer.Option(
+                help="Replace the comparison in this document: docs/explanation/validation.md."
+            ),
         ] = None,
     ) -> None:
         """Compute again every published measurement and claim that can be, and compare.

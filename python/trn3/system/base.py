@@ -101,7 +101,8 @@ class System(CollectiveMethods, Views):
         Parameters
         ----------
         path
-            A TOML file with a ``_fabric`` table; ``docs/fabric.md`` says what stands in one.
+            A TOML file with a ``_fabric`` table; ``docs/reference/fabric.md`` says what stands
+            in one.
         system
             Which of the file's systems, where several have a fabric.
         links, lnc

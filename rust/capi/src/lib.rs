@@ -4,7 +4,7 @@
 //! Every export returns a [`trn3_status`] and gives results through pointers ([`trn3_abi_version`] alone returns a
 //! number), runs inside one guard (`guard.rs`), which turns panics into a status and restores the caller's floating-point
 //! environment, and checks each pointer before it touches anything. What a host may rely on stands at the head of the
-//! header and in `docs/embedding.md`.
+//! header and in `docs/how-to/embedding.md`.
 //!
 //! `unsafe` is the matter of this crate; it is kept to the reading of what hosts point to (`pointers.rs`, `array.rs`) and
 //! to the exports' calls of that.

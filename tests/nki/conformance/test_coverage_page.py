@@ -9,7 +9,7 @@ from nki_conformance.coverage import FUNCTIONS, markdown
 from nki_conformance.suite import REFUSALS, ROWS
 from trn3.validation import BEGIN, END
 
-PAGE = Path(__file__).parents[3] / "docs" / "nki-coverage.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "nki-coverage.md"
 
 
 def test_the_page_is_current() -> None:

@@ -283,7 +283,7 @@ def test_without_the_switch_all_run() -> None:
 
 
 def test_portability_page_has_the_rules() -> None:
-    page = (ROOT / "docs" / "portability.md").read_text()
+    page = (ROOT / "docs" / "reference" / "portability.md").read_text()
     table = re.search(r"<!-- rules -->\n(.*?)<!-- end of rules -->", page, re.DOTALL)
     assert table is not None
     assert table[1].strip() == markdown().strip(), "write trn3.nki.portability.rules.markdown()"

@@ -21,7 +21,7 @@ class Trn3Wrapper {
 
     static constexpr std::uint64_t NEVER = UINT64_MAX;
 
-    // config is the JSON text of a device (docs/embedding.md); queue_size says how many accesses may be under way.
+    // config is the JSON text of a device (docs/how-to/embedding.md); queue_size says how many accesses may be under way.
     Trn3Wrapper(const std::string& config, std::size_t queue_size, AccessDone access_done, RunDone run_done);
     ~Trn3Wrapper();
     Trn3Wrapper(const Trn3Wrapper&) = delete;
