@@ -17,7 +17,7 @@ CARGO_END = re.compile(r"^test result: .*$", re.MULTILINE)
 
 
 # Tests that run side by side.
-KERNELS = ("tests/nki", "tests/machine", "tests/examples")
+KERNELS = ("tests/nki", "tests/corpora", "tests/machine", "tests/examples")
 
 
 @dataclass(frozen=True, slots=True)
