@@ -15,7 +15,44 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 #: Old name to new name; what lies below an old name lies below the new one, unless it is listed.
-MOVED: dict[str, str] = {}
+MOVED: dict[str, str] = {
+    "trn3.nki.aliases": "trn3.nki.dialects.vendor.aliases",
+    "trn3.nki.annotations": "trn3.nki.values.annotations",
+    "trn3.nki.arguments": "trn3.nki.launch.arguments",
+    "trn3.nki.arrays": "trn3.nki.values.arrays",
+    "trn3.nki.collective_call": "trn3.nki.ranks.operands",
+    "trn3.nki.context": "trn3.nki.ranks.context",
+    "trn3.nki.control": "trn3.nki.language.control",
+    "trn3.nki.debugging": "trn3.nki.launch.debugging",
+    "trn3.nki.differences": "trn3.nki.launch.differences",
+    "trn3.nki.dtypes": "trn3.nki.values.element_types",
+    "trn3.nki.fabric": "trn3.nki.ranks.fabric",
+    "trn3.nki.gang": "trn3.nki.ranks.gang",
+    "trn3.nki.grid": "trn3.nki.launch.grid",
+    "trn3.nki.hardware": "trn3.nki.dialects.vendor.hardware",
+    "trn3.nki.kernel": "trn3.nki.launch.kernel",
+    "trn3.nki.launches": "trn3.nki.launch.observers",
+    "trn3.nki.legacy": "trn3.nki.dialects.legacy",
+    "trn3.nki.library": "trn3.nki.dialects.vendor.library",
+    "trn3.nki.logical": "trn3.nki.ranks.logical",
+    "trn3.nki.memory": "trn3.nki.language.creation",
+    "trn3.nki.multirank": "trn3.nki.launch.multirank",
+    "trn3.nki.neuron_dtypes": "trn3.nki.values.neuron_dtypes",
+    "trn3.nki.objects": "trn3.nki.values.objects",
+    "trn3.nki.operators": "trn3.nki.values.operators",
+    "trn3.nki.portability": "trn3.nki.lint",
+    "trn3.nki.portability.running": "trn3.nki.lint.watch",
+    "trn3.nki.profiling": "trn3.nki.launch.profiling",
+    "trn3.nki.recording": "trn3.nki.launch.recording",
+    "trn3.nki.runners": "trn3.nki.launch.runners",
+    "trn3.nki.running": "trn3.nki.launch.running",
+    "trn3.nki.targets": "trn3.nki.values.targets",
+    "trn3.nki.tensors": "trn3.nki.language.assignment",
+    "trn3.nki.tile_sizes": "trn3.nki.language.tile_sizes",
+    "trn3.nki.tracing": "trn3.nki.launch.tracing",
+    "trn3.nki.turns": "trn3.nki.ranks.turns",
+    "trn3.nki.version": "trn3.nki.values.version",
+}
 
 
 def renamed(name: str) -> str | None:

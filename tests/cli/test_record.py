@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.kernel_files import FOLDER, kernels_of
-from trn3.nki.recording import Program
+from trn3.nki.launch.recording import Program
 
 
 def test_record_writes_a_program_that_runs(run: Callable[..., Any], tmp_path: Path) -> None:

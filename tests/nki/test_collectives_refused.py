@@ -13,8 +13,8 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from support.ranks import copied, scratch, whole
 from trn3 import nki
-from trn3.nki.gang import DeadlockError
 from trn3.nki.isa import NkiValidationError
+from trn3.nki.ranks.gang import DeadlockError
 
 
 def test_one_array_that_two_ranks_write_is_refused() -> None:

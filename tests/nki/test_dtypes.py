@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import trn3.nki.language as nl
-from trn3.nki.dtypes import ALL, DType, canonicalise, canonicalise_array, fp32
+from trn3.nki.values.element_types import ALL, DType, canonicalise, canonicalise_array, fp32
 
 PLAIN: dict[str, Any] = {
     "bool": np.bool_,

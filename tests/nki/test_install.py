@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import trn3.nki
-from trn3.nki import version
+from trn3.nki.values import version
 
 
 @pytest.fixture(autouse=True)

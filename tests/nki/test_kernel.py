@@ -18,8 +18,8 @@ import trn3.nki.language as nl
 import trn3.nki.typing as nt
 from support.core import get, put, run
 from trn3 import nki
-from trn3.nki.context import core, slot
-from trn3.nki.dtypes import ALL, DType
+from trn3.nki.ranks.context import core, slot
+from trn3.nki.values.element_types import ALL, DType
 
 TENSOR: Any = nl.ndarray  # a function to type checkers
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

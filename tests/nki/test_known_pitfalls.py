@@ -12,7 +12,7 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from support.core import get, put, run
 from trn3 import nki
-from trn3.nki import neuron_dtypes as dt
+from trn3.nki.values import neuron_dtypes as dt
 
 BF16 = ml_dtypes.bfloat16
 E4M3 = ml_dtypes.float8_e4m3fn

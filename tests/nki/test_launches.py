@@ -9,7 +9,7 @@ import pytest
 
 import trn3.nki.language as nl
 from trn3 import nki
-from trn3.nki import launches
+from trn3.nki.launch import observers
 
 X = np.ones((128, 256), np.float32)
 
@@ -28,9 +28,9 @@ def outer(x: Any, fail: bool = False) -> Any:
     return out
 
 
-def seen_by(*calls: Any) -> list[launches.Launched]:
-    seen: list[launches.Launched] = []
-    with launches.observing(seen.append):
+def seen_by(*calls: Any) -> list[observers.Launched]:
+    seen: list[observers.Launched] = []
+    with observers.observing(seen.append):
         for call in calls:
             call()
     return seen
@@ -44,8 +44,8 @@ def test_observing_sees_each_launch_once_with_its_latency() -> None:
         lambda: nki.profile(outer[2], X, arch="trn2"),
         lambda: nki.simulate(outer)(X),
     )
-    one = launches.Launched("outer", "trn3", 1, profile.data.latency_ps)
-    two = launches.Launched("outer[2]", "trn2", 1, max(c.data.latency_ps for c in pair.cores))
+    one = observers.Launched("outer", "trn3", 1, profile.data.latency_ps)
+    two = observers.Launched("outer[2]", "trn2", 1, max(c.data.latency_ps for c in pair.cores))
     assert seen == [one, two, one]
 
 
@@ -57,11 +57,11 @@ def test_observing_sees_ranks_as_one_launch() -> None:
 
 
 def test_observing_sees_no_launch_that_fails() -> None:
-    seen: list[launches.Launched] = []
-    with pytest.raises(ValueError), launches.observing(seen.append):  # noqa: PT011
+    seen: list[observers.Launched] = []
+    with pytest.raises(ValueError), observers.observing(seen.append):  # noqa: PT011
         outer(X, fail=True)
     assert seen == []
-    assert not launches.is_observed()
+    assert not observers.is_observed()
 
 
 def test_observing_leaves_results_as_they_are() -> None:
@@ -71,8 +71,8 @@ def test_observing_leaves_results_as_they_are() -> None:
 
 
 def test_observers_nest() -> None:
-    first: list[launches.Launched] = []
-    with launches.observing(first.append):
+    first: list[observers.Launched] = []
+    with observers.observing(first.append):
         second = seen_by(lambda: outer(X))
         outer(X)
     assert first == second * 2

@@ -376,7 +376,7 @@ def test_grids_run_every_instance(grid: Any) -> None:
 
 
 def test_grids_place_instances_as_they_say() -> None:
-    from trn3.nki.grid import launch_of
+    from trn3.nki.launch.grid import launch_of
 
     def placed(*axes: Any) -> tuple[int, ...]:
         return launch_of(axes, legacy=True).placement

@@ -24,7 +24,7 @@ from support.two_cores import (
 )
 from trn3 import nki
 from trn3.machine import NkiValidationError
-from trn3.nki.gang import DeadlockError, Gang
+from trn3.nki.ranks.gang import DeadlockError, Gang
 
 
 @nki.jit

@@ -15,7 +15,7 @@ import trn3.nki.language as nl
 from support.core import ONE, get, put, run
 from trn3 import nki
 from trn3.machine import PsumCapacityError, SbufCapacityError
-from trn3.nki.context import core
+from trn3.nki.ranks.context import core
 
 SIZES = {
     "pmax": (128, 128, 128),

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import trn3.nki.language as nl
-from trn3.nki import neuron_dtypes as dt
+from trn3.nki.values import neuron_dtypes as dt
 
 PACKED: list[tuple[Any, Any, Any]] = [
     (dt.float8_e4m3fn_x4, ml_dtypes.float8_e4m3fn, np.uint32),

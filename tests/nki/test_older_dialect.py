@@ -13,7 +13,7 @@ import trn3.nki.collectives as ncc
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3 import nki
-from trn3.nki.runners import BenchmarkKernel
+from trn3.nki.launch.runners import BenchmarkKernel
 
 X = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float32)
 
@@ -188,7 +188,7 @@ def test_simulate_kernel_takes_functions_and_cores() -> None:
 
 
 def test_static_cast_is_that_of_the_host() -> None:
-    dtypes = importlib.import_module("trn3.nki.neuron_dtypes")
+    dtypes = importlib.import_module("trn3.nki.values.neuron_dtypes")
     assert nl.static_cast is dtypes.static_cast
 
 

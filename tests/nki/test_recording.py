@@ -13,7 +13,7 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from examples.kernel_files import FOLDER, kernels_of
 from trn3 import nki
-from trn3.nki.recording import Program
+from trn3.nki.launch.recording import Program
 
 KERNELS = [
     (path.stem, name)

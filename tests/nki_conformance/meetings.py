@@ -15,7 +15,7 @@ from nki_conformance.table import KINDS, Launch, Refusal, Row, Script, Tile, com
 from support.core import Machine
 from trn3 import nki
 from trn3.nki import isa
-from trn3.nki.dtypes import canonicalise
+from trn3.nki.values.element_types import canonicalise
 
 Generator = np.random.Generator
 

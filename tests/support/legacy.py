@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-import trn3.nki.legacy as nki
-import trn3.nki.legacy.language as nl
+import trn3.nki.dialects.legacy as nki
+import trn3.nki.dialects.legacy.language as nl
 
 
 def run(body: Callable[..., Any], *arrays: Any) -> Any:

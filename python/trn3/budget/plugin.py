@@ -12,7 +12,7 @@ import pytest
 
 import trn3
 from trn3.budget.record import Budget, BudgetError, Change, Cost, Costs
-from trn3.nki import launches
+from trn3.nki.launch import observers
 
 #: Carries what a test spent to the process that reports, whichever process ran it.
 PROPERTY: Final = "trn3_budget"
@@ -83,13 +83,13 @@ class BudgetPlugin:
         """Measure a test, and fail it if it passed but got slower than allowed."""
         costs: dict[str, Cost] = {}
 
-        def note(launched: launches.Launched) -> None:
+        def note(launched: observers.Launched) -> None:
             kernel = f"{launched.kernel} on {launched.arch}"
             if launched.ranks > 1:
                 kernel += f", {launched.ranks} ranks"
             costs[kernel] = costs.get(kernel, Cost(0, 0)) + Cost(1, launched.latency_ps)
 
-        with launches.observing(note):
+        with observers.observing(note):
             result = yield
         numbers = {kernel: [cost.launches, cost.latency_ps] for kernel, cost in costs.items()}
         test = item.stash.get(_TEST, item.nodeid)

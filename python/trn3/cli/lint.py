@@ -11,7 +11,7 @@ import typer
 from trn3.cli.refusal import RefusedError
 
 if TYPE_CHECKING:
-    from trn3.nki.portability import Finding
+    from trn3.nki.lint import Finding
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def _search(target: str) -> tuple[list[str], list[Finding]]:
     """Return the kernels that were searched, and what was found in any of them."""
     from trn3.cli import kernel_file
     from trn3.cli.profile import KernelRunError, explained
-    from trn3.nki.portability import lint
+    from trn3.nki.lint import lint
 
     path = kernel_file.path_of(target)
     try:

@@ -17,22 +17,24 @@ everything is simulated.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from trn3.nki import collectives, dtype, experimental, isa, language, tensor, tensors, typing
-from trn3.nki.aliases import install, uninstall
-from trn3.nki.debugging import last_findings
-from trn3.nki.gang import DeadlockError
-from trn3.nki.kernel import Kernel, jit, simulate
-from trn3.nki.multirank import profile_ranks, simulate_ranks, spmd
-from trn3.nki.portability import lint
-from trn3.nki.runners import baremetal, benchmark, simulate_kernel, trace
+from trn3.nki import collectives, dtype, experimental, isa, language, tensor, typing
+from trn3.nki.dialects.vendor.aliases import install, uninstall
+from trn3.nki.language import assignment as tensors
+from trn3.nki.launch.debugging import last_findings
+from trn3.nki.launch.kernel import Kernel, jit, simulate
+from trn3.nki.launch.multirank import profile_ranks, simulate_ranks, spmd
+from trn3.nki.launch.runners import baremetal, benchmark, simulate_kernel, trace
+from trn3.nki.lint import lint
+from trn3.nki.ranks.gang import DeadlockError
 
 if TYPE_CHECKING:
-    from trn3.nki.differences import Diff, DiffRow, diff
-    from trn3.nki.profiling import profile
-    from trn3.nki.recording import record
+    from trn3.nki.launch.differences import Diff, DiffRow, diff
+    from trn3.nki.launch.profiling import profile
+    from trn3.nki.launch.recording import record
 
 __all__ = [
     "DeadlockError",
@@ -76,20 +78,24 @@ FrameworkKernel = Kernel
 def __getattr__(name: str) -> Any:
     # Reports need more imports than running kernels does.
     if name == "profile":
-        from trn3.nki.profiling import profile
+        from trn3.nki.launch.profiling import profile
 
         return profile
     if name in ("Diff", "DiffRow", "diff"):
-        return getattr(importlib.import_module("trn3.nki.differences"), name)
+        return getattr(importlib.import_module("trn3.nki.launch.differences"), name)
     if name == "record":
-        from trn3.nki.recording import record
+        from trn3.nki.launch.recording import record
 
         return record
     if name == "compiler":
         # Decorators and allocators of older kernels, imported as ``nki.compiler``.
-        return importlib.import_module("trn3.nki.legacy.compiler")
+        return importlib.import_module("trn3.nki.dialects.legacy.compiler")
     if name == "builtin":
         # What the older simulator's tree calls it.
         return language
     message = f"module {__name__!r} has no attribute {name!r}"
+    if not name.startswith("_"):
+        # Modules that lay here in an earlier release, which warn.
+        with contextlib.suppress(ModuleNotFoundError):
+            return importlib.import_module(f"trn3.nki.{name}")
     raise AttributeError(message)

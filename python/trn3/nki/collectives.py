@@ -30,7 +30,8 @@ from typing import Any
 import numpy as np
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, VirtualRegister
-from trn3.nki.collective_call import (
+from trn3.nki.language.creation import is_sbuf
+from trn3.nki.ranks.operands import (
     Arrays,
     CollectiveCall,
     Tensors,
@@ -40,7 +41,6 @@ from trn3.nki.collective_call import (
     size_of,
     words,
 )
-from trn3.nki.memory import is_sbuf
 
 __all__ = [
     "ReplicaGroup",

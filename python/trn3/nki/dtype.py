@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trn3.nki.annotations import make_annotation
-from trn3.nki.dtypes import (
+from trn3.nki.values.annotations import make_annotation
+from trn3.nki.values.element_types import (
     bfloat16,
     bool_,
     float4_e2m1fn_x4,

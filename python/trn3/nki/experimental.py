@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trn3.nki.control import while_loop
+from trn3.nki.language.control import while_loop
 
 __all__ = ["while_loop"]

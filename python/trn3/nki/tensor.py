@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trn3._trn3.machine import NkiTensor
-from trn3.nki.annotations import make_annotation
+from trn3.nki.values.annotations import make_annotation
 
 __all__ = ["NkiTensor"]
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 __all__ = ["DTypeLike", "mutable_tensor", "tensor"]
 
-#: Anything that `trn3.nki.dtypes.canonicalise` understands.
+#: Anything that `trn3.nki.values.element_types.canonicalise` understands.
 DTypeLike: TypeAlias = Any
 
 

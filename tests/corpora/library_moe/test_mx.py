@@ -14,7 +14,7 @@ from mx_reference import FORMATS, pack, quantise, scale_of, unpack
 
 import trn3.nki
 import trn3.nki.language as nl
-from trn3.nki import neuron_dtypes as dt, version
+from trn3.nki.values import neuron_dtypes as dt, version
 
 
 @pytest.fixture
@@ -116,4 +116,4 @@ def test_mx_experts_match_numpy(name: str, lnc: int, dynamic: bool, ocp: None) -
 
 
 def test_the_package_is_as_it_was() -> None:
-    assert trn3.nki.version.version() == "0.6"
+    assert trn3.nki.values.version.version() == "0.6"

@@ -16,8 +16,8 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 import trn3.nki.typing as nt
 from trn3 import nki
-from trn3.nki import neuron_dtypes as dt
 from trn3.nki.collectives import ReplicaGroup
+from trn3.nki.values import neuron_dtypes as dt
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -16,7 +16,7 @@ import trn3.nki
 import trn3.nki.language as nl
 from support.core import run
 from support.operators import OPERATORS
-from trn3.nki import neuron_dtypes as dt
+from trn3.nki.values import neuron_dtypes as dt
 
 MODULES = (
     "nki", "nki.language", "nki.isa", "nki.isa.constants", "nki.collectives", "nki.typing",

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import trn3.nki.legacy as nki
-import trn3.nki.legacy.compiler as ncc
-import trn3.nki.legacy.language as nl
-import trn3.nki.legacy.typing as nt
+import trn3.nki.dialects.legacy as nki
+import trn3.nki.dialects.legacy.compiler as ncc
+import trn3.nki.dialects.legacy.language as nl
+import trn3.nki.dialects.legacy.typing as nt
 
 
 def _run(body: Any) -> None:

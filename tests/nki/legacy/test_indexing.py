@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import trn3.nki.legacy as nki
-import trn3.nki.legacy.isa as nisa
-import trn3.nki.legacy.language as nl
+import trn3.nki.dialects.legacy as nki
+import trn3.nki.dialects.legacy.isa as nisa
+import trn3.nki.dialects.legacy.language as nl
 from support.legacy import run, values
 
 X, Y = values(8, 12), values(8, 12, seed=1)

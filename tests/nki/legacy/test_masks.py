@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-import trn3.nki.legacy as nki
-import trn3.nki.legacy.isa as nisa
-import trn3.nki.legacy.language as nl
+import trn3.nki.dialects.legacy as nki
+import trn3.nki.dialects.legacy.isa as nisa
+import trn3.nki.dialects.legacy.language as nl
 
 P, F = 96, 24
 

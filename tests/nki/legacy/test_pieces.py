@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from trn3.nki.legacy.indices import LoopRange, affine, arange, mgrid
-from trn3.nki.legacy.pieces import boxes
+from trn3.nki.dialects.legacy.indices import LoopRange, affine, arange, mgrid
+from trn3.nki.dialects.legacy.pieces import boxes
 
 SHAPES = array_shapes(min_dims=1, max_dims=3, max_side=6)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import trn3.nki.legacy as nki
-import trn3.nki.legacy.isa as nisa
-import trn3.nki.legacy.language as nl
+import trn3.nki.dialects.legacy as nki
+import trn3.nki.dialects.legacy.isa as nisa
+import trn3.nki.dialects.legacy.language as nl
 
 
 def _random(*shape: int, seed: int = 0) -> Any:

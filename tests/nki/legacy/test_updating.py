@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import trn3.nki.legacy as nki
-import trn3.nki.legacy.language as nl
+import trn3.nki.dialects.legacy as nki
+import trn3.nki.dialects.legacy.language as nl
 from trn3.nki import DeadlockError
-from trn3.nki.turns import Turns
+from trn3.nki.ranks.turns import Turns
 
 OPS = {"add": np.add, "maximum": np.maximum, "multiply": np.multiply}
 

@@ -19,9 +19,9 @@ import trn3.nki.language as nl
 from trn3 import nki
 from trn3.cli import kernel_file
 from trn3.machine import NkiValidationError
-from trn3.nki.portability import RULES, PortabilityError, lint
-from trn3.nki.portability.rules import markdown
-from trn3.nki.portability.walker import Walk
+from trn3.nki.lint import RULES, PortabilityError, lint
+from trn3.nki.lint.rules import markdown
+from trn3.nki.lint.walker import Walk
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -286,4 +286,4 @@ def test_portability_page_has_the_rules() -> None:
     page = (ROOT / "docs" / "reference" / "portability.md").read_text()
     table = re.search(r"<!-- rules -->\n(.*?)<!-- end of rules -->", page, re.DOTALL)
     assert table is not None
-    assert table[1].strip() == markdown().strip(), "write trn3.nki.portability.rules.markdown()"
+    assert table[1].strip() == markdown().strip(), "write trn3.nki.lint.rules.markdown()"

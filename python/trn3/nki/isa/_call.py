@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from trn3.nki.context import core
 from trn3.nki.isa.constants import engine
-from trn3.nki.operators import OPERATORS, look_up
+from trn3.nki.ranks.context import core
+from trn3.nki.values.operators import OPERATORS, look_up
 
 __all__ = ["core", "engine_name", "enum_name", "op_name", "optional_op_name"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa._call import core
-from trn3.nki.version import at_least
+from trn3.nki.values.version import at_least
 
 __all__ = ["quantize_mx"]
 
@@ -15,8 +15,8 @@ def quantize_mx(
     """Quantise to MXFP8: 8 partitions x 4 neighbouring elements share a scale (gen4).
 
     Scales follow the rule of the NKI version in force: from 0.5 on nothing saturates, before it
-    is OCP's sample rule (see `trn3.nki.version`). Blocks with NaN or infinity get scale byte 255
-    and NaN elements (**choice**); see `trn3.numerics.quantize_mx`.
+    is OCP's sample rule (see `trn3.nki.values.version`). Blocks with NaN or infinity get scale byte
+    255 and NaN elements (**choice**); see `trn3.numerics.quantize_mx`.
 
     Parameters
     ----------

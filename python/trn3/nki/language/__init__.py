@@ -6,42 +6,6 @@ import builtins as _builtins
 import importlib as _importlib
 
 from trn3._trn3.machine import NkiTensor
-from trn3.nki.control import (
-    affine_range,
-    device_print,
-    ds,
-    dynamic_range,
-    fori_loop,
-    no_reorder,
-    num_programs,
-    program_id,
-    program_ndim,
-    sequential_range,
-    static_range,
-    while_loop,
-)
-from trn3.nki.dtypes import (
-    bfloat16,
-    bool_,
-    float4_e2m1fn_x4,
-    float8_e4m3,
-    float8_e4m3fn,
-    float8_e4m3fn_x4,
-    float8_e5m2,
-    float8_e5m2_x4,
-    float8_e8m0fnu,
-    float16,
-    float32,
-    fp32,
-    int8,
-    int16,
-    int32,
-    tfloat32,
-    uint8,
-    uint16,
-    uint32,
-)
-from trn3.nki.grid import nc, par_dim, spmd_dim
 from trn3.nki.language.activations import (
     abs,
     arctan,
@@ -70,6 +34,40 @@ from trn3.nki.language.activations import (
     square,
     tan,
     tanh,
+)
+from trn3.nki.language.control import (
+    affine_range,
+    device_print,
+    ds,
+    dynamic_range,
+    fori_loop,
+    no_reorder,
+    num_programs,
+    program_id,
+    program_ndim,
+    sequential_range,
+    static_range,
+    while_loop,
+)
+from trn3.nki.language.creation import (
+    MemoryRegion,
+    empty_like,
+    full,
+    hbm,
+    is_hbm,
+    is_on_chip,
+    is_psum,
+    is_sbuf,
+    ndarray,
+    ones,
+    private_hbm,
+    psum,
+    sbuf,
+    shared_constant,
+    shared_hbm,
+    shared_identity_matrix,
+    zeros,
+    zeros_like,
 )
 from trn3.nki.language.elementwise import (
     abs_max,
@@ -120,30 +118,32 @@ from trn3.nki.language.movement import (
 )
 from trn3.nki.language.random import dropout, rand, random_seed
 from trn3.nki.language.reductions import all, max, mean, min, prod, rms_norm, softmax, sum, var
-from trn3.nki.memory import (
-    MemoryRegion,
-    empty_like,
-    full,
-    hbm,
-    is_hbm,
-    is_on_chip,
-    is_psum,
-    is_sbuf,
-    ndarray,
-    ones,
-    private_hbm,
-    psum,
-    sbuf,
-    shared_constant,
-    shared_hbm,
-    shared_identity_matrix,
-    zeros,
-    zeros_like,
-)
-from trn3.nki.neuron_dtypes import static_cast
-from trn3.nki.objects import NKIObject
-from trn3.nki.tile_sizes import tile_size
+from trn3.nki.language.tile_sizes import tile_size
+from trn3.nki.launch.grid import nc, par_dim, spmd_dim
 from trn3.nki.typing import tensor
+from trn3.nki.values.element_types import (
+    bfloat16,
+    bool_,
+    float4_e2m1fn_x4,
+    float8_e4m3,
+    float8_e4m3fn,
+    float8_e4m3fn_x4,
+    float8_e5m2,
+    float8_e5m2_x4,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    fp32,
+    int8,
+    int16,
+    int32,
+    tfloat32,
+    uint8,
+    uint16,
+    uint32,
+)
+from trn3.nki.values.neuron_dtypes import static_cast
+from trn3.nki.values.objects import NKIObject
 
 bool = bool_
 range = _builtins.range
@@ -295,7 +295,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "dtypes":
-        return _importlib.import_module("trn3.nki.dtypes")
+        return _importlib.import_module("trn3.nki.values.element_types")
     if name in ("arange", "mgrid", "loop_reduce", "atomic_rmw", "all_reduce"):
         message = (
             f"nki.language has no {name}: it is of NKI 0.1, neuronxcc.nki.language; allowed here: "

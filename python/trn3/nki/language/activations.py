@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
-from trn3.nki.dtypes import float32, int32
+from trn3.nki.language.creation import ndarray
 from trn3.nki.language.tiles import require_tile, result_like
-from trn3.nki.memory import ndarray
-from trn3.nki.operators import token
 from trn3.nki.typing import DTypeLike
+from trn3.nki.values.element_types import float32, int32
+from trn3.nki.values.operators import token
 
 
 def _activate(name: str, x: NkiTensor, dtype: DTypeLike | None) -> NkiTensor:

@@ -6,9 +6,8 @@ from typing import Any
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
-from trn3.nki.context import context
-from trn3.nki.dtypes import float32, int32, uint8
 from trn3.nki.language import host
+from trn3.nki.language.creation import ndarray
 from trn3.nki.language.promotion import promote
 from trn3.nki.language.tiles import (
     Operand,
@@ -19,9 +18,10 @@ from trn3.nki.language.tiles import (
     result_like,
     stretch,
 )
-from trn3.nki.memory import ndarray
-from trn3.nki.operators import token
+from trn3.nki.ranks.context import context
 from trn3.nki.typing import DTypeLike
+from trn3.nki.values.element_types import float32, int32, uint8
+from trn3.nki.values.operators import token
 
 
 def _binary(

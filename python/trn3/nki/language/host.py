@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3.machine import NkiTensor, isa as machine_isa
-from trn3.nki.context import core
-from trn3.nki.dtypes import float32
+from trn3.nki.language.creation import ndarray
 from trn3.nki.language.tiles import converted, in_sbuf, number, stretch
-from trn3.nki.memory import ndarray
+from trn3.nki.ranks.context import core
+from trn3.nki.values.element_types import float32
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "divide": np.divide,

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from trn3.nki.dtypes import (
+from trn3.nki.values.element_types import (
     DType,
     bfloat16,
     bool_,

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
-from trn3.nki.dtypes import DType, float32
+from trn3.nki.language.creation import ndarray
 from trn3.nki.language.tiles import common_shape, require_tile, result_like, stretch
-from trn3.nki.memory import ndarray
-from trn3.nki.operators import token
 from trn3.nki.typing import DTypeLike
+from trn3.nki.values.element_types import DType, float32
+from trn3.nki.values.operators import token
 
 Axis: TypeAlias = int | Sequence[int]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from trn3._trn3.machine import NkiTensor
-from trn3.nki.dtypes import DType, canonicalise
-from trn3.nki.memory import is_on_chip, is_psum, ndarray
+from trn3.nki.language.creation import is_on_chip, is_psum, ndarray
+from trn3.nki.values.element_types import DType, canonicalise
 
 #: A tile or a number.
 Operand = NkiTensor | float

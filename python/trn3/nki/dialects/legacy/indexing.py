@@ -1,0 +1,352 @@
+"""``tensor[...]`` in the legacy dialect: what an index expression addresses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn3._trn3.machine import NkiTensor, VirtualRegister, ds
+from trn3.nki.dialects.legacy.indices import LoopRange, affine
+from trn3.nki.dialects.legacy.issuing import error, flush
+from trn3.nki.dialects.legacy.pieces import Box, is_whole, part_of, whole
+from trn3.nki.dialects.legacy.tensors import Blocks, Tensor, View
+from trn3.nki.language.creation import is_on_chip
+from trn3.nki.values.element_types import int32
+
+_ALLOWED = "allowed: whole numbers, slices, nl.ds, nl.arange or nl.mgrid expressions, index tiles"
+
+
+def index(tensor: Tensor, key: Any) -> Tensor:
+    """Return what a key addresses; out of bounds it is an error unless a mask leaves that out.
+
+    Raises
+    ------
+    IndexError
+        For too many elements, or an address outside the tensor that no mask can leave out.
+    TypeError
+        If an element of the key is no index.
+    """
+    parts = _expanded(tensor, key)
+    if isinstance(tensor, Blocks):
+        count = 0
+        while count < tensor.block_rank and isinstance(parts[count], int):
+            count += 1
+        if count:
+            inner = tensor.inner(tuple(int(number) for number in parts[:count]))
+            rest = tuple(parts[count:])
+            full = all(isinstance(part, slice) and part == slice(None) for part in rest)
+            return inner if full else index(inner, rest)
+    elif tensor.is_even and _is_inside(tensor, parts):
+        return View(tensor.place[tuple(parts)])
+    return _advanced(tensor, parts)
+
+
+def _expanded(tensor: Tensor, key: Any) -> list[Any]:
+    """Return one element of the key for each axis."""
+    given = list(key) if isinstance(key, tuple) else [key]
+    parts = [_element(part) for part in given]
+    missing = tensor.ndim - sum(part is not Ellipsis for part in parts)
+    if missing < 0:
+        message = f"tensor `{tensor.name}` has {tensor.ndim} axes; the index has {len(given)}"
+        raise error(IndexError, message)
+    place = next((i for i, part in enumerate(parts) if part is Ellipsis), None)
+    if place is None:
+        return parts + [slice(None)] * missing
+    return parts[:place] + [slice(None)] * missing + parts[place + 1 :]
+
+
+def _element(part: Any) -> Any:
+    if part is Ellipsis or isinstance(part, (slice, Tensor)):
+        return part
+    if isinstance(part, (bool, np.bool_)):
+        raise error(TypeError, f"an index is {part!r}; {_ALLOWED}")
+    if isinstance(part, (int, np.integer)):
+        return int(part)
+    if isinstance(part, ds):
+        if isinstance(part.start, int):
+            return slice(part.start, part.start + part.size)
+        return part
+    if isinstance(part, LoopRange):
+        return part.as_slice()
+    if isinstance(part, range):
+        return slice(part.start, part.stop, part.step)
+    if isinstance(part, np.ndarray) and part.dtype.kind in "iu":
+        return int(part) if part.ndim == 0 else part
+    if isinstance(part, NkiTensor):
+        return View(part)
+    if isinstance(part, VirtualRegister):
+        return ds(part, 1)
+    raise error(TypeError, f"an index is of type {type(part).__name__}; {_ALLOWED}")
+
+
+def _is_inside(tensor: Tensor, parts: list[Any]) -> bool:
+    """Return whether an index is one of the machine's own, inside the tensor."""
+    for part, length in zip(parts, tensor.shape, strict=True):
+        if not isinstance(part, (int, slice, ds)):
+            return False
+        if isinstance(part, int) and not -length <= part < length:
+            return False
+        if isinstance(part, slice) and not (part.stop is None or part.stop <= length):
+            return False
+    return True
+
+
+def _advanced(tensor: Tensor, parts: list[Any]) -> Tensor:
+    """Return the grid that index expressions span over a tensor."""
+    dynamic: tuple[int, Tensor] | None = None
+    arrays: dict[int, NDArray[np.int64]] = {}
+    for dim, part in enumerate(parts):
+        if isinstance(part, Tensor):
+            if dynamic is not None:
+                message = "two index tiles in one index; allowed: one"
+                raise error(IndexError, message)
+            dynamic = (dim, part)
+            # A place on the grid for each index; their values are the machine's.
+            arrays[dim] = np.zeros(part.shape if part.size > 1 else (), np.int64)
+        elif isinstance(part, np.ndarray):
+            arrays[dim] = part.view(np.ndarray)
+        elif isinstance(part, int):
+            length = tensor.shape[dim]
+            arrays[dim] = np.asarray(part + length if part < 0 else part)
+        elif isinstance(part, ds):
+            message = "a dynamic nl.ds beside index expressions; allowed: one or the other"
+            raise error(IndexError, message)
+    try:
+        common = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in arrays.values())
+        message = f"index expressions of shapes {shapes} do not fit together"
+        raise error(IndexError, message) from None
+    slices = [dim for dim in range(tensor.ndim) if dim not in arrays]
+    # As in NumPy: in place of the expressions where they are neighbours, else first.
+    spread = [dim for dim, array in arrays.items() if array.ndim] or list(arrays)[:1]
+    together = bool(spread) and all(dim in arrays for dim in range(spread[0], spread[-1] + 1))
+    before = [dim for dim in slices if together and dim < spread[0]]
+    rank = len(common) + len(slices)
+    first = len(before)
+    numbers: list[NDArray[np.int64]] = []
+    for dim in range(tensor.ndim):
+        shape = [1] * rank
+        if dim in arrays:
+            array = arrays[dim]
+            padded = (1,) * (len(common) - array.ndim) + array.shape
+            shape[first : first + len(common)] = padded
+            numbers.append(array.reshape(shape))
+        else:
+            part = parts[dim]
+            stop = tensor.shape[dim] if part.stop is None else part.stop
+            stop = stop + tensor.shape[dim] if stop < 0 else stop
+            own = np.arange(part.start or 0, stop, part.step or 1, dtype=np.int64)
+            if not own.size:
+                raise error(IndexError, f"tensor `{tensor.name}`: the slice {part} is empty")
+            place = slices.index(dim)
+            axis = place if place < first else place + len(common)
+            shape[axis] = own.size
+            numbers.append(own.reshape(shape))
+    grid = tuple(np.broadcast_shapes(*(array.shape for array in numbers)))
+    if is_on_chip(tensor.buffer):
+        grid, numbers = _partitions_first(tensor, grid, numbers)
+    elif not grid:
+        grid, numbers = (1,), [array.reshape((1,)) for array in numbers]
+    access = Access(tensor, grid, numbers, dynamic)
+    return access.simplified()
+
+
+def _partitions_first(
+    tensor: Tensor, grid: tuple[int, ...], numbers: list[NDArray[np.int64]]
+) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
+    """Return a grid whose first axis is the one that the partition index runs along."""
+    partition = numbers[tensor.block_rank]
+    axes = [axis for axis, length in enumerate(partition.shape) if length > 1]
+    if len(axes) > 1 or (axes and affine(partition) is None):
+        message = (
+            f"the partition index of tensor `{tensor.name}` runs along {len(axes)} axes of the "
+            "grid unevenly; allowed: along one, by nl.arange(n)[:, None]"
+        )
+        raise error(IndexError, message)
+    if axes and axes[0] != 0:
+        numbers = [np.moveaxis(array, axes[0], 0) for array in numbers]
+    elif not axes and (not grid or grid[0] != 1):
+        numbers = [array[None] for array in numbers]
+    if numbers[0].ndim < 2:
+        numbers = [array.reshape((*array.shape, 1)) for array in numbers]
+    return tuple(np.broadcast_shapes(*(array.shape for array in numbers))), numbers
+
+
+class _Axis:
+    """One axis' index expression within a box: its pattern, if it has one, and its range."""
+
+    __slots__ = ("high", "is_even", "low", "pattern")
+
+    def __init__(self, numbers: NDArray[np.int64]) -> None:
+        self.pattern = affine(numbers)
+        self.is_even = self.pattern is not None and min(self.pattern[1], default=0) >= 0
+        if self.pattern is None:
+            self.low, self.high = int(numbers.min()), int(numbers.max())
+            return
+        start, steps = self.pattern
+        spans = [step * (length - 1) for step, length in zip(steps, numbers.shape, strict=True)]
+        self.low = start + sum(span for span in spans if span < 0)
+        self.high = start + sum(span for span in spans if span > 0)
+
+
+class Access(Tensor):
+    """Elements of a tensor picked by index expressions, resolved box by box.
+
+    Attributes
+    ----------
+    base : Tensor
+        Whose elements they are.
+    is_updated : bool
+        Whether ``+=`` wrote them already.
+    """
+
+    def __init__(
+        self,
+        base: Tensor,
+        grid: tuple[int, ...],
+        numbers: list[NDArray[np.int64]],
+        dynamic: tuple[int, Tensor] | None,
+    ) -> None:
+        self.base = base
+        self.shape = grid
+        self.dtype = base.dtype
+        self.buffer = base.buffer
+        self.name = base.name
+        self.is_updated = False
+        self._numbers = numbers
+        self._dynamic = dynamic
+        self._axes: list[_Axis] | None = None
+
+    def simplified(self) -> Tensor:
+        """Return a plain view where the whole grid is one inside the tensor."""
+        if self._dynamic is None and self.is_even and self._outside(self._whole()) is None:
+            return View(self.resolve(whole(self.shape)))
+        return self
+
+    @property
+    def view(self) -> NkiTensor:
+        """Elements as one of the machine's tensors."""
+        if not self.is_even:
+            message = (
+                f"the index of tensor `{self.name}` is no even pattern; allowed here: steps that "
+                "are the same along each axis. Copy the elements by nl.copy or nl.load first"
+            )
+            raise error(IndexError, message)
+        flush()
+        return self.resolve(whole(self.shape))
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the index is one even pattern."""
+        rank = self.base.block_rank
+        if self._has_columns():
+            return False
+        return all(axis.is_even for axis in self._whole()) and all(
+            axis.low == axis.high for axis in self._whole()[:rank]
+        )
+
+    @property
+    def picks_rows(self) -> bool:
+        """Whether an index tile picks a row for each place."""
+        return self._dynamic is not None and self._dynamic[1].size > 1
+
+    def uneven(self) -> list[NDArray[np.int64]]:
+        """Return the expressions of the tile's axes."""
+        return self._numbers[self.base.block_rank :]
+
+    def fixed(self) -> list[NDArray[np.int64]]:
+        """Return the expressions of the block axes."""
+        fixed = self._numbers[: self.base.block_rank]
+        if self._has_columns():
+            # One column of the index tile at a time.
+            assert self._dynamic is not None
+            columns = self._numbers[self._dynamic[0]].shape[1:]
+            fixed = [*fixed, np.arange(math.prod(columns)).reshape((1, *columns))]
+        return fixed
+
+    def _has_columns(self) -> bool:
+        """Whether an index tile holds several numbers a partition."""
+        return self._dynamic is not None and self._dynamic[1].size > self._dynamic[1].shape[0]
+
+    def _whole(self) -> list[_Axis]:
+        if self._axes is None:
+            self._axes = [_Axis(array) for array in self._numbers]
+        return self._axes
+
+    def _outside(self, axes: list[_Axis]) -> str | None:
+        for dim, (axis, length) in enumerate(zip(axes, self.base.shape, strict=True)):
+            if axis.low < 0 or axis.high >= length:
+                return (
+                    f"Out-of-bound access for tensor `{self.name}` on dimension {dim}: index "
+                    f"range [{axis.low}, {axis.high}] exceed dimension size of {length}; allowed: "
+                    "less, or a mask= that leaves the rest out"
+                )
+        return None
+
+    def resolve(self, box: Box) -> NkiTensor:
+        """Return the elements of a box of the grid."""
+        if is_whole(box, self.shape):
+            axes = self._whole()
+        else:
+            axes = [_Axis(part_of(array, box)) for array in self._numbers]
+        problem = self._outside(axes)
+        if problem is not None:
+            raise error(IndexError, problem)
+        rank = self.base.block_rank
+        tile = self.base.tile(tuple(axis.low for axis in axes[:rank]))
+        offset = 0
+        steps = [0] * len(box)
+        for axis, stride in zip(axes[rank:], tile.strides, strict=True):
+            if axis.pattern is None:
+                message = f"the index of tensor `{self.name}` is no even pattern"
+                raise error(IndexError, message)
+            start, own = axis.pattern
+            offset += start * stride
+            steps = [step + each * stride for step, each in zip(steps, own, strict=True)]
+        if min(steps) < 0:
+            message = f"the index of tensor `{self.name}` runs backwards; allowed: steps from 0"
+            raise error(IndexError, message)
+        counts = [part.stop - part.start for part in box]
+        pattern = [list(pair) for pair in zip(steps, counts, strict=True)]
+        if self._dynamic is None:
+            return tile.ap(pattern, offset)
+        return self._indirect(tile, pattern, offset, box)
+
+    def _indirect(
+        self, tile: NkiTensor, pattern: list[list[int]], offset: int, box: Box
+    ) -> NkiTensor:
+        assert self._dynamic is not None
+        dim, places = self._dynamic
+        if places.size == 1:
+            return tile.ap(pattern, offset, scalar_offset=_whole_numbers(places), indirect_dim=dim)
+        grid = self._numbers[dim].shape
+        if is_on_chip(self.buffer) or grid[0] != places.shape[0] or places.ndim > len(grid):
+            message = (
+                f"index tile of shape {places.shape} on axis {dim} of tensor `{self.name}` in "
+                f"{self.buffer}; allowed: a number for each partition, for a tensor in HBM; or a "
+                "single number"
+            )
+            raise error(IndexError, message)
+        own = [slice(0, 1) if length == 1 else part for part, length in zip(box, grid, strict=True)]
+        numbers = _whole_numbers(places)
+        if numbers.ndim < len(grid):
+            numbers = numbers.reshape(grid)
+        rows = numbers[tuple(own)]
+        # Rows are of the first axis of what the pattern is of.
+        for _ in range(dim):
+            tile = tile.select(0, 0)
+        column = rows if rows.ndim == 2 else rows.reshape((rows.shape[0], 1))
+        return tile.ap(pattern, offset, vector_offset=column, indirect_dim=0)
+
+
+def _whole_numbers(places: Tensor) -> NkiTensor:
+    """Return an index tile in SBUF, of a type that addresses have."""
+    from trn3.nki.language.tiles import converted, in_sbuf
+
+    if places.dtype.is_integer and places.dtype.itemsize == int32.itemsize:
+        return in_sbuf(places.view)
+    return in_sbuf(converted(places.view, int32))

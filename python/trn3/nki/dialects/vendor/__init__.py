@@ -1,0 +1,1 @@
+"""The names that the vendor's packages have, for this one."""

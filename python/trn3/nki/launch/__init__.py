@@ -1,0 +1,1 @@
+"""Running kernels: decorators, launch grids, arguments in and results out, reports on a run."""

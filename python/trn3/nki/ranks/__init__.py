@@ -1,0 +1,7 @@
+"""Who runs a kernel: its place in the launch, cores and ranks side by side, where they meet."""
+
+from __future__ import annotations
+
+from trn3.nki.ranks.world import Call, World
+
+__all__ = ["Call", "World"]

@@ -1,0 +1,1 @@
+"""What kernels handle: element types, arrays of other libraries, objects, operators, targets."""

@@ -1,0 +1,82 @@
+"""Which machine a kernel runs on, and the sizes that kernels ask of it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any, Final
+
+from trn3._trn3.machine import NeuronCore
+from trn3.nki.ranks.context import slot
+
+#: Machine descriptions by every name of a target.
+TARGETS: Final = {
+    "trn1": "trn1", "inf2": "trn1", "gen2": "trn1",
+    "trn2": "trn2", "gen3": "trn2",
+    "trn3": "trn3", "gen4": "trn3",
+}  # fmt: skip
+DEFAULT: Final = "trn3"
+
+
+def canonical_target(name: Any, origin: str) -> str:
+    """Return the machine description that a target's name means.
+
+    Raises
+    ------
+    ValueError
+        If it means none; the text names `origin`.
+    """
+    text = str(name).strip().lower()
+    # The older simulator writes bare generation numbers: 2, 3, 4.
+    found = TARGETS.get(text) or TARGETS.get(f"gen{text}")
+    if found is None:
+        message = f"{origin} is {name!r}; allowed: {', '.join(TARGETS)}"
+        raise ValueError(message)
+    return found
+
+
+def current_target() -> str:
+    """Return the target of kernels called now, as ``NEURON_PLATFORM_TARGET_OVERRIDE`` says.
+
+    That variable unset, ``NKI_NC_VERSION`` counts; without both it is ``"trn3"``.
+
+    Raises
+    ------
+    ValueError
+        If the variable names no target.
+    """
+    for variable in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKI_NC_VERSION"):
+        value = os.environ.get(variable)
+        if value:
+            return canonical_target(value, variable)
+    return DEFAULT
+
+
+class Figures:
+    """Sizes of one machine, from its description."""
+
+    __slots__ = ("_entries", "arch", "generation")
+
+    def __init__(self, arch: str, core: NeuronCore) -> None:
+        self.arch = arch
+        self._entries = core.arch_values()
+        self.generation = core.arch[1]
+
+    def __getitem__(self, key: str) -> int:
+        return int(self._entries[key])
+
+    def entries(self) -> dict[str, float]:
+        """Return every entry of the description."""
+        return dict(self._entries)
+
+
+@cache
+def figures_of(arch: str) -> Figures:
+    """Return the sizes of a machine, by name or path of its description."""
+    return Figures(arch, NeuronCore(arch, values=False, timing=False))
+
+
+def current_figures() -> Figures:
+    """Return the sizes of the kernel's machine, or outside kernels of the current target."""
+    running = slot.context
+    return running.figures if running is not None else figures_of(current_target())
