@@ -13,7 +13,8 @@ import trn3.nki.language as nl
 from support.core import run
 from support.operators import OPERATORS
 from trn3.nki.isa import constants
-from trn3.nki.isa._call import engine_name, enum_name, op_name, optional_op_name
+from trn3.nki.isa.spellings import engine_name, enum_name
+from trn3.nki.values.operators import op_name, optional_op_name
 
 ALIASES: list[tuple[Any, str]] = [
     (nl.max, "maximum"), (nl.min, "minimum"), (nl.sum, "add"), (nl.prod, "multiply"),

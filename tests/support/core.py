@@ -18,10 +18,11 @@ from support.engines import TYPES, cast
 from trn3._trn3.machine import NkiTensor
 from trn3.machine import NeuronCore
 from trn3.nki import simulate
-from trn3.nki.language.creation import MemoryRegion, ndarray
+from trn3.nki.language.creation import ndarray
 from trn3.nki.ranks.context import Context, Running, core
 from trn3.nki.values.arrays import element_bytes, to_array
 from trn3.nki.values.element_types import canonicalise_array
+from trn3.nki.values.memory_regions import MemoryRegion
 from trn3.nki.values.targets import figures_of
 
 Array = np.ndarray[Any, Any]

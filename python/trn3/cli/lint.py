@@ -11,7 +11,7 @@ import typer
 from trn3.cli.refusal import RefusedError
 
 if TYPE_CHECKING:
-    from trn3.nki.lint import Finding
+    from trn3.nki.lint import PortabilityFinding
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
             raise typer.Exit(1)
 
 
-def _search(target: str) -> tuple[list[str], list[Finding]]:
+def _search(target: str) -> tuple[list[str], list[PortabilityFinding]]:
     """Return the kernels that were searched, and what was found in any of them."""
     from trn3.cli import kernel_file
     from trn3.cli.profile import KernelRunError, explained
@@ -58,7 +58,7 @@ def _search(target: str) -> tuple[list[str], list[Finding]]:
     return list(kernels), sorted(findings)
 
 
-def _show(names: list[str], findings: list[Finding]) -> None:
+def _show(names: list[str], findings: list[PortabilityFinding]) -> None:
     from rich.table import Table
 
     from trn3.cli.consoles import output

@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, VirtualRegister
-from trn3.nki.language.creation import is_sbuf
 from trn3.nki.ranks.operands import (
     Arrays,
     CollectiveCall,
@@ -41,6 +40,7 @@ from trn3.nki.ranks.operands import (
     size_of,
     words,
 )
+from trn3.nki.values.memory_regions import is_sbuf
 
 __all__ = [
     "ReplicaGroup",

@@ -74,7 +74,7 @@ from trn3.nki.isa.search import max8, nc_find_index8, nc_match_replace8
 from trn3.nki.isa.select import dropout, range_select, select_reduce, tensor_copy_predicated
 from trn3.nki.isa.shuffle import nc_stream_shuffle
 from trn3.nki.isa.statistics import bn_aggr, bn_stats
-from trn3.nki.values.targets import current_figures
+from trn3.nki.ranks.context import current_figures
 
 __all__ = [
     "NkiInstruction",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core, engine_name
 from trn3.nki.isa.constants import engine as engines
-from trn3.nki.ranks.context import context
+from trn3.nki.isa.spellings import engine_name
+from trn3.nki.ranks.context import context, core
 from trn3.nki.values.element_types import canonicalise
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core, engine_name, enum_name
 from trn3.nki.isa.constants import dma_engine as dma_engines, engine as engines
-from trn3.nki.ranks.context import context
+from trn3.nki.isa.spellings import engine_name, enum_name
+from trn3.nki.ranks.context import context, core
 from trn3.nki.ranks.logical import LogicalCore
 
 __all__ = ["core_barrier", "sendrecv"]

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core, engine_name, enum_name, op_name
 from trn3.nki.isa.constants import (
     dge_mode as dge_modes,
     engine as engines,
     oob_mode as oob_modes,
 )
+from trn3.nki.isa.spellings import engine_name, enum_name
+from trn3.nki.ranks.context import core
+from trn3.nki.values.operators import op_name
 
 __all__ = ["dma_compute", "dma_copy", "dma_transpose"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core, engine_name, enum_name, op_name, optional_op_name
 from trn3.nki.isa.constants import engine as engines, reduce_cmd as commands
+from trn3.nki.isa.spellings import engine_name, enum_name
+from trn3.nki.ranks.context import core
+from trn3.nki.values.operators import op_name, optional_op_name
 
 if TYPE_CHECKING:
     from trn3.nki.typing import DTypeLike

@@ -8,8 +8,9 @@ takes the generators of all partitions ahead, those outside its tile too (**choi
 from __future__ import annotations
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core, engine_name
 from trn3.nki.isa.constants import engine as engines
+from trn3.nki.isa.spellings import engine_name
+from trn3.nki.ranks.context import core
 
 __all__ = ["rand2", "rand_get_state", "rand_set_state", "rng", "set_rng_seed"]
 

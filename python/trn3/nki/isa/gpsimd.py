@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, VirtualRegister, isa
-from trn3.nki.isa._call import core, op_name
+from trn3.nki.ranks.context import core
+from trn3.nki.values.operators import op_name
 
 __all__ = [
     "affine_select",

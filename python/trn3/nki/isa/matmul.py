@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, NkiValidationError, isa
-from trn3.nki.isa._call import core, engine_name, enum_name
 from trn3.nki.isa.constants import engine as engines, matmul_perf_mode as perf_modes
+from trn3.nki.isa.spellings import engine_name, enum_name
+from trn3.nki.ranks.context import core
 
 __all__ = ["nc_matmul", "nc_matmul_mx", "nc_matmul_sparse", "nc_transpose"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core
+from trn3.nki.ranks.context import core
 from trn3.nki.values.version import at_least
 
 __all__ = ["quantize_mx"]

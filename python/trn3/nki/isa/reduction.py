@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core, enum_name, op_name
 from trn3.nki.isa.constants import reduce_cmd as commands
+from trn3.nki.isa.spellings import enum_name
+from trn3.nki.ranks.context import core
+from trn3.nki.values.operators import op_name
 
 __all__ = ["tensor_reduce", "tensor_scalar_cumulative", "tensor_tensor_scan"]
 

@@ -6,7 +6,7 @@ import warnings
 from typing import Final
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, VirtualRegister, isa
-from trn3.nki.isa._call import core
+from trn3.nki.ranks.context import core
 
 __all__ = ["register_alloc", "register_load", "register_move", "register_store"]
 

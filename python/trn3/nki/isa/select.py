@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core, enum_name, op_name
 from trn3.nki.isa.constants import reduce_cmd as commands
+from trn3.nki.isa.spellings import enum_name
+from trn3.nki.ranks.context import core
+from trn3.nki.values.operators import op_name
 
 __all__ = ["dropout", "range_select", "select_reduce", "tensor_copy_predicated"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
-from trn3.nki.isa._call import core
+from trn3.nki.ranks.context import core
 
 __all__ = ["nc_stream_shuffle"]
 

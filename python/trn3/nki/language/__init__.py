@@ -50,21 +50,11 @@ from trn3.nki.language.control import (
     while_loop,
 )
 from trn3.nki.language.creation import (
-    MemoryRegion,
     empty_like,
     full,
-    hbm,
-    is_hbm,
-    is_on_chip,
-    is_psum,
-    is_sbuf,
     ndarray,
     ones,
-    private_hbm,
-    psum,
-    sbuf,
     shared_constant,
-    shared_hbm,
     shared_identity_matrix,
     zeros,
     zeros_like,
@@ -119,8 +109,8 @@ from trn3.nki.language.movement import (
 from trn3.nki.language.random import dropout, rand, random_seed
 from trn3.nki.language.reductions import all, max, mean, min, prod, rms_norm, softmax, sum, var
 from trn3.nki.language.tile_sizes import tile_size
-from trn3.nki.launch.grid import nc, par_dim, spmd_dim
 from trn3.nki.typing import tensor
+from trn3.nki.values.axes import nc, par_dim, spmd_dim
 from trn3.nki.values.element_types import (
     bfloat16,
     bool_,
@@ -141,6 +131,18 @@ from trn3.nki.values.element_types import (
     uint8,
     uint16,
     uint32,
+)
+from trn3.nki.values.memory_regions import (
+    MemoryRegion,
+    hbm,
+    is_hbm,
+    is_on_chip,
+    is_psum,
+    is_sbuf,
+    private_hbm,
+    psum,
+    sbuf,
+    shared_hbm,
 )
 from trn3.nki.values.neuron_dtypes import static_cast
 from trn3.nki.values.objects import NKIObject

@@ -9,9 +9,11 @@ import numpy as np
 
 from trn3._trn3 import machine
 from trn3._trn3.machine import NkiTensor
-from trn3.nki.language.creation import is_on_chip, shared_constant
+from trn3.nki import isa
+from trn3.nki.language.creation import fill, shared_constant
 from trn3.nki.ranks.context import slot
 from trn3.nki.values import arrays
+from trn3.nki.values.memory_regions import is_on_chip
 
 _MOST_SHOWN = 1000
 
@@ -28,9 +30,6 @@ def assign(tensor: NkiTensor, key: Any, value: Any) -> None:
     TypeError
         If `value` is none of these.
     """
-    from trn3.nki import isa
-    from trn3.nki.language.creation import fill
-
     target = tensor[key]
     if isinstance(value, (bool, int, float, np.generic)):
         fill(target, value.item() if isinstance(value, np.generic) else value)

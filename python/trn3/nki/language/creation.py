@@ -1,24 +1,37 @@
-"""Where tensors lie, and how they are made."""
+"""How tensors are made."""
 
 from __future__ import annotations
 
-import enum
 import operator
 import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._trn3 import machine
 from trn3._trn3.machine import NkiTensor
+from trn3.nki import isa
 from trn3.nki.language.tile_sizes import tile_size
 from trn3.nki.ranks.context import context, core, slot
 from trn3.nki.values import arrays
-from trn3.nki.values.element_types import ALL, DType, canonicalise, uint8
+from trn3.nki.values.element_types import DType, canonicalise, uint8
+from trn3.nki.values.memory_regions import (
+    Buffer,
+    MemoryRegion,
+    hbm,
+    is_hbm,
+    is_on_chip,
+    is_psum,
+    is_sbuf,
+    private_hbm,
+    psum,
+    region_of,
+    sbuf,
+    shared_hbm,
+)
 
 if TYPE_CHECKING:
     from trn3.nki.typing import DTypeLike
@@ -43,72 +56,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-
-class MemoryRegion(enum.Enum):
-    """Which memory a tensor lies in."""
-
-    #: On chip, 128 partitions; every engine reads and writes it.
-    sbuf = "sbuf"
-    #: On chip, results of matmuls; 8 banks of 2 KiB a partition.
-    psum = "psum"
-    #: HBM of one core.
-    private_hbm = "private_hbm"
-    #: HBM that the cores of a logical core share; results lie here.
-    shared_hbm = "shared_hbm"
-    #: Another name of `private_hbm`.
-    hbm = "private_hbm"  # noqa: PIE796 an alias is meant
-
-    code: int  # number of the memory in the machine
-
-
-for _code, _region in enumerate(MemoryRegion):
-    _region.code = _code
-
-sbuf = MemoryRegion.sbuf
-psum = MemoryRegion.psum
-private_hbm = MemoryRegion.private_hbm
-hbm = MemoryRegion.private_hbm
-shared_hbm = MemoryRegion.shared_hbm
-
-_hooks = machine.hooks()
-_hooks.update({f"dtype:{dtype.name}": dtype for dtype in ALL})
-_hooks.update({f"buffer:{region.value}": region for region in MemoryRegion})
-_hooks["dtype_name"] = lambda spelling: canonicalise(spelling).name
-
-Buffer: TypeAlias = MemoryRegion | str
-
-
-def _region_of(buffer: Any) -> MemoryRegion:
-    if isinstance(buffer, NkiTensor):
-        buffer = buffer.buffer
-    if isinstance(buffer, MemoryRegion):
-        return buffer
-    if isinstance(buffer, str) and buffer in MemoryRegion.__members__:
-        return MemoryRegion[buffer]
-    allowed = ", ".join(f"nl.{name}" for name in MemoryRegion.__members__)
-    message = f"buffer is {buffer!r}; allowed: {allowed}"
-    raise TypeError(message)
-
-
-def is_sbuf(buffer: Buffer | NkiTensor) -> bool:
-    """Return whether a memory, or a tensor's memory, is SBUF."""
-    return _region_of(buffer) is sbuf
-
-
-def is_psum(buffer: Buffer | NkiTensor) -> bool:
-    """Return whether a memory, or a tensor's memory, is PSUM."""
-    return _region_of(buffer) is psum
-
-
-def is_hbm(buffer: Buffer | NkiTensor) -> bool:
-    """Return whether a memory, or a tensor's memory, is HBM, shared or private."""
-    return _region_of(buffer).code >= private_hbm.code
-
-
-def is_on_chip(buffer: Buffer | NkiTensor) -> bool:
-    """Return whether a memory, or a tensor's memory, is SBUF or PSUM."""
-    return not is_hbm(buffer)
 
 
 def new_tensor(
@@ -174,7 +121,7 @@ def new_tensor(
     if type(dtype) is not DType:
         dtype = canonicalise(dtype)
     if type(buffer) is not MemoryRegion:
-        buffer = _region_of(buffer)
+        buffer = region_of(buffer)
     lengths = _lengths(shape)
     if buffer.code < 2 and len(lengths) < 2:
         if lengths != (1,):
@@ -256,7 +203,7 @@ if TYPE_CHECKING:
     ndarray = new_tensor
 else:
 
-    class _TensorType(type):
+    class _NdarrayType(type):
         # Called by this name, errors about its arguments say so.
         new_tensor.__name__ = new_tensor.__qualname__ = "ndarray"
         __call__ = staticmethod(new_tensor)
@@ -264,7 +211,7 @@ else:
         def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, NkiTensor)
 
-    class ndarray(metaclass=_TensorType):  # noqa: D101 the docstring is the function's
+    class ndarray(metaclass=_NdarrayType):  # noqa: D101 the docstring is the function's
         __doc__ = new_tensor.__doc__
 
 
@@ -327,8 +274,6 @@ def full(
 
 def fill(tensor: NkiTensor, value: float) -> None:
     """Set every element of a new tensor, on chip or in HBM."""
-    from trn3.nki import isa
-
     if is_on_chip(tensor):
         isa.memset(tensor, value)
         return
@@ -511,8 +456,6 @@ def shared_identity_matrix(
     >>> identity(np.zeros((1,), np.float32)).tolist()
     [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     """
-    from trn3.nki import isa
-
     if not 1 <= n <= tile_size.pmax:
         message = f"n is {n}; allowed: from 1 to {tile_size.pmax}, the number of partitions"
         raise ValueError(message)

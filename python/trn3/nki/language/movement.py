@@ -8,12 +8,13 @@ from typing import Any
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
-from trn3.nki.language.creation import is_hbm, is_psum, ndarray, psum
+from trn3.nki.language.creation import ndarray
 from trn3.nki.language.tile_sizes import tile_size
 from trn3.nki.language.tiles import converted, in_sbuf, require_tile
 from trn3.nki.ranks.context import context
 from trn3.nki.typing import DTypeLike
 from trn3.nki.values.element_types import float32, uint8, uint32
+from trn3.nki.values.memory_regions import is_hbm, is_psum, psum
 
 
 def _require_hbm(function: str, argument: str, value: Any) -> NkiTensor:

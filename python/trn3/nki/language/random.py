@@ -7,11 +7,12 @@ from typing import SupportsIndex
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
-from trn3.nki.language.creation import Buffer, ndarray, sbuf
+from trn3.nki.language.creation import ndarray
 from trn3.nki.language.tiles import require_tile, result_like
+from trn3.nki.ranks.context import current_figures
 from trn3.nki.typing import DTypeLike
 from trn3.nki.values.element_types import canonicalise, float32, uint32
-from trn3.nki.values.targets import current_figures
+from trn3.nki.values.memory_regions import Buffer, sbuf
 
 # A draw's upper 24 bits are a float32 exactly.
 _DROPPED_BITS = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from trn3.nki.values.targets import current_figures
+from trn3.nki.ranks.context import current_figures
 
 __all__ = ["tile_size"]
 

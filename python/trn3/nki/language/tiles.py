@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from trn3._trn3.machine import NkiTensor
-from trn3.nki.language.creation import is_on_chip, is_psum, ndarray
+from trn3.nki import isa
+from trn3.nki.language.creation import ndarray
 from trn3.nki.values.element_types import DType, canonicalise
+from trn3.nki.values.memory_regions import is_on_chip, is_psum
 
 #: A tile or a number.
 Operand = NkiTensor | float
@@ -87,8 +89,6 @@ def stretch(tile: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:
 
 def in_sbuf(tile: NkiTensor) -> NkiTensor:
     """Return a tile itself, or a copy in SBUF of one in PSUM."""
-    from trn3.nki import isa
-
     if not is_psum(tile):
         return tile
     copied = ndarray(tile.shape, tile.dtype)
@@ -98,8 +98,6 @@ def in_sbuf(tile: NkiTensor) -> NkiTensor:
 
 def converted(tile: NkiTensor, dtype: Any) -> NkiTensor:
     """Return a tile itself, or a copy in SBUF of another element type."""
-    from trn3.nki import isa
-
     wanted = canonicalise(dtype)
     if tile.dtype == wanted:
         return tile

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3.machine import NeuronCore, NkiTensor, VirtualRegister
-from trn3.nki.language.creation import is_hbm, private_hbm
 from trn3.nki.ranks.context import slot
 from trn3.nki.typing import tensor as annotated_tensor
 from trn3.nki.values import arrays
 from trn3.nki.values.element_types import DType, canonicalise
+from trn3.nki.values.memory_regions import is_hbm, private_hbm
 from trn3.nki.values.objects import NKIObject
 
 

@@ -6,7 +6,9 @@ import itertools
 import math
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Final, Literal
+from typing import Any, Final
+
+from trn3.nki.values.axes import Spread, is_length, nc, par_dim, spmd_dim
 
 __all__ = ["Launch", "nc", "par_dim", "spmd_dim"]
 
@@ -14,103 +16,6 @@ _ALLOWED: Final = (
     "allowed in brackets: a number of cores, 1 or 2; or the lengths of a launch grid, each a whole "
     "number from 1, with nl.nc(cores) for what is spread over cores"
 )
-
-
-class par_dim(int):
-    """Length of a tile's partition axis: the first; in the legacy dialect after those of blocks."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """An axis of a launch grid whose instances are spread over cores.
-
-    Attributes
-    ----------
-    cores : int
-        How many.
-    length : int
-        Instances of the axis on each core.
-    order : {"blocks", "cyclic"}
-        Whether neighbours share a core, or follow one another around the cores.
-    """
-
-    cores: int
-    length: int = 1
-    order: Literal["blocks", "cyclic"] = "blocks"
-
-    def __mul__(self, length: int) -> Spread:
-        return spmd_dim(self, length)
-
-    def __rmul__(self, length: int) -> Spread:
-        return spmd_dim(length, self)
-
-    @property
-    def total(self) -> int:
-        """Length of the axis."""
-        return self.cores * self.length
-
-    def core(self, index: int) -> int:
-        """Return the core of an instance by its place on the axis."""
-        return index % self.cores if self.order == "cyclic" else index // self.length
-
-
-def nc(cores: int) -> Spread:
-    """Return an axis of a launch grid that has one instance on each of some cores.
-
-    ``nl.nc(2) * n`` has n on each, neighbours together; ``n * nl.nc(2)`` deals them in turn.
-
-    Raises
-    ------
-    TypeError
-        If `cores` is no whole number from 1.
-
-    Examples
-    --------
-    >>> import trn3.nki.language as nl
-    >>> [(nl.nc(2) * 3).core(i) for i in range(6)], [(3 * nl.nc(2)).core(i) for i in range(6)]
-    ([0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 0, 1])
-    """
-    if not _is_length(cores):
-        message = f"nc of {cores!r}; allowed: a number of cores, from 1"
-        raise TypeError(message)
-    return Spread(cores)
-
-
-def spmd_dim(outer: int | Spread, inner: int | Spread) -> Spread:
-    """Return an axis of a launch grid, one factor of which is `nc` of some cores.
-
-    Parameters
-    ----------
-    outer, inner : int or nl.nc(cores)
-        With the cores outside, neighbours share a core; inside, they follow one another around.
-
-    Raises
-    ------
-    TypeError
-        If not exactly one of them is `nc`.
-
-    Examples
-    --------
-    >>> import trn3.nki.language as nl
-    >>> nl.spmd_dim(nl.nc(2), 4) == nl.nc(2) * 4
-    True
-    """
-    for spread, length, order in ((outer, inner, "blocks"), (inner, outer, "cyclic")):
-        if isinstance(spread, Spread) and spread.length == 1 and _is_length(length):
-            return Spread(spread.cores, length, order)  # type: ignore[arg-type]
-    message = f"spmd_dim of {outer!r} and {inner!r}; allowed: a whole number and nl.nc(cores)"
-    raise TypeError(message)
-
-
-def _plain(axis: Any) -> Any:
-    """Return NumPy's whole numbers as Python's."""
-    return axis if isinstance(axis, bool) or not hasattr(axis, "__index__") else index(axis)
-
-
-def _is_length(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +47,11 @@ class Launch:
         return list(itertools.product(*map(range, self.grid)))
 
 
+def _plain(axis: Any) -> Any:
+    """Return NumPy's whole numbers as Python's."""
+    return axis if isinstance(axis, bool) or not hasattr(axis, "__index__") else index(axis)
+
+
 def as_brackets(value: Any, kernel: str) -> tuple[int | Spread, ...]:
     """Return the axes that stand in ``kernel[...]``.
 
@@ -151,7 +61,7 @@ def as_brackets(value: Any, kernel: str) -> tuple[int | Spread, ...]:
         If they are no lengths.
     """
     axes = tuple(map(_plain, value if isinstance(value, tuple) else (value,)))
-    if not axes or not all(_is_length(axis) or isinstance(axis, Spread) for axis in axes):
+    if not axes or not all(is_length(axis) or isinstance(axis, Spread) for axis in axes):
         message = f"{kernel}[{value!r}]: {_ALLOWED}"
         raise TypeError(message)
     return axes

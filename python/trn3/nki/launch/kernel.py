@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import types
@@ -11,17 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
-from trn3.nki.language.creation import private_hbm, shared_hbm
 from trn3.nki.launch import observers, tracing
 from trn3.nki.launch.arguments import Arguments
 from trn3.nki.launch.debugging import note
-from trn3.nki.launch.grid import Launch, Spread, as_brackets, launch_of
+from trn3.nki.launch.grid import Launch, as_brackets, launch_of
 from trn3.nki.launch.running import INTERNAL, Run
 from trn3.nki.lint.watch import watch
 from trn3.nki.ranks.context import Context, Running, slot
 from trn3.nki.ranks.world import World
 from trn3.nki.typing import tensor as annotated_tensor
-from trn3.nki.values.targets import Figures, canonical_target, current_target
+from trn3.nki.values.axes import Spread
+from trn3.nki.values.kernel_function import KernelFunction, as_kernel_function
+from trn3.nki.values.memory_regions import private_hbm, shared_hbm
+from trn3.nki.values.targets import MachineSizes, canonical_target, current_target
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike, ArchSpec
@@ -35,7 +36,7 @@ Edge: TypeAlias = tuple[str, str | Sequence[str]]
 _ALIAS_SUFFIX: Final = ".must_alias_input"
 
 
-class Kernel:
+class Kernel(KernelFunction):
     """A function that runs on a simulated NeuronCore; what `jit` makes.
 
     Calling it runs it on one core: arrays become tensors in HBM (`nl.hbm`), other arguments pass
@@ -48,11 +49,6 @@ class Kernel:
     ``kernel[lnc]`` is the same kernel on that many cores of a logical core: each runs the function,
     and `nki.language.program_id` says which one it is. ``kernel[a, b]`` runs it a * b times, one
     after the other.
-
-    Attributes
-    ----------
-    __wrapped__ : function
-        What was decorated; name, docstring and signature are its own.
 
     Examples
     --------
@@ -68,10 +64,6 @@ class Kernel:
     [[2.0, 2.0], [2.0, 2.0]]
     """
 
-    __wrapped__: Callable[..., Any]
-    __name__: str
-    __qualname__: str
-
     def __init__(
         self,
         function: Callable[..., Any],
@@ -82,10 +74,8 @@ class Kernel:
         edges: tuple[tuple[str, tuple[str, ...]], ...] = (),
         nan_origin: bool = False,
     ) -> None:
-        functools.update_wrapper(self, function)
-        self._target = target
+        super().__init__(function, target=target, legacy=legacy)
         self._axes = axes
-        self._legacy = legacy
         self._edges = edges
         self._nan_origin = nan_origin
         self._expected: dict[str, Any] | None = None
@@ -119,9 +109,9 @@ class Kernel:
 
     def _with(self, **changes: Any) -> Kernel:
         own = {
-            "target": self._target,
+            "target": self.own_target,
             "axes": self._axes,
-            "legacy": self._legacy,
+            "legacy": self.is_legacy,
             "edges": self._edges,
             "nan_origin": self._nan_origin,
         }
@@ -130,11 +120,9 @@ class Kernel:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
-    def __repr__(self) -> str:
-        return f"<nki.jit kernel {self.__module__}.{self._label()}>"
-
-    def _label(self) -> str:
-        """Return its qualified name, with what stood in brackets."""
+    @property
+    def label(self) -> str:
+        """Its qualified name, with what stood in brackets."""
         brackets = f"[{', '.join(map(str, self._axes))}]" if self._axes else ""
         return f"{self.__qualname__}{brackets}"
 
@@ -165,24 +153,9 @@ class Kernel:
         """
         return self._with(edges=self._edges + tuple(_edge(edge) for edge in edges))
 
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.__name__
-
     def target(self) -> str:
         """Return the machine that a call runs on now."""
-        return self._target or current_target()
-
-    @property
-    def is_legacy(self) -> bool:
-        """Whether it is written in the legacy dialect."""
-        return self._legacy
-
-    @property
-    def has_own_target(self) -> bool:
-        """Whether it was given a target, as ``platform_target``."""
-        return self._target is not None
+        return self.own_target or current_target()
 
     @property
     def nan_origin(self) -> bool:
@@ -196,7 +169,7 @@ class Kernel:
 
     def launched(self) -> Launch:
         """Return the instances that a call runs, and on which cores."""
-        return launch_of(self._axes, legacy=self._legacy)
+        return launch_of(self._axes, legacy=self.is_legacy)
 
     def cores(self, arch: str | ArchSpec | None = None, **options: Any) -> list[NeuronCore]:
         """Return new cores for one launch, on one HBM.
@@ -228,7 +201,7 @@ class Kernel:
                 first = NeuronCore(path, internal=INTERNAL, **options)
         cores = [first]
         wanted = self.launched().cores
-        most = Figures(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
+        most = MachineSizes(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
         if wanted > most:
             message = f"{self!r}: a logical core of {first.arch[0]} has at most {most} cores"
             raise ValueError(message)
@@ -323,7 +296,7 @@ class Kernel:
         if watching is not None:
             watching.finish()
         if observers.is_observed():
-            observers.report(self._label().rpartition("<locals>.")[2], cores)
+            observers.report(self.label.rpartition("<locals>.")[2], cores)
         return results
 
     def _binding(
@@ -458,11 +431,7 @@ def as_kernel(kernel: Callable[..., Any]) -> Kernel:
     """
     if isinstance(kernel, Kernel):
         return kernel
-    given: Any = kernel
-    if not callable(given):
-        message = f"kernel is of type {type(kernel).__name__}; allowed: a Kernel or a function"
-        raise TypeError(message)
-    return Kernel(kernel)
+    return Kernel(as_kernel_function(kernel).__wrapped__)
 
 
 @overload

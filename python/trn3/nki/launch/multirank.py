@@ -129,10 +129,10 @@ def profile_ranks(
         Without values, if control flow or an address needs one that was skipped.
     """
     from trn3.machine.core import profile_of
-    from trn3.nki.launch.profiling import _check_shadow
+    from trn3.nki.launch.timed import check_shadow
 
     runnable, given, fabric = _prepared(kernel, per_rank_args, system, ranks_per_chip)
-    _check_shadow(shadow, values)
+    check_shadow(shadow, values)
     cores = _cores(
         runnable,
         len(given),

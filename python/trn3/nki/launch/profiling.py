@@ -1,4 +1,4 @@
-"""Runs of kernels that keep time."""
+"""`profile`, and the decorator that it was."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from trn3.machine import Profile
 from trn3.machine.archs import ArchLike
-from trn3.machine.core import profile_of
-from trn3.nki.launch.kernel import arch_of, as_kernel, jit
+from trn3.nki.launch.kernel import jit
 from trn3.nki.launch.runners import is_decorated, timed
+from trn3.nki.launch.timed import run_timed
 
 __all__ = ["profile"]
 
@@ -87,20 +87,13 @@ def profile(
     """
     if kernel is None or is_decorated(kernel, args, kwargs):
         return cast("tuple[Any, Profile]", timed(jit, kernel, kwargs))
-    runnable = as_kernel(kernel)
-    _check_shadow(shadow, values)
-    cores = runnable.cores(
-        None if arch is None else arch_of(arch),
+    return run_timed(
+        kernel,
+        *args,
+        arch=arch,
         values=values,
         strict=strict,
         shadow=shadow,
         max_instructions=max_instructions,
+        **kwargs,
     )
-    result = runnable.launch(cores, args, kwargs)
-    return result, profile_of(cores, runnable.name)
-
-
-def _check_shadow(shadow: bool, values: bool) -> None:
-    if shadow and not values:
-        message = "shadow is True with values=False: without values none loses precision"
-        raise ValueError(message)

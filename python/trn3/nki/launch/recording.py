@@ -21,11 +21,11 @@ from trn3.nki.launch.kernel import arch_of, as_kernel
 from trn3.nki.values import arrays
 from trn3.nki.values.element_types import canonicalise
 
-__all__ = ["Program", "Replay", "Tensor", "record"]
+__all__ = ["Program", "ProgramReplay", "ProgramTensor", "Replay", "Tensor", "record"]
 
 
 @dataclass(frozen=True)
-class Tensor:
+class ProgramTensor:
     """An input or output of a program.
 
     Attributes
@@ -42,7 +42,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Replay:
+class ProgramReplay:
     """What a run of a program gave.
 
     Attributes
@@ -55,6 +55,10 @@ class Replay:
 
     outputs: dict[str, NDArray[Any]] = field(repr=False)
     picoseconds: int
+
+
+#: Older names.
+Replay, Tensor = ProgramReplay, ProgramTensor
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Program:
     ...     return out
     >>> program = nki.record(double, np.zeros((128, 4), np.float32))
     >>> program.inputs
-    (Tensor(name='x', shape=(128, 4), dtype='float32'),)
+    (ProgramTensor(name='x', shape=(128, 4), dtype='float32'),)
     >>> replay = program.run({"x": np.ones((128, 4), np.float32)})
     >>> float(replay.outputs["result"].sum()), replay.picoseconds > 0
     (1024.0, True)
@@ -105,10 +109,10 @@ class Program:
         return str(self._content.get("arch", ""))
 
     @property
-    def inputs(self) -> tuple[Tensor, ...]:
+    def inputs(self) -> tuple[ProgramTensor, ...]:
         """What has to be filled before a run."""
         return tuple(
-            Tensor(tensor["name"], tuple(tensor["shape"]), tensor["dtype"])
+            ProgramTensor(tensor["name"], tuple(tensor["shape"]), tensor["dtype"])
             for tensor in self._content["tensors"]
             if tensor.get("role") in ("input", "inout")
         )
@@ -148,7 +152,7 @@ class Program:
         values: bool = True,
         timing: bool = True,
         strict: bool = False,
-    ) -> Replay:
+    ) -> ProgramReplay:
         """Run the program on a device, as a host without Python would.
 
         Parameters
@@ -191,7 +195,7 @@ class Program:
         for name, flat, shape, dtype in found if values else ():
             native = canonicalise(dtype).dtype
             outputs[name] = flat.view(native).reshape(shape)
-        return Replay(outputs, picoseconds)
+        return ProgramReplay(outputs, picoseconds)
 
 
 def record(
@@ -246,7 +250,7 @@ def _named(result: Any) -> Iterator[tuple[str, NkiTensor]]:
         yield ("result" if isinstance(result, NkiTensor) else f"result[{place}]"), tensor
 
 
-def _bytes_of(value: Any, tensor: Tensor) -> NDArray[np.uint8]:
+def _bytes_of(value: Any, tensor: ProgramTensor) -> NDArray[np.uint8]:
     kind = arrays.kind_of(value)
     if kind is None:
         message = f"input {tensor.name} is of type {type(value).__name__}; allowed: an array"

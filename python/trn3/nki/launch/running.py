@@ -17,7 +17,7 @@ from trn3.nki.ranks.gang import DeadlockError
 from trn3.nki.ranks.logical import LogicalCore, SharedTensors
 from trn3.nki.ranks.turns import Turns
 from trn3.nki.ranks.world import World
-from trn3.nki.values.targets import Figures
+from trn3.nki.values.targets import MachineSizes
 
 #: Code under this folder is no kernel: lines in errors and profiles are of whoever calls it.
 INTERNAL: Final = [str(Path(trn3.__file__).parent) + os.sep]
@@ -65,7 +65,7 @@ class Run:
         )
         self._returned: list[Any] = []
         # Of this core, not by its name: a description of one's own may bear any.
-        figures = Figures(cores[0].arch[0], cores[0])
+        figures = MachineSizes(cores[0].arch[0], cores[0])
         instances = len(launch.placement)
         shared = SharedTensors(instances) if instances > 1 else None
         self.contexts: list[Context] = []

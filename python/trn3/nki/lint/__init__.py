@@ -13,13 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trn3.nki.lint.findings import Finding, PortabilityError
-from trn3.nki.lint.rules import RULES, Rule
+from trn3.nki.lint.findings import Finding, PortabilityError, PortabilityFinding
+from trn3.nki.lint.rules import RULES, PortabilityRule, Rule
+from trn3.nki.values.kernel_function import as_kernel_function
 
-__all__ = ["RULES", "Finding", "PortabilityError", "Rule", "lint"]
+__all__ = [
+    "RULES",
+    "Finding",
+    "PortabilityError",
+    "PortabilityFinding",
+    "PortabilityRule",
+    "Rule",
+    "lint",
+]
 
 
-def lint(kernel: Callable[..., Any]) -> tuple[Finding, ...]:
+def lint(kernel: Callable[..., Any]) -> tuple[PortabilityFinding, ...]:
     """Return the places of a kernel that the hardware compiler refuses, without running it.
 
     Parameters
@@ -29,7 +38,7 @@ def lint(kernel: Callable[..., Any]) -> tuple[Finding, ...]:
 
     Returns
     -------
-    tuple of Finding
+    tuple of PortabilityFinding
         In order of their lines; empty if nothing is known to be refused.
 
     Raises
@@ -49,12 +58,12 @@ def lint(kernel: Callable[..., Any]) -> tuple[Finding, ...]:
     >>> [(finding.line, finding.rule) for finding in nki.lint(kernel)]
     [(3, 'TRN3-P001')]
     """
-    from trn3.nki.launch.kernel import as_kernel
     from trn3.nki.lint.walker import Walk
 
-    runnable = as_kernel(kernel)
-    search = Walk(runnable)
+    search = Walk(as_kernel_function(kernel))
     if not search.complete:
-        message = f"{runnable!r} has no source to read; allowed: a function that stands in a file"
+        message = (
+            f"{search.kernel!r} has no source to read; allowed: a function that stands in a file"
+        )
         raise ValueError(message)
     return tuple(sorted(search.findings))

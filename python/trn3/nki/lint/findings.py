@@ -12,7 +12,7 @@ Severity: TypeAlias = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class Finding:
+class PortabilityFinding:
     """One place that the hardware compiler refuses, or may refuse.
 
     Attributes
@@ -51,16 +51,20 @@ class Finding:
         return f"{self.location}: {self.rule} {self.message}; write {self.instead}"
 
 
+#: Its older name.
+Finding = PortabilityFinding
+
+
 class PortabilityError(NkiValidationError):
     """A kernel holds what the hardware compiler refuses; raised under ``TRN3_NKI_STRICT=1``.
 
     Attributes
     ----------
-    findings : tuple of Finding
+    findings : tuple of PortabilityFinding
         All of them, in order of their lines.
     """
 
-    def __init__(self, kernel: str, findings: Iterable[Finding]) -> None:
+    def __init__(self, kernel: str, findings: Iterable[PortabilityFinding]) -> None:
         self.kernel = kernel
         self.findings = tuple(findings)
         count = len(self.findings)

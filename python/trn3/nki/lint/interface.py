@@ -9,7 +9,7 @@ from typing import Final
 from trn3.nki.lint import rules
 from trn3.nki.lint.places import Breach, Place, argument, check, number
 from trn3.nki.lint.registers import is_register
-from trn3.nki.lint.scopes import Binding
+from trn3.nki.lint.scopes import NameBinding
 
 _INTEGERS: Final = frozenset(("int8", "int16", "int32", "uint8", "uint16", "uint32"))
 #: Keywords that take members of enums, and the enum.
@@ -181,7 +181,7 @@ def _is_integer(node: ast.expr, place: Place) -> bool:
     while isinstance(node, ast.Subscript):
         node = node.value
 
-    def made(binding: Binding) -> bool:
+    def made(binding: NameBinding) -> bool:
         name = place.called(binding.expression)
         if name is None or name.module != "nl" or name.name not in ("ndarray", "zeros", "ones"):
             return False

@@ -10,7 +10,7 @@ from typing import Final
 
 from trn3.nki.lint import rules
 from trn3.nki.lint.places import Breach, Place, check
-from trn3.nki.lint.scopes import Binding, FunctionNode, scope_of
+from trn3.nki.lint.scopes import FunctionNode, NameBinding, scope_of
 from trn3.nki.lint.users import is_users
 from trn3.nki.values.objects import NKIObject
 
@@ -70,7 +70,7 @@ def dict_store(node: ast.Subscript, place: Place) -> Iterator[Breach]:
             yield rules.DICT_KEY, node.slice, f"dict key is {kind}"
 
 
-def _is_dict(binding: Binding) -> bool:
+def _is_dict(binding: NameBinding) -> bool:
     value = binding.expression
     if binding.kind != "value":
         return False
@@ -91,7 +91,7 @@ def _no_string(key: ast.expr, place: Place) -> str | None:
     return None
 
 
-def _counts(binding: Binding, place: Place) -> bool:
+def _counts(binding: NameBinding, place: Place) -> bool:
     """Whether a variable runs over whole numbers."""
     iterated = binding.expression
     if binding.kind == "loop" and isinstance(iterated, ast.Name):

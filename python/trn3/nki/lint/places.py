@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from trn3.nki.lint.rules import Rule
-from trn3.nki.lint.scopes import UNKNOWN, Binding, Scope
+from trn3.nki.lint.rules import PortabilityRule
+from trn3.nki.lint.scopes import UNKNOWN, NameBinding, Scope
 
 
 class Name(NamedTuple):
@@ -99,22 +99,22 @@ class Place:
         """Return the name of the language that a call calls; None if it is no such call."""
         return self.name(node.func) if isinstance(node, ast.Call) else None
 
-    def values(self, node: ast.AST) -> tuple[Binding, ...]:
+    def values(self, node: ast.AST) -> tuple[NameBinding, ...]:
         """Return what a variable can hold; () if the node is none, or a global."""
         return self.scope.find(node.id) if isinstance(node, ast.Name) else ()
 
-    def values_of(self, name: str) -> tuple[Binding, ...]:
+    def values_of(self, name: str) -> tuple[NameBinding, ...]:
         """Return what a variable of this name can hold."""
         return self.scope.find(name)
 
-    def is_always(self, node: ast.AST, test: Callable[[Binding], bool]) -> bool:
+    def is_always(self, node: ast.AST, test: Callable[[NameBinding], bool]) -> bool:
         """Return whether all that a variable can hold passes a test, and there is something."""
         values = self.values(node)
         return bool(values) and all(map(test, values))
 
 
 #: A rule that is broken, where, and what stands there.
-Breach: TypeAlias = tuple[Rule, ast.AST, str]
+Breach: TypeAlias = tuple[PortabilityRule, ast.AST, str]
 Check: TypeAlias = Callable[[Any, Place], Iterator[Breach]]
 F = TypeVar("F", bound=Callable[..., Iterator[Breach]])
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from trn3.nki.lint import rules
 from trn3.nki.lint.places import Breach, Place, check
-from trn3.nki.lint.scopes import Binding
+from trn3.nki.lint.scopes import NameBinding
 
 _MAKERS: Final = {
     ("nisa", "register_alloc"),
@@ -58,7 +58,7 @@ def _given(call: ast.Call) -> list[ast.expr]:
     return [call.func, *call.args, *(each.value for each in call.keywords)]
 
 
-def _is_made(binding: Binding, place: Place) -> bool:
+def _is_made(binding: NameBinding, place: Place) -> bool:
     name = place.called(binding.expression)
     if binding.kind == "value":
         return name in _MAKERS

@@ -14,7 +14,7 @@ from trn3.nki.values.version import at_least
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PortabilityRule:
     """One rule.
 
     Attributes
@@ -51,11 +51,15 @@ class Rule:
         return at_least(self.since)
 
 
-_DEFINED: list[Rule] = []
+#: Its older name.
+Rule = PortabilityRule
 
 
-def _rule(number: int, *texts: str, **options: str) -> Rule:
-    rule = Rule(f"TRN3-P{number:03}", *texts, **options)  # type: ignore[arg-type]
+_DEFINED: list[PortabilityRule] = []
+
+
+def _rule(number: int, *texts: str, **options: str) -> PortabilityRule:
+    rule = PortabilityRule(f"TRN3-P{number:03}", *texts, **options)  # type: ignore[arg-type]
     _DEFINED.append(rule)
     return rule
 
@@ -221,7 +225,7 @@ STRING_BUFFER = _rule(
 )
 
 #: Every rule, in the order of their numbers.
-RULES: Final[tuple[Rule, ...]] = tuple(_DEFINED)
+RULES: Final[tuple[PortabilityRule, ...]] = tuple(_DEFINED)
 
 
 def markdown() -> str:

@@ -16,7 +16,7 @@ _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class NameBinding:
     """One place where a name gets its value.
 
     Attributes
@@ -31,7 +31,7 @@ class Binding:
     expression: ast.expr | None = None
 
 
-_OTHER: Final = Binding("other")
+_OTHER: Final = NameBinding("other")
 
 
 @dataclass(slots=True)
@@ -41,9 +41,9 @@ class Scope:
     node: ast.AST
     outer: Scope | None
     globals: dict[str, Any]
-    bindings: dict[str, list[Binding]] = field(default_factory=dict)
+    bindings: dict[str, list[NameBinding]] = field(default_factory=dict)
 
-    def find(self, name: str) -> tuple[Binding, ...]:
+    def find(self, name: str) -> tuple[NameBinding, ...]:
         """Return where a name that is local here, or around here, gets its value; () if none is."""
         scope: Scope | None = self
         while scope is not None:
@@ -100,14 +100,14 @@ def scope_of(node: ast.AST, outer: Scope | None, known: dict[str, Any]) -> Scope
             outside.update(child.names)
         elif isinstance(child, ast.Assign):
             for target in child.targets:
-                _bind(bind, target, Binding("value", child.value))
+                _bind(bind, target, NameBinding("value", child.value))
         elif isinstance(child, (ast.AnnAssign, ast.NamedExpr)):
-            value = Binding("value", child.value) if child.value is not None else _OTHER
+            value = NameBinding("value", child.value) if child.value is not None else _OTHER
             _bind(bind, child.target, value)
         elif isinstance(child, ast.AugAssign):
             _bind(bind, child.target, _OTHER)
         elif isinstance(child, (ast.For, ast.AsyncFor, ast.comprehension)):
-            _bind(bind, child.target, Binding("loop", child.iter))
+            _bind(bind, child.target, NameBinding("loop", child.iter))
         elif isinstance(child, ast.withitem) and child.optional_vars is not None:
             _bind(bind, child.optional_vars, _OTHER)
         elif isinstance(child, (*_FUNCTIONS[:2], ast.ClassDef)):
@@ -132,7 +132,7 @@ def parameters(arguments: ast.arguments) -> Iterator[ast.arg]:
         yield arguments.kwarg
 
 
-def _bind(bindings: dict[str, list[Binding]], target: ast.AST, binding: Binding) -> None:
+def _bind(bindings: dict[str, list[NameBinding]], target: ast.AST, binding: NameBinding) -> None:
     if isinstance(target, ast.Name):
         bindings.setdefault(target.id, []).append(binding)
     elif isinstance(target, (ast.Tuple, ast.List)):
@@ -141,7 +141,7 @@ def _bind(bindings: dict[str, list[Binding]], target: ast.AST, binding: Binding)
         for i, element in enumerate(target.elts):
             part = _OTHER
             if binding.kind == "value" and pairs and isinstance(value, (ast.Tuple, ast.List)):
-                part = Binding("value", value.elts[i])
+                part = NameBinding("value", value.elts[i])
             _bind(bindings, element, part)
     elif isinstance(target, ast.Starred):
         _bind(bindings, target.value, _OTHER)

@@ -6,18 +6,17 @@ import ast
 import dataclasses
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
-
-from trn3.nki.launch.kernel import Kernel
 
 # Each registers its checks.
 from trn3.nki.lint import interface, language, registers, rules  # noqa: F401
-from trn3.nki.lint.findings import Finding
+from trn3.nki.lint.findings import PortabilityFinding
 from trn3.nki.lint.places import CHECKS, Breach, Place
 from trn3.nki.lint.scopes import Scope, globals_of, scope_of
 from trn3.nki.lint.sources import tree_of
 from trn3.nki.lint.users import is_users
+from trn3.nki.values.kernel_function import KernelFunction
 
 _SCOPES: Final = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp,
@@ -31,18 +30,19 @@ class Walk:
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : KernelFunction
 
     Attributes
     ----------
-    findings : set of Finding
+    kernel : KernelFunction
+    findings : set of PortabilityFinding
     complete : bool
         Whether the kernel's own source was there.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.findings: set[Finding] = set()
-        self._kernel = kernel
+    def __init__(self, kernel: KernelFunction) -> None:
+        self.findings: set[PortabilityFinding] = set()
+        self.kernel = kernel
         self._seen: set[types.CodeType] = set()
         self._waiting: list[types.FunctionType] = []
         function = inspect.unwrap(kernel.__wrapped__)
@@ -62,7 +62,7 @@ class Walk:
         while self._waiting:
             self._function(self._waiting.pop(0))
 
-    def _whole(self, rule: rules.Rule, text: str) -> None:
+    def _whole(self, rule: rules.PortabilityRule, text: str) -> None:
         """Report what is true of the kernel as a whole, at its first line."""
         found = tree_of(self._launched)
         if found is not None:
@@ -76,7 +76,7 @@ class Walk:
             return
         line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
         self.findings.add(
-            Finding(
+            PortabilityFinding(
                 file=file,
                 line=line,
                 column=column + 1,
@@ -90,7 +90,7 @@ class Walk:
 
     def _follow(self, thing: Any) -> None:
         """Search a function too, if it is the user's and was not searched yet."""
-        function = inspect.unwrap(thing.__wrapped__ if isinstance(thing, Kernel) else thing)
+        function = inspect.unwrap(thing.__wrapped__ if isinstance(thing, KernelFunction) else thing)
         if not isinstance(function, types.FunctionType) or function.__code__ in self._seen:
             return
         if function is self._launched or is_users(function, self._module):
@@ -127,7 +127,7 @@ class Walk:
         """Note what a call runs: the function, and functions among its arguments."""
         called = place.resolve(node.func)
         for thing in (called, *map(place.resolve, node.args)):
-            if isinstance(thing, (types.FunctionType, Kernel)):
+            if isinstance(thing, (types.FunctionType, KernelFunction)):
                 self._follow(thing)
         if isinstance(called, type) and is_users(called, self._module):
             for name in _CLASSES_OF_FUNCTIONS:
@@ -162,10 +162,3 @@ def _executed(node: ast.AST) -> Iterator[ast.AST]:
             yield value
         elif isinstance(value, list):
             yield from (each for each in value if isinstance(each, ast.AST))
-
-
-def walk(kernel: Callable[..., Any]) -> Walk:
-    """Search a kernel."""
-    from trn3.nki.launch.kernel import as_kernel
-
-    return Walk(as_kernel(kernel))

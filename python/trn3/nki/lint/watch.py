@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trn3.nki.lint import rules
-from trn3.nki.lint.findings import Finding, PortabilityError
+from trn3.nki.lint.findings import PortabilityError, PortabilityFinding
 from trn3.nki.lint.users import is_own
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore, NkiTensor
-    from trn3.nki.launch.kernel import Kernel
+    from trn3.nki.values.kernel_function import KernelFunction
 
 
 def is_strict() -> bool:
@@ -39,15 +39,15 @@ class Watch:
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : KernelFunction
     """
 
     __slots__ = ("_findings", "_first", "_kernel")
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: KernelFunction) -> None:
         self._kernel = kernel.name
         self._first = _first_line(kernel)
-        self._findings: set[Finding] = set()
+        self._findings: set[PortabilityFinding] = set()
 
     def memset(self, core: NeuronCore, dst: NkiTensor, value: Any) -> None:
         """Note a float for an integer tile, unless trn3's own code gave it."""
@@ -71,7 +71,7 @@ class Watch:
         text = f"{place}, `{tensor.name}`, is in private HBM"
         self._note(rules.PRIVATE_RESULT, self._first, text)
 
-    def _note(self, rule: rules.Rule, line: str, text: str) -> None:
+    def _note(self, rule: rules.PortabilityRule, line: str, text: str) -> None:
         if rule.applies:
             self._findings.add(_finding(rule, line, self._kernel, text))
 
@@ -86,12 +86,14 @@ class Watch:
             raise PortabilityError(self._kernel, sorted(self._findings))
 
 
-def watch(kernel: Kernel, given: Sequence[tuple[Sequence[Any], dict[str, Any]]]) -> Watch | None:
+def watch(
+    kernel: KernelFunction, given: Sequence[tuple[Sequence[Any], dict[str, Any]]]
+) -> Watch | None:
     """Search a kernel that is about to run, if ``TRN3_NKI_STRICT`` asks for it.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : KernelFunction
     given : sequence of (args, kwargs)
         The arguments of each rank.
 
@@ -125,7 +127,7 @@ def watch(kernel: Kernel, given: Sequence[tuple[Sequence[Any], dict[str, Any]]])
     return None if kernel.is_legacy else Watch(kernel)
 
 
-def _first_line(kernel: Kernel) -> str:
+def _first_line(kernel: KernelFunction) -> str:
     code = getattr(inspect.unwrap(kernel.__wrapped__), "__code__", None)
     if not isinstance(code, types.CodeType):
         return "unknown:0"
@@ -133,8 +135,8 @@ def _first_line(kernel: Kernel) -> str:
 
 
 def _lists(
-    kernel: Kernel, given: Sequence[tuple[Sequence[Any], dict[str, Any]]]
-) -> Iterator[Finding]:
+    kernel: KernelFunction, given: Sequence[tuple[Sequence[Any], dict[str, Any]]]
+) -> Iterator[PortabilityFinding]:
     """Yield arguments that are lists."""
     rule = rules.LIST_ARGUMENT
     if not rule.applies or kernel.is_legacy:
@@ -148,9 +150,9 @@ def _lists(
                 yield _finding(rule, _first_line(kernel), kernel.name, text)
 
 
-def _finding(rule: rules.Rule, line: str, kernel: str, text: str) -> Finding:
+def _finding(rule: rules.PortabilityRule, line: str, kernel: str, text: str) -> PortabilityFinding:
     file, _, number = line.rpartition(":")
-    return Finding(
+    return PortabilityFinding(
         file=file or line,
         line=int(number) if number.isdecimal() else 0,
         column=0,

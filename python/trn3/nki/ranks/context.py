@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from trn3.nki.values.targets import MachineSizes, current_target, figures_of
+
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore
     from trn3.nki.lint.watch import Watch
     from trn3.nki.ranks.logical import LogicalCore, SharedTensors
     from trn3.nki.ranks.turns import Turns
     from trn3.nki.ranks.world import World
-    from trn3.nki.values.targets import Figures
 
 OUTSIDE = (
     "no kernel runs on this thread: call a function decorated with nki.jit, or "
@@ -61,7 +62,7 @@ class Context:
         "program_ids", "rank", "shared", "static_only", "turns", "warned", "watch", "world",
     )  # fmt: skip
 
-    def __init__(self, core: NeuronCore, figures: Figures, grid: tuple[int, ...]) -> None:
+    def __init__(self, core: NeuronCore, figures: MachineSizes, grid: tuple[int, ...]) -> None:
         self.core = core
         self.figures = figures
         self.grid = grid
@@ -134,3 +135,9 @@ class Running:
     def __exit__(self, *_: object) -> None:
         outer = self._outer.pop()
         slot.context, slot.core = outer, None if outer is None else outer.core
+
+
+def current_figures() -> MachineSizes:
+    """Return the sizes of the kernel's machine, or outside kernels of the current target."""
+    running = slot.context
+    return running.figures if running is not None else figures_of(current_target())

@@ -23,7 +23,7 @@ class DeadlockError(RuntimeError):
     """Members of a launch wait for one another and none can go on; the text says where each is."""
 
 
-class _Abandoned(BaseException):
+class _GangAbandoned(BaseException):
     """Ends the function of a member whose fellow failed; ``except Exception`` does not see it."""
 
 
@@ -125,7 +125,7 @@ class Gang:
             Says in a deadlock where it stands and what for.
         """
         if self._failed() is not None:
-            raise _Abandoned
+            raise _GangAbandoned
         member = self._members[number]
         member.ready, member.where = ready, where
         self._next()
@@ -135,7 +135,7 @@ class Gang:
         if isinstance(failure, DeadlockError) and failure.__traceback__ is None:
             raise failure
         if failure is not None:
-            raise _Abandoned
+            raise _GangAbandoned
 
     def _failed(self) -> BaseException | None:
         return self._failure
@@ -157,7 +157,7 @@ class Gang:
         try:
             if self._failure is None:
                 member.result = body()
-        except _Abandoned:
+        except _GangAbandoned:
             pass
         except BaseException as error:
             if self._failure is None or self._failure is error:
@@ -165,7 +165,7 @@ class Gang:
         member.ended = True
         try:
             self._end(member)
-        except (KeyboardInterrupt, _Abandoned) as error:
+        except (KeyboardInterrupt, _GangAbandoned) as error:
             self._failure = self._failure or error
             self._end(member)
 
@@ -216,4 +216,4 @@ class Gang:
         if running is not None and running.thread not in (None, threading.get_ident()):
             # Its kernel may never wait again: the interrupt reaches it between bytecodes.
             identity = ctypes.c_ulong(running.thread or 0)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(_Abandoned))
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(_GangAbandoned))

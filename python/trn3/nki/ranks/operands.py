@@ -16,15 +16,16 @@ from trn3._trn3.machine import (
     NkiInstruction,
     NkiTensor,
     NkiValidationError,
-    SkippedValueError,
     VirtualRegister,
     isa,
 )
-from trn3.nki.isa._call import op_name
-from trn3.nki.language.creation import is_hbm, is_sbuf
 from trn3.nki.ranks.context import context
+from trn3.nki.ranks.moving import RECV_COUNTS, Arrays, exchange, raw, read
 from trn3.nki.ranks.world import Call, Group
+from trn3.nki.values.arrays import element_bytes
 from trn3.nki.values.element_types import canonicalise
+from trn3.nki.values.memory_regions import is_hbm, is_sbuf
+from trn3.nki.values.operators import op_name
 
 if TYPE_CHECKING:
     from trn3.nki.ranks.fabric import Fabric
@@ -43,7 +44,6 @@ __all__ = [
 
 #: Tensors of one argument; one alone counts as a list of one.
 Tensors: TypeAlias = Sequence[NkiTensor] | NkiTensor
-Arrays: TypeAlias = list[NDArray[Any]]
 #: From the sources of each rank, by index, to its results; None where one stays as it is.
 Move: TypeAlias = "Callable[[list[Arrays], Fabric], Sequence[Sequence[NDArray[Any] | None]]]"
 #: All groups, and this rank's own.
@@ -55,8 +55,6 @@ _PRIORITIES: Final = range(4)
 _CHANNELS: Final = (4, 2)
 #: Keywords of older versions, which change nothing.
 _OLDER: Final = {"num_channels"}
-#: Rows of the metadata of `all_to_all_v` and `all_gather_v`.
-_SEND_COUNTS, _SEND_DISPLS, _RECV_COUNTS, _RECV_DISPLS = range(4)
 
 
 class CollectiveCall:
@@ -302,7 +300,7 @@ class CollectiveCall:
         """Bring the rank to the others."""
 
         def moving(fabric: Fabric, lane: Sequence[Call]) -> None:
-            inputs = [[_read(call, i) for i in range(len(call.srcs))] for call in lane]
+            inputs = [[read(call, i) for i in range(len(call.srcs))] for call in lane]
             known = [[each for each in own if each is not None] for own in inputs]
             if any(len(own) < len(whole) for own, whole in zip(known, inputs, strict=True)):
                 for call in lane:
@@ -311,7 +309,7 @@ class CollectiveCall:
             for call, outputs in zip(lane, move(known, fabric), strict=True):
                 for place, output in enumerate(outputs):
                     if output is not None:
-                        call.arrival.write(place, _bytes_of(output))
+                        call.arrival.write(place, element_bytes(output))
 
         return self._meet(
             srcs, dsts, groups, f"{agreed} to {words(dsts)}", size, moving, name, pairs
@@ -332,9 +330,12 @@ class CollectiveCall:
         arrival = isa.collective(core, self._operation, srcs, dsts, self._priority, name)
         if self._priority is not None:
             agreed += f" at priority {self._priority}"
-        call = Call(self._operation, *groups, agreed, size, pairs, srcs, dsts, core, arrival, move)
-        call.moved = int(size_of(srcs)), int(size_of(dsts))
-        return self._world.meet(self.running, call)
+        moved = int(size_of(srcs)), int(size_of(dsts))
+        call = Call(
+            self._operation, *groups, agreed, size, pairs, srcs, dsts, core, arrival, move,
+            self.rank, moved,
+        )  # fmt: skip
+        return self._world.meet(call)
 
     def ring(
         self,
@@ -384,7 +385,7 @@ class CollectiveCall:
             self.refuse("dsts", f"has {results[0].size} elements", f"{n} or more")
 
         def move(fabric: Fabric, lane: Sequence[Call]) -> float:
-            return _exchange(fabric, lane, groups[1], to_all, is_known, has_displacements)
+            return exchange(fabric, lane, groups[1], to_all, is_known, has_displacements)
 
         agreed = f"{sources[0].dtype_name} with recv_counts_known={is_known}"
         agreed += f" has_rdispls={has_displacements}"
@@ -405,7 +406,7 @@ class CollectiveCall:
             self.refuse("replica_group", got, "4 ranks, under TRN3_NKI_STRICT=1")
         if to_all:
             return
-        fabric = self._world.fabric(self.running)
+        fabric = self._world.fabric(self.running.core)
         for group in groups:
             missing = fabric.left_out(group)
             if missing:
@@ -425,106 +426,8 @@ class CollectiveCall:
         if metadata.dtype_name != "uint32" or not fits:
             got = f"is {metadata.describe()} of shape {shape} and dtype {metadata.dtype_name}"
             self.refuse("metadata_tensor", got, allowed)
-        row = slice(_RECV_COUNTS, _RECV_COUNTS + 1)
+        row = slice(RECV_COUNTS, RECV_COUNTS + 1)
         return metadata[row] if is_hbm(metadata) else metadata[:, row]
-
-
-def _exchange(
-    fabric: Fabric,
-    lane: Sequence[Call],
-    group: Group,
-    to_all: bool,
-    is_known: bool,
-    has_displacements: bool,
-) -> float:
-    """Move chunks of any lengths; return the seconds that it takes."""
-    n = len(group)
-    tables = []
-    for call in lane:
-        table = _read(call, 1)
-        if table is None:
-            message = f"{call.arrival.line}: {call.operation} needs metadata that was skipped"
-            raise SkippedValueError(message)
-        tables.append(table.reshape(-1, n).astype(np.int64))
-    counts = np.stack([table[_SEND_COUNTS] for table in tables])
-    send = np.stack([table[_SEND_DISPLS] for table in tables])
-    if to_all:
-        counts, send = np.repeat(counts[:, :1], n, axis=1), np.repeat(send[:, :1], n, axis=1)
-    starts = [
-        _starts(call, table, n, has_displacements) for call, table in zip(lane, tables, strict=True)
-    ]
-    for i, call in enumerate(lane):
-        _check_fits(call, counts[i], send[i], call.srcs[0].size, "srcs", "send")
-        each = call.dsts[0].size if has_displacements else call.dsts[0].size // n
-        places = starts[i] if has_displacements else np.zeros(n, np.int64)
-        _check_fits(call, counts[:, i], places, each, "dsts", "recv")
-        if is_known and (tables[i][_RECV_COUNTS] != counts[:, i]).any():
-            message = (
-                f"{call.arrival.line}: {call.operation} recv_counts of rank {group[i]} are "
-                f"{tables[i][_RECV_COUNTS].tolist()}; the ranks send {counts[:, i].tolist()}"
-            )
-            raise ValueError(message)
-    sources = [_read(call, 0) for call in lane]
-    known = all(source is not None for source in sources)
-    flats = [
-        np.zeros(call.srcs[0].size, f"u{call.srcs[0].itemsize}")
-        if source is None
-        else raw([[source.reshape(-1)]])[0][0]
-        for call, source in zip(lane, sources, strict=True)
-    ]
-    if to_all:
-        chunks = [flat[send[i, 0] : send[i, 0] + counts[i, 0]] for i, flat in enumerate(flats)]
-        received, seconds = fabric.all_gather_v(chunks, group)
-    else:
-        received, seconds = fabric.all_to_all_v(flats, counts, send, group)
-    for i, call in enumerate(lane):
-        sent, got = (int(each.sum()) * call.dsts[0].itemsize for each in (counts[i], counts[:, i]))
-        call.moved = sent // n if to_all else sent, got
-        dst = call.dsts[0].reshape(call.dsts[0].size)
-        first = 0
-        if not known:
-            call.arrival.forget()
-        for sender in range(n):
-            count, start = int(counts[sender, i]), int(starts[i][sender])
-            if known and count:
-                chunk = received[i][first : first + count]
-                call.machine.write_bytes(dst[start : start + count], _bytes_of(chunk))
-            first += count
-        if not is_known:
-            call.arrival.write(1, _bytes_of(counts[:, i].astype(np.uint32)))
-    return seconds
-
-
-def _starts(call: Call, table: NDArray[Any], n: int, has_displacements: bool) -> NDArray[Any]:
-    if has_displacements:
-        return np.asarray(table[_RECV_DISPLS])
-    return np.arange(n) * (call.dsts[0].size // n)
-
-
-def _check_fits(
-    call: Call, counts: NDArray[Any], starts: NDArray[Any], size: int, operand: str, way: str
-) -> None:
-    for other, (count, start) in enumerate(zip(counts.tolist(), starts.tolist(), strict=True)):
-        if count and start + count > size:
-            message = (
-                f"{call.arrival.line}: {call.operation} {way}_counts[{other}] is {count} from "
-                f"element {start}; {operand} has {size} there"
-            )
-            raise NkiValidationError(message)
-
-
-def _read(call: Call, place: int) -> NDArray[Any] | None:
-    """Return a source's elements; None where values are skipped."""
-    content = call.arrival.read(place)
-    if content is None:
-        return None
-    tensor = call.srcs[place]
-    dtype = canonicalise(tensor.dtype_name)
-    return content.view("u1" if dtype.name == "bool" else dtype.dtype).reshape(tensor.shape)
-
-
-def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 @functools.lru_cache(maxsize=256)
@@ -554,11 +457,6 @@ def _format(src: NkiTensor, dst: NkiTensor) -> str | None:
 def formats_of(srcs: Sequence[NkiTensor], dsts: Sequence[NkiTensor]) -> list[str | None]:
     """Return the format that each sum is rounded to."""
     return [_format(src, dst) for src, dst in zip(srcs, dsts, strict=True)]
-
-
-def raw(inputs: list[Arrays]) -> list[Arrays]:
-    """Return arrays as bit patterns, which only move."""
-    return [[array.view(f"u{array.dtype.itemsize}") for array in arrays] for arrays in inputs]
 
 
 def words(tensors: Sequence[NkiTensor]) -> str:

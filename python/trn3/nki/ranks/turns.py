@@ -13,7 +13,7 @@ from trn3.nki.ranks.gang import DeadlockError
 __all__ = ["Turns"]
 
 
-class _Abandoned(BaseException):
+class _TurnAbandoned(BaseException):
     """Ends an instance whose fellow failed; ``except Exception`` does not see it."""
 
 
@@ -91,13 +91,13 @@ class Turns:
         self._next()
         turn.acquire()
         if self._failure is not None:
-            raise _Abandoned
+            raise _TurnAbandoned
 
     def _work(self) -> None:
         try:
             while self._pending and self._failure is None:
                 self._bodies[self._pending.popleft()]()
-        except _Abandoned:
+        except _TurnAbandoned:
             pass
         except BaseException as error:
             self._failure = self._failure or error

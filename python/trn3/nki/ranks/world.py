@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, isa
-from trn3.nki.ranks.context import Context
 from trn3.nki.ranks.gang import Gang
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ class Call:
         The core, and its part of the instruction.
     move
         Moves the values.
+    rank
+        The rank that calls.
     moved
         Bytes that this core sends and receives.
     """
@@ -62,14 +63,18 @@ class Call:
     machine: NeuronCore
     arrival: isa.Arrival
     move: Move
+    rank: int
     moved: tuple[int, int] = (0, 0)
-    rank: int = 0
-    core: int = 0
     handle: NkiInstruction | None = field(default=None)
 
     def __str__(self) -> str:
         groups = [list(group) for group in self.groups]
         return f"{self.operation} of {self.agreed} among {groups} ({self.arrival.line})"
+
+    @property
+    def core(self) -> int:
+        """Number of the core in its rank."""
+        return self.machine.number
 
     def has_operands_of(self, other: Call) -> bool:
         """Return whether two calls have the same tensors, not only equal ones."""
@@ -131,7 +136,7 @@ class World:
         else:
             self.gang.run(bodies)
 
-    def meet(self, running: Context, call: Call) -> NkiInstruction | None:
+    def meet(self, call: Call) -> NkiInstruction | None:
         """Bring a core to a collective, and return when all of its group have come.
 
         Raises
@@ -141,7 +146,6 @@ class World:
         DeadlockError
             If one never comes.
         """
-        call.rank, call.core = running.rank, running.core.number
         number = call.rank * self._cores + call.core
         present = self._open.setdefault(call.group, [])
         # Those present agree with one another: the first stands for all of them, and the first of
@@ -153,7 +157,7 @@ class World:
         self._last[call.rank, call.core] = str(call)
         if len(present) == len(call.group) * self._cores:
             del self._open[call.group]
-            self._perform(running, present)
+            self._perform(present)
         else:
             self.gang.wait(
                 number,
@@ -162,12 +166,12 @@ class World:
             )
         return call.handle
 
-    def fabric(self, running: Context) -> Fabric:
-        """Return what connects the ranks."""
+    def fabric(self, core: NeuronCore) -> Fabric:
+        """Return what connects the ranks; by default, the system of a core's machine."""
         if self._fabric is None:
             from trn3.nki.ranks.fabric import Fabric
 
-            name, generation = running.core.arch
+            name, generation = core.arch
             self._fabric = Fabric.of_machine(name, generation, self._cores, self.size)
         return self._fabric
 
@@ -195,9 +199,9 @@ class World:
                     words.append(f"{self.gang.name(rank * self._cores + core)}, {came}")
         return " and ".join(words)
 
-    def _perform(self, running: Context, calls: list[Call]) -> None:
+    def _perform(self, calls: list[Call]) -> None:
         """Move the values of all ranks of a group, and give all of them its time."""
-        fabric = self.fabric(running)
+        fabric = self.fabric(calls[-1].machine)
         group = calls[0].group
         calls.sort(key=lambda call: (group.index(call.rank), call.core))
         ranks = [calls[i : i + self._cores] for i in range(0, len(calls), self._cores)]

@@ -74,6 +74,30 @@ def token(name: str) -> Callable[[F], F]:
     return register
 
 
+def op_name(op: Any) -> str:
+    """Return the name of the operator or activation function that a token means.
+
+    Parameters
+    ----------
+    op
+        A function of `nki.language`, a NumPy function of the same meaning, or a name.
+
+    Raises
+    ------
+    TypeError
+        If the token means none.
+    """
+    try:
+        return OPERATORS[op]
+    except (KeyError, TypeError):
+        return look_up(op)
+
+
+def optional_op_name(op: Any) -> str | None:
+    """Return the name of an operator, or None for None."""
+    return None if op is None else op_name(op)
+
+
 def look_up(op: Any) -> str:
     """Return an operator's name for a token that `OPERATORS` does not hold.
 

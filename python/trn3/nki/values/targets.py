@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, Final
 
 from trn3._trn3.machine import NeuronCore
-from trn3.nki.ranks.context import slot
 
 #: Machine descriptions by every name of a target.
 TARGETS: Final = {
@@ -52,7 +51,7 @@ def current_target() -> str:
     return DEFAULT
 
 
-class Figures:
+class MachineSizes:
     """Sizes of one machine, from its description."""
 
     __slots__ = ("_entries", "arch", "generation")
@@ -71,12 +70,6 @@ class Figures:
 
 
 @cache
-def figures_of(arch: str) -> Figures:
+def figures_of(arch: str) -> MachineSizes:
     """Return the sizes of a machine, by name or path of its description."""
-    return Figures(arch, NeuronCore(arch, values=False, timing=False))
-
-
-def current_figures() -> Figures:
-    """Return the sizes of the kernel's machine, or outside kernels of the current target."""
-    running = slot.context
-    return running.figures if running is not None else figures_of(current_target())
+    return MachineSizes(arch, NeuronCore(arch, values=False, timing=False))

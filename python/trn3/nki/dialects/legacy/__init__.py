@@ -18,7 +18,7 @@ from trn3.nki.dialects.legacy.kernels import (
     simulate_kernel,
     trace,
 )
-from trn3.nki.dialects.legacy.tensors import Tensor
+from trn3.nki.dialects.legacy.views import Tensor
 from trn3.nki.launch.runners import BenchmarkKernel
 
 tensor = Tensor

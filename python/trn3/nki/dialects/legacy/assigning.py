@@ -9,6 +9,8 @@ import numpy as np
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 from trn3.nki.dialects.legacy import issuing
+from trn3.nki.dialects.legacy.actions import ACTIONS, action
+from trn3.nki.dialects.legacy.blocks import Blocks
 from trn3.nki.dialects.legacy.indexing import Access
 from trn3.nki.dialects.legacy.issuing import error
 from trn3.nki.dialects.legacy.lowering import (
@@ -20,14 +22,18 @@ from trn3.nki.dialects.legacy.lowering import (
     put_where,
     starts_well,
 )
+from trn3.nki.dialects.legacy.masking import neutral
 from trn3.nki.dialects.legacy.pieces import Box
-from trn3.nki.dialects.legacy.tensors import Blocks, Result, Tensor, View
-from trn3.nki.isa._call import op_name
-from trn3.nki.language.creation import fill, is_on_chip, is_psum, new_tensor, shared_constant
+from trn3.nki.dialects.legacy.views import Tensor, View
+from trn3.nki.dialects.legacy.waiting import WaitingTile
+from trn3.nki.language.creation import fill, new_tensor, shared_constant
 from trn3.nki.language.tiles import in_sbuf, number
 from trn3.nki.ranks.context import core
+from trn3.nki.values.memory_regions import is_on_chip, is_psum
+from trn3.nki.values.operators import op_name
 
 
+@action("assign_item")
 def assign_item(tensor: Tensor, key: Any, value: Any, *, is_spare: bool) -> None:
     """Run ``tensor[key] = value``; `is_spare` says that the value has no other name."""
     if isinstance(value, Access) and value.is_updated and value.base is tensor:
@@ -40,7 +46,7 @@ def assign_item(tensor: Tensor, key: Any, value: Any, *, is_spare: bool) -> None
 
 def _same(one: View, other: View) -> bool:
     """Return whether two views are the same elements."""
-    a, b = one._view, other._view
+    a, b = one.place, other.place
     return (
         a.storage_id == b.storage_id
         and a.offset == b.offset
@@ -61,7 +67,7 @@ def assign(target: Tensor, value: Any, mask: Any = None, *, is_spare: bool = Fal
     TypeError
         If `value` is none of these.
     """
-    waits = is_spare and mask is None and isinstance(value, Result) and value.is_pending
+    waits = is_spare and mask is None and isinstance(value, WaitingTile) and value.is_pending
     if waits and _takes(target, value):
         value.materialise(_shaped(target, value.shape))
         return
@@ -144,9 +150,6 @@ class Folded:
 
 def _fold(target: Tensor, part: Folded) -> None:
     """Run ``target = part`` in the first iteration of the loops, ``target op= part`` later."""
-    from trn3.nki.dialects.legacy import language
-    from trn3.nki.dialects.legacy.masking import neutral
-
     if part.is_first:
         if part.mask is not True:
             assign(target, neutral("nl.loop_reduce", part.op, target.dtype))
@@ -154,7 +157,7 @@ def _fold(target: Tensor, part: Folded) -> None:
             assign(target, part.tile, part.mask)
         return
     dtype = target.dtype if part.dtype is None else part.dtype
-    folded = getattr(language, op_name(part.op))(target, part.tile, dtype=dtype, mask=part.mask)
+    folded = ACTIONS[op_name(part.op)](target, part.tile, dtype=dtype, mask=part.mask)
     assign(target, folded, is_spare=True)
 
 
@@ -163,7 +166,7 @@ def _holds_more(target: Tensor) -> bool:
     return target.place.storage_id in issuing.state.filled
 
 
-def _takes(target: Tensor, value: Result) -> bool:
+def _takes(target: Tensor, value: WaitingTile) -> bool:
     """Return whether an instruction that waits may write to the target itself."""
     return (
         value.is_simple
@@ -225,6 +228,7 @@ class _Flat(View):
         return self._view[box[0]] if column else self._view[:, box[0]]
 
 
+@action("update")
 def update(name: str, target: Tensor, value: Any, *, is_spare: bool) -> Tensor:
     """Run ``target op= value``; products accumulate in PSUM.
 
@@ -233,19 +237,17 @@ def update(name: str, target: Tensor, value: Any, *, is_spare: bool) -> Tensor:
     ValueError
         If the target lies in HBM, or the shapes do not fit.
     """
-    from trn3.nki.dialects.legacy import language
-
     if not is_on_chip(target.buffer):
         message = f"tensor `{target.name}` in HBM is updated; allowed: tiles in SBUF or PSUM"
         raise error(ValueError, message)
-    if isinstance(value, Result) and value.mask is False:
+    if isinstance(value, WaitingTile) and value.mask is False:
         if value.is_pending:
             issuing.flush()
         return target
     accumulates = (
         name == "add"
         and is_spare
-        and isinstance(value, Result)
+        and isinstance(value, WaitingTile)
         and value.is_pending
         and value.kind == "matmul"
         and is_psum(target.buffer)
@@ -258,7 +260,7 @@ def update(name: str, target: Tensor, value: Any, *, is_spare: bool) -> Tensor:
         return target
     is_first = (
         name == "add"
-        and isinstance(value, Result)
+        and isinstance(value, WaitingTile)
         and value.kind == "matmul"
         and is_psum(target.buffer)
         and not isinstance(target, Access)
@@ -268,8 +270,7 @@ def update(name: str, target: Tensor, value: Any, *, is_spare: bool) -> Tensor:
         assign(target, value)
         return target
     mask = value.mask if isinstance(value, Tensor) else None
-    function = getattr(language, name)
-    result = function(target, value, dtype=target.dtype, mask=mask)
+    result = ACTIONS[name](target, value, dtype=target.dtype, mask=mask)
     if result.shape != target.shape:
         message = f"a tile of shape {target.shape} is updated by one of shape {result.shape}"
         raise error(ValueError, message)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from trn3.nki.dialects.legacy.issuing import error
 from trn3.nki.language.control import no_reorder
-from trn3.nki.values.targets import current_figures
+from trn3.nki.ranks.context import current_figures
 
 __all__ = [
     "allocation_scope",

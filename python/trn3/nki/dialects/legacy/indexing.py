@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3.machine import NkiTensor, VirtualRegister, ds
+from trn3.nki.dialects.legacy.actions import action
+from trn3.nki.dialects.legacy.blocks import Blocks
 from trn3.nki.dialects.legacy.indices import LoopRange, affine
 from trn3.nki.dialects.legacy.issuing import error, flush
 from trn3.nki.dialects.legacy.pieces import Box, is_whole, part_of, whole
-from trn3.nki.dialects.legacy.tensors import Blocks, Tensor, View
-from trn3.nki.language.creation import is_on_chip
+from trn3.nki.dialects.legacy.views import Tensor, View
+from trn3.nki.language.tiles import converted, in_sbuf
 from trn3.nki.values.element_types import int32
+from trn3.nki.values.memory_regions import is_on_chip
 
 _ALLOWED = "allowed: whole numbers, slices, nl.ds, nl.arange or nl.mgrid expressions, index tiles"
 
 
+@action("index")
 def index(tensor: Tensor, key: Any) -> Tensor:
     """Return what a key addresses; out of bounds it is an error unless a mask leaves that out.
 
@@ -345,8 +349,6 @@ class Access(Tensor):
 
 def _whole_numbers(places: Tensor) -> NkiTensor:
     """Return an index tile in SBUF, of a type that addresses have."""
-    from trn3.nki.language.tiles import converted, in_sbuf
-
     if places.dtype.is_integer and places.dtype.itemsize == int32.itemsize:
         return in_sbuf(places.view)
     return in_sbuf(converted(places.view, int32))

@@ -8,14 +8,23 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3.nki.launch.grid import par_dim
+from trn3.nki.values.axes import par_dim
 
-__all__ = ["Comparison", "Index", "LoopIndex", "LoopRange", "affine", "arange", "mgrid", "par_dim"]
+__all__ = [
+    "Index",
+    "IndexComparison",
+    "LoopIndex",
+    "LoopRange",
+    "affine",
+    "arange",
+    "mgrid",
+    "par_dim",
+]
 
 _GRID_NAMES: Final = "pxyzw"
 
 
-class Comparison(NamedTuple):
+class IndexComparison(NamedTuple):
     """One comparison that a mask was made of: ``difference operator 0``."""
 
     difference: NDArray[np.int64]
@@ -30,7 +39,7 @@ class Index(np.ndarray[Any, Any]):
     """
 
     #: What a mask was made of; None where that is not known.
-    comparisons: tuple[Comparison, ...] | None = None
+    comparisons: tuple[IndexComparison, ...] | None = None
 
     def __array_finalize__(self, obj: Any) -> None:
         self.comparisons = None
@@ -43,7 +52,7 @@ class Index(np.ndarray[Any, Any]):
             return truth
         made = truth.view(Index)
         if plain.dtype.kind == "i" and np.asarray(other).dtype.kind in "iu":
-            made.comparisons = (Comparison(plain - np.asarray(other), operator),)
+            made.comparisons = (IndexComparison(plain - np.asarray(other), operator),)
         return made
 
     def __lt__(self, other: Any) -> Any:
@@ -96,7 +105,7 @@ def arange(*bounds: int) -> Index:
     return np.arange(*(int(bound) for bound in bounds), dtype=np.int64).view(Index)
 
 
-class Grid(tuple[Index, ...]):
+class IndexGrid(tuple[Index, ...]):
     """The index expressions of `mgrid`, by position or as ``.p .x .y .z .w`` in order."""
 
     __slots__ = ()
@@ -112,7 +121,7 @@ class Grid(tuple[Index, ...]):
 
 
 class _Mgrid:
-    def __getitem__(self, key: Any) -> Grid:
+    def __getitem__(self, key: Any) -> IndexGrid:
         slices = key if isinstance(key, tuple) else (key,)
         made: list[Any] = []
         for axis, part in enumerate(slices):
@@ -123,7 +132,7 @@ class _Mgrid:
             shape = [1] * len(slices)
             shape[axis] = len(numbers)
             made.append(numbers.reshape(shape))
-        return Grid(made)
+        return IndexGrid(made)
 
 
 #: ``mgrid[0:P, 0:F]``: one index expression for each axis. Each is of length 1 along the others'

@@ -12,16 +12,20 @@ import functools
 import threading
 from collections.abc import Callable
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from trn3.nki.ranks.context import context, core
 
-if TYPE_CHECKING:
-    from trn3.nki.dialects.legacy.tensors import Result
+
+class Waiting(Protocol):
+    """An instruction that waits."""
+
+    def materialise(self) -> None:
+        """Run it."""
 
 
 class _State(threading.local):
-    pending: Result | None = None
+    pending: Waiting | None = None
     # How many legacy kernels are on this thread's stack.
     depth: int = 0
 

@@ -12,10 +12,12 @@ from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 from trn3.nki.dialects.legacy.issuing import error, flush
 from trn3.nki.dialects.legacy.pieces import Box, boxes, is_whole, whole
-from trn3.nki.dialects.legacy.tensors import Result, Tensor
-from trn3.nki.language.creation import MemoryRegion, is_on_chip, new_tensor, sbuf, shared_constant
+from trn3.nki.dialects.legacy.views import Tensor
+from trn3.nki.dialects.legacy.waiting import WaitingTile
+from trn3.nki.language.creation import new_tensor, shared_constant
+from trn3.nki.ranks.context import current_figures
 from trn3.nki.values.element_types import uint8
-from trn3.nki.values.targets import current_figures
+from trn3.nki.values.memory_regions import MemoryRegion, is_on_chip, sbuf
 
 #: What a mask comes to: true everywhere, nowhere, or somewhere.
 Mask = NDArray[np.bool_] | bool
@@ -131,7 +133,7 @@ def compute(
     buffer: MemoryRegion = sbuf,
     kind: str = "",
     is_simple: bool = True,
-) -> Result:
+) -> WaitingTile:
     """Return the tile of an operation on the elements of a grid.
 
     Parameters
@@ -149,7 +151,7 @@ def compute(
     buffer, optional
         Where the result lies.
     kind, is_simple
-        As of `Result`.
+        As of `WaitingTile`.
     """
     grid = tuple(int(length) for length in shape)
     truth = as_mask(mask, grid)
@@ -164,7 +166,7 @@ def compute(
                 emit(dst if is_whole(box, grid) else dst[box], *views)
 
         simple = is_simple and len(parts) == 1
-        return Result(grid, dtype, buffer, run, kind=kind, is_simple=simple, mask=left_out)
+        return WaitingTile(grid, dtype, buffer, run, kind=kind, is_simple=simple, mask=left_out)
     return _predicated(emit, stretched, grid, dtype, truth, buffer, found)
 
 
@@ -176,7 +178,7 @@ def _predicated(
     mask: Mask,
     buffer: MemoryRegion,
     found: list[Box],
-) -> Result:
+) -> WaitingTile:
     """Compute a region that engines can take, and keep the elements where the mask holds."""
     region = first_to_last(found)
     last = tuple(part.stop for part in region)
@@ -193,7 +195,7 @@ def _predicated(
         emit(made, *views)
         put_where(dst[region], made, np.asarray(mask)[region])
 
-    return Result(grid, dtype, buffer, run, is_simple=False, mask=mask)
+    return WaitingTile(grid, dtype, buffer, run, is_simple=False, mask=mask)
 
 
 def _over(operand: Stretched, region: Box, found: list[Box]) -> NkiTensor:

@@ -26,12 +26,13 @@ from trn3.nki.dialects.legacy.lowering import (
     starts_well,
 )
 from trn3.nki.dialects.legacy.pieces import boxes
-from trn3.nki.dialects.legacy.tensors import Result, Tensor, View, require
-from trn3.nki.isa._call import op_name
-from trn3.nki.isa.constants import reduce_cmd
-from trn3.nki.language.creation import is_psum, new_tensor, sbuf, shared_constant
+from trn3.nki.dialects.legacy.views import Tensor, View, require
+from trn3.nki.dialects.legacy.waiting import WaitingTile
+from trn3.nki.language.creation import new_tensor, shared_constant
 from trn3.nki.language.tiles import in_sbuf
 from trn3.nki.values.element_types import DType, canonicalise, float32
+from trn3.nki.values.memory_regions import is_psum, sbuf
+from trn3.nki.values.operators import op_name
 
 _NEUTRAL: Final = {
     "add": 0, "multiply": 1, "logical_and": 1, "logical_or": 0, "logical_xor": 0, "bitwise_or": 0,
@@ -108,7 +109,7 @@ def by_rows(
     dtype: Any,
     mask: Any,
     *others: Tensor,
-) -> Result:
+) -> WaitingTile:
     """Return what an instruction computes of each partition's elements where a mask holds.
 
     Parameters
@@ -132,7 +133,7 @@ def by_rows(
     rows = tile.shape[0]
     shape = (rows, *tail)
     if truth is False:
-        return Result(shape, dtype, sbuf, lambda dst: None, mask=False)
+        return WaitingTile(shape, dtype, sbuf, lambda dst: None, mask=False)
     rest = [other.view for other in others]
     found = cut(tile.shape, truth, [tile])
     if len(found) == 1 and found[0][0].start == 0:
@@ -156,7 +157,7 @@ def by_rows(
                 chosen[members] = True
                 put_where(dst[:end], part, np.broadcast_to(chosen, part.shape))
 
-    made = Result(shape, dtype, sbuf, run, is_simple=len(found) == 1)
+    made = WaitingTile(shape, dtype, sbuf, run, is_simple=len(found) == 1)
     made.mask = rows_of(truth, tile.shape, len(tail))
     return made
 
@@ -231,27 +232,3 @@ def reduces_in_place(tile: Tensor, mask: Any) -> bool:
     """Return whether an instruction that reduces beside its result takes all of a mask at once."""
     found = cut(tile.shape, as_mask(mask, tile.shape), [tile])
     return not found or (len(found) == 1 and found[0][0].start == 0)
-
-
-def reduced_beside(
-    function: str, made: Tensor, mask: Any, op: Any, total: Any, command: Any, dtype: Any
-) -> Tensor:
-    """Reduce a float32 result into a column, masked elements aside, and return it converted.
-
-    Raises
-    ------
-    NotImplementedError
-        If the column is to go on from earlier values.
-    """
-    from trn3.nki.dialects.legacy.assigning import assign
-    from trn3.nki.dialects.legacy.language.elementwise import copy
-    from trn3.nki.dialects.legacy.language.reductions import reduce
-
-    if command != reduce_cmd.reset_reduce:
-        message = f"{function} with reduce_cmd {command} and a mask that is no rectangle"
-        raise error(NotImplementedError, f"{message}; allowed: reset_reduce")
-    target = require(function, "reduce_res", total)
-    whole = View(made.view)
-    free = tuple(range(1, whole.ndim))
-    assign(target, reduce(function, op, whole, free, target.dtype, mask))
-    return copy(whole, dtype=dtype, mask=mask)

@@ -9,13 +9,15 @@ from numpy.typing import NDArray
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
-from trn3.nki.dialects.legacy.indices import Comparison, Index, affine
+from trn3.nki.dialects.legacy.indices import Index, IndexComparison, affine
 from trn3.nki.dialects.legacy.issuing import error
 from trn3.nki.dialects.legacy.lowering import as_mask, compute, put_where
-from trn3.nki.dialects.legacy.tensors import Result, Tensor, require
-from trn3.nki.language.creation import new_tensor, sbuf, shared_constant
+from trn3.nki.dialects.legacy.views import Tensor, require
+from trn3.nki.dialects.legacy.waiting import WaitingTile
+from trn3.nki.language.creation import new_tensor, shared_constant
 from trn3.nki.language.tiles import in_sbuf
 from trn3.nki.values.element_types import canonicalise
+from trn3.nki.values.memory_regions import sbuf
 
 
 def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **_: Any) -> Tensor:
@@ -52,7 +54,7 @@ def iota(expr: Any, dtype: Any, *, mask: Any = None, name: str | None = None, **
             return
         isa.iota(dst, pattern, start, steps[0], name=name)
 
-    return Result(numbers.shape, dtype, sbuf, run, mask=None if left is True else left)
+    return WaitingTile(numbers.shape, dtype, sbuf, run, mask=None if left is True else left)
 
 
 def affine_select(
@@ -94,7 +96,7 @@ def affine_select(
 
         simple = len(steps) == 1
         rest = None if left is True else left
-        return Result(shape, wanted, sbuf, run, is_simple=simple, mask=rest)
+        return WaitingTile(shape, wanted, sbuf, run, is_simple=simple, mask=rest)
 
     def choose(dst: NkiTensor) -> None:
         if left is False:
@@ -110,11 +112,11 @@ def affine_select(
             put_where(dst, source, np.asarray(truth))
 
     rest = None if left is True else left
-    return Result(shape, wanted, sbuf, choose, is_simple=False, mask=rest)
+    return WaitingTile(shape, wanted, sbuf, choose, is_simple=False, mask=rest)
 
 
 def _pattern(
-    comparison: Comparison, shape: tuple[int, ...]
+    comparison: IndexComparison, shape: tuple[int, ...]
 ) -> tuple[list[list[int]], int, int, str] | None:
     """Return what `nki.isa.affine_select` takes for a comparison, or None if it is uneven."""
     numbers: NDArray[np.int64] = comparison.difference

@@ -15,22 +15,17 @@ from trn3.nki.dialects.legacy.isa.operands import (
 )
 from trn3.nki.dialects.legacy.issuing import flush
 from trn3.nki.dialects.legacy.language import elementwise, reductions
+from trn3.nki.dialects.legacy.language.reductions import reduced_beside
 from trn3.nki.dialects.legacy.lowering import as_mask, compute
-from trn3.nki.dialects.legacy.masking import (
-    by_rows,
-    neutral,
-    reduced_beside,
-    reduces_in_place,
-    rows_of,
-    without,
-)
-from trn3.nki.dialects.legacy.tensors import Result, Tensor, require
+from trn3.nki.dialects.legacy.masking import by_rows, neutral, reduces_in_place, rows_of, without
+from trn3.nki.dialects.legacy.views import Tensor, require
+from trn3.nki.dialects.legacy.waiting import WaitingTile
 from trn3.nki.isa import constants
-from trn3.nki.isa._call import op_name
 from trn3.nki.isa.constants import engine, reduce_cmd
-from trn3.nki.language.creation import sbuf
 from trn3.nki.language.promotion import promote
 from trn3.nki.values.element_types import float32
+from trn3.nki.values.memory_regions import sbuf
+from trn3.nki.values.operators import op_name
 
 unknown = engine.unknown
 
@@ -211,6 +206,6 @@ def max8(*, src: Any, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     truth = as_mask(mask, tile.shape)
     view = without(tile, truth, neutral("nisa.max8", "maximum", tile.dtype)).view
     left = rows_of(truth, tile.shape, 1)
-    return Result(
+    return WaitingTile(
         (tile.shape[0], 8), dtype or tile.dtype, sbuf, lambda dst: isa.max8(dst, view), mask=left
     )

@@ -12,12 +12,14 @@ from trn3.nki.dialects.legacy.issuing import error, flush
 from trn3.nki.dialects.legacy.language import movement
 from trn3.nki.dialects.legacy.lowering import Stretched, as_mask, compute, cut
 from trn3.nki.dialects.legacy.masking import stored_where
-from trn3.nki.dialects.legacy.tensors import Result, Tensor, require
-from trn3.nki.isa._call import op_name
+from trn3.nki.dialects.legacy.views import Tensor, require
+from trn3.nki.dialects.legacy.waiting import WaitingTile
 from trn3.nki.isa.constants import dge_mode, engine as engines, oob_mode
-from trn3.nki.language.creation import new_tensor, psum, sbuf
+from trn3.nki.language.creation import new_tensor
 from trn3.nki.language.tiles import converted
 from trn3.nki.values.element_types import canonicalise
+from trn3.nki.values.memory_regions import psum, sbuf
+from trn3.nki.values.operators import op_name
 
 unknown = engines.unknown
 
@@ -160,7 +162,7 @@ def dma_transpose(
     left = None if truth is True else truth
     if isinstance(left, np.ndarray):
         left = left.transpose(order)
-    made = Result(shape, source.dtype, sbuf, run, is_simple=len(parts) == 1, mask=left)
+    made = WaitingTile(shape, source.dtype, sbuf, run, is_simple=len(parts) == 1, mask=left)
     if dtype is not None and canonicalise(dtype) != source.dtype:
         return made.astype(dtype)
     return made

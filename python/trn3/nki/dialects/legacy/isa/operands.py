@@ -10,11 +10,12 @@ from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa
 from trn3.nki.dialects.legacy.issuing import error
 from trn3.nki.dialects.legacy.lowering import as_mask
-from trn3.nki.dialects.legacy.tensors import Tensor, require
-from trn3.nki.isa._call import op_name
-from trn3.nki.language.creation import is_psum, new_tensor
+from trn3.nki.dialects.legacy.views import Tensor, require
+from trn3.nki.language.creation import new_tensor
 from trn3.nki.language.tiles import converted, in_sbuf, number
 from trn3.nki.values.element_types import float32, uint8, uint16, uint32
+from trn3.nki.values.memory_regions import is_psum
+from trn3.nki.values.operators import op_name
 
 
 def plain(value: Any, argument: str) -> Any:

@@ -13,13 +13,15 @@ from trn3.nki.dialects.legacy.issuing import flush
 from trn3.nki.dialects.legacy.language import reductions
 from trn3.nki.dialects.legacy.lowering import Mask, as_mask, cut
 from trn3.nki.dialects.legacy.masking import neutral, stored_where, without
-from trn3.nki.dialects.legacy.tensors import Result, Tensor, require
+from trn3.nki.dialects.legacy.views import Tensor, require
+from trn3.nki.dialects.legacy.waiting import WaitingTile
 from trn3.nki.isa import constants
-from trn3.nki.isa._call import op_name
 from trn3.nki.isa.constants import reduce_cmd
-from trn3.nki.language.creation import new_tensor, sbuf
+from trn3.nki.language.creation import new_tensor
 from trn3.nki.language.tiles import converted, in_sbuf
 from trn3.nki.values.element_types import DType, float32, int32, uint16, uint32
+from trn3.nki.values.memory_regions import sbuf
+from trn3.nki.values.operators import op_name
 
 
 def _searched(name: str, data: Any, mask: Any) -> tuple[NkiTensor, Mask]:
@@ -41,7 +43,7 @@ def nc_find_index8(
             isa.nc_find_index8(dst, tile, values, name)
 
     left = None if truth is not False else False
-    return Result((tile.shape[0], 8), dtype or uint32, sbuf, run, mask=left)
+    return WaitingTile((tile.shape[0], 8), dtype or uint32, sbuf, run, mask=left)
 
 
 def nc_match_replace8(
@@ -61,7 +63,7 @@ def nc_match_replace8(
             isa.nc_match_replace8(dst, tile, values, imm, places, name)
 
     left = None if truth is True else truth
-    made = Result(tile.shape, dtype or tile.dtype, sbuf, run, mask=left)
+    made = WaitingTile(tile.shape, dtype or tile.dtype, sbuf, run, mask=left)
     if places is not None:
         flush()
     return made
@@ -81,7 +83,7 @@ def tensor_partition_reduce(
         isa.tensor_partition_reduce(dst, op_name(op), view, name)
 
     left = False if truth is False else None
-    return Result((1, *tile.shape[1:]), dtype or tile.dtype, sbuf, run, mask=left)
+    return WaitingTile((1, *tile.shape[1:]), dtype or tile.dtype, sbuf, run, mask=left)
 
 
 def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
@@ -106,7 +108,7 @@ def local_gather(
         isa.local_gather(dst, *views, num_elem_per_idx, num_valid_indices, name)
 
     left = None if truth is True else truth
-    return Result(shape, source.dtype, sbuf, run, mask=left)
+    return WaitingTile(shape, source.dtype, sbuf, run, mask=left)
 
 
 def tensor_copy_predicated(
@@ -180,7 +182,7 @@ def range_select(
         )  # fmt: skip
 
     rest = None if left is True else left
-    made = Result(tile.shape, dtype or tile.dtype, sbuf, run, mask=rest)
+    made = WaitingTile(tile.shape, dtype or tile.dtype, sbuf, run, mask=rest)
     if total is not None:
         flush()
     return made
@@ -203,7 +205,7 @@ def sequence_bounds(
     left: Any = None
     if truth is not True:
         left = truth if isinstance(truth, bool) else np.asarray(truth).reshape((1, 1, -1))
-    return Result((1, 2, tile.shape[-1]), wanted, sbuf, run, mask=left)
+    return WaitingTile((1, 2, tile.shape[-1]), wanted, sbuf, run, mask=left)
 
 
 __all__ = [

@@ -52,16 +52,15 @@ from trn3.nki.dialects.legacy.language.reductions import (
     var,
 )
 from trn3.nki.dialects.legacy.language.updating import all_reduce, atomic_rmw
-from trn3.nki.dialects.legacy.tensors import Tensor
+from trn3.nki.dialects.legacy.views import Tensor
 from trn3.nki.language.control import (
     no_reorder,
     num_programs as _num_programs,
     program_id,
     program_ndim,
 )
-from trn3.nki.language.creation import MemoryRegion, hbm, private_hbm, psum, sbuf, shared_hbm
 from trn3.nki.language.tile_sizes import tile_size
-from trn3.nki.launch.grid import nc, spmd_dim
+from trn3.nki.values.axes import nc, spmd_dim
 from trn3.nki.values.element_types import (
     bfloat16,
     bool_,
@@ -78,6 +77,7 @@ from trn3.nki.values.element_types import (
     uint16,
     uint32,
 )
+from trn3.nki.values.memory_regions import MemoryRegion, hbm, private_hbm, psum, sbuf, shared_hbm
 from trn3.nki.values.neuron_dtypes import static_cast
 
 ds = _modern.ds

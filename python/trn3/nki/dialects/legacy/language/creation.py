@@ -10,14 +10,16 @@ import numpy as np
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki.dialects.legacy import issuing
+from trn3.nki.dialects.legacy.blocks import Blocks
 from trn3.nki.dialects.legacy.compiler import Allocator
 from trn3.nki.dialects.legacy.indices import par_dim
 from trn3.nki.dialects.legacy.issuing import error
-from trn3.nki.dialects.legacy.tensors import Blocks, Tensor, View
+from trn3.nki.dialects.legacy.views import Tensor, View
 from trn3.nki.language import creation, rand as modern_rand
-from trn3.nki.language.creation import MemoryRegion, fill, is_hbm, new_tensor, psum, sbuf
+from trn3.nki.language.creation import fill, new_tensor
 from trn3.nki.language.tile_sizes import tile_size
 from trn3.nki.values.element_types import canonicalise, uint8
+from trn3.nki.values.memory_regions import MemoryRegion, is_hbm, psum, sbuf
 
 __all__ = [
     "empty_like",
@@ -34,7 +36,7 @@ __all__ = [
 _NAMES: Final = {"sbuf": sbuf, "psum": psum}
 
 
-class _TensorType(type):
+class _LegacyNdarrayType(type):
     """Makes ``nl.ndarray(...)`` a call and ``isinstance(x, nl.ndarray)`` a question."""
 
     def __call__(
@@ -47,7 +49,7 @@ class _TensorType(type):
         return isinstance(instance, Tensor)
 
 
-class ndarray(metaclass=_TensorType):
+class ndarray(metaclass=_LegacyNdarrayType):
     """Return a new tensor of unspecified values.
 
     Parameters

@@ -9,13 +9,14 @@ import numpy as np
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa, language as modern
+from trn3.nki.dialects.legacy.actions import action
 from trn3.nki.dialects.legacy.issuing import error
 from trn3.nki.dialects.legacy.lowering import compute
-from trn3.nki.dialects.legacy.tensors import Tensor, require
-from trn3.nki.language.creation import is_psum
+from trn3.nki.dialects.legacy.views import Tensor, require
 from trn3.nki.language.promotion import promote
 from trn3.nki.language.tiles import in_sbuf, number
 from trn3.nki.values.element_types import DType, bool_, canonicalise, float32, int32, uint8
+from trn3.nki.values.memory_regions import is_psum
 from trn3.nki.values.operators import token
 
 #: Functions of one tile that ScalarE evaluates by one instruction.
@@ -74,7 +75,7 @@ def _named(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     function.__module__ = __name__
     summary = (getattr(modern, name).__doc__ or "").partition("\n")[0]
     function.__doc__ = f"{summary} With ``mask``, elsewhere the result is left as it comes."
-    return token(name)(function)
+    return action(name)(token(name)(function))
 
 
 def scalar_type(value: Any) -> DType:
@@ -213,6 +214,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Tensor]]] = {
 }
 
 
+@action("divide")
 @token("divide")
 def divide(x: Any, y: Any, dtype: Any = None, mask: Any = None, **options: Any) -> Tensor:
     """Return x / y; division by a number multiplies, that of 1 is `reciprocal` (**choice**)."""
@@ -227,6 +229,7 @@ def divide(x: Any, y: Any, dtype: Any = None, mask: Any = None, **options: Any) 
     return FUNCTIONS["divide"](x, y, dtype, mask, **options)
 
 
+@action("negative")
 @token("negative")
 def negative(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return -x, by a multiplication on VectorE."""
@@ -234,6 +237,7 @@ def negative(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     return binary("multiply", tile, -1.0, dtype or tile.dtype, mask)
 
 
+@action("invert")
 @token("invert")
 def invert(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return x with every bit flipped; truths are negated."""
@@ -254,6 +258,7 @@ def reciprocal(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     return compute(isa.reciprocal, [tile], tile.shape, dtype or tile.dtype, mask)
 
 
+@action("copy")
 @token("copy")
 def copy(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
     """Return a new SBUF tile of x's values."""

@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa, language as modern
+from trn3.nki.dialects.legacy.actions import action
 from trn3.nki.dialects.legacy.assigning import assign
 from trn3.nki.dialects.legacy.issuing import error, flush
 from trn3.nki.dialects.legacy.lowering import Mask, Stretched, as_mask, cut, starts_well
 from trn3.nki.dialects.legacy.masking import stored_where, without
 from trn3.nki.dialects.legacy.pieces import Box
-from trn3.nki.dialects.legacy.tensors import Result, Tensor, View, require
-from trn3.nki.language.creation import is_hbm, is_on_chip, is_psum, new_tensor, psum, sbuf
+from trn3.nki.dialects.legacy.views import Tensor, View, require
+from trn3.nki.dialects.legacy.waiting import WaitingTile
+from trn3.nki.language.creation import new_tensor
 from trn3.nki.language.tile_sizes import tile_size
 from trn3.nki.language.tiles import in_sbuf
 from trn3.nki.values.element_types import DType, canonicalise, float32
+from trn3.nki.values.memory_regions import is_hbm, is_on_chip, is_psum, psum, sbuf
 
 
 def _in_hbm(function: str, argument: str, value: Any) -> Tensor:
@@ -73,7 +76,7 @@ def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     if flat and isinstance(left, np.ndarray):
         left = left.reshape(shape)
     simple = len(parts) == 1 and left is None
-    return Result(shape, dtype or source.dtype, sbuf, run, is_simple=simple, mask=left)
+    return WaitingTile(shape, dtype or source.dtype, sbuf, run, is_simple=simple, mask=left)
 
 
 def store(dst: Any, value: Any = None, *, mask: Any = None, **_: Any) -> None:
@@ -118,7 +121,7 @@ def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any)
     shape = source.shape[::-1]
     wanted = canonicalise(dtype or source.dtype)
     left = None if truth is True else truth.T if isinstance(truth, np.ndarray) else truth
-    made = Result(shape, source.dtype, sbuf, run, is_simple=left is None, mask=left)
+    made = WaitingTile(shape, source.dtype, sbuf, run, is_simple=left is None, mask=left)
     return made if wanted == source.dtype else made.astype(wanted)
 
 
@@ -183,7 +186,7 @@ def transposed(
     left = None if truth is True else truth.T if isinstance(truth, np.ndarray) else truth
     simple = len(parts) == 1 and wanted == tile.dtype
     shape = (columns, tile.shape[0])
-    return Result(shape, wanted, buffer, run, is_simple=simple, mask=left)
+    return WaitingTile(shape, wanted, buffer, run, is_simple=simple, mask=left)
 
 
 def _begins_well(box: Box) -> bool:
@@ -191,6 +194,7 @@ def _begins_well(box: Box) -> bool:
     return all(starts_well(part.start, part.stop - part.start) for part in box)
 
 
+@action("matmul")
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Tensor:
     """Return the matrix product in PSUM, in float32.
 
@@ -296,9 +300,10 @@ def product(
         shape = (rows, columns)
     left = None if truth is True else truth
     kind = "" if options.get("is_transpose") else "matmul"
-    return Result(shape, dtype or float32, psum, run, kind=kind, mask=left)
+    return WaitingTile(shape, dtype or float32, psum, run, kind=kind, mask=left)
 
 
+@action("broadcast_to")
 def broadcast_to(x: Any, shape: Sequence[int], **_: Any) -> Tensor:
     """Return a tile with axes of length 1 repeated: free axes as a view, partitions by TensorE."""
     tile = require("nl.broadcast_to", "x", x, on_chip=False)
@@ -344,4 +349,4 @@ def gather_flattened(
         isa.tensor_copy(dst, modern.gather_flattened(*views))
 
     left = None if truth is True else truth
-    return Result(places.shape, dtype or source.dtype, sbuf, run, is_simple=False, mask=left)
+    return WaitingTile(places.shape, dtype or source.dtype, sbuf, run, is_simple=False, mask=left)

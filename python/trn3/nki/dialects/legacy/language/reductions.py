@@ -9,15 +9,22 @@ import numpy as np
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki import isa, language as modern
-from trn3.nki.dialects.legacy.assigning import Folded
+from trn3.nki.dialects.legacy.assigning import Folded, assign
 from trn3.nki.dialects.legacy.indices import LoopIndex
 from trn3.nki.dialects.legacy.issuing import error, flush
+from trn3.nki.dialects.legacy.language.elementwise import (
+    FUNCTIONS as ELEMENTWISE,
+    binary,
+    copy,
+)
 from trn3.nki.dialects.legacy.lowering import as_mask, compute, cut
 from trn3.nki.dialects.legacy.masking import column_of, neutral, without
-from trn3.nki.dialects.legacy.tensors import Result, Tensor, View, require
-from trn3.nki.language.creation import sbuf
+from trn3.nki.dialects.legacy.views import Tensor, View, require
+from trn3.nki.dialects.legacy.waiting import WaitingTile
+from trn3.nki.isa.constants import reduce_cmd
 from trn3.nki.language.tiles import number
 from trn3.nki.values.element_types import DType, float32
+from trn3.nki.values.memory_regions import sbuf
 from trn3.nki.values.operators import token
 
 
@@ -83,7 +90,7 @@ def reduce(
     if truth is not True:
         rows = np.broadcast_to(np.asarray(truth), tile.shape).any(axis=axes)
         left_out = False if not rows.any() else None if rows.all() else rows.reshape(kept)
-    return Result(kept, dtype or tile.dtype, sbuf, run, mask=left_out)
+    return WaitingTile(kept, dtype or tile.dtype, sbuf, run, mask=left_out)
 
 
 def _gathered(function: str, op: Any, tile: Tensor, truth: Any) -> tuple[Tensor, list[Any]]:
@@ -126,8 +133,6 @@ def mean(
     x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
 ) -> Tensor:
     """Return the mean over the last free axes, summed in float32; masked elements do not count."""
-    from trn3.nki.dialects.legacy.language.elementwise import binary
-
     tile = require("nl.mean", "x", x)
     axes = axes_of("nl.mean", axis, tile.ndim)
     total = reduce("nl.mean", "add", tile, axis, float32, mask, keepdims=keepdims)
@@ -152,8 +157,6 @@ def var(x: Any, axis: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Ten
 
     Masked elements do not count.
     """
-    from trn3.nki.dialects.legacy.language.elementwise import FUNCTIONS as ELEMENTWISE, binary
-
     tile = require("nl.var", "x", x)
     truth = as_mask(mask, tile.shape)
     if _is_part(tile, truth):
@@ -209,13 +212,11 @@ def _composed(
     if truth is not True:
         left = np.broadcast_to(np.asarray(truth), tile.shape)
         left = left.any(axis=axes, keepdims=True) if reduces else left
-    return Result(shape, dtype or tile.dtype, sbuf, run, is_simple=False, mask=left)
+    return WaitingTile(shape, dtype or tile.dtype, sbuf, run, is_simple=False, mask=left)
 
 
 def _whole(tile: Tensor) -> Tensor:
     """Return elements that an uneven index picks, side by side."""
-    from trn3.nki.dialects.legacy.language.elementwise import copy
-
     return View(copy(tile).view)
 
 
@@ -293,3 +294,23 @@ def dropout(x: Any, rate: Any, dtype: Any = None, mask: Any = None, **_: Any) ->
         isa.tensor_copy(dst, modern.dropout(data, given))
 
     return compute(emit, [tile], tile.shape, dtype or tile.dtype, mask, is_simple=False)
+
+
+def reduced_beside(
+    function: str, made: Tensor, mask: Any, op: Any, total: Any, command: Any, dtype: Any
+) -> Tensor:
+    """Reduce a float32 result into a column, masked elements aside, and return it converted.
+
+    Raises
+    ------
+    NotImplementedError
+        If the column is to go on from earlier values.
+    """
+    if command != reduce_cmd.reset_reduce:
+        message = f"{function} with reduce_cmd {command} and a mask that is no rectangle"
+        raise error(NotImplementedError, f"{message}; allowed: reset_reduce")
+    target = require(function, "reduce_res", total)
+    whole = View(made.view)
+    free = tuple(range(1, whole.ndim))
+    assign(target, reduce(function, op, whole, free, target.dtype, mask))
+    return copy(whole, dtype=dtype, mask=mask)

@@ -11,11 +11,12 @@ from trn3.nki.dialects.legacy.issuing import error, flush, line
 from trn3.nki.dialects.legacy.language.elementwise import binary, copy
 from trn3.nki.dialects.legacy.lowering import Stretched, as_mask, cut
 from trn3.nki.dialects.legacy.pieces import Box
-from trn3.nki.dialects.legacy.tensors import Tensor, View, require
-from trn3.nki.isa._call import op_name
-from trn3.nki.language.creation import fill, is_hbm, new_tensor
+from trn3.nki.dialects.legacy.views import Tensor, View, require
+from trn3.nki.language.creation import fill, new_tensor
 from trn3.nki.language.tiles import converted, in_sbuf, number
 from trn3.nki.ranks.context import Context, context
+from trn3.nki.values.memory_regions import is_hbm
+from trn3.nki.values.operators import op_name
 
 
 def atomic_rmw(dst: Any, value: Any, op: Any, *, mask: Any = None, **_: Any) -> None:

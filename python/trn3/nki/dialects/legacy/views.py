@@ -7,23 +7,144 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki.dialects.legacy import issuing
+from trn3.nki.dialects.legacy.actions import ACTIONS
 from trn3.nki.dialects.legacy.issuing import error
-from trn3.nki.dialects.legacy.overloads import Operators
 from trn3.nki.dialects.legacy.pieces import Box, is_whole
 from trn3.nki.dialects.legacy.temporaries import TEMPORARY
 from trn3.nki.language.assignment import show
-from trn3.nki.language.creation import MemoryRegion, is_on_chip, new_tensor
-from trn3.nki.values.element_types import DType, canonicalise
+from trn3.nki.values.element_types import DType
+from trn3.nki.values.memory_regions import MemoryRegion, is_on_chip
 
-__all__ = ["Blocks", "Result", "Tensor", "View", "require"]
+__all__ = ["Tensor", "View", "require"]
+
+T = TypeVar("T")
+
+
+class Operators:
+    """What tiles do under Python's operators."""
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Tensor:
+        return _operate("add", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _operate("add", other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _operate("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _operate("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _operate("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _operate("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _operate("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _operate("divide", other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _operate("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _operate("mod", other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _operate("power", self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _operate("power", other, self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return _operate("bitwise_and", self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return _operate("bitwise_and", other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return _operate("bitwise_or", self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return _operate("bitwise_or", other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return _operate("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return _operate("bitwise_xor", other, self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return _operate("left_shift", self, other)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return _operate("right_shift", self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _operate("less", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return _operate("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _operate("greater", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _operate("greater_equal", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        if other is None or isinstance(other, (str, type)):
+            return False
+        return _operate("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        if other is None or isinstance(other, (str, type)):
+            return True
+        return _operate("not_equal", self, other)
+
+    def __neg__(self) -> Tensor:
+        return _operate("negative", self)
+
+    def __invert__(self) -> Tensor:
+        return _operate("invert", self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return _operate("matmul", self, other)
+
+    def __iadd__(self, other: Any) -> Self:
+        is_spare = sys.getrefcount(other) <= TEMPORARY
+        return _updated("add", self, other, is_spare=is_spare)
+
+    def __isub__(self, other: Any) -> Self:
+        return _updated("subtract", self, other)
+
+    def __imul__(self, other: Any) -> Self:
+        return _updated("multiply", self, other)
+
+    def __itruediv__(self, other: Any) -> Self:
+        return _updated("divide", self, other)
+
+    def __iand__(self, other: Any) -> Self:
+        return _updated("bitwise_and", self, other)
+
+    def __ior__(self, other: Any) -> Self:
+        return _updated("bitwise_or", self, other)
+
+    def __ixor__(self, other: Any) -> Self:
+        return _updated("bitwise_xor", self, other)
 
 
 class Tensor(Operators):
@@ -122,15 +243,11 @@ class Tensor(Operators):
         return show(self.view)
 
     def __getitem__(self, key: Any) -> Tensor:
-        from trn3.nki.dialects.legacy.indexing import index
-
-        return index(self, key)
+        return _operate("index", self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from trn3.nki.dialects.legacy.assigning import assign_item
-
         is_spare = sys.getrefcount(value) <= TEMPORARY
-        assign_item(self, key, value, is_spare=is_spare)
+        ACTIONS["assign_item"](self, key, value, is_spare=is_spare)
 
     def assert_shape(self, shape: Sequence[int]) -> Tensor:
         """Return the tensor itself.
@@ -156,15 +273,11 @@ class Tensor(Operators):
 
     def broadcast_to(self, shape: Sequence[int], **_options: Any) -> Tensor:
         """Return the tile with axes of length 1 repeated, partitions too."""
-        from trn3.nki.dialects.legacy.language.movement import broadcast_to
-
-        return broadcast_to(self, shape)
+        return _operate("broadcast_to", self, shape)
 
     def astype(self, dtype: Any) -> Tensor:
         """Return a copy in another element type."""
-        from trn3.nki.dialects.legacy.language.elementwise import copy
-
-        return copy(self, dtype=dtype)
+        return _operate("copy", self, dtype)
 
     def view_as(self, dtype: Any) -> Tensor:
         """Return the bytes as another element type."""
@@ -197,153 +310,6 @@ class View(Tensor):
         return self._view
 
 
-class Result(Tensor):
-    """What an instruction returns; the instruction may still wait.
-
-    Attributes
-    ----------
-    kind : str
-        ``"matmul"`` for products, which PSUM accumulates.
-    is_simple : bool
-        Whether one instruction makes all of it.
-    accumulate : bool or None
-        Of a product: whether it adds to what lies where it goes, as `nki.isa.nc_matmul` takes it.
-    """
-
-    def __init__(
-        self,
-        shape: Sequence[int],
-        dtype: Any,
-        buffer: MemoryRegion,
-        run: Callable[..., Any],
-        *,
-        kind: str = "",
-        is_simple: bool = True,
-        mask: Any = None,
-    ) -> None:
-        self.shape = tuple(int(length) for length in shape)
-        self.dtype = canonicalise(dtype)
-        self.buffer = buffer
-        self.kind = kind
-        self.is_simple = is_simple
-        self.mask = mask
-        self.accumulate: bool | None = False
-        self._made: NkiTensor | None = None
-        self._run: Callable[..., Any] | None = run
-        self._line = issuing.line()
-        issuing.flush()
-        issuing.state.pending = self
-
-    @property
-    def view(self) -> NkiTensor:
-        """The machine's tensor; the instruction has run."""
-        issuing.flush()
-        if self._made is None:
-            message = "a tile is used whose instruction was given to another tile"
-            raise error(RuntimeError, message)
-        return self._made
-
-    @property
-    def place(self) -> NkiTensor:
-        """The machine's tensor, for views of it alone: another instruction may wait."""
-        return self.view if self._made is None else self._made
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether the instruction waits for where its result goes."""
-        return issuing.state.pending is self
-
-    def materialise(self, into: NkiTensor | None = None) -> None:
-        """Run the instruction, into a tensor of the same shape or into a new one."""
-        if issuing.state.pending is self:
-            issuing.state.pending = None
-
-        def run() -> None:
-            made = into
-            if made is None:
-                made = new_tensor(self.shape, self.dtype, self.buffer)
-            self._made = made
-            # Not kept: it holds the operands, whose memory is to be free again.
-            emit, self._run = self._run, None
-            if emit is None:
-                return
-            if self.kind == "matmul":
-                emit(made, self.accumulate)
-            else:
-                emit(made)
-
-        issuing.at_line(self._line, run)
-
-
-class Blocks(Tensor):
-    """Tiles numbered by leading axes; each is made when it is first used."""
-
-    def __init__(
-        self,
-        shape: Sequence[int],
-        block_rank: int,
-        dtype: Any,
-        buffer: MemoryRegion,
-        make: Callable[[tuple[int, ...]], NkiTensor],
-        *,
-        name: str = "",
-        made: dict[tuple[int, ...], NkiTensor] | None = None,
-        prefix: tuple[int, ...] = (),
-    ) -> None:
-        self.shape = tuple(int(length) for length in shape)
-        self.block_rank = block_rank
-        self.dtype = canonicalise(dtype)
-        self.buffer = buffer
-        self.name = name
-        self._make = make
-        self._tiles = {} if made is None else made
-        self._prefix = prefix
-
-    @property
-    def view(self) -> NkiTensor:
-        """Refuse: there are several."""
-        blocks = self.shape[: self.block_rank]
-        message = (
-            f"tensor {self.name or 'without name'} of shape {self.shape} has block axes {blocks}; "
-            "allowed: index them first, t[block, ...]"
-        )
-        raise error(ValueError, message)
-
-    @property
-    def is_even(self) -> bool:
-        """False: there are several tiles."""
-        return False
-
-    def tile(self, block: tuple[int, ...]) -> NkiTensor:
-        """Return the tile of a block."""
-        place = (*self._prefix, *block)
-        known = self._tiles.get(place)
-        if known is None:
-            issuing.flush()
-            known = self._tiles[place] = self._make(place)
-        return known
-
-    def inner(self, block: tuple[int, ...]) -> Tensor:
-        """Return what a number for each of the first block axes leaves."""
-        for axis, (number, length) in enumerate(zip(block, self.shape, strict=False)):
-            if not -length <= number < length:
-                message = (
-                    f"Out-of-bound access for tensor `{self.name}` on dimension {axis}: index "
-                    f"{number} exceed dimension size of {length}"
-                )
-                raise error(IndexError, message)
-        block = tuple(number % length for number, length in zip(block, self.shape, strict=False))
-        if len(block) == self.block_rank:
-            return View(self.tile(block))
-        return Blocks(
-            self.shape[len(block) :], self.block_rank - len(block), self.dtype, self.buffer,
-            self._make, name=self.name, made=self._tiles, prefix=(*self._prefix, *block),
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"tensor {self.name} {self.shape} {self.dtype}, {self.block_rank} block axes"
-
-
 def require(function: str, argument: str, value: Any, *, on_chip: bool = True) -> Tensor:
     """Return a tensor of the legacy dialect.
 
@@ -366,3 +332,11 @@ def require(function: str, argument: str, value: Any, *, on_chip: bool = True) -
         )
         raise error(ValueError, message)
     return value
+
+
+def _operate(name: str, *operands: Any) -> Tensor:
+    return ACTIONS[name](*operands)  # type: ignore[no-any-return]
+
+
+def _updated(name: str, target: T, value: Any, *, is_spare: bool = False) -> T:
+    return ACTIONS["update"](name, target, value, is_spare=is_spare)  # type: ignore[no-any-return]

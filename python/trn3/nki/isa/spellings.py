@@ -1,4 +1,4 @@
-"""What every instruction function does with its arguments before the machine sees them."""
+"""Engines and members of other enums, by any of the ways that kernels spell them."""
 
 from __future__ import annotations
 
@@ -8,36 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from trn3.nki.isa.constants import engine
-from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import OPERATORS, look_up
 
-__all__ = ["core", "engine_name", "enum_name", "op_name", "optional_op_name"]
+__all__ = ["engine_name", "enum_name"]
 
 _ENGINES: Final = frozenset(engine.__members__)
-
-
-def op_name(op: Any) -> str:
-    """Return the name of the operator or activation function that a token means.
-
-    Parameters
-    ----------
-    op
-        A function of `nki.language`, a NumPy function of the same meaning, or a name.
-
-    Raises
-    ------
-    TypeError
-        If the token means none.
-    """
-    try:
-        return OPERATORS[op]
-    except (KeyError, TypeError):
-        return look_up(op)
-
-
-def optional_op_name(op: Any) -> str | None:
-    """Return the name of an operator, or None for None."""
-    return None if op is None else op_name(op)
 
 
 def engine_name(value: Any) -> str:
