@@ -31,6 +31,21 @@ def test_an_old_name_gives_the_module_itself(old: str, new: str) -> None:
     assert run.returncode == 0, run.stderr
 
 
+def test_modules_that_lay_in_a_package_are_found_in_it() -> None:
+    """What `import trn3.nki` once loaded is still an attribute of it, and warns."""
+    names = [old.removeprefix("trn3.nki.") for old in MOVED if old.startswith("trn3.nki.")]
+    code = (
+        "import sys, warnings; from trn3 import nki; warnings.simplefilter('ignore')\n"
+        "for name in sys.argv[1:]: assert getattr(nki, name).__name__.startswith('trn3.nki.'), name"
+    )
+    given = [name for name in names if "." not in name and name != "annotations"]  # of __future__
+    assert given
+    run = subprocess.run(
+        [sys.executable, "-c", code, *given], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
 def test_what_never_moved_is_nobodys_alias() -> None:
     """Names outside the table are left to the import system."""
     assert renamed("trn3.numerics") is None

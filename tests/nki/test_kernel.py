@@ -375,6 +375,31 @@ def test_results_in_private_memory_warn() -> None:
         assert kernel().tolist() == [[9.0]]
 
 
+@pytest.mark.parametrize(
+    "launch",
+    [
+        lambda kernel: kernel(),
+        lambda kernel: nki.profile(kernel)[0],
+        lambda kernel: nki.simulate_ranks(kernel, [()]),
+        lambda kernel: nki.spmd(kernel, 1)([()]),
+    ],
+)
+def test_a_warning_of_a_launch_names_the_callers_line(launch: Callable[[nki.Kernel], Any]) -> None:
+    """However deep in trn3 the launch is, and however deep in the result what it warns of."""
+
+    @nki.jit
+    def kernel() -> Any:
+        out = nl.ndarray((1, 1), nl.float32, buffer=nl.private_hbm, name="own")
+        return {"results": [overwrite(out)]}
+
+    with pytest.warns(UserWarning, match="`own`, lies in nl.private_hbm") as seen:
+        launch(kernel)
+    code = launch.__code__
+    assert [(each.filename, each.lineno) for each in seen] == [
+        (code.co_filename, code.co_firstlineno)
+    ]
+
+
 def test_results_that_nothing_was_written_to_are_nan() -> None:
     result = nki.jit(lambda: nl.ndarray((2,), nl.float32, buffer=nl.shared_hbm))()
     assert np.isnan(result).all()

@@ -13,7 +13,7 @@ import trn3.nki.collectives as ncc
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3 import nki
-from trn3.nki.launch.runners import BenchmarkKernel
+from trn3.nki.launch.profiling import BenchmarkKernel
 
 X = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float32)
 

@@ -27,13 +27,12 @@ from trn3.nki.language import assignment as tensors
 from trn3.nki.launch.debugging import last_findings
 from trn3.nki.launch.kernel import Kernel, jit, simulate
 from trn3.nki.launch.multirank import profile_ranks, simulate_ranks, spmd
-from trn3.nki.launch.runners import baremetal, benchmark, simulate_kernel, trace
+from trn3.nki.launch.profiling import baremetal, benchmark, profile, simulate_kernel, trace
 from trn3.nki.lint import lint
 from trn3.nki.ranks.gang import DeadlockError
 
 if TYPE_CHECKING:
     from trn3.nki.launch.differences import Diff, DiffRow, diff
-    from trn3.nki.launch.profiling import profile
     from trn3.nki.launch.recording import record
 
 __all__ = [
@@ -77,10 +76,6 @@ FrameworkKernel = Kernel
 
 def __getattr__(name: str) -> Any:
     # Reports need more imports than running kernels does.
-    if name == "profile":
-        from trn3.nki.launch.profiling import profile
-
-        return profile
     if name in ("Diff", "DiffRow", "diff"):
         return getattr(importlib.import_module("trn3.nki.launch.differences"), name)
     if name == "record":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from trn3._trn3.machine import NeuronCore, NkiTensor, VirtualRegister
 from trn3.nki.ranks.context import slot
 from trn3.nki.typing import tensor as annotated_tensor
 from trn3.nki.values import arrays
+from trn3.nki.values.callers import warn_caller
 from trn3.nki.values.element_types import DType, canonicalise
 from trn3.nki.values.memory_regions import is_hbm, private_hbm
 from trn3.nki.values.objects import NKIObject
@@ -178,7 +178,7 @@ class Arguments:
                     f"the kernel wrote to {entry.name}, a JAX array, which cannot change; "
                     "return it to see the new values"
                 )
-                warnings.warn(message, stacklevel=5)
+                warn_caller(message)
         return plain
 
     def _unwrap(self, value: Any, place: str, returned: set[int]) -> Any:
@@ -219,7 +219,7 @@ class Arguments:
             message = (
                 f"{place}, `{tensor.name}`, lies in nl.private_hbm; compilers want nl.shared_hbm"
             )
-            warnings.warn(message, stacklevel=7)
+            warn_caller(message)
         if entry is not None and entry.is_whole(tensor):
             if entry.in_place or not self._core.written(tensor):
                 return entry.value

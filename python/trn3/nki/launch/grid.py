@@ -37,11 +37,6 @@ class Launch:
     cores: int = 1
     placement: tuple[int, ...] = (0,)
 
-    @property
-    def is_spmd_pair(self) -> bool:
-        """Whether each core runs one instance: what ``kernel[2]`` means."""
-        return self.cores == len(self.placement) and self.cores > 1
-
     def program_ids(self) -> list[tuple[int, ...]]:
         """Return the place of each instance along the axes."""
         return list(itertools.product(*map(range, self.grid)))

@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import types
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.launch import observers, tracing
-from trn3.nki.launch.arguments import Arguments
-from trn3.nki.launch.debugging import note
+from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
+from trn3.nki.launch.collect import collect
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
-from trn3.nki.launch.running import INTERNAL, Run
-from trn3.nki.lint.watch import watch
-from trn3.nki.ranks.context import Context, Running, slot
-from trn3.nki.ranks.world import World
-from trn3.nki.typing import tensor as annotated_tensor
+from trn3.nki.launch.place import Edges, place
+from trn3.nki.launch.run import run
+from trn3.nki.ranks.context import Context, slot
 from trn3.nki.values.axes import Spread
+from trn3.nki.values.callers import OWN_FOLDER
 from trn3.nki.values.kernel_function import KernelFunction, as_kernel_function
-from trn3.nki.values.memory_regions import private_hbm, shared_hbm
 from trn3.nki.values.targets import MachineSizes, canonical_target, current_target
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike, ArchSpec
+    from trn3.nki.launch.arguments import Arguments
     from trn3.nki.ranks.fabric import Fabric
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: (consumer, producer or producers), by the names given to instructions.
 Edge: TypeAlias = tuple[str, str | Sequence[str]]
 
-#: How the library's test harness marks an argument that the kernel writes to.
-_ALIAS_SUFFIX: Final = ".must_alias_input"
+#: Where lines of errors and profiles do not lie.
+_INTERNAL: Final = [OWN_FOLDER]
 
 
 class Kernel(KernelFunction):
@@ -71,15 +68,15 @@ class Kernel(KernelFunction):
         target: str | None = None,
         axes: tuple[int | Spread, ...] = (),
         legacy: bool = False,
-        edges: tuple[tuple[str, tuple[str, ...]], ...] = (),
+        edges: Edges = (),
         nan_origin: bool = False,
     ) -> None:
         super().__init__(function, target=target, legacy=legacy)
         self._axes = axes
+        self._launch = launch_of(axes, legacy=legacy)
         self._edges = edges
         self._nan_origin = nan_origin
-        self._expected: dict[str, Any] | None = None
-        self._parameters: list[str] | None = None
+        self._parameters: Parameters | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel, or within a running one, the plain function."""
@@ -169,7 +166,7 @@ class Kernel(KernelFunction):
 
     def launched(self) -> Launch:
         """Return the instances that a call runs, and on which cores."""
-        return launch_of(self._axes, legacy=self.is_legacy)
+        return self._launch
 
     def cores(self, arch: str | ArchSpec | None = None, **options: Any) -> list[NeuronCore]:
         """Return new cores for one launch, on one HBM.
@@ -192,13 +189,13 @@ class Kernel(KernelFunction):
         if observers.is_observed():
             options["timing"] = True
         if isinstance(machine, str):
-            first = NeuronCore(machine, internal=INTERNAL, **options)
+            first = NeuronCore(machine, internal=_INTERNAL, **options)
         else:
             # Descriptions bring the reports of `trn3.machine`, which most runs do without.
             from trn3.machine.archs import arch_file
 
             with arch_file(machine) as path:
-                first = NeuronCore(path, internal=INTERNAL, **options)
+                first = NeuronCore(path, internal=_INTERNAL, **options)
         cores = [first]
         wanted = self.launched().cores
         most = MachineSizes(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
@@ -206,7 +203,7 @@ class Kernel(KernelFunction):
             message = f"{self!r}: a logical core of {first.arch[0]} has at most {most} cores"
             raise ValueError(message)
         while len(cores) < wanted:
-            cores.append(NeuronCore("", internal=INTERNAL, beside=cores))
+            cores.append(NeuronCore("", internal=_INTERNAL, beside=cores))
         return cores
 
     def launch(
@@ -232,7 +229,7 @@ class Kernel(KernelFunction):
     def launch_ranks(
         self,
         cores: Sequence[Sequence[NeuronCore]],
-        given: Sequence[tuple[Sequence[Any], dict[str, Any]]],
+        given: Given,
         fabric: Fabric | None = None,
         observe: Callable[[Arguments, Any], None] | None = None,
     ) -> list[Any]:
@@ -254,70 +251,11 @@ class Kernel(KernelFunction):
         list
             What `launch` returns, of each rank.
         """
-        _check_environment(self)
-        watching = watch(self, given)
-        launched = self.launched()
-        world = World(len(cores), launched.cores, fabric)
-        runs, arguments, bodies = [], [], []
-        for rank, (own, (args, kwargs)) in enumerate(zip(cores, given, strict=True)):
-            run = Run(self.__wrapped__, launched, own, world, rank)
-            runs.append(run)
-            for context in run.contexts:
-                context.watch = watching
-            for each in own:
-                if self._edges:
-                    edges = [(consumer, list(producers)) for consumer, producers in self._edges]
-                    each.schedule(edges)
-            buffer = shared_hbm if len(own) > 1 else private_hbm
-            wrapped = Arguments(own[0], buffer.code, shared=len(run.contexts) > 1)
-            arguments.append(wrapped)
-            with Running(run.contexts[0]):
-                bodies.extend(run.bodies(self._binding(wrapped, args, kwargs)))
-        try:
-            world.run(bodies)
-        finally:
-            note(cores)
-        _check_apart(arguments)
-        results = []
-        for run, wrapped in zip(runs, arguments, strict=True):
-            with Running(run.contexts[0]) as running:
-                result = run.result()
-                if observe is not None:
-                    observe(wrapped, result)
-                if self._edges:
-                    for context in run.contexts:
-                        context.core.check_schedule()
-                if running.core.values:
-                    wrapped.update_callers()
-                    result = wrapped.unwrap(result)
-                else:
-                    result = None
-                results.append(result)
-        if watching is not None:
-            watching.finish()
-        if observers.is_observed():
-            observers.report(self.label.rpartition("<locals>.")[2], cores)
-        return results
-
-    def _binding(
-        self, arguments: Arguments, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Callable[[], tuple[list[Any], dict[str, Any]]]:
-        expected = self._annotations()
-        names = self._names(len(args))
-
-        def bind() -> tuple[list[Any], dict[str, Any]]:
-            arguments.next_instance()
-            positional = [
-                arguments.wrap(value, name, expected.get(name))
-                for name, value in zip(names, args, strict=False)
-            ]
-            keyword = {}
-            for key, value in kwargs.items():
-                name = key.removesuffix(_ALIAS_SUFFIX)
-                keyword[name] = arguments.wrap(value, name, expected.get(name))
-            return positional, keyword
-
-        return bind
+        if self._parameters is None:
+            self._parameters = parameters_of(self.__wrapped__)
+        bound = bind(self, self._parameters, self.launched(), given)
+        placed = place(bound, cores, fabric, self._edges)
+        return collect(run(placed), observe)
 
     def _check_inner(self, running: Context) -> None:
         """Refuse brackets that ask a kernel called by another for cores that one does not have."""
@@ -329,29 +267,6 @@ class Kernel(KernelFunction):
                 f"core{'s' if have > 1 else ''}; allowed: {self.__name__}(...) without brackets"
             )
             raise ValueError(message)
-
-    def _names(self, count: int) -> list[str]:
-        """Return what positional arguments are called."""
-        if self._parameters is None:
-            self._parameters = list(inspect.signature(self.__wrapped__).parameters)
-        known = self._parameters
-        return known + [f"argument {i}" for i in range(len(known), count)]
-
-    def _annotations(self) -> dict[str, Any]:
-        """Return the annotations that demand a shape, by parameter."""
-        if self._expected is None:
-            function = self.__wrapped__
-            self._expected = {}
-            for name, annotation in getattr(function, "__annotations__", {}).items():
-                meant = annotation
-                if isinstance(annotation, str):
-                    try:
-                        meant = eval(annotation, getattr(function, "__globals__", {}))
-                    except Exception:  # it may name what exists for checkers only
-                        continue
-                if isinstance(meant, annotated_tensor):
-                    self._expected[name] = meant
-        return self._expected
 
 
 def _edge(edge: Any) -> tuple[str, tuple[str, ...]]:
@@ -383,30 +298,6 @@ def arch_of(arch: ArchLike) -> str | ArchSpec:
     from trn3.machine.archs import arch as described
 
     return described(arch)
-
-
-def _check_apart(arguments: Sequence[Arguments]) -> None:
-    """Refuse one array of the caller that several ranks wrote to, each with its own values."""
-    writers: dict[int, int] = {}
-    for rank, own in enumerate(arguments):
-        for identity, name in own.updated() if len(arguments) > 1 else ():
-            other = writers.setdefault(identity, rank)
-            if other != rank:
-                message = (
-                    f"ranks {other} and {rank} wrote to {name}, which is one array for both; give "
-                    "each rank its own, as x.copy() makes it"
-                )
-                raise ValueError(message)
-
-
-def _check_environment(kernel: Kernel) -> None:
-    configured = os.environ.get("NEURON_LOGICAL_NC_CONFIG")
-    if kernel.has_brackets and configured not in (None, "", str(kernel.launched().cores)):
-        message = (
-            f"{kernel!r} runs on {kernel.launched().cores} cores, NEURON_LOGICAL_NC_CONFIG is "
-            f"{configured}: a runtime set so would refuse it"
-        )
-        warnings.warn(message, stacklevel=5)
 
 
 def _is_precise() -> bool:

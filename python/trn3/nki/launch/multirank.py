@@ -129,7 +129,7 @@ def profile_ranks(
         Without values, if control flow or an address needs one that was skipped.
     """
     from trn3.machine.core import profile_of
-    from trn3.nki.launch.timed import check_shadow
+    from trn3.nki.launch.profiling import check_shadow
 
     runnable, given, fabric = _prepared(kernel, per_rank_args, system, ranks_per_chip)
     check_shadow(shadow, values)

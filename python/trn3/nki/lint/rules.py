@@ -1,7 +1,7 @@
 """The rules of the lint: what each refuses, since when, why, and what to write instead.
 
 How a kernel is searched for them stands elsewhere: `trn3.nki.lint.language`, `interface` and
-`registers` for what its source shows, `running` for what only values show.
+`registers` for what its source shows, `watch` for what only values show.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from trn3.nki.lint.findings import Severity
+from trn3.nki.lint.findings import PortabilityFinding, Severity
 from trn3.nki.values.version import at_least
 
 
@@ -49,6 +49,13 @@ class PortabilityRule:
     def applies(self) -> bool:
         """Whether the NKI version in force refuses it."""
         return at_least(self.since)
+
+    def at(self, file: str, line: int, column: int, function: str, text: str) -> PortabilityFinding:
+        """Return the finding of a place; `text` says what stands there."""
+        message = f"{text}: {self.reason}"
+        return PortabilityFinding(
+            file, line, column, self.id, self.severity, function, message, self.instead
+        )
 
 
 #: Its older name.

@@ -10,7 +10,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-import trn3
+from trn3.nki.values.callers import OWN_FOLDER
 
 
 @functools.cache
@@ -20,20 +20,12 @@ def _folders() -> tuple[str, ...]:
     return tuple(str(Path(folder).resolve()) + os.sep for folder in dict.fromkeys(found))
 
 
-_OWN = str(Path(trn3.__file__).parent) + os.sep
-
-
-def is_own(code: types.CodeType) -> bool:
-    """Return whether code is trn3's."""
-    return code.co_filename.startswith(_OWN)
-
-
 @functools.cache
 def _is_library(file: str) -> bool:
     if file.startswith("<frozen"):
         return True
     real = str(Path(file).resolve()) if not file.startswith("<") else file
-    return real.startswith((_OWN, *_folders()))
+    return real.startswith((OWN_FOLDER, *_folders()))
 
 
 def is_users(thing: Any, beside: str | None = None) -> bool:

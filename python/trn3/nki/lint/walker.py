@@ -75,18 +75,7 @@ class Walk:
         if not rule.applies:
             return
         line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-        self.findings.add(
-            PortabilityFinding(
-                file=file,
-                line=line,
-                column=column + 1,
-                rule=rule.id,
-                severity=rule.severity,
-                function=function,
-                message=f"{text}: {rule.reason}",
-                instead=rule.instead,
-            )
-        )
+        self.findings.add(rule.at(file, line, column + 1, function, text))
 
     def _follow(self, thing: Any) -> None:
         """Search a function too, if it is the user's and was not searched yet."""

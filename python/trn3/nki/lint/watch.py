@@ -6,13 +6,12 @@ import inspect
 import os
 import sys
 import types
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trn3.nki.lint import rules
 from trn3.nki.lint.findings import PortabilityError, PortabilityFinding
-from trn3.nki.lint.users import is_own
+from trn3.nki.values.callers import is_own, warn_caller
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore, NkiTensor
@@ -117,13 +116,13 @@ def watch(
         raise PortabilityError(kernel.name, findings)
     if findings:
         texts = "\n".join(map(str, findings))
-        warnings.warn(f"kernel {kernel.name} may be refused by compilers:\n{texts}", stacklevel=6)
+        warn_caller(f"kernel {kernel.name} may be refused by compilers:\n{texts}")
     if not search.complete:
         message = (
             f"kernel {kernel.name} has no source to read: TRN3_NKI_STRICT checks only what its "
             "run shows"
         )
-        warnings.warn(message, stacklevel=6)
+        warn_caller(message)
     return None if kernel.is_legacy else Watch(kernel)
 
 
@@ -152,13 +151,4 @@ def _lists(
 
 def _finding(rule: rules.PortabilityRule, line: str, kernel: str, text: str) -> PortabilityFinding:
     file, _, number = line.rpartition(":")
-    return PortabilityFinding(
-        file=file or line,
-        line=int(number) if number.isdecimal() else 0,
-        column=0,
-        rule=rule.id,
-        severity=rule.severity,
-        function=kernel,
-        message=f"{text}: {rule.reason}",
-        instead=rule.instead,
-    )
+    return rule.at(file or line, int(number) if number.isdecimal() else 0, 0, kernel, text)

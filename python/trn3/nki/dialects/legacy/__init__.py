@@ -19,7 +19,7 @@ from trn3.nki.dialects.legacy.kernels import (
     trace,
 )
 from trn3.nki.dialects.legacy.views import Tensor
-from trn3.nki.launch.runners import BenchmarkKernel
+from trn3.nki.launch.profiling import BenchmarkKernel
 
 tensor = Tensor
 
