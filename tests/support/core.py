@@ -113,7 +113,8 @@ class Machine:
         """Read a tensor's elements, uninitialised ones as their sentinel."""
         raw = np.asarray(self.core.read(tensor))
         kind = np.dtype(dtype) if dtype is not None else np.dtype(tensor.dtype)
-        return raw.view(kind).reshape(tensor.shape)
+        values: Array = raw.view(kind).reshape(tensor.shape)
+        return values
 
     def findings(self) -> list[str]:
         """Kinds of what was noticed."""
