@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,37 @@ def project() -> dict[str, Any]:
     """Return the parsed ``pyproject.toml``."""
     with (ROOT / "pyproject.toml").open("rb") as source:
         return tomllib.load(source)
+
+
+def tested_toolchain() -> str:
+    """Return the version of Rust that the project is tested with."""
+    with (ROOT / "Cargo.toml").open("rb") as source:
+        version: str = tomllib.load(source)["workspace"]["metadata"]["tested-toolchain"]
+    return version
+
+
+def describe_toolchain(found: str, tested: str) -> str:
+    """Return the line about the toolchain in use, a warning if it is older than the tested one.
+
+    `found` is what ``rustc --version`` prints.
+
+    >>> describe_toolchain("rustc 1.95.0 (59807616e 2026-04-14)", "1.95.0")
+    '1.95.0, as tested'
+    >>> describe_toolchain("rustc 1.96.1 (0123abcde 2026-05-28)", "1.95.0")
+    '1.96.1, tested with 1.95.0'
+    >>> describe_toolchain("rustc 1.89.0 (29483883e 2025-08-04)", "1.95.0")
+    'WARNING: 1.89.0 is older than 1.95.0, which is tested; `rustup update` brings a newer one'
+    """
+    number = re.search(r"\d+\.\d+\.\d+", found)
+    if number is None:
+        return f"WARNING: rustc does not say its version ({found.strip()!r}); tested with {tested}"
+    version = number.group()
+    if version == tested:
+        return f"{version}, as tested"
+    if [int(part) for part in version.split(".")] > [int(part) for part in tested.split(".")]:
+        return f"{version}, tested with {tested}"
+    advice = "`rustup update` brings a newer one"
+    return f"WARNING: {version} is older than {tested}, which is tested; {advice}"
 
 
 def extra(name: str) -> list[str]:
@@ -158,6 +190,10 @@ class Environment:
                 required=True,
             )
             self._use(json.loads(TOOLCHAIN_FILE.read_text())["env"])
+        found = subprocess.run(
+            ["rustc", "--version"], env=self.variables, capture_output=True, text=True, check=False
+        ).stdout
+        self.runner.note("Rust toolchain", describe_toolchain(found, tested_toolchain()))
         missing = [name for name in COMPONENTS if not self._has(name)] if components else []
         if missing and shutil.which("rustup", path=self.variables["PATH"]):
             self.runner.run(
@@ -233,8 +269,7 @@ class Environment:
     def _use(self, found: dict[str, str]) -> None:
         self.variables |= found
         # The message is worth a line: everything after this depends on which cargo it is.
-        cargo = shutil.which("cargo", path=self.variables["PATH"])
-        self.runner.note("Rust toolchain", str(cargo))
+        self.runner.note("cargo", str(shutil.which("cargo", path=self.variables["PATH"])))
 
     def _has(self, component: str) -> bool:
         command = {"clippy": ["cargo", "clippy"], "rustfmt": ["cargo", "fmt"]}[component]

@@ -72,6 +72,7 @@ def lints() -> list[Check]:
         Check("ruff check", [PYTHON, "-m", "ruff", "check", "--quiet", *sources]),
         Check("ruff format", [PYTHON, "-m", "ruff", "format", "--check", "--quiet", *sources]),
         Check("rustfmt", ["cargo", "fmt", "--all", "--check"]),
+        Check("house", [PYTHON, "-m", "house"], variables=(("PYTHONPATH", "scripts"),)),
         Check("mypy --strict", [PYTHON, "-m", "mypy", *typed]),
         Check(
             "clippy",
