@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import bench_report
-import machine
+import host
 import trn3
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,9 +130,9 @@ def main() -> None:
     """Measure, print and write the page."""
     arguments = sys.argv[1:]
     BUILD.mkdir(parents=True, exist_ok=True)
-    features = machine.cpu_features()
-    limits = machine.peaks(ROOT / "benches" / "peaks.c", BUILD)
-    limits["memory"] = machine.copy_bandwidth()
+    features = host.cpu_features()
+    limits = host.peaks(ROOT / "benches" / "peaks.c", BUILD)
+    limits["memory"] = host.copy_bandwidth()
     rows: list[bench_report.Row] = []
     for number, part in enumerate(passes(features)):
         rows += run(part, number, arguments)

@@ -12,7 +12,7 @@ from typing import Any
 
 import threadpoolctl
 
-import machine
+import host
 import trn3
 
 BEGIN = "<!-- measured: begin. Written by `make bench`; edit outside of the marks. -->"
@@ -120,16 +120,16 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> str:
         for found in threadpoolctl.threadpool_info()
         if found["user_api"] == "blas"
     ]
-    features = [name for name in machine.FEATURES if name in machine.cpu_features()]
+    features = [name for name in host.FEATURES if name in host.cpu_features()]
     facts = {
-        "CPU": f"{machine.cpu_model()}, {os.cpu_count()} cores",
+        "CPU": f"{host.cpu_model()}, {os.cpu_count()} cores",
         "Instruction sets": ", ".join(features) or "not listed",
-        "Memory": f"{machine.memory_gigabytes():.0f} GB, huge pages: {machine.huge_pages()}",
+        "Memory": f"{host.memory_gigabytes():.0f} GB, huge pages: {host.huge_pages()}",
         "System": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
-        "trn3": f"{trn3.__version__}, built by rustc {machine.rustc()}",
-        "Python": f"{platform.python_version()}, NumPy {machine.version('numpy')}"
-        f" ({', '.join(blas)}), ml_dtypes {machine.version('ml_dtypes')},"
-        f" torch {machine.version('torch')}",
+        "trn3": f"{trn3.__version__}, built by rustc {host.rustc()}",
+        "Python": f"{platform.python_version()}, NumPy {host.version('numpy')}"
+        f" ({', '.join(blas)}), ml_dtypes {host.version('ml_dtypes')},"
+        f" torch {host.version('torch')}",
         "Measured": dt.datetime.now(dt.UTC).date().isoformat(),
     }
     names = {
