@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trn3 import _moved, _trn3, numerics
+from trn3 import _moved, _trn3, numerics, offers
 
 if TYPE_CHECKING:
     from trn3 import collectives, cost, flows, power, system, systems, traffic
@@ -55,6 +55,10 @@ __all__ = [
 __version__: str = _trn3.__version__
 
 _moved.install()
+
+# What methods of lower rooms do with formats that only higher rooms know.
+offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
+offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
 
 
 def set_num_threads(n: int) -> None:

@@ -16,6 +16,9 @@ from types import ModuleType
 
 #: Old name to new name; what lies below an old name lies below the new one, unless it is listed.
 MOVED: dict[str, str] = {
+    "trn3.chakra": "trn3.interchange.chakra",
+    "trn3.chakra.plans": "trn3.interchange.chakra.steps",
+    "trn3.export": "trn3.interchange",
     "trn3.nki.aliases": "trn3.nki.dialects.vendor.aliases",
     "trn3.nki.annotations": "trn3.nki.values.annotations",
     "trn3.nki.arguments": "trn3.nki.launch.arguments",
@@ -54,6 +57,7 @@ MOVED: dict[str, str] = {
     "trn3.nki.tracing": "trn3.nki.launch.tracing",
     "trn3.nki.turns": "trn3.nki.ranks.turns",
     "trn3.nki.version": "trn3.nki.values.version",
+    "trn3.planner.plans": "trn3.planner.serving",
 }
 
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from machine.profiles import attention
-from trn3 import chakra
 from trn3.__main__ import main
+from trn3.interchange import chakra
 
 
 @pytest.fixture

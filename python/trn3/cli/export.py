@@ -35,12 +35,12 @@ def register(app: typer.Typer) -> None:
         What the other's format cannot say, and numbers that nobody has published, are listed on the
         standard error.
         """
-        from trn3 import export as exports
+        from trn3 import interchange
 
         functions = {
-            Target.ASTRA_SIM: exports.astra_sim,
-            Target.CALCULON: exports.calculon,
-            Target.LLMCOMPASS: exports.llmcompass,
+            Target.ASTRA_SIM: interchange.astra_sim,
+            Target.CALCULON: interchange.calculon,
+            Target.LLMCOMPASS: interchange.llmcompass,
         }
         try:
             document = functions[target](system)

@@ -298,7 +298,7 @@ class _System:
     """A system with links and a number of it, as the planner reads one."""
 
     def __init__(self, name: str, links: str, instances: int) -> None:
-        from trn3.planner.plans import system_request
+        from trn3.planner.requests import system_request
 
         try:
             request = system_request(name)
@@ -370,7 +370,7 @@ def _show(plan: Plan, console: Any) -> None:
     for name, text in _lines(plan):
         grid.add_row(name, printable(text))
     console.print(
-        f"{printable(plan.model.name)} on {plan._document['system']['title']}", style="bold"
+        f"{printable(plan.model.name)} on {plan.to_dict()['system']['title']}", style="bold"
     )
     console.print(grid)
     console.print("Assumed:", style="bold")

@@ -18,7 +18,7 @@ from trn3.cli.refusal import RefusedError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trn3.chakra import Replay
+    from trn3.interchange.chakra import Replay
 
 
 class Form(StrEnum):
@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
         rank: Annotated[int, typer.Option(min=0, help="The rank that a Chakra trace is for.")] = 0,
     ) -> None:
         """Convert a kernel's profile to a Chakra trace, a Perfetto trace or a table."""
-        from trn3 import chakra
+        from trn3.interchange import chakra
         from trn3.machine import Profile
         from trn3.machine.files import write_bytes
 
@@ -93,8 +93,8 @@ def register(app: typer.Typer) -> None:
         """Say what is in a Chakra execution trace."""
         from rich.table import Table
 
-        from trn3 import chakra
         from trn3.cli.consoles import output
+        from trn3.interchange import chakra
 
         try:
             trace = chakra.read(file)
@@ -161,7 +161,8 @@ def register(app: typer.Typer) -> None:
         ] = False,
     ) -> None:
         """Run the traces of all ranks of a job on a simulated system."""
-        from trn3 import chakra, systems
+        from trn3 import systems
+        from trn3.interchange import chakra
 
         try:
             result = chakra.replay(

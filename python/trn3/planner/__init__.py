@@ -19,20 +19,19 @@ from __future__ import annotations
 
 from trn3._trn3.system import DoesNotFitError
 from trn3.planner.models import Model, families, model, models
-from trn3.planner.plans import plan, search
-from trn3.planner.results import (
+from trn3.planner.parts import (
     FrontierPoint,
     Layout,
     MemoryRow,
     MemoryTable,
     Part,
     Phase,
-    Plan,
     PlanCost,
     PlanEnergy,
-    Search,
     Searched,
 )
+from trn3.planner.results import Plan, Search
+from trn3.planner.serving import plan, search
 from trn3.planner.training import Training, TrainingPlan, TrainingSearch
 
 __all__ = [

@@ -6,39 +6,64 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trn3.planner.results import Phase, Plan
+    from collections.abc import Sequence
+
+    from trn3.planner.parts import Phase
 
 SMALL = 0.02
 """Parts below this share of a phase are drawn as one."""
 
 
-def plot_plan(plan: Plan, path: Path) -> Path:
-    """Draw a plan into a file and return its path."""
+def plot_plan(
+    path: Path,
+    title: str,
+    phases: Sequence[tuple[str, Phase, float]],
+    label: str,
+    frontier: Sequence[tuple[float, float]],
+    own: tuple[float, float],
+) -> Path:
+    """Draw a plan into a file and return its path.
+
+    Parameters
+    ----------
+    path, title
+        The file, and what stands above both pictures.
+    phases
+        What takes time: a name, its parts, and the seconds that stand beside it.
+    label, frontier
+        A name for other plans, and their speeds.
+    own
+        Tokens a second for a user, and for a chip.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
-    _breakdown(left, plan)
-    _frontier(right, plan)
-    figure.suptitle(f"{plan.model.name} on {plan.system}: {plan.layout}, batch {plan.batch}")
+    _breakdown(left, phases)
+    _frontier(right, label, frontier, own)
+    figure.suptitle(title)
     figure.savefig(path, dpi=150)
     return path
 
 
-def _breakdown(axes: Any, plan: Plan) -> None:
+def speeds(plan: Any) -> tuple[float, float]:
+    """Return the speeds of a plan, or of a point of a frontier: for a user, and for a chip."""
+    return plan.tokens_per_second_per_user, plan.tokens_per_second_per_chip
+
+
+def _breakdown(axes: Any, phases: Sequence[tuple[str, Phase, float]]) -> None:
     from matplotlib import colormaps
 
     colours = [colormaps["tab20"](number) for number in range(20)]
     known: dict[str, Any] = {}
-    for row, (name, phase) in enumerate((("prompt", plan.prefill), ("a token", plan.decode))):
+    for row, (name, phase, seconds) in enumerate(phases):
         start = 0.0
         for part, share in _parts(phase):
             is_new = part not in known
             colour = known.setdefault(part, colours[len(known) % len(colours)])
             axes.barh(row, share, left=start, color=colour, label=part if is_new else None)
             start += share
-        milliseconds = (plan.ttft if row == 0 else plan.tpot) * 1e3
-        axes.text(100.5, row, f"{milliseconds:,.3g} ms\n{name}", va="center")
+        axes.text(100.5, row, f"{seconds * 1e3:,.3g} ms\n{name}", va="center")
     axes.set(xlim=(0, 118), yticks=[], xlabel="% of the time", title="Where the time goes")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=7, frameon=False)
     for side in ("top", "right", "left"):
@@ -53,21 +78,10 @@ def _parts(phase: Phase) -> list[tuple[str, float]]:
     return [*large, ("other", rest)] if rest > 0 else large
 
 
-def _frontier(axes: Any, plan: Plan) -> None:
-    if plan.searched is not None:
-        points = [
-            (point.tokens_per_second_per_user, point.tokens_per_second_per_chip)
-            for point in plan.searched.frontier
-        ]
-        axes.plot(*zip(*points, strict=True), marker=".", label="best of all layouts")
-    else:
-        powers = (1 << power for power in range(plan.largest_batch.bit_length()))
-        points = [
-            (one.tokens_per_second_per_user, one.tokens_per_second_per_chip)
-            for one in plan.sweep(batch=powers)
-        ]
-        axes.plot(*zip(*points, strict=True), marker=".", label="this layout, by batch")
-    own = (plan.tokens_per_second_per_user, plan.tokens_per_second_per_chip)
+def _frontier(
+    axes: Any, label: str, frontier: Sequence[tuple[float, float]], own: tuple[float, float]
+) -> None:
+    axes.plot(*zip(*frontier, strict=True), marker=".", label=label)
     axes.plot(*own, marker="o", linestyle="none", color="tab:red", label="this plan")
     axes.set(
         xlabel="tokens/s for a user",

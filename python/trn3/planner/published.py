@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from trn3._trn3 import system as _core
-from trn3.planner.plans import plan
 from trn3.planner.results import Plan
+from trn3.planner.serving import plan
 from trn3.planner.training import Published
 
 __all__ = ["published"]

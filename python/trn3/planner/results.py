@@ -1,188 +1,33 @@
-"""What plans are made of."""
+"""A plan of serving, and what a search for plans found."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from trn3 import offers
+from trn3._trn3 import system as _core
 from trn3.planner.models import Model, summary
+from trn3.planner.parts import (
+    FrontierPoint,
+    Layout,
+    MemoryRow,
+    MemoryTable,
+    Phase,
+    PlanCost,
+    PlanEnergy,
+    Searched,
+    cost_of,
+    energy_of,
+    phase_of,
+    searched_of,
+)
+from trn3.planner.requests import whole
 
-GIB = 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How replicas of a model lie on logical cores.
-
-    A stage of the pipeline has ``tp * cp * dp`` logical cores. Attention and dense blocks are split
-    over `tp`, sequences over `dp`, the tokens of a sequence over `cp`, experts over `ep` groups of
-    the stage's cores. `replicas` share nothing.
-    """
-
-    tp: int
-    ep: int
-    pp: int
-    dp: int
-    cp: int
-    replicas: int
-    lnc: int
-
-    @property
-    def ranks(self) -> int:
-        """Logical cores of one replica."""
-        return self.tp * self.cp * self.dp * self.pp
-
-    def __str__(self) -> str:
-        degrees = ((name, getattr(self, name)) for name in ("tp", "ep", "pp", "dp", "cp"))
-        shown = [f"{name.upper()} {value}" for name, value in degrees if value > 1] or ["TP 1"]
-        many = f"{self.replicas:,} replicas" if self.replicas > 1 else "1 replica"
-        return f"{' x '.join(shown)}, {many}, LNC={self.lnc}"
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryRow:
-    """Bytes of one category on a logical core, on a bank, and of a whole replica."""
-
-    category: str
-    per_core: float
-    per_bank: float
-    per_replica: float
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryTable:
-    """Memory in the runtime's categories against what a bank has; `str` gives it as text.
-
-    Attributes
-    ----------
-    rows : tuple[MemoryRow, ...]
-        Categories that are not empty.
-    cores_per_bank : int
-        Logical cores that share a bank: 2 at LNC=1, 1 at LNC=2.
-    bank, used : float
-        Bytes of a bank, and what of them is used.
-    fits : bool
-        Whether `used` is no more than `bank`.
-    """
-
-    rows: tuple[MemoryRow, ...]
-    cores_per_bank: int
-    bank: float
-    used: float
-    fits: bool
-
-    def __iter__(self) -> Iterator[MemoryRow]:
-        return iter(self.rows)
-
-    def __getitem__(self, category: str) -> MemoryRow:
-        for row in self.rows:
-            if row.category == category:
-                return row
-        raise KeyError(category)
-
-    def __str__(self) -> str:
-        lines = [f"{'GiB':<22}{'a logical core':>16}{'a bank':>12}{'a replica':>14}"]
-        lines += [
-            f"{row.category:<22}{row.per_core / GIB:>16.3f}{row.per_bank / GIB:>12.3f}"
-            f"{row.per_replica / GIB:>14.3f}"
-            for row in self.rows
-        ]
-        lines.append(f"{'total':<22}{self.used / GIB:>28.3f}")
-        lines.append(f"{'available':<22}{self.bank / GIB:>28.3f}")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A share of a phase: an operation, a collective or an overhead, and what it waits for."""
-
-    name: str
-    seconds: float
-    resource: str
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """Reading a prompt, or a step of decoding, on one stage of the pipeline.
-
-    Attributes
-    ----------
-    seconds : float
-        How long the stage takes.
-    parts : tuple[Part, ...]
-        What that is made of.
-    by_resource : Mapping[str, float]
-        Seconds by what they wait for: ``TensorEngine``, ``HBM``, ``DMA engines``,
-        ``links: LEVEL``, ``layer overhead``, ``measured kernels``, ``draft model``.
-    bottleneck : str
-        The resource that takes most of the time.
-    flops : Mapping[str, float]
-        Operations of one chip meanwhile, by format.
-    hbm_bytes, link_bytes : float
-        Bytes that one chip moves meanwhile.
-    """
-
-    seconds: float
-    parts: tuple[Part, ...]
-    by_resource: Mapping[str, float]
-    bottleneck: str
-    flops: Mapping[str, float]
-    hbm_bytes: float
-    link_bytes: float
-
-    @property
-    def breakdown(self) -> dict[str, float]:
-        """Seconds of each part."""
-        return {part.name: part.seconds for part in self.parts}
-
-
-@dataclass(frozen=True, slots=True)
-class PlanEnergy:
-    """What a plan draws: watts, joules a token, and the same for each TDP that sources give."""
-
-    watts_per_chip: float
-    watts: float
-    decode_watts_per_chip: float
-    prefill_watts_per_chip: float
-    joules_per_token: float
-    tdp: float
-    variants: Mapping[float, float]
-    assumptions: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanCost:
-    """What a plan costs at a price of a chip and hour, in US dollars."""
-
-    price_per_chip_hour: float
-    price: str
-    per_hour: float
-    per_million_tokens: float
-    not_included: tuple[str, ...]
-    assumptions: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FrontierPoint:
-    """A plan that no other beats in both speed for a user and throughput of a chip."""
-
-    layout: Layout
-    batch: int
-    tokens_per_second_per_user: float
-    tokens_per_second_per_chip: float
-    ttft: float
-
-
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """How a layout was found: by what objective, among how many plans, what was refused."""
-
-    objective: str
-    evaluated: int
-    refused: Mapping[str, int]
-    frontier: tuple[FrontierPoint, ...]
+PhaseName: TypeAlias = Literal["decode", "prefill"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,22 +141,75 @@ class Plan:
         >>> plan.at(batch=64).tokens_per_second_per_chip > plan.tokens_per_second_per_chip
         True
         """
-        from trn3.planner.plans import replanned
+        request = self._asked()
+        if batch is not None:
+            request["batch"] = whole("batch", batch)
+        if context is not None:
+            request |= {"input": whole("context", context), "output": 0}
+        said = self.assumptions[: len(self.assumptions) - len(self._document["assumptions"])]
+        if request.get("kernel_times"):
+            from trn3.planner.kernels import measured
 
-        return replanned(self, batch=batch, context=context)
+            request["kernel_times"], _ = measured({**request, "kernel_times": {}})
+        found: dict[str, Any] = json.loads(_core.planner_plan(json.dumps(request)))
+        return plan_of(found, request, said)
 
     def sweep(self, *, batch: Iterable[int] = (), context: Iterable[int] = ()) -> tuple[Plan, ...]:
         """Return the plans of the same layout for batches, or contexts, or all pairs of both."""
         batches, contexts = tuple(batch) or (None,), tuple(context) or (None,)
         return tuple(self.at(batch=b, context=c) for b in batches for c in contexts)
 
+    @property
+    def speculation(self) -> Mapping[str, Any] | None:
+        """What a draft model guesses, as it was asked for; None if nothing is guessed."""
+        guessed: Mapping[str, Any] | None = self._request.get("speculation")
+        return guessed
+
+    def operations(self, phase: PhaseName = "decode") -> list[dict[str, Any]]:
+        """Return the operations of one logical core in one stage, as the roofline counts them.
+
+        Each has its ``name``, how often it runs (``count``) and what one of it takes: ``flops``,
+        ``weight_bytes``, ``kv_bytes``, ``activation_bytes``, and its ``dtype``.
+
+        Examples
+        --------
+        >>> import trn3
+        >>> plan = trn3.plan("llama-3-8b", "gen2", tp=4, batch=1, context=8_000)
+        >>> [one["count"] for one in plan.operations() if one["name"] == "mlp_out"]
+        [32.0]
+        """
+        found = json.loads(_core.planner_operations(json.dumps(self._asked())))
+        return [one for one in found if one["phase"] == phase]
+
+    def exchanges(self, phase: PhaseName = "decode") -> list[dict[str, Any]]:
+        """Return what ranks exchange in one stage: collectives, and sends to the next stage.
+
+        Each has its ``name``, its ``collective``, how often it runs (``count``), the ``bytes`` of
+        one, and in ``group`` how many ``ranks`` take part and how far apart (``stride``) they are.
+
+        Examples
+        --------
+        >>> import trn3
+        >>> plan = trn3.plan("llama-3-8b", "gen2", tp=4, batch=1, context=8_000)
+        >>> [one["group"]["ranks"] for one in plan.exchanges() if one["name"] == "mlp all-reduce"]
+        [4]
+        """
+        found = json.loads(_core.planner_exchanges(json.dumps(self._asked())))
+        exchanged: list[dict[str, Any]] = found[phase]
+        return exchanged
+
+    def _asked(self) -> dict[str, Any]:
+        """Return the request for exactly this plan."""
+        degrees = ("tp", "ep", "pp", "dp", "cp", "replicas", "lnc")
+        layout = {name: getattr(self.layout, name) for name in degrees}
+        fixed = {"batch": self.batch, "objective": None, "report_overflow": True}
+        return {**self._request, **layout, **fixed}
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and mappings."""
         return {**self._document, "assumptions": list(self.assumptions)}
 
-    def to_chakra(
-        self, prefix: str | Path, phase: Literal["decode", "prefill"] = "decode"
-    ) -> list[Path]:
+    def to_chakra(self, prefix: str | Path, phase: PhaseName = "decode") -> list[Path]:
         """Write one step as Chakra traces ``PREFIX.RANK.et``, one for each rank of a replica.
 
         Returns
@@ -322,13 +220,12 @@ class Plan:
         Raises
         ------
         ValueError
-            As `trn3.chakra.from_plan`.
+            As `trn3.interchange.chakra.from_plan`.
         ImportError
             If protobuf is not installed (the extra ``interchange``).
         """
-        from trn3 import chakra
-
-        return chakra.write_ranks(chakra.from_plan(self, phase), prefix)
+        written: list[Path] = offers.take("plan to Chakra")(self, prefix, phase)
+        return written
 
     def plot(self, path: str | Path) -> Path:
         """Draw the breakdown of both phases and the frontier of speed against throughput.
@@ -343,9 +240,23 @@ class Plan:
         ImportError
             If matplotlib is not installed.
         """
-        from trn3.planner.plots import plot_plan
+        from trn3.planner import plots
 
-        return plot_plan(self, Path(path))
+        if self.searched is not None:
+            label = "best of all layouts"
+            points: Iterable[FrontierPoint | Plan] = self.searched.frontier
+        else:
+            label = "this layout, by batch"
+            powers = (1 << power for power in range(self.largest_batch.bit_length()))
+            points = self.sweep(batch=powers)
+        return plots.plot_plan(
+            Path(path),
+            f"{self.model.name} on {self.system}: {self.layout}, batch {self.batch}",
+            (("prompt", self.prefill, self.ttft), ("a token", self.decode, self.tpot)),
+            label,
+            [plots.speeds(point) for point in points],
+            plots.speeds(self),
+        )
 
     def __repr__(self) -> str:
         return (
@@ -415,13 +326,13 @@ def plan_of(found: dict[str, Any], request: dict[str, Any], said: tuple[str, ...
         batch=workload["batch"],
         input_tokens=workload["input"],
         output_tokens=workload["output"],
-        prefill=_phase(found["prefill"]),
-        decode=_phase(found["decode"]),
+        prefill=phase_of(found["prefill"]),
+        decode=phase_of(found["decode"]),
         decode_floor_bytes=found["floor_bytes"],
         decode_floor_seconds=found["floor_seconds"],
-        energy=_energy(found["energy"]),
-        cost=_cost(found["cost"]),
-        searched=_searched(found["searched"]),
+        energy=energy_of(found["energy"]),
+        cost=cost_of(found["cost"]),
+        searched=searched_of(found["searched"]),
         assumptions=(*said, *found["assumptions"]),
         _memory=MemoryTable(
             rows, memory["ranks_per_bank"], memory["bank"], memory["used"], memory["fits"]
@@ -429,45 +340,3 @@ def plan_of(found: dict[str, Any], request: dict[str, Any], said: tuple[str, ...
         _document=found,
         _request=request,
     )
-
-
-def _phase(found: dict[str, Any]) -> Phase:
-    activity = found["activity"]
-    return Phase(
-        seconds=found["seconds"],
-        parts=tuple(Part(**part) for part in found["parts"]),
-        by_resource=found["by_resource"],
-        bottleneck=found["bottleneck"],
-        flops=activity["flops"],
-        hbm_bytes=activity["hbm_bytes"],
-        link_bytes=activity["link_bytes"],
-    )
-
-
-def _energy(found: dict[str, Any] | None) -> PlanEnergy | None:
-    if found is None:
-        return None
-    return PlanEnergy(
-        **{
-            **found,
-            "variants": dict(found["variants"]),
-            "assumptions": tuple(found["assumptions"]),
-        }
-    )
-
-
-def _cost(found: dict[str, Any] | None) -> PlanCost | None:
-    if found is None:
-        return None
-    lists = {name: tuple(found[name]) for name in ("not_included", "assumptions")}
-    return PlanCost(**{**found, **lists})
-
-
-def _searched(found: dict[str, Any] | None) -> Searched | None:
-    if found is None:
-        return None
-    points = tuple(
-        FrontierPoint(**{**point, "layout": Layout(**point["layout"])})
-        for point in found["frontier"]
-    )
-    return Searched(found["objective"], found["evaluated"], found["refused"], points)

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from trn3._trn3 import system as _core
 from trn3.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
-from trn3.planner.plans import system_request
+from trn3.planner.requests import system_request
 from trn3.planner.training_results import (
     Layout,
     Memory,

@@ -150,6 +150,11 @@ class System(CollectiveMethods, Views):
         return facts.parse(text, file)[self.name]
 
     @property
+    def spec_file(self) -> tuple[str, str] | None:
+        """Name and text of the spec file that it was loaded from; None for one of the package."""
+        return self._file
+
+    @property
     def title(self) -> str:
         """Name for readers."""
         return self._fabric.title

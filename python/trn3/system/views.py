@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from trn3 import offers
+
 if TYPE_CHECKING:
     from trn3.system.base import System
 
@@ -41,20 +43,19 @@ class Views:
         return draw.plot(_whole(self), Path(path))
 
     def to_astra_sim(self) -> str:
-        """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.export`.
+        """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.interchange`.
 
         Raises
         ------
         ValueError
             If it has faults, or other rates than the documented ones: the format has neither.
         """
-        from trn3 import export
-
         system = _whole(self)
         if system.faults or system.links != "docs":
             message = f"{self!r}: exported are whole systems with links='docs'"
             raise ValueError(message)
-        return export.astra_sim(system).text()
+        text: str = offers.take("system to ASTRA-sim")(system).text()
+        return text
 
 
 def _whole(views: Views) -> System:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from trn3.chakra.trace import Attribute, CollectiveType, Node, NodeType, Trace
+from trn3.interchange.chakra.ranks import write_ranks
+from trn3.interchange.chakra.trace import Attribute, CollectiveType, Node, NodeType, Trace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trn3.planner.results import Plan
 
 PS_PER_US = 1_000_000
@@ -66,7 +68,7 @@ def from_plan(plan: Plan, phase: Literal["decode", "prefill"] = "decode") -> lis
     Examples
     --------
     >>> import trn3
-    >>> from trn3 import chakra
+    >>> from trn3.interchange import chakra
     >>> plan = trn3.plan("openai/gpt-oss-120b", "gen2", tp=8, batch=8, context=10_000)
     >>> traces = chakra.from_plan(plan)
     >>> len(traces), len(traces[0].nodes)
@@ -75,7 +77,6 @@ def from_plan(plan: Plan, phase: Literal["decode", "prefill"] = "decode") -> lis
     >>> 0.8 < result.finish / plan.tpot < 1.2
     True
     """
-    from trn3._trn3 import system as _core
     from trn3.planner.results import Plan
 
     given: Any = plan
@@ -88,21 +89,22 @@ def from_plan(plan: Plan, phase: Literal["decode", "prefill"] = "decode") -> lis
     if phase not in {"decode", "prefill"}:
         message = f"phase is {phase!r}; allowed: 'decode', 'prefill'"
         raise ValueError(message)
-    if plan._request.get("speculation"):
+    if plan.speculation:
         message = "the plan guesses tokens (speculation), which traces cannot say; plan without it"
         raise ValueError(message)
-    layout = plan.layout
-    degrees = {name: getattr(layout, name) for name in ("tp", "ep", "pp", "dp", "cp", "replicas")}
-    request = {
-        **plan._request, **degrees, "lnc": layout.lnc, "batch": plan.batch, "objective": None,
-        "report_overflow": True,
-    }  # fmt: skip
-    asked = json.dumps(request)
-    operations = [o for o in json.loads(_core.planner_operations(asked)) if o["phase"] == phase]
-    exchanges = json.loads(_core.planner_exchanges(asked))[phase]
     seconds = dict(getattr(plan, phase).breakdown)
-    stage = _Stages(plan, phase, operations, exchanges, seconds)
-    return [stage.trace(rank) for rank in range(layout.ranks)]
+    stage = _Stages(plan, phase, plan.operations(phase), plan.exchanges(phase), seconds)
+    return [stage.trace(rank) for rank in range(plan.layout.ranks)]
+
+
+def write_plan(
+    plan: Plan, prefix: str | Path, phase: Literal["decode", "prefill"] = "decode"
+) -> list[Path]:
+    """Write the traces of one step of a plan as ``PREFIX.RANK.et`` and return their paths.
+
+    Parameters and errors are those of `from_plan`.
+    """
+    return write_ranks(from_plan(plan, phase), prefix)
 
 
 @dataclass(frozen=True)

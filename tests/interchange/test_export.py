@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given, strategies as st
 
 import trn3
-from trn3 import export
-from trn3.export.calculon import _ramp
+from trn3 import interchange
+from trn3.interchange.calculon import _ramp
 
 FABRICS = {
     "trn1_32xlarge": 16,
@@ -27,7 +27,7 @@ FABRICS = {
 
 @pytest.mark.parametrize(("system", "chips"), FABRICS.items())
 def test_astra_sim_says_every_chip_once(system: str, chips: int) -> None:
-    document = export.astra_sim(system)
+    document = interchange.astra_sim(system)
     loaded = yaml.safe_load(document.text())
     assert loaded == document.content
     assert int(np.prod(loaded["npus_count"])) == chips
@@ -37,11 +37,11 @@ def test_astra_sim_says_every_chip_once(system: str, chips: int) -> None:
 
 
 def test_astra_sim_has_the_documented_rates() -> None:
-    torus = export.astra_sim("trn2_ultraserver").content
+    torus = interchange.astra_sim("trn2_ultraserver").content
     assert torus["topology"] == ["Ring"] * 3
     assert torus["npus_count"] == [4, 4, 4]
     assert torus["bandwidth"] == [128.0, 128.0, 64.0]
-    switched = export.astra_sim("trn3_gen2")
+    switched = interchange.astra_sim("trn3_gen2")
     assert switched.content["topology"] == ["Switch", "Switch", "FullyConnected"]
     assert switched.content["npus_count"] == [4, 18, 2]
     assert switched.content["bandwidth"] == [256.0, 320.0, 128.0]
@@ -70,7 +70,7 @@ def test_calculon_ramp_gives_three_quarters_in_its_length() -> None:
 
 @pytest.mark.parametrize("system", FABRICS)
 def test_calculon_tables_cover_every_size(system: str) -> None:
-    document = export.calculon(system)
+    document = interchange.calculon(system)
     content = json.loads(document.text())
     assert content == document.content
     tables = [*content["matrix"]["gflops_efficiency"].values()]
@@ -88,7 +88,7 @@ def test_calculon_tables_cover_every_size(system: str) -> None:
 
 
 def test_calculon_has_the_slower_of_memory_and_dma() -> None:
-    content = export.calculon("trn3_gen2").content
+    content = interchange.calculon("trn3_gen2").content
     assert content["mem1"]["GBps"] == 128 * 33
     assert content["mem1"]["GiB"] == 144
     assert content["matrix"]["tflops"] == pytest.approx(512 * 128 * 2 * 2.4e9 * 8 / 1e12, rel=1e-5)
@@ -98,7 +98,7 @@ def test_calculon_has_the_slower_of_memory_and_dma() -> None:
 
 
 def test_llmcompass_multiplies_up_to_the_chip() -> None:
-    content = json.loads(export.llmcompass("trn3_gen2").text())
+    content = json.loads(interchange.llmcompass("trn3_gen2").text())
     device = content["device"]
     chiplet = device["compute_chiplet"]
     array = chiplet["core"]["systolic_array"]
@@ -116,11 +116,13 @@ def test_llmcompass_multiplies_up_to_the_chip() -> None:
 
 
 def test_llmcompass_refuses_chips_without_cores() -> None:
-    with pytest.raises(export.ExportError, match="allowed: systems of Trainium chips"):
-        export.llmcompass("gb300_nvl72")
+    with pytest.raises(interchange.ExportError, match="allowed: systems of Trainium chips"):
+        interchange.llmcompass("gb300_nvl72")
 
 
-@pytest.mark.parametrize("function", [export.astra_sim, export.calculon, export.llmcompass])
+@pytest.mark.parametrize(
+    "function", [interchange.astra_sim, interchange.calculon, interchange.llmcompass]
+)
 def test_exports_refuse_what_is_no_system(function: object) -> None:
     assert callable(function)
     with pytest.raises(ValueError, match="nearest"):
@@ -129,19 +131,19 @@ def test_exports_refuse_what_is_no_system(function: object) -> None:
         function(7)
     with pytest.raises(ValueError, match="no system that chips are joined in"):
         function("neuroncore_v4")
-    with pytest.raises(export.ExportError, match="0/0/1"):
+    with pytest.raises(interchange.ExportError, match="0/0/1"):
         function(trn3.UltraServer.gen2().fail((0, 0, 1)))
 
 
 def test_exports_scale_to_the_headline() -> None:
-    headline = export.astra_sim(trn3.UltraServer.gen2(links="headline")).content["bandwidth"]
+    headline = interchange.astra_sim(trn3.UltraServer.gen2(links="headline")).content["bandwidth"]
     # The three levels add up to what the headline says, 2,560 GB/s in both directions.
     assert sum(headline) == pytest.approx(1280)
 
 
 def test_document_appears_whole(tmp_path: Path) -> None:
     path = tmp_path / "network.yml"
-    document = export.astra_sim("gen2")
+    document = interchange.astra_sim("gen2")
     document.write(path)
     assert path.read_text() == document.text()
     with pytest.raises(FileNotFoundError):

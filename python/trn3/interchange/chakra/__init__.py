@@ -9,7 +9,7 @@ Needs the extra ``interchange`` (the package ``protobuf``).
 
 Examples
 --------
->>> from trn3 import chakra
+>>> from trn3.interchange import chakra
 >>> trace = chakra.Trace(nodes=(
 ...     chakra.Node(0, "matmul", chakra.NodeType.COMP_NODE, duration_micros=5),
 ...     chakra.Node(1, "sum", chakra.NodeType.COMM_COLL_NODE, data_deps=(0,), attributes=(
@@ -23,13 +23,13 @@ True
 
 from __future__ import annotations
 
-from trn3.chakra.codec import dumps, loads, read, write
-from trn3.chakra.machine import from_profile
-from trn3.chakra.plans import from_plan
-from trn3.chakra.ranks import rank_files, read_ranks, write_ranks
-from trn3.chakra.replayed import NodeSpan, PathStep, RankUse, Replay
-from trn3.chakra.replaying import replay
-from trn3.chakra.trace import (
+from trn3.interchange.chakra.codec import dumps, loads, read, write
+from trn3.interchange.chakra.machine import from_profile
+from trn3.interchange.chakra.steps import from_plan, write_plan
+from trn3.interchange.chakra.ranks import rank_files, read_ranks, write_ranks
+from trn3.interchange.chakra.replayed import NodeSpan, PathStep, RankUse, Replay
+from trn3.interchange.chakra.replaying import replay
+from trn3.interchange.chakra.trace import (
     Attribute,
     CollectiveType,
     IOInfo,
@@ -60,5 +60,6 @@ __all__ = [
     "read_ranks",
     "replay",
     "write",
+    "write_plan",
     "write_ranks",
 ]

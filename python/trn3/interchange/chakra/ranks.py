@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from trn3.chakra.codec import read, write
-from trn3.chakra.trace import Trace, TraceError
+from trn3.interchange.chakra.codec import read, write
+from trn3.interchange.chakra.trace import Trace, TraceError
 
 
 def rank_files(prefix: str | os.PathLike[str]) -> list[Path]:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
-import operator
 from collections.abc import Mapping
-from contextlib import suppress
-from os import PathLike
-from pathlib import Path
 from typing import Any, cast
 
 from trn3._trn3 import system as _core
-from trn3.planner.models import ModelLike, request_of
+from trn3.planner.models import ModelLike
+from trn3.planner.requests import seconds, serving_request, speculation_request, whole
 from trn3.planner.results import Plan, Search, plan_of
-
-USUAL_CONTEXT = 8192
-"""Tokens of context if none are given **(choice)**."""
 
 USUAL_TPOT = 0.05
 """Seconds a token that a search keeps if no promise and no batch is given **(choice)**."""
@@ -155,12 +148,12 @@ def plan(
     if on_overflow not in {"error", "report"}:
         message = f"on_overflow is {on_overflow!r}; allowed: 'error', 'report'"
         raise ValueError(message)
-    request, said = _request(model, system, dtype, context, input_tokens, output_tokens, lnc)
+    request, said = serving_request(model, system, dtype, context, input_tokens, output_tokens, lnc)
     degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp, "replicas": replicas}
     fixed = any(value is not None for value in degrees.values())
     promises = {
-        "ttft_slo": _seconds("ttft_slo", ttft_slo),
-        "tpot_slo": _seconds("tpot_slo", tpot_slo),
+        "ttft_slo": seconds("ttft_slo", ttft_slo),
+        "tpot_slo": seconds("tpot_slo", tpot_slo),
     }
     asked = any(promise is not None for promise in promises.values())
     if not fixed and batch is None and objective is None and not asked:
@@ -170,7 +163,7 @@ def plan(
             f"no promise asked for: the search keeps {USUAL_TPOT * 1e3:.0f} ms a token (choice)",
         )
     request |= {
-        name: None if value is None else _whole(name, value)
+        name: None if value is None else whole(name, value)
         for name, value in {**degrees, "batch": batch, "chips": chips}.items()
     }
     request |= {
@@ -180,7 +173,7 @@ def plan(
         "memory_rate": memory_rate,
         "collectives": collectives,
         "layer_overhead": layer_overhead,
-        "speculation": _speculation(speculation),
+        "speculation": speculation_request(speculation),
         "profiling": bool(profiling),
         "report_overflow": on_overflow == "report",
         "tdp": tdp,
@@ -279,14 +272,14 @@ def search(
         message = f"constraint {wrong[0]!r} is unknown; allowed: {', '.join(CONSTRAINTS)}"
         raise ValueError(message)
     lnc = kept.pop("lnc", None)
-    request, said = _request(model, system, dtype, context, input_tokens, output_tokens, lnc)
+    request, said = serving_request(model, system, dtype, context, input_tokens, output_tokens, lnc)
     for name, value in kept.items():
         if name in {"ttft", "tpot"}:
-            request[f"{name}_slo"] = _seconds(name, value)
+            request[f"{name}_slo"] = seconds(name, value)
         elif value is not None:
-            request[name] = float(value) if name == "memory" else _whole(name, value)
-    options["speculation"] = _speculation(options.get("speculation"))
-    request |= {**options, "objective": objective, "keep": _whole("keep", keep)}
+            request[name] = float(value) if name == "memory" else whole(name, value)
+    options["speculation"] = speculation_request(options.get("speculation"))
+    request |= {**options, "objective": objective, "keep": whole("keep", keep)}
     found: dict[str, Any] = json.loads(_core.planner_search(json.dumps(request)))
     said = (*said, "times of operations: roofline")
     plans = (plan_of(one, request, said) for one in (found["best"], *found["ranked"]))
@@ -294,182 +287,11 @@ def search(
     return Search(ranked[0], ranked)
 
 
-def replanned(plan: Plan, *, batch: int | None, context: int | None) -> Plan:
-    """Return the plan of the same layout for another batch or context."""
-    layout = {
-        name: getattr(plan.layout, name) for name in ("tp", "ep", "pp", "dp", "cp", "replicas")
-    }
-    request = {**plan._request, **layout, "lnc": plan.layout.lnc, "objective": None}
-    request |= {"batch": plan.batch, "report_overflow": True}
-    if batch is not None:
-        request["batch"] = _whole("batch", batch)
-    if context is not None:
-        request |= {"input": _whole("context", context), "output": 0}
-    said = plan.assumptions[: len(plan.assumptions) - len(plan._document["assumptions"])]
-    if request.get("kernel_times"):
-        from trn3.planner.kernels import measured
-
-        request["kernel_times"], _ = measured({**request, "kernel_times": {}})
-    found: dict[str, Any] = json.loads(_core.planner_plan(json.dumps(request)))
-    return plan_of(found, request, said)
-
-
-def _request(
-    model: ModelLike,
-    system: Any,
-    dtype: str | Mapping[str, str] | None,
-    context: int | None,
-    input_tokens: int | None,
-    output_tokens: int,
-    lnc: int | None,
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return what every request has, and what was assumed to fill it."""
-    said: tuple[str, ...] = ()
-    if context is not None and input_tokens is not None:
-        message = f"context is {context} and input_tokens {input_tokens}: give one of them"
-        raise ValueError(message)
-    tokens = context if context is not None else input_tokens
-    if tokens is None:
-        tokens = USUAL_CONTEXT
-        said = (f"a context of {USUAL_CONTEXT:,} tokens, as none was given (choice)",)
-    source = system_request(system)
-    if lnc is None:
-        lnc = source.pop("lnc", None)
-    source.pop("lnc", None)
-    request: dict[str, Any] = {
-        "model": request_of(model),
-        "system": source,
-        "dtype": dict(dtype) if isinstance(dtype, Mapping) else dtype,
-        "input": _whole("context" if context is not None else "input_tokens", tokens),
-        "output": _whole("output_tokens", output_tokens),
-        "lnc": None if lnc is None else _whole("lnc", lnc),
-    }
-    return request, said
-
-
-def system_request(system: Any) -> dict[str, Any]:
-    """Return how a request to the core names a system.
-
-    >>> system_request("gen2"), system_request("trn2"), system_request("trainium2")
-    ({'name': 'trn3_gen2'}, {'name': 'trn2_instance'}, {'name': 'trainium2'})
-    """
-    if isinstance(system, (str, PathLike)) and str(system).endswith(".toml"):
-        path = Path(system)
-        text = path.read_text(encoding="utf-8")
-        found = json.loads(_core.parse_facts(path.name, text))
-        return {"name": found[0]["name"], "toml": [path.name, text]}
-    if isinstance(system, str):
-        from trn3.system.facts import canonical
-
-        # "trn2" means the instance of Trainium2; the chip's own name, one chip.
-        if system.lower() in _CHIPS:
-            return {"name": system.lower()}
-        name = canonical(system)
-        kind = json.loads(_core.built_in_facts(name))["kind"]
-        if kind in _NO_SYSTEMS:
-            message = f"system {system!r} cannot be planned on: {_NO_SYSTEMS[kind]}"
-            raise ValueError(message)
-        return {"name": _CHIPS.get(name, name)}
-    inner = getattr(system, "ultraserver", None)
-    if inner is not None and getattr(system, "n", None) is not None:
-        return {**system_request(inner), "instances": int(system.n)}
-    named = getattr(system, "name", None)
-    if not isinstance(named, str):
-        message = (
-            f"system is {type(system).__name__}; needed: a name like 'gen2', a system of "
-            "trn3.systems, or the path of a spec file"
-        )
-        raise TypeError(message)
-    if getattr(system, "_whole", None) is not None:
-        message = f"{named} has failed parts; plan it whole, or fewer chips with chips=..."
-        raise ValueError(message)
-    request: dict[str, Any] = {"name": named}
-    for key in ("links", "lnc"):
-        if getattr(system, key, None) is not None:
-            request[key] = getattr(system, key)
-    if getattr(system, "instances", None) is not None:
-        request["instances"] = int(system.instances)
-    if (file := getattr(system, "_file", None)) is not None:
-        request["toml"] = list(file)
-    return request
-
-
-_CHIPS = {
-    "trainium1": "trn1_32xlarge",
-    "trainium2": "trn2_instance",
-    "trainium3": "trn3_gen2",
-}
-"""Chips, and the systems of them that a job runs on."""
-
-
-_NO_SYSTEMS = {
-    "core": "it is a core; plan its chip, like 'trainium3'",
-    "runtime": "it holds figures of collectives, not a machine; plan 'gen2' or 'trn2'",
-    "results": "it holds published measurements, not a machine; plan 'gen2' or 'trn2'",
-    "cluster": "its size is not given; plan trn3.systems.cluster(n), n UltraServers",
-}
-"""Kinds of spec files without chips, and what to plan instead."""
-
-
-def _seconds(name: str, value: float | str | None) -> float | None:
-    if value is None:
-        return None
-    seconds = math.nan
-    if isinstance(value, str):
-        text, factor = value.strip(), 1.0
-        for unit, unit_factor in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
-            if text.endswith(unit):
-                text, factor = text.removesuffix(unit), unit_factor
-                break
-        with suppress(ValueError):
-            seconds = float(text) * factor
-    else:
-        seconds = float(value)
-    if not (math.isfinite(seconds) and seconds > 0):
-        message = (
-            f"{name} is {value!r}; needed: seconds above 0, or a text like '1s', '20ms' or '500us'"
-        )
-        raise ValueError(message)
-    return seconds
-
-
-def _whole(name: str, value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        message = f"{name} is {value!r}; needed: a whole number"
-        raise TypeError(message) from None
-    if number < 0:
-        message = f"{name} is {number}; needed: a whole number of at least 0"
-        raise ValueError(message)
-    return number
-
-
-def _speculation(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if given is None:
-        return None
-    request = dict(given)
-    allowed = ("length", "accepted", "draft", "draft_share")
-    if wrong := sorted(set(request) - set(allowed)):
-        message = f"speculation has no key {wrong[0]!r}; allowed: {', '.join(allowed)}"
-        raise ValueError(message)
-    if lacking := [name for name in allowed[:2] if request.get(name) is None]:
-        message = (
-            f"speculation lacks {lacking[0]!r}; needed: 'length' (tokens guessed a step), "
-            "'accepted' (tokens a step yields on average), and 'draft' or 'draft_share'"
-        )
-        raise ValueError(message)
-    if request.get("draft") is not None:
-        request["draft"] = request_of(request["draft"])
-    return request
-
-
 def _training(arguments: dict[str, Any]) -> Any:
     """Hand the arguments to the planner of training."""
-    from importlib import import_module
+    from trn3.planner import training
 
     given = dict(arguments)
     for rest in ("training_options", "options"):
         given |= given.pop(rest, {})
-    name = "search" if "constraints" in given else "plan"
-    return getattr(import_module("trn3.planner.training"), name)(**given)
+    return training.search(**given) if "constraints" in given else training.plan(**given)

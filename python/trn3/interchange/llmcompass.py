@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trn3.export.document import Document, ExportError
-from trn3.export.levels import dimensions, load
+from trn3.interchange.document import Document, ExportError
+from trn3.interchange.levels import dimensions, load
 from trn3.system.base import System
 from trn3.system.spec import spec_of
 

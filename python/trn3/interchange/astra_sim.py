@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trn3.export.document import Document
-from trn3.export.levels import Dimension, dimensions, load
+from trn3.interchange.document import Document
+from trn3.interchange.levels import Dimension, dimensions, load
 from trn3.system.base import System
 
 BLOCKS = {"ring": "Ring", "switch": "Switch", "direct": "FullyConnected"}
@@ -33,8 +33,8 @@ def astra_sim(system: str | Path | System) -> Document:
 
     Examples
     --------
-    >>> from trn3 import export
-    >>> print(export.astra_sim("trn2_ultraserver").text().split("topology")[1].strip())
+    >>> from trn3 import interchange
+    >>> print(interchange.astra_sim("trn2_ultraserver").text().split("topology")[1].strip())
     : [Ring, Ring, Ring]
     npus_count: [4, 4, 4]
     bandwidth: [128.0, 128.0, 64.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trn3.chakra.trace import Attribute, Node, NodeType, Trace
+from trn3.interchange.chakra.trace import Attribute, Node, NodeType, Trace
 from trn3.machine.data import DMA, ENGINES, NO_INSTRUCTION
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ simplified and every number in it that is not published.
 
 Examples
 --------
->>> from trn3 import export
->>> document = export.astra_sim("gen2")
+>>> from trn3 import interchange
+>>> document = interchange.astra_sim("gen2")
 >>> document.content["topology"], document.content["npus_count"]
 (['Switch', 'Switch', 'FullyConnected'], [4, 18, 2])
 >>> document.content["bandwidth"]
@@ -15,9 +15,9 @@ Examples
 
 from __future__ import annotations
 
-from trn3.export.astra_sim import astra_sim
-from trn3.export.calculon import calculon
-from trn3.export.document import Document, ExportError
-from trn3.export.llmcompass import llmcompass
+from trn3.interchange.astra_sim import astra_sim
+from trn3.interchange.calculon import calculon
+from trn3.interchange.document import Document, ExportError
+from trn3.interchange.llmcompass import llmcompass
 
 __all__ = ["Document", "ExportError", "astra_sim", "calculon", "llmcompass"]

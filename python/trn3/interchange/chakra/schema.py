@@ -11,7 +11,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
 
-from trn3.chakra.trace import KINDS, CollectiveType, NodeType
+from trn3.interchange.chakra.trace import KINDS, CollectiveType, NodeType
 
 PACKAGE: Final = "ChakraProtoMsg"
 #: Each kind of attribute has two fields, a value and a list; these are the numbers of the values.

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from machine.profiles import attention
-from trn3 import chakra, collectives, systems
-from trn3.chakra import Attribute, CollectiveType, Node, NodeType, Trace, TraceError
+from trn3 import collectives, systems
+from trn3.interchange import chakra
+from trn3.interchange.chakra import Attribute, CollectiveType, Node, NodeType, Trace, TraceError
 from trn3.system.facts import load
 
 GEN2 = systems.trn3_gen2()

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 import trn3
-from trn3 import chakra
-from trn3.chakra import NodeType
+from trn3.interchange import chakra
+from trn3.interchange.chakra import NodeType
 from trn3.planner import Plan
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from trn3.chakra.trace import Node, NodeType, Trace
+from trn3.interchange.chakra.trace import Node, NodeType, Trace
 from trn3.system import units
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from trn3.chakra.trace import CollectiveType, Node, TraceError
+from trn3.interchange.chakra.trace import CollectiveType, Node, TraceError
 
 #: The names that tools have given to what replay reads, today's first.
 NAMES: Final = {

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from trn3.chakra.attributes import Reader
-from trn3.chakra.trace import CollectiveType, NodeType, Trace, TraceError
+from trn3.interchange.chakra.attributes import Reader
+from trn3.interchange.chakra.trace import CollectiveType, NodeType, Trace, TraceError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trn3.chakra.replayed import Replay
+    from trn3.interchange.chakra.replayed import Replay
     from trn3.system.base import System
     from trn3.system.collective_data import SystemLike
 
@@ -116,7 +116,7 @@ def replay(
 
     Examples
     --------
-    >>> from trn3 import chakra
+    >>> from trn3.interchange import chakra
     >>> def rank(us):
     ...     return chakra.Trace(nodes=(
     ...         chakra.Node(0, "matmul", chakra.NodeType.COMP_NODE, duration_micros=us),
@@ -131,7 +131,7 @@ def replay(
     >>> result.exposed[0] > result.exposed[15]
     True
     """
-    from trn3.chakra.replayed import made
+    from trn3.interchange.chakra.replayed import made
     from trn3.system.collective_data import as_system
 
     where = as_system(system)
@@ -149,13 +149,11 @@ def replay(
     members = lowering.members_of_groups()
     for each in columns:
         each.set_roots(members)
-    from trn3._trn3 import system as _core
+    from trn3.system.jobs import Job, run
 
+    job = Job(places, per_chip, members, algorithms, [each.columns for each in columns])
     try:
-        found = _core.replay_job(
-            where._collectives, places, per_chip, members, algorithms,
-            [each.columns for each in columns],
-        )  # fmt: skip
+        found = run(where, job)
     except ValueError as error:
         raise TraceError(str(error)) from error
     said = [*_said(compute, memory, streams, dtype, lowering), *where.assumptions]
@@ -171,7 +169,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _traces(traces: Traces) -> list[Trace]:
-    from trn3.chakra.ranks import read_ranks
+    from trn3.interchange.chakra.ranks import read_ranks
 
     if isinstance(traces, (str, os.PathLike)):
         return read_ranks(traces)
@@ -265,18 +263,17 @@ class _Peaks:
 
 
 def _peaks(system: System, dtype: str, per_chip: int) -> _Peaks:
-    from trn3.system import facts
     from trn3.system.spec import spec_of
 
-    chip = system.chip or system.name
-    own = facts.parse(system._file[1], system._file[0]) if system._file is not None else {}
-    spec = spec_of(own[chip]) if chip in own else spec_of(chip)
+    chip = system.facts.part("chip") or system.facts
+    spec = spec_of(chip)
     key = f"tflops_{dtype}"
     if key not in spec:
         known = sorted(
             str(each).removeprefix("tflops_") for each in spec if str(each).startswith("tflops_")
         )
-        message = f"dtype is {dtype!r}, for which {chip} has no peak; allowed: {', '.join(known)}"
+        allowed = ", ".join(known)
+        message = f"dtype is {dtype!r}, for which {chip.name} has no peak; allowed: {allowed}"
         raise ValueError(message)
     return _Peaks(spec[key].si / per_chip, spec["hbm_bandwidth"].si / per_chip)
 

@@ -1,0 +1,43 @@
+"""What methods of lower rooms leave to higher ones, by name.
+
+A plan writes itself as Chakra traces, and a system as a file of ASTRA-sim, though neither knows
+these formats. The front page of the package says where the function stands that does it; it is
+loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+_PLACES: dict[str, str] = {}
+
+
+def offer(what: str, place: str) -> None:
+    """Say where the function stands that does something, as ``"package.module:function"``.
+
+    A later offer takes the place of an earlier one.
+    """
+    _PLACES[what] = place
+
+
+def take(what: str) -> Any:
+    """Return the function that does something.
+
+    Raises
+    ------
+    LookupError
+        If nobody offers it.
+
+    Examples
+    --------
+    >>> from trn3 import offers
+    >>> offers.offer("a square root", "math:sqrt")
+    >>> offers.take("a square root")(16)
+    4.0
+    """
+    if what not in _PLACES:
+        known = ", ".join(map(repr, sorted(_PLACES)))
+        message = f"nobody offers {what!r}; offered: {known}"
+        raise LookupError(message)
+    return resolve_name(_PLACES[what])
