@@ -228,7 +228,7 @@ def profile(
     if out is not None:
         check_matplotlib("--out")
         command.check_folder(out)
-    request = command.Request(
+    request = command.ProfileRequest(
         target=kernel,
         shapes=tuple(shape or ()),
         arch=arch,

@@ -1,7 +1,7 @@
 """Python modules as their text has them: parsed, with every import and what it names.
 
 Nothing is executed. Imports inside functions and under ``TYPE_CHECKING`` count like others, and so
-do `import_module` with a literal name and names reached through ``import trn3``.
+do `import_module` with a literal name and what is reached through ``import trn3`` or ``_trn3``.
 """
 
 from __future__ import annotations
@@ -82,17 +82,20 @@ class Package:
         return found
 
     def _taken(self, module: Module) -> Iterator[Import]:
-        whole: set[str] = set()  # names that are bound to this package itself
+        # Names that are bound to a package, through which modules below it are reached.
+        whole: dict[str, str] = {}
         for node in module.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name == self.name:
-                        whole.add(alias.asname or alias.name)
+                        whole[alias.asname or alias.name] = self.name
                     else:
                         yield Import(alias.name, "", node.lineno)
             elif isinstance(node, ast.ImportFrom):
                 base = source_of(module, node)
                 for alias in node.names:
+                    if f"{base}.{alias.name}" in self.stubs:
+                        whole[alias.asname or alias.name] = f"{base}.{alias.name}"
                     yield Import(base, alias.name, node.lineno)
             elif name := literal_import(node):
                 yield Import(name, "", node.lineno)  # type: ignore[attr-defined]  # a call
@@ -102,7 +105,7 @@ class Package:
                 and isinstance(node.value, ast.Name)
                 and node.value.id in whole
             ):
-                yield Import(self.name, node.attr, node.lineno)
+                yield Import(whole[node.value.id], node.attr, node.lineno)
 
     def _home(self, taken: Import) -> Import:
         """Return the import with the module that holds the name; no target if it is not ours."""

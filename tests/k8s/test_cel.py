@@ -8,7 +8,7 @@ from k8s.claims import DRIVER
 from trn3 import k8s
 from trn3.k8s.cel import SelectorError, compile_selector
 from trn3.k8s.inventory import Device, Inventory
-from trn3.k8s.values import Quantity, Semver
+from trn3.k8s.values import ResourceQuantity, Semver
 
 A = f"device.attributes['{DRIVER}']"
 C = f"device.capacity['{DRIVER}']"
@@ -104,7 +104,7 @@ def test_selectors_that_fail_say_why(chip: Device, expression: str, message: str
     ],
 )
 def test_quantities_are_numbers(text: str, number: float) -> None:
-    assert Quantity.parse(text).number == number
+    assert ResourceQuantity.parse(text).number == number
 
 
 def test_versions_are_ordered_as_the_standard_says() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from trn3 import validation
 from trn3.validation.documents import BEGIN, END
-from trn3.validation.experiments._measure import union
+from trn3.validation.experiments.measure import union
 
 
 def test_replace_section_keeps_what_stands_around() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from trn3 import validation
 from trn3.validation.rows import parse
-from trn3.validation.run import Result, summarise
+from trn3.validation.run import RowResult, summarise
 
 ROW = """
 [tolerances]
@@ -98,10 +98,10 @@ def test_units_scale_what_experiments_measure() -> None:
 def test_summarise_separates_classes_and_explained_misses() -> None:
     [row] = parse(ROW).rows
     results = [
-        Result(row, 2.2),
-        Result(row, 1.9),
-        Result(replace(row, id="two", miss="reason"), 4.0),
-        Result(replace(row, id="three", class_="fit", tolerance=0.05), 2.2),
+        RowResult(row, 2.2),
+        RowResult(row, 1.9),
+        RowResult(replace(row, id="two", miss="reason"), 4.0),
+        RowResult(replace(row, id="three", class_="fit", tolerance=0.05), 2.2),
     ]
     fit, hold = summarise(results)
     assert (fit.class_, fit.rows, fit.explained) == ("fit", 1, 0)

@@ -84,7 +84,6 @@ def _slices(
 ) -> None:
     """Write the ResourceSlices of a system: one pool for each node."""
     from trn3 import k8s
-    from trn3.k8s.slices import NEURON_DRIVER_VERSION
 
     with _refusals():
         objects = k8s.resource_slices(
@@ -94,7 +93,7 @@ def _slices(
             lnc=lnc,
             efa=efa,
             node_devices=node_devices,
-            neuron_driver_version=NEURON_DRIVER_VERSION
+            neuron_driver_version=k8s.NEURON_DRIVER_VERSION
             if neuron_driver_version is None
             else neuron_driver_version,
             instance_type=instance_type,
@@ -210,13 +209,11 @@ def _taints(words: Sequence[str]) -> dict[str, list[dict[str, str]]]:
 def _write(
     objects: Sequence[dict[str, Any]], out: Path | None, *, as_json: bool, validate: bool
 ) -> None:
-    from trn3.k8s import to_json, to_yaml
+    from trn3.k8s import check, to_json, to_yaml
 
     if validate:
-        from trn3.k8s import schema
-
         with _refusals():
-            schema.check(objects)
+            check(objects)
     form: Callable[[Sequence[dict[str, Any]]], str] = to_json if as_json else to_yaml
     text = form(objects).rstrip("\n") + "\n"
     if out is None:

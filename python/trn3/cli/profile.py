@@ -34,7 +34,7 @@ class KernelRunError(Exception):
 
 
 @dataclass(frozen=True)
-class Request:
+class ProfileRequest:
     """What to run, on what, and how."""
 
     target: str
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProfileOutcome:
     """What a run gave."""
 
     profile: Profile
@@ -58,7 +58,7 @@ class Outcome:
     wall_seconds: float
 
 
-def run(request: Request) -> Outcome:
+def run(request: ProfileRequest) -> ProfileOutcome:
     """Run the kernel and compare its result with the file's golden where there is one.
 
     Raises
@@ -91,7 +91,7 @@ def run(request: Request) -> Outcome:
             names = inspect.signature(golden).parameters
             wanted = golden(**{name: arguments[name] for name in names if name in arguments})
         error = _difference(result, wanted)
-    return Outcome(profile, error, wall)
+    return ProfileOutcome(profile, error, wall)
 
 
 def check_folder(folder: Path) -> None:
@@ -223,7 +223,7 @@ def _status(text: str) -> Iterator[None]:
         thread.join()
 
 
-def show(outcome: Outcome, written: list[Path], console: Console, *, as_json: bool) -> None:
+def show(outcome: ProfileOutcome, written: list[Path], console: Console, *, as_json: bool) -> None:
     """Print the summary, or its numbers as JSON."""
     if as_json:
         document = {

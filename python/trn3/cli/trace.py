@@ -18,7 +18,7 @@ from trn3.cli.refusal import RefusedError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from trn3.interchange.chakra import Replay
+    from trn3.interchange.chakra import TraceReplay
 
 
 class Form(StrEnum):
@@ -189,7 +189,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(trace)
 
 
-def _print_replay(result: Replay, rows: int) -> None:
+def _print_replay(result: TraceReplay, rows: int) -> None:
     from rich.table import Table
 
     from trn3.cli.consoles import output

@@ -48,7 +48,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Compared:
     """What came out."""
 
     rows: list[validation.Result]
@@ -160,7 +160,7 @@ def select(names: Sequence[str], only: Sequence[Only]) -> Selection:
     return Selection(rows, chosen)
 
 
-def run(selection: Selection, console: Console) -> Comparison:
+def run(selection: Selection, console: Console) -> Compared:
     """Compute; says on a terminal what it is at.
 
     Raises
@@ -181,10 +181,10 @@ def run(selection: Selection, console: Console) -> Comparison:
         for number, claim in enumerate(selection.claims, start=1 + len(rows)):
             status.update(f"{number}/{count} {claim.id}")
             found.extend(claims.run([claim]))
-    return Comparison(rows, found)
+    return Compared(rows, found)
 
 
-def show(comparison: Comparison, console: Console) -> None:
+def show(comparison: Compared, console: Console) -> None:
     """Print the comparisons and their summaries."""
     if comparison.rows:
         _show_rows(comparison.rows, console)
@@ -198,7 +198,7 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
     from rich.table import Table
 
     from trn3 import validation
-    from trn3.validation.documents import figure, percent
+    from trn3.validation import percent
 
     table = Table(box=None, header_style="bold")
     for heading in ("row", "hardware", "class", "predicted", "published", "ratio", ""):
@@ -211,8 +211,8 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
             row.id,
             row.hardware,
             row.class_,
-            f"{figure(result.predicted)} {row.unit}",
-            f"{figure(row.published)} {row.unit}",
+            f"{validation.figure(result.predicted)} {row.unit}",
+            f"{validation.figure(row.published)} {row.unit}",
             f"{result.ratio:.3f}",
             "" if result.verdict == "within" else result.verdict,
             row.source,
@@ -229,10 +229,7 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
 def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
     from rich.table import Table
 
-    from trn3.validation import claims
-    from trn3.validation.claims.documents import number
-    from trn3.validation.claims.table import STATUS_TEXTS
-    from trn3.validation.documents import percent
+    from trn3.validation import claims, percent
 
     table = Table(box=None, header_style="bold")
     for heading in ("#", "claim", "figure", "computed", "published", "ratio"):
@@ -248,10 +245,10 @@ def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
                 "" if claim.number is None else str(claim.number),
                 claim.id,
                 entry.name,
-                f"{number(entry)} {entry.figure.unit}",
+                f"{claims.number(entry)} {entry.figure.unit}",
                 "" if published is None else f"{published} {entry.figure.unit}",
                 "" if entry.ratio is None else f"{entry.ratio:.3f}",
-                STATUS_TEXTS[claim.status],
+                claims.STATUS_TEXTS[claim.status],
                 entry.verdict,
                 entry.figure.source or claim.source,
             )
@@ -279,7 +276,7 @@ def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
         console.print(f"{summary.status}: {', '.join(parts)}", soft_wrap=True)
 
 
-def plain(comparison: Comparison) -> str:
+def plain(comparison: Compared) -> str:
     """Return the comparison for machines: one list of rows, of which `kind` says what they are."""
     import trn3
     from trn3 import validation
@@ -316,7 +313,7 @@ def plain(comparison: Comparison) -> str:
 
 
 def _figure(entry: FigureResult) -> dict[str, Any]:
-    from trn3.validation.claims.table import STATUS_TEXTS
+    from trn3.validation import claims
 
     claim = entry.claim
     return {
@@ -326,7 +323,7 @@ def _figure(entry: FigureResult) -> dict[str, Any]:
         "what": claim.claim,
         "figure": entry.name,
         "class": claim.area,
-        "status": STATUS_TEXTS[claim.status],
+        "status": claims.STATUS_TEXTS[claim.status],
         "unit": entry.figure.unit,
         "predicted": entry.computed,
         "computed": entry.computed,
@@ -352,7 +349,7 @@ def check_document(path: Path) -> None:
     OSError
         If it cannot be read.
     """
-    from trn3.validation.documents import CLAIMS_BEGIN, CLAIMS_END, replace_section
+    from trn3.validation import CLAIMS_BEGIN, CLAIMS_END, replace_section
 
     try:
         text = replace_section(path.read_text(encoding="utf-8"), "")
@@ -362,7 +359,7 @@ def check_document(path: Path) -> None:
         raise DocumentError(message) from error
 
 
-def write_document(comparison: Comparison, path: Path) -> None:
+def write_document(comparison: Compared, path: Path) -> None:
     """Replace the comparisons in a document.
 
     Raises
@@ -374,8 +371,7 @@ def write_document(comparison: Comparison, path: Path) -> None:
     """
     from trn3 import validation
     from trn3.machine.files import write_bytes
-    from trn3.validation import claims
-    from trn3.validation.documents import CLAIMS_BEGIN, CLAIMS_END
+    from trn3.validation import CLAIMS_BEGIN, CLAIMS_END, claims
 
     text = path.read_text(encoding="utf-8")
     section = validation.markdown(comparison.rows, validation.table().absent)

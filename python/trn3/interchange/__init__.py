@@ -1,6 +1,6 @@
 """Simulated systems as inputs of other simulators: ASTRA-sim, Calculon, LLMCompass.
 
-Each function returns a `Document`: what the other simulator reads, and in `notes` what was
+Each function returns an `ExportDocument`: what the other simulator reads, and in `notes` what was
 simplified and every number in it that is not published.
 
 Examples
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from trn3.interchange.astra_sim import astra_sim
 from trn3.interchange.calculon import calculon
-from trn3.interchange.document import Document, ExportError
+from trn3.interchange.document import ExportDocument, ExportDocument as Document, ExportError
 from trn3.interchange.llmcompass import llmcompass
 
-__all__ = ["Document", "ExportError", "astra_sim", "calculon", "llmcompass"]
+__all__ = ["Document", "ExportDocument", "ExportError", "astra_sim", "calculon", "llmcompass"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trn3.interchange.document import Document
+from trn3.interchange.document import ExportDocument
 from trn3.interchange.levels import Dimension, dimensions, load
 from trn3.system.base import System
 
@@ -12,7 +12,7 @@ BLOCKS = {"ring": "Ring", "switch": "Switch", "direct": "FullyConnected"}
 GIGA, NANO = 1e9, 1e-9
 
 
-def astra_sim(system: str | Path | System) -> Document:
+def astra_sim(system: str | Path | System) -> ExportDocument:
     """Return a system's fabric as a network description of ASTRA-sim.
 
     Parameters
@@ -22,7 +22,7 @@ def astra_sim(system: str | Path | System) -> Document:
 
     Returns
     -------
-    Document
+    ExportDocument
         YAML with a list for each of ``topology``, ``npus_count``, ``bandwidth`` (GB/s, one way) and
         ``latency`` (ns), the innermost dimension first. A ring is of links in both directions.
 
@@ -53,7 +53,7 @@ def astra_sim(system: str | Path | System) -> Document:
         "its analytical model takes hops x latency + bytes / bandwidth in one dimension at a time",
         *notes,
     )
-    return Document(asked.title, content, notes, "yaml")
+    return ExportDocument(asked.title, content, notes, "yaml")
 
 
 def _per_hop(dimension: Dimension) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trn3.interchange.document import Document
+from trn3.interchange.document import ExportDocument
 from trn3.interchange.levels import Dimension, dimensions, load
 from trn3.system.base import System
 from trn3.system.spec import Spec, spec_of
@@ -19,7 +19,7 @@ MB_STEPS = (100, 10, 1, 0.1, 0)
 NETWORK_OPS = {"p2p": 1.0, "reduce_scatter": 1.0, "all_gather": 1.0, "all_reduce": 1.0}
 
 
-def calculon(system: str | Path | System) -> Document:
+def calculon(system: str | Path | System) -> ExportDocument:
     """Return a system as Calculon's description of one.
 
     Efficiencies are computed, not measured: of matrices from the ramp of the tensor engine's
@@ -34,7 +34,7 @@ def calculon(system: str | Path | System) -> Document:
 
     Returns
     -------
-    Document
+    ExportDocument
         JSON with ``matrix``, ``vector``, ``mem1``, ``mem2``, ``processing_mode`` and ``networks``.
 
     Raises
@@ -95,7 +95,7 @@ def calculon(system: str | Path | System) -> Document:
         "processing_mode": "roofline",
         "networks": _networks(found),
     }
-    return Document(
+    return ExportDocument(
         asked.title,
         content,
         (

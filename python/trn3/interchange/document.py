@@ -16,7 +16,7 @@ class ExportError(ValueError):
 
 
 @dataclass(frozen=True)
-class Document:
+class ExportDocument:
     """An input file of another simulator.
 
     Attributes

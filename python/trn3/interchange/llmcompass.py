@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trn3.interchange.document import Document, ExportError
+from trn3.interchange.document import ExportDocument, ExportError
 from trn3.interchange.levels import dimensions, load
 from trn3.system.base import System
 from trn3.system.spec import spec_of
@@ -14,7 +14,7 @@ from trn3.system.spec import spec_of
 FLIT_BYTES, HEADER_BYTES, PAYLOAD_BYTES = 256, 20, 236
 
 
-def llmcompass(system: str | Path | System) -> Document:
+def llmcompass(system: str | Path | System) -> ExportDocument:
     """Return a system as LLMCompass's description of hardware.
 
     One of its cores is one NeuronCore: its array, its vector engine's 128 lanes, SBUF as the core's
@@ -28,7 +28,7 @@ def llmcompass(system: str | Path | System) -> Document:
 
     Returns
     -------
-    Document
+    ExportDocument
         JSON with ``name``, ``device_count``, ``interconnect`` and ``device``.
 
     Raises
@@ -124,7 +124,7 @@ def llmcompass(system: str | Path | System) -> Document:
             "memory": {"total_capacity_GB": spec["hbm_capacity"].si / 2**30},
         },
     }
-    return Document(
+    return ExportDocument(
         asked.title,
         content,
         (

@@ -15,10 +15,17 @@ from trn3.k8s.documents import Document, parse, read, to_json, to_yaml
 from trn3.k8s.errors import AllocationError, K8sError
 from trn3.k8s.names import DEFAULT_DRIVER
 from trn3.k8s.report import FragmentationReport, NodeReport, fragmentation
-from trn3.k8s.slices import device_class, pool_slices, resource_slices
+from trn3.k8s.schema import check
+from trn3.k8s.slices import (
+    NEURON_DRIVER_VERSION,
+    device_class,
+    pool_slices,
+    resource_slices,
+)
 
 __all__ = [
     "DEFAULT_DRIVER",
+    "NEURON_DRIVER_VERSION",
     "Allocation",
     "AllocationError",
     "Document",
@@ -27,6 +34,7 @@ __all__ = [
     "NodeReport",
     "Placed",
     "allocate",
+    "check",
     "device_class",
     "fragmentation",
     "parse",

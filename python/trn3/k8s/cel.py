@@ -15,7 +15,7 @@ from typing import Any
 from trn3.k8s import names
 from trn3.k8s.errors import K8sError, nearest
 from trn3.k8s.inventory import Device
-from trn3.k8s.values import Quantity, Semver, Value
+from trn3.k8s.values import ResourceQuantity, Semver, Value
 
 
 class SelectorError(K8sError):
@@ -154,7 +154,7 @@ def _map_type() -> Any:
     return Domains
 
 
-def _cel_value(value: Value | Quantity) -> Any:
+def _cel_value(value: Value | ResourceQuantity) -> Any:
     celtypes = _celpy().celtypes
     if isinstance(value, bool):
         return celtypes.BoolType(value)
@@ -171,7 +171,7 @@ def _as_cel(device: Device) -> Any:
     text = celtypes.StringType
 
     def by_domain(
-        values: Mapping[tuple[str, str], Value] | Mapping[tuple[str, str], Quantity],
+        values: Mapping[tuple[str, str], Value] | Mapping[tuple[str, str], ResourceQuantity],
     ) -> Any:
         domains: dict[str, dict[Any, Any]] = {}
         for (domain, identifier), value in values.items():
@@ -191,7 +191,7 @@ def _as_cel(device: Device) -> Any:
 
 
 def _compare(left: Any, right: Any) -> int:
-    if type(left) is not type(right) or not isinstance(left, Quantity | Semver):
+    if type(left) is not type(right) or not isinstance(left, ResourceQuantity | Semver):
         message = f"no such overload: <class '{type(left)}'> and {type(right)}"
         raise TypeError(message)
     result: int = left.compare(right)
@@ -203,7 +203,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
     celtypes = _celpy().celtypes
     boolean, integer, text = celtypes.BoolType, celtypes.IntType, celtypes.StringType
 
-    def parses(kind: type[Quantity | Semver]) -> Callable[[Any], Any]:
+    def parses(kind: type[ResourceQuantity | Semver]) -> Callable[[Any], Any]:
         def check(value: Any) -> Any:
             try:
                 kind.parse(str(value))
@@ -213,7 +213,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
         return check
 
-    def parse(kind: type[Quantity | Semver]) -> Callable[[Any], Any]:
+    def parse(kind: type[ResourceQuantity | Semver]) -> Callable[[Any], Any]:
         def read(value: Any) -> Any:
             try:
                 return kind.parse(str(value))
@@ -224,8 +224,8 @@ def _functions() -> dict[str, Callable[..., Any]]:
         return read
 
     return {
-        "quantity": parse(Quantity),
-        "isQuantity": parses(Quantity),
+        "quantity": parse(ResourceQuantity),
+        "isQuantity": parses(ResourceQuantity),
         "semver": parse(Semver),
         "isSemver": parses(Semver),
         "compareTo": lambda left, right: integer(_compare(left, right)),

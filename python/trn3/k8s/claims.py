@@ -16,7 +16,7 @@ from trn3.k8s.cel import SelectorError, compile_selector
 from trn3.k8s.documents import Document, Object
 from trn3.k8s.errors import K8sError, nearest
 from trn3.k8s.inventory import Device, Taint
-from trn3.k8s.values import Quantity
+from trn3.k8s.values import ResourceQuantity
 
 EXACT_FIELDS = (
     "deviceClassName",
@@ -80,7 +80,7 @@ class Ask:
     count: int | None
     admin: bool
     tolerations: tuple[Toleration, ...]
-    capacity: Mapping[tuple[str | None, str], Quantity]
+    capacity: Mapping[tuple[str | None, str], ResourceQuantity]
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -93,7 +93,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DeviceRequest:
     """A request and its alternatives in order of preference; plain ones have one."""
 
     name: str
@@ -132,7 +132,7 @@ class Claim:
 
     document: Document
     name: str
-    requests: tuple[Request, ...]
+    requests: tuple[DeviceRequest, ...]
     constraints: tuple[Constraint, ...]
     config: tuple[Object, ...]
     origin: str = ""
@@ -225,17 +225,17 @@ class _Reader:
             tolerations.append(Toleration(parts[0], operator, parts[1], parts[2], body))
         return tuple(tolerations)
 
-    def capacity(self, value: object, path: str) -> dict[tuple[str | None, str], Quantity]:
+    def capacity(self, value: object, path: str) -> dict[tuple[str | None, str], ResourceQuantity]:
         if value is None:
             return {}
         body = self.mapping(
             self.mapping(value, path, ["requests"]).get("requests"), f"{path}.requests"
         )
-        asked: dict[tuple[str | None, str], Quantity] = {}
+        asked: dict[tuple[str | None, str], ResourceQuantity] = {}
         for key, amount in body.items():
             domain, slash, identifier = str(key).rpartition("/")
             try:
-                asked[domain if slash else None, identifier] = Quantity.parse(amount)
+                asked[domain if slash else None, identifier] = ResourceQuantity.parse(amount)
             except K8sError as error:
                 raise self.fail(f"{path}.requests[{key}]", str(error)) from error
         return asked
@@ -279,7 +279,7 @@ class _Reader:
             capacity=self.capacity(body.get("capacity"), f"{path}.capacity"),
         )
 
-    def request(self, entry: object, path: str) -> Request:
+    def request(self, entry: object, path: str) -> DeviceRequest:
         if isinstance(entry, dict) and "deviceClassName" in entry:
             raise self.fail(
                 path,
@@ -294,7 +294,7 @@ class _Reader:
             raise self.fail(path, "must have one of exactly and firstAvailable")
         if exactly is not None:
             where = f"{path}.exactly"
-            return Request(
+            return DeviceRequest(
                 name, (self.ask(self.mapping(exactly, where, EXACT_FIELDS), where, name),)
             )
         alternatives = []
@@ -306,7 +306,7 @@ class _Reader:
         if not alternatives:
             raise self.fail(f"{path}.firstAvailable", "must have at least one entry")
         self.unique((each.name for each in alternatives), f"{path}.firstAvailable")
-        return Request(name, tuple(alternatives))
+        return DeviceRequest(name, tuple(alternatives))
 
     def label(self, name: str, path: str) -> None:
         if not names.LABEL.fullmatch(name):

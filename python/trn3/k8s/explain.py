@@ -10,13 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trn3.k8s.allocate import State, tolerated, try_node, ways
-from trn3.k8s.claims import Ask, Claim, Constraint
+from trn3.k8s.attempts import try_node, ways
+from trn3.k8s.claims import Ask, Claim, Constraint, Toleration
 from trn3.k8s.configs import Settings
 from trn3.k8s.errors import AllocationError, nearest
 from trn3.k8s.inventory import Device
 from trn3.k8s.names import NODE
 from trn3.k8s.search import SearchLimitError
+from trn3.k8s.state import State, tolerated
 from trn3.k8s.values import Value, typed
 from trn3.k8s.workloads import Unit
 
@@ -73,8 +74,6 @@ def _matching(state: State, ask: Ask) -> list[Device]:
 
 
 def _untainted(ask: Ask) -> Ask:
-    from trn3.k8s.claims import Toleration
-
     return replace(ask, tolerations=(Toleration("", "Exists", "", "", {}),))
 
 

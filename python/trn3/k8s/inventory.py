@@ -9,7 +9,7 @@ from typing import Any
 from trn3.k8s import names
 from trn3.k8s.documents import Document, of_kind
 from trn3.k8s.errors import K8sError
-from trn3.k8s.values import Quantity, Semver, Value
+from trn3.k8s.values import ResourceQuantity, Semver, Value
 
 VALUE_KEYS = ("bool", "int", "string", "version")
 
@@ -32,7 +32,7 @@ class Device:
     node: str
     name: str
     attributes: Mapping[tuple[str, str], Value] = field(hash=False, compare=False)
-    capacity: Mapping[tuple[str, str], Quantity] = field(hash=False, compare=False)
+    capacity: Mapping[tuple[str, str], ResourceQuantity] = field(hash=False, compare=False)
     taints: tuple[Taint, ...] = field(hash=False, compare=False)
 
     @property
@@ -250,9 +250,9 @@ def _value(body: object, document: Document, path: str) -> Value:
     return value
 
 
-def _quantity(body: object, document: Document, path: str) -> Quantity:
+def _quantity(body: object, document: Document, path: str) -> ResourceQuantity:
     try:
-        return Quantity.parse(_mapping(body, document, path).get("value"))
+        return ResourceQuantity.parse(_mapping(body, document, path).get("value"))
     except K8sError as error:
         raise (
             error if str(error).startswith(str(document)) else _fail(document, path, str(error))

@@ -41,7 +41,7 @@ class Score:
     scattered: int
 
 
-class Layout:
+class NodeLayout:
     """The devices of one node as bits, with what is near to what.
 
     Attributes
@@ -235,7 +235,7 @@ class Block:
         ]
 
 
-def blocks(layouts: Sequence[Layout]) -> list[Block]:
+def blocks(layouts: Sequence[NodeLayout]) -> list[Block]:
     """Return the UltraServers of an inventory: nodes whose devices name the same capacity block."""
     found: dict[str, list[tuple[int, int, tuple[object, ...], str]]] = {}
     for layout in layouts:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trn3.k8s.allocate import State, as_documents, hold
 from trn3.k8s.claims import read_claim
 from trn3.k8s.documents import Document, of_kind
 from trn3.k8s.placement import SLOT_SIZES
+from trn3.k8s.state import State, as_documents, hold
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from math import comb
 
-from trn3.k8s.placement import Layout, Score, key
+from trn3.k8s.placement import NodeLayout, Score, key
 from trn3.k8s.values import Value, typed
 
 SCORED_SETS = 13_000
@@ -51,7 +51,7 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SearchRule:
     """A constraint on a node: which wants it covers, and each device's value of its attribute."""
 
     wants: tuple[int, ...]
@@ -68,10 +68,10 @@ class Found:
 
 
 def search(
-    layout: Layout,
+    layout: NodeLayout,
     free: int,
     wants: Sequence[Want],
-    rules: Sequence[Rule],
+    rules: Sequence[SearchRule],
     opened: tuple[int, ...] = (),
 ) -> Found | None:
     """Return the best assignment of devices to wants, or None if there is none.
@@ -169,11 +169,11 @@ def search(
 
 
 def _fill(
-    layout: Layout,
+    layout: NodeLayout,
     free: int,
     wants: Sequence[Want],
     allowed: Sequence[tuple[int, ...]],
-    distinct: Sequence[Rule],
+    distinct: Sequence[SearchRule],
     order: Sequence[int],
     done: dict[int, tuple[int, ...]],
     taken: int,
@@ -206,7 +206,7 @@ def _fill(
     return None
 
 
-def _disjoint(layout: Layout, chosen: Sequence[int]) -> bool:
+def _disjoint(layout: NodeLayout, chosen: Sequence[int]) -> bool:
     bits = 0
     for p in chosen:
         if layout.footprint[p] & bits:
@@ -215,7 +215,9 @@ def _disjoint(layout: Layout, chosen: Sequence[int]) -> bool:
     return True
 
 
-def _differ(rules: Sequence[Rule], chosen: Sequence[int], done: dict[int, tuple[int, ...]]) -> bool:
+def _differ(
+    rules: Sequence[SearchRule], chosen: Sequence[int], done: dict[int, tuple[int, ...]]
+) -> bool:
     for rule in rules:
         seen: set[tuple[str, Value]] = set()
         positions = [
@@ -231,7 +233,7 @@ def _differ(rules: Sequence[Rule], chosen: Sequence[int], done: dict[int, tuple[
 
 
 def _sets(
-    layout: Layout, free: int, positions: Sequence[int], count: int, rules: Sequence[Rule]
+    layout: NodeLayout, free: int, positions: Sequence[int], count: int, rules: Sequence[SearchRule]
 ) -> Iterator[tuple[int, ...]]:
     """Yield all sets of `count` positions, the best first as far as they can all be scored."""
     if count > len(positions):
@@ -253,7 +255,7 @@ def _sets(
 
 
 def _distinct_sets(
-    positions: Sequence[int], count: int, rules: Sequence[Rule]
+    positions: Sequence[int], count: int, rules: Sequence[SearchRule]
 ) -> Iterator[tuple[int, ...]]:
     def extend(start: int, chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         if len(chosen) == count:
@@ -266,7 +268,7 @@ def _distinct_sets(
     return extend(0, ())
 
 
-def _grow(layout: Layout, positions: Sequence[int], seed: int, count: int) -> tuple[int, ...]:
+def _grow(layout: NodeLayout, positions: Sequence[int], seed: int, count: int) -> tuple[int, ...]:
     chosen = [seed]
     rest = [p for p in positions if p != seed]
     while len(chosen) < count:
@@ -277,7 +279,7 @@ def _grow(layout: Layout, positions: Sequence[int], seed: int, count: int) -> tu
 
 
 def _can_fill(
-    layout: Layout,
+    layout: NodeLayout,
     wants: Sequence[Want],
     allowed: Sequence[tuple[int, ...]],
     rest: Iterable[int],

@@ -199,7 +199,7 @@ def check_taint(taint: Mapping[str, str]) -> dict[str, str]:
     )
 
 
-def _pool_name(shape: topology.System, node: topology.Node) -> str:
+def _pool_name(shape: topology.NodeSystem, node: topology.TopologyNode) -> str:
     base = shape.name.replace("_", "-")
     if node.ultraserver is None:
         return f"{base}-{node.server}"
@@ -210,7 +210,7 @@ def _token(*parts: object, length: int = 16) -> str:
     return hashlib.sha256("/".join(map(str, parts)).encode()).hexdigest()[:length]
 
 
-def _network(shape: topology.System, node: topology.Node) -> Attributes:
+def _network(shape: topology.NodeSystem, node: topology.TopologyNode) -> Attributes:
     block = node.ultraserver if node.ultraserver is not None else f"instance {node.server}"
     places: dict[str, tuple[object, ...]] = {
         "networkNodeLayer1": ("layer 1",),
@@ -220,7 +220,7 @@ def _network(shape: topology.System, node: topology.Node) -> Attributes:
     return {key: {"string": f"nn-{_token(*place, length=17)}"} for key, place in places.items()}
 
 
-def _block(shape: topology.System, node: topology.Node) -> Attributes:
+def _block(shape: topology.NodeSystem, node: topology.TopologyNode) -> Attributes:
     if node.ultraserver is None:
         return {}
     return {
@@ -230,7 +230,7 @@ def _block(shape: topology.System, node: topology.Node) -> Attributes:
     }
 
 
-def _place(node: topology.Node) -> Attributes:
+def _place(node: topology.TopologyNode) -> Attributes:
     return {
         f"{names.OWN_DOMAIN}/rack": {"int": node.rack},
         f"{names.OWN_DOMAIN}/server": {"int": node.server},
@@ -238,8 +238,8 @@ def _place(node: topology.Node) -> Attributes:
 
 
 def _attributes(
-    shape: topology.System,
-    node: topology.Node,
+    shape: topology.NodeSystem,
+    node: topology.TopologyNode,
     index: int,
     common: Attributes,
     own: Attributes,
@@ -279,7 +279,7 @@ def _attributes(
 
 
 def _whole_node(
-    shape: topology.System, node: topology.Node, common: Attributes, own: Attributes
+    shape: topology.NodeSystem, node: topology.TopologyNode, common: Attributes, own: Attributes
 ) -> list[Object]:
     return [
         {

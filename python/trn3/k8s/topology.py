@@ -17,7 +17,7 @@ from trn3.k8s.errors import K8sError, nearest
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TopologyNode:
     """One server: where it is, in the order of the system."""
 
     ultraserver: int | None
@@ -26,7 +26,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class NodeSystem:
     """A system as Kubernetes sees it.
 
     Attributes
@@ -66,17 +66,17 @@ class System:
         """Whether nodes belong to an UltraServer."""
         return self.servers > 1
 
-    def nodes(self, count: int | None = None) -> list[Node]:
+    def nodes(self, count: int | None = None) -> list[TopologyNode]:
         """Return the first `count` nodes; by default one UltraServer, or one instance."""
         wanted = self.servers if count is None else count
         if wanted < 1:
             message = f"--nodes {wanted}: at least 1 is needed"
             raise K8sError(message)
         if not self.is_ultraserver:
-            return [Node(None, 0, server) for server in range(wanted)]
+            return [TopologyNode(None, 0, server) for server in range(wanted)]
         per_rack = self.servers // self.racks
         places = (divmod(index, self.servers) for index in range(wanted))
-        return [Node(block, *divmod(server, per_rack)) for block, server in places]
+        return [TopologyNode(block, *divmod(server, per_rack)) for block, server in places]
 
 
 def names() -> list[str]:
@@ -85,7 +85,7 @@ def names() -> list[str]:
 
 
 @cache
-def system(name: str) -> System:
+def system(name: str) -> NodeSystem:
     """Return a system by its name or alias, or say which exist.
 
     >>> system("gen2").devices, system("trn2").devices, system("Trn3-Gen1").devices
@@ -102,7 +102,7 @@ def system(name: str) -> System:
             raise K8sError(message)
         rows, columns = int(shape[1]), int(shape[2])
     chip = entry["chip"]
-    return System(
+    return NodeSystem(
         name=key,
         chip=chip,
         instance_type=entry["instance_type"],

@@ -34,10 +34,10 @@ SEMVER = re.compile(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quantity:
+class ResourceQuantity:
     """A number with a suffix, as in ``144Gi``; equal when the numbers are.
 
-    >>> Quantity.parse("1Gi") == Quantity.parse("1024Mi")
+    >>> ResourceQuantity.parse("1Gi") == ResourceQuantity.parse("1024Mi")
     True
     """
 
@@ -45,7 +45,7 @@ class Quantity:
     number: Fraction
 
     @classmethod
-    def parse(cls, text: object) -> Quantity:
+    def parse(cls, text: object) -> ResourceQuantity:
         """Read ``text``; a K8sError says what a quantity looks like."""
         match = QUANTITY.fullmatch(str(text)) if isinstance(text, str | int) else None
         if match is None or isinstance(text, bool):
@@ -61,11 +61,11 @@ class Quantity:
         return cls(str(text), Fraction(digits) * scale)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Quantity):
+        if not isinstance(other, ResourceQuantity):
             return NotImplemented
         return self.number == other.number
 
-    def compare(self, other: Quantity) -> int:
+    def compare(self, other: ResourceQuantity) -> int:
         """Return -1, 0 or 1; CEL has no < for quantities, so there is none here."""
         return (self.number > other.number) - (self.number < other.number)
 

@@ -13,7 +13,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TrainingLayout:
     """Degrees of parallelism of a plan; see `Training`."""
 
     tp: int
@@ -38,7 +38,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class TrainingPhase:
     """A part of a step: seconds that it adds, their share, seconds hidden, and what limits it."""
 
     name: str
@@ -81,7 +81,7 @@ class TrainingPlan:
     ----------
     model, system : str
         What is trained, and on what.
-    layout : Layout
+    layout : TrainingLayout
         Degrees of parallelism.
     chips, micro_batches : int
         Chips that it takes; micro-batches that each replica accumulates.
@@ -97,7 +97,7 @@ class TrainingPlan:
         Operations a second of all chips, array x clock, in the format of most products.
     bubble : float
         Waiting of the pipeline over its work.
-    phases : tuple[Phase, ...]
+    phases : tuple[TrainingPhase, ...]
         Parts of the step, the longest first.
     binding : str
         What limits the longest part.
@@ -115,7 +115,7 @@ class TrainingPlan:
 
     model: str
     system: str
-    layout: Layout
+    layout: TrainingLayout
     chips: int
     global_batch: int
     sequence: int
@@ -129,7 +129,7 @@ class TrainingPlan:
     hfu: float
     peak: float
     bubble: float
-    phases: tuple[Phase, ...]
+    phases: tuple[TrainingPhase, ...]
     binding: str
     memory: Memory
     energy: Energy | None
@@ -200,8 +200,8 @@ def plan_of(entry: dict[str, Any], price: float | Price | None) -> TrainingPlan:
     energy = entry["energy"]
     cost = entry["cost"]
     shaped: dict[str, Any] = {
-        "layout": Layout(**entry["layout"]),
-        "phases": tuple(Phase(**phase) for phase in entry["phases"]),
+        "layout": TrainingLayout(**entry["layout"]),
+        "phases": tuple(TrainingPhase(**phase) for phase in entry["phases"]),
         "memory": Memory(
             rows={row["category"]: row["per_rank"] for row in memory["rows"]},
             used=memory["used"],

@@ -14,21 +14,45 @@ Examples
 'within'
 """
 
-from trn3.validation.documents import BEGIN, END, markdown, replace_section
-from trn3.validation.rows import Absent, Row, RowError, Table, fits, select, table
-from trn3.validation.run import ClassSummary, Result, run, summarise
+from trn3.validation.documents import (
+    BEGIN,
+    CLAIMS_BEGIN,
+    CLAIMS_END,
+    END,
+    figure,
+    markdown,
+    percent,
+    replace_section,
+)
+from trn3.validation.rows import (
+    Absent,
+    PublishedRow,
+    PublishedRow as Row,
+    RowError,
+    Table,
+    fits,
+    select,
+    table,
+)
+from trn3.validation.run import ClassSummary, RowResult, RowResult as Result, run, summarise
 
 __all__ = [
     "BEGIN",
+    "CLAIMS_BEGIN",
+    "CLAIMS_END",
     "END",
     "Absent",
     "ClassSummary",
+    "PublishedRow",
     "Result",
     "Row",
     "RowError",
+    "RowResult",
     "Table",
+    "figure",
     "fits",
     "markdown",
+    "percent",
     "replace_section",
     "run",
     "select",

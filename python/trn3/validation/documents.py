@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from trn3.validation.rows import Absent
-from trn3.validation.run import ClassSummary, Result, summarise
+from trn3.validation.run import ClassSummary, RowResult, summarise
 
 BEGIN: Final = "<!-- generated: begin -->"
 END: Final = "<!-- generated: end -->"
@@ -33,7 +33,7 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def markdown(results: Sequence[Result], absent: Iterable[Absent]) -> str:
+def markdown(results: Sequence[RowResult], absent: Iterable[Absent]) -> str:
     """Return the tables and explanations, ready for a document."""
     parts = [_summary(summarise(results))]
     titles = {
@@ -72,7 +72,7 @@ def _summary(summaries: Iterable[ClassSummary]) -> str:
     return "\n".join(lines)
 
 
-def _rows(results: Iterable[Result]) -> str:
+def _rows(results: Iterable[RowResult]) -> str:
     lines = [
         "| row | hardware | what | predicted | published | ratio | where |",
         "|---|---|---|--:|--:|--:|---|",
@@ -87,7 +87,7 @@ def _rows(results: Iterable[Result]) -> str:
     return "\n".join(lines)
 
 
-def _miss(result: Result) -> str:
+def _miss(result: RowResult) -> str:
     reason = result.row.miss or "Not explained."
     return f"- **{result.row.id}** ({result.ratio:.3f}). {reason}"
 

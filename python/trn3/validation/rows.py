@@ -23,7 +23,7 @@ class RowError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PublishedRow:
     """One published measurement that can be rebuilt.
 
     Attributes
@@ -77,7 +77,7 @@ class Absent:
 class Table:
     """Everything that was published: what is rebuilt and what is not."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[PublishedRow, ...]
     absent: tuple[Absent, ...]
 
 
@@ -118,7 +118,7 @@ def parse(text: str) -> Table:
 
 def _row(
     entry: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
-) -> Row:
+) -> PublishedRow:
     name = str(entry.get("id", "without an id"))
     known = {
         "id", "hardware", "what", "published", "unit", "class", "source", "experiment",
@@ -149,7 +149,7 @@ def _row(
         message = f"row {name}: published is {published!r}, must be a positive number"
         raise RowError(message)
     miss = entry.get("miss")
-    return Row(
+    return PublishedRow(
         id=text("id"),
         hardware=text("hardware"),
         what=text("what"),
@@ -186,7 +186,9 @@ def _source(key: str, sources: Mapping[str, str], name: str) -> str:
     return sources[key]
 
 
-def select(names: Sequence[str], rows: Iterable[Row] | None = None) -> tuple[Row, ...]:
+def select(
+    names: Sequence[str], rows: Iterable[PublishedRow] | None = None
+) -> tuple[PublishedRow, ...]:
     """Return the rows of these names, in the order of the table; all without names.
 
     A name that ends in ``*`` stands for all rows that begin with what is before it.
@@ -205,6 +207,6 @@ def select(names: Sequence[str], rows: Iterable[Row] | None = None) -> tuple[Row
     return tuple(row for row in among if not names or any(fits(row, name) for name in names))
 
 
-def fits(row: Row, name: str) -> bool:
+def fits(row: PublishedRow, name: str) -> bool:
     """Return whether a name on the command line means this row."""
     return row.id.startswith(name[:-1]) if name.endswith("*") else row.id == name

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trn3.validation import experiments
-from trn3.validation.rows import UNITS, Row, RowError
+from trn3.validation.rows import UNITS, PublishedRow, RowError
 
 Verdict = Literal["within", "miss", "explained miss"]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RowResult:
     """A row and what the model says of it.
 
     Attributes
@@ -25,7 +25,7 @@ class Result:
         The model's figure, in the row's unit.
     """
 
-    row: Row
+    row: PublishedRow
     predicted: float
 
     @property
@@ -63,7 +63,7 @@ class ClassSummary:
     worst_unexplained: float
 
 
-def run(rows: Iterable[Row]) -> Iterator[Result]:
+def run(rows: Iterable[PublishedRow]) -> Iterator[RowResult]:
     """Give the results of rows as they come; a run that several rows read is made once.
 
     Raises
@@ -79,10 +79,10 @@ def run(rows: Iterable[Row]) -> Iterator[Result]:
                 f"allowed: {', '.join(figures)}"
             )
             raise RowError(message)
-        yield Result(row, figures[row.quantity] / UNITS[row.unit])
+        yield RowResult(row, figures[row.quantity] / UNITS[row.unit])
 
 
-def summarise(results: Iterable[Result]) -> list[ClassSummary]:
+def summarise(results: Iterable[RowResult]) -> list[ClassSummary]:
     """Return the errors of each class."""
     results = list(results)
     summaries = []

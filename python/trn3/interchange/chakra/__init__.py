@@ -25,10 +25,16 @@ from __future__ import annotations
 
 from trn3.interchange.chakra.codec import dumps, loads, read, write
 from trn3.interchange.chakra.machine import from_profile
-from trn3.interchange.chakra.steps import from_plan, write_plan
 from trn3.interchange.chakra.ranks import rank_files, read_ranks, write_ranks
-from trn3.interchange.chakra.replayed import NodeSpan, PathStep, RankUse, Replay
+from trn3.interchange.chakra.replayed import (
+    NodeSpan,
+    PathStep,
+    RankUse,
+    TraceReplay,
+    TraceReplay as Replay,
+)
 from trn3.interchange.chakra.replaying import replay
+from trn3.interchange.chakra.steps import from_plan, write_plan
 from trn3.interchange.chakra.trace import (
     Attribute,
     CollectiveType,
@@ -51,6 +57,7 @@ __all__ = [
     "Replay",
     "Trace",
     "TraceError",
+    "TraceReplay",
     "dumps",
     "from_plan",
     "from_profile",

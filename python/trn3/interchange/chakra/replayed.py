@@ -83,7 +83,7 @@ class RankUse:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Replay:
+class TraceReplay:
     """A job's traces, run on a system. Times are in seconds, from 0.
 
     Attributes
@@ -351,7 +351,7 @@ def made(
     orders: Sequence[NDArray[np.int64]],
     found: Any,
     said: tuple[str, ...],
-) -> Replay:
+) -> TraceReplay:
     """Return the result of what the core found, with nodes in the order of their traces."""
     import numpy as np
 
@@ -381,7 +381,7 @@ def made(
     )
     chips = system.chips
     communicates = any(NodeType(each.type) in _COMMUNICATION for t in traces for each in t.nodes)
-    return Replay(
+    return TraceReplay(
         system=system.name,
         finish=finish,
         starts=tuple(placed(*each) for each in zip(starts, orders, strict=True)),

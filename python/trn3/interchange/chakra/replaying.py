@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from trn3.interchange.chakra.replayed import Replay
+    from trn3.interchange.chakra.replayed import TraceReplay
     from trn3.system.base import System
     from trn3.system.collective_data import SystemLike
 
@@ -48,7 +48,7 @@ def replay(
     groups: Groups | None = None,
     placement: Sequence[int] | None = None,
     algorithm: str | Mapping[str, str] = "auto",
-) -> Replay:
+) -> TraceReplay:
     """Run the traces of all ranks of a job on a system.
 
     Nodes begin when all that they wait for has ended. A rank computes one node at a time, what was
@@ -99,7 +99,7 @@ def replay(
 
     Returns
     -------
-    Replay
+    TraceReplay
         Times of each node, what each rank and link did, and what bound the finish.
 
     Raises

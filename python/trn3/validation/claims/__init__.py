@@ -15,20 +15,32 @@ Examples
 from trn3.validation.claims import collectives, energy, fabric, facts, machine, planner
 from trn3.validation.claims._registry import known
 from trn3.validation.claims.check import (
+    ClaimResult,
+    ClaimResult as Result,
     FigureResult,
-    Result,
     StatusSummary,
     Verdict,
     run,
     summarise,
 )
-from trn3.validation.claims.documents import markdown
-from trn3.validation.claims.table import Claim, Figure, fits, select, table
+from trn3.validation.claims.documents import markdown, number
+from trn3.validation.claims.table import (
+    STATUS_TEXTS,
+    Figure,
+    PublishedClaim,
+    PublishedClaim as Claim,
+    fits,
+    select,
+    table,
+)
 
 __all__ = [
+    "STATUS_TEXTS",
     "Claim",
+    "ClaimResult",
     "Figure",
     "FigureResult",
+    "PublishedClaim",
     "Result",
     "StatusSummary",
     "Verdict",
@@ -40,6 +52,7 @@ __all__ = [
     "known",
     "machine",
     "markdown",
+    "number",
     "planner",
     "run",
     "select",

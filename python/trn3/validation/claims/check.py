@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Literal, TypeAlias
 
 from trn3.validation.claims._registry import known
-from trn3.validation.claims.table import STATUS_TEXTS, Claim, Figure
+from trn3.validation.claims.table import STATUS_TEXTS, Figure, PublishedClaim
 from trn3.validation.rows import RowError
 
 Verdict: TypeAlias = Literal["exact", "within", "fit", "refuted", "shown", "miss", "explained miss"]
@@ -19,7 +19,7 @@ Verdict: TypeAlias = Literal["exact", "within", "fit", "refuted", "shown", "miss
 class FigureResult:
     """A figure of a claim and what was computed for it, in the figure's unit."""
 
-    claim: Claim
+    claim: PublishedClaim
     figure: Figure
     computed: float
 
@@ -80,10 +80,10 @@ class FigureResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ClaimResult:
     """A claim and what was computed for each of its figures."""
 
-    claim: Claim
+    claim: PublishedClaim
     figures: tuple[FigureResult, ...]
 
     @property
@@ -116,7 +116,7 @@ class StatusSummary:
     held_median: float | None
 
 
-def run(claims: Iterable[Claim]) -> Iterator[Result]:
+def run(claims: Iterable[PublishedClaim]) -> Iterator[ClaimResult]:
     """Give the results of claims as they come.
 
     Raises
@@ -136,7 +136,7 @@ def run(claims: Iterable[Claim]) -> Iterator[Result]:
                 f"claim {claim.id}: computed are {sorted(computed)}, published {sorted(names)}"
             )
             raise RowError(message)
-        yield Result(
+        yield ClaimResult(
             claim,
             tuple(
                 # Twelve digits: what a binary fraction adds to 705.6 is no digit of it.
@@ -146,7 +146,7 @@ def run(claims: Iterable[Claim]) -> Iterator[Result]:
         )
 
 
-def summarise(results: Iterable[Result]) -> list[StatusSummary]:
+def summarise(results: Iterable[ClaimResult]) -> list[StatusSummary]:
     """Return what became of the claims of each status."""
     results = list(results)
     summaries = []

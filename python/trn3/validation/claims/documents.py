@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trn3.validation.claims.check import FigureResult, Result, StatusSummary, summarise
+from trn3.validation.claims.check import ClaimResult, FigureResult, StatusSummary, summarise
 from trn3.validation.claims.table import STATUS_TEXTS
 from trn3.validation.documents import figure, percent
 
 
-def markdown(results: Sequence[Result]) -> str:
+def markdown(results: Sequence[ClaimResult]) -> str:
     """Return summary, table and remarks, ready for a document."""
     return "\n\n".join(
         (
@@ -51,7 +51,7 @@ def _part(error: float | None) -> str:
     return "-" if error is None else percent(error)
 
 
-def _rows(results: Iterable[Result]) -> str:
+def _rows(results: Iterable[ClaimResult]) -> str:
     lines = [
         "| # | claim | figure | computed | published | ratio | status | verdict | source |",
         "|--:|---|---|--:|--:|--:|---|---|---|",
@@ -72,7 +72,7 @@ def _rows(results: Iterable[Result]) -> str:
     return "\n".join(lines)
 
 
-def _remarks(results: Iterable[Result]) -> Iterable[str]:
+def _remarks(results: Iterable[ClaimResult]) -> Iterable[str]:
     for result in results:
         claim = result.claim
         remarks = [*claim.remarks]

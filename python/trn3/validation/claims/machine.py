@@ -11,7 +11,7 @@ import trn3.nki.language as nl
 from trn3.checkpoint import BLOCK
 from trn3.validation.claims._bits import bits
 from trn3.validation.claims._registry import Figures, claim
-from trn3.validation.experiments._measure import Run
+from trn3.validation.experiments.measure import KernelRun
 
 #: Long and short tiles: what an element takes is free of what an instruction takes.
 SHORT: Final = 512
@@ -31,7 +31,7 @@ def _exponential() -> Figures:
             nisa.exponential(tile, tile, name=f"vector {length}")
             nisa.activation(tile, op=nl.exp, data=tile, name=f"scalar {length}")
 
-    run = Run(kernel, "trn3")
+    run = KernelRun(kernel, "trn3")
 
     def growth(engine: str) -> float:
         return run[f"{engine} {LONG}"].duration - run[f"{engine} {SHORT}"].duration
@@ -52,7 +52,7 @@ def _mxfp4_no_faster() -> Figures:
                 result, stationary, moving, scales[:, 0:128], scales, name=f"matmul {dtype}"
             )
 
-    run = Run(kernel, "trn3")
+    run = KernelRun(kernel, "trn3")
 
     wide, narrow, shared = (bits(dtype) for dtype in (MXFP8, MXFP4, SCALE))
     scale = shared / BLOCK
@@ -73,7 +73,7 @@ def _accumulate_dma() -> Figures:
         nisa.dma_copy(tile, source, name="copy")
 
     def share(hardware: str) -> float:
-        run = Run(kernel, hardware)
+        run = KernelRun(kernel, hardware)
 
         def time(label: str) -> float:
             return sum(end - start for _, start, end, _ in run[label].shares())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any, Final
 
 import ml_dtypes
 
-from trn3 import _trn3
+from trn3 import planner
 from trn3.checkpoint import BLOCK
+from trn3.planner import training
 from trn3.system import facts
 from trn3.system.spec import spec_of
 from trn3.validation.claims._bits import bits
@@ -17,26 +17,20 @@ from trn3.validation.claims._registry import Figures, claim
 
 #: What the tutorials and the recipe of GPT-OSS serve: tokens in, and ranks of a replica.
 CONTEXT: Final = 10_000
-TUTORIAL: Final = {"input": CONTEXT, "output": 1_500, "batch": 1, "tp": 64, "lnc": 2, "replicas": 1}
+TUTORIAL: Final = {
+    "input_tokens": CONTEXT, "output_tokens": 1_500, "batch": 1, "tp": 64, "lnc": 2, "replicas": 1,
+}  # fmt: skip
 #: Two chips of four logical cores.
-RECIPE: Final = {"input": CONTEXT, "output": 0, "tp": 8, "lnc": 2, "replicas": 1}
+RECIPE: Final = {"input_tokens": CONTEXT, "tp": 8, "lnc": 2, "replicas": 1}
 BATCHES: Final = (1, 8, 64, 256)
 #: What the published runs of training had: instances, and tokens of a sequence.
 NODES: Final = 32
 SEQUENCE: Final = 8_192
 
 
-def _plan(model: str, system: str, dtype: str, **request: Any) -> dict[str, Any]:
+def _plan(model: str, system: str, dtype: str, **request: Any) -> planner.Plan:
     # What does not fit is planned too: bytes moved are compared, and the claim says so.
-    document = {
-        "model": {"name": model},
-        "system": {"name": system},
-        "dtype": dtype,
-        "report_overflow": True,
-        **request,
-    }
-    plan: dict[str, Any] = json.loads(_trn3.system.planner_plan(json.dumps(document)))
-    return plan
+    return planner.plan(model, system, dtype=dtype, on_overflow="report", **request)
 
 
 @cache
@@ -44,7 +38,7 @@ def _gpt_oss_ratio(batch: int) -> float:
     """Return time of a decoding step on Trainium2 in BF16 over Trainium3 in MXFP4: bandwidth."""
     slow = _plan("gpt-oss-120b", "trn2_instance", "bf16", **RECIPE, batch=batch)
     fast = _plan("gpt-oss-120b", "trn3_gen2", "mxfp4", **RECIPE, batch=batch)
-    return float(slow["floor_seconds"] / fast["floor_seconds"])
+    return slow.decode_floor_seconds / fast.decode_floor_seconds
 
 
 @claim("gpt-oss-throughput")
@@ -67,9 +61,9 @@ def _gpt_oss_latency() -> Figures:
 def _latency(model: str) -> Figures:
     plan = _plan(model, "trn2_instance", "bf16", **TUTORIAL)
     return {
-        "time per token": plan["tpot"],
-        "time to the first token": plan["ttft"],
-        "weights at the HBM peak alone": plan["floor_seconds"],
+        "time per token": plan.tpot,
+        "time to the first token": plan.ttft,
+        "weights at the HBM peak alone": plan.decode_floor_seconds,
     }
 
 
@@ -88,10 +82,10 @@ def _speculation() -> Figures:
     measured = facts.load("measured")
 
     def yielded(model: str, dtype: str, key: str) -> float:
-        guesses = {"length": 7, "accepted": 1.0, "draft": {"name": "llama-3.2-1b"}}
+        guesses = {"length": 7, "accepted": 1.0, "draft": "llama-3.2-1b"}
         plan = _plan(model, "trn2_instance", dtype, **TUTORIAL, speculation=guesses)
         # With one token a step its time is that of the step.
-        return float(plan["tpot"] / measured[key].si)
+        return plan.tpot / measured[key].si
 
     return {
         "tokens a step, 70B": yielded("llama-3.3-70b", "bf16", "llama33_70b_trn2_tpot_spec"),
@@ -102,16 +96,14 @@ def _speculation() -> Figures:
 @cache
 def _trained() -> dict[str, float]:
     """Return what the model of training gives for each published row, sequences a second."""
-    rows = json.loads(_trn3.system.published_training())
-    return {row["name"]: row["computed"] for row in rows}
+    return {row.name: row.computed for row in training.published()}
 
 
 def _training(row: str, model: str) -> Figures:
     rate = _trained()[row]
-    shapes = json.loads(_trn3.system.planner_model(json.dumps({"name": model})))
     chip = facts.load("trainium1")["tflops_bf16"].si
     chips = NODES * spec_of("trn1_32xlarge")["chips"].si
-    flops = 6 * shapes["parameters"] * SEQUENCE * rate
+    flops = 6 * planner.model(model).parameters * SEQUENCE * rate
     return {
         "sequences a second": rate,
         "share of the peak, 6 x parameters x tokens": flops / (chips * chip),

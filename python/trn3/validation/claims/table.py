@@ -79,7 +79,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PublishedClaim:
     """A published claim.
 
     Attributes
@@ -133,7 +133,7 @@ class Claim:
 
 
 @cache
-def table() -> tuple[Claim, ...]:
+def table() -> tuple[PublishedClaim, ...]:
     """Return the claims of the package.
 
     Raises
@@ -145,7 +145,7 @@ def table() -> tuple[Claim, ...]:
     return parse(text)
 
 
-def parse(text: str) -> tuple[Claim, ...]:
+def parse(text: str) -> tuple[PublishedClaim, ...]:
     """Return the claims that a TOML text holds.
 
     Raises
@@ -165,7 +165,9 @@ def parse(text: str) -> tuple[Claim, ...]:
     return claims
 
 
-def select(names: Sequence[str], among: Iterable[Claim] | None = None) -> tuple[Claim, ...]:
+def select(
+    names: Sequence[str], among: Iterable[PublishedClaim] | None = None
+) -> tuple[PublishedClaim, ...]:
     """Return the claims of these ids or numbers, in the order of the table; all without names.
 
     ``*`` stands for any letters.
@@ -183,14 +185,14 @@ def select(names: Sequence[str], among: Iterable[Claim] | None = None) -> tuple[
     return tuple(c for c in claims if not names or any(fits(c, name) for name in names))
 
 
-def fits(claim: Claim, name: str) -> bool:
+def fits(claim: PublishedClaim, name: str) -> bool:
     """Return whether a name on the command line means this claim."""
     return name == str(claim.number) or fnmatch.fnmatchcase(claim.id, name)
 
 
 def _claim(
     entry: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
-) -> Claim:
+) -> PublishedClaim:
     name = str(entry.get("id", "without an id"))
     unknown = sorted(set(entry) - _CLAIM_KEYS)
     if unknown:
@@ -233,7 +235,7 @@ def _claim(
         message = f"claim {name} needs an assumption and does not state it"
         raise RowError(message)
     number = entry.get("number")
-    return Claim(
+    return PublishedClaim(
         id=cast(str, text("id", needed=True)),
         number=None if number is None else int(number),
         claim=cast(str, text("claim", needed=True)),

@@ -6,8 +6,8 @@ from typing import Any
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from trn3.validation.experiments._measure import Run
 from trn3.validation.experiments._registry import Figures, experiment
+from trn3.validation.experiments.measure import KernelRun
 
 
 @experiment
@@ -24,7 +24,7 @@ def tensor_tensor(
         result = nl.ndarray((partitions, elements), kind, buffer=nl.sbuf)
         nisa.tensor_tensor(result, first, second, op=nl.add, name="sum")
 
-    return {"duration": Run(kernel, hardware)["sum"].duration}
+    return {"duration": KernelRun(kernel, hardware)["sum"].duration}
 
 
 @experiment
@@ -36,7 +36,7 @@ def activation(hardware: str, *, partitions: int, elements: int, dtype: str) -> 
         nisa.activation(tile, op=nl.exp, data=tile, name="first")
         nisa.activation(tile, op=nl.exp, data=tile, name="second")
 
-    run = Run(kernel, hardware)
+    run = KernelRun(kernel, hardware)
     return {
         "duration": run["second"].duration,
         "spacing": run["second"].start - run["first"].start,
@@ -63,7 +63,7 @@ def matmul(
         for i in range(8):
             nisa.nc_matmul(results[i % 2], stationary, moving, accumulate=i > 1, name=f"matmul {i}")
 
-    run = Run(kernel, hardware)
+    run = KernelRun(kernel, hardware)
     wait = _spec(run, "semaphore_ns")
     first, last = run["matmul 0"], run["matmul 7"]
     pass_ns = last.slot_end - last.start
@@ -75,7 +75,7 @@ def matmul(
     }
 
 
-def _spec(run: Run, key: str) -> float:
+def _spec(run: KernelRun, key: str) -> float:
     return float(run.profile.data.arch[key])
 
 

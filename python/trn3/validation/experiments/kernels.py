@@ -6,11 +6,11 @@ from typing import Any
 
 import trn3.nki.language as nl
 from trn3.validation import kernels
-from trn3.validation.experiments._measure import Run, engine_figures
 from trn3.validation.experiments._registry import Figures, experiment
+from trn3.validation.experiments.measure import KernelRun, engine_figures
 
 
-def kernel_figures(run: Run) -> Figures:
+def kernel_figures(run: KernelRun) -> Figures:
     """Return what profilers say of a kernel: its window, the time with start and end, engines."""
     profile = run.profile
     window = profile.latency_us * 1e3
@@ -36,11 +36,11 @@ def matrix_product(
 ) -> Figures:
     """Measure a matrix product [m, k] x [k, n] on one core, in one of four loop structures."""
     kernel = getattr(kernels, f"matmul_{variant}")
-    return kernel_figures(Run(kernel, hardware, *shape, getattr(nl, dtype), **options))
+    return kernel_figures(KernelRun(kernel, hardware, *shape, getattr(nl, dtype), **options))
 
 
 @experiment
 def selective_scan(hardware: str, *, loops: str, channels: int, tokens: int) -> Figures:
     """Measure a fused Mamba layer's scan over 16 states, in float32."""
     kernel = getattr(kernels, f"mamba_{loops}_outside")
-    return kernel_figures(Run(kernel, hardware, channels, tokens))
+    return kernel_figures(KernelRun(kernel, hardware, channels, tokens))

@@ -6,8 +6,8 @@ from typing import Any
 
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
-from trn3.validation.experiments._measure import Run, Span
 from trn3.validation.experiments._registry import Figures, experiment
+from trn3.validation.experiments.measure import InstructionSpan, KernelRun
 
 
 @experiment
@@ -28,7 +28,7 @@ def transfer(
         # A copy needs no function table, whose load would hide the wait.
         nisa.activation(near, op=nl.copy, data=near, name="use")
 
-    run = Run(kernel, hardware)
+    run = KernelRun(kernel, hardware)
     moved = run["transfer"]
     found = {
         "start": moved.start,
@@ -49,7 +49,7 @@ def descriptors(hardware: str, *, partitions: int, pieces: int, piece_bytes: int
         near = nl.ndarray((partitions, pieces, piece_bytes), nl.uint8, buffer=nl.sbuf)
         nisa.dma_copy(dst=near, src=wide[:, :, 0:piece_bytes], name="transfer")
 
-    moved = Run(kernel, hardware)["transfer"]
+    moved = KernelRun(kernel, hardware)["transfer"]
     start_end = [(start, end, size) for _, start, end, size in moved.shares()]
     times = [(end - start) / (size / piece_bytes) for start, end, size in start_end]
     return {"descriptor_time": sum(times) / len(times)}
@@ -57,7 +57,7 @@ def descriptors(hardware: str, *, partitions: int, pieces: int, piece_bytes: int
 
 def _stream(
     hardware: str, partitions: int, elements: int, count: int, mode: str, engine: str
-) -> tuple[Span, Span]:
+) -> tuple[InstructionSpan, InstructionSpan]:
     def kernel() -> None:
         far = nl.ndarray((partitions, elements), nl.uint8, buffer=nl.hbm)
         # Tiles of their own, as far as there is room, so that transfers wait for their queue alone.
@@ -72,7 +72,7 @@ def _stream(
                 name=f"transfer {i}",
             )
 
-    run = Run(kernel, hardware)
+    run = KernelRun(kernel, hardware)
     # The first half fills the queues.
     return run[f"transfer {count // 2}"], run[f"transfer {count - 1}"]
 
@@ -118,7 +118,7 @@ def transpose(hardware: str, *, rows: int, columns: int, route: str) -> Figures:
         nisa.dma_transpose(dst=turned, src=source, name="transpose")
         nisa.dma_copy(dst=copied, src=straight, name="copy")
 
-    run = Run(kernel, hardware)
+    run = KernelRun(kernel, hardware)
 
     def time(label: str) -> float:
         return sum(end - start for _, start, end, _ in run[label].shares())

@@ -12,20 +12,20 @@ from trn3.machine import Profile
 from trn3.machine.data import ENGINES
 
 
-class Run:
+class KernelRun:
     """A run without values."""
 
     def __init__(self, kernel: Callable[..., Any], hardware: str, *args: Any, **kwargs: Any):
         _, self.profile = nki.profile(kernel, *args, arch=hardware, values=False, **kwargs)
 
-    def __getitem__(self, label: str) -> Span:
+    def __getitem__(self, label: str) -> InstructionSpan:
         """Return when the instruction of a label ran; of several the last."""
         data = self.profile.data
         found = np.flatnonzero(data.instructions.label == data.labels.index(label))
-        return Span(self.profile, int(found[-1]))
+        return InstructionSpan(self.profile, int(found[-1]))
 
 
-class Span:
+class InstructionSpan:
     """When one instruction ran, in nanoseconds."""
 
     def __init__(self, profile: Profile, index: int):
