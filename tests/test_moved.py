@@ -46,6 +46,19 @@ def test_modules_that_lay_in_a_package_are_found_in_it() -> None:
     assert run.returncode == 0, run.stderr
 
 
+def test_a_function_is_not_replaced_by_the_module_of_its_name() -> None:
+    """`astra_sim` is a function of the package and a module below it, by the old name too."""
+    code = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+import trn3.export.astra_sim
+from trn3.export.astra_sim import astra_sim
+assert trn3.export.astra_sim is astra_sim
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
 def test_what_never_moved_is_nobodys_alias() -> None:
     """Names outside the table are left to the import system."""
     assert renamed("trn3.numerics") is None

@@ -104,6 +104,12 @@ class MovedFinder(MetaPathFinder, Loader):
             stacklevel=2,
         )
         sys.modules[old] = import_module(new)
+        # What is loaded already is not imported again by its old name: that would put a module in
+        # the place of a function of the same name, which the package offers.
+        for name in [name for name in sys.modules if name.startswith(f"{new}.")]:
+            earlier = old + name.removeprefix(new)
+            if renamed(earlier) == name:
+                sys.modules.setdefault(earlier, sys.modules[name])
 
 
 def install() -> None:

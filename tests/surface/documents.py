@@ -16,8 +16,9 @@ import numpy as np
 import yaml
 
 from surface import small_kernels
-from trn3 import chakra, nki
+from trn3 import nki
 from trn3.__main__ import main
+from trn3.interchange import chakra
 
 HERE = Path(__file__).parent
 KERNELS = Path(small_kernels.__file__)

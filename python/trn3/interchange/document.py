@@ -64,3 +64,7 @@ class ExportDocument:
             If it cannot be written.
         """
         write_bytes(path, [self.text().encode()])
+
+
+#: Its name in earlier releases.
+Document = ExportDocument

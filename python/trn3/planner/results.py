@@ -16,6 +16,7 @@ from trn3.planner.parts import (
     Layout,
     MemoryRow,
     MemoryTable,
+    Part,
     Phase,
     PlanCost,
     PlanEnergy,
@@ -26,6 +27,21 @@ from trn3.planner.parts import (
     searched_of,
 )
 from trn3.planner.requests import whole
+
+__all__ = [
+    "FrontierPoint",
+    "Layout",
+    "MemoryRow",
+    "MemoryTable",
+    "Part",
+    "Phase",
+    "Plan",
+    "PlanCost",
+    "PlanEnergy",
+    "Search",
+    "Searched",
+    "plan_of",
+]
 
 PhaseName: TypeAlias = Literal["decode", "prefill"]
 

@@ -26,12 +26,12 @@ from trn3.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.requests import system_request
 from trn3.planner.training_results import (
+    Layout,
     Memory,
+    Phase,
     Published,
     TrainingLayout,
-    TrainingLayout as Layout,
     TrainingPhase,
-    TrainingPhase as Phase,
     TrainingPlan,
     TrainingSearch,
     plan_of,

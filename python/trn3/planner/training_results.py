@@ -37,6 +37,10 @@ class TrainingLayout:
         )
 
 
+#: Its name in earlier releases.
+Layout = TrainingLayout
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingPhase:
     """A part of a step: seconds that it adds, their share, seconds hidden, and what limits it."""
@@ -46,6 +50,10 @@ class TrainingPhase:
     share: float
     hidden: float
     binding: str
+
+
+#: Its name in earlier releases.
+Phase = TrainingPhase
 
 
 @dataclass(frozen=True, slots=True)

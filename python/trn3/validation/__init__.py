@@ -27,14 +27,14 @@ from trn3.validation.documents import (
 from trn3.validation.rows import (
     Absent,
     PublishedRow,
-    PublishedRow as Row,
+    Row,
     RowError,
     Table,
     fits,
     select,
     table,
 )
-from trn3.validation.run import ClassSummary, RowResult, RowResult as Result, run, summarise
+from trn3.validation.run import ClassSummary, Result, RowResult, run, summarise
 
 __all__ = [
     "BEGIN",

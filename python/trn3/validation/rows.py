@@ -62,6 +62,10 @@ class PublishedRow:
     miss: str | None = None
 
 
+#: Its name in earlier releases.
+Row = PublishedRow
+
+
 @dataclass(frozen=True, slots=True)
 class Absent:
     """A published measurement that is not rebuilt, and why."""

@@ -46,6 +46,10 @@ class RowResult:
         return "miss" if self.row.miss is None else "explained miss"
 
 
+#: Its name in earlier releases.
+Result = RowResult
+
+
 @dataclass(frozen=True, slots=True)
 class ClassSummary:
     """The errors of one class of rows, as parts of the published values.

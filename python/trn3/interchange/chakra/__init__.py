@@ -30,8 +30,8 @@ from trn3.interchange.chakra.replayed import (
     NodeSpan,
     PathStep,
     RankUse,
+    Replay,
     TraceReplay,
-    TraceReplay as Replay,
 )
 from trn3.interchange.chakra.replaying import replay
 from trn3.interchange.chakra.steps import from_plan, write_plan

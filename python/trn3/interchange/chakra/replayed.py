@@ -327,6 +327,10 @@ class TraceReplay:
         yield b"\n]}\n"
 
 
+#: Its name in earlier releases.
+Replay = TraceReplay
+
+
 def _lane(type_: NodeType) -> str:
     if type_ is NodeType.COMP_NODE:
         return "computation"

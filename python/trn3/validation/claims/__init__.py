@@ -16,8 +16,8 @@ from trn3.validation.claims import collectives, energy, fabric, facts, machine, 
 from trn3.validation.claims._registry import known
 from trn3.validation.claims.check import (
     ClaimResult,
-    ClaimResult as Result,
     FigureResult,
+    Result,
     StatusSummary,
     Verdict,
     run,
@@ -26,9 +26,9 @@ from trn3.validation.claims.check import (
 from trn3.validation.claims.documents import markdown, number
 from trn3.validation.claims.table import (
     STATUS_TEXTS,
+    Claim,
     Figure,
     PublishedClaim,
-    PublishedClaim as Claim,
     fits,
     select,
     table,

@@ -92,6 +92,10 @@ class ClaimResult:
         return any(figure.verdict == "miss" for figure in self.figures)
 
 
+#: Its name in earlier releases.
+Result = ClaimResult
+
+
 @dataclass(frozen=True, slots=True)
 class StatusSummary:
     """The claims of one status.

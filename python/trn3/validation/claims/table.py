@@ -132,6 +132,10 @@ class PublishedClaim:
         return tuple(f"{kind}: {text}" for kind, text in named if text is not None)
 
 
+#: Its name in earlier releases.
+Claim = PublishedClaim
+
+
 @cache
 def table() -> tuple[PublishedClaim, ...]:
     """Return the claims of the package.
