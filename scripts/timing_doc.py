@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trn3.validation.documents import replace_section
-from trn3.validation.specs import sources_table
+from trn3.validation.sources import sources_table
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "explanation" / "timing.md"
 

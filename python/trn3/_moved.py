@@ -19,6 +19,7 @@ MOVED: dict[str, str] = {
     "trn3.chakra": "trn3.interchange.chakra",
     "trn3.chakra.plans": "trn3.interchange.chakra.steps",
     "trn3.export": "trn3.interchange",
+    "trn3.export.document": "trn3.interchange.exported",
     "trn3.nki.aliases": "trn3.nki.dialects.vendor.aliases",
     "trn3.nki.annotations": "trn3.nki.values.annotations",
     "trn3.nki.arguments": "trn3.nki.launch.arguments",
@@ -58,6 +59,7 @@ MOVED: dict[str, str] = {
     "trn3.nki.turns": "trn3.nki.ranks.turns",
     "trn3.nki.version": "trn3.nki.values.version",
     "trn3.planner.plans": "trn3.planner.serving",
+    "trn3.validation.specs": "trn3.validation.sources",
 }
 
 

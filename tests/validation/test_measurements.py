@@ -9,7 +9,7 @@ import pytest
 
 from trn3 import validation
 from trn3.validation import experiments
-from trn3.validation.specs import ARCHS, kind, sources_table
+from trn3.validation.sources import ARCHS, kind, sources_table
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 

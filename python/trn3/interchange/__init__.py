@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from trn3.interchange.astra_sim import astra_sim
 from trn3.interchange.calculon import calculon
-from trn3.interchange.document import Document, ExportDocument, ExportError
+from trn3.interchange.exported import Document, ExportDocument, ExportError
 from trn3.interchange.llmcompass import llmcompass
 
 __all__ = ["Document", "ExportDocument", "ExportError", "astra_sim", "calculon", "llmcompass"]

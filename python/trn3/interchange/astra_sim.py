@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trn3.interchange.document import ExportDocument
+from trn3.interchange.exported import ExportDocument
 from trn3.interchange.levels import Dimension, dimensions, load
 from trn3.system.base import System
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trn3.interchange.document import ExportDocument
+from trn3.interchange.exported import ExportDocument
 from trn3.interchange.levels import Dimension, dimensions, load
 from trn3.system.base import System
 from trn3.system.spec import Spec, spec_of

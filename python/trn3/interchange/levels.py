@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trn3.interchange.document import ExportError
+from trn3.interchange.exported import ExportError
 from trn3.system.base import System
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trn3.interchange.document import ExportDocument, ExportError
+from trn3.interchange.exported import ExportDocument, ExportError
 from trn3.interchange.levels import dimensions, load
 from trn3.system.base import System
 from trn3.system.spec import spec_of
