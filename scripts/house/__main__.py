@@ -1,4 +1,7 @@
-"""Run every check, compare with the debt, report: ``python -m house [--settle]``."""
+"""Run every check, compare with the debt, report: ``python -m house [--settle]``.
+
+To settle is to write the debt and the drawn parts of the pages for maintainers anew.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ from house import (
     class_names,
     crate_arrows,
     debt,
+    drill,
     figures,
+    picture,
     private_names,
     sizes,
 )
-from house.finding import Check
+from house.finding import Check, Rules
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -36,6 +41,13 @@ CHECKS: dict[str, Check] = {
 }
 
 
+def write_pages(rules: Rules) -> None:
+    """Write what of the pages for maintainers is drawn from the code."""
+    (ROOT / picture.PAGE).write_text(picture.draw(ROOT, rules), encoding="utf-8")
+    page = ROOT / drill.FOLDER / "drill.md"
+    page.write_text(drill.page(ROOT), encoding="utf-8")
+
+
 def main(words: list[str]) -> int:
     """Return 0 if what is found is what is listed, 1 if not, 2 for an unknown word."""
     if words not in ([], ["--settle"]):
@@ -51,6 +63,7 @@ def main(words: list[str]) -> int:
             print(f"debt.toml is left as it is: {error}", file=sys.stderr)
             return 1
         debt.write(HERE / "debt.toml", listed)
+        write_pages(rules)
     messages = debt.compare(listed, found)
     for message in messages:
         print(message)

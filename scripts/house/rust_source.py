@@ -1,7 +1,7 @@
 """Rust crates as their text has them: modules, what they use, public types, number literals.
 
-Parsed with tree-sitter. Items under ``#[cfg(test)]``, files called ``tests`` and folders of that
-name are left out.
+Parsed with tree-sitter. Items under ``#[cfg(test)]`` are left out, and so are files and folders
+that are called ``tests`` or end so.
 """
 
 from __future__ import annotations
@@ -124,6 +124,15 @@ def segments(node: Node) -> tuple[str, ...]:
     return tuple(part.strip() for part in text(node).split("::") if part.strip())
 
 
+def is_of_tests(name: str) -> bool:
+    """Whether a file or folder holds tests, by its name.
+
+    >>> [name for name in ("tests", "shapes_tests", "contests") if is_of_tests(name)]
+    ['tests', 'shapes_tests']
+    """
+    return name == "tests" or name.endswith("_tests")
+
+
 @cache
 def crates(root: Path) -> list[Crate]:
     """Return the crates of the workspace at `root`, with what each depends on among them."""
@@ -159,7 +168,7 @@ def files(crate: Crate) -> list[RustFile]:
     found = []
     for path in sorted(source.rglob("*.rs")):
         parts = path.relative_to(source).with_suffix("").parts
-        if "tests" in parts:
+        if any(is_of_tests(part) for part in parts):
             continue
         if parts[-1] in {"lib", "main"} and len(parts) == 1:
             parts = ()

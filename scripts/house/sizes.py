@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from house.finding import Finding, Rules, once
+from house.rust_source import is_of_tests
 
 _LAST_LETTER = re.compile(r"[a-z]$")
 _LAST_NUMBER = re.compile(r"\d+$")
@@ -23,7 +24,7 @@ def product(root: Path) -> Iterator[tuple[str, Path]]:
                 yield f"python/{top}", path
     for folder in sorted((root / "rust").glob("*/src")):
         for path in sorted(folder.rglob("*.rs")):
-            if "tests" not in path.relative_to(folder).with_suffix("").parts:
+            if not any(map(is_of_tests, path.relative_to(folder).with_suffix("").parts)):
                 yield str(folder.relative_to(root)), path
 
 

@@ -19,6 +19,7 @@ def test_a_long_file_is_found(tmp_path: Path) -> None:
         "rust/ground/src/long.rs": "\n" * 600,
         "rust/ground/src/long/tests.rs": "\n" * 600,
         "rust/ground/src/tests/cases.rs": "\n" * 600,
+        "rust/ground/src/long_tests.rs": "\n" * 600,
         "rust/ground/tests/long.rs": "\n" * 600,
     }
     root = plant(tmp_path, files)
