@@ -10,7 +10,7 @@ import typer
 from trn3.cli.refusal import RefusedError
 
 if TYPE_CHECKING:
-    from trn3.nki.launch.differences import Diff
+    from trn3.nki import Diff
 
 
 def register(app: typer.Typer) -> None:

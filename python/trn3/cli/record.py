@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         at the same times. Loops are unrolled; branches stay as they went.
         """
         from trn3.cli import kernel_file, profile as command
-        from trn3.nki.launch.recording import record as recorded
+        from trn3.nki import record as recorded
 
         path = kernel_file.path_of(kernel)
         if not out.absolute().parent.is_dir():
