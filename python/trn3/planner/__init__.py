@@ -28,6 +28,7 @@ from trn3.planner.parts import (
     Phase,
     PlanCost,
     PlanEnergy,
+    PlanPhase,
     Searched,
 )
 from trn3.planner.results import Plan, Search
@@ -46,6 +47,7 @@ __all__ = [
     "Plan",
     "PlanCost",
     "PlanEnergy",
+    "PlanPhase",
     "Search",
     "Searched",
     "Training",

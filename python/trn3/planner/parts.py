@@ -101,7 +101,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class PlanPhase:
     """Reading a prompt, or a step of decoding, on one stage of the pipeline.
 
     Attributes
@@ -133,6 +133,10 @@ class Phase:
     def breakdown(self) -> dict[str, float]:
         """Seconds of each part."""
         return {part.name: part.seconds for part in self.parts}
+
+
+#: Its name in earlier releases.
+Phase = PlanPhase
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +186,10 @@ class Searched:
     frontier: tuple[FrontierPoint, ...]
 
 
-def phase_of(found: dict[str, Any]) -> Phase:
+def phase_of(found: dict[str, Any]) -> PlanPhase:
     """Return a phase of a result of the core."""
     activity = found["activity"]
-    return Phase(
+    return PlanPhase(
         seconds=found["seconds"],
         parts=tuple(Part(**part) for part in found["parts"]),
         by_resource=found["by_resource"],

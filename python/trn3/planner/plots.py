@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trn3.planner.parts import Phase
+    from trn3.planner.parts import PlanPhase
 
 SMALL = 0.02
 """Parts below this share of a phase are drawn as one."""
@@ -17,7 +17,7 @@ SMALL = 0.02
 def plot_plan(
     path: Path,
     title: str,
-    phases: Sequence[tuple[str, Phase, float]],
+    phases: Sequence[tuple[str, PlanPhase, float]],
     label: str,
     frontier: Sequence[tuple[float, float]],
     own: tuple[float, float],
@@ -51,7 +51,7 @@ def speeds(plan: Any) -> tuple[float, float]:
     return plan.tokens_per_second_per_user, plan.tokens_per_second_per_chip
 
 
-def _breakdown(axes: Any, phases: Sequence[tuple[str, Phase, float]]) -> None:
+def _breakdown(axes: Any, phases: Sequence[tuple[str, PlanPhase, float]]) -> None:
     from matplotlib import colormaps
 
     colours = [colormaps["tab20"](number) for number in range(20)]
@@ -70,7 +70,7 @@ def _breakdown(axes: Any, phases: Sequence[tuple[str, Phase, float]]) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _parts(phase: Phase) -> list[tuple[str, float]]:
+def _parts(phase: PlanPhase) -> list[tuple[str, float]]:
     """Return the shares of a phase in percent, small ones as one."""
     shares = [(part.name, 100 * part.seconds / phase.seconds) for part in phase.parts]
     large = [(name, share) for name, share in shares if share >= 100 * SMALL]

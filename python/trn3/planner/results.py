@@ -20,6 +20,7 @@ from trn3.planner.parts import (
     Phase,
     PlanCost,
     PlanEnergy,
+    PlanPhase,
     Searched,
     cost_of,
     energy_of,
@@ -82,7 +83,7 @@ class Plan:
         Generated tokens of all replicas, and of one chip, while they decode.
     served_tokens_per_second_per_chip, requests_per_second : float or None
         The same if the chips read the prompts too; None without `output_tokens`.
-    prefill, decode : Phase
+    prefill, decode : PlanPhase
         Both phases in parts.
     prefill_mfu, decode_mbu : float
         Share of the array's peak, and of the memory's.
@@ -117,8 +118,8 @@ class Plan:
     tokens_per_second_per_chip: float
     served_tokens_per_second_per_chip: float | None
     requests_per_second: float | None
-    prefill: Phase
-    decode: Phase
+    prefill: PlanPhase
+    decode: PlanPhase
     prefill_mfu: float
     decode_mbu: float
     decode_floor_bytes: float
