@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trn3.machine import NeuronCore
     from trn3.planner import Training, plan, search
     from trn3.power import perf_per_watt
-    from trn3.sweeps import sweep
+    from trn3.studies.sweep import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer
     from trn3.system.comparison import compare
 
@@ -161,7 +161,7 @@ _LAZY = {
     "planner": "trn3.planner",
     "power": "trn3.power",
     "search": "trn3.planner",
-    "sweep": "trn3.sweeps",
+    "sweep": "trn3.studies.sweep",
     "system": "trn3.system",
     "systems": "trn3.systems",
     "tco": "trn3.cost",

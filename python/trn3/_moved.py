@@ -16,6 +16,7 @@ from types import ModuleType
 
 #: Old name to new name; what lies below an old name lies below the new one, unless it is listed.
 MOVED: dict[str, str] = {
+    "trn3.budget": "trn3.studies.budget",
     "trn3.chakra": "trn3.interchange.chakra",
     "trn3.chakra.plans": "trn3.interchange.chakra.steps",
     "trn3.export": "trn3.interchange",
@@ -59,6 +60,8 @@ MOVED: dict[str, str] = {
     "trn3.nki.turns": "trn3.nki.ranks.turns",
     "trn3.nki.version": "trn3.nki.values.version",
     "trn3.planner.plans": "trn3.planner.serving",
+    "trn3.sweeps": "trn3.studies.sweep",
+    "trn3.sweeps.checkpoint": "trn3.studies.sweep.journal",
     "trn3.validation.specs": "trn3.validation.sources",
 }
 
@@ -88,6 +91,7 @@ class MovedFinder(MetaPathFinder, Loader):
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         """Return a spec whose loader gives the moved module; None for every other name."""
+        del path, target
         if not fullname.startswith("trn3.") or renamed(fullname) is None:
             return None
         return ModuleSpec(fullname, self)

@@ -1,7 +1,7 @@
 """The pytest plug-in of trn3: ``pytest --trn3-budget`` keeps simulated latencies from growing.
 
 It stands beside the package, not in it, so that pytest runs that do not ask for it import nothing:
-what it does is in `trn3.budget`.
+what it does is in `trn3.studies.budget`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load the plug-in proper, if an option asks for it."""
     if config.getoption("--trn3-budget") is None and not config.getoption("--trn3-budget-update"):
         return
-    from trn3.budget.plugin import BudgetPlugin
+    from trn3.studies.budget.plugin import BudgetPlugin
 
     config.pluginmanager.register(BudgetPlugin(config), "trn3-budget")

@@ -10,7 +10,7 @@ import threading
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from trn3.sweeps.tasks import Outcome, describe_error, run_point
+from trn3.studies.sweep.tasks import Outcome, describe_error, run_point
 
 #: Set in workers: a sweep inside one uses no processes of its own unless asked to.
 IS_WORKER = "TRN3_SWEEP_WORKER"

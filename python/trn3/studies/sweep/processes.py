@@ -21,10 +21,10 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from trn3.sweeps.errors import WorkerStartError
-from trn3.sweeps.grid import describe
-from trn3.sweeps.tasks import Event, Outcome, Task, describe_error
-from trn3.sweeps.worker import serve
+from trn3.studies.sweep.errors import WorkerStartError
+from trn3.studies.sweep.grid import describe
+from trn3.studies.sweep.tasks import Event, Outcome, Task, describe_error
+from trn3.studies.sweep.worker import serve
 
 #: Workers killed one after the other while they start, none having come up in between.
 MAX_FAILED_STARTS = 3

@@ -7,10 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from trn3.sweeps.checkpoint import digest_of_all
-from trn3.sweeps.errors import SweepCheckpointError
-from trn3.sweeps.grid import ListedGrid, ProductGrid, describe
-from trn3.sweeps.values import Json, UnsupportedValueError, ValueCodec, class_name
+from trn3.studies.sweep.errors import SweepCheckpointError
+from trn3.studies.sweep.grid import ListedGrid, ProductGrid, describe
+from trn3.studies.sweep.journal import digest_of_all
+from trn3.studies.sweep.values import Json, UnsupportedValueError, ValueCodec, class_name
 
 
 def header_of(

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from trn3.sweeps.errors import (
+from trn3.studies.sweep.errors import (
     BrokenExecutorError,
     SweepCheckpointError,
     SweepError,
     WorkerDiedError,
     WorkerStartError,
 )
-from trn3.sweeps.result import Point, SweepResult
-from trn3.sweeps.run import sweep
-from trn3.sweeps.tasks import PointError
+from trn3.studies.sweep.result import Point, SweepResult
+from trn3.studies.sweep.run import sweep
+from trn3.studies.sweep.tasks import PointError
 
 __all__ = [
     "BrokenExecutorError",

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as npst
 
 import sweep_support as functions
 from support.checks import error
-from trn3.sweeps.values import UnsupportedValueError, ValueCodec, json_text
+from trn3.studies.sweep.values import UnsupportedValueError, ValueCodec, json_text
 
 LEAVES = (
     st.none()

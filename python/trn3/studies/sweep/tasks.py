@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from trn3.sweeps.grid import Parameters
+from trn3.studies.sweep.grid import Parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 import trn3
 from support.checks import error
 from sweep_support import add, square
-from trn3.sweeps.grid import ProductGrid, make_grid
+from trn3.studies.sweep.grid import ProductGrid, make_grid
 
 AXES = st.dictionaries(
     st.text(min_size=1, max_size=4),

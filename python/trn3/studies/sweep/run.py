@@ -9,11 +9,10 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from trn3.sweeps.checkpoint import Checkpoint
-from trn3.sweeps.engine import Run
-from trn3.sweeps.errors import BrokenExecutorError
-from trn3.sweeps.executors import Futures, InProcess
-from trn3.sweeps.grid import (
+from trn3.studies.sweep.engine import Run
+from trn3.studies.sweep.errors import BrokenExecutorError
+from trn3.studies.sweep.executors import Futures, InProcess
+from trn3.studies.sweep.grid import (
     GridLike,
     ListedGrid,
     ProductGrid,
@@ -21,13 +20,14 @@ from trn3.sweeps.grid import (
     check_point,
     make_grid,
 )
-from trn3.sweeps.identity import header_of
-from trn3.sweeps.processes import Processes, available_cores
-from trn3.sweeps.progress import ProgressFunction, make_progress
-from trn3.sweeps.result import SweepResult
-from trn3.sweeps.tasks import Backend
-from trn3.sweeps.values import ValueCodec
-from trn3.sweeps.worker import IS_WORKER
+from trn3.studies.sweep.identity import header_of
+from trn3.studies.sweep.journal import Checkpoint
+from trn3.studies.sweep.processes import Processes, available_cores
+from trn3.studies.sweep.progress import ProgressFunction, make_progress
+from trn3.studies.sweep.result import SweepResult
+from trn3.studies.sweep.tasks import Backend
+from trn3.studies.sweep.values import ValueCodec
+from trn3.studies.sweep.worker import IS_WORKER
 
 _LOG = logging.getLogger("trn3.sweep")
 #: More would run out of processes or of file descriptors before they ran out of cores.

@@ -17,8 +17,8 @@ import rich.console
 import sweep_support as functions
 import trn3
 from support.checks import error
-from trn3.sweeps import SweepResult
-from trn3.sweeps.progress import Bar, Silent, make_progress
+from trn3.studies.sweep import SweepResult
+from trn3.studies.sweep.progress import Bar, Silent, make_progress
 
 
 def mixed(x: Any) -> Any:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from typing import Any
 
-from trn3.sweeps.errors import BrokenExecutorError
-from trn3.sweeps.processes import available_cores, pickle_function
-from trn3.sweeps.tasks import Event, Outcome, Task, describe_error, run_point, run_token
+from trn3.studies.sweep.errors import BrokenExecutorError
+from trn3.studies.sweep.processes import available_cores, pickle_function
+from trn3.studies.sweep.tasks import Event, Outcome, Task, describe_error, run_point, run_token
 
 #: Tasks in flight for each worker of an executor: one runs, one is there when it ends. **(choice)**
 IN_FLIGHT_PER_WORKER = 2

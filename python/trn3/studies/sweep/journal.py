@@ -3,7 +3,7 @@
 The file is JSON lines, ``{"crc32":"8 hex digits","record":{...}}``; the checksum is that of the
 record's bytes. The first record names the function and the grid. Each further one is a point: its
 index, a digest of its parameters, the parameters, value or error, seconds, attempts. A later record
-of a point replaces an earlier one. Values are plain JSON (`trn3.sweeps.values`): reading a file
+of a point replaces an earlier one. Values are plain JSON (`trn3.studies.sweep.values`): reading a file
 that came from elsewhere runs no code. The checksum finds accidents, not forgery.
 
 **(choice)** A record is written by one unbuffered write, so it survives the death of the process;
@@ -23,10 +23,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trn3.sweeps.errors import SweepCheckpointError
-from trn3.sweeps.grid import Parameters
-from trn3.sweeps.tasks import Outcome, PointError
-from trn3.sweeps.values import Json, UnsupportedValueError, ValueCodec, json_text
+from trn3.studies.sweep.errors import SweepCheckpointError
+from trn3.studies.sweep.grid import Parameters
+from trn3.studies.sweep.tasks import Outcome, PointError
+from trn3.studies.sweep.values import Json, UnsupportedValueError, ValueCodec, json_text
 
 FORMAT = "trn3.sweep"
 FORMAT_VERSION = 1

@@ -14,7 +14,7 @@ import pytest
 
 import trn3.nki.language as nl
 from trn3 import nki
-from trn3.budget import plugin  # noqa: F401 -- loaded before sessions that forget what they load
+from trn3.studies.budget import plugin  # noqa: F401 -- loaded before sessions that forget what they load
 
 pytest_plugins = ["pytester"]
 
@@ -255,7 +255,7 @@ def test_without_an_option_nothing_is_done_or_imported(pytester: pytest.Pytester
 def test_entry_point_names_the_module() -> None:
     import tomllib
 
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     # Both names the same: pytest then takes `-p trn3_pytest` beside it for one plug-in.
     assert project["entry-points"]["pytest11"] == {"trn3_pytest": "trn3_pytest"}

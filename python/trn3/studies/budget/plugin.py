@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 import trn3
-from trn3.budget.record import Budget, BudgetError, Change, Cost, Costs
 from trn3.nki.launch import observers
+from trn3.studies.budget.record import Budget, BudgetError, Change, Cost, Costs
 
 #: Carries what a test spent to the process that reports, whichever process ran it.
 PROPERTY: Final = "trn3_budget"

@@ -16,7 +16,7 @@ import pytest
 import sweep_support as functions
 import trn3
 from support.checks import TESTS, error, run_python
-from trn3.sweeps import SweepError, WorkerStartError
+from trn3.studies.sweep import SweepError, WorkerStartError
 
 PYTHON = Path(trn3.__file__).parents[1]
 
@@ -237,7 +237,7 @@ def test_end_of_the_driver_ends_its_workers(tmp_path: Path, stop: signal.Signals
 STARTING = """
 import sys, trn3
 from sweep_support import square
-import trn3.sweeps
+import trn3.studies.sweep
 print(flush=True)
 try:
     trn3.sweep(square, {"x": range(10**9)}, workers=3)

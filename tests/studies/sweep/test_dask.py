@@ -14,7 +14,7 @@ import pytest
 import sweep_support as functions
 import trn3
 from support.checks import error
-from trn3.sweeps import BrokenExecutorError
+from trn3.studies.sweep import BrokenExecutorError
 
 distributed = pytest.importorskip("distributed")
 

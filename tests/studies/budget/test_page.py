@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "budget.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "budget.md").read_text()
 (SOURCE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (TEXT,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 UPDATE, CHECK = re.findall(r"```sh\npytest (.*?)\n```", PAGE)

@@ -6,6 +6,6 @@ one committed file serves every developer and every runner of continuous integra
 
 from __future__ import annotations
 
-from trn3.budget.record import Budget, BudgetError, Change, Cost
+from trn3.studies.budget.record import Budget, BudgetError, Change, Cost
 
 __all__ = ["Budget", "BudgetError", "Change", "Cost"]

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trn3.sweeps.checkpoint import Checkpoint
-from trn3.sweeps.errors import WorkerDiedError
-from trn3.sweeps.grid import Grid
-from trn3.sweeps.progress import Progress
-from trn3.sweeps.tasks import Backend, Event, Outcome, PointError, Task
+from trn3.studies.sweep.errors import WorkerDiedError
+from trn3.studies.sweep.grid import Grid
+from trn3.studies.sweep.journal import Checkpoint
+from trn3.studies.sweep.progress import Progress
+from trn3.studies.sweep.tasks import Backend, Event, Outcome, PointError, Task
 
 #: How long to wait for news before progress is shown again, in seconds.
 POLL_SECONDS = 0.2

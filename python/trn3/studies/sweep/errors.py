@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trn3.sweeps.result import SweepResult
+    from trn3.studies.sweep.result import SweepResult
 
 
 class SweepError(RuntimeError):

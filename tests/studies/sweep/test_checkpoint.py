@@ -18,7 +18,7 @@ import pytest
 import sweep_support as functions
 import trn3
 from support.checks import TESTS, error
-from trn3.sweeps import SweepCheckpointError
+from trn3.studies.sweep import SweepCheckpointError
 
 PYTHON = Path(trn3.__file__).parents[1]
 

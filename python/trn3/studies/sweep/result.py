@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from trn3.sweeps.errors import SweepError
-from trn3.sweeps.grid import Grid, Parameters
-from trn3.sweeps.tasks import PointError
+from trn3.studies.sweep.errors import SweepError
+from trn3.studies.sweep.grid import Grid, Parameters
+from trn3.studies.sweep.tasks import PointError
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from trn3.sweeps.engine import Finished
+    from trn3.studies.sweep.engine import Finished
 
 #: Rows of the table that a result prints as; the rest is counted.
 SHOWN_ROWS = 20

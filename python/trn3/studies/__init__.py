@@ -1,0 +1,1 @@
+"""Work over many runs: sweeps over grids of parameters, budgets of kernels' latencies."""
