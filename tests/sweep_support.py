@@ -98,8 +98,41 @@ def leave(x: int) -> int:
     return x
 
 
-def vanish(x: int) -> int:
-    os._exit(7)
+def interrupt_itself(x: int) -> int:
+    """Raise what Ctrl-C raises, of the function's own accord."""
+    if x == 1:
+        message = "of its own"
+        raise KeyboardInterrupt(message)
+    return x
+
+
+def vanish(x: int, status: int = 7) -> int:
+    os._exit(status)
+
+
+def leave_a_child(x: int, folder: str) -> int:
+    """Die, leaving a child that holds what it inherited open."""
+    if os.fork() == 0:
+        try:
+            wait_until((Path(folder) / "go").exists)
+        finally:
+            os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def die_while_sending(x: int, victim: int) -> Any:
+    """Die when half of a result is in the pipe."""
+    if x == victim:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return SlowlyPickled()
+    return x
+
+
+class SlowlyPickled:
+    def __reduce__(self) -> Any:
+        time.sleep(60)
+        return int, ()
 
 
 def report_pid(x: int, folder: str, seconds: float) -> int:

@@ -28,6 +28,14 @@ def test_threads() -> None:
         assert executor.submit(int, "3").result() == 3
 
 
+def test_keyboard_interrupt_of_the_function_is_its_points_error() -> None:
+    """Ctrl-C reaches the main thread alone, so in another one it is the function's own."""
+    with ThreadPoolExecutor(1) as executor:
+        result = trn3.sweep(functions.interrupt_itself, {"x": range(3)}, executor)
+    assert result.values == [0, None, 2]
+    assert str(result[1].error) == "KeyboardInterrupt: of its own"
+
+
 def test_points_in_flight_are_bounded() -> None:
     lock, now, most = threading.Lock(), 0, 0
 

@@ -95,9 +95,37 @@ def test_point_that_kills_its_worker_is_blamed_alone() -> None:
     assert [point.attempts for point in result] == [1, 1, 2, 1, 1, 1]
 
 
-def test_exit_status_of_a_dead_worker_is_told() -> None:
-    result = trn3.sweep(functions.vanish, {"x": [0]}, workers=1, max_crashes=1)
-    assert "once (exit status 7)" in str(result[0].error)
+@pytest.mark.parametrize("status", [7, 0])
+def test_exit_status_of_a_dead_worker_is_told(status: int) -> None:
+    fn = functools.partial(functions.vanish, status=status)
+    result = trn3.sweep(fn, {"x": [0]}, workers=1, max_crashes=1)
+    assert f"once (exit status {status})" in str(result[0].error)
+
+
+def test_keyboard_interrupt_of_the_function_is_its_points_error() -> None:
+    result = trn3.sweep(functions.interrupt_itself, {"x": range(3)}, workers=2)
+    assert result.values == [0, None, 2]
+    assert str(result[1].error) == "KeyboardInterrupt: of its own"
+    assert result[1].attempts == 1
+    # In this process it may be somebody's Ctrl-C.
+    with pytest.raises(KeyboardInterrupt):
+        trn3.sweep(functions.interrupt_itself, {"x": range(3)}, workers=0)
+
+
+def test_worker_whose_child_outlives_it_is_known_to_be_dead(tmp_path: Path) -> None:
+    fn = functools.partial(functions.leave_a_child, folder=str(tmp_path))
+    try:
+        result = trn3.sweep(fn, {"x": [0]}, workers=1, max_crashes=1)
+    finally:
+        (tmp_path / "go").touch()
+    assert "SIGKILL" in str(result[0].error)
+
+
+def test_worker_that_dies_while_it_sends_is_blamed_alone() -> None:
+    fn = functools.partial(functions.die_while_sending, victim=1)
+    result = trn3.sweep(fn, {"x": range(20)}, workers=2, max_crashes=1)
+    assert [point.index for point in result.errors] == [1]
+    assert "SIGKILL" in str(result[1].error)
 
 
 def test_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from trn3.studies.sweep.errors import WorkerDiedError
+from trn3.studies.sweep.executors import Futures
 from trn3.studies.sweep.grid import Grid
-from trn3.studies.sweep.journal import Checkpoint
+from trn3.studies.sweep.journal import Journal
 from trn3.studies.sweep.progress import Progress
-from trn3.studies.sweep.tasks import Backend, Event, Outcome, PointError, Task
+from trn3.studies.sweep.tasks import Event, Outcome, PointError, Task
 
 #: How long to wait for news before progress is shown again, in seconds.
 POLL_SECONDS = 0.2
@@ -44,10 +45,10 @@ class Run:
     """
 
     grid: Grid
-    backend: Backend
+    futures: Futures
     retries: int
     max_crashes: int
-    checkpoint: Checkpoint | None
+    checkpoint: Journal | None
     progress: Progress
     finished: list[Finished | None] = field(default_factory=list)
     done: int = 0
@@ -62,7 +63,7 @@ class Run:
             fresh = self._draw()
             is_exhausted = False
             while True:
-                while self._in_flight < self.backend.capacity:
+                while self._in_flight < self.futures.capacity:
                     task = self._again.popleft() if self._again else next(fresh, None)
                     if task is None:
                         is_exhausted = True
@@ -73,7 +74,7 @@ class Run:
                     if not self._suspects:
                         break
                     self._submit(self._suspects.popleft())
-                for event in self.backend.wait(POLL_SECONDS):
+                for event in self.futures.wait(POLL_SECONDS):
                     self._in_flight -= 1
                     self._take(event)
                 self._show()
@@ -93,7 +94,7 @@ class Run:
 
     def _submit(self, task: Task) -> None:
         task.attempts += 1
-        self.backend.submit(task)
+        self.futures.submit(task)
         self._in_flight += 1
 
     def _take(self, event: Event) -> None:

@@ -24,6 +24,24 @@ class WorkerStartError(SweepError):
     """The worker processes end before they could run a single point."""
 
 
+class UnloadableFunctionError(TypeError):
+    """Worker processes cannot load the function, though it could be pickled."""
+
+
+class LostPointError(Exception):
+    """The process that a point was given to has died.
+
+    Attributes
+    ----------
+    death
+        How it died; None if that was before it could begin the point.
+    """
+
+    def __init__(self, death: str | None) -> None:
+        super().__init__(death)
+        self.death = death
+
+
 class WorkerDiedError(SweepError):
     """A point killed the process that ran it; as the type of a point's error, its name only."""
 

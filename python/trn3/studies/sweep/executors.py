@@ -1,8 +1,8 @@
-"""Points on executors that the caller gives, and in this very process.
+"""Points on executors: those that the caller gives, and our own.
 
 An executor is anything whose ``submit(fn, *args)`` returns a future with ``add_done_callback``,
-``result`` and ``cancel``: those of `concurrent.futures`, a ``distributed.Client``, and what its
-``get_executor()`` gives.
+``done``, ``result`` and ``cancel``: those of `concurrent.futures`, a ``distributed.Client``, and
+what its ``get_executor()`` gives; beside them this very process, and our own processes.
 """
 
 from __future__ import annotations
@@ -10,45 +10,34 @@ from __future__ import annotations
 import queue
 import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from typing import Any
 
-from trn3.studies.sweep.errors import BrokenExecutorError
-from trn3.studies.sweep.processes import available_cores, pickle_function
-from trn3.studies.sweep.tasks import Event, Outcome, Task, describe_error, run_point, run_token
+from trn3.studies.sweep.errors import (
+    BrokenExecutorError,
+    LostPointError,
+    UnloadableFunctionError,
+    WorkerStartError,
+)
+from trn3.studies.sweep.processes import Processes, available_cores, pickle_function
+from trn3.studies.sweep.tasks import Event, Outcome, Task, describe_error, run_token
 
 #: Tasks in flight for each worker of an executor: one runs, one is there when it ends. **(choice)**
 IN_FLIGHT_PER_WORKER = 2
 
 
 class InProcess:
-    """A backend that runs each point in this process, when it is waited for."""
+    """An executor that runs what it is given at once."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
-        self._fn = fn
-        self._task: Task | None = None
-
-    @property
-    def capacity(self) -> int:
-        """One."""
-        return 1
-
-    def submit(self, task: Task) -> None:
-        """Keep the task."""
-        self._task = task
-
-    def wait(self, seconds: float) -> Sequence[Event]:
-        """Run the task, however long that takes."""
-        del seconds
-        task, self._task = self._task, None
-        return [Event(task, run_point(self._fn, task.parameters))] if task else []
-
-    def close(self, *, cancel: bool) -> None:
-        """Do nothing: there is nothing to release."""
+    def submit(self, fn: Callable[..., Any], *args: Any) -> Future[Any]:
+        """Call the function."""
+        future: Future[Any] = Future()
+        future.set_result(fn(*args))
+        return future
 
 
 class Futures:
-    """A backend of an executor, which stays open for its owner.
+    """The points that an executor has; it stays open for its owner.
 
     Raises
     ------
@@ -77,11 +66,13 @@ class Futures:
         return self._capacity
 
     def submit(self, task: Task) -> None:
-        """Submit the task under a token of its own."""
+        """Submit the task under a token of its own; at most `capacity` are in flight."""
         self._submitted += 1
         token = f"{self._run}-{self._submitted}"
         try:
             future = self._executor.submit(run_token, self._fn, task.parameters, token)
+        except WorkerStartError:
+            raise
         except Exception as error:
             if self._is_closed(error):
                 raise self._broken(error) from error
@@ -92,7 +83,7 @@ class Futures:
         future.add_done_callback(lambda _: self._done.put(token))
 
     def wait(self, seconds: float) -> Sequence[Event]:
-        """Return what has become of futures that are done."""
+        """Return what has become of tasks as soon as there is news, or nothing after a while."""
         if self._refused:
             events, self._refused = self._refused, []
             return events
@@ -104,22 +95,28 @@ class Futures:
         except queue.Empty:
             pass
         if not tokens:
-            # Callbacks of a client whose loop has stopped never come.
+            # Callbacks of a client whose loop has stopped never come, nor of a worker process whose
+            # death is hidden by a child of its.
             tokens = [token for token, (_, future) in self._futures.items() if future.done()]
         return [
             self._event(*self._futures.pop(token)) for token in tokens if token in self._futures
         ]
 
     def close(self, *, cancel: bool) -> None:
-        """Cancel what is in flight; the executor itself belongs to the caller."""
-        futures, self._futures = self._futures, {}
-        if cancel:
-            for _, future in futures.values():
+        """End our own processes; cancel what is in flight, if so, on an executor of the caller."""
+        if isinstance(self._executor, Processes):
+            self._executor.close(kill=cancel)
+        elif cancel:
+            for _, future in self._futures.values():
                 future.cancel()
 
     def _event(self, task: Task, future: Any) -> Event:
         try:
             outcome = future.result()
+        except (WorkerStartError, UnloadableFunctionError):
+            raise
+        except LostPointError as loss:
+            return Event(task, death=loss.death)
         except BrokenExecutor as error:
             raise self._broken(error) from error
         except CancelledError:

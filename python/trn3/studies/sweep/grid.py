@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,23 +16,6 @@ Parameters: TypeAlias = dict[str, Any]
 GridLike: TypeAlias = (
     Mapping[str, Sequence[Any]] | Iterable[tuple[str, Sequence[Any]]] | Iterable[Mapping[str, Any]]
 )
-
-
-class Grid(Protocol):
-    """Points in their order, made one at a time."""
-
-    @property
-    def size(self) -> int | None:
-        """How many points there are; None if only the end of the iterable tells."""
-
-    def __iter__(self) -> Iterator[Parameters]: ...
-
-    def point(self, index: int) -> Parameters:
-        """Return a point that iteration has passed."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every parameter's name, in order of first appearance."""
 
 
 class ProductGrid:
@@ -101,7 +84,11 @@ class ListedGrid:
         return self._passed[index]
 
 
-def make_grid(grid: object) -> ProductGrid | ListedGrid:
+#: Points in their order, made one at a time.
+Grid: TypeAlias = ProductGrid | ListedGrid
+
+
+def make_grid(grid: object) -> Grid:
     """Check what was given as a grid.
 
     Raises

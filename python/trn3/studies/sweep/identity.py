@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from trn3.studies.sweep.errors import SweepCheckpointError
-from trn3.studies.sweep.grid import ListedGrid, ProductGrid, describe
-from trn3.studies.sweep.journal import digest_of_all
-from trn3.studies.sweep.values import Json, UnsupportedValueError, ValueCodec, class_name
+from trn3.studies.sweep.grid import Grid, Parameters, ProductGrid, describe
+from trn3.studies.sweep.values import (
+    Json,
+    UnsupportedValueError,
+    ValueCodec,
+    class_name,
+    json_text,
+)
 
 
 def header_of(
     fn: Callable[..., Any],
     version: str | int | None,
-    grid: ProductGrid | ListedGrid,
+    grid: Grid,
     codec: ValueCodec,
 ) -> dict[str, Json]:
     """Return the first record of a checkpoint.
@@ -32,7 +38,7 @@ def header_of(
     axes: dict[str, Json] | None = None
     if isinstance(grid, ProductGrid):
         axes = {
-            name: {"length": len(values), "digest": digest_of_all(codec, name, iter(values))}
+            name: {"length": len(values), "digest": digest_of_axis(codec, name, values)}
             for name, values in grid.axes.items()
         }
     return {"function": function_identity(fn, version, codec), "version": version, "axes": axes}
@@ -64,3 +70,29 @@ def function_identity(
         )
         raise SweepCheckpointError(message)
     return {"name": name}
+
+
+def digest_of(codec: ValueCodec, parameters: Parameters) -> str:
+    """Return the digest of one point's parameters; the order of their names does not matter."""
+    plain = {
+        name: _storable(codec, parameters[name], f"parameter {name!r}")
+        for name in sorted(parameters)
+    }
+    return hashlib.sha256(json_text(plain).encode("ascii")).hexdigest()[:32]
+
+
+def digest_of_axis(codec: ValueCodec, axis: str, values: Iterable[Any]) -> str:
+    """Return the digest of an axis's values, in their order."""
+    total = hashlib.sha256()
+    for value in values:
+        plain = _storable(codec, value, f"a value of axis {axis!r}")
+        total.update(json_text(plain).encode("ascii") + b"\n")
+    return total.hexdigest()[:32]
+
+
+def _storable(codec: ValueCodec, value: Any, place: str) -> Json:
+    try:
+        return codec.encode(value, place)
+    except UnsupportedValueError as error:
+        message = f"with a checkpoint every parameter must be storable: {error}"
+        raise SweepCheckpointError(message) from None

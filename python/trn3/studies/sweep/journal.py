@@ -1,37 +1,45 @@
-"""Finished points on disk, one line each, so that a sweep that was stopped goes on from there.
+"""Finished points on disk, in an SQLite database, so that a sweep that was stopped goes on.
 
-The file is JSON lines, ``{"crc32":"8 hex digits","record":{...}}``; the checksum is that of the
-record's bytes. The first record names the function and the grid. Each further one is a point: its
-index, a digest of its parameters, the parameters, value or error, seconds, attempts. A later record
-of a point replaces an earlier one. Values are plain JSON (`trn3.studies.sweep.values`): reading a file
-that came from elsewhere runs no code. The checksum finds accidents, not forgery.
+One table of JSON records. That of point -1 names the function and the grid; each other one is a
+finished point: a digest of its parameters, the parameters, value or error, seconds and attempts. A
+record has a checksum, which finds accidents, not forgery. Values are plain JSON
+(`trn3.studies.sweep.values`), and a database with any other schema is refused: reading a file that
+came from elsewhere runs no code.
 
-**(choice)** A record is written by one unbuffered write, so it survives the death of the process;
-it is forced to the disk (fsync) when a second has gone by since the last time, and at the end.
+**(choice)** A point is one transaction of SQLite's write-ahead log, so it survives the death of the
+process; it is forced to the disk when a second has gone by since the last time, and at the end.
 After a power failure the points of the last second may run again.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
+import dataclasses
+import errno
 import json
 import os
+import sqlite3
+import stat
 import time
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trn3.studies.sweep.errors import SweepCheckpointError
 from trn3.studies.sweep.grid import Parameters
+from trn3.studies.sweep.identity import digest_of
 from trn3.studies.sweep.tasks import Outcome, PointError
 from trn3.studies.sweep.values import Json, UnsupportedValueError, ValueCodec, json_text
 
-FORMAT = "trn3.sweep"
-FORMAT_VERSION = 1
+#: The ``application_id`` of a checkpoint's database: the letters trn3.
+APPLICATION = 0x74726E33
+FORMAT_VERSION = 2
+#: How files of format version 1 begin, lines of JSON that trn3 0.1.0 wrote.
+_VERSION_1 = b'{"crc32":"'
 SYNC_SECONDS = 1.0
-_BEFORE_SUM, _BEFORE_RECORD, _AFTER_RECORD = b'{"crc32":"', b'","record":', b"}\n"
+SCHEMA = "CREATE TABLE records (point INTEGER PRIMARY KEY, record TEXT, crc32 INTEGER)"
+HEADER = -1
 
 
 class Record(NamedTuple):
@@ -40,10 +48,9 @@ class Record(NamedTuple):
     digest: str
     outcome: Outcome
     attempts: int
-    line: int
 
 
-class Checkpoint:
+class Journal:
     """An open checkpoint: what it had, and a place to add to.
 
     Parameters
@@ -58,7 +65,7 @@ class Checkpoint:
     Raises
     ------
     SweepCheckpointError
-        If the file is damaged, of another sweep, or in use.
+        If the file is damaged, of another sweep, of another version, or in use.
     OSError
         If it cannot be opened.
     """
@@ -70,21 +77,27 @@ class Checkpoint:
         self.notes: list[str] = []
         self.records: dict[int, Record] = {}
         self._codec = codec
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        try:
-            self._lock()
-            self._end = self._read(header)
-            if self._end == 0:
-                self._append({"format": FORMAT, "format_version": FORMAT_VERSION, **header})
-                os.fsync(self._file)
-        except BaseException:
-            os.close(self._file)
-            raise
         self._synced = time.monotonic()
-
-    def digest(self, parameters: Parameters) -> str:
-        """Return what tells one point's parameters from another's."""
-        return digest_of(self._codec, parameters)
+        self._has_header = False
+        self._refuse_devices()
+        was_killed = Path(f"{self.path}-wal").exists()
+        with self._told():
+            self._database = sqlite3.connect(
+                os.path.abspath(self.path),  # noqa: PTH100  ":memory:" is a file's name too
+                timeout=0,
+                isolation_level=None,
+            )
+        try:
+            with self._told():
+                self._open(dict(header))
+        except BaseException:
+            self._database.close()
+            raise
+        if was_killed:
+            self.notes.append(
+                f"checkpoint {self.path}: the last sweep was cut off, as when it is killed; its "
+                f"{len(self.records)} finished points are here, those that it ran then run again"
+            )
 
     def add(self, index: int, parameters: Parameters, outcome: Outcome, attempts: int) -> None:
         """Write a finished point.
@@ -97,150 +110,31 @@ class Checkpoint:
             If the file cannot be written; what it had stays whole.
         """
         record: dict[str, Json] = {
-            "point": index,
-            "digest": self.digest(parameters),
+            "digest": digest_of(self._codec, parameters),
             "parameters": self._codec.encode(parameters, "the point"),
             "attempts": attempts,
             "seconds": outcome.seconds,
         }
-        error = outcome.error
-        if error is not None:
-            record["error"] = {
-                "type": error.type,
-                "message": error.message,
-                "traceback": error.traceback,
-            }
+        if outcome.error is not None:
+            record["error"] = dataclasses.asdict(outcome.error)
         else:
             try:
                 record["value"] = self._codec.encode(outcome.value, f"the value of point {index}")
             except UnsupportedValueError as refusal:
                 raise SweepCheckpointError(f"checkpoint {self.path}: {refusal}") from None
-        self._append(record)
-        if time.monotonic() - self._synced >= SYNC_SECONDS:
-            os.fsync(self._file)
-            self._synced = time.monotonic()
+        with self._told():
+            self._write(index, record)
+            if time.monotonic() - self._synced >= SYNC_SECONDS:
+                self._ask("PRAGMA wal_checkpoint(PASSIVE)")
+                self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Force everything to the disk and let go of the file."""
-        if self._file >= 0:
-            file, self._file = self._file, -1
-            try:
-                os.fsync(file)
-            finally:
-                os.close(file)
-
-    def _lock(self) -> None:
+        """Force everything to the disk, into the one file, and let go of it."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = (
-                f"checkpoint {self.path} is in use by another sweep; wait for it or give "
-                "another path"
-            )
-            raise SweepCheckpointError(message) from None
-
-    def _append(self, record: Mapping[str, Json]) -> None:
-        text = json_text(dict(record)).encode("ascii")
-        line = b"%b%08x%b%b%b" % (
-            _BEFORE_SUM,
-            zlib.crc32(text),
-            _BEFORE_RECORD,
-            text,
-            _AFTER_RECORD,
-        )
-        try:
-            written = 0
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-        except BaseException:
-            # Not even a full disk leaves half a line in the middle of the file.
-            os.ftruncate(self._file, self._end)
-            raise
-        self._end += len(line)
-
-    def _read(self, header: Mapping[str, Json]) -> int:
-        """Read what is there; return where its last whole line ends, and cut off what follows."""
-        end = 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    if number == 1 and not line.startswith(_BEFORE_SUM[: len(line)]):
-                        raise self._damaged(1, "it does not begin as a checkpoint does")
-                    self.notes.append(
-                        f"checkpoint {self.path}: line {number} is cut off, as when a sweep is "
-                        "killed while it writes; its point runs again"
-                    )
-                    break
-                record = self._parse(number, line)
-                if number == 1:
-                    self._check_header(record, header)
-                else:
-                    self._take(number, record)
-                end += len(line)
-        os.ftruncate(self._file, end)
-        return end
-
-    def _parse(self, number: int, line: bytes) -> Mapping[str, Any]:
-        start = len(_BEFORE_SUM) + 8 + len(_BEFORE_RECORD)
-        text = line[start : -len(_AFTER_RECORD)]
-        frame = line[: len(_BEFORE_SUM)], line[start - len(_BEFORE_RECORD) : start]
-        if frame != (_BEFORE_SUM, _BEFORE_RECORD) or not line.endswith(_AFTER_RECORD):
-            raise self._damaged(number, "it is no record of a checkpoint")
-        if b"%08x" % zlib.crc32(text) != line[len(_BEFORE_SUM) : start - len(_BEFORE_RECORD)]:
-            raise self._damaged(number, "its checksum does not match")
-        try:
-            record = json.loads(text)
-        except ValueError as error:
-            raise self._damaged(number, f"it is no JSON ({error})") from None
-        if not isinstance(record, dict):
-            raise self._damaged(number, "its record is no object")
-        return record
-
-    def _check_header(self, found: Mapping[str, Any], expected: Mapping[str, Json]) -> None:
-        if found.get("format") != FORMAT:
-            raise self._damaged(1, "it does not name the format")
-        if found.get("format_version") != FORMAT_VERSION:
-            message = (
-                f"checkpoint {self.path} is of format version {found.get('format_version')}; this "
-                f"trn3 reads version {FORMAT_VERSION}"
-            )
-            raise SweepCheckpointError(message)
-        for key, value in expected.items():
-            if found.get(key) != value:
-                raise self.mismatch(_difference(key, found.get(key), value))
-
-    def _take(self, number: int, record: Mapping[str, Any]) -> None:
-        try:
-            index = record["point"]
-            error = record.get("error")
-            if not isinstance(index, int) or index < 0:
-                message = f"point is {index!r}"
-                raise ValueError(message)
-            outcome = Outcome(
-                None if error else self._codec.decode(record["value"]),
-                PointError(**error) if error else None,
-                float(record["seconds"]),
-            )
-            taken = Record(str(record["digest"]), outcome, int(record["attempts"]), number)
-        except (KeyError, TypeError, ValueError, RecursionError) as problem:
-            text = f"no {problem}" if isinstance(problem, KeyError) else str(problem)
-            raise self._damaged(number, f"its record cannot be read: {text}") from problem
-        self.records[index] = taken
-
-    def mismatch(self, difference: str) -> SweepCheckpointError:
-        """Return the error for a checkpoint of another sweep."""
-        message = (
-            f"checkpoint {self.path} is of another sweep: {difference}. Give another path, or "
-            "delete the file to start anew"
-        )
-        return SweepCheckpointError(message)
-
-    def _damaged(self, number: int, reason: str) -> SweepCheckpointError:
-        message = (
-            f"checkpoint {self.path}, line {number}: {reason}. Give another path, or delete the "
-            f"lines from {number} on to run their points again"
-        )
-        return SweepCheckpointError(message)
+            with self._told():
+                self._database.execute("PRAGMA journal_mode = DELETE").fetchall()
+        finally:
+            self._database.close()
 
     def resumed(self, index: int, parameters: Parameters) -> Record | None:
         """Return the record of a point, if it has a value, having checked that it is of this point.
@@ -253,41 +147,157 @@ class Checkpoint:
         record = self.records.get(index)
         if record is None:
             return None
-        if record.digest != self.digest(parameters):
-            raise self.mismatch(f"point {index} has other parameters (line {record.line})")
+        if record.digest != digest_of(self._codec, parameters):
+            raise self._mismatch(f"point {index} has other parameters")
         return record if record.outcome.error is None else None
 
     def check_end(self, count: int) -> None:
         """Refuse records of points beyond the last one of the grid."""
         beyond = [index for index in self.records if index >= count]
         if beyond:
-            raise self.mismatch(f"it has point {min(beyond)}, the grid has {count} points only")
+            raise self._mismatch(f"it has point {min(beyond)}, the grid has {count} points only")
 
-
-def digest_of(codec: ValueCodec, parameters: Parameters) -> str:
-    """Return the digest of one point's parameters; the order of their names does not matter."""
-    try:
-        plain = {
-            name: codec.encode(parameters[name], f"parameter {name!r}")
-            for name in sorted(parameters)
-        }
-    except UnsupportedValueError as error:
-        message = f"with a checkpoint every parameter must be storable: {error}"
-        raise SweepCheckpointError(message) from None
-    return hashlib.sha256(json_text(dict(plain)).encode("ascii")).hexdigest()[:32]
-
-
-def digest_of_all(codec: ValueCodec, axis: str, values: Iterator[Any]) -> str:
-    """Return the digest of an axis's values, in their order."""
-    total = hashlib.sha256()
-    for value in values:
+    def _refuse_devices(self) -> None:
         try:
-            plain = codec.encode(value, f"a value of axis {axis!r}")
-        except UnsupportedValueError as error:
-            message = f"with a checkpoint every parameter must be storable: {error}"
-            raise SweepCheckpointError(message) from None
-        total.update(json_text(plain).encode("ascii") + b"\n")
-    return total.hexdigest()[:32]
+            mode = os.stat(self.path).st_mode  # noqa: PTH116  opening it would wait at a pipe
+        except FileNotFoundError:
+            return
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise SweepCheckpointError(f"checkpoint {self.path} is no regular file")
+
+    def _open(self, header: dict[str, Json]) -> None:
+        ask = self._ask
+        # A file from elsewhere may try to run functions from its schema, or be damaged on purpose.
+        for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "locking_mode = EXCLUSIVE"):
+            ask(f"PRAGMA {pragma}")
+        ask("BEGIN EXCLUSIVE")
+        is_new = self.path.stat().st_size == 0 and not ask("SELECT * FROM sqlite_master")
+        if not is_new:
+            self._check_format()
+            for row in self._database.execute("SELECT * FROM records ORDER BY point"):
+                self._take(*row, header=header)
+            if not self._has_header:
+                raise self._damaged("it does not name its sweep")
+        ask("COMMIT")
+        ask("PRAGMA journal_mode = WAL")
+        ask("PRAGMA synchronous = NORMAL")
+        if is_new:
+            ask("BEGIN EXCLUSIVE")
+            ask(f"PRAGMA application_id = {APPLICATION}")
+            ask(f"PRAGMA user_version = {FORMAT_VERSION}")
+            ask(SCHEMA)
+            self._write(HEADER, header)
+            ask("COMMIT")
+            ask("PRAGMA wal_checkpoint(FULL)")
+
+    def _ask(self, statement: str, *values: str | int) -> list[Any]:
+        return self._database.execute(statement, values).fetchall()
+
+    def _write(self, point: int, record: Mapping[str, Json]) -> None:
+        text = json_text(dict(record))
+        checksum = zlib.crc32(f"{point} {text}".encode("ascii"))
+        self._ask("INSERT OR REPLACE INTO records VALUES (?, ?, ?)", point, text, checksum)
+
+    def _check_format(self) -> None:
+        ((application,),) = self._ask("PRAGMA application_id")
+        ((version,),) = self._ask("PRAGMA user_version")
+        if application != APPLICATION:
+            raise self._damaged("it is a database of something else")
+        if version != FORMAT_VERSION:
+            raise self._other_version(version)
+        ((health,),) = self._ask("PRAGMA integrity_check(1)")
+        if health != "ok":
+            raise self._damaged(" ".join(str(health).split()))
+        if self._ask("SELECT sql FROM sqlite_master") != [(SCHEMA,)]:
+            raise self._damaged("its tables are not those of a checkpoint")
+
+    def _take(self, point: int, text: object, checksum: int, *, header: dict[str, Json]) -> None:
+        name = "its header" if point == HEADER else f"point {point}"
+        try:
+            if zlib.crc32(f"{point} {text}".encode()) != checksum:
+                raise ValueError("its checksum does not match")
+            record = json.loads(str(text))
+            if point == HEADER:
+                for key, value in header.items():
+                    if record[key] != value:
+                        raise self._mismatch(_difference(key, record[key], value))
+                self._has_header = True
+                return
+            error = record.get("error")
+            outcome = Outcome(
+                None if error else self._codec.decode(record["value"]),
+                PointError(**error) if error else None,
+                float(record["seconds"]),
+            )
+            taken = Record(str(record["digest"]), outcome, int(record["attempts"]))
+        except SweepCheckpointError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
+            reason = f"it has no {problem}" if isinstance(problem, KeyError) else str(problem)
+            raise self._damaged(f"{name} cannot be read: {reason}") from problem
+        self.records[point] = taken
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say what SQLite's errors mean."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                message = (
+                    f"checkpoint {self.path} is in use by another sweep; wait for it or give "
+                    "another path"
+                )
+                raise SweepCheckpointError(message) from None
+            if code == sqlite3.SQLITE_NOTADB:
+                raise self._no_database() from None
+            if code in _SYSTEM_ERRORS:
+                # The system says more than SQLite does, if it refuses the file itself.
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+                number = _SYSTEM_ERRORS[code]
+                raise OSError(number, f"{os.strerror(number)} ({error})", str(self.path)) from None
+            if code == sqlite3.SQLITE_TOOBIG:
+                message = f"checkpoint {self.path}: a value is longer than it can hold ({error})"
+                raise SweepCheckpointError(message) from None
+            raise self._damaged(str(error)) from error
+
+    def _no_database(self) -> SweepCheckpointError:
+        with self.path.open("rb") as file:
+            head = file.read(len(_VERSION_1))
+        return self._other_version(1) if head == _VERSION_1 else self._damaged("it is none")
+
+    def _other_version(self, version: int) -> SweepCheckpointError:
+        writer = " (trn3 0.1.0)" if version == 1 else ""
+        message = (
+            f"checkpoint {self.path} is of format version {version}{writer}; this trn3 reads "
+            f"version {FORMAT_VERSION}. Give another path, or go on with the trn3 that wrote it"
+        )
+        return SweepCheckpointError(message)
+
+    def _mismatch(self, difference: str) -> SweepCheckpointError:
+        message = (
+            f"checkpoint {self.path} is of another sweep: {difference}. Give another path, or "
+            "delete the file to start anew"
+        )
+        return SweepCheckpointError(message)
+
+    def _damaged(self, reason: str) -> SweepCheckpointError:
+        message = (
+            f"checkpoint {self.path} cannot be used: {reason}. Give another path, or delete the "
+            "file to start anew"
+        )
+        return SweepCheckpointError(message)
+
+
+#: What SQLite calls errors of the system.
+_SYSTEM_ERRORS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+}
 
 
 def _difference(key: str, found: Any, expected: Any) -> str:

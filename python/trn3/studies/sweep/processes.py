@@ -1,8 +1,8 @@
 """Points on processes of this machine.
 
-One process runs one point at a time and has a pipe of its own. So when a process dies, it is known
-which point it ran, and no other point or process is touched; the pool of the standard library ends
-all its processes when one dies, and cannot say which point did it.
+Each process is the only one of a `concurrent.futures.ProcessPoolExecutor` of its own. So when a
+process dies, it is known which point it ran, and no other point or process is touched; an executor
+of many processes ends all of them when one dies, and cannot say which point did it.
 
 Processes are spawned, not forked: a fork of a process with threads (those of the numerics, of
 NumPy) may hang.
@@ -11,25 +11,34 @@ NumPy) may hang.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import pickle
+import resource
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
-from trn3.studies.sweep.errors import WorkerStartError
-from trn3.studies.sweep.grid import describe
-from trn3.studies.sweep.tasks import Event, Outcome, Task, describe_error
-from trn3.studies.sweep.worker import serve
+from trn3.studies.sweep.errors import (
+    LostPointError,
+    UnloadableFunctionError,
+    WorkerStartError,
+)
+from trn3.studies.sweep.grid import Parameters, describe
+from trn3.studies.sweep.tasks import PointError
+from trn3.studies.sweep.worker import answer, find_problem, start
 
 #: Workers killed one after the other while they start, none having come up in between.
 MAX_FAILED_STARTS = 3
 #: How long a worker without work may take to end before it is killed.
 GOODBYE_SECONDS = 5.0
+#: Descriptors that a worker takes here: three pipes and what tells of its end, and some to spare.
+FILES_PER_WORKER = 8
+#: Descriptors left to everything else when the limit of open files is raised.
+OTHER_FILES = 512
 
 
 def available_cores() -> int:
@@ -37,179 +46,174 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
+class OneProcessContext(SpawnContext):
+    """Starts processes, and keeps the last one: an executor does not say how its process ended."""
+
+    process: SpawnProcess | None = None
+
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        """Make a process."""
+        self.process = SpawnProcess(*args, **kwargs)
+        return self.process
+
+
 class Worker:
-    """A process, the pipe to it, and the task it runs."""
+    """A process, and the executor of it alone."""
 
     def __init__(self, function: bytes, threads: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection: Connection[Any, Any]
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(
-            target=serve, args=(theirs, function, threads), name="trn3-sweep"
+        self._context = OneProcessContext()
+        self.executor = ProcessPoolExecutor(
+            1, mp_context=self._context, initializer=start, initargs=(function, threads)
         )
-        try:
-            self.process.start()
-        except BaseException:
-            self.connection.close()
-            if self.process.pid is not None:
-                self.process.kill()
-                self.process.join()
-            raise
-        finally:
-            # Else the end of the process would not end the pipe.
-            theirs.close()
-        self.is_ready = False
-        self.task: Task | None = None
+        self.is_idle = True
+        self.problem: Future[PointError | None]
 
-    def send(self, message: bytes) -> bool:
-        """Send a message; return whether the process was there to take it."""
-        try:
-            self.connection.send_bytes(message)
-        except OSError:
-            return False
-        return True
+    def start(self) -> None:
+        """Start the process."""
+        self.problem = self.executor.submit(find_problem)
 
-    def how_it_ended(self) -> str:
-        """Wait for the end of the process and describe it."""
-        self.process.join(GOODBYE_SECONDS)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        code = self.process.exitcode
-        if code is not None and code < 0:
-            name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-            hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
-            return f"killed by {name}{hint}"
-        return f"exit status {code}"
+    @property
+    def was_ready(self) -> bool:
+        """Whether the process has come up, even if it has died since."""
+        return self.problem.done() and self.problem.exception() is None
 
-    def stop(self, *, kill: bool) -> None:
-        """End the process."""
-        if kill:
-            self.process.kill()
-        else:
-            self.send(b"")
-        self.connection.close()
-        self.process.join(GOODBYE_SECONDS)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self.process.close()
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        process = self._context.process
+        return process is not None and process.is_alive()
+
+    def kill(self) -> None:
+        """Kill the process."""
+        process = self._context.process
+        if process is not None and process.pid is not None:
+            process.kill()
+
+    def end(self) -> int:
+        """End the process once it has no work; return its exit code."""
+        process = self._context.process
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        if process is None or process.pid is None:
+            return 0
+        process.join(GOODBYE_SECONDS)
+        if process.is_alive():
+            process.kill()
+            process.join()
+        return process.exitcode or 0
+
+
+class Answer:
+    """The future of a point: done also when its process has died."""
+
+    def __init__(self, pool: Processes, worker: Worker, message: bytes) -> None:
+        self._pool, self._worker = pool, worker
+        self._answer = worker.executor.submit(answer, message)
+        worker.is_idle = False
+
+    def add_done_callback(self, function: Callable[[Any], object]) -> None:
+        """Have a function called when it is done."""
+        self._answer.add_done_callback(function)
+
+    def done(self) -> bool:
+        """Whether there is an answer, or nobody who could give one."""
+        return self._answer.done() or not self._worker.is_alive
+
+    def result(self) -> Any:
+        """Return the outcome, once it is done."""
+        return self._pool.result(self._worker, self._answer)
 
 
 class Processes:
-    """A backend of local processes; one that dies is replaced."""
+    """An executor of one function on local processes; one that dies is replaced."""
 
     def __init__(self, fn: Callable[..., Any], workers: int) -> None:
         self._name = describe(fn)
         self._function = pickle_function(fn, "pass workers=0 to run in this process")
         self._threads = max(1, available_cores() // workers)
-        self._capacity = workers
         self._workers: list[Worker] = []
         self._failed_starts = 0
-        self._refused: list[Event] = []
+        _allow_open_files(FILES_PER_WORKER * workers)
 
-    @property
-    def capacity(self) -> int:
-        """One task for each worker."""
-        return self._capacity
-
-    def submit(self, task: Task) -> None:
-        """Give the task to a worker without one, started if need be."""
-        try:
-            message = pickle.dumps(task.parameters, protocol=pickle.HIGHEST_PROTOCOL)
-        except Exception as error:
-            outcome = Outcome(None, describe_error(error), 0.0)
-            self._refused.append(Event(task, outcome))
-            return
+    def submit(self, call: object, fn: object, parameters: Parameters, token: object) -> Answer:
+        """Give a point to a worker without one, started if need be; workers have the function."""
+        del call, fn, token
+        message = pickle.dumps(parameters, protocol=pickle.HIGHEST_PROTOCOL)
         while True:
-            worker = next((each for each in self._workers if each.task is None), None)
+            worker = next((each for each in self._workers if each.is_idle), None)
             if worker is None:
                 with _interrupts_held_back():
                     worker = Worker(self._function, self._threads)
                     self._workers.append(worker)
-            if worker.send(message):
-                worker.task = task
-                return
-            self._retire(worker)
+                    worker.start()
+            try:
+                return Answer(self, worker, message)
+            except BrokenExecutor:
+                self._retire(worker)
 
-    def wait(self, seconds: float) -> Sequence[Event]:
-        """Collect answers and deaths."""
-        if self._refused:
-            events, self._refused = self._refused, []
-            return events
-        busy = {worker.connection: worker for worker in self._workers if worker.task is not None}
-        ready = wait(list(busy), seconds)
-        # A child that a point forked may hold the pipe open after the worker has died.
-        silent = [worker for worker in busy.values() if not ready and not worker.process.is_alive()]
-        events = []
-        for worker in [busy[place] for place in ready if isinstance(place, Connection)] + silent:
-            event = self._read(worker)
-            if event is not None:
-                events.append(event)
-        return events
+    def result(self, worker: Worker, future: Future[bytes]) -> Any:
+        """Return what a worker has answered.
 
-    def close(self, *, cancel: bool) -> None:
+        Raises
+        ------
+        LostPointError
+            If the worker has died.
+        WorkerStartError, UnloadableFunctionError
+            If no other will do better.
+        """
+        try:
+            message = future.result(timeout=0)
+        except (BrokenExecutor, TimeoutError):
+            ended = self._retire(worker)
+            raise LostPointError(ended if worker.was_ready else None) from None
+        worker.is_idle = True
+        self._failed_starts = 0
+        problem = worker.problem.result()
+        if problem is not None:
+            refusal = (
+                f"{self._name} cannot be loaded in a worker process ({problem}); define it in a "
+                "module or in a script that is a file, not at a prompt, or pass workers=0 to run "
+                "in this process"
+            )
+            raise UnloadableFunctionError(refusal)
+        return pickle.loads(message)
+
+    def close(self, *, kill: bool) -> None:
         """End all processes."""
         workers, self._workers = self._workers, []
-        if cancel:
-            for worker in workers:
-                worker.process.kill()
-        else:
-            for worker in workers:
-                worker.send(b"")
+        for worker in workers if kill else ():
+            worker.kill()
         for worker in workers:
-            worker.stop(kill=cancel)
-
-    def _read(self, worker: Worker) -> Event | None:
-        task = worker.task
-        assert task is not None
-        try:
-            if not worker.is_ready:
-                problem = worker.connection.recv()
-                if problem is not None:
-                    self._refuse_function(problem)
-                worker.is_ready = True
-                self._failed_starts = 0
-                return None
-            message = worker.connection.recv_bytes()
-        except (EOFError, OSError):
-            ended = self._retire(worker)
-            # A worker that never came up has not begun its point.
-            return Event(task, death=ended) if worker.is_ready else Event(task)
-        worker.task = None
-        try:
-            outcome = pickle.loads(message)
-        except Exception as error:
-            outcome = Outcome(None, describe_error(error), 0.0)
-        return Event(task, outcome)
+            worker.end()
 
     def _retire(self, worker: Worker) -> str:
         """Let go of a worker that has ended, and say how it did."""
-        ended = worker.how_it_ended()
-        code = worker.process.exitcode or 0
         self._workers.remove(worker)
-        worker.stop(kill=True)
-        if not worker.is_ready:
+        code = worker.end()
+        ended = describe_exit(code)
+        if not worker.was_ready:
             self._failed_starts += 1
             if code > 0 or self._failed_starts >= MAX_FAILED_STARTS:
                 message = (
                     f"a worker process came to an end ({ended}) before it could run a point of "
-                    f"{self._name}; its output "
-                    "is on stderr. Processes import the main script anew: a script that sweeps "
-                    "must do "
-                    'so under `if __name__ == "__main__":`; or pass workers=0 to run in this '
-                    "process"
+                    f"{self._name}; its output is on stderr. Processes import the main script "
+                    'anew: a script that sweeps must do so under `if __name__ == "__main__":`; or '
+                    "pass workers=0 to run in this process"
                 )
                 raise WorkerStartError(message)
         return ended
 
-    def _refuse_function(self, problem: Any) -> None:
-        message = (
-            f"{self._name} cannot be loaded in a worker process ({problem}); define it in a "
-            "module or in "
-            "a script that is a file, not at a prompt, or pass workers=0 to run in this process"
-        )
-        raise TypeError(message)
+
+def describe_exit(code: int) -> str:
+    """Return how a process ended.
+
+    >>> describe_exit(-9), describe_exit(3)
+    ('killed by SIGKILL, as the system does when memory runs out', 'exit status 3')
+    """
+    if code >= 0:
+        return f"exit status {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    hint = ", as the system does when memory runs out" if name == "SIGKILL" else ""
+    return f"killed by {name}{hint}"
 
 
 def pickle_function(fn: Callable[..., Any], otherwise: str) -> bytes:
@@ -222,6 +226,16 @@ def pickle_function(fn: Callable[..., Any], otherwise: str) -> bytes:
             f"define it with def at the top level of a module, or {otherwise}"
         )
         raise TypeError(message) from error
+
+
+def _allow_open_files(count: int) -> None:
+    """Raise the limit of open files, as far as this process may, if it has no place for these."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from trn3.studies.sweep.engine import Run
 from trn3.studies.sweep.errors import BrokenExecutorError
 from trn3.studies.sweep.executors import Futures, InProcess
 from trn3.studies.sweep.grid import (
+    Grid,
     GridLike,
     ListedGrid,
     ProductGrid,
@@ -21,11 +22,10 @@ from trn3.studies.sweep.grid import (
     make_grid,
 )
 from trn3.studies.sweep.identity import header_of
-from trn3.studies.sweep.journal import Checkpoint
+from trn3.studies.sweep.journal import Journal
 from trn3.studies.sweep.processes import Processes, available_cores
 from trn3.studies.sweep.progress import ProgressFunction, make_progress
 from trn3.studies.sweep.result import SweepResult
-from trn3.studies.sweep.tasks import Backend
 from trn3.studies.sweep.values import ValueCodec
 from trn3.studies.sweep.worker import IS_WORKER
 
@@ -136,17 +136,17 @@ def sweep(
     _check_count("max_crashes", max_crashes, 1)
     codec = ValueCodec(value_types)
     shown = make_progress(progress)
-    backend = _make_backend(fn, executor, workers, in_flight)
-    log: Checkpoint | None = None
+    futures = Futures(fn, *_choose_executor(fn, executor, workers, in_flight))
+    log: Journal | None = None
     run: Run | None = None
     is_whole = False
     try:
         if checkpoint is not None:
-            log = Checkpoint(checkpoint, header_of(fn, version, points, codec), codec)
+            log = Journal(checkpoint, header_of(fn, version, points, codec), codec)
             _check_listed(log, points)
             for note in log.notes:
                 _LOG.warning(note)
-        run = Run(points, backend, retries, max_crashes, log, shown)
+        run = Run(points, futures, retries, max_crashes, log, shown)
         run.run()
         is_whole = True
     except BaseException as error:
@@ -161,7 +161,7 @@ def sweep(
     finally:
         # Processes first: nothing must outlive a checkpoint that cannot be closed.
         try:
-            backend.close(cancel=not is_whole)
+            futures.close(cancel=not is_whole)
         finally:
             if log is not None:
                 log.close()
@@ -174,33 +174,34 @@ def default_workers() -> int:
     return 0 if is_nested else available_cores()
 
 
-def _make_backend(
+def _choose_executor(
     fn: Callable[..., Any], executor: Any, workers: int | None, in_flight: int | None
-) -> Backend:
+) -> tuple[Any, int | None]:
+    """Return what runs the points, and how many it is given at a time."""
     if executor is not None:
         if workers is not None:
             message = "workers is for processes of this machine and executor for others; give one"
             raise ValueError(message)
         if in_flight is not None:
             _check_count("in_flight", in_flight, 1)
-        return Futures(fn, executor, in_flight)
+        return executor, in_flight
     if in_flight is not None:
         message = "in_flight goes with an executor; a local worker process has one point at a time"
         raise ValueError(message)
     count = default_workers() if workers is None else workers
     _check_count("workers", count, 0, MAX_WORKERS)
     if count == 0:
-        return InProcess(fn)
+        return InProcess(), 1
     if multiprocessing.current_process().daemon:
         message = (
             f"workers is {count}, but this process (a Dask worker's, or another daemonic one) may "
             "not start processes; pass workers=0 to run in it"
         )
         raise ValueError(message)
-    return Processes(fn, count)
+    return Processes(fn, count), count
 
 
-def _check_names(fn: Callable[..., Any], grid: ProductGrid | ListedGrid) -> None:
+def _check_names(fn: Callable[..., Any], grid: Grid) -> None:
     if isinstance(grid, ProductGrid):
         check_arguments(fn, grid.names)
         bound = fn.keywords if isinstance(fn, functools.partial) else {}
@@ -216,7 +217,7 @@ def _check_names(fn: Callable[..., Any], grid: ProductGrid | ListedGrid) -> None
             check_point(index, point)
 
 
-def _check_listed(log: Checkpoint, grid: ProductGrid | ListedGrid) -> None:
+def _check_listed(log: Journal, grid: Grid) -> None:
     """Refuse a checkpoint of other points at once, if the points are there to be looked at."""
     if isinstance(grid, ListedGrid) and isinstance(grid.source, Sequence):
         log.check_end(len(grid.source))

@@ -1,12 +1,14 @@
-"""One call of the function, wherever it runs, and what a backend reports of it."""
+"""One call of the function, wherever it runs, and what becomes of it."""
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from multiprocessing import parent_process
+from typing import Any, NamedTuple
 
 from trn3.studies.sweep.grid import Parameters
 
@@ -68,32 +70,18 @@ class Event:
     crashes: int = 1
 
 
-class Backend(Protocol):
-    """What runs tasks."""
-
-    @property
-    def capacity(self) -> int:
-        """How many tasks may be in flight."""
-
-    def submit(self, task: Task) -> None:
-        """Start a task; at most `capacity` are in flight."""
-
-    def wait(self, seconds: float) -> Sequence[Event]:
-        """Return what has become of tasks as soon as there is news, or nothing after a while."""
-
-    def close(self, *, cancel: bool) -> None:
-        """Release everything; `cancel` stops tasks in flight too."""
-
-
 def run_point(fn: Callable[..., Any], parameters: Parameters) -> Outcome:
     """Call the function and catch what it raises.
 
-    ``SystemExit`` is an error of the point: a function that gives up must not end a worker.
+    ``SystemExit`` is an error of the point: a function that gives up must not end a worker. So is
+    ``KeyboardInterrupt`` wherever it cannot be the Ctrl-C of whoever called the sweep.
     """
+    is_here = threading.current_thread() is threading.main_thread() and parent_process() is None
+    caught = (Exception, SystemExit) if is_here else BaseException
     started = time.perf_counter()
     try:
         value = fn(**parameters)
-    except (Exception, SystemExit) as error:
+    except caught as error:
         return Outcome(None, describe_error(error, skip=1), time.perf_counter() - started)
     return Outcome(value, None, time.perf_counter() - started)
 

@@ -1,4 +1,4 @@
-"""The loop that a local worker process runs."""
+"""What runs in a local worker process."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import os
 import pickle
 import signal
 import threading
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable
+from multiprocessing.connection import wait
 from typing import Any
 
-from trn3.studies.sweep.tasks import Outcome, describe_error, run_point
+from trn3.studies.sweep.tasks import Outcome, PointError, describe_error, run_point
 
 #: Set in workers: a sweep inside one uses no processes of its own unless asked to.
 IS_WORKER = "TRN3_SWEEP_WORKER"
+#: What `start` loaded in this process: the function, or why there is none.
+_LOADED: list[Callable[..., Any] | PointError] = []
 
 
-def serve(connection: Connection[Any, Any], function: bytes, threads: int) -> None:
-    """Say ready, or why not, then answer each point's parameters with its outcome.
+def start(function: bytes, threads: int) -> None:
+    """Make this process a worker of one function.
 
     Ctrl-C reaches every process of a terminal; workers ignore it, and the process that started
     them ends them.
@@ -26,32 +29,36 @@ def serve(connection: Connection[Any, Any], function: bytes, threads: int) -> No
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ[IS_WORKER] = "1"
-    _limit_threads(threads)
+    # Workers that each use every core would only get in each other's way.
+    if "TRN3_NUM_THREADS" not in os.environ:
+        import trn3
+
+        trn3.set_num_threads(threads)
     try:
-        fn = pickle.loads(function)
+        _LOADED[:] = [pickle.loads(function)]
     except BaseException as error:
-        connection.send(describe_error(error))
-        return
-    connection.send(None)
-    while True:
-        try:
-            message = connection.recv_bytes()
-        except (EOFError, OSError):
-            return
-        if not message:
-            return
-        try:
-            connection.send_bytes(_answer(fn, message))
-        except OSError:  # nobody is there to read it
-            return
+        _LOADED[:] = [describe_error(error)]
 
 
-def _answer(fn: Any, message: bytes) -> bytes:
+def find_problem() -> PointError | None:
+    """Return why the function could not be loaded; the first task of every worker."""
+    (loaded,) = _LOADED
+    return loaded if isinstance(loaded, PointError) else None
+
+
+def answer(message: bytes) -> bytes:
+    """Call the function with pickled parameters; return the pickled outcome.
+
+    Both are made here and not by the executor, for which what cannot be loaded is a dead process.
+    """
+    (loaded,) = _LOADED
+    if isinstance(loaded, PointError):
+        return pickle.dumps(Outcome(None, loaded, 0.0))
     try:
         parameters = pickle.loads(message)
     except Exception as error:
         return pickle.dumps(Outcome(None, describe_error(error), 0.0))
-    outcome = run_point(fn, parameters)
+    outcome = run_point(loaded, parameters)
     try:
         return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
@@ -64,11 +71,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
-
-
-def _limit_threads(threads: int) -> None:
-    # Workers that each use every core would only get in each other's way.
-    if "TRN3_NUM_THREADS" not in os.environ:
-        import trn3
-
-        trn3.set_num_threads(threads)
