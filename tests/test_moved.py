@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from trn3._moved import MOVED, renamed
+from trn3._moved import MOVED, PUBLIC, renamed
 
 TRIED = """
 import importlib, sys, warnings
@@ -57,6 +57,24 @@ assert trn3.export.astra_sim is astra_sim
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+SHORT = """
+import importlib, sys
+short, new = sys.argv[1:]
+module = importlib.import_module(short)
+assert module is importlib.import_module(new), module
+import trn3
+assert getattr(trn3, short.removeprefix("trn3.")) is module
+"""
+
+
+@pytest.mark.parametrize(("short", "new"), sorted(PUBLIC.items()))
+def test_a_public_name_gives_the_module_without_a_word(short: str, new: str) -> None:
+    """The short name is no old one: with warnings as errors it works too."""
+    command = [sys.executable, "-W", "error", "-c", SHORT, short, new]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_what_never_moved_is_nobodys_alias() -> None:

@@ -15,10 +15,10 @@ from trn3 import _moved, _trn3, numerics, offers
 if TYPE_CHECKING:
     from trn3 import collectives, cost, flows, power, system, systems, traffic
     from trn3.checkpoint import load_mx
-    from trn3.cost import implied_capex, tco
+    from trn3.economics.cost import implied_capex, tco
+    from trn3.economics.power import perf_per_watt
     from trn3.machine import NeuronCore
     from trn3.planner import Training, plan, search
-    from trn3.power import perf_per_watt
     from trn3.studies.sweep import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer
     from trn3.system.comparison import compare

@@ -1,7 +1,7 @@
 """Where modules that users could import went: the old names keep working for one release.
 
 One table for all of them. An old name, or one below it, gives the module itself and not a copy of
-it, with one `DeprecationWarning` for each name.
+it, with one `DeprecationWarning` for each name. A second table has the short names that stay.
 """
 
 from __future__ import annotations
@@ -65,13 +65,21 @@ MOVED: dict[str, str] = {
     "trn3.validation.specs": "trn3.validation.sources",
 }
 
+#: Public names of modules that stand elsewhere: they stay, and nobody is warned.
+PUBLIC: dict[str, str] = {
+    "trn3.cost": "trn3.economics.cost",
+    "trn3.power": "trn3.economics.power",
+}
+
 
 def renamed(name: str) -> str | None:
-    """Return what a module of an earlier release is called now; None for one that never moved.
+    """Return where a module of this name stands; None if it stands under the name itself.
 
     >>> renamed("trn3.numerics") is None
     True
     """
+    if name in PUBLIC:
+        return PUBLIC[name]
     stem, below = name, ""
     while stem != "trn3":
         if stem in MOVED:
@@ -104,11 +112,12 @@ class MovedFinder(MetaPathFinder, Loader):
         old = module.__name__
         new = renamed(old)
         assert new is not None
-        warnings.warn(
-            f"{old} is now {new}; the old name goes with the next release",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        if old not in PUBLIC:
+            warnings.warn(
+                f"{old} is now {new}; the old name goes with the next release",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         sys.modules[old] = import_module(new)
         # What is loaded already is not imported again by its old name: that would put a module in
         # the place of a function of the same name, which the package offers.

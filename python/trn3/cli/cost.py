@@ -48,7 +48,7 @@ def tco(
 
     Nothing has a default: prices differ, and a price that nobody named is not an answer.
     """
-    import trn3.cost as model
+    import trn3.economics.cost as model
 
     def work() -> model.Cost:
         return model.tco(
@@ -90,7 +90,7 @@ def cost(
     With --claim, the purchase price of a Trn3 Gen2 UltraServer, as a share of a GB300 NVL72's, that
     makes a claim true.
     """
-    import trn3.cost as model
+    import trn3.economics.cost as model
 
     if claim is not None:
         if price is not None:
@@ -123,7 +123,7 @@ def _refusing(work: Callable[[], T]) -> T:
 
 
 def _price(option: str, text: str, source: str | None) -> Any:
-    import trn3.cost as model
+    import trn3.economics.cost as model
 
     try:
         return float(text)

@@ -42,7 +42,7 @@ def power(
     No vendor publishes the power of a Trainium: all parameters are choices, and each TDP that
     sources give has its own line.
     """
-    import trn3.power as model
+    import trn3.economics.power as model
 
     try:
         found = model.power(

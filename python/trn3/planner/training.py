@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from trn3._trn3 import system as _core
-from trn3.cost import Price, price_sets, prices
+from trn3.economics.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.requests import system_request
 from trn3.planner.training_results import (

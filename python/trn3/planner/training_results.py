@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trn3.cost import Cost, Price
-from trn3.power import Energy
+from trn3.economics.cost import Cost, Price
+from trn3.economics.power import Energy
 
 GIB = 2**30
 
