@@ -356,7 +356,7 @@ def _on_terminate(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _complain(problem: object, details: Sequence[str] = ()) -> None:
-    from trn3.report import printable
+    from trn3.text import printable
 
     typer.echo(f"trn3: error: {printable(' '.join(str(problem).split()))}", err=True)
     for line in details:

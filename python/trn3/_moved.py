@@ -21,6 +21,7 @@ MOVED: dict[str, str] = {
     "trn3.chakra.plans": "trn3.interchange.chakra.steps",
     "trn3.export": "trn3.interchange",
     "trn3.export.document": "trn3.interchange.exported",
+    "trn3.machine.files": "trn3.files",
     "trn3.nki.aliases": "trn3.nki.dialects.vendor.aliases",
     "trn3.nki.annotations": "trn3.nki.values.annotations",
     "trn3.nki.arguments": "trn3.nki.launch.arguments",
@@ -62,6 +63,7 @@ MOVED: dict[str, str] = {
     "trn3.planner.plans": "trn3.planner.serving",
     "trn3.sweeps": "trn3.studies.sweep",
     "trn3.sweeps.checkpoint": "trn3.studies.sweep.journal",
+    "trn3.system.units": "trn3.text",
     "trn3.validation.specs": "trn3.validation.sources",
 }
 

@@ -7,7 +7,6 @@ so that a truncated or lying file gives a `CheckpointError` and nothing else.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -16,7 +15,7 @@ import stat
 import struct
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +24,8 @@ from typing import Any, NoReturn, Self
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
+
+from trn3.files import naming
 
 # The reference implementation refuses larger headers too; real ones are a few megabytes.
 MAX_HEADER_BYTES = 100_000_000
@@ -101,15 +102,6 @@ def bytes_of(dtype: str, shape: Iterable[int]) -> int:
         message = f"{dtype} values of shape {list(shape)} do not fill whole bytes"
         raise CheckpointError(message)
     return bits // 8
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Make errors of the system name `path`; those on an open file name none."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 class SafetensorsReader:

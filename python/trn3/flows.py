@@ -36,7 +36,6 @@ The first one at a higher priority is not delayed at all:
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,6 +46,7 @@ import numpy as np
 
 from trn3._trn3 import system as _core
 from trn3.system.mappings import FrozenMapping
+from trn3.text import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -381,5 +381,4 @@ def _checked(kind: type[Any], place: int, item: Any) -> Any:
 def _nearest(name: object, known: list[str]) -> str:
     if not known:
         return "; there are none"
-    near = difflib.get_close_matches(str(name), known, 1, 0.0)
-    return f"; the nearest is {near[0]!r}"
+    return f"; the nearest is {nearest(name, known)!r}"

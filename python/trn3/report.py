@@ -14,22 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trn3.cli.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT
+from trn3.text import printable, size
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from trn3.cli.results import FormatReport, Report, TensorReport
-
-PLOT_SUFFIXES = (".png", ".svg", ".pdf")
-
-
-def printable(text: str) -> str:
-    r"""Return `text` with everything a terminal would obey, or not show, escaped.
-
-    >>> printable("weight\x1b[31m")
-    'weight\\x1b[31m'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def decibels(value: float) -> str:
@@ -41,22 +31,6 @@ def decibels(value: float) -> str:
     if math.isnan(value):
         return "-"
     return "exact" if math.isinf(value) else f"{value:.2f}"
-
-
-def size(num_bytes: int) -> str:
-    """Return a number of bytes with a decimal unit.
-
-    >>> size(999), size(90_868_376)
-    ('999 bytes', '90.9 MB')
-    """
-    if num_bytes < 1000:
-        return f"{num_bytes} bytes"
-    value, unit = num_bytes / 1000, "kB"
-    for larger in ("MB", "GB", "TB"):
-        if value < 999.95:
-            break
-        value, unit = value / 1000, larger
-    return f"{value:.1f} {unit}"
 
 
 def print_quantize_report(report: Report, console: Console) -> None:

@@ -25,7 +25,7 @@ from cli import checkpoints
 from trn3.cli.results import ScaleRule
 from trn3.cli.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT, ErrorStatistics
 from trn3.numerics import quantize_mx
-from trn3.report import printable, size
+from trn3.text import printable, size
 
 Run = Callable[..., Any]
 LARGEST = {"float8_e4m3fn": 448, "float8_e5m2": 57344, "float4_e2m1fn": 6}

@@ -110,7 +110,7 @@ def _show(comparison: Comparison, console: Console) -> None:
 
 
 def _text(cell: Cell) -> str:
-    from trn3.report import printable
+    from trn3.text import printable
 
     marks = {"derived": " (d)", "conflicting": " (c)"}
     text = cell.text + (marks.get(cell.status, "") if cell.status is not None else "")

@@ -297,7 +297,7 @@ def _route_document(route: Route, system: System, num_bytes: float | None) -> di
 
 
 def _show_route(route: Route, system: System, num_bytes: float | None) -> None:
-    from trn3.system import units
+    from trn3 import text
     from trn3.system.fabric import node_name
 
     ends = f"{node_name(route.source)} -> {node_name(route.target)}"
@@ -314,15 +314,15 @@ def _show_route(route: Route, system: System, num_bytes: float | None) -> None:
             node_name(leg.source),
             node_name(leg.target),
             leg.switch or "-",
-            f"{first.links} x {units.rate(first.rate / first.links)}",
-            units.rate(leg.rate),
-            units.time(leg.latency),
+            f"{first.links} x {text.rate(first.rate / first.links)}",
+            text.rate(leg.rate),
+            text.time(leg.latency),
         )
     relays = ", ".join(node_name(chip) for chip in route.relays) or "none"
-    summary = f"{ends}: {units.rate(route.rate)} one way, {units.time(route.latency)}"
+    summary = f"{ends}: {text.rate(route.rate)} one way, {text.time(route.latency)}"
     lines = [f"{summary}, relays: {relays}"]
     if num_bytes is not None:
-        lines.append(f"{units.size(num_bytes)}: {units.time(route.time(num_bytes))}")
+        lines.append(f"{text.size(num_bytes, digits=4)}: {text.time(route.time(num_bytes))}")
     _print(_head(system), table, *lines, *_assumed(route.assumptions))
 
 
@@ -362,27 +362,27 @@ def _bound_document(bound: Bound, system: System) -> dict[str, Any]:
 
 
 def _show_bound(bound: Bound, system: System) -> None:
-    from trn3.system import units
+    from trn3 import text
     from trn3.system.fabric import node_name
 
     lines = [
         f"{bound.traffic}",
-        f"{units.rate(bound.per_chip)} a chip one way, {units.rate(bound.total)} in all",
+        f"{text.rate(bound.per_chip)} a chip one way, {text.rate(bound.total)} in all",
         f"binding: {bound.binding}",
     ]
     if len(bound.binding) <= SHOWN_LINKS:
         lines += [f"  {link}" for link in bound.binding]
     if bound.time is not None:
-        lines.append(f"time: {units.time(bound.time)}, bandwidth alone")
+        lines.append(f"time: {text.time(bound.time)}, bandwidth alone")
     if bound.slowest is not None:
         latency = system.route(*bound.slowest).latency
         ends = " -> ".join(map(node_name, bound.slowest))
-        lines.append(f"slowest pair: {ends}, {units.time(latency)} for its first byte")
+        lines.append(f"slowest pair: {ends}, {text.time(latency)} for its first byte")
     table = _table("level", "alone allows", "fullest link", right=("alone allows", "fullest link"))
     for name, rate in bound.levels.items():
-        table.add_row(name, f"{units.rate(rate)} a chip", f"{bound.per_chip / rate:.0%}")
+        table.add_row(name, f"{text.rate(rate)} a chip", f"{bound.per_chip / rate:.0%}")
     verdict = "no routing does better" if bound.is_by_cut else "another routing might do better"
-    cut = f"cut: {bound.cut}; allows {units.rate(bound.per_chip_by_cut)} a chip: {verdict}"
+    cut = f"cut: {bound.cut}; allows {text.rate(bound.per_chip_by_cut)} a chip: {verdict}"
     after = [f"faults cost all-to-all: {system.slowdown}"] if _is_priced(system) else []
     _print(_head(system), *lines, table, cut, *after, *_assumed(bound.assumptions))
 

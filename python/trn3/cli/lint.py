@@ -62,7 +62,7 @@ def _show(names: list[str], findings: list[PortabilityFinding]) -> None:
     from rich.table import Table
 
     from trn3.cli.consoles import output
-    from trn3.report import printable
+    from trn3.text import printable
 
     console = output()
     searched = f"{len(names)} kernel{'' if len(names) == 1 else 's'} searched"

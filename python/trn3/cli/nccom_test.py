@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trn3.cli.refusal import RefusedError
+from trn3.text import nearest
 
 if TYPE_CHECKING:
     from trn3.collectives import Cost
@@ -103,8 +103,8 @@ def nccom_test(
 
     name = OPERATIONS.get(operation, operation)
     if name not in set(OPERATIONS.values()):
-        near = difflib.get_close_matches(operation, [*OPERATIONS, *OPERATIONS.values()], n=1)
-        hint = f"the nearest is {near[0]!r}; " if near else ""
+        near = nearest(operation, [*OPERATIONS, *OPERATIONS.values()], 0.6)
+        hint = f"the nearest is {near!r}; " if near else ""
         raise RefusedError(f"operation is {operation!r}; {hint}allowed: {', '.join(OPERATIONS)}")
     if datatype not in TYPES:
         raise RefusedError(f"datatype is {datatype!r}; allowed: {', '.join(TYPES)}")
@@ -135,7 +135,7 @@ def nccom_test(
     }
     text = json.dumps(document, indent=2, allow_nan=False)
     if report is not None:
-        from trn3.machine.files import write_bytes
+        from trn3.files import write_bytes
 
         try:
             write_bytes(report, [text.encode()])

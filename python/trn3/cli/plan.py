@@ -362,7 +362,7 @@ def _price(text: str | None) -> float | str | None:
 def _show(plan: Plan, console: Any) -> None:
     from rich.table import Table
 
-    from trn3.report import printable
+    from trn3.text import printable
 
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="bold", no_wrap=True)

@@ -15,7 +15,7 @@ def check_plot(plot: Path, option: str = "--plot") -> None:
     RefusedError
         If its suffix is none that is written, its folder does not exist, or matplotlib is missing.
     """
-    from trn3.report import PLOT_SUFFIXES
+    from trn3.files import PLOT_SUFFIXES
 
     if plot.suffix not in PLOT_SUFFIXES:
         message = f"{plot}: {option} writes {', '.join(PLOT_SUFFIXES)} files"

@@ -107,7 +107,7 @@ def _list(console: Console, *, as_json: bool) -> None:
 def _show(figures: Spec, console: Console, *, sources: bool) -> None:
     from rich.table import Table
 
-    from trn3.report import printable
+    from trn3.text import printable
 
     facts = figures.facts
     console.print(f"[bold]{printable(facts.title)}[/bold] ({facts.name}, {facts.kind})")

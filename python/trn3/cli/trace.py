@@ -63,7 +63,6 @@ def register(app: typer.Typer) -> None:
         """Convert a kernel's profile to a Chakra trace, a Perfetto trace or a table."""
         from trn3.interchange import chakra
         from trn3.machine import Profile
-        from trn3.machine.files import write_bytes
 
         try:
             source = Profile.from_json(profile)
@@ -192,22 +191,22 @@ def register(app: typer.Typer) -> None:
 def _print_replay(result: TraceReplay, rows: int) -> None:
     from rich.table import Table
 
+    from trn3 import text
     from trn3.cli.consoles import output
-    from trn3.system import units
 
     console = output()
     console.print(
         f"{result.num_ranks} ranks on {result.system}: finish after "
-        f"[bold]{units.time(result.finish)}[/bold], bound by [bold]{result.binding}[/bold]"
+        f"[bold]{text.time(result.finish)}[/bold], bound by [bold]{result.binding}[/bold]"
     )
     if result.binding_link is not None:
-        carried = units.size(result.bytes_by_link.get(result.binding_link, 0.0))
+        carried = text.size(result.bytes_by_link.get(result.binding_link, 0.0), digits=4)
         console.print(f"binding link: {result.binding_link}, which carried {carried}")
     path = Table("path to the finish", box=None, header_style="bold")
     path.add_column("time", justify="right")
     path.add_column("share", justify="right")
     for what, seconds in list(result.by_resource.items())[:8]:
-        path.add_row(what, units.time(seconds), f"{seconds / result.finish:.1%}")
+        path.add_row(what, text.time(seconds), f"{seconds / result.finish:.1%}")
     console.print(path)
     table = Table("rank", "chip", box=None, header_style="bold")
     for name in ("finish", "compute", "communication", "exposed"):
@@ -216,7 +215,7 @@ def _print_replay(result: TraceReplay, rows: int) -> None:
     for each in shown:
         times = (each.finish, each.compute_busy, each.communication, each.exposed)
         chip = "/".join(map(str, each.chip))
-        table.add_row(str(each.rank), chip, *map(units.time, times))
+        table.add_row(str(each.rank), chip, *map(text.time, times))
     console.print(table)
     if len(shown) < result.num_ranks:
         others = result.num_ranks - len(shown)
@@ -224,8 +223,8 @@ def _print_replay(result: TraceReplay, rows: int) -> None:
     for (operation, algorithm), count in result.algorithms.items():
         console.print(f"{count} x {operation}: {algorithm}")
     console.print("[bold]assumptions[/bold]")
-    for text in result.assumptions:
-        console.print(f"- {text}", markup=False)
+    for assumption in result.assumptions:
+        console.print(f"- {assumption}", markup=False)
 
 
 def _csv(table: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:

@@ -370,7 +370,7 @@ def write_document(comparison: Compared, path: Path) -> None:
         If it cannot be read or written.
     """
     from trn3 import validation
-    from trn3.machine.files import write_bytes
+    from trn3.files import write_bytes
     from trn3.validation import CLAIMS_BEGIN, CLAIMS_END, claims
 
     text = path.read_text(encoding="utf-8")

@@ -21,7 +21,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._safetensors import DTYPES, TensorEntry, bytes_of, naming
+from trn3._safetensors import DTYPES, TensorEntry, bytes_of
+from trn3.files import naming
 
 
 class SafetensorsWriter:

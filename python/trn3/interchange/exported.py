@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trn3.machine.files import write_bytes
+from trn3.files import write_bytes
 
 
 class ExportError(ValueError):

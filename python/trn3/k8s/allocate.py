@@ -18,7 +18,7 @@ from trn3.k8s.attempts import try_node, ways
 from trn3.k8s.claims import Ask, Claim, read_claim
 from trn3.k8s.configs import Settings
 from trn3.k8s.documents import Document, Object, of_kind
-from trn3.k8s.errors import AllocationError, K8sError, nearest
+from trn3.k8s.errors import AllocationError, K8sError, guess
 from trn3.k8s.explain import refusal
 from trn3.k8s.inventory import Device
 from trn3.k8s.names import MAX_RESULTS
@@ -163,7 +163,7 @@ def _check(state: State, claim: Claim) -> Settings:
                     claim.label,
                     ask.name,
                     f"there is no DeviceClass {ask.class_name}; known: "
-                    f"{known}{nearest(ask.class_name, state.classes)}",
+                    f"{known}{guess(ask.class_name, state.classes)}",
                 )
     settings = configs.settings(claim, state.drivers)
     if settings.mode is not None and not state.blocks:

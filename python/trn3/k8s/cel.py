@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from trn3.k8s import names
-from trn3.k8s.errors import K8sError, nearest
+from trn3.k8s.errors import K8sError, guess
 from trn3.k8s.inventory import Device
 from trn3.k8s.values import ResourceQuantity, Semver, Value
 
@@ -110,7 +110,7 @@ def _explain(error: Any, device: Device) -> str:
                 f"{device} has {key} in the domain {' and '.join(of_key)} alone; write "
                 f"device.attributes['{of_key[0]}'].{key}"
             )
-        hint = nearest(key, known)
+        hint = guess(key, known)
         return (
             f"{device} has no attribute {key}{hint} (it has {', '.join(known)}; domains "
             f"{', '.join(domains)}); "
@@ -128,9 +128,7 @@ def _explain(error: Any, device: Device) -> str:
             "matches",
             "has",
         ]
-        return (
-            f"{undeclared[1]} is neither a variable nor a function{nearest(undeclared[1], known)}"
-        )
+        return f"{undeclared[1]} is neither a variable nor a function{guess(undeclared[1], known)}"
     if "no matching overload" in text or "no such overload" in text:
         types = re.findall(r"celpy\.celtypes\.(\w+?)Type|k8s\.values\.(\w+)", text)
         found = " and ".join(dict.fromkeys((cel or own).lower() for cel, own in types))

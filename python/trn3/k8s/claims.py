@@ -14,7 +14,7 @@ from typing import Any
 from trn3.k8s import names
 from trn3.k8s.cel import SelectorError, compile_selector
 from trn3.k8s.documents import Document, Object
-from trn3.k8s.errors import K8sError, nearest
+from trn3.k8s.errors import K8sError, guess
 from trn3.k8s.inventory import Device, Taint
 from trn3.k8s.values import ResourceQuantity
 
@@ -172,7 +172,7 @@ class _Reader:
                 if key not in known:
                     raise self.fail(
                         path,
-                        f"{key} is not a field here{nearest(str(key), known)} (known: "
+                        f"{key} is not a field here{guess(str(key), known)} (known: "
                         f"{', '.join(known)})",
                     )
         return value
@@ -243,7 +243,7 @@ class _Reader:
     def ask(self, body: Mapping[str, Any], path: str, name: str) -> Ask:
         mode = body.get("allocationMode") or "ExactCount"
         if mode not in MODES:
-            hint = nearest(str(mode), MODES)
+            hint = guess(str(mode), MODES)
             raise self.fail(
                 f"{path}.allocationMode", f"must be {' or '.join(MODES)}; it is {mode!r}{hint}"
             )
@@ -326,7 +326,7 @@ class _Reader:
                 raise self.fail(
                     where,
                     f"there is no request {name!r}; there are "
-                    f"{', '.join(known)}{nearest(str(name), known)}",
+                    f"{', '.join(known)}{guess(str(name), known)}",
                 )
             wanted.append(name)
         return tuple(wanted)

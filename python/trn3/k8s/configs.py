@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trn3.k8s import topology
 from trn3.k8s.claims import Claim
 from trn3.k8s.documents import Object
-from trn3.k8s.errors import AllocationError, nearest
+from trn3.k8s.errors import AllocationError, guess
 from trn3.k8s.inventory import Device
 
 FIELDS = {"NeuronConfig": "logicalNeuronCore", "UltraServerConfig": "ultraserverMode"}
@@ -53,7 +53,7 @@ def settings(claim: Claim, drivers: Sequence[str]) -> Settings:
             raise AllocationError(
                 claim.label,
                 requests[0],
-                f"{where}: kind {kind!r} is not known; known: {known}{nearest(str(kind), FIELDS)}",
+                f"{where}: kind {kind!r} is not known; known: {known}{guess(str(kind), FIELDS)}",
             )
         if version != f"{driver}/v1":
             raise AllocationError(
@@ -64,7 +64,7 @@ def settings(claim: Claim, drivers: Sequence[str]) -> Settings:
         key = FIELDS[kind]
         extra = sorted(set(parameters) - {"apiVersion", "kind", key})
         if extra:
-            hint = nearest(extra[0], [key])
+            hint = guess(extra[0], [key])
             raise AllocationError(
                 claim.label, requests[0], f"{where}: {kind} has no field {extra[0]}{hint}"
             )

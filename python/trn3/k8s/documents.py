@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trn3.k8s.errors import K8sError, nearest
+from trn3.k8s.errors import K8sError, guess
 
 API_GROUP = "resource.k8s.io"
 API_VERSION = f"{API_GROUP}/v1"
@@ -131,7 +131,7 @@ def _objects(body: object, source: str) -> Iterator[Document]:
             )
         raise K8sError(message)
     if version.startswith(f"{API_GROUP}/") and kind not in RESOURCE_KINDS:
-        hint = nearest(kind, RESOURCE_KINDS)
+        hint = guess(kind, RESOURCE_KINDS)
         message = (
             f"{document}: {API_GROUP} has no such kind here; known: "
             f"{', '.join(RESOURCE_KINDS)}{hint}"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from trn3.text import nearest
+
 
 class K8sError(ValueError):
     """An object or a request is wrong; the text names it and the nearest thing that would work."""
@@ -25,18 +29,13 @@ class AllocationError(K8sError):
         self.request = request
 
 
-def nearest(word: str, allowed: object) -> str:
+def guess(word: str, allowed: object) -> str:
     """Return a hint at what was probably meant, or nothing.
 
-    >>> nearest("cuont", ["count", "selectors"])
+    >>> guess("cuont", ["count", "selectors"])
     '; did you mean count?'
-    >>> nearest("zzz", ["count", "selectors"])
+    >>> guess("zzz", ["count", "selectors"])
     ''
     """
-    from collections.abc import Iterable
-    from difflib import get_close_matches
-
-    words = [str(each) for each in allowed] if isinstance(allowed, Iterable) else []
-    folded = {each.lower(): each for each in words}
-    close = get_close_matches(word.lower(), list(folded), n=1, cutoff=0.6)
-    return f"; did you mean {folded[close[0]]}?" if close else ""
+    close = nearest(word, allowed, 0.6) if isinstance(allowed, Iterable) else None
+    return f"; did you mean {close}?" if close else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from trn3.k8s.attempts import try_node, ways
 from trn3.k8s.claims import Ask, Claim, Constraint, Toleration
 from trn3.k8s.configs import Settings
-from trn3.k8s.errors import AllocationError, nearest
+from trn3.k8s.errors import AllocationError, guess
 from trn3.k8s.inventory import Device
 from trn3.k8s.names import NODE
 from trn3.k8s.search import SearchLimitError
@@ -106,7 +106,7 @@ def _no_match(state: State, ask: Ask) -> str:
             known = sorted({name for device in left for _, name in device.capacity})
             return (
                 f"no device has a capacity {identifier}; there are "
-                f"{', '.join(known) or 'none'}{nearest(identifier, known)}"
+                f"{', '.join(known) or 'none'}{guess(identifier, known)}"
             )
         most = max(amounts, key=lambda each: each.number)
         if most.compare(amount) < 0:
@@ -285,7 +285,7 @@ def _constrained(state: State, claim: Claim, ask: Ask) -> str:
             )
             return (
                 f"{constraint}: no device that matches has this "
-                f"attribute{nearest(f'{domain}/{identifier}', known)} "
+                f"attribute{guess(f'{domain}/{identifier}', known)} "
                 f"(there are {', '.join(known)})"
             )
         reach = _largest(

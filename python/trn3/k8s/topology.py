@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from trn3.k8s.errors import K8sError, nearest
+from trn3.k8s.errors import K8sError, guess
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,7 @@ def _canonical(name: str) -> str:
     if key in descriptions:
         return key
     what = f"{key} has no nodes for Kubernetes" if key else "no such system"
-    message = (
-        f"--system {name}: {what}; known: {', '.join(sorted(aliases))}{nearest(name, aliases)}"
-    )
+    message = f"--system {name}: {what}; known: {', '.join(sorted(aliases))}{guess(name, aliases)}"
     raise K8sError(message)
 
 

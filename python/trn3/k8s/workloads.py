@@ -14,7 +14,7 @@ from typing import Any
 
 from trn3.k8s.claims import Claim, read_claim
 from trn3.k8s.documents import Document, of_kind
-from trn3.k8s.errors import K8sError, nearest
+from trn3.k8s.errors import K8sError, guess
 
 REPLICATED = {
     "Deployment": "replicas",
@@ -162,7 +162,7 @@ def _references(document: Document, spec: Mapping[str, Any]) -> list[Mapping[str
             for claim in ((container or {}).get("resources") or {}).get("claims") or []:
                 name = str(claim.get("name"))
                 if name not in known:
-                    hint = nearest(name, known)
+                    hint = guess(name, known)
                     message = (
                         f"{document}: container {container.get('name')} uses claim {name}, which "
                         "the pod does not "
@@ -200,7 +200,7 @@ def _resolve(
             f"{document}: resourceClaims {name}: there is no {kind} {wanted} in namespace "
             f"{document.namespace} "
             f"(there {'are' if len(there) > 1 else 'is'} "
-            f"{', '.join(there) or 'none'}){nearest(str(wanted), there)}"
+            f"{', '.join(there) or 'none'}){guess(str(wanted), there)}"
         )
         raise K8sError(message)
     if kind == "ResourceClaim":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
@@ -16,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from trn3._trn3 import machine as _machine
+from trn3.text import nearest
 
 __all__ = ["ArchLike", "ArchSpec", "Entry", "arch", "arch_file"]
 
@@ -143,9 +143,9 @@ class ArchSpec:
         return "\n".join(lines) + "\n"
 
     def _unknown(self, figure: str) -> str:
-        near = difflib.get_close_matches(_key(figure), self.entries, n=3, cutoff=0.0)
-        shown = [f"{key} ({self.entries[key].value:.12g} {self.entries[key].unit})" for key in near]
-        return f"arch {self.name} has no figure {figure}; nearest: {shown[0]}"
+        near = self.entries[key := str(nearest(_key(figure), self.entries))]
+        shown = f"{key} ({near.value:.12g} {near.unit})"
+        return f"arch {self.name} has no figure {figure}; nearest: {shown}"
 
 
 #: What names a machine: a target's name, the path of a description (``.toml``), either with changes

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3.files import PLOT_SUFFIXES
 from trn3.machine.data import CAUSES, DMA, ENGINES
 from trn3.machine.families import FAMILIES, family_of
 from trn3.machine.intervals import sum_by_bin
-from trn3.report import PLOT_SUFFIXES, printable
+from trn3.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

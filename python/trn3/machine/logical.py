@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3.files import write_bytes, write_files
 from trn3.machine.data import CAUSES, ENGINES, NO_INSTRUCTION, ProfileData
-from trn3.machine.files import write_bytes, write_files
 from trn3.machine.findings import Finding, PrecisionLoss, by_loss, losses
 from trn3.machine.profile import FORMAT, FORMAT_VERSION, PS_PER_US, Profile
 from trn3.machine.results import CriticalStep, EngineTotal, LineTotal, Roofline

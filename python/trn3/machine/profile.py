@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3.files import write_bytes, write_files
 from trn3.machine.data import CAUSES, DMA, ENGINES, ProfileData
-from trn3.machine.files import write_bytes, write_files
 from trn3.machine.findings import Finding, PrecisionLoss, losses
 from trn3.machine.intervals import sum_by_bin, union_length
 from trn3.machine.results import (

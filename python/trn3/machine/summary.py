@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trn3.machine.verdict import cause_words
-from trn3.report import printable, size
+from trn3.text import kibibytes, printable, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,16 +43,6 @@ def percent(share: float) -> str:
     '12.3 %'
     """
     return f"{100 * share:.1f} %"
-
-
-def kibibytes(num_bytes: float) -> str:
-    """Return a size of a memory in KiB.
-
-    >>> kibibytes(262144), kibibytes(100)
-    ('256 KiB', '0.1 KiB')
-    """
-    value = num_bytes / 1024
-    return f"{value:.0f} KiB" if value == int(value) else f"{value:.1f} KiB"
 
 
 def shortened(text: str, width: int) -> str:

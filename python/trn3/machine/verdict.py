@@ -151,6 +151,6 @@ def _look_at(file: str, line: int) -> str:
     """Return where to look first, if that is known."""
     if not line:
         return ""
-    from trn3.report import printable
+    from trn3.text import printable
 
     return f"; look first at {printable(file.rsplit('/', 1)[-1])}:{line}"

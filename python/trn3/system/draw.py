@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape, quoteattr
 
-from trn3.system import units
+from trn3 import text
 from trn3.system.fabric import node_name
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def drawing(system: System) -> Drawing:
     ]
     title = ", ".join([f"{system.title}, links={system.links}", *system.faults])
     names = tuple(
-        f"{level.name}: {level.links} x {units.rate(level.rate / level.links)} one way"
+        f"{level.name}: {level.links} x {text.rate(level.rate / level.links)} one way"
         for level in graph.levels
     )
     return Drawing(title, names, tuple(marks), tuple(lines))
@@ -211,8 +211,7 @@ def svg(system: System) -> str:
 
 def plot(system: System, path: Path) -> Path:
     """Draw a system into a file with matplotlib."""
-    from trn3.machine.files import write_files
-    from trn3.report import PLOT_SUFFIXES
+    from trn3.files import PLOT_SUFFIXES, write_files
 
     if path.suffix not in PLOT_SUFFIXES:
         message = f"path is {str(path)!r}; drawings are {', '.join(PLOT_SUFFIXES)} files"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from trn3.system import units
+from trn3 import text
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -62,7 +62,7 @@ class Link:
 
     def __str__(self) -> str:
         ends = f"{node_name(self.source)} -> {node_name(self.target)}"
-        return f"{ends} ({self.level}, {self.links} x {units.rate(self.rate / self.links)})"
+        return f"{ends} ({self.level}, {self.links} x {text.rate(self.rate / self.links)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Leg:
         through = f" through {self.switch}" if self.switch else ""
         return (
             f"{node_name(self.source)} -> {node_name(self.target)} by {self.level}{through}: "
-            f"{units.rate(self.rate)}, {units.time(self.latency)}"
+            f"{text.rate(self.rate)}, {text.time(self.latency)}"
         )
 
 
@@ -178,7 +178,7 @@ class Route:
 
     def __str__(self) -> str:
         ends = f"{node_name(self.source)} -> {node_name(self.target)}"
-        head = f"{ends}: {units.rate(self.rate)}, {units.time(self.latency)}"
+        head = f"{ends}: {text.rate(self.rate)}, {text.time(self.latency)}"
         return "\n".join([head, *(f"  {leg}" for leg in self.legs)])
 
 
@@ -217,7 +217,7 @@ class Cut:
     links: tuple[Link, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        return f"{self.name}: {units.rate(self.rate)} one way over {_bundles(self.links)}"
+        return f"{self.name}: {text.rate(self.rate)} one way over {_bundles(self.links)}"
 
 
 class Bisection(float):
@@ -358,20 +358,20 @@ class Bound:
         return bytes_per_chip / self.per_chip
 
     def __str__(self) -> str:
-        rates = f"{units.rate(self.per_chip)} a chip one way, {units.rate(self.total)} in all"
+        rates = f"{text.rate(self.per_chip)} a chip one way, {text.rate(self.total)} in all"
         lines = [f"{self.traffic}: {rates}", f"  binding: {self.binding}"]
-        others = [f"{name} alone {units.rate(value)}" for name, value in self.levels.items()]
+        others = [f"{name} alone {text.rate(value)}" for name, value in self.levels.items()]
         lines.append(f"  levels: {', '.join(others)}")
         if self.slowest:
             lines.append("  slowest pair: {} -> {}".format(*map(node_name, self.slowest)))
         verdict = (
             "no routing does better"
             if self.is_by_cut
-            else f"no routing does better than {units.rate(self.per_chip_by_cut)}"
+            else f"no routing does better than {text.rate(self.per_chip_by_cut)}"
         )
         lines.append(f"  {verdict}: {self.cut}")
         if self.time is not None:
-            lines.append(f"  time: {units.time(self.time)}, latencies not counted")
+            lines.append(f"  time: {text.time(self.time)}, latencies not counted")
         return "\n".join(lines)
 
 
@@ -397,7 +397,7 @@ class Slowdown:
         return self.factor
 
     def __str__(self) -> str:
-        before, after = (units.rate(bound.per_chip) for bound in (self.before, self.after))
+        before, after = (text.rate(bound.per_chip) for bound in (self.before, self.after))
         return f"{self.factor:.3g} x slower: {before} a chip before, {after} after"
 
 

@@ -21,7 +21,6 @@ Examples
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -38,6 +37,7 @@ from trn3 import _trn3
 from trn3.system import expressions
 from trn3.system.mappings import FrozenMapping
 from trn3.system.quantity import Quantity, Source, Status, Value, agree, factor, rounded, shown
+from trn3.text import nearest as nearest_name
 
 __all__ = [
     "Facts",
@@ -392,10 +392,9 @@ def nearest(name: str, known: Mapping[str, object] | tuple[str, ...], listed: ob
     every = tuple(known)
     shown_names = cast("tuple[str, ...]", listed) if listed is not None else every
     # A full name first: "trainium9" is nearer to "trainium" than to "trainium3", which was meant.
-    close = difflib.get_close_matches(name, shown_names, n=1, cutoff=0.75)
-    close = close or difflib.get_close_matches(name, every, n=1, cutoff=0.0)
+    close = nearest_name(name, shown_names, 0.75) or nearest_name(name, every)
     allowed = f"allowed: {', '.join(shown_names)}" if shown_names else "there is none"
-    return f"the nearest is {close[0]!r}; {allowed}" if close else allowed
+    return f"the nearest is {close!r}; {allowed}" if close else allowed
 
 
 def check_derived(facts: Facts) -> list[tuple[str, Source, float]]:

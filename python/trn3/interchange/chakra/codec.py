@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from trn3.interchange.chakra.schema import messages
 from trn3.interchange.chakra.trace import Attribute, IOInfo, Node, NodeType, Trace, TraceError
-from trn3.machine.files import write_bytes
+from trn3.files import write_bytes
 
 VARINT_BYTES = 10
 

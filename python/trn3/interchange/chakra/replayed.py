@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from trn3.interchange.chakra.trace import Node, NodeType, Trace
-from trn3.system import units
+from trn3 import text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -202,9 +202,9 @@ class TraceReplay:
             f"{'rank':>6} {'chip':>10} {'finish':>10} {'compute':>10} {'comm.':>10} {'exposed':>10}"
         )
         lines = [
-            f"{each.rank:>6} {'/'.join(map(str, each.chip)):>10} {units.time(each.finish):>10} "
-            f"{units.time(each.compute_busy):>10} {units.time(each.communication):>10} "
-            f"{units.time(each.exposed):>10}"
+            f"{each.rank:>6} {'/'.join(map(str, each.chip)):>10} {text.time(each.finish):>10} "
+            f"{text.time(each.compute_busy):>10} {text.time(each.communication):>10} "
+            f"{text.time(each.exposed):>10}"
             for each in shown
         ]
         if len(shown) < self.num_ranks:
@@ -224,8 +224,8 @@ class TraceReplay:
         worst = max(range(self.num_ranks), key=lambda rank: (self.exposed[rank], -rank))
         share = self.exposed[worst] / self.finish if self.finish else 0.0
         lines = [
-            f"{self.num_ranks} ranks on {self.system}: finish after {units.time(self.finish)}",
-            f"communication exposed: {units.time(self.exposed[worst])} ({share:.0%}), rank {worst}",
+            f"{self.num_ranks} ranks on {self.system}: finish after {text.time(self.finish)}",
+            f"communication exposed: {text.time(self.exposed[worst])} ({share:.0%}), rank {worst}",
             f"binding: {self.binding}"
             + (
                 f"; of links {self.binding_link}"
@@ -234,11 +234,11 @@ class TraceReplay:
             ),
         ]
         for what, seconds in list(self.by_resource.items())[:4]:
-            lines.append(f"  {units.time(seconds):>10} of the path to the finish: {what}")
+            lines.append(f"  {text.time(seconds):>10} of the path to the finish: {what}")
         return "\n".join([*lines, self.table()])
 
     def __repr__(self) -> str:
-        return f"<replay of {self.num_ranks} ranks on {self.system}: {units.time(self.finish)}>"
+        return f"<replay of {self.num_ranks} ranks on {self.system}: {text.time(self.finish)}>"
 
     def to_dict(self, *, nodes: bool = False) -> dict[str, Any]:
         """Return it as plain numbers, texts, lists and mappings; with `nodes`, also their times."""
@@ -287,7 +287,7 @@ class TraceReplay:
         OSError
             If it cannot be written.
         """
-        from trn3.machine.files import write_bytes
+        from trn3.files import write_bytes
 
         write_bytes(path, self._events())
 

@@ -161,7 +161,7 @@ class Diff:
         from rich.text import Text
 
         from trn3.machine.summary import microseconds, percent
-        from trn3.report import printable, size
+        from trn3.text import printable, size
 
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 import trn3
-from trn3.machine.files import write_bytes
+from trn3.files import write_bytes
 
 FORMAT: Final = "trn3-budget"
 FORMAT_VERSION: Final = 1

@@ -378,7 +378,7 @@ def _cell(value: Any) -> str:
 
 def _write(path: str | os.PathLike[str] | None, text: str) -> str:
     if path is not None:
-        from trn3.machine.files import write_bytes
+        from trn3.files import write_bytes
 
         write_bytes(path, [text.encode()])
     return text

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trn3._safetensors import naming
+#: What drawings can be written as.
+PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Make errors of the system name `path`; those on an open file name none."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def temporary_name(path: Path) -> Path:
+    """Return a new hidden name in a file's folder, short however long the file's own name is.
+
+    It ends as the file does, for those who write what the ending says.
+    """
+    return path.with_name(f".{secrets.token_hex(8)}.tmp{path.suffix[:16]}")
 
 
 def write_files(writers: Mapping[Path, Callable[[Path], object]]) -> None:
@@ -25,10 +44,7 @@ def write_files(writers: Mapping[Path, Callable[[Path], object]]) -> None:
     OSError
         If a file cannot be written; it names the file, and no file has appeared or changed.
     """
-    temporary = {
-        path: path.with_name(f".{path.stem}.{secrets.token_hex(4)}.tmp{path.suffix}")
-        for path in writers
-    }
+    temporary = {path: temporary_name(path) for path in writers}
     for path in writers:
         # The one thing of which renaming would complain only when other files have appeared.
         if path.is_dir():
