@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trn3.cli.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT
+from trn3.files import PLOT_SUFFIXES
 from trn3.text import printable, size
 
 if TYPE_CHECKING:

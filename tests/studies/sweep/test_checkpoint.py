@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-import sweep_support as functions
+from support import sweeps as functions
 import trn3
 from support.checks import TESTS, error
 from trn3.studies.sweep import SweepCheckpointError
@@ -207,7 +207,7 @@ def test_damage_of_a_point_names_the_point(tmp_path: Path) -> None:
                 with error(SweepCheckpointError, str(log), f"point {index}", "checksum"):
                     run()
                 assert log.read_bytes() == damaged
-    header = whole.index(b"sweep_support.square")
+    header = whole.index(b"support.sweeps.square")
     log.write_bytes(whole[:header] + b"t" + whole[header + 1 :])
     with error(SweepCheckpointError, str(log), "checksum"):
         run()
@@ -327,7 +327,7 @@ def test_values_that_cannot_be_stored_are_told(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for fn, words in (
         (functions.give_set, ("value of point 0", "builtins.set", "tuple")),
-        (functions.make_plan, ("value of point 0", "sweep_support.Plan", "value_types=[Plan]")),
+        (functions.make_plan, ("value of point 0", "support.sweeps.Plan", "value_types=[Plan]")),
     ):
         log.unlink(missing_ok=True)
         with error(SweepCheckpointError, str(log), *words):
@@ -371,7 +371,7 @@ def test_points_can_be_read_with_sqlite(tmp_path: Path) -> None:
         rows = database.execute("SELECT point, record FROM records ORDER BY point").fetchall()
     assert [point for point, _ in rows] == [-1, 0, 1]
     header, failed, point = (json.loads(record) for _, record in rows)
-    assert header["function"] == {"name": "sweep_support.fail_on_odd"}
+    assert header["function"] == {"name": "support.sweeps.fail_on_odd"}
     assert header["version"] == "1.0"
     assert failed["error"]["message"] == "1 is odd"
     assert (point["parameters"], point["value"]) == ({"x": 2}, 2)
@@ -424,7 +424,7 @@ def test_full_disk_leaves_whole_points(tmp_path: Path) -> None:
 
 DRIVER = """
 import functools, sys, trn3
-from sweep_support import record_call
+from support.sweeps import record_call
 def slow(x, folder):
     import time
     time.sleep(0.02)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import sweep_support as functions
+from support import sweeps as functions
 import trn3
 from support.checks import error
 from trn3.studies.sweep import BrokenExecutorError

@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 
 import trn3
 from support.checks import error
-from sweep_support import add, square
+from support.sweeps import add, square
 from trn3.studies.sweep.grid import ProductGrid, make_grid
 
 AXES = st.dictionaries(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import sweep_support as functions
+from support import sweeps as functions
 import trn3
 from support.checks import TESTS, error, run_python
 from trn3.studies.sweep import SweepError, WorkerStartError
@@ -186,7 +186,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{PYTHON}{os.pathsep}{TESTS}"}
 
 UNGUARDED = """
 import trn3
-from sweep_support import square
+from support.sweeps import square
 print(trn3.sweep(square, {"x": [1]}, workers=2).values)
 """
 
@@ -227,7 +227,7 @@ def test_functions_of_a_prompt_are_named() -> None:
 
 INTERRUPTED = """
 import sys, functools, trn3
-from sweep_support import report_pid
+from support.sweeps import report_pid
 fn = functools.partial(report_pid, folder=sys.argv[1], seconds=float(sys.argv[2]))
 if __name__ == "__main__":
     try:
@@ -264,7 +264,7 @@ def test_end_of_the_driver_ends_its_workers(tmp_path: Path, stop: signal.Signals
 
 STARTING = """
 import sys, trn3
-from sweep_support import square
+from support.sweeps import square
 import trn3.studies.sweep
 print(flush=True)
 try:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import rich.console
 
-import sweep_support as functions
+from support import sweeps as functions
 import trn3
 from support.checks import error
 from trn3.studies.sweep import SweepResult

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as npst
 
-import sweep_support as functions
+from support import sweeps as functions
 from support.checks import error
 from trn3.studies.sweep.values import UnsupportedValueError, ValueCodec, json_text
 
@@ -109,9 +109,9 @@ def test_encode_refuses_what_would_not_come_back(value: Any, place: str, kind: s
     [
         {"$": "pickle", "base64": "gASVAAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOULg=="},
         {"$": "dataclass", "class": "subprocess.Popen", "fields": {"args": "true"}},
-        {"$": "dataclass", "class": "sweep_support.Pair", "fields": {}},
-        {"$": "namedtuple", "class": "sweep_support.Pair", "items": [1, 2, 3]},
-        {"$": "enum", "class": "sweep_support.Colour", "name": "__class__"},
+        {"$": "dataclass", "class": "support.sweeps.Pair", "fields": {}},
+        {"$": "namedtuple", "class": "support.sweeps.Pair", "items": [1, 2, 3]},
+        {"$": "enum", "class": "support.sweeps.Colour", "name": "__class__"},
         {"$": "array", "dtype": "O", "shape": [1], "base64": "AAAAAAAAAAA="},
         {"$": "array", "dtype": "<f8", "shape": [2], "base64": "AAAAAAAAAAA="},
         {"$": "array", "dtype": "<f8", "shape": [-1], "base64": "AAAAAAAAAAA="},
@@ -145,7 +145,7 @@ def test_classes_of_one_name_are_refused() -> None:
 
 def test_dataclass_that_has_changed_is_told() -> None:
     codec = ValueCodec([functions.Inner])
-    plain: Any = {"$": "dataclass", "class": "sweep_support.Inner", "fields": {"bits": 1}}
+    plain: Any = {"$": "dataclass", "class": "support.sweeps.Inner", "fields": {"bits": 1}}
     with error(ValueError, "fields", "bits", "pair"):
         codec.decode(plain)
 
