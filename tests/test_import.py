@@ -33,6 +33,7 @@ PACKAGE_NAMES = {
     "perf_per_watt",
     "plan",
     "power",
+    "quantize_checkpoint",
     "search",
     "set_num_threads",
     "simd_level",
@@ -108,6 +109,15 @@ def test_import_takes_less_than_150_ms() -> None:
 
 def test_import_brings_nothing_heavy() -> None:
     code = "import sys, json, trn3; print(json.dumps(sorted(sys.modules)))"
+    finished = run_python(code)
+    assert finished.returncode == 0, finished.stderr
+    loaded = {name.split(".")[0] for name in json.loads(finished.stdout)}
+    assert "trn3" in loaded
+    assert not loaded & {*HEAVY, "ml_dtypes", "numpy"}
+
+
+def test_numerics_come_when_they_are_named() -> None:
+    code = "import sys, json, trn3; trn3.numerics; print(json.dumps(sorted(sys.modules)))"
     finished = run_python(code)
     assert finished.returncode == 0, finished.stderr
     loaded = {name.split(".")[0] for name in json.loads(finished.stdout)}

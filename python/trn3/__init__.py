@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trn3 import _moved, _trn3, numerics, offers
+from trn3 import _moved, offers
 
 if TYPE_CHECKING:
-    from trn3 import collectives, cost, flows, power, system, systems, traffic
-    from trn3.checkpoint import load_mx
+    from trn3 import collectives, cost, flows, numerics, power, system, systems, traffic
+    from trn3.checkpoint import load_mx, quantize_checkpoint
     from trn3.economics.cost import implied_capex, tco
     from trn3.economics.power import perf_per_watt
     from trn3.machine import NeuronCore
@@ -42,6 +42,7 @@ __all__ = [
     "perf_per_watt",
     "plan",
     "power",
+    "quantize_checkpoint",
     "search",
     "set_num_threads",
     "simd_level",
@@ -52,7 +53,7 @@ __all__ = [
     "traffic",
 ]
 
-__version__: str = _trn3.__version__
+__version__: str
 
 _moved.install()
 
@@ -89,6 +90,8 @@ def set_num_threads(n: int) -> None:
     2
     >>> trn3.set_num_threads(before)
     """
+    from trn3 import _trn3
+
     _trn3.set_num_threads(n)
 
 
@@ -114,6 +117,8 @@ def get_num_threads() -> int:
     >>> trn3.get_num_threads() >= 1
     True
     """
+    from trn3 import _trn3
+
     return _trn3.get_num_threads()
 
 
@@ -139,10 +144,13 @@ def simd_level() -> str:
     >>> trn3.simd_level() in ("scalar", "portable", "avx2", "avx512", "avx512bf16")
     True
     """
+    from trn3 import _trn3
+
     return _trn3.simd_level()
 
 
-# Loaded when first used: names of modules, and of what is in them.
+# Loaded when first used: names of modules, and of what is in them. NumPy comes with most of them;
+# the command is there before it, to answer a Ctrl-C.
 _LAZY = {
     "Chip": "trn3.system",
     "Cluster": "trn3.system",
@@ -156,16 +164,19 @@ _LAZY = {
     "flows": "trn3.flows",
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",
+    "numerics": "trn3.numerics",
     "perf_per_watt": "trn3.power",
     "plan": "trn3.planner",
     "planner": "trn3.planner",
     "power": "trn3.power",
+    "quantize_checkpoint": "trn3.checkpoint",
     "search": "trn3.planner",
     "sweep": "trn3.studies.sweep",
     "system": "trn3.system",
     "systems": "trn3.systems",
     "tco": "trn3.cost",
     "traffic": "trn3.traffic",
+    "__version__": "trn3._trn3",
 }
 
 

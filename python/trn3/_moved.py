@@ -19,6 +19,9 @@ MOVED: dict[str, str] = {
     "trn3.budget": "trn3.studies.budget",
     "trn3.chakra": "trn3.interchange.chakra",
     "trn3.chakra.plans": "trn3.interchange.chakra.steps",
+    "trn3.cli.results": "trn3.checkpoint.reports",
+    "trn3.cli.statistics": "trn3.checkpoint.statistics",
+    "trn3.cli.writer": "trn3.checkpoint.writer",
     "trn3.export": "trn3.interchange",
     "trn3.export.document": "trn3.interchange.exported",
     "trn3.machine.files": "trn3.files",
@@ -61,6 +64,7 @@ MOVED: dict[str, str] = {
     "trn3.nki.turns": "trn3.nki.ranks.turns",
     "trn3.nki.version": "trn3.nki.values.version",
     "trn3.planner.plans": "trn3.planner.serving",
+    "trn3.report": "trn3.cli.quantize_tables",
     "trn3.sweeps": "trn3.studies.sweep",
     "trn3.sweeps.checkpoint": "trn3.studies.sweep.journal",
     "trn3.system.units": "trn3.text",
@@ -97,8 +101,8 @@ class MovedFinder(MetaPathFinder, Loader):
     def find_spec(
         self,
         fullname: str,
-        path: Sequence[str] | None = None,  # noqa: ARG002  the protocol's
-        target: ModuleType | None = None,  # noqa: ARG002
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """Return a spec whose loader gives the moved module; None for every other name."""
         del path, target

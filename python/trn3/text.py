@@ -83,6 +83,17 @@ def time(value: float) -> str:
     return _scaled(value, _TIMES, ".4g") if value else "0 s"
 
 
+def decibels(value: float) -> str:
+    """Return a signal-to-noise ratio for a table cell.
+
+    >>> decibels(31.4159), decibels(float("inf")), decibels(float("nan"))
+    ('31.42', 'exact', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    return "exact" if math.isinf(value) else f"{value:.2f}"
+
+
 def _scaled(value: float, units: Sequence[tuple[float, str]], form: str) -> str:
     # Half a unit of the fourth digit below the next unit is that unit.
     factor, unit = next(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import checkpoints
+from support import checkpoints
 from trn3.__main__ import main
 
 

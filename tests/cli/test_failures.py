@@ -20,11 +20,10 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from cli import checkpoints
-from trn3.__main__ import Format, Rounding, ScaleRule
-from trn3.checkpoint import FORMATS
-from trn3.cli import results
-from trn3.cli.writer import SafetensorsWriter
+from support import checkpoints
+from trn3.checkpoint import FORMATS, reports
+from trn3.checkpoint.writer import SafetensorsWriter
+from trn3.cli.quantize import Format, Rounding, ScaleRule
 
 Refused = Callable[..., str]
 E4M3 = ("--to", "mxfp8-e4m3")
@@ -208,8 +207,8 @@ def test_wrong_settings(
 def test_options_are_what_the_work_knows() -> None:
     """The command line names them without importing what does the work."""
     assert list(Format) == list(FORMATS)
-    assert {"default", *get_args(results.ScaleRule)} == set(ScaleRule)
-    assert set(get_args(results.Rounding)) == set(Rounding)
+    assert {"default", *get_args(reports.ScaleRule)} == set(ScaleRule)
+    assert set(get_args(reports.Rounding)) == set(Rounding)
 
 
 def test_unknown_command(refused: Refused) -> None:
@@ -247,7 +246,7 @@ def test_full_disk(
             return super().write(data)
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    monkeypatch.setattr("trn3.cli.writer.io.FileIO", FillingDisk)
+    monkeypatch.setattr("trn3.checkpoint.writer.io.FileIO", FillingDisk)
     out = tmp_path / "out"
     line = refused("quantize", model, *E4M3, "--out", out)
     assert line == f"{out}: No space left on device"

@@ -16,9 +16,9 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 import trn3
-from cli import checkpoints
-from trn3.cli import quantize as job
-from trn3.cli.results import Rounding
+from support import checkpoints
+from trn3.checkpoint import quantizing as job
+from trn3.checkpoint.reports import Rounding
 from trn3.numerics import MXArray, Xorwow, quantize_mx
 
 FORMATS = {

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 import trn3_pytest
-from trn3.__main__ import app
+from trn3.cli.app import app
 
 
 def record() -> dict[str, Any]:

@@ -1,310 +1,180 @@
-"""The work of ``trn3 quantize``: one pass over a checkpoint, one output for each format.
-
-Memory holds a few pieces of one tensor at a time: `PIECE_VALUES` values each, or 32 slices across
-the blocked axis where those are more (an axis other than the last, with very much behind it).
-"""
+"""``trn3 quantize``: options, tables and JSON of `trn3.quantize_checkpoint`."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import math
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+import sys
+from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
-import numpy as np
-from numpy.typing import NDArray
+import typer
 
-from trn3 import get_num_threads
-from trn3._safetensors import (
-    DTYPES,
-    CheckpointError,
-    SafetensorsReader,
-    TensorEntry,
-)
-from trn3.checkpoint import (
-    BLOCK,
-    METADATA_KEY,
-    METADATA_VERSION,
-    MXFormat,
-    pack_fp4,
-    read_mx_metadata,
-    scales_name,
-    scales_shape,
-)
-from trn3.cli.results import FormatReport, Options, Report, TensorReport
-from trn3.cli.statistics import Gatherer
-from trn3.cli.writer import SafetensorsWriter
-from trn3.numerics import MXArray, Xorwow, quantize_mx
+from trn3.cli.plots import check_plot
+from trn3.cli.refusal import RefusedError
+from trn3.cli.settings import check_settings
 
-# Large enough that calls cost little beside their work, small enough that the float64 arrays of the
-# statistics stay in cache.
-PIECE_VALUES = 1 << 16
-COPY_BYTES = 1 << 22
-SOURCES = ("F32", "BF16", "F16")
+if TYPE_CHECKING:
+    from trn3.checkpoint.reports import QuantizationReport, ScaleRule as RuleName
+
+UNLIMITED_WIDTH = 10_000
 
 
-def reason_to_pass(entry: TensorEntry, options: Options) -> str | None:
-    """Return why a tensor is stored as it is, or None if it is to be quantized."""
-    if options.include and not any(fnmatchcase(entry.name, glob) for glob in options.include):
-        return "not matched by --include"
-    if any(fnmatchcase(entry.name, glob) for glob in options.exclude):
-        return "matched by --exclude"
-    if len(entry.shape) < 2:
-        return f"not a matrix ({len(entry.shape)}-d)"
-    if entry.dtype not in SOURCES:
-        return f"dtype {entry.dtype} (only {', '.join(SOURCES)} are quantized)"
-    if not -len(entry.shape) <= options.axis < len(entry.shape):
-        return f"no axis {options.axis}"
-    if not entry.num_values:
-        return "empty"
-    if entry.shape[options.axis] % BLOCK:
-        return f"axis {options.axis} is {entry.shape[options.axis]} long, no multiple of {BLOCK}"
-    return None
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(quantize)
 
 
-def tensor_seed(seed: int, name: str) -> int:
-    """Return the seed of a tensor's own generator, so that no tensor's bits depend on another's.
+class Format(StrEnum):
+    """Formats of ``--to``."""
 
-    It is the first eight bytes, read as a little-endian number, of the SHA-256 of ``seed:name``.
-
-    >>> tensor_seed(0, "w") == tensor_seed(0, "w") != tensor_seed(0, "v")
-    True
-    """
-    return int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:8], "little")
+    MXFP8_E4M3 = "mxfp8-e4m3"
+    MXFP8_E5M2 = "mxfp8-e5m2"
+    MXFP4_E2M1 = "mxfp4-e2m1"
 
 
-def pieces(shape: tuple[int, ...], axis: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
-    """Cut a tensor into pieces that are contiguous and hold whole blocks.
+class ScaleRule(StrEnum):
+    """Rules of ``--scale-rule``."""
 
-    Yields the first value's place in C order and the piece's shape, 3-d: what lies before, on and
-    after `axis`.
-
-    >>> list(pieces((2, 64), -1))
-    [(0, (2, 64, 1))]
-    """
-    axis %= len(shape)
-    outer, length, inner = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-    slab = length * inner
-    if slab <= PIECE_VALUES:
-        step = PIECE_VALUES // slab
-        for start in range(0, outer, step):
-            yield start * slab, (min(step, outer - start), length, inner)
-        return
-    step = max(BLOCK, PIECE_VALUES // inner // BLOCK * BLOCK)
-    for index in range(outer):
-        for start in range(0, length, step):
-            yield index * slab + start * inner, (1, min(step, length - start), inner)
+    DEFAULT = "default"
+    TRN3 = "trn3"
+    OCP = "ocp"
+    RCEIL = "rceil"
 
 
-def quantize_checkpoint(
-    source: str | os.PathLike[str],
-    outputs: Sequence[tuple[MXFormat, Path]],
-    options: Options,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> Report:
-    """Quantize the matrices of a checkpoint and store everything else as it is.
+class Rounding(StrEnum):
+    """Modes of ``--rounding``."""
 
-    The outputs appear under their names together, after the last has reached the disk; a failed or
-    interrupted run leaves none of them.
-
-    Parameters
-    ----------
-    source
-        A safetensors file.
-    outputs
-        For each format, the file to write. A file there is replaced.
-    options
-        How to quantize.
-    on_progress
-        Called with the bytes read so far and the bytes there are, after each piece.
-
-    Raises
-    ------
-    OSError
-        If a file cannot be read or written.
-    CheckpointError
-        If the source is not a sound safetensors file or has nothing to quantize.
-    """
-    started = time.perf_counter()
-    with SafetensorsReader(source) as reader, contextlib.ExitStack() as stack:
-        passed_through: dict[str, str] = {}
-        for entry in reader.tensors.values():
-            if (reason := reason_to_pass(entry, options)) is not None:
-                passed_through[entry.name] = reason
-        matrices = [e for e in reader.tensors.values() if e.name not in passed_through]
-        if not matrices:
-            raise CheckpointError(_nothing_to_do(reader, passed_through))
-        _refuse_taken_names(reader, matrices)
-        formats: list[FormatReport] = []
-        writers: list[SafetensorsWriter] = []
-        for mx_format, path in outputs:
-            rule = options.scale_rule or mx_format.default_scale_rule
-            writer = SafetensorsWriter(
-                path,
-                _layout(reader, passed_through, mx_format, options.axis),
-                _metadata(reader, matrices, mx_format, rule, options),
-            )
-            writers.append(stack.enter_context(writer))
-            formats.append(FormatReport(mx_format, path, rule, writer.num_bytes))
-        gatherer = stack.enter_context(Gatherer(get_num_threads()))
-        total_bytes = sum(entry.num_bytes for entry in reader.tensors.values())
-        done = 0
-        for entry in reader.tensors.values():
-            steps = (
-                _copy(reader, entry, writers)
-                if entry.name in passed_through
-                else _quantize(reader, entry, formats, writers, gatherer, options)
-            )
-            for num_bytes in steps:
-                done += num_bytes
-                if on_progress is not None:
-                    on_progress(done, total_bytes)
-        gatherer.finish()
-        for writer in writers:
-            writer.finish()
-        for writer in writers:
-            writer.commit()
-        return Report(
-            source=reader.path,
-            source_bytes=reader.num_bytes,
-            options=options,
-            formats=formats,
-            passed_through=passed_through,
-            seconds=time.perf_counter() - started,
-        )
+    NEAREST = "nearest"
+    ZERO = "zero"
+    STOCHASTIC = "stochastic"
 
 
-def _nothing_to_do(reader: SafetensorsReader, reasons: Mapping[str, str]) -> str:
-    counts: dict[str, int] = {}
-    for reason in reasons.values():
-        counts[reason] = counts.get(reason, 0) + 1
-    listed = "; ".join(f"{count} {reason}" for reason, count in counts.items())
-    return f"{reader.path}: no matrix to quantize among {len(reasons)} tensors: {listed or 'none'}"
-
-
-def _refuse_taken_names(reader: SafetensorsReader, matrices: Sequence[TensorEntry]) -> None:
-    for entry in matrices:
-        if scales_name(entry.name) in reader.tensors:
-            message = (
-                f"{reader.path}: the scales of {entry.name!r} would be stored as "
-                f"{scales_name(entry.name)!r}, which is taken; leave one out with --exclude"
-            )
-            raise CheckpointError(message)
-
-
-def _layout(
-    reader: SafetensorsReader, passed_through: Mapping[str, str], mx_format: MXFormat, axis: int
-) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    for entry in reader.tensors.values():
-        if entry.name in passed_through:
-            yield entry.name, entry.dtype, entry.shape
-        else:
-            yield entry.name, mx_format.safetensors, entry.shape
-            yield scales_name(entry.name), "F8_E8M0", scales_shape(entry.shape, axis)
-
-
-def _metadata(
-    reader: SafetensorsReader,
-    matrices: Sequence[TensorEntry],
-    mx_format: MXFormat,
-    rule: str,
-    options: Options,
-) -> dict[str, str]:
-    # A file may come from an earlier run that quantized other tensors, perhaps in another format.
-    tensors = dict(read_mx_metadata(reader))
-    for entry in matrices:
-        tensors[entry.name] = {
-            "axis": options.axis,
-            "scales": scales_name(entry.name),
-            "dtype": mx_format.dtype.name,
-            "source_dtype": entry.dtype,
-            "scale_rule": rule,
-            "rounding": options.rounding,
-        }
-        if options.rounding == "stochastic":
-            tensors[entry.name]["seed"] = tensor_seed(options.seed, entry.name)
-    described = {"version": METADATA_VERSION, "tensors": tensors}
-    return {**reader.metadata, METADATA_KEY: json.dumps(described, separators=(",", ":"))}
-
-
-def _copy(
-    reader: SafetensorsReader, entry: TensorEntry, writers: Sequence[SafetensorsWriter]
-) -> Iterator[int]:
-    for start in range(0, entry.num_bytes, COPY_BYTES):
-        data = reader.read(entry, start, min(COPY_BYTES, entry.num_bytes - start))
-        for writer in writers:
-            writer.write(entry.name, start, data)
-        yield data.nbytes
-
-
-def _quantize(
-    reader: SafetensorsReader,
-    entry: TensorEntry,
-    formats: Sequence[FormatReport],
-    writers: Sequence[SafetensorsWriter],
-    gatherer: Gatherer,
-    options: Options,
-) -> Iterator[int]:
-    dtype = DTYPES[entry.dtype][1]
-    assert dtype is not None
-    reports = [
-        TensorReport(
-            entry.name,
-            entry.shape,
-            entry.dtype,
-            entry.num_bytes,
-            writer.tensors[entry.name].num_bytes
-            + writer.tensors[scales_name(entry.name)].num_bytes,
-        )
-        for writer in writers
-    ]
-    # One lane makes the draws a single sequence, so that pieces get what the whole would.
-    generators = [
-        Xorwow.seed(tensor_seed(options.seed, entry.name), lanes=1)
-        if options.rounding == "stochastic"
-        else None
-        for _ in formats
-    ]
-    for start, shape in pieces(entry.shape, options.axis):
-        num_bytes = math.prod(shape) * dtype.itemsize
-        x = reader.read(entry, start * dtype.itemsize, num_bytes).view(dtype).reshape(shape)
-        for report, written, writer, rng in zip(reports, formats, writers, generators, strict=True):
-            mx_format = written.mx_format
-            began = time.perf_counter()
-            quantized = quantize_mx(
-                x,
-                mx_format.dtype,
-                axis=1,
-                scale_rule=written.scale_rule,
-                rounding=options.rounding,
-                rng=rng,
-            )
-            report.seconds += time.perf_counter() - began
-            gatherer.add(
-                report.statistics,
-                x,
-                quantized,
-                largest=mx_format.largest,
-                with_histogram=options.with_histogram,
-            )
-            _store(writer, entry.name, start, quantized, mx_format)
-        yield num_bytes
-    for report, written in zip(reports, formats, strict=True):
-        written.tensors.append(report)
-
-
-def _store(
-    writer: SafetensorsWriter, name: str, start: int, quantized: MXArray, mx_format: MXFormat
+def quantize(
+    model: Annotated[Path, typer.Argument(help="The safetensors file to quantize.")],
+    to: Annotated[
+        list[Format],
+        typer.Option("--to", help="Element format. Give it several times for several outputs."),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="The file to write. With several --to, each format goes to its own file, with the "
+            "format's name before the suffix: OUT.mxfp8-e4m3.safetensors.",
+        ),
+    ],
+    scale_rule: Annotated[
+        ScaleRule,
+        typer.Option(help="How a block's scale is chosen. default: trn3 for MXFP8, ocp for MXFP4."),
+    ] = ScaleRule.DEFAULT,
+    rounding: Annotated[Rounding, typer.Option(help="How elements are rounded.")] = (
+        Rounding.NEAREST
+    ),
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=2**64 - 1, help="For --rounding stochastic.  [default: 0]"),
+    ] = None,
+    axis: Annotated[
+        int,
+        typer.Option(
+            help="The contraction axis, along which blocks of 32 lie. The last suits the "
+            "[out, in] weights of linear layers."
+        ),
+    ] = -1,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(help="Quantize only tensors whose name matches this glob. Repeatable."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(help="Do not quantize tensors whose name matches this glob. Repeatable."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing outputs.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw a histogram of the errors: a .png, .svg or .pdf file."),
+    ] = None,
 ) -> None:
-    elements: NDArray[np.uint8]
-    if mx_format.bits == 4:
-        elements = pack_fp4(quantized.elements)
+    """Quantize the matrices of a safetensors checkpoint to MXFP8 or MXFP4.
+
+    Floating-point tensors (F32, BF16, F16) of two or more axes are quantized as Trainium3's
+    QuantizeMX does, if the contraction axis is a multiple of 32 long; everything else is stored
+    byte for byte. Read the result with trn3.load_mx. Memory use does not grow with the checkpoint.
+    """
+    from trn3.checkpoint.outputs import is_same_file, real_path
+    from trn3.checkpoint.plots import plot_errors
+    from trn3.checkpoint.quantizing import quantize_checkpoint
+    from trn3.cli.progress import progress_on_stderr
+
+    check_settings()
+    if seed is not None and rounding is not Rounding.STOCHASTIC:
+        message = "--seed has a meaning only with --rounding stochastic"
+        raise RefusedError(message)
+    if len(set(to)) < len(to):
+        message = "--to names a format twice"
+        raise RefusedError(message)
+    if not out.name:
+        message = f"{out}: is a directory; a file name is needed"
+        raise RefusedError(message)
+    outputs = {name.value: _output_path(out, name, alone=len(to) == 1) for name in to}
+    for path in outputs.values():
+        _check_output(path, model, force=force)
+    if plot is not None:
+        check_plot(plot)
+        _check_output(plot, model, force=force)
+        if any(is_same_file(plot, path) for path in outputs.values()):
+            message = f"{plot}: --plot and --out name the same file"
+            raise RefusedError(message)
+    with progress_on_stderr() as on_progress:
+        report = quantize_checkpoint(
+            model,
+            outputs,
+            scale_rule=(
+                None if scale_rule is ScaleRule.DEFAULT else cast("RuleName", scale_rule.value)
+            ),
+            rounding=rounding.value,
+            seed=seed or 0,
+            axis=axis,
+            include=include or (),
+            exclude=exclude or (),
+            replace=True,
+            with_histogram=plot is not None,
+            on_progress=on_progress,
+        )
+    if plot is not None:
+        plot_errors(report.formats, real_path(plot), f"Quantization errors of {model.name}")
+    _show(report, as_json=as_json)
+
+
+def _output_path(out: Path, format_name: str, *, alone: bool) -> Path:
+    return out if alone else out.with_name(f"{out.stem}.{format_name}{out.suffix}")
+
+
+def _check_output(path: Path, model: Path, *, force: bool) -> None:
+    from trn3.checkpoint.outputs import check_outputs
+
+    try:
+        check_outputs([path], model, replace=force)
+    except FileExistsError:
+        message = f"{path}: exists; --force replaces it"
+        raise RefusedError(message) from None
+
+
+def _show(report: QuantizationReport, *, as_json: bool) -> None:
+    if as_json:
+        import trn3
+
+        document = {"trn3_version": trn3.__version__, **report.to_plain()}
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
     else:
-        elements = quantized.elements.view(np.uint8)
-    writer.write(name, start * mx_format.bits // 8, elements)
-    writer.write(scales_name(name), start // BLOCK, quantized.scales.view(np.uint8))
+        from rich.console import Console
+
+        from trn3.cli.quantize_tables import print_quantize_report
+
+        # A pipe or a file has no width to fit into; tables are as wide as they need then.
+        console = Console(width=None if sys.stdout.isatty() else UNLIMITED_WIDTH)
+        print_quantize_report(report, console)

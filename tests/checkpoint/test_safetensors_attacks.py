@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
-from cli import checkpoints
-from cli.checkpoints import write_header, write_raw
-from trn3._safetensors import CheckpointError, SafetensorsReader
+from support import checkpoints
+from support.checkpoints import write_header, write_raw
 from trn3.checkpoint import load_mx
+from trn3.checkpoint.safetensors import CheckpointError, SafetensorsReader
 
 F32_32 = {"dtype": "F32", "shape": [1, 32], "data_offsets": [0, 128]}
 
@@ -214,7 +214,7 @@ def test_pipes_are_refused_without_waiting(refused: Callable[..., str], tmp_path
 def test_big_endian_hosts_are_refused(
     refused: Callable[..., str], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trn3._safetensors.sys.byteorder", "big")
+    monkeypatch.setattr("trn3.checkpoint.safetensors.sys.byteorder", "big")
     line = refused("quantize", model, "--to", "mxfp8-e4m3", "--out", tmp_path / "out")
     assert "big-endian" in line
 

@@ -1,22 +1,28 @@
-"""What ``trn3 quantize`` was asked for and what it did, as data."""
+"""What `trn3.quantize_checkpoint` was asked for and what it did, as data."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from trn3.checkpoint import MXFormat
-from trn3.cli.statistics import ErrorStatistics
+from trn3.checkpoint.formats import MXFormat
+from trn3.checkpoint.statistics import ErrorStatistics
 
 ScaleRule: TypeAlias = Literal["trn3", "ocp", "rceil"]
 Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How to quantize; names and defaults are those of the command line."""
+class QuantizationOptions:
+    """How to quantize; `trn3.quantize_checkpoint` says what each means.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is none of the values it takes.
+    """
 
     scale_rule: ScaleRule | None = None
     rounding: Rounding = "nearest"
@@ -25,6 +31,23 @@ class Options:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     with_histogram: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("scale_rule", self.scale_rule, (None, *get_args(ScaleRule))),
+            ("rounding", self.rounding, get_args(Rounding)),
+        ):
+            if value not in allowed:
+                message = f"{name} is {value!r}, must be one of {', '.join(map(repr, allowed))}"
+                raise ValueError(message)
+        for name in ("seed", "axis"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                message = f"{name} is {value!r}, must be a whole number"
+                raise TypeError(message)
+        if not 0 <= self.seed < 2**64:
+            message = f"seed is {self.seed}, must be from 0 to 2**64 - 1"
+            raise ValueError(message)
 
 
 @dataclass(slots=True)
@@ -62,42 +85,41 @@ class FormatReport:
 
 
 @dataclass(slots=True)
-class Report:
+class QuantizationReport:
     """What one run did."""
 
     source: Path
     source_bytes: int
-    options: Options
+    options: QuantizationOptions
     formats: list[FormatReport]
     passed_through: dict[str, str]
     seconds: float = 0.0
 
-
-def as_json(report: Report) -> dict[str, Any]:
-    """Return a report as plain data; sizes in bytes, times in seconds, no NaN or infinity."""
-    options = report.options
-    return {
-        "source": str(report.source),
-        "source_bytes": report.source_bytes,
-        "seconds": report.seconds,
-        "axis": options.axis,
-        "rounding": options.rounding,
-        "seed": options.seed if options.rounding == "stochastic" else None,
-        "passed_through": [
-            {"name": name, "reason": reason} for name, reason in report.passed_through.items()
-        ],
-        "outputs": [
-            {
-                "path": str(written.path),
-                "format": written.mx_format.name,
-                "scale_rule": written.scale_rule,
-                "bytes": written.num_bytes,
-                "tensors": [_tensor_as_json(tensor) for tensor in written.tensors],
-                "total": _tensor_as_json(written.total()),
-            }
-            for written in report.formats
-        ],
-    }
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain data for JSON: sizes in bytes, times in seconds, no NaN or infinity."""
+        options = self.options
+        return {
+            "source": str(self.source),
+            "source_bytes": self.source_bytes,
+            "seconds": self.seconds,
+            "axis": options.axis,
+            "rounding": options.rounding,
+            "seed": options.seed if options.rounding == "stochastic" else None,
+            "passed_through": [
+                {"name": name, "reason": reason} for name, reason in self.passed_through.items()
+            ],
+            "outputs": [
+                {
+                    "path": str(written.path),
+                    "format": written.mx_format.name,
+                    "scale_rule": written.scale_rule,
+                    "bytes": written.num_bytes,
+                    "tensors": [_tensor_as_json(tensor) for tensor in written.tensors],
+                    "total": _tensor_as_json(written.total()),
+                }
+                for written in self.formats
+            ],
+        }
 
 
 def _tensor_as_json(tensor: TensorReport) -> dict[str, Any]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import hashlib
 import io
 import json
 import os
 import secrets
+import stat
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,8 +24,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._safetensors import DTYPES, TensorEntry, bytes_of
+from trn3.checkpoint.safetensors import DTYPES, TensorEntry, bytes_of
 from trn3.files import naming
+
+_SUFFIX = ".tmp"
 
 
 class SafetensorsWriter:
@@ -65,11 +70,10 @@ class SafetensorsWriter:
         self._data_begin = len(header)
         self.num_bytes = self._data_begin + position
         self._missing = position
-        # The same directory, so that the rename is atomic; a name of our own, so that the umask
-        # decides about permissions.
-        self._temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.tmp")
+        _remove_abandoned(self.path)
         with naming(self.path):
-            self._file: io.FileIO | None = io.FileIO(self._temporary, "xb")
+            self._temporary, file = _make_temporary(self.path)
+        self._file: io.FileIO | None = file
         try:
             with naming(self.path):
                 _reserve(self._file.fileno(), self.num_bytes)
@@ -107,12 +111,14 @@ class SafetensorsWriter:
             raise RuntimeError(message)
         with naming(self.path):
             os.fsync(self._file.fileno())
-        self._file.close()
 
     def commit(self) -> None:
         """Make the file appear under its name; `finish` must have been called."""
+        assert self._file is not None
         with naming(self.path):
             self._temporary.replace(self.path)
+        # Open until here, hence locked: another run of the same output takes it for no leaving.
+        self._file.close()
         self._file = None
         # Makes the rename last through a power cut; the file itself is already on the disk.
         with contextlib.suppress(OSError):
@@ -135,6 +141,57 @@ class SafetensorsWriter:
             self._file.seek(position)
             while view:
                 view = view[self._file.write(view) :]
+
+
+def _stem(path: Path) -> str:
+    """Return how the hidden files of an output begin, short however long its own name is."""
+    return f".trn3-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]}-"
+
+
+def _make_temporary(path: Path) -> tuple[Path, io.FileIO]:
+    """Make a hidden file beside an output, locked while it is open.
+
+    It is in the same directory, so that the rename is atomic, and has a name of our own, so that
+    the umask decides about permissions.
+    """
+    while True:
+        temporary = path.with_name(f"{_stem(path)}{secrets.token_hex(4)}{_SUFFIX}")
+        file = io.FileIO(temporary, "xb")
+        _lock(file.fileno())
+        # Another run may have looked before it was locked.
+        if temporary.exists():
+            return temporary, file
+        file.close()
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file until it is closed; return whether nobody else has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody has, or the file system knows no locks
+        return False
+    return True
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what runs that were killed left of this output; nobody holds it any more."""
+    begin = _stem(path)
+    try:
+        names = [name for name in os.listdir(path.parent) if name.startswith(begin)]  # noqa: PTH208
+    except OSError:  # the file cannot be made either, which tells more
+        return
+    for name in names:
+        if not name.endswith(_SUFFIX):
+            continue
+        with contextlib.suppress(OSError):
+            descriptor = os.open(
+                path.with_name(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
+            try:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode) and _lock(descriptor):
+                    path.with_name(name).unlink()
+            finally:
+                os.close(descriptor)
 
 
 def _encode_header(entries: Iterable[TensorEntry], metadata: Mapping[str, str]) -> bytes:

@@ -30,7 +30,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3.checkpoint import BLOCK
+from trn3.checkpoint.formats import BLOCK
 from trn3.numerics import MXArray
 
 # Errors beside the largest magnitude of their block: no rounding of these formats moves a value by

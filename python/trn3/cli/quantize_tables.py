@@ -1,40 +1,24 @@
-"""Tables and figures of results, for people.
-
-Rich, and matplotlib (the extra ``plot``), are imported when first needed.
-"""
+"""The tables of ``trn3 quantize``; rich is imported when first needed."""
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from trn3.cli.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT
-from trn3.files import PLOT_SUFFIXES
-from trn3.text import printable, size
+# Some for those who know this module as `trn3.report`.
+from trn3.checkpoint.plots import plot_errors  # noqa: F401
+from trn3.checkpoint.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT  # noqa: F401
+from trn3.files import PLOT_SUFFIXES  # noqa: F401
+from trn3.text import decibels, printable, size
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from trn3.cli.results import FormatReport, Report, TensorReport
+    from trn3.checkpoint.reports import FormatReport, QuantizationReport, TensorReport
 
 
-def decibels(value: float) -> str:
-    """Return a signal-to-noise ratio for a table cell.
-
-    >>> decibels(31.4159), decibels(math.inf), decibels(math.nan)
-    ('31.42', 'exact', '-')
-    """
-    if math.isnan(value):
-        return "-"
-    return "exact" if math.isinf(value) else f"{value:.2f}"
-
-
-def print_quantize_report(report: Report, console: Console) -> None:
+def print_quantize_report(report: QuantizationReport, console: Console) -> None:
     """Print what ``trn3 quantize`` did: a table for each format, then what was left as it came."""
     for written in report.formats:
         console.print(_format_table(written, console.width))
@@ -167,59 +151,3 @@ def _passed_table(passed_through: Mapping[str, str]) -> RenderableType:
         shown = ", ".join(printable(name) for name in names[:2])
         table.add_row(str(len(names)), Text(reason), Text(shown + more))
     return table
-
-
-def plot_errors(formats: Sequence[FormatReport], path: str | os.PathLike[str], title: str) -> None:
-    """Draw the errors of all values of each format, relative to their block, as a histogram.
-
-    Parameters
-    ----------
-    formats
-        Reports whose statistics hold histograms.
-    path
-        A file ending in .png, .svg or .pdf; it appears when it is complete, replacing one there.
-    title
-        Stands above the figure.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    OSError
-        If the file cannot be written.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import PercentFormatter
-
-    # The object interface: pyplot would look for a display and keep the figure alive.
-    figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    edges = np.linspace(-HISTOGRAM_LIMIT, HISTOGRAM_LIMIT, HISTOGRAM_BINS + 1)
-    widest = 0.0
-    for written in formats:
-        statistics = written.total().statistics
-        counts = statistics.histogram
-        if counts is None:
-            message = f"{written.mx_format.name}: no histogram was gathered"
-            raise ValueError(message)
-        widest = max(widest, *np.abs(edges[:-1][counts > 0]), *np.abs(edges[1:][counts > 0]))
-        sqnr = f"SQNR {decibels(statistics.sqnr_db)} dB"
-        label = f"{written.mx_format.name} ({written.scale_rule}), {sqnr}"
-        axes.stairs(counts / max(counts.sum(), 1), edges, label=label, fill=False, linewidth=1.2)
-    axes.set_yscale("log")
-    axes.set_xlim(-1.05 * widest, 1.05 * widest)
-    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1))
-    axes.set_xlabel("error (q - x) as part of the largest magnitude in the block of 32")
-    axes.set_ylabel(f"part of all values per bin of {100 * (edges[1] - edges[0]):.2f} %")
-    axes.set_title(title)
-    axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        figure.savefig(temporary, format=path.suffix.removeprefix("."))
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,0 +1,222 @@
+"""The ``trn3`` command.
+
+Exit codes: 0, done; 1, ``trn3 validate`` found a miss that nothing explains, ``trn3 lint`` found
+something, or the script of ``trn3 run`` raised (which may have other codes of its own); 2, refused
+or failed, with one line on the standard error that says why (more where a table of tensors explains
+it); 130, interrupted (Ctrl-C); 143 or 129, terminated (SIGTERM, SIGHUP). Nothing half-written is
+left in any case.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn, cast
+
+import typer
+
+from trn3.cli import commands, quantize
+from trn3.cli.plots import check_matplotlib
+from trn3.cli.refusal import RefusedError
+from trn3.cli.settings import check_settings
+
+# Typer carries a click of its own from some version on, and used a separate one before.
+UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
+
+app = typer.Typer(
+    name="trn3",
+    help="An open simulator of AWS Trainium3.",
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+quantize.register(app)
+
+
+@app.command()
+def profile(
+    kernel: Annotated[str, typer.Argument(help="The kernel, as FILE.py:NAME.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape",
+            help="NAME=128x512:bfloat16 makes an array for an argument; NAME=2048 sets a size of "
+            "the file's inputs function, or a plain argument. Repeatable.",
+        ),
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            help="trn2, mine.toml, or with changes: trn3:vector_clock_mhz=+20%.  [default: the "
+            "target, trn3]"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for trace.perfetto, timeline.png, roofline.png, profile.json."
+        ),
+    ] = None,
+    values: Annotated[
+        bool,
+        typer.Option("--values/--timing-only", help="Compute values, or time alone (faster)."),
+    ] = True,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Reading uninitialised memory is an error.")
+    ] = False,
+    shadow: Annotated[
+        bool,
+        typer.Option("--shadow", help="Tell what precision each line loses against float64."),
+    ] = False,
+    max_instructions: Annotated[
+        int | None, typer.Option(min=1, help="Stop a kernel that issues more instructions.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the arrays that are made.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
+    ] = False,
+) -> None:
+    """Run an NKI kernel on one simulated NeuronCore and show what it costs and why.
+
+    The file is imported as it is: `import nki` in it means trn3's. With --out, a timeline that
+    opens in the Perfetto UI and two pictures are written too.
+    """
+    from rich.console import Console
+
+    from trn3.cli import kernel_file, profile as command
+
+    check_settings()
+    if out is not None:
+        check_matplotlib("--out")
+        command.check_folder(out)
+    request = command.ProfileRequest(
+        target=kernel,
+        shapes=tuple(shape or ()),
+        arch=arch,
+        values=values,
+        strict=strict,
+        shadow=shadow,
+        max_instructions=max_instructions,
+        seed=seed,
+    )
+    try:
+        outcome = command.run(request)
+    except (kernel_file.KernelFileError, command.KernelRunError) as error:
+        message, *details = str(error).splitlines()
+        raise RefusedError(message, details) from error
+    written = command.save(outcome.profile, out) if out is not None else []
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    command.show(outcome, written, console, as_json=as_json)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def run(
+    script: Annotated[Path, typer.Argument(help="The Python script.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="What the script gets as its arguments.")
+    ] = None,
+) -> None:
+    """Run a Python script in which `import nki` means trn3's, unmodified.
+
+    The exit code is the script's own: 1 if an exception leaves it.
+    """
+    from trn3.cli import script as command
+
+    check_settings()
+    if not script.is_file():
+        message = f"{script}: there is no such file"
+        raise RefusedError(message)
+    code = command.run(script, arguments or [])
+    if code:
+        raise typer.Exit(code)
+
+
+@app.command()
+def info() -> None:
+    """Show versions and what the arithmetic runs on: what a bug report needs."""
+    from trn3.cli.info import print_info
+
+    check_settings()
+    print_info()
+
+
+commands.register(app)
+
+
+class _TerminatedError(BaseException):
+    """A signal asks to end. Not an `Exception`, so that only cleaning up stands in its way."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _on_terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    raise _TerminatedError(number)
+
+
+def _complain(problem: object, details: Sequence[str] = ()) -> None:
+    from trn3.text import printable
+
+    typer.echo(f"trn3: error: {printable(' '.join(str(problem).split()))}", err=True)
+    for line in details:
+        typer.echo(printable(line.rstrip()), err=True)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from trn3.checkpoint import CheckpointError
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(args=words or ["--help"], prog_name="trn3", standalone_mode=False)
+    except UsageError as error:
+        _complain(error.format_message())
+        return 2
+    except CheckpointError as error:
+        _complain(error)
+        return 2
+    except RefusedError as error:
+        _complain(error, error.details)
+        return 2
+    except MemoryError:
+        _complain("not enough memory")
+        return 2
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        _complain(f"{where}{error.strerror or error}")
+        return 2
+    # Typer turns a Ctrl-C into this code itself.
+    return code if isinstance(code, int) else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    arguments
+        The words after ``trn3``; by default those of the process.
+    """
+    # What kills a process by default would leave a temporary file. A hang-up that is ignored
+    # (nohup) stays so.
+    numbers = [signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        numbers.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, _on_terminate) for number in numbers}
+    try:
+        code = _run(arguments)
+    except KeyboardInterrupt:
+        code = 130
+    except _TerminatedError as termination:
+        code = 128 + termination.number
+        _complain("terminated")
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    if code == 130:
+        _complain("interrupted")
+    return code

@@ -1,0 +1,7 @@
+"""The fixtures of the command, which calls this library."""
+
+from __future__ import annotations
+
+from cli.conftest import model, refused, run, spawn
+
+__all__ = ["model", "refused", "run", "spawn"]
