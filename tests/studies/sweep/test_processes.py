@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from support import sweeps as functions
 import trn3
+from support import sweeps as functions
 from support.checks import TESTS, error, run_python
 from trn3.studies.sweep import SweepError, WorkerStartError
 

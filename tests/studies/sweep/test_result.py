@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import rich.console
 
-from support import sweeps as functions
 import trn3
+from support import sweeps as functions
 from support.checks import error
 from trn3.studies.sweep import SweepResult
 from trn3.studies.sweep.progress import Bar, Silent, make_progress
