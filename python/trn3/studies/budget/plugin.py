@@ -12,7 +12,7 @@ import pytest
 
 import trn3
 from trn3.nki.launch import observers
-from trn3.studies.budget.record import Budget, BudgetError, Change, Cost, Costs
+from trn3.studies.budget.record import Budget, BudgetError, Change, Costs, KernelCost
 
 #: Carries what a test spent to the process that reports, whichever process ran it.
 PROPERTY: Final = "trn3_budget"
@@ -46,7 +46,7 @@ class BudgetPlugin:
         self.path = home / (given or "trn3-budget.json")
         # Workers of pytest-xdist only measure and judge; the process that started them reports.
         self._is_worker = hasattr(config, "workerinput")
-        self._measured: dict[str, dict[str, Cost]] = {}
+        self._measured: dict[str, dict[str, KernelCost]] = {}
         self._gone: set[str] = set()
         self._written = False
         try:
@@ -81,13 +81,13 @@ class BudgetPlugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Measure a test, and fail it if it passed but got slower than allowed."""
-        costs: dict[str, Cost] = {}
+        costs: dict[str, KernelCost] = {}
 
         def note(launched: observers.Launched) -> None:
             kernel = f"{launched.kernel} on {launched.arch}"
             if launched.ranks > 1:
                 kernel += f", {launched.ranks} ranks"
-            costs[kernel] = costs.get(kernel, Cost(0, 0)) + Cost(1, launched.latency_ps)
+            costs[kernel] = costs.get(kernel, KernelCost(0, 0)) + KernelCost(1, launched.latency_ps)
 
         with observers.observing(note):
             result = yield
@@ -107,7 +107,7 @@ class BudgetPlugin:
             for name, spent in report.user_properties:
                 if name == PROPERTY and isinstance(spent, dict):
                     self._measured[str(spent["test"])] = {
-                        kernel: Cost(*cost) for kernel, cost in spent["kernels"].items()
+                        kernel: KernelCost(*cost) for kernel, cost in spent["kernels"].items()
                     }
 
     @pytest.hookimpl(optionalhook=True)

@@ -21,7 +21,7 @@ class BudgetError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class KernelCost:
     """What a test spends in one kernel.
 
     Attributes
@@ -34,8 +34,8 @@ class Cost:
     launches: int
     latency_ps: int
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(self.launches + other.launches, self.latency_ps + other.latency_ps)
+    def __add__(self, other: KernelCost) -> KernelCost:
+        return KernelCost(self.launches + other.launches, self.latency_ps + other.latency_ps)
 
     def __str__(self) -> str:
         count = f" in {self.launches} launches" if self.launches > 1 else ""
@@ -43,7 +43,7 @@ class Cost:
 
 
 #: What a test spends, by kernel.
-Costs: TypeAlias = Mapping[str, Cost]
+Costs: TypeAlias = Mapping[str, KernelCost]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class Change:
     Attributes
     ----------
     test, kernel : str
-    old, new : Cost or None
+    old, new : KernelCost or None
         None where the file, or the run, does not have it.
     """
 
     test: str
     kernel: str
-    old: Cost | None
-    new: Cost | None
+    old: KernelCost | None
+    new: KernelCost | None
 
     @property
     def percent(self) -> float:
@@ -92,8 +92,9 @@ class Budget:
 
     Examples
     --------
-    >>> budget = Budget({"test_a.py::test_b": {"softmax on trn3": Cost(1, 1_000_000)}})
-    >>> (change,) = budget.changes("test_a.py::test_b", {"softmax on trn3": Cost(1, 1_100_000)})
+    >>> budget = Budget({"test_a.py::test_b": {"softmax on trn3": KernelCost(1, 1_000_000)}})
+    >>> slower = {"softmax on trn3": KernelCost(1, 1_100_000)}
+    >>> (change,) = budget.changes("test_a.py::test_b", slower)
     >>> print(change)
     softmax on trn3 takes 1.100 us, was 1.000 us: +10.00 %
     """
@@ -185,10 +186,10 @@ def _tests(path: Path, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield test, kernels
 
 
-def _cost(path: Path, test: str, kernel: str, value: Any) -> Cost:
+def _cost(path: Path, test: str, kernel: str, value: Any) -> KernelCost:
     numbers = value if isinstance(value, dict) else {}
     launches, latency = numbers.get("launches"), numbers.get("latency_ps")
     if type(launches) is not int or type(latency) is not int or min(launches, latency) < 0:
         message = f"{path}: {kernel} of {test} is {value!r}; allowed: launches and latency_ps"
         raise BudgetError(message)
-    return Cost(launches, latency)
+    return KernelCost(launches, latency)

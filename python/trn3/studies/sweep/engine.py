@@ -17,7 +17,7 @@ from trn3.studies.sweep.executors import Futures
 from trn3.studies.sweep.grid import Grid
 from trn3.studies.sweep.journal import Journal
 from trn3.studies.sweep.progress import Progress
-from trn3.studies.sweep.tasks import Event, Outcome, PointError, Task
+from trn3.studies.sweep.tasks import Event, PointError, PointOutcome, Task
 
 #: How long to wait for news before progress is shown again, in seconds.
 POLL_SECONDS = 0.2
@@ -29,13 +29,13 @@ MAX_LOSSES = 10
 class Finished:
     """What is known of a point when it is finished."""
 
-    outcome: Outcome
+    outcome: PointOutcome
     attempts: int
     is_resumed: bool = False
 
 
 @dataclass(slots=True)
-class Run:
+class SweepRun:
     """One run of a sweep.
 
     Attributes
@@ -129,9 +129,9 @@ class Run:
 
     def _give_up(self, task: Task, message: str) -> None:
         error = PointError(WorkerDiedError.__name__, message, "")
-        self._finish(task, Outcome(None, error, 0.0))
+        self._finish(task, PointOutcome(None, error, 0.0))
 
-    def _finish(self, task: Task, outcome: Outcome) -> None:
+    def _finish(self, task: Task, outcome: PointOutcome) -> None:
         if self.checkpoint is not None:
             self.checkpoint.add(task.index, task.parameters, outcome, task.attempts)
         self.finished[task.index] = Finished(outcome, task.attempts)

@@ -20,7 +20,7 @@ from trn3.studies.sweep.errors import (
     WorkerStartError,
 )
 from trn3.studies.sweep.processes import Processes, available_cores, pickle_function
-from trn3.studies.sweep.tasks import Event, Outcome, Task, describe_error, run_token
+from trn3.studies.sweep.tasks import Event, PointOutcome, Task, describe_error, run_token
 
 #: Tasks in flight for each worker of an executor: one runs, one is there when it ends. **(choice)**
 IN_FLIGHT_PER_WORKER = 2
@@ -77,7 +77,7 @@ class Futures:
             if self._is_closed(error):
                 raise self._broken(error) from error
             # Parameters that cannot be sent, for instance.
-            self._refused.append(Event(task, Outcome(None, describe_error(error), 0.0)))
+            self._refused.append(Event(task, PointOutcome(None, describe_error(error), 0.0)))
             return
         self._futures[token] = task, future
         future.add_done_callback(lambda _: self._done.put(token))
@@ -130,8 +130,8 @@ class Futures:
                     return Event(task)
                 if isinstance(error, KilledWorker):
                     return Event(task, death=str(error), crashes=error.allowed_failures + 1)
-            return Event(task, Outcome(None, describe_error(error), 0.0))
-        assert isinstance(outcome, Outcome)
+            return Event(task, PointOutcome(None, describe_error(error), 0.0))
+        assert isinstance(outcome, PointOutcome)
         return Event(task, outcome)
 
     def _is_closed(self, error: Exception) -> bool:

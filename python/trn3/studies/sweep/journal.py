@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from trn3.studies.sweep.errors import SweepCheckpointError
 from trn3.studies.sweep.grid import Parameters
 from trn3.studies.sweep.identity import digest_of
-from trn3.studies.sweep.tasks import Outcome, PointError
+from trn3.studies.sweep.tasks import PointError, PointOutcome
 from trn3.studies.sweep.values import Json, UnsupportedValueError, ValueCodec, json_text
 
 #: The ``application_id`` of a checkpoint's database: the letters trn3.
@@ -46,7 +46,7 @@ class Record(NamedTuple):
     """A point as the file has it."""
 
     digest: str
-    outcome: Outcome
+    outcome: PointOutcome
     attempts: int
 
 
@@ -99,7 +99,7 @@ class Journal:
                 f"{len(self.records)} finished points are here, those that it ran then run again"
             )
 
-    def add(self, index: int, parameters: Parameters, outcome: Outcome, attempts: int) -> None:
+    def add(self, index: int, parameters: Parameters, outcome: PointOutcome, attempts: int) -> None:
         """Write a finished point.
 
         Raises
@@ -224,7 +224,7 @@ class Journal:
                 self._has_header = True
                 return
             error = record.get("error")
-            outcome = Outcome(
+            outcome = PointOutcome(
                 None if error else self._codec.decode(record["value"]),
                 PointError(**error) if error else None,
                 float(record["seconds"]),

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from trn3.studies.sweep.engine import Run
+from trn3.studies.sweep.engine import SweepRun
 from trn3.studies.sweep.errors import BrokenExecutorError
 from trn3.studies.sweep.executors import Futures, InProcess
 from trn3.studies.sweep.grid import (
@@ -138,7 +138,7 @@ def sweep(
     shown = make_progress(progress)
     futures = Futures(fn, *_choose_executor(fn, executor, workers, in_flight))
     log: Journal | None = None
-    run: Run | None = None
+    run: SweepRun | None = None
     is_whole = False
     try:
         if checkpoint is not None:
@@ -146,7 +146,7 @@ def sweep(
             _check_listed(log, points)
             for note in log.notes:
                 _LOG.warning(note)
-        run = Run(points, futures, retries, max_crashes, log, shown)
+        run = SweepRun(points, futures, retries, max_crashes, log, shown)
         run.run()
         is_whole = True
     except BaseException as error:

@@ -36,7 +36,7 @@ class PointError:
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
-class Outcome(NamedTuple):
+class PointOutcome(NamedTuple):
     """What one call gave: a value, or an error; and how many seconds it took."""
 
     value: Any
@@ -65,12 +65,12 @@ class Event:
     """
 
     task: Task
-    outcome: Outcome | None = None
+    outcome: PointOutcome | None = None
     death: str | None = None
     crashes: int = 1
 
 
-def run_point(fn: Callable[..., Any], parameters: Parameters) -> Outcome:
+def run_point(fn: Callable[..., Any], parameters: Parameters) -> PointOutcome:
     """Call the function and catch what it raises.
 
     ``SystemExit`` is an error of the point: a function that gives up must not end a worker. So is
@@ -82,11 +82,11 @@ def run_point(fn: Callable[..., Any], parameters: Parameters) -> Outcome:
     try:
         value = fn(**parameters)
     except caught as error:
-        return Outcome(None, describe_error(error, skip=1), time.perf_counter() - started)
-    return Outcome(value, None, time.perf_counter() - started)
+        return PointOutcome(None, describe_error(error, skip=1), time.perf_counter() - started)
+    return PointOutcome(value, None, time.perf_counter() - started)
 
 
-def run_token(fn: Callable[..., Any], parameters: Parameters, token: str) -> Outcome:
+def run_token(fn: Callable[..., Any], parameters: Parameters, token: str) -> PointOutcome:
     """Call the function; `token` differs for each call, so that no scheduler takes two for one."""
     del token
     return run_point(fn, parameters)

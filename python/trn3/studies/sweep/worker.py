@@ -11,7 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import wait
 from typing import Any
 
-from trn3.studies.sweep.tasks import Outcome, PointError, describe_error, run_point
+from trn3.studies.sweep.tasks import PointError, PointOutcome, describe_error, run_point
 
 #: Set in workers: a sweep inside one uses no processes of its own unless asked to.
 IS_WORKER = "TRN3_SWEEP_WORKER"
@@ -53,16 +53,16 @@ def answer(message: bytes) -> bytes:
     """
     (loaded,) = _LOADED
     if isinstance(loaded, PointError):
-        return pickle.dumps(Outcome(None, loaded, 0.0))
+        return pickle.dumps(PointOutcome(None, loaded, 0.0))
     try:
         parameters = pickle.loads(message)
     except Exception as error:
-        return pickle.dumps(Outcome(None, describe_error(error), 0.0))
+        return pickle.dumps(PointOutcome(None, describe_error(error), 0.0))
     outcome = run_point(loaded, parameters)
     try:
         return pickle.dumps(outcome, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        return pickle.dumps(Outcome(None, describe_error(error), outcome.seconds))
+        return pickle.dumps(PointOutcome(None, describe_error(error), outcome.seconds))
 
 
 def _end_with_parent() -> None:
