@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._trn3 import machine as machine, system as system
+from trn3._trn3 import checkpoint as checkpoint, machine as machine, system as system
 
 __all__ = [
     "TFloat32",
@@ -13,6 +13,7 @@ __all__ = [
     "__version__",
     "activation",
     "cast",
+    "checkpoint",
     "compress",
     "dequantize_mx",
     "exp",

@@ -8,6 +8,7 @@ mod activation;
 mod arguments;
 mod array;
 mod cast;
+mod checkpoint;
 mod door;
 mod draws;
 mod dtype;
@@ -53,6 +54,7 @@ mod _trn3 {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::dtype::register(module.py())?;
+        crate::checkpoint::register(module)?;
         crate::machine::register(module)?;
         crate::system::register(module)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
