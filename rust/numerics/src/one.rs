@@ -9,7 +9,7 @@ use crate::cast::CastOptions;
 use crate::error::{Error, Result};
 use crate::exp::FORMATS;
 use crate::format::Format;
-use crate::scalar;
+use crate::{activation, cast, exp};
 
 /// [`cast`](crate::cast) of one code; `draw` is read by stochastic rounding alone.
 ///
@@ -45,7 +45,7 @@ pub fn exp_one(from: Format, code: u32, bias: f32, to: Format) -> Result<u32> {
     }
     let difference = value_of(from, code) - bias;
     let is_narrow = from.item_size() == 2 && to.item_size() == 2;
-    let value = if is_narrow { scalar::exp::exp_odd(difference) } else { scalar::exp::exp_f32(difference) };
+    let value = if is_narrow { exp::scalar::exp_odd(difference) } else { exp::scalar::exp_f32(difference) };
     Ok(stored(value, to, CastOptions::default(), 0))
 }
 
@@ -61,7 +61,7 @@ pub fn activation_one(from: Format, code: u32, function: Activation, parameter: 
         }
     }
     let mut value = [value_of(from, code)];
-    scalar::activation::activate(function, parameter, &mut value);
+    activation::scalar::activate(function, parameter, &mut value);
     Ok(stored(value[0], to, CastOptions::default(), 0))
 }
 
@@ -82,5 +82,5 @@ fn value_of(format: Format, code: u32) -> f32 {
 /// An element as an array holds it.
 #[inline]
 fn stored(value: f32, format: Format, options: CastOptions, draw: u32) -> u32 {
-    scalar::cast::encode(value, format, options.rounding, options.overflow, draw) << padding(format)
+    cast::scalar::encode(value, format, options.rounding, options.overflow, draw) << padding(format)
 }

@@ -5,17 +5,17 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::cast::Encoder;
-use super::chain::{Accumulators, Block, Tiling};
 use super::lanes::LANES;
-use super::mx::Quantizer;
 use super::portable::Portable;
-use super::sparse::{FUSED_VECTORS, ListChain, TileLists};
-use super::xorwow::{self, Filling};
 use crate::activation::Activation;
+use crate::cast::simd::Encoder;
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::matmul::simd::chain::{Accumulators, Block, Tiling};
+use crate::matmul_sparse::simd::{FUSED_VECTORS, ListChain, TileLists};
+use crate::mx::simd::Quantizer;
 use crate::xorwow::polynomial::Polynomial;
+use crate::xorwow::simd::{self as xorwow, Filling};
 
 /// A set of kernels; all give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,29 +92,29 @@ impl fmt::Display for Level {
 
 /// One level's kernels.
 pub(crate) struct Kernels {
-    /// See [`super::cast::encode`].
+    /// See [`crate::cast::simd::encode`].
     pub(crate) encode: fn(&Encoder, &[f32], &[u32], &mut [u8]),
-    /// See [`super::cast::decode`].
+    /// See [`crate::cast::simd::decode`].
     pub(crate) decode: fn(Format, &[u8], &mut [f32]),
-    /// See [`super::activation::activate`].
+    /// See [`crate::activation::simd::activate`].
     pub(crate) activate: fn(Activation, f32, &mut [f32]),
-    /// See [`super::activation::multiply_add`].
+    /// See [`crate::activation::simd::multiply_add`].
     pub(crate) multiply_add: fn(usize, &[f32], &[f32], &mut [f32]),
-    /// See [`super::exp::exp`].
+    /// See [`crate::exp::simd::exp`].
     pub(crate) exp: fn(Format, Format, &[u8], &[f32], &mut [u8]),
-    /// See [`super::exp::sum_rows`].
+    /// See [`crate::exp::simd::sum_rows`].
     pub(crate) sum_rows: fn(Format, &[&[u8]], &mut [f32]),
-    /// See [`super::mx::quantize_rows`].
+    /// See [`crate::mx::simd::quantize_rows`].
     pub(crate) quantize_rows: fn(&Quantizer, &[f32], &[u32], &mut [u8], &mut [u8]),
-    /// See [`super::mx::quantize_columns`].
+    /// See [`crate::mx::simd::quantize_columns`].
     pub(crate) quantize_columns: fn(&Quantizer, &[&[f32]], &[&[u32]], &mut [&mut [u8]], &mut [u8]),
-    /// See [`super::xorwow::fill`].
+    /// See [`crate::xorwow::simd::fill`].
     pub(crate) xorwow_fill: fn(&mut [xorwow::Block], Filling, &mut [[u32; LANES]]),
-    /// See [`super::xorwow::jump`].
+    /// See [`crate::xorwow::simd::jump`].
     pub(crate) xorwow_jump: fn(&Polynomial, u32, &mut xorwow::Block),
-    /// See [`super::mx::scale_each`].
+    /// See [`crate::mx::simd::scale_each`].
     pub(crate) scale_each: fn(&mut [f32], &[f32]),
-    /// See [`super::mx::scale_blocks`].
+    /// See [`crate::mx::simd::scale_blocks`].
     pub(crate) scale_blocks: fn(&mut [f32], &[f32]),
     /// `None` at the scalar level, where chains are run by the definition.
     pub(crate) chains: Option<Chains>,
@@ -126,24 +126,24 @@ pub(crate) struct Chains {
     pub(crate) fused: Chain,
     /// Two bfloat16 a word, where the level has the instruction.
     pub(crate) dot: Option<Chain>,
-    /// See [`super::pack::pack_rows`]; words as they are.
+    /// See [`crate::matmul::simd::pack::pack_rows`]; words as they are.
     pub(crate) pack_word_rows: fn(&[&[u8]], usize, &mut [u32]),
     /// The same, words of two 16-bit codes.
     pub(crate) pack_pair_rows: fn(&[&[u8]], usize, &mut [u32]),
-    /// See [`super::pack::pack_pair`].
+    /// See [`crate::matmul::simd::pack::pack_pair`].
     pub(crate) pack_pair: fn(&[u16], &[u16], &mut [u32]),
-    /// See [`super::pack::min_magnitude`].
+    /// See [`crate::matmul::simd::pack::min_magnitude`].
     pub(crate) min_magnitude: fn(&[u16]) -> u16,
-    /// See [`super::sparse::widen_rows`].
+    /// See [`crate::matmul_sparse::simd::widen_rows`].
     pub(crate) widen_rows: fn(&[&[u8]; LANES], usize, &mut [f32]),
-    /// See [`super::sparse::transpose`].
+    /// See [`crate::matmul_sparse::simd::transpose`].
     pub(crate) transpose: fn([usize; 2], &[f32], usize, &mut [f32], usize, bool),
 }
 
 /// One way to run chains.
 pub(crate) struct Chain {
     pub(crate) tiling: Tiling,
-    /// See [`super::chain`].
+    /// See [`crate::matmul::simd::chain`].
     pub(crate) multiply: fn(&Block, &[u32], &[u32], &Accumulators<'_>),
     /// Chains that skip zeros.
     pub(crate) lists: ListChain,
@@ -171,64 +171,64 @@ macro_rules! kernel {
 macro_rules! kernel_table {
     ($table:ident, $features:literal, $lanes:expr, rows: $rows:literal, vectors: $vectors:literal, lists: $lists:literal, dot: $dot:expr) => {
         static $table: Kernels = Kernels {
-            encode: kernel!([$features, $lanes] super::cast::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
-            decode: kernel!([$features, $lanes] super::cast::decode, (format: Format, src: &[u8], dst: &mut [f32])),
+            encode: kernel!([$features, $lanes] crate::cast::simd::encode, (e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8])),
+            decode: kernel!([$features, $lanes] crate::cast::simd::decode, (format: Format, src: &[u8], dst: &mut [f32])),
             activate: kernel!(
-                [$features, $lanes] super::activation::activate, (function: Activation, parameter: f32, values: &mut [f32])
+                [$features, $lanes] crate::activation::simd::activate, (function: Activation, parameter: f32, values: &mut [f32])
             ),
             multiply_add: kernel!(
-                [$features, $lanes] super::activation::multiply_add,
+                [$features, $lanes] crate::activation::simd::multiply_add,
                 (columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32])
             ),
-            exp: kernel!([$features, $lanes] super::exp::exp, (from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8])),
-            sum_rows: kernel!([$features, $lanes] super::exp::sum_rows, (format: Format, rows: &[&[u8]], sums: &mut [f32])),
+            exp: kernel!([$features, $lanes] crate::exp::simd::exp, (from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8])),
+            sum_rows: kernel!([$features, $lanes] crate::exp::simd::sum_rows, (format: Format, rows: &[&[u8]], sums: &mut [f32])),
             quantize_rows: kernel!(
-                [$features, $lanes] super::mx::quantize_rows,
+                [$features, $lanes] crate::mx::simd::quantize_rows,
                 (q: &Quantizer, src: &[f32], draws: &[u32], elements: &mut [u8], scales: &mut [u8])
             ),
             quantize_columns: kernel!(
-                [$features, $lanes] super::mx::quantize_columns,
+                [$features, $lanes] crate::mx::simd::quantize_columns,
                 (q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8])
             ),
             xorwow_fill: kernel!(
-                [$features, $lanes] super::xorwow::fill, (state: &mut [xorwow::Block], filling: Filling, out: &mut [[u32; LANES]])
+                [$features, $lanes] crate::xorwow::simd::fill, (state: &mut [xorwow::Block], filling: Filling, out: &mut [[u32; LANES]])
             ),
             xorwow_jump: kernel!(
-                [$features, $lanes] super::xorwow::jump, (polynomial: &Polynomial, weyl: u32, block: &mut xorwow::Block)
+                [$features, $lanes] crate::xorwow::simd::jump, (polynomial: &Polynomial, weyl: u32, block: &mut xorwow::Block)
             ),
-            scale_each: kernel!([$features, $lanes] super::mx::scale_each, (values: &mut [f32], factors: &[f32])),
-            scale_blocks: kernel!([$features, $lanes] super::mx::scale_blocks, (values: &mut [f32], factors: &[f32])),
+            scale_each: kernel!([$features, $lanes] crate::mx::simd::scale_each, (values: &mut [f32], factors: &[f32])),
+            scale_blocks: kernel!([$features, $lanes] crate::mx::simd::scale_blocks, (values: &mut [f32], factors: &[f32])),
             chains: Some(Chains {
                 fused: Chain {
                     tiling: Tiling { rows: $rows, columns: $vectors * LANES, depth: 1 },
                     multiply: kernel!(
-                        [$features, $lanes] super::chain::fused::<_, $rows, $vectors>,
+                        [$features, $lanes] crate::matmul::simd::chain::fused::<_, $rows, $vectors>,
                         (block: &Block, left: &[u32], right: &[u32], out: &Accumulators<'_>)
                     ),
                     lists: ListChain {
                         width: FUSED_VECTORS * LANES,
                         multiply: kernel!(
-                            [$features, $lanes] super::sparse::fused::<_, $lists>,
+                            [$features, $lanes] crate::matmul_sparse::simd::fused::<_, $lists>,
                             (lists: &TileLists<'_>, panel: &[u32], rows: usize, first: bool, sums: &mut [f32])
                         ),
                     },
                 },
                 dot: $dot,
                 pack_word_rows: kernel!(
-                    [$features, $lanes] super::pack::pack_rows::<_, false>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
+                    [$features, $lanes] crate::matmul::simd::pack::pack_rows::<_, false>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
                 ),
                 pack_pair_rows: kernel!(
-                    [$features, $lanes] super::pack::pack_rows::<_, true>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
+                    [$features, $lanes] crate::matmul::simd::pack::pack_rows::<_, true>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
                 ),
                 pack_pair: kernel!(
-                    [$features, $lanes] super::pack::pack_pair, (first: &[u16], second: &[u16], words: &mut [u32])
+                    [$features, $lanes] crate::matmul::simd::pack::pack_pair, (first: &[u16], second: &[u16], words: &mut [u32])
                 ),
-                min_magnitude: kernel!([$features, $lanes] super::pack::min_magnitude, (codes: &[u16]) -> u16),
+                min_magnitude: kernel!([$features, $lanes] crate::matmul::simd::pack::min_magnitude, (codes: &[u16]) -> u16),
                 widen_rows: kernel!(
-                    [$features, $lanes] super::sparse::widen_rows, (rows: &[&[u8]; LANES], width: usize, panel: &mut [f32])
+                    [$features, $lanes] crate::matmul_sparse::simd::widen_rows, (rows: &[&[u8]; LANES], width: usize, panel: &mut [f32])
                 ),
                 transpose: kernel!(
-                    [$features, $lanes] super::sparse::transpose,
+                    [$features, $lanes] crate::matmul_sparse::simd::transpose,
                     (size: [usize; 2], from: &[f32], from_stride: usize, to: &mut [f32], to_stride: usize, canonical: bool)
                 ),
             }),
@@ -272,14 +272,14 @@ kernel_table!(
         tiling: Tiling { rows: 8, columns: 3 * LANES, depth: 2 },
         multiply: kernel!(
             ["avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c", super::avx512::Avx512Bf16::assume_available()]
-            super::chain::dot::<8, 3>,
+            crate::matmul::simd::chain::dot::<8, 3>,
             (block: &Block, left: &[u32], right: &[u32], out: &Accumulators<'_>)
         ),
         lists: ListChain {
-            width: super::sparse::DOT_VECTORS * LANES,
+            width: crate::matmul_sparse::simd::DOT_VECTORS * LANES,
             multiply: kernel!(
                 ["avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c", super::avx512::Avx512Bf16::assume_available()]
-                super::sparse::dot::<2>,
+                crate::matmul_sparse::simd::dot::<2>,
                 (lists: &TileLists<'_>, panel: &[u32], rows: usize, first: bool, sums: &mut [f32])
             ),
         },

@@ -1,23 +1,23 @@
 //! The scalar level's kernel table: loops over the definitions, nothing else.
 
-use super::cast::Encoder;
 use super::dispatch::Kernels;
-use super::mx::Quantizer;
+use crate::cast::simd::Encoder;
 use crate::format::Format;
 use crate::mx::BLOCK;
-use crate::scalar;
+use crate::mx::simd::Quantizer;
+use crate::{activation, cast, exp, mx, xorwow};
 
 pub(super) static KERNELS: Kernels = Kernels {
     encode,
     decode,
-    activate: scalar::activation::activate,
-    multiply_add: scalar::activation::multiply_add,
-    exp: scalar::exp::exp_slice,
-    sum_rows: scalar::exp::sum_rows,
+    activate: activation::scalar::activate,
+    multiply_add: activation::scalar::multiply_add,
+    exp: exp::scalar::exp_slice,
+    sum_rows: exp::scalar::sum_rows,
     quantize_rows,
     quantize_columns,
-    xorwow_fill: scalar::xorwow::fill,
-    xorwow_jump: scalar::xorwow::jump,
+    xorwow_fill: xorwow::scalar::fill,
+    xorwow_jump: xorwow::scalar::jump,
     scale_each,
     scale_blocks,
     chains: None,
@@ -27,7 +27,7 @@ fn encode(e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
     let item = e.format.item_size();
     for (index, (value, code)) in src.iter().zip(dst.chunks_exact_mut(item)).enumerate() {
         let draw = draws.get(index).copied().unwrap_or(0);
-        let bits = scalar::cast::encode(*value, e.format, e.rounding, e.overflow, draw);
+        let bits = cast::scalar::encode(*value, e.format, e.rounding, e.overflow, draw);
         let stored = if e.format == Format::Tf32 { bits << 13 } else { bits };
         code.copy_from_slice(&stored.to_le_bytes()[..item]);
     }
@@ -47,11 +47,11 @@ fn decode(format: Format, src: &[u8], dst: &mut [f32]) {
 
 /// The scale byte and element codes of one block.
 fn quantize_block(q: &Quantizer, block: &[f32; BLOCK], draws: &[u32; BLOCK], codes: &mut [u8; BLOCK]) -> u8 {
-    let byte = scalar::mx::scale_byte(block, q.format, q.rule);
+    let byte = mx::scalar::scale_byte(block, q.format, q.rule);
     for index in 0..BLOCK {
-        let scaled = scalar::mx::divide_by_scale(block[index], byte);
+        let scaled = mx::scalar::divide_by_scale(block[index], byte);
         let e = &q.encoder;
-        codes[index] = scalar::cast::encode(scaled, e.format, e.rounding, e.overflow, draws[index]) as u8;
+        codes[index] = cast::scalar::encode(scaled, e.format, e.rounding, e.overflow, draws[index]) as u8;
     }
     byte
 }

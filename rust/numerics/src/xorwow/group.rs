@@ -6,10 +6,10 @@ use super::polynomial::Polynomial;
 use crate::array::AlignedBytes;
 use crate::error::Result;
 use crate::par;
-use crate::scalar::xorwow::{WEYL_STEP, WORDS};
 use crate::simd::dispatch::Kernels;
 use crate::simd::lanes::LANES;
-use crate::simd::xorwow::{Block, Filling, Output};
+use crate::xorwow::scalar::{WEYL_STEP, WORDS};
+use crate::xorwow::simd::{Block, Filling, Output};
 
 /// Most generators a lane has.
 pub(super) const MAX_GENERATORS: usize = 4;

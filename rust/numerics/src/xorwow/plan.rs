@@ -11,10 +11,10 @@ use super::group::{Group, MAX_GENERATORS, jump};
 use crate::array::AlignedBytes;
 use crate::error::Result;
 use crate::par;
-use crate::scalar::xorwow::WORDS;
 use crate::simd::dispatch::Kernels;
 use crate::simd::lanes::LANES;
-use crate::simd::xorwow::Output;
+use crate::xorwow::scalar::WORDS;
+use crate::xorwow::simd::Output;
 
 /// Draws of a stream that [`Task::for_each_run`] makes at a time: those of sixteen streams fit in the first cache.
 pub(crate) const RUN: usize = 256;

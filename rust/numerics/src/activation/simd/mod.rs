@@ -1,0 +1,144 @@
+//! The activation functions, sixteen at a time.
+
+mod circular;
+mod exponential;
+mod logarithm;
+mod normal;
+mod plain;
+
+use crate::activation::Activation;
+use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
+use crate::exp::simd::{exp_f32, or_nan};
+use crate::simd::lanes::{LANES, Lanes};
+
+const NAN: u32 = 0x7fc0_0000;
+const SIGN: u32 = 0x8000_0000;
+const INFINITY: u32 = 0x7f80_0000;
+
+/// Replaces every value `x` by an expression of it. A closure would not do: compilers do not inline the call of one, and
+/// intrinsics are fast only inside the outermost kernel.
+macro_rules! each {
+    ($l:ident, $values:ident, |$x:ident| $value:expr) => {{
+        let (vectors, tail) = $values.as_chunks_mut::<LANES>();
+        for vector in vectors {
+            let $x = $l.load_f(vector);
+            $l.store_f($value, vector);
+        }
+        if !tail.is_empty() {
+            let mut vector = [0.0; LANES];
+            vector[..tail.len()].copy_from_slice(tail);
+            let $x = $l.load_f(&vector);
+            $l.store_f($value, &mut vector);
+            tail.copy_from_slice(&vector[..tail.len()]);
+        }
+    }};
+}
+
+/// See [`crate::multiply_add`].
+#[inline(always)]
+pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32]) {
+    for ((row, scale), addend) in values.chunks_exact_mut(columns).zip(scales).zip(addends) {
+        let (scale, addend) = (l.splat_f(*scale), l.splat_f(*addend));
+        each!(l, row, |x| {
+            let bits = l.bits(l.fma(x, scale, addend));
+            or_nan(l, bits, bits)
+        });
+    }
+}
+
+/// One function in place; `parameter` is prelu's slope.
+#[inline(always)]
+pub(crate) fn activate<L: Lanes>(l: L, function: Activation, parameter: f32, values: &mut [f32]) {
+    match function {
+        Activation::Copy => each!(l, values, |x| plain::copy(l, x)),
+        Activation::Square => each!(l, values, |x| plain::square(l, x)),
+        Activation::Sigmoid => each!(l, values, |x| exponential::sigmoid(l, x)),
+        Activation::Relu => each!(l, values, |x| plain::relu(l, x)),
+        Activation::Prelu => each!(l, values, |x| plain::prelu(l, x, parameter)),
+        Activation::Gelu => each!(l, values, |x| normal::gelu(l, x)),
+        Activation::GeluDx => each!(l, values, |x| normal::gelu_dx(l, x)),
+        Activation::GeluApprxTanh => each!(l, values, |x| exponential::gelu_apprx_tanh(l, x)),
+        Activation::GeluApprxSigmoid => each!(l, values, |x| exponential::gelu_apprx_sigmoid(l, x)),
+        Activation::GeluApprxSigmoidDx => each!(l, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x)),
+        Activation::Silu => each!(l, values, |x| exponential::silu(l, x)),
+        Activation::SiluDx => each!(l, values, |x| exponential::silu_dx(l, x)),
+        Activation::Tanh => each!(l, values, |x| exponential::tanh(l, x)),
+        Activation::Softplus => each!(l, values, |x| logarithm::softplus(l, x)),
+        Activation::Mish => each!(l, values, |x| exponential::mish(l, x)),
+        Activation::Erf => each!(l, values, |x| normal::erf(l, x)),
+        Activation::ErfDx => each!(l, values, |x| normal::erf_dx(l, x)),
+        Activation::Exp => each!(l, values, |x| exp_f32(l, x)),
+        Activation::Log => each!(l, values, |x| logarithm::log(l, x)),
+        Activation::Sin => each!(l, values, |x| circular::sin(l, x)),
+        Activation::Arctan => each!(l, values, |x| circular::arctan(l, x)),
+        Activation::Sqrt => each!(l, values, |x| plain::sqrt(l, x)),
+        Activation::Rsqrt => each!(l, values, |x| plain::rsqrt(l, x)),
+        Activation::Reciprocal => each!(l, values, |x| plain::reciprocal(l, x)),
+        Activation::Sign => each!(l, values, |x| plain::sign(l, x)),
+        Activation::Abs => each!(l, values, |x| plain::abs(l, x)),
+    }
+}
+
+/// `value`, or the canonical NaN where `x` is NaN.
+#[inline(always)]
+fn unless_nan<L: Lanes>(l: L, x: L::F, value: L::F) -> L::F {
+    or_nan(l, l.bits(x), l.bits(value))
+}
+
+#[inline(always)]
+fn magnitude<L: Lanes>(l: L, x: L::F) -> L::I {
+    l.and(l.bits(x), l.splat_i(SIGN - 1))
+}
+
+/// The magnitude as float64, at most `limit`, which NaN gives too.
+#[inline(always)]
+fn magnitude_up_to<L: Lanes>(l: L, x: L::F, limit: f32) -> L::D {
+    l.widen(l.float(l.min_u(magnitude(l, x), l.splat_i(limit.to_bits()))))
+}
+
+/// x brought between two limits around 0; NaN gives the one of its sign.
+#[inline(always)]
+fn clamped<L: Lanes>(l: L, x: L::F, low: f32, high: f32) -> L::D {
+    let bits = l.bits(x);
+    let is_positive = l.lt_u(bits, l.splat_i(SIGN));
+    let limit = l.select(is_positive, l.splat_i(high.to_bits()), l.splat_i(low.to_bits()));
+    l.widen(l.float(l.min_u(bits, limit)))
+}
+
+/// `value`, not negative, with the sign of `x`.
+#[inline(always)]
+fn with_sign_of<L: Lanes>(l: L, x: L::F, value: L::F) -> L::F {
+    l.float(l.or(magnitude(l, value), l.and(l.bits(x), l.splat_i(SIGN))))
+}
+
+#[inline(always)]
+fn polynomial<L: Lanes>(l: L, coefficients: &[f64], x: L::D) -> L::D {
+    let mut p = l.splat_d(coefficients[0]);
+    for coefficient in &coefficients[1..] {
+        p = l.fma_d(p, x, l.splat_d(*coefficient));
+    }
+    p
+}
+
+/// x + x^3 * p(x^2).
+#[inline(always)]
+fn odd_polynomial<L: Lanes>(l: L, coefficients: &[f64], x: L::D) -> L::D {
+    let square = l.mul_d(x, x);
+    l.fma_d(l.mul_d(x, square), polynomial(l, coefficients, square), x)
+}
+
+/// q and n with e^y = 2^n * (1 + q), |y| <= 700; n in the low bits of a float64.
+#[inline(always)]
+fn split<L: Lanes>(l: L, y: L::D) -> (L::D, L::D) {
+    let shifted = l.fma_d(y, l.splat_d(LOG2_E), l.splat_d(SHIFT));
+    let n = l.sub_d(shifted, l.splat_d(SHIFT));
+    let r = l.fma_d(n, l.splat_d(-LN2_LOW), l.fma_d(n, l.splat_d(-LN2), y));
+    let p = polynomial(l, &EXP, r);
+    (l.fma_d(l.mul_d(r, r), p, r), shifted)
+}
+
+#[inline(always)]
+fn exp<L: Lanes>(l: L, y: L::D) -> L::D {
+    let (q, n) = split(l, y);
+    l.scale_d(l.add_d(l.splat_d(1.0), q), n)
+}

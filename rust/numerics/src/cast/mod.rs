@@ -1,0 +1,146 @@
+//! Casting between formats: every rounding and overflow rule.
+
+pub(crate) mod scalar;
+pub(crate) mod simd;
+
+use crate::array::{AlignedBytes, ArrayMut, Source, element_count};
+use crate::cast::simd::Encoder;
+use crate::elementwise::{self, as_f32};
+use crate::error::{Error, Result};
+use crate::format::Format;
+use crate::simd::dispatch::{self, Kernels};
+use crate::xorwow::Xorwow;
+
+/// How a value between two neighbours of the destination format is rounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// To the nearer neighbour, ties to the even code.
+    #[default]
+    Nearest,
+    /// To the neighbour nearer zero; never overflows a finite value.
+    Zero,
+    /// Away from zero with the probability of the distance: one 32-bit draw `r` an element, up iff `d + r >= 2^32`,
+    /// where `d` is the distance from the lower neighbour as a fraction of the step, times 2^32, rounded down.
+    Stochastic,
+}
+
+impl Rounding {
+    /// The name, as `rounding` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Rounding::Nearest => "nearest",
+            Rounding::Zero => "zero",
+            Rounding::Stochastic => "stochastic",
+        }
+    }
+}
+
+/// What becomes of magnitudes beyond the largest finite value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Overflow {
+    /// Infinity where the format has one, else NaN; float4_e2m1fn has neither and saturates.
+    #[default]
+    Ieee,
+    /// The largest finite value, for infinities too.
+    Saturate,
+}
+
+/// Where stochastic rounding takes its draws from.
+#[derive(Debug, Default)]
+pub enum Draws<'a> {
+    /// No draws: any other rounding.
+    #[default]
+    None,
+    /// One draw an element, in C order.
+    Given(&'a [u32]),
+    /// A generator of L lanes gives N elements `ceil(N / L)` draws a lane, lane after lane; it advances if the call succeeds.
+    Xorwow(&'a mut Xorwow),
+}
+
+/// Options of [`cast`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CastOptions {
+    /// The rounding rule.
+    pub rounding: Rounding,
+    /// The overflow rule.
+    pub overflow: Overflow,
+}
+
+/// Rounds every element of `source` to `out`'s format.
+///
+/// # Errors
+/// [`Error::Dtype`] when the output is block scales, which [`crate::quantize_mx`] makes; [`Error::Shape`] when the shapes differ;
+/// [`Error::Value`] when draws come without stochastic rounding, are missing with it, or are not one an element.
+///
+/// ```
+/// use half::bf16;
+/// use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, cast};
+///
+/// let x = [1.0f32, 1.005, 3.1415927];
+/// let mut y = [bf16::ZERO; 3];
+/// let source = ArrayView::new(&x, &[3])?.into();
+/// cast(&source, ArrayMut::new(&mut y, &[3])?, CastOptions::default(), Draws::None)?;
+/// assert_eq!(y.map(f32::from), [1.0, 1.0078125, 3.140625]);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+pub fn cast(source: &Source<'_>, out: ArrayMut<'_>, options: CastOptions, draws: Draws<'_>) -> Result<()> {
+    let kernels = dispatch::active()?;
+    if out.format() == Format::F8E8M0Fnu {
+        let allowed = "every other format; a block scale is an exponent, which quantize_mx chooses";
+        return Err(Error::dtype("dtype", out.format(), allowed));
+    }
+    let encoder = Encoder::new(out.format(), options.rounding, options.overflow);
+    let count = element_count(out.shape());
+    match draws.checked(options.rounding, count)? {
+        Draws::None => elementwise::for_each_f32_piece(source, out, kernels.decode, |_, values, codes| {
+            (kernels.encode)(&encoder, values, &[], codes);
+        }),
+        Draws::Given(given) => elementwise::for_each_f32_piece(source, out, kernels.decode, |start, values, codes| {
+            (kernels.encode)(&encoder, values, &given[start..start + values.len()], codes);
+        }),
+        Draws::Xorwow(generator) => draw_and_round(kernels, source, out, &encoder, generator),
+    }
+}
+
+/// Sixteen lanes' draws at a time, rounded with while they are in the first cache.
+fn draw_and_round(
+    kernels: &'static Kernels,
+    source: &Source<'_>,
+    out: ArrayMut<'_>,
+    encoder: &Encoder,
+    generator: &mut Xorwow,
+) -> Result<()> {
+    elementwise::check_shapes(source, &out)?;
+    let (count, item) = (element_count(out.shape()), out.format().item_size());
+    generator.consume(count, out.into_bytes(), item, |task, out| {
+        let (mut codes, mut values) = (AlignedBytes::default(), AlignedBytes::default());
+        let first = task.elements().start;
+        task.for_each_run(|start, draws| {
+            let out = &mut out[(start - first) * item..][..draws.len() * item];
+            let codes = elementwise::input(source, start, draws.len(), out, &mut codes);
+            (kernels.encode)(encoder, as_f32(kernels.decode, source.format(), codes, &mut values), draws, out);
+        });
+    })
+}
+
+impl<'a> Draws<'a> {
+    /// Refuses draws where none are wanted, their absence where they are, and a wrong number of them.
+    pub(crate) fn checked(self, rounding: Rounding, count: usize) -> Result<Self> {
+        match (&self, rounding) {
+            (Draws::None, Rounding::Stochastic) => Err(Error::value(
+                "rng",
+                "missing",
+                "rounding=\"stochastic\" needs an Xorwow or one uint32 draw an element",
+            )),
+            (Draws::Given(_) | Draws::Xorwow(_), Rounding::Nearest | Rounding::Zero) => {
+                Err(Error::value("rng", "given", "it is used only with rounding=\"stochastic\""))
+            }
+            (Draws::Given(draws), _) if draws.len() != count => Err(Error::value(
+                "rng",
+                format!("{} draws", draws.len()),
+                format!("one draw an element is needed: {count}"),
+            )),
+            _ => Ok(self),
+        }
+    }
+}

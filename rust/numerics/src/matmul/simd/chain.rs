@@ -1,0 +1,276 @@
+//! The systolic chain on registers: a tile of outputs, each summed in ascending k, one rounding a step.
+//!
+//! Vectors run across outputs, never along k, so that a chain stays a chain. Operands come packed ([`crate::matmul::simd::pack`]):
+//! panels of `ROWS` (left) and `16 * VECTORS` (right) outer positions, one 32-bit word each for every step.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+
+use crate::simd::lanes::{LANES, Lanes};
+
+/// How one word of each operand extends sixteen chains.
+pub(crate) trait Step: Copy {
+    type L: Lanes;
+    /// Consecutive k in a packed word.
+    const DEPTH: usize;
+
+    fn lanes(self) -> Self::L;
+    /// `sum + left * right`, the word's k in ascending order, each step fused and rounded once.
+    fn step(self, sum: F<Self>, left: F<Self>, right: F<Self>) -> F<Self>;
+}
+
+type F<S> = <<S as Step>::L as Lanes>::F;
+
+/// One float32 a word, one fused multiply-add.
+#[derive(Clone, Copy)]
+pub(crate) struct Fused<L>(pub(crate) L);
+
+impl<L: Lanes> Step for Fused<L> {
+    type L = L;
+    const DEPTH: usize = 1;
+
+    #[inline(always)]
+    fn lanes(self) -> L {
+        self.0
+    }
+    #[inline(always)]
+    fn step(self, sum: L::F, left: L::F, right: L::F) -> L::F {
+        self.0.fma(left, right, sum)
+    }
+}
+
+/// Two bfloat16 a word, k in the high half: the BF16 dot product is two sequential fused steps, high half first. It
+/// flushes subnormals, so callers prove first that none can arise.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(crate) struct Bf16Dot(pub(crate) crate::simd::avx512::Avx512Bf16);
+
+#[cfg(target_arch = "x86_64")]
+impl Step for Bf16Dot {
+    type L = crate::simd::avx512::Avx512;
+    const DEPTH: usize = 2;
+
+    #[inline(always)]
+    fn lanes(self) -> Self::L {
+        self.0.lanes()
+    }
+    #[inline(always)]
+    fn step(self, sum: F<Self>, left: F<Self>, right: F<Self>) -> F<Self> {
+        self.0.dot(sum, left, right)
+    }
+}
+
+/// Outputs of a register tile, and k of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tiling {
+    /// Left outer positions of a panel.
+    pub(crate) rows: usize,
+    /// Right outer positions of a panel.
+    pub(crate) columns: usize,
+    /// Consecutive k in a packed word.
+    pub(crate) depth: usize,
+}
+
+/// A rectangle of float32 accumulators in a row-major matrix that is mutably borrowed for `'a`.
+#[derive(Debug)]
+pub(crate) struct Accumulators<'a> {
+    first: *mut f32,
+    /// Elements from one row to the next.
+    row_stride: usize,
+    rows: usize,
+    columns: usize,
+    matrix: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: it stands for a mutable borrow of plain floats; `part` asks its callers to keep parts disjoint.
+unsafe impl Send for Accumulators<'_> {}
+// SAFETY: a shared reference gives access only through `part`, which is unsafe.
+unsafe impl Sync for Accumulators<'_> {}
+
+impl<'a> Accumulators<'a> {
+    /// The whole of a row-major matrix.
+    pub(crate) fn new(values: &'a mut [f32], columns: usize) -> Self {
+        let rows = values.len().checked_div(columns).unwrap_or(0);
+        Self { first: values.as_mut_ptr(), row_stride: columns, rows, columns, matrix: PhantomData }
+    }
+
+    /// The part that starts at `(row, column)`, of at most the given size.
+    ///
+    /// # Safety
+    /// Parts in use at the same time must not overlap, nor may the whole be used meanwhile.
+    pub(crate) unsafe fn part(&self, row: usize, column: usize, rows: usize, columns: usize) -> Self {
+        let (rows, columns) = (rows.min(self.rows - row), columns.min(self.columns - column));
+        // SAFETY: (row, column) lies in the matrix, or at its end where the part is empty.
+        let first = unsafe { self.first.add(row * self.row_stride + column) };
+        Self { first, rows, columns, row_stride: self.row_stride, matrix: PhantomData }
+    }
+
+    /// Calls `work(row, its values)` for each row.
+    pub(crate) fn for_each_row(&mut self, mut work: impl FnMut(usize, &mut [f32])) {
+        for row in 0..self.rows {
+            // SAFETY: rows are disjoint and inside the matrix; the maker of the part keeps others away.
+            work(row, unsafe { std::slice::from_raw_parts_mut(self.first.add(row * self.row_stride), self.columns) });
+        }
+    }
+}
+
+/// What a block of packed operands is to do to its accumulators.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// k in the block.
+    pub(crate) k: usize,
+    /// k of a chain; the block's last one may be shorter.
+    pub(crate) tile: usize,
+    /// Whether the first chain joins what is there rather than starting the accumulator.
+    pub(crate) accumulate: bool,
+    /// Whether this is the last block, which leaves NaN canonical.
+    pub(crate) last: bool,
+}
+
+/// Multiplies the panels of `left` and `right` into `out`. Panels lie one after the other, each `words` steps deep.
+#[inline(always)]
+fn multiply<S: Step, const ROWS: usize, const VECTORS: usize>(
+    s: S,
+    block: &Block,
+    left: &[u32],
+    right: &[u32],
+    out: &Accumulators<'_>,
+) {
+    let columns = VECTORS * LANES;
+    let words = block.k.div_ceil(S::DEPTH);
+    for (j, right) in right.chunks_exact(words * columns).enumerate() {
+        for (i, left) in left.chunks_exact(words * ROWS).enumerate() {
+            let (row, column) = (i * ROWS, j * columns);
+            if row >= out.rows || column >= out.columns {
+                continue;
+            }
+            // SAFETY: the register tiles of one call do not overlap and run one after the other.
+            let part = unsafe { out.part(row, column, ROWS, columns) };
+            if part.rows == ROWS && part.columns == columns {
+                // SAFETY: a whole tile of valid accumulators; the panels hold `words` steps each.
+                unsafe { tile::<S, ROWS, VECTORS>(s, block, left, right, part.first, part.row_stride) };
+            } else {
+                edge::<S, ROWS, VECTORS>(s, block, left, right, part);
+            }
+        }
+    }
+}
+
+/// Multiplies one task's panels into its rectangle `[row, column, rows, columns]` of `out`, then gives each finished row of
+/// it to `after(row, column, values)`.
+///
+/// Tasks that run at the same time must be of one grid of rectangles, so that they do not overlap.
+pub(crate) fn run_task(
+    multiply: fn(&Block, &[u32], &[u32], &Accumulators<'_>),
+    block: &Block,
+    left: &[u32],
+    right: &[u32],
+    out: &Accumulators<'_>,
+    [row, column, rows, columns]: [usize; 4],
+    after: impl Fn(usize, usize, &mut [f32]),
+) {
+    // SAFETY: the grid's rectangles are disjoint, by the caller's promise.
+    let mut part = unsafe { out.part(row, column, rows, columns) };
+    multiply(block, left, right, &part);
+    part.for_each_row(|index, values| after(row + index, column, values));
+}
+
+/// [`multiply`] by fused multiply-adds.
+#[inline(always)]
+pub(crate) fn fused<L: Lanes, const ROWS: usize, const VECTORS: usize>(
+    l: L,
+    block: &Block,
+    left: &[u32],
+    right: &[u32],
+    out: &Accumulators<'_>,
+) {
+    multiply::<_, ROWS, VECTORS>(Fused(l), block, left, right, out);
+}
+
+/// [`multiply`] by BF16 dot products.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn dot<const ROWS: usize, const VECTORS: usize>(
+    token: crate::simd::avx512::Avx512Bf16,
+    block: &Block,
+    left: &[u32],
+    right: &[u32],
+    out: &Accumulators<'_>,
+) {
+    multiply::<_, ROWS, VECTORS>(Bf16Dot(token), block, left, right, out);
+}
+
+/// A tile that hangs over the edge: worked in a buffer of full size, where the padding may do as it likes.
+#[inline(always)]
+fn edge<S: Step, const ROWS: usize, const VECTORS: usize>(
+    s: S,
+    block: &Block,
+    left: &[u32],
+    right: &[u32],
+    mut part: Accumulators<'_>,
+) {
+    let mut buffer = [[[0.0f32; LANES]; VECTORS]; ROWS];
+    if block.accumulate {
+        part.for_each_row(|row, values| buffer[row].as_flattened_mut()[..values.len()].copy_from_slice(values));
+    }
+    let first = buffer.as_flattened_mut().as_flattened_mut().as_mut_ptr();
+    // SAFETY: the buffer is a whole tile; the panels hold the block's steps.
+    unsafe { tile::<S, ROWS, VECTORS>(s, block, left, right, first, VECTORS * LANES) };
+    part.for_each_row(|row, values| values.copy_from_slice(&buffer[row].as_flattened()[..values.len()]));
+}
+
+/// # Safety
+/// `out` must point to `ROWS` rows of `16 * VECTORS` floats, `row_stride` apart; the panels must hold the block's words.
+#[inline(always)]
+unsafe fn tile<S: Step, const ROWS: usize, const VECTORS: usize>(
+    s: S,
+    block: &Block,
+    left: &[u32],
+    right: &[u32],
+    out: *mut f32,
+    row_stride: usize,
+) {
+    let l = s.lanes();
+    let (mut left, mut right) = (left.as_ptr(), right.as_ptr());
+    let mut accumulate = block.accumulate;
+    let mut rest = block.k;
+    while rest > 0 {
+        let length = rest.min(block.tile);
+        rest -= length;
+        let canonical = block.last && rest == 0;
+        let mut sums = [[l.splat_f(0.0); VECTORS]; ROWS];
+        for _ in 0..length.div_ceil(S::DEPTH) {
+            let mut columns = [l.splat_f(0.0); VECTORS];
+            for (vector, column) in columns.iter_mut().enumerate() {
+                // SAFETY: inside the right panel, by the caller's promise.
+                *column = l.load_f(unsafe { &*right.add(vector * LANES).cast::<[f32; LANES]>() });
+            }
+            for (row, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: inside the left panel, by the caller's promise.
+                let value = l.splat_f(unsafe { *left.add(row).cast::<f32>() });
+                for (sum, column) in sums.iter_mut().zip(columns) {
+                    *sum = s.step(*sum, value, column);
+                }
+            }
+            // SAFETY: at most one past the end of each panel.
+            unsafe {
+                left = left.add(ROWS);
+                right = right.add(VECTORS * LANES);
+            }
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            for (vector, sum) in sums.iter().enumerate() {
+                // SAFETY: inside the output tile, by the caller's promise.
+                let slot = unsafe { &mut *out.add(row * row_stride + vector * LANES).cast::<[f32; LANES]>() };
+                let mut value = if accumulate { l.add_f(l.load_f(slot), *sum) } else { *sum };
+                if canonical {
+                    let magnitude = l.and(l.bits(value), l.splat_i(0x7fff_ffff));
+                    let is_nan = l.lt_u(l.splat_i(0x7f80_0000), magnitude);
+                    value = l.float(l.select(is_nan, l.splat_i(0x7fc0_0000), l.bits(value)));
+                }
+                l.store_f(value, slot);
+            }
+        }
+        accumulate = true;
+    }
+}

@@ -1,0 +1,372 @@
+//! The skip-zero product by lists of nonzeros: blocking, packing, and the way to and from the accumulators.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::array::{AlignedBytes, ArrayView};
+use crate::error::Result;
+use crate::format::Format;
+use crate::matmul::TILE;
+use crate::matmul::operand::Operand;
+use crate::matmul::psum::DRAWN;
+use crate::matmul::simd::chain::Accumulators;
+use crate::matmul_sparse::Job;
+use crate::matmul_sparse::simd::{COLUMNS, Form, Lists, Slots, with_rectangle};
+use crate::par;
+use crate::simd::dispatch::{Chain, Chains};
+use crate::simd::lanes::LANES;
+use crate::sparse::magnitude_mask;
+
+/// Slots whose lists are made at a time: 8 MiB.
+const LISTED: usize = 1 << 20;
+/// Columns whose lists are made at a time.
+const LISTED_COLUMNS: usize = 4096;
+/// Outputs of a stripe whose accumulators are not the output itself: 16 MiB of float32.
+const STRIPE: usize = 1 << 22;
+/// Rows and columns of a task: 1 MiB of sums in L2. A panel of rows is packed anew for each task, so the more columns the
+/// better, as long as there are tasks for all threads.
+const TASK_ROWS: usize = 128;
+const TASK_COLUMNS: usize = 2048;
+const FEWEST_COLUMNS: usize = 256;
+/// Columns that leave together for the accumulators, so that a row's part of them is worth a copy.
+const LEAVING: usize = 1024;
+
+thread_local! {
+    /// Lists of the last product that this thread ran: fresh memory costs as much as filling it does.
+    static LISTS: RefCell<Lists> = RefCell::default();
+    static BUFFERS: RefCell<Buffers> = RefCell::default();
+}
+
+/// Memory of one task.
+#[derive(Default)]
+struct Buffers {
+    /// [panel, column, row].
+    sums: AlignedBytes,
+    /// In the order of the sums.
+    draws: AlignedBytes,
+    panel: AlignedBytes,
+    /// Sixteen rows of a tile as float32.
+    staged: AlignedBytes,
+    /// Columns of a panel, row by row.
+    leaving: AlignedBytes,
+}
+
+/// The accumulators of some rows of `a`, the first of them `first`.
+struct Stripe<'a> {
+    first: usize,
+    rows: usize,
+    out: Accumulators<'a>,
+}
+
+/// Tiles and columns whose lists are in hand, and the stripe's draws of the tile if there are any.
+struct InHand<'a> {
+    lists: &'a Lists,
+    tiles: Range<usize>,
+    columns: Range<usize>,
+    draws: &'a [u32],
+}
+
+impl Job<'_> {
+    pub(crate) fn by_lists(&self, chains: &Chains, out: &mut [u8]) -> Result<()> {
+        let chain = self.choose(chains)?;
+        let (m, n) = (self.a.outer(), self.n);
+        let item = out.len() / (m * n);
+        let apart = self.psum.is_rounded() || self.k == 0;
+        let most = if self.psum.is_drawn() { DRAWN } else { STRIPE };
+        let rows = if apart { (most / n).clamp(1, m) } else { m };
+        for (stripe, out) in out.chunks_mut(rows * n * item).enumerate() {
+            let first = stripe * rows;
+            let mut lists = LISTS.take();
+            let result = if apart {
+                let mut values = vec![0.0; out.len() / item];
+                let done = self.stripe(chains, chain, first, &mut values, &mut lists);
+                done.and_then(|()| self.psum.finish(&values, out))
+            } else {
+                self.stripe(chains, chain, first, bytemuck::cast_slice_mut(out), &mut lists)
+            };
+            LISTS.set(lists);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// As for the dense product; but the dot product also multiplies the k beside a stored value, by zero, which only
+    /// finite numbers let pass unseen.
+    fn choose<'c>(&self, chains: &'c Chains) -> Result<&'c Chain> {
+        const SMALLEST_NORMAL: i32 = -126;
+        const PRODUCT_FRACTION_BITS: i32 = 14;
+        let Some(dot) = &chains.dot else { return Ok(&chains.fused) };
+        let values = Operand::new(self.w.values().transposed(), None);
+        let Some(w) = values.min_exponent(self.kernels, chains)? else { return Ok(&chains.fused) };
+        let Some(a) = self.a.min_exponent(self.kernels, chains)? else { return Ok(&chains.fused) };
+        let exact = a >= SMALLEST_NORMAL
+            && w >= SMALLEST_NORMAL
+            && a.saturating_add(w).saturating_sub(PRODUCT_FRACTION_BITS) >= SMALLEST_NORMAL;
+        Ok(if exact && is_finite(&self.codes)? { dot } else { &chains.fused })
+    }
+
+    /// Slots of a tile at most, those of the groups that its ends cut included.
+    fn capacity(&self) -> usize {
+        let pattern = self.w.pattern();
+        let cut = if TILE.is_multiple_of(pattern.group()) { 0 } else { 2 };
+        (TILE / pattern.group() + cut) * pattern.keep()
+    }
+
+    /// All columns of the rows that `values` are the accumulators of.
+    fn stripe(
+        &self,
+        chains: &Chains,
+        chain: &Chain,
+        first: usize,
+        values: &mut [f32],
+        lists: &mut Lists,
+    ) -> Result<()> {
+        let outputs = self.first + first * self.n..self.first + first * self.n + values.len();
+        if self.psum.has_c() || self.k == 0 {
+            self.psum.start(outputs.clone(), values)?;
+        }
+        let stripe = Stripe { first, rows: values.len() / self.n, out: Accumulators::new(values, self.n) };
+        let form = Form { depth: chain.tiling.depth, width: chain.lists.width, tile: TILE };
+        let tiles = self.k.div_ceil(TILE);
+        let columns = self.n.min(LISTED_COLUMNS).next_multiple_of(COLUMNS);
+        // Draws come tile by tile.
+        let step = if self.psum.is_drawn() { 1 } else { (LISTED / (columns * self.capacity())).max(1) };
+        let mut drawn = Vec::new();
+        for tile in (0..tiles).step_by(step) {
+            let tiles = tile..tiles.min(tile + step);
+            let draws = self.psum.draws(tile, outputs.clone(), &mut drawn)?;
+            for column in (0..self.n).step_by(LISTED_COLUMNS) {
+                let columns = column..self.n.min(column + LISTED_COLUMNS);
+                self.list(form, tiles.clone(), columns.clone(), lists)?;
+                let in_hand = InHand { lists, tiles: tiles.clone(), columns, draws };
+                self.multiply(chains, chain, &stripe, &in_hand)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the lists of some tiles and columns.
+    fn list(&self, form: Form, tiles: Range<usize>, columns: Range<usize>, lists: &mut Lists) -> Result<()> {
+        let (values, indices) = (self.w.values(), self.w.indices());
+        let (keep, group) = (self.w.pattern().keep(), self.w.pattern().group());
+        let runs = values.runs_along(1);
+        let k = self.k.min(tiles.end * TILE) - tiles.start * TILE;
+        lists.build(form, k, columns.len(), self.capacity(), |tile, block, filler| {
+            let start = (tiles.start + tile) * TILE;
+            let end = self.k.min(start + TILE);
+            let first = columns.start + block.start;
+            let (mut codes, mut slots) = (AlignedBytes::default(), Slots::default());
+            for index in start / group..end.div_ceil(group) {
+                let base = (index * group).wrapping_sub(start) as u32;
+                for slot in index * keep..(index + 1) * keep {
+                    let codes = values.line(&[slot, first], 1, runs, block.len(), &mut codes);
+                    let row = slots.push(base, &indices[slot * self.n + first..][..block.len()]);
+                    (self.kernels.decode)(values.format(), codes, row);
+                }
+            }
+            filler.fill(&slots);
+        })
+    }
+
+    fn multiply(&self, chains: &Chains, chain: &Chain, stripe: &Stripe<'_>, in_hand: &InHand<'_>) -> Result<()> {
+        let columns = in_hand.columns.len();
+        let row_tasks = stripe.rows.div_ceil(TASK_ROWS);
+        let wanted = 2 * par::num_threads()?;
+        let mut width = TASK_COLUMNS;
+        while width > FEWEST_COLUMNS && row_tasks * columns.div_ceil(width) < wanted {
+            width /= 2;
+        }
+        let column_tasks = columns.div_ceil(width);
+        par::try_for_each(0..row_tasks * column_tasks, |index| {
+            let (row, column) = (index / column_tasks * TASK_ROWS, index % column_tasks * width);
+            let task = Task {
+                job: self,
+                chains,
+                chain,
+                stripe,
+                in_hand,
+                rows: row..stripe.rows.min(row + TASK_ROWS),
+                columns: column..columns.min(column + width),
+            };
+            let mut buffers = BUFFERS.take();
+            let done = task.run(&mut buffers);
+            BUFFERS.set(buffers);
+            done
+        })
+    }
+
+    /// Packs a tile of some rows into a panel.
+    fn pack(
+        &self,
+        chains: &Chains,
+        chain: &Chain,
+        rows: Range<usize>,
+        k: Range<usize>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let width = chain.lists.width;
+        if chain.tiling.depth > 1 {
+            let panel = buffers.panel.slice_mut(k.len().div_ceil(chain.tiling.depth) * width);
+            return self.a.pack(self.kernels, chains, chain, width, rows, k, panel);
+        }
+        let panel = buffers.panel.slice_mut::<f32>(TILE * width);
+        let mut gathered = AlignedBytes::default();
+        let runs = self.codes.runs_along(1);
+        if !runs && self.codes.runs_along(0) {
+            for (k, row) in k.zip(panel.chunks_mut(width)) {
+                let codes = self.codes.line(&[rows.start, k], 0, true, rows.len(), &mut gathered);
+                (self.kernels.decode)(self.codes.format(), codes, &mut row[..rows.len()]);
+            }
+            return Ok(());
+        }
+        let whole_words = self.codes.format() == Format::Bf16 && runs && k.len().is_multiple_of(2 * LANES);
+        for first in (0..rows.len()).step_by(LANES) {
+            let count = LANES.min(rows.len() - first);
+            let position = |row: usize| [rows.start + first + row, k.start];
+            if whole_words && count == LANES {
+                let mut lines: [&[u8]; LANES] = [&[]; LANES];
+                for (row, line) in lines.iter_mut().enumerate() {
+                    *line = self.codes.borrowed_line(&position(row), k.len());
+                }
+                (chains.widen_rows)(&lines, width, &mut panel[first..]);
+                continue;
+            }
+            let staged = buffers.staged.slice_mut::<f32>(LANES * TILE);
+            for (row, staged) in staged.chunks_mut(TILE).enumerate().take(count) {
+                let codes = self.codes.line(&position(row), 1, runs, k.len(), &mut gathered);
+                (self.kernels.decode)(self.codes.format(), codes, &mut staged[..k.len()]);
+            }
+            let size = [LANES, k.len().next_multiple_of(LANES)];
+            (chains.transpose)(size, staged, TILE, &mut panel[first..], width, false);
+        }
+        Ok(())
+    }
+}
+
+/// Some rows of a stripe and columns in hand, both counted from the first ones there.
+struct Task<'a> {
+    job: &'a Job<'a>,
+    chains: &'a Chains,
+    chain: &'a Chain,
+    stripe: &'a Stripe<'a>,
+    in_hand: &'a InHand<'a>,
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Task<'_> {
+    /// Takes the task through all tiles in hand.
+    fn run(&self, buffers: &mut Buffers) -> Result<()> {
+        let (job, psum, tiles) = (self.job, self.job.psum, &self.in_hand.tiles);
+        let (width, panel_sums) = (self.width(), self.panel_sums());
+        let mut sums = std::mem::take(&mut buffers.sums);
+        let sums_in_use = sums.slice_mut::<f32>(self.rows.len().div_ceil(width) * panel_sums);
+        let starts = tiles.start == 0 && !psum.has_c();
+        if !starts {
+            self.load(sums_in_use, &mut buffers.leaving);
+        }
+        let mut drawn = std::mem::take(&mut buffers.draws);
+        let draws = if self.in_hand.draws.is_empty() {
+            &[][..]
+        } else {
+            self.arrange_draws(drawn.slice_mut(sums_in_use.len()))
+        };
+        for tile in tiles.clone() {
+            let k = tile * TILE..job.k.min((tile + 1) * TILE);
+            let lists = self.in_hand.lists.tile(tile - tiles.start, self.columns.clone());
+            for (row, sums) in self.rows.clone().step_by(width).zip(sums_in_use.chunks_mut(panel_sums)) {
+                let rows = row..self.rows.end.min(row + width);
+                let first = self.stripe.first;
+                job.pack(self.chains, self.chain, first + rows.start..first + rows.end, k.clone(), buffers)?;
+                let panel = buffers.panel.slice_mut::<u32>(TILE / self.chain.tiling.depth * width);
+                (self.chain.lists.multiply)(&lists, panel, rows.len(), starts && tile == 0, sums);
+            }
+            if psum.is_rounded() {
+                psum.round(sums_in_use, draws);
+            }
+        }
+        self.store(sums_in_use, &mut buffers.leaving, tiles.end * TILE >= job.k);
+        (buffers.sums, buffers.draws) = (sums, drawn);
+        Ok(())
+    }
+
+    fn width(&self) -> usize {
+        self.chain.lists.width
+    }
+
+    fn panel_sums(&self) -> usize {
+        self.columns.len().next_multiple_of(LANES) * self.width()
+    }
+
+    /// Calls `work(rectangle of the accumulators, its first sum)` for blocks of columns of each panel.
+    fn for_each_block(&self, mut work: impl FnMut([usize; 4], usize)) {
+        let width = self.width();
+        for (panel, row) in self.rows.clone().step_by(width).enumerate() {
+            for column in self.columns.clone().step_by(LEAVING) {
+                let rows = width.min(self.rows.end - row);
+                let columns = LEAVING.min(self.columns.end - column);
+                let first = panel * self.panel_sums() + (column - self.columns.start) * width;
+                work([row, self.in_hand.columns.start + column, rows, columns], first);
+            }
+        }
+    }
+
+    fn load(&self, sums: &mut [f32], leaving: &mut AlignedBytes) {
+        let width = self.width();
+        let block = leaving.slice_mut::<f32>(LEAVING * width);
+        self.for_each_block(|rectangle, first| {
+            with_rectangle(&self.stripe.out, rectangle, |part| {
+                part.for_each_row(|row, values| block[row * LEAVING..][..values.len()].copy_from_slice(values));
+            });
+            let size = [width, rectangle[3].next_multiple_of(LANES)];
+            (self.chains.transpose)(size, block, LEAVING, &mut sums[first..], width, false);
+        });
+    }
+
+    fn store(&self, sums: &[f32], leaving: &mut AlignedBytes, canonical: bool) {
+        let width = self.width();
+        let block = leaving.slice_mut::<f32>(LEAVING * width);
+        self.for_each_block(|rectangle, first| {
+            let size = [rectangle[3].next_multiple_of(LANES), width];
+            (self.chains.transpose)(size, &sums[first..], width, block, LEAVING, canonical);
+            with_rectangle(&self.stripe.out, rectangle, |part| {
+                part.for_each_row(|row, values| values.copy_from_slice(&block[row * LEAVING..][..values.len()]));
+            });
+        });
+    }
+
+    /// The stripe's draws in the order of the sums.
+    fn arrange_draws<'s>(&self, arranged: &'s mut [u32]) -> &'s [u32] {
+        let (width, n) = (self.width(), self.job.n);
+        self.for_each_block(|[row, column, rows, columns], first| {
+            for step in 0..columns {
+                for lane in 0..rows {
+                    arranged[first + step * width + lane] = self.in_hand.draws[(row + lane) * n + column + step];
+                }
+            }
+        });
+        arranged
+    }
+}
+
+fn is_finite(codes: &ArrayView<'_>) -> Result<bool> {
+    const CHUNK: usize = 1 << 16;
+    let format = codes.format();
+    let (magnitude, largest) = (magnitude_mask(format), format.spec().max_code);
+    let finite = AtomicBool::new(true);
+    par::for_each(0..codes.len().div_ceil(CHUNK), |chunk| {
+        let mut scratch = AlignedBytes::default();
+        let bytes = codes.chunk(chunk * CHUNK..codes.len().min((chunk + 1) * CHUNK), &mut scratch);
+        let most = if format == Format::Bf16 {
+            let codes: &[u16] = bytemuck::cast_slice(bytes);
+            u32::from(codes.iter().fold(0, |most, code| most.max(code & magnitude as u16)))
+        } else {
+            u32::from(bytes.iter().fold(0, |most, code| most.max(code & magnitude as u8)))
+        };
+        if most > largest {
+            finite.store(false, Ordering::Relaxed);
+        }
+    })?;
+    Ok(finite.into_inner())
+}

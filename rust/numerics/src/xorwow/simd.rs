@@ -1,0 +1,155 @@
+//! Sixteen XORWOW streams in step: a state word of all streams is one vector, and sixteen draws of all streams are
+//! transposed so that every stream's run is written in order.
+
+use crate::simd::lanes::{LANES, Lanes};
+use crate::xorwow::polynomial::Polynomial;
+use crate::xorwow::scalar::{WEYL_STEP, WORDS};
+
+/// The states of one generator of sixteen streams, a row for each word.
+pub(crate) type Block = [[u32; LANES]; WORDS];
+
+/// What becomes of a draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Output {
+    /// The draw.
+    Draws,
+    /// The bits of the float32 between the bounds that the draw stands for.
+    Uniform { low: f32, high: f32 },
+}
+
+/// What to write: `steps` draws of each stream in whole vectors, those of a stream `stride` vectors after those of the
+/// one before. What is in the last vectors beyond `steps` is unspecified.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filling {
+    pub(crate) output: Output,
+    pub(crate) steps: usize,
+    pub(crate) stride: usize,
+}
+
+#[inline(always)]
+fn load<L: Lanes>(l: L, block: &Block) -> [L::I; WORDS] {
+    let mut state = [l.splat_i(0); WORDS];
+    for (word, from) in state.iter_mut().zip(block) {
+        *word = l.load_i(from);
+    }
+    state
+}
+
+#[inline(always)]
+fn store<L: Lanes>(l: L, state: [L::I; WORDS], block: &mut Block) {
+    for (word, to) in state.into_iter().zip(block) {
+        l.store_i(word, to);
+    }
+}
+
+/// The xorshift part of a step.
+#[inline(always)]
+fn shift<L: Lanes>(l: L, state: &mut [L::I; WORDS]) -> L::I {
+    let [x, y, z, w, v, d] = *state;
+    let t = l.xor(x, l.shr(x, 2));
+    let next = l.xor(l.xor(v, l.shl(v, 4)), l.xor(t, l.shl(t, 1)));
+    *state = [y, z, w, v, next, d];
+    next
+}
+
+#[inline(always)]
+fn step<L: Lanes>(l: L, state: &mut [L::I; WORDS]) -> L::I {
+    let next = shift(l, state);
+    state[5] = l.add_i(state[5], l.splat_i(WEYL_STEP));
+    l.add_i(next, state[5])
+}
+
+/// Advances sixteen streams and writes their draws. `state` holds the one generator of the streams, or the four in the
+/// order of their next draws.
+#[inline(always)]
+pub(crate) fn fill<L: Lanes>(l: L, state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]]) {
+    if let [one] = state {
+        fill_output::<L, 1>(l, std::array::from_mut(one), filling, out);
+    } else if let Ok(four) = <&mut [Block; 4]>::try_from(state) {
+        fill_output::<L, 4>(l, four, filling, out);
+    }
+}
+
+#[inline(always)]
+fn fill_output<L: Lanes, const GENERATORS: usize>(
+    l: L,
+    state: &mut [Block; GENERATORS],
+    filling: Filling,
+    out: &mut [[u32; LANES]],
+) {
+    match filling.output {
+        Output::Draws => fill_rows::<L, GENERATORS, false>(l, state, filling, [0.0; 2], out),
+        Output::Uniform { low, high } => fill_rows::<L, GENERATORS, true>(l, state, filling, [low, high - low], out),
+    }
+}
+
+#[inline(always)]
+fn fill_rows<L: Lanes, const GENERATORS: usize, const UNIFORM: bool>(
+    l: L,
+    state: &mut [Block; GENERATORS],
+    Filling { steps, stride, .. }: Filling,
+    range: [f32; 2],
+    out: &mut [[u32; LANES]],
+) {
+    let mut generators = [[l.splat_i(0); WORDS]; GENERATORS];
+    for (generator, block) in generators.iter_mut().zip(state.iter()) {
+        *generator = load(l, block);
+    }
+    for at in 0..steps / LANES {
+        let mut tile = [l.splat_i(0); LANES];
+        for turn in 0..LANES / GENERATORS {
+            for (place, generator) in generators.iter_mut().enumerate() {
+                tile[turn * GENERATORS + place] = step(l, generator);
+            }
+        }
+        write::<L, UNIFORM>(l, tile, range, &mut out[at..], stride);
+    }
+    if !steps.is_multiple_of(LANES) {
+        let mut tile = [l.splat_i(0); LANES];
+        for (index, draws) in tile.iter_mut().enumerate().take(steps % LANES) {
+            *draws = step(l, &mut generators[index % GENERATORS]);
+        }
+        write::<L, UNIFORM>(l, tile, range, &mut out[steps / LANES..], stride);
+    }
+    for (generator, block) in generators.into_iter().zip(state) {
+        store(l, generator, block);
+    }
+}
+
+/// Writes sixteen draws of every stream, `stride` vectors apart.
+#[inline(always)]
+fn write<L: Lanes, const UNIFORM: bool>(
+    l: L,
+    mut tile: [L::I; LANES],
+    [low, width]: [f32; 2],
+    out: &mut [[u32; LANES]],
+    stride: usize,
+) {
+    l.transpose(&mut tile);
+    let out = &mut out[..(LANES - 1) * stride + 1];
+    for (stream, draws) in tile.into_iter().enumerate() {
+        let values = if UNIFORM {
+            let fraction = l.mul_f(l.int_to_float(l.shr(draws, 8)), l.splat_f(1.0 / 16_777_216.0));
+            l.bits(l.add_f(l.splat_f(low), l.mul_f(l.splat_f(width), fraction)))
+        } else {
+            draws
+        };
+        l.store_i(values, &mut out[stream * stride]);
+    }
+}
+
+/// Takes sixteen streams as far ahead as the polynomial says, and their Weyl counters by `weyl`.
+#[inline(always)]
+pub(crate) fn jump<L: Lanes>(l: L, polynomial: &Polynomial, weyl: u32, block: &mut Block) {
+    let mut state = load(l, block);
+    let mut sum = [l.splat_i(0); WORDS];
+    sum[5] = l.add_i(state[5], l.splat_i(weyl));
+    for power in 0..=polynomial.degree() {
+        let mask = l.splat_i(u32::from(polynomial.coefficient(power)).wrapping_neg());
+        for (sum, word) in sum.iter_mut().zip(state).take(WORDS - 1) {
+            *sum = l.xor(*sum, l.and(word, mask));
+        }
+        shift(l, &mut state);
+    }
+    store(l, sum, block);
+}
