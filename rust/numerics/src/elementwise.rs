@@ -58,29 +58,3 @@ pub(crate) fn input<'s>(
         }
     }
 }
-
-/// The elements `start..` of a view as float32: borrowed where they are that already, else decoded into `values`.
-pub(crate) fn as_f32<'s>(
-    decode: fn(crate::Format, &[u8], &mut [f32]),
-    format: crate::Format,
-    codes: &'s [u8],
-    values: &'s mut AlignedBytes,
-) -> &'s [f32] {
-    if format.item_size() == 4 {
-        return bytemuck::cast_slice(codes);
-    }
-    let values = values.slice_mut(codes.len() / format.item_size());
-    decode(format, codes, values);
-    values
-}
-
-/// As [`for_each_piece`], the input decoded to float32.
-pub(crate) fn for_each_f32_piece(
-    source: &Source<'_>,
-    out: ArrayMut<'_>,
-    decode: fn(crate::Format, &[u8], &mut [f32]),
-    kernel: impl Fn(usize, &[f32], &mut [u8]) + Sync,
-) -> Result<()> {
-    let format = source.format();
-    for_each_piece(source, out, |start, codes, out, values| kernel(start, as_f32(decode, format, codes, values), out))
-}

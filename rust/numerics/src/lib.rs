@@ -1,7 +1,8 @@
 //! The arithmetic of Trainium3, bit for bit.
 //!
-//! Values only: no time, no memory model, no Python. Every operation has a plain definition in `scalar` and faster
-//! kernels that give the same bits on every machine, thread count and floating-point environment.
+//! Values only: no time, no memory model, no Python. An operation's folder holds its function, its plain definition
+//! (`scalar`) and its faster kernels (`simd`), which give the same bits on every machine, thread count and
+//! floating-point environment.
 //!
 //! | operation | what it is |
 //! | --- | --- |
@@ -28,26 +29,25 @@ mod fpenv;
 mod matmul;
 mod matmul_sparse;
 mod mx;
-mod one;
 mod par;
 mod simd;
 mod sparse;
 mod xorwow;
 
-pub use activation::{Activation, activate, activation, multiply_add};
+pub use activation::{Activation, activate, activation, activation_one, multiply_add};
 pub use array::{ArrayMut, ArrayView, Element, Source};
-pub use cast::{CastOptions, Draws, Overflow, Rounding, cast};
+pub use cast::{CastOptions, Draws, Overflow, Rounding, cast, cast_one};
 pub use error::{Error, ErrorKind, Result};
-pub use exp::{Bias, exp};
+pub use exp::{Bias, exp, exp_one};
 pub use format::{Format, FormatSpec};
 pub use fpenv::with_default_environment;
 pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape};
 pub use matmul_sparse::matmul_sparse;
-pub use mx::layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
-pub use mx::{BLOCK, MxOptions, MxView, ScaleRule, dequantize_mx, quantize_mx};
-pub use one::{activation_one, cast_one, exp_one};
+pub use mx::{
+    BLOCK, MxOptions, MxView, ScaleRule, X4Word, dequantize_mx, from_trn3_layout, pack_x4, quantize_mx, to_trn3_layout,
+    unpack_x4,
+};
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
-pub use simd::dispatch::{Level, simd_level, with_level};
-pub use sparse::tags::from_tags;
-pub use sparse::{Pattern, SparseView, compress, prune};
+pub use simd::{Level, simd_level, with_level};
+pub use sparse::{Pattern, SparseView, compress, from_tags, prune};
 pub use xorwow::Xorwow;

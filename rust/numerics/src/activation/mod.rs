@@ -1,185 +1,28 @@
 //! The activation functions that the scalar engine computes.
 
-pub(crate) mod constants;
-pub(crate) mod scalar;
-pub(crate) mod simd;
+mod constants;
+mod function;
+mod scalar;
+mod simd;
 
-use std::fmt;
-use std::str::FromStr;
+pub use function::Activation;
 
 use crate::array::{AlignedBytes, ArrayMut, Source};
-use crate::cast::simd::Encoder;
-use crate::cast::{Overflow, Rounding};
+use crate::cast::scalar::{stored, value_of};
+use crate::cast::{Encoder, Overflow, Rounding, decode, encode};
 use crate::elementwise::{self, TASK};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::simd::dispatch;
+use crate::simd::{active_level, dispatch};
 use crate::{fpenv, par};
 
-/// A function of the scalar engine, of one float32.
-///
-/// Phi is the normal distribution's cumulative function, s(x) = 1 / (1 + e^-x).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Activation {
-    /// x.
-    Copy,
-    /// x^2.
-    Square,
-    /// 1 / (1 + e^-x).
-    Sigmoid,
-    /// x where it is positive, else +0.
-    Relu,
-    /// x where it is at least 0 (-0 too), else x times the parameter.
-    Prelu,
-    /// x * Phi(x).
-    Gelu,
-    /// The derivative of gelu: Phi(x) + x * Phi'(x).
-    GeluDx,
-    /// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))).
-    GeluApprxTanh,
-    /// x * s(1.702 x).
-    GeluApprxSigmoid,
-    /// The derivative of that: s + 1.702 x s (1 - s), s taken of 1.702 x.
-    GeluApprxSigmoidDx,
-    /// x * s(x).
-    Silu,
-    /// The derivative of silu: s (1 + x (1 - s)).
-    SiluDx,
-    /// tanh x.
-    Tanh,
-    /// ln(1 + e^x).
-    Softplus,
-    /// x * tanh(ln(1 + e^x)).
-    Mish,
-    /// erf x.
-    Erf,
-    /// The derivative of erf: 2 / sqrt(pi) * e^(-x^2).
-    ErfDx,
-    /// e^x: the bits of [`crate::exp`] without bias.
-    Exp,
-    /// ln x.
-    Log,
-    /// sin x from -pi to pi; beyond, see [`activation`].
-    Sin,
-    /// arctan x.
-    Arctan,
-    /// The square root.
-    Sqrt,
-    /// 1 over the square root.
-    Rsqrt,
-    /// 1 / x.
-    Reciprocal,
-    /// -1, +0 or 1.
-    Sign,
-    /// The magnitude.
-    Abs,
-}
+dispatch! {
+    /// One function in place; `parameter` is prelu's slope.
+    fn activate_slice(function: Activation, parameter: f32, values: &mut [f32]) = scalar::activate, simd::activate;
 
-impl Activation {
-    /// Every function.
-    pub const ALL: [Activation; 26] = [
-        Activation::Copy,
-        Activation::Square,
-        Activation::Sigmoid,
-        Activation::Relu,
-        Activation::Prelu,
-        Activation::Gelu,
-        Activation::GeluDx,
-        Activation::GeluApprxTanh,
-        Activation::GeluApprxSigmoid,
-        Activation::GeluApprxSigmoidDx,
-        Activation::Silu,
-        Activation::SiluDx,
-        Activation::Tanh,
-        Activation::Softplus,
-        Activation::Mish,
-        Activation::Erf,
-        Activation::ErfDx,
-        Activation::Exp,
-        Activation::Log,
-        Activation::Sin,
-        Activation::Arctan,
-        Activation::Sqrt,
-        Activation::Rsqrt,
-        Activation::Reciprocal,
-        Activation::Sign,
-        Activation::Abs,
-    ];
-
-    /// The name, as `nki.language` spells it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Activation::Copy => "copy",
-            Activation::Square => "square",
-            Activation::Sigmoid => "sigmoid",
-            Activation::Relu => "relu",
-            Activation::Prelu => "prelu",
-            Activation::Gelu => "gelu",
-            Activation::GeluDx => "gelu_dx",
-            Activation::GeluApprxTanh => "gelu_apprx_tanh",
-            Activation::GeluApprxSigmoid => "gelu_apprx_sigmoid",
-            Activation::GeluApprxSigmoidDx => "gelu_apprx_sigmoid_dx",
-            Activation::Silu => "silu",
-            Activation::SiluDx => "silu_dx",
-            Activation::Tanh => "tanh",
-            Activation::Softplus => "softplus",
-            Activation::Mish => "mish",
-            Activation::Erf => "erf",
-            Activation::ErfDx => "erf_dx",
-            Activation::Exp => "exp",
-            Activation::Log => "log",
-            Activation::Sin => "sin",
-            Activation::Arctan => "arctan",
-            Activation::Sqrt => "sqrt",
-            Activation::Rsqrt => "rsqrt",
-            Activation::Reciprocal => "reciprocal",
-            Activation::Sign => "sign",
-            Activation::Abs => "abs",
-        }
-    }
-
-    /// The smallest and the largest magnitude for which the hardware's result is documented to be valid; `None` where
-    /// that is every number. Results of this crate are right outside as well, but for `sin`.
-    ///
-    /// ```
-    /// use trn3_numerics::Activation;
-    ///
-    /// assert_eq!(Activation::Sin.valid_range(), Some((0.0, std::f32::consts::PI)));
-    /// assert_eq!(Activation::Tanh.valid_range(), None);
-    /// ```
-    pub const fn valid_range(self) -> Option<(f32, f32)> {
-        match self {
-            Activation::Log => Some((power_of_two(-64), power_of_two(64))),
-            Activation::Sin => Some((0.0, std::f32::consts::PI)),
-            Activation::Arctan => Some((0.0, std::f32::consts::FRAC_PI_2)),
-            Activation::Sqrt => Some((power_of_two(-116), power_of_two(118))),
-            Activation::Rsqrt => Some((power_of_two(-87), power_of_two(97))),
-            Activation::Reciprocal => Some((power_of_two(-42), power_of_two(42))),
-            _ => None,
-        }
-    }
-}
-
-const fn power_of_two(exponent: i32) -> f32 {
-    f32::from_bits(((127 + exponent) as u32) << 23)
-}
-
-impl fmt::Display for Activation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Activation {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Activation::ALL.into_iter().find(|function| function.name() == name).ok_or_else(|| {
-            let names = Activation::ALL.map(Activation::name).join(", ");
-            Error::value("function", format!("{name:?}"), format!("allowed: {names}"))
-        })
-    }
+    /// x * scale + addend, rounded once, in rows of `columns` with a scale and an addend each.
+    fn multiply_add_rows(columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32])
+        = scalar::multiply_add, simd::multiply_add;
 }
 
 /// Writes a function of every element of `source`, computed as float32 and rounded to nearest in the format of `out`.
@@ -211,26 +54,44 @@ impl FromStr for Activation {
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
 pub fn activation(source: &Source<'_>, function: Activation, parameter: f32, out: ArrayMut<'_>) -> Result<()> {
-    let kernels = dispatch::active()?;
+    let level = active_level()?;
     let (from, to) = (source.format(), out.format());
+    check_formats(from, to)?;
+    let encoder = Encoder::new(to, Rounding::Nearest, Overflow::Ieee);
+    elementwise::for_each_piece(source, out, |_, codes, out, values: &mut AlignedBytes| {
+        if to == Format::F32 {
+            let values = bytemuck::cast_slice_mut(out);
+            decode(level, from, codes, values);
+            activate_slice(level, function, parameter, values);
+        } else {
+            let values = values.slice_mut(codes.len() / from.item_size());
+            decode(level, from, codes, values);
+            activate_slice(level, function, parameter, values);
+            encode(level, &encoder, values, &[], out);
+        }
+    })
+}
+
+/// [`activation`] of one code, by the definition. What [`crate::cast_one`] says of one code holds.
+///
+/// # Errors
+/// [`Error::Dtype`] for block scales.
+#[inline]
+pub fn activation_one(from: Format, code: u32, function: Activation, parameter: f32, to: Format) -> Result<u32> {
+    check_formats(from, to)?;
+    let mut value = [value_of(from, code)];
+    scalar::activate(function, parameter, &mut value);
+    Ok(stored(value[0], to, Rounding::Nearest, Overflow::Ieee, 0))
+}
+
+#[inline]
+fn check_formats(from: Format, to: Format) -> Result<()> {
     for (argument, format) in [("x", from), ("out_dtype", to)] {
         if format == Format::F8E8M0Fnu {
             return Err(Error::dtype(argument, format, "every other format, block scales are no numbers of their own"));
         }
     }
-    let encoder = Encoder::new(to, Rounding::Nearest, Overflow::Ieee);
-    elementwise::for_each_piece(source, out, |_, codes, out, values: &mut AlignedBytes| {
-        if to == Format::F32 {
-            let values = bytemuck::cast_slice_mut(out);
-            (kernels.decode)(from, codes, values);
-            (kernels.activate)(function, parameter, values);
-        } else {
-            let values = values.slice_mut(codes.len() / from.item_size());
-            (kernels.decode)(from, codes, values);
-            (kernels.activate)(function, parameter, values);
-            (kernels.encode)(&encoder, values, &[], out);
-        }
-    })
+    Ok(())
 }
 
 /// Replaces float32 values by a function of them, as [`activation`] does.
@@ -249,12 +110,12 @@ pub fn activation(source: &Source<'_>, function: Activation, parameter: f32, out
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
 pub fn activate(values: &mut [f32], function: Activation, parameter: f32) -> Result<()> {
-    let kernels = dispatch::active()?;
+    let level = active_level()?;
     if values.len() <= TASK {
-        fpenv::with_default_environment(|| (kernels.activate)(function, parameter, values));
+        fpenv::with_default_environment(|| activate_slice(level, function, parameter, values));
         return Ok(());
     }
-    par::for_each(values.chunks_mut(TASK), |piece| (kernels.activate)(function, parameter, piece))
+    par::for_each(values.chunks_mut(TASK), |piece| activate_slice(level, function, parameter, piece))
 }
 
 /// Replaces float32 values by `x * scale + addend`, rounded once: what the scalar engine feeds its functions with.
@@ -274,7 +135,7 @@ pub fn activate(values: &mut [f32], function: Activation, parameter: f32) -> Res
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
 pub fn multiply_add(values: &mut [f32], columns: usize, scales: &[f32], addends: &[f32]) -> Result<()> {
-    let kernels = dispatch::active()?;
+    let level = active_level()?;
     let rows = values.len().checked_div(columns).unwrap_or(0);
     for (argument, given) in [("scales", scales), ("addends", addends)] {
         if columns > 0 && (given.len() != rows || rows * columns != values.len()) {
@@ -283,7 +144,7 @@ pub fn multiply_add(values: &mut [f32], columns: usize, scales: &[f32], addends:
         }
     }
     if !values.is_empty() {
-        fpenv::with_default_environment(|| (kernels.multiply_add)(columns, scales, addends, values));
+        fpenv::with_default_environment(|| multiply_add_rows(level, columns, scales, addends, values));
     }
     Ok(())
 }

@@ -4,21 +4,21 @@
 //! What is small is always computed as such, never as a difference of what is large: tails from e^-|x|, so that they
 //! keep their relative accuracy down to the smallest subnormal.
 
+use super::Activation;
 use super::constants::*;
-use crate::activation::Activation;
 use crate::exp::scalar::exp_f32;
 
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 
-/// One function in place; `parameter` is prelu's slope.
-pub(crate) fn activate(function: Activation, parameter: f32, values: &mut [f32]) {
+/// See [`super::activate_slice`].
+pub(super) fn activate(function: Activation, parameter: f32, values: &mut [f32]) {
     for value in values {
         *value = activation(function, parameter, *value);
     }
 }
 
-/// x * scale + addend, rounded once, in rows of `columns` with a scale and an addend each.
-pub(crate) fn multiply_add(columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32]) {
+/// See [`super::multiply_add_rows`].
+pub(super) fn multiply_add(columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32]) {
     for ((row, scale), addend) in values.chunks_exact_mut(columns).zip(scales).zip(addends) {
         for value in row {
             let result = value.mul_add(*scale, *addend);

@@ -1,15 +1,25 @@
 //! Casting between formats: every rounding and overflow rule.
 
+mod encoder;
 pub(crate) mod scalar;
 pub(crate) mod simd;
 
+pub(crate) use encoder::Encoder;
+
 use crate::array::{AlignedBytes, ArrayMut, Source, element_count};
-use crate::cast::simd::Encoder;
-use crate::elementwise::{self, as_f32};
+use crate::elementwise;
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::simd::dispatch::{self, Kernels};
+use crate::simd::{ActiveLevel, active_level, dispatch};
 use crate::xorwow::Xorwow;
+
+dispatch! {
+    /// Encodes float32 values; `dst` holds their codes, `draws` one number each when rounding stochastically.
+    pub(crate) fn encode(e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) = scalar::encode_slice, simd::encode;
+
+    /// Decodes codes to float32, exactly; NaN payloads are unspecified.
+    pub(crate) fn decode(format: Format, src: &[u8], dst: &mut [f32]) = scalar::decode_slice, simd::decode;
+}
 
 /// How a value between two neighbours of the destination format is rounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,27 +94,83 @@ pub struct CastOptions {
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
 pub fn cast(source: &Source<'_>, out: ArrayMut<'_>, options: CastOptions, draws: Draws<'_>) -> Result<()> {
-    let kernels = dispatch::active()?;
-    if out.format() == Format::F8E8M0Fnu {
-        let allowed = "every other format; a block scale is an exponent, which quantize_mx chooses";
-        return Err(Error::dtype("dtype", out.format(), allowed));
-    }
+    let level = active_level()?;
+    check_target(out.format())?;
     let encoder = Encoder::new(out.format(), options.rounding, options.overflow);
     let count = element_count(out.shape());
     match draws.checked(options.rounding, count)? {
-        Draws::None => elementwise::for_each_f32_piece(source, out, kernels.decode, |_, values, codes| {
-            (kernels.encode)(&encoder, values, &[], codes);
+        Draws::None => for_each_f32_piece(level, source, out, |_, values, codes| {
+            encode(level, &encoder, values, &[], codes);
         }),
-        Draws::Given(given) => elementwise::for_each_f32_piece(source, out, kernels.decode, |start, values, codes| {
-            (kernels.encode)(&encoder, values, &given[start..start + values.len()], codes);
+        Draws::Given(given) => for_each_f32_piece(level, source, out, |start, values, codes| {
+            encode(level, &encoder, values, &given[start..start + values.len()], codes);
         }),
-        Draws::Xorwow(generator) => draw_and_round(kernels, source, out, &encoder, generator),
+        Draws::Xorwow(generator) => draw_and_round(level, source, out, &encoder, generator),
     }
+}
+
+/// [`cast`] of one code, by the definition: for hosts whose own loop has one number in hand. `draw` is read by stochastic
+/// rounding alone.
+///
+/// The bits are those of [`cast`]. Nothing is looked up, allocated or handed to another thread; the caller's
+/// floating-point environment is taken as the default one ([`crate::with_default_environment`] makes it so).
+///
+/// # Errors
+/// [`Error::Dtype`] where `to` holds block scales.
+///
+/// ```
+/// use trn3_numerics::{CastOptions, Format, cast_one};
+///
+/// let code = cast_one(Format::F32, 3.1415927f32.to_bits(), Format::Bf16, CastOptions::default(), 0)?;
+/// assert_eq!(code, 0x4049);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+#[inline]
+pub fn cast_one(from: Format, code: u32, to: Format, options: CastOptions, draw: u32) -> Result<u32> {
+    check_target(to)?;
+    Ok(scalar::stored(scalar::value_of(from, code), to, options.rounding, options.overflow, draw))
+}
+
+#[inline]
+fn check_target(format: Format) -> Result<()> {
+    if format == Format::F8E8M0Fnu {
+        let allowed = "every other format; a block scale is an exponent, which quantize_mx chooses";
+        return Err(Error::dtype("dtype", format, allowed));
+    }
+    Ok(())
+}
+
+/// As [`elementwise::for_each_piece`], the input decoded to float32.
+fn for_each_f32_piece(
+    level: ActiveLevel,
+    source: &Source<'_>,
+    out: ArrayMut<'_>,
+    kernel: impl Fn(usize, &[f32], &mut [u8]) + Sync,
+) -> Result<()> {
+    let format = source.format();
+    elementwise::for_each_piece(source, out, |start, codes, out, values| {
+        kernel(start, as_f32(level, format, codes, values), out);
+    })
+}
+
+/// Codes as float32: borrowed where they are that already, else decoded into `values`.
+pub(crate) fn as_f32<'s>(
+    level: ActiveLevel,
+    format: Format,
+    codes: &'s [u8],
+    values: &'s mut AlignedBytes,
+) -> &'s [f32] {
+    if format.item_size() == 4 {
+        return bytemuck::cast_slice(codes);
+    }
+    let values = values.slice_mut(codes.len() / format.item_size());
+    decode(level, format, codes, values);
+    values
 }
 
 /// Sixteen lanes' draws at a time, rounded with while they are in the first cache.
 fn draw_and_round(
-    kernels: &'static Kernels,
+    level: ActiveLevel,
     source: &Source<'_>,
     out: ArrayMut<'_>,
     encoder: &Encoder,
@@ -118,7 +184,7 @@ fn draw_and_round(
         task.for_each_run(|start, draws| {
             let out = &mut out[(start - first) * item..][..draws.len() * item];
             let codes = elementwise::input(source, start, draws.len(), out, &mut codes);
-            (kernels.encode)(encoder, as_f32(kernels.decode, source.format(), codes, &mut values), draws, out);
+            encode(level, encoder, as_f32(level, source.format(), codes, &mut values), draws, out);
         });
     })
 }

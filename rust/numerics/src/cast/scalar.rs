@@ -1,6 +1,7 @@
-//! Rounding one float32 into a format, by the definition.
+//! Rounding into a format, by the definition: one float32 at a time.
 
-use crate::cast::{Overflow, Rounding};
+use super::encoder::Encoder;
+use super::{Overflow, Rounding};
 use crate::format::Format;
 
 /// |x| = significand * 2^exponent, for finite x.
@@ -59,5 +60,40 @@ pub(crate) fn encode(x: f32, format: Format, rounding: Rounding, overflow: Overf
         (false, _) => sign | code,
         (true, Rounding::Zero) => sign | spec.max_code,
         (true, _) => overflowed,
+    }
+}
+
+/// The value of an element as an array holds it.
+#[inline]
+pub(crate) fn value_of(format: Format, code: u32) -> f32 {
+    match format {
+        Format::F32 | Format::Tf32 => f32::from_bits(code),
+        _ => format.decode_code(code),
+    }
+}
+
+/// As [`encode`], the element as an array holds it: tfloat32 is stored as float32.
+#[inline]
+pub(crate) fn stored(x: f32, format: Format, rounding: Rounding, overflow: Overflow, draw: u32) -> u32 {
+    let padding = if format == Format::Tf32 { 13 } else { 0 };
+    encode(x, format, rounding, overflow, draw) << padding
+}
+
+/// See [`super::encode`].
+pub(super) fn encode_slice(e: &Encoder, src: &[f32], draws: &[u32], dst: &mut [u8]) {
+    let item = e.format.item_size();
+    for (index, (value, code)) in src.iter().zip(dst.chunks_exact_mut(item)).enumerate() {
+        let draw = draws.get(index).copied().unwrap_or(0);
+        let bits = stored(*value, e.format, e.rounding, e.overflow, draw);
+        code.copy_from_slice(&bits.to_le_bytes()[..item]);
+    }
+}
+
+/// See [`super::decode`].
+pub(super) fn decode_slice(format: Format, src: &[u8], dst: &mut [f32]) {
+    for (code, value) in src.chunks_exact(format.item_size()).zip(dst) {
+        let mut bytes = [0; 4];
+        bytes[..code.len()].copy_from_slice(code);
+        *value = value_of(format, u32::from_le_bytes(bytes));
     }
 }

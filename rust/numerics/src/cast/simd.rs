@@ -1,57 +1,9 @@
 //! Decoding to and encoding from float32, sixteen at a time.
 
-use crate::cast::{Overflow, Rounding};
+use super::Rounding;
+use super::encoder::Encoder;
 use crate::format::Format;
-use crate::simd::lanes::{LANES, Lanes};
-use crate::simd::prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
-
-/// What encoding into one format needs, as the kernels use it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Encoder {
-    pub(crate) format: Format,
-    pub(crate) rounding: Rounding,
-    pub(crate) overflow: Overflow,
-    /// Float32 mantissa bits dropped from a normal number.
-    shift: u32,
-    /// Float32 bits of the smallest normal magnitude.
-    min_normal: u32,
-    /// What the exponent fields differ by, in place.
-    rebias: u32,
-    /// 1 / (the format's smallest subnormal).
-    per_step: f32,
-    max_code: u32,
-    /// The code that magnitudes beyond the largest finite one become: that one, or the next, which is infinity in every
-    /// format that has it and NaN in the one that has no other.
-    limit: u32,
-    nan_code: u32,
-    sign_shift: u32,
-}
-
-impl Encoder {
-    pub(crate) fn new(format: Format, rounding: Rounding, overflow: Overflow) -> Self {
-        let spec = format.spec();
-        let can_overflow = overflow == Overflow::Ieee && (spec.infinity.is_some() || spec.nan.is_some());
-        let min_exponent = spec.min_exponent();
-        Self {
-            format,
-            rounding,
-            overflow,
-            shift: 23 - spec.mantissa_bits,
-            min_normal: ((min_exponent + 127) as u32) << 23,
-            rebias: ((127 - spec.bias) as u32) << spec.mantissa_bits,
-            per_step: 2f64.powi(spec.mantissa_bits as i32 - min_exponent) as f32,
-            max_code: spec.max_code,
-            limit: spec.max_code + u32::from(can_overflow),
-            nan_code: spec.nan.unwrap_or(0),
-            sign_shift: 32 - spec.bits,
-        }
-    }
-
-    /// Whether the format's exponent field is float32's own, so that subnormals line up as well.
-    fn is_aligned(&self) -> bool {
-        self.rebias == 0
-    }
-}
+use crate::simd::{LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
 
 pub(crate) const NEAREST: u8 = 0;
 pub(crate) const ZERO: u8 = 1;

@@ -7,13 +7,23 @@ mod sums;
 use std::ops::Range;
 
 use crate::array::{AlignedBytes, ArrayMut, Source, element_count};
+use crate::cast::scalar::{stored, value_of};
+use crate::cast::{Overflow, Rounding};
 use crate::elementwise::{self, STAGE, TASK};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::par;
-use crate::simd::dispatch::{self, Kernels};
+use crate::simd::{ActiveLevel, active_level, dispatch};
 
-pub(crate) const FORMATS: [Format; 3] = [Format::F32, Format::Bf16, Format::F16];
+dispatch! {
+    /// e^(x - bias) of codes in `from`, rounded to nearest in `to`; one bias an element.
+    fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8]) = scalar::exp_slice, simd::exp;
+
+    /// Adds the next elements of up to sixteen rows of equal length to the rows' running sums, in ascending order.
+    fn sum_rows(format: Format, rows: &[&[u8]], sums: &mut [f32]) = scalar::sum_rows, simd::sum_rows;
+}
+
+const FORMATS: [Format; 3] = [Format::F32, Format::Bf16, Format::F16];
 
 /// What [`exp`] subtracts from its input, in float32.
 #[derive(Clone, Copy, Debug)]
@@ -49,14 +59,8 @@ pub enum Bias<'a> {
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
 pub fn exp(source: &Source<'_>, bias: Bias<'_>, out: ArrayMut<'_>, sums: Option<&mut [f32]>) -> Result<()> {
-    let kernels = dispatch::active()?;
-    let allowed = || FORMATS.map(|format| format.to_string()).join(", ");
-    if !FORMATS.contains(&source.format()) {
-        return Err(Error::dtype("x", source.format(), allowed()));
-    }
-    if !FORMATS.contains(&out.format()) {
-        return Err(Error::dtype("out_dtype", out.format(), allowed()));
-    }
+    let level = active_level()?;
+    check_formats(source.format(), out.format())?;
     elementwise::check_shapes(source, &out)?;
     let rows = Rows::of(out.shape());
     if let Bias::PerRow(values) = bias {
@@ -65,7 +69,7 @@ pub fn exp(source: &Source<'_>, bias: Bias<'_>, out: ArrayMut<'_>, sums: Option<
     if let Some(sums) = &sums {
         rows.check("sums", sums.len())?;
     }
-    let unit = Unit { source, bias, to: out.format(), columns: rows.columns, kernels };
+    let unit = Unit { source, bias, to: out.format(), columns: rows.columns, level };
     match sums {
         Some(sums) => sums::exp_with_sums(&unit, out.into_bytes(), sums),
         None => {
@@ -75,6 +79,29 @@ pub fn exp(source: &Source<'_>, bias: Bias<'_>, out: ArrayMut<'_>, sums: Option<
             })
         }
     }
+}
+
+/// [`exp`] of one code, by the definition: e^(x - bias). What [`crate::cast_one`] says of one code holds.
+///
+/// # Errors
+/// [`Error::Dtype`] for formats that the exponent unit does not take.
+#[inline]
+pub fn exp_one(from: Format, code: u32, bias: f32, to: Format) -> Result<u32> {
+    check_formats(from, to)?;
+    let difference = value_of(from, code) - bias;
+    let is_narrow = from.item_size() == 2 && to.item_size() == 2;
+    let value = if is_narrow { scalar::exp_odd(difference) } else { scalar::exp_f32(difference) };
+    Ok(stored(value, to, Rounding::Nearest, Overflow::Ieee, 0))
+}
+
+#[inline]
+fn check_formats(from: Format, to: Format) -> Result<()> {
+    for (argument, format) in [("x", from), ("out_dtype", to)] {
+        if !FORMATS.contains(&format) {
+            return Err(Error::dtype(argument, format, FORMATS.map(|format| format.to_string()).join(", ")));
+        }
+    }
+    Ok(())
 }
 
 /// An array as rows along its last axis.
@@ -112,7 +139,7 @@ struct Unit<'a> {
     to: Format,
     /// Length of a row.
     columns: usize,
-    kernels: &'static Kernels,
+    level: ActiveLevel,
 }
 
 /// What a thread stages its input and biases in.
@@ -138,7 +165,7 @@ impl Unit<'_> {
             self.stage_bias(start..start + count, scratch);
             let codes = elementwise::input(self.source, start, count, out, &mut scratch.input);
             let bias = &*scratch.bias.slice_mut::<f32>(count);
-            (self.kernels.exp)(self.source.format(), self.to, codes, bias, out);
+            exp_slice(self.level, self.source.format(), self.to, codes, bias, out);
         }
     }
 

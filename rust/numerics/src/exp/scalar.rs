@@ -2,8 +2,7 @@
 //!
 //! e^x = 2^n * e^r with n the integer nearest x * log2(e), so that |r| <= ln(2) / 2 (and a rounding error more).
 
-use crate::cast;
-use crate::cast::{Overflow, Rounding};
+use crate::cast::{self, Overflow, Rounding};
 use crate::format::Format;
 
 /// Above, float32 results overflow (from 88.72284 on): every step up to there stays finite.
@@ -104,8 +103,8 @@ fn value(format: Format, code: &[u8]) -> f32 {
     format.decode_code(u32::from_le_bytes(bytes))
 }
 
-/// e^(x - bias) of codes in `from`, rounded to nearest in `to`; one bias an element.
-pub(crate) fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8]) {
+/// See [`super::exp_slice`].
+pub(super) fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst: &mut [u8]) {
     let are_narrow = from.item_size() == 2 && to.item_size() == 2;
     let codes = src.chunks_exact(from.item_size()).zip(dst.chunks_exact_mut(to.item_size()));
     for ((code, out), bias) in codes.zip(bias) {
@@ -116,8 +115,8 @@ pub(crate) fn exp_slice(from: Format, to: Format, src: &[u8], bias: &[f32], dst:
     }
 }
 
-/// Adds the next elements of some rows to the rows' running sums, in ascending order.
-pub(crate) fn sum_rows(format: Format, rows: &[&[u8]], sums: &mut [f32]) {
+/// See [`super::sum_rows`]; any number of rows.
+pub(super) fn sum_rows(format: Format, rows: &[&[u8]], sums: &mut [f32]) {
     for (row, sum) in rows.iter().zip(sums) {
         for code in row.chunks_exact(format.item_size()) {
             *sum += value(format, code);

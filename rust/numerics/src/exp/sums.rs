@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::slice::ChunksMut;
 use std::sync::{Mutex, PoisonError};
 
-use super::{Scratch, Unit};
+use super::{Scratch, Unit, sum_rows};
 use crate::elementwise::{STAGE, TASK};
 use crate::error::Result;
 use crate::par;
-use crate::simd::lanes::LANES;
+use crate::simd::LANES;
 
 /// Groups of sixteen long rows worked on in turn, so that as many threads need not wait for one another's chains.
 const GROUPS_AT_ONCE: usize = 16;
@@ -27,14 +27,14 @@ pub(super) fn exp_with_sums(unit: &Unit<'_>, out: &mut [u8], sums: &mut [f32]) -
 }
 
 /// The sum kernel over any number of whole rows.
-fn sum_rows<'a>(unit: &Unit<'_>, rows: impl Iterator<Item = &'a [u8]>, sums: &mut [f32]) {
+fn sum_all<'a>(unit: &Unit<'_>, rows: impl Iterator<Item = &'a [u8]>, sums: &mut [f32]) {
     let mut rows = rows;
     for sums in sums.chunks_mut(LANES) {
         let mut group = [&[][..]; LANES];
         for (slot, row) in group.iter_mut().zip(rows.by_ref().take(sums.len())) {
             *slot = row;
         }
-        (unit.kernels.sum_rows)(unit.to, &group[..sums.len()], sums);
+        sum_rows(unit.level, unit.to, &group[..sums.len()], sums);
     }
 }
 
@@ -49,7 +49,7 @@ fn whole_rows(unit: &Unit<'_>, out: &mut [u8], sums: &mut [f32]) -> Result<()> {
         for (stage, (out, sums)) in stages.enumerate() {
             let row = task * in_task + stage * in_stage;
             unit.exp_run(row * unit.columns, out, &mut scratch);
-            sum_rows(unit, out.chunks(row_bytes), sums);
+            sum_all(unit, out.chunks(row_bytes), sums);
         }
     })
 }
@@ -80,7 +80,7 @@ fn in_blocks(unit: &Unit<'_>, out: &mut [u8], sums: &mut [f32], block: usize) ->
         let chain = &mut *chain;
         chain.waiting.insert(index, done);
         while let Some(rows) = chain.waiting.remove(&chain.next) {
-            sum_rows(unit, rows.into_iter(), chain.sums);
+            sum_all(unit, rows.into_iter(), chain.sums);
             chain.next += 1;
         }
     })

@@ -3,14 +3,14 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use super::kernels::Chains;
 use crate::array::{AlignedBytes, ArrayView};
-use crate::cast::simd::Encoder;
-use crate::cast::{Overflow, Rounding};
+use crate::cast::{Encoder, Overflow, Rounding, decode, encode};
 use crate::error::Result;
 use crate::format::Format;
-use crate::mx::BLOCK;
+use crate::mx::{BLOCK, scale_blocks, scale_each};
 use crate::par;
-use crate::simd::dispatch::{Chain, Chains, Kernels};
+use crate::simd::ActiveLevel;
 
 /// A matrix of [outer positions, k], with a scale for every 32 k where it is quantised.
 #[derive(Clone, Debug)]
@@ -50,51 +50,52 @@ impl<'a> Operand<'a> {
 
     /// The values of one outer position at some k (from a multiple of 32 on), exact but for products of element and
     /// scale beyond float32.
-    pub(crate) fn values(&self, kernels: &Kernels, outer: usize, k: Range<usize>, out: &mut [f32]) {
-        self.line(kernels, &mut Lines::default(), outer, k, out);
+    pub(crate) fn values(&self, level: ActiveLevel, outer: usize, k: Range<usize>, out: &mut [f32]) {
+        self.line(level, &mut Lines::default(), outer, k, out);
     }
 
-    fn line(&self, kernels: &Kernels, lines: &mut Lines, outer: usize, k: Range<usize>, out: &mut [f32]) {
+    fn line(&self, level: ActiveLevel, lines: &mut Lines, outer: usize, k: Range<usize>, out: &mut [f32]) {
         let codes = self.codes.line(&[outer, k.start], 1, self.runs_along_k, k.len(), &mut lines.codes);
-        (kernels.decode)(self.format(), codes, out);
+        decode(level, self.format(), codes, out);
         if let Some(scales) = &self.scales {
             let first = k.start / BLOCK;
             let count = k.end.div_ceil(BLOCK) - first;
             let codes = scales.line(&[outer, first], 1, false, count, &mut lines.scale_codes);
             let factors = lines.scales.slice_mut(count);
-            (kernels.decode)(Format::F8E8M0Fnu, codes, factors);
-            (kernels.scale_blocks)(out, factors);
+            decode(level, Format::F8E8M0Fnu, codes, factors);
+            scale_blocks(level, out, factors);
         }
     }
 
     /// The values of consecutive outer positions at one k.
-    fn cross_line(&self, kernels: &Kernels, lines: &mut Lines, outer: Range<usize>, k: usize, out: &mut [f32]) {
+    fn cross_line(&self, level: ActiveLevel, lines: &mut Lines, outer: Range<usize>, k: usize, out: &mut [f32]) {
         let codes = self.codes.line(&[outer.start, k], 0, self.runs_along_outer, outer.len(), &mut lines.codes);
-        (kernels.decode)(self.format(), codes, out);
+        decode(level, self.format(), codes, out);
         if let Some(scales) = &self.scales {
             let codes = scales.line(&[outer.start, k / BLOCK], 0, false, outer.len(), &mut lines.scale_codes);
             let factors = lines.scales.slice_mut(outer.len());
-            (kernels.decode)(Format::F8E8M0Fnu, codes, factors);
-            (kernels.scale_each)(out, factors);
+            decode(level, Format::F8E8M0Fnu, codes, factors);
+            scale_each(level, out, factors);
         }
     }
 
-    /// Packs the outer positions `outer` at the k of `k` into `panels`, each `chain.tiling` wide positions (`width`).
+    /// Packs the outer positions `outer` at the k of `k` into `panels`, each `width` positions
+    /// wide, `depth` k a word.
     pub(crate) fn pack(
         &self,
-        kernels: &'static Kernels,
+        level: ActiveLevel,
         chains: &Chains,
-        chain: &Chain,
+        depth: usize,
         width: usize,
         outer: Range<usize>,
         k: Range<usize>,
         panels: &mut [u32],
     ) -> Result<()> {
-        let words = k.len().div_ceil(chain.tiling.depth);
+        let words = k.len().div_ceil(depth);
         // Enough positions that a line is worth fetching across them, and a task worth handing out.
         let group =
             if self.runs_along_outer && !self.runs_along_k { (512 / width).max(1) } else { (64 / width).max(1) };
-        let packer = Packer { operand: self, kernels, chains, pairs: chain.tiling.depth == 2, width, k, words };
+        let packer = Packer { operand: self, level, chains, pairs: depth == 2, width, k, words };
         par::for_each(panels.chunks_mut(group * words * width).enumerate(), |(task, panels)| {
             let first = outer.start + task * group * width;
             let outer = first..outer.end.min(first + group * width);
@@ -107,14 +108,14 @@ impl<'a> Operand<'a> {
     }
 
     /// The smallest exponent among the nonzero values, or a bound below it; `None` where the values do not fit bfloat16.
-    pub(crate) fn min_exponent(&self, kernels: &'static Kernels, chains: &Chains) -> Result<Option<i32>> {
+    pub(crate) fn min_exponent(&self, level: ActiveLevel, chains: &Chains) -> Result<Option<i32>> {
         let spec = self.format().spec();
         let smallest = spec.min_exponent() - spec.mantissa_bits as i32;
         match (self.format(), &self.scales) {
             (Format::Bf16, _) => self.scan_bf16(chains).map(Some),
             (Format::F16 | Format::F32 | Format::Tf32, _) => Ok(None),
             (_, None) => Ok(Some(smallest)),
-            (_, Some(scales)) => self.scan_scales(kernels, scales).map(|scale| Some(scale.saturating_add(smallest))),
+            (_, Some(scales)) => self.scan_scales(level, scales).map(|scale| Some(scale.saturating_add(smallest))),
         }
     }
 
@@ -139,7 +140,7 @@ impl<'a> Operand<'a> {
     }
 
     /// The smallest scale exponent among blocks that are not all zero.
-    fn scan_scales(&self, kernels: &'static Kernels, scales: &ArrayView<'_>) -> Result<i32> {
+    fn scan_scales(&self, level: ActiveLevel, scales: &ArrayView<'_>) -> Result<i32> {
         // Scales above this cannot be what fails the guard, so only blocks below it are looked into.
         const LOW: u8 = 64;
         let least = AtomicI32::new(i32::from(LOW) - 127);
@@ -153,7 +154,7 @@ impl<'a> Operand<'a> {
                     if byte < LOW {
                         let position = [outer, block * BLOCK];
                         let elements = self.codes.line(&position, 1, self.runs_along_k, BLOCK, &mut element_codes);
-                        (kernels.decode)(self.format(), elements, &mut values);
+                        decode(level, self.format(), elements, &mut values);
                         if values.iter().any(|&value| value != 0.0) {
                             least.fetch_min(i32::from(byte) - 127, Ordering::Relaxed);
                         }
@@ -179,7 +180,7 @@ fn pieces(lines: usize, length: usize) -> impl ExactSizeIterator<Item = (Range<u
 /// Packs groups of panels of one operand.
 struct Packer<'a> {
     operand: &'a Operand<'a>,
-    kernels: &'static Kernels,
+    level: ActiveLevel,
     chains: &'a Chains,
     pairs: bool,
     width: usize,
@@ -196,7 +197,7 @@ impl Packer<'_> {
     fn store(&self, values: &[f32], out: &mut [u8]) {
         if self.pairs {
             let exact = Encoder::new(Format::Bf16, Rounding::Zero, Overflow::Ieee);
-            (self.kernels.encode)(&exact, values, &[], out);
+            encode(self.level, &exact, values, &[], out);
         } else {
             out.copy_from_slice(bytemuck::cast_slice(values));
         }
@@ -233,7 +234,7 @@ impl Packer<'_> {
                 let mut values = std::mem::take(&mut lines.values);
                 for (row, bytes) in stage.chunks_mut(row_bytes.max(1)).enumerate().take(count) {
                     let values = values.slice_mut(k.len());
-                    operand.line(self.kernels, &mut lines, first + row, k.clone(), values);
+                    operand.line(self.level, &mut lines, first + row, k.clone(), values);
                     self.store(values, bytes);
                 }
                 lines.values = values;
@@ -296,7 +297,7 @@ impl Packer<'_> {
             } else {
                 let mut values = std::mem::take(&mut lines.values);
                 let line = values.slice_mut(outer.len());
-                self.operand.cross_line(self.kernels, lines, outer.clone(), k, line);
+                self.operand.cross_line(self.level, lines, outer.clone(), k, line);
                 self.store(line, &mut bytes[..present]);
                 lines.values = values;
             }

@@ -6,20 +6,19 @@
 use std::ops::Range;
 
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
-use crate::cast::simd::Encoder;
-use crate::cast::{Draws, Overflow, Rounding};
-use crate::elementwise::{STAGE, as_f32};
+use crate::cast::{Draws, Encoder, Overflow, Rounding, as_f32, decode, encode};
+use crate::elementwise::STAGE;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::par;
-use crate::simd::dispatch::Kernels;
+use crate::simd::ActiveLevel;
 
 /// Draws are made for at most this many outputs at a time, which bounds their memory to 16 MiB.
 pub(crate) const DRAWN: usize = 1 << 22;
 
 /// The accumulator of one product. Outputs are counted in C order over the whole result, batch axes included.
 pub(crate) struct Psum<'a> {
-    kernels: &'static Kernels,
+    level: ActiveLevel,
     c: Option<&'a ArrayView<'a>>,
     format: Format,
     rounding: Rounding,
@@ -32,7 +31,7 @@ pub(crate) struct Psum<'a> {
 impl<'a> Psum<'a> {
     /// Checks `c`, the output's format, the rounding and the draws of a product whose chains make `tiles` K tiles.
     pub(crate) fn new(
-        kernels: &'static Kernels,
+        level: ActiveLevel,
         c: Option<&'a ArrayView<'a>>,
         out: &ArrayMut<'_>,
         rounding: Rounding,
@@ -59,7 +58,7 @@ impl<'a> Psum<'a> {
         let outputs = element_count(out.shape());
         let draws = draws.checked(rounding, outputs * tiles)?;
         let encoder = Encoder::new(Format::Bf16, rounding, Overflow::Ieee);
-        Ok(Self { kernels, c, format, rounding, draws, outputs, tiles, encoder })
+        Ok(Self { level, c, format, rounding, draws, outputs, tiles, encoder })
     }
 
     /// Whether the accumulator is rounded after every tile.
@@ -85,7 +84,7 @@ impl<'a> Psum<'a> {
                 Some(c) => {
                     let (mut codes, mut decoded) = (AlignedBytes::default(), AlignedBytes::default());
                     let codes = c.chunk(first..first + values.len(), &mut codes);
-                    values.copy_from_slice(as_f32(self.kernels.decode, c.format(), codes, &mut decoded));
+                    values.copy_from_slice(as_f32(self.level, c.format(), codes, &mut decoded));
                 }
                 None => values.fill(0.0),
             }
@@ -125,8 +124,8 @@ impl<'a> Psum<'a> {
         for (stage, values) in values.chunks_mut(STAGE).enumerate() {
             let draws = draws.get(stage * STAGE..).unwrap_or(&[]);
             let codes: &mut [u8] = bytemuck::cast_slice_mut(&mut codes[..values.len()]);
-            (self.kernels.encode)(&self.encoder, values, &draws[..values.len().min(draws.len())], codes);
-            (self.kernels.decode)(Format::Bf16, codes, values);
+            encode(self.level, &self.encoder, values, &draws[..values.len().min(draws.len())], codes);
+            decode(self.level, Format::Bf16, codes, values);
         }
     }
 
@@ -135,6 +134,6 @@ impl<'a> Psum<'a> {
     pub(crate) fn finish(&self, values: &[f32], out: &mut [u8]) -> Result<()> {
         let encoder = Encoder::new(self.format, Rounding::Nearest, Overflow::Ieee);
         let tasks = values.chunks(STAGE).zip(out.chunks_mut(STAGE * self.format.item_size()));
-        par::for_each(tasks, |(values, codes)| (self.kernels.encode)(&encoder, values, &[], codes))
+        par::for_each(tasks, |(values, codes)| encode(self.level, &encoder, values, &[], codes))
     }
 }

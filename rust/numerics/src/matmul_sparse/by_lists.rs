@@ -4,18 +4,16 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::Job;
+use super::kernels::{Kernels, ListChain};
+use super::lists::{COLUMNS, Form, Lists, Slots};
 use crate::array::{AlignedBytes, ArrayView};
+use crate::cast::decode;
 use crate::error::Result;
 use crate::format::Format;
-use crate::matmul::TILE;
-use crate::matmul::operand::Operand;
-use crate::matmul::psum::DRAWN;
-use crate::matmul::simd::chain::Accumulators;
-use crate::matmul_sparse::Job;
-use crate::matmul_sparse::simd::{COLUMNS, Form, Lists, Slots, with_rectangle};
+use crate::matmul::{Accumulators, DRAWN, Operand, TILE};
 use crate::par;
-use crate::simd::dispatch::{Chain, Chains};
-use crate::simd::lanes::LANES;
+use crate::simd::LANES;
 use crate::sparse::magnitude_mask;
 
 /// Slots whose lists are made at a time: 8 MiB.
@@ -68,8 +66,8 @@ struct InHand<'a> {
 }
 
 impl Job<'_> {
-    pub(crate) fn by_lists(&self, chains: &Chains, out: &mut [u8]) -> Result<()> {
-        let chain = self.choose(chains)?;
+    pub(super) fn by_lists(&self, kernels: Kernels, out: &mut [u8]) -> Result<()> {
+        let chain = self.choose(kernels)?;
         let (m, n) = (self.a.outer(), self.n);
         let item = out.len() / (m * n);
         let apart = self.psum.is_rounded() || self.k == 0;
@@ -80,10 +78,10 @@ impl Job<'_> {
             let mut lists = LISTS.take();
             let result = if apart {
                 let mut values = vec![0.0; out.len() / item];
-                let done = self.stripe(chains, chain, first, &mut values, &mut lists);
+                let done = self.stripe(kernels, chain, first, &mut values, &mut lists);
                 done.and_then(|()| self.psum.finish(&values, out))
             } else {
-                self.stripe(chains, chain, first, bytemuck::cast_slice_mut(out), &mut lists)
+                self.stripe(kernels, chain, first, bytemuck::cast_slice_mut(out), &mut lists)
             };
             LISTS.set(lists);
             result?;
@@ -93,17 +91,18 @@ impl Job<'_> {
 
     /// As for the dense product; but the dot product also multiplies the k beside a stored value, by zero, which only
     /// finite numbers let pass unseen.
-    fn choose<'c>(&self, chains: &'c Chains) -> Result<&'c Chain> {
+    fn choose(&self, kernels: Kernels) -> Result<&'static ListChain> {
         const SMALLEST_NORMAL: i32 = -126;
         const PRODUCT_FRACTION_BITS: i32 = 14;
-        let Some(dot) = &chains.dot else { return Ok(&chains.fused) };
+        let lists = kernels.lists;
+        let Some(dot) = &lists.dot else { return Ok(&lists.fused) };
         let values = Operand::new(self.w.values().transposed(), None);
-        let Some(w) = values.min_exponent(self.kernels, chains)? else { return Ok(&chains.fused) };
-        let Some(a) = self.a.min_exponent(self.kernels, chains)? else { return Ok(&chains.fused) };
+        let Some(w) = values.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
+        let Some(a) = self.a.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
         let exact = a >= SMALLEST_NORMAL
             && w >= SMALLEST_NORMAL
             && a.saturating_add(w).saturating_sub(PRODUCT_FRACTION_BITS) >= SMALLEST_NORMAL;
-        Ok(if exact && is_finite(&self.codes)? { dot } else { &chains.fused })
+        Ok(if exact && is_finite(&self.codes)? { dot } else { &lists.fused })
     }
 
     /// Slots of a tile at most, those of the groups that its ends cut included.
@@ -116,8 +115,8 @@ impl Job<'_> {
     /// All columns of the rows that `values` are the accumulators of.
     fn stripe(
         &self,
-        chains: &Chains,
-        chain: &Chain,
+        kernels: Kernels,
+        chain: &ListChain,
         first: usize,
         values: &mut [f32],
         lists: &mut Lists,
@@ -127,7 +126,7 @@ impl Job<'_> {
             self.psum.start(outputs.clone(), values)?;
         }
         let stripe = Stripe { first, rows: values.len() / self.n, out: Accumulators::new(values, self.n) };
-        let form = Form { depth: chain.tiling.depth, width: chain.lists.width, tile: TILE };
+        let form = Form { depth: chain.depth, width: chain.width, tile: TILE };
         let tiles = self.k.div_ceil(TILE);
         let columns = self.n.min(LISTED_COLUMNS).next_multiple_of(COLUMNS);
         // Draws come tile by tile.
@@ -140,7 +139,7 @@ impl Job<'_> {
                 let columns = column..self.n.min(column + LISTED_COLUMNS);
                 self.list(form, tiles.clone(), columns.clone(), lists)?;
                 let in_hand = InHand { lists, tiles: tiles.clone(), columns, draws };
-                self.multiply(chains, chain, &stripe, &in_hand)?;
+                self.multiply(kernels, chain, &stripe, &in_hand)?;
             }
         }
         Ok(())
@@ -162,14 +161,14 @@ impl Job<'_> {
                 for slot in index * keep..(index + 1) * keep {
                     let codes = values.line(&[slot, first], 1, runs, block.len(), &mut codes);
                     let row = slots.push(base, &indices[slot * self.n + first..][..block.len()]);
-                    (self.kernels.decode)(values.format(), codes, row);
+                    decode(self.level, values.format(), codes, row);
                 }
             }
             filler.fill(&slots);
         })
     }
 
-    fn multiply(&self, chains: &Chains, chain: &Chain, stripe: &Stripe<'_>, in_hand: &InHand<'_>) -> Result<()> {
+    fn multiply(&self, kernels: Kernels, chain: &ListChain, stripe: &Stripe<'_>, in_hand: &InHand<'_>) -> Result<()> {
         let columns = in_hand.columns.len();
         let row_tasks = stripe.rows.div_ceil(TASK_ROWS);
         let wanted = 2 * par::num_threads()?;
@@ -182,7 +181,7 @@ impl Job<'_> {
             let (row, column) = (index / column_tasks * TASK_ROWS, index % column_tasks * width);
             let task = Task {
                 job: self,
-                chains,
+                kernels,
                 chain,
                 stripe,
                 in_hand,
@@ -199,16 +198,16 @@ impl Job<'_> {
     /// Packs a tile of some rows into a panel.
     fn pack(
         &self,
-        chains: &Chains,
-        chain: &Chain,
+        kernels: Kernels,
+        chain: &ListChain,
         rows: Range<usize>,
         k: Range<usize>,
         buffers: &mut Buffers,
     ) -> Result<()> {
-        let width = chain.lists.width;
-        if chain.tiling.depth > 1 {
-            let panel = buffers.panel.slice_mut(k.len().div_ceil(chain.tiling.depth) * width);
-            return self.a.pack(self.kernels, chains, chain, width, rows, k, panel);
+        let width = chain.width;
+        if chain.depth > 1 {
+            let panel = buffers.panel.slice_mut(k.len().div_ceil(chain.depth) * width);
+            return self.a.pack(self.level, kernels.chains, chain.depth, width, rows, k, panel);
         }
         let panel = buffers.panel.slice_mut::<f32>(TILE * width);
         let mut gathered = AlignedBytes::default();
@@ -216,7 +215,7 @@ impl Job<'_> {
         if !runs && self.codes.runs_along(0) {
             for (k, row) in k.zip(panel.chunks_mut(width)) {
                 let codes = self.codes.line(&[rows.start, k], 0, true, rows.len(), &mut gathered);
-                (self.kernels.decode)(self.codes.format(), codes, &mut row[..rows.len()]);
+                decode(self.level, self.codes.format(), codes, &mut row[..rows.len()]);
             }
             return Ok(());
         }
@@ -229,16 +228,16 @@ impl Job<'_> {
                 for (row, line) in lines.iter_mut().enumerate() {
                     *line = self.codes.borrowed_line(&position(row), k.len());
                 }
-                (chains.widen_rows)(&lines, width, &mut panel[first..]);
+                (kernels.lists.widen_rows)(&lines, width, &mut panel[first..]);
                 continue;
             }
             let staged = buffers.staged.slice_mut::<f32>(LANES * TILE);
             for (row, staged) in staged.chunks_mut(TILE).enumerate().take(count) {
                 let codes = self.codes.line(&position(row), 1, runs, k.len(), &mut gathered);
-                (self.kernels.decode)(self.codes.format(), codes, &mut staged[..k.len()]);
+                decode(self.level, self.codes.format(), codes, &mut staged[..k.len()]);
             }
             let size = [LANES, k.len().next_multiple_of(LANES)];
-            (chains.transpose)(size, staged, TILE, &mut panel[first..], width, false);
+            (kernels.lists.transpose)(size, staged, TILE, &mut panel[first..], width, false);
         }
         Ok(())
     }
@@ -247,8 +246,8 @@ impl Job<'_> {
 /// Some rows of a stripe and columns in hand, both counted from the first ones there.
 struct Task<'a> {
     job: &'a Job<'a>,
-    chains: &'a Chains,
-    chain: &'a Chain,
+    kernels: Kernels,
+    chain: &'a ListChain,
     stripe: &'a Stripe<'a>,
     in_hand: &'a InHand<'a>,
     rows: Range<usize>,
@@ -278,9 +277,9 @@ impl Task<'_> {
             for (row, sums) in self.rows.clone().step_by(width).zip(sums_in_use.chunks_mut(panel_sums)) {
                 let rows = row..self.rows.end.min(row + width);
                 let first = self.stripe.first;
-                job.pack(self.chains, self.chain, first + rows.start..first + rows.end, k.clone(), buffers)?;
-                let panel = buffers.panel.slice_mut::<u32>(TILE / self.chain.tiling.depth * width);
-                (self.chain.lists.multiply)(&lists, panel, rows.len(), starts && tile == 0, sums);
+                job.pack(self.kernels, self.chain, first + rows.start..first + rows.end, k.clone(), buffers)?;
+                let panel = buffers.panel.slice_mut::<u32>(TILE / self.chain.depth * width);
+                (self.chain.multiply)(&lists, panel, rows.len(), starts && tile == 0, sums);
             }
             if psum.is_rounded() {
                 psum.round(sums_in_use, draws);
@@ -292,7 +291,7 @@ impl Task<'_> {
     }
 
     fn width(&self) -> usize {
-        self.chain.lists.width
+        self.chain.width
     }
 
     fn panel_sums(&self) -> usize {
@@ -316,11 +315,11 @@ impl Task<'_> {
         let width = self.width();
         let block = leaving.slice_mut::<f32>(LEAVING * width);
         self.for_each_block(|rectangle, first| {
-            with_rectangle(&self.stripe.out, rectangle, |part| {
+            self.stripe.out.with_rectangle(rectangle, |part| {
                 part.for_each_row(|row, values| block[row * LEAVING..][..values.len()].copy_from_slice(values));
             });
             let size = [width, rectangle[3].next_multiple_of(LANES)];
-            (self.chains.transpose)(size, block, LEAVING, &mut sums[first..], width, false);
+            (self.kernels.lists.transpose)(size, block, LEAVING, &mut sums[first..], width, false);
         });
     }
 
@@ -329,8 +328,8 @@ impl Task<'_> {
         let block = leaving.slice_mut::<f32>(LEAVING * width);
         self.for_each_block(|rectangle, first| {
             let size = [rectangle[3].next_multiple_of(LANES), width];
-            (self.chains.transpose)(size, &sums[first..], width, block, LEAVING, canonical);
-            with_rectangle(&self.stripe.out, rectangle, |part| {
+            (self.kernels.lists.transpose)(size, &sums[first..], width, block, LEAVING, canonical);
+            self.stripe.out.with_rectangle(rectangle, |part| {
                 part.for_each_row(|row, values| values.copy_from_slice(&block[row * LEAVING..][..values.len()]));
             });
         });

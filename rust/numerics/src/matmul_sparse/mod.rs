@@ -1,18 +1,19 @@
 //! The product with a compressed right operand: chains over its nonzeros alone.
 
 mod by_lists;
+mod kernels;
+mod lists;
 mod scalar;
-pub(crate) mod simd;
+mod simd;
 
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
-use crate::cast::{Draws, Rounding};
+use crate::cast::{Draws, Rounding, decode};
 use crate::error::{Error, Result};
-use crate::matmul::operand::Operand;
-use crate::matmul::psum::Psum;
-use crate::matmul::{TILE, check_formats, product_shape, unravel};
+use crate::matmul::{Operand, Psum, TILE, check_formats, product_shape, unravel};
 use crate::par;
-use crate::simd::dispatch::{self, Kernels};
+use crate::simd::{ActiveLevel, active_level};
 use crate::sparse::SparseView;
+use kernels::Kernels;
 
 /// Products smaller than this many multiply-adds of the dense form are split over the batch rather than inside.
 const SMALL: usize = 1 << 25;
@@ -46,14 +47,14 @@ pub fn matmul_sparse(
     rounding: Rounding,
     draws: Draws<'_>,
 ) -> Result<()> {
-    let kernels = dispatch::active()?;
+    let level = active_level()?;
     check_formats(["a", "w"], a.format(), w.values().format())?;
     let shape = output_shape(a, w)?;
     out.expect("out", out.format(), &shape)?;
     let k = w.dense_shape()[0];
-    let psum = Psum::new(kernels, c, &out, rounding, draws, k.div_ceil(TILE))?;
+    let psum = Psum::new(level, c, &out, rounding, draws, k.div_ceil(TILE))?;
     let item = out.format().item_size();
-    multiply_all(kernels, &psum, a, w, &shape, out.into_bytes(), item)?;
+    multiply_all(level, &psum, a, w, &shape, out.into_bytes(), item)?;
     psum.consume()
 }
 
@@ -75,7 +76,7 @@ fn output_shape(a: &ArrayView<'_>, w: &SparseView<'_>) -> Result<Vec<usize>> {
 
 /// Every matrix of the batch.
 fn multiply_all(
-    kernels: &'static Kernels,
+    level: ActiveLevel,
     psum: &Psum<'_>,
     a: &ArrayView<'_>,
     w: &SparseView<'_>,
@@ -88,12 +89,12 @@ fn multiply_all(
     }
     if let Some(rows) = a.as_rows() {
         // The rows of the whole batch make one tall matrix.
-        return Job::new(kernels, psum, rows, w, 0).run(out);
+        return Job::new(level, psum, rows, w, 0).run(out);
     }
     let (batch, matrix) = shape.split_at(shape.len() - 2);
     let size = element_count(matrix);
     let one = |(index, out): (usize, &mut [u8])| {
-        Job::new(kernels, psum, a.matrix(&unravel(index, batch)), w, index * size).run(out)
+        Job::new(level, psum, a.matrix(&unravel(index, batch)), w, index * size).run(out)
     };
     let mut matrices = out.chunks_mut(size * item).enumerate();
     if size.saturating_mul(w.dense_shape()[0]) < SMALL {
@@ -104,35 +105,29 @@ fn multiply_all(
 }
 
 /// One matrix product.
-pub(crate) struct Job<'a> {
-    pub(crate) kernels: &'static Kernels,
-    pub(crate) psum: &'a Psum<'a>,
-    pub(crate) codes: ArrayView<'a>,
+struct Job<'a> {
+    level: ActiveLevel,
+    psum: &'a Psum<'a>,
+    codes: ArrayView<'a>,
     /// The same.
-    pub(crate) a: Operand<'a>,
-    pub(crate) w: &'a SparseView<'a>,
+    a: Operand<'a>,
+    w: &'a SparseView<'a>,
     /// Dense length of the contraction axis.
-    pub(crate) k: usize,
-    pub(crate) n: usize,
+    k: usize,
+    n: usize,
     /// C-order index of its first output in the whole result.
-    pub(crate) first: usize,
+    first: usize,
 }
 
 impl<'a> Job<'a> {
-    fn new(
-        kernels: &'static Kernels,
-        psum: &'a Psum<'a>,
-        codes: ArrayView<'a>,
-        w: &'a SparseView<'a>,
-        first: usize,
-    ) -> Self {
+    fn new(level: ActiveLevel, psum: &'a Psum<'a>, codes: ArrayView<'a>, w: &'a SparseView<'a>, first: usize) -> Self {
         let dense = w.dense_shape();
-        Self { kernels, psum, a: Operand::new(codes.clone(), None), codes, w, k: dense[0], n: dense[1], first }
+        Self { level, psum, a: Operand::new(codes.clone(), None), codes, w, k: dense[0], n: dense[1], first }
     }
 
     fn run(&self, out: &mut [u8]) -> Result<()> {
-        match &self.kernels.chains {
-            Some(chains) => self.by_lists(chains, out),
+        match Kernels::at(self.level) {
+            Some(kernels) => self.by_lists(kernels, out),
             None => self.by_definition(out),
         }
     }
@@ -156,9 +151,9 @@ impl<'a> Job<'a> {
                 let mut codes = AlignedBytes::default();
                 for (index, value) in values.iter_mut().enumerate() {
                     let (row, column) = ((task * TASK + index) / self.n, (task * TASK + index) % self.n);
-                    self.a.values(self.kernels, row, k.clone(), &mut a);
+                    self.a.values(self.level, row, k.clone(), &mut a);
                     let codes = self.w.values().line(&[slots.start, column], 0, false, slots.len(), &mut codes);
-                    (self.kernels.decode)(self.w.values().format(), codes, &mut w);
+                    decode(self.level, self.w.values().format(), codes, &mut w);
                     let place =
                         |slot: usize| slot / keep * group + usize::from(self.w.indices()[slot * self.n + column]);
                     // Groups may lie across the ends of the tile.

@@ -1,204 +1,16 @@
 //! Chains that skip zeros: for each column a list of its nonzeros in ascending k, walked across rows of the left operand.
 //!
 //! Vectors run down the rows of `a`, so that every column may have its nonzeros where it likes: a step is one broadcast
-//! value times vectors of a packed panel ([`crate::matmul::simd::pack`]) that stays in L1.
+//! value times vectors of a packed panel that stays in L1.
 #![allow(unsafe_code)]
 
-use std::ops::Range;
-
-use bytemuck::{Pod, Zeroable};
-
-use crate::error::Result;
-use crate::matmul::simd::chain::{Accumulators, Fused, Step};
-use crate::par;
-use crate::simd::lanes::{LANES, Lanes};
-
-/// Columns whose lists are built together.
-pub(crate) const COLUMNS: usize = 64;
-
-/// One step of a list.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct Entry {
-    /// Where the panel's vectors for the step's k begin, in bytes.
-    offset: u32,
-    /// The stored value; with two k a word, the earlier one in the high half.
-    word: u32,
-}
-
-/// The nonzeros of some columns, tile by tile.
-#[derive(Debug, Default)]
-pub(crate) struct Lists {
-    /// [tile, column, step]; entries beyond a list's count are unspecified.
-    entries: Vec<Entry>,
-    /// [tile, column].
-    counts: Vec<u8>,
-    /// Columns, rounded up to whole blocks.
-    columns: usize,
-    /// Entries there is room for in a list.
-    capacity: usize,
-    /// k of all tiles.
-    k: usize,
-    form: Form,
-}
-
-/// The panels that lists are made for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Form {
-    /// Consecutive k in a packed word.
-    pub(crate) depth: usize,
-    /// Rows of a panel.
-    pub(crate) width: usize,
-    /// k of a tile.
-    pub(crate) tile: usize,
-}
-
-impl Form {
-    /// Wraps for words that no panel has, which no counted entry names.
-    fn offset(self, word: u32) -> u32 {
-        word.wrapping_mul((self.width * 4) as u32)
-    }
-}
-
-impl Lists {
-    /// Makes the lists of `k` k, cut into tiles, and `columns` columns: `fill(tile, columns, block)` pushes the stored
-    /// values of a block of columns. Each list has at most `capacity` stored values, zeros included.
-    pub(crate) fn build(
-        &mut self,
-        form: Form,
-        k: usize,
-        columns: usize,
-        capacity: usize,
-        fill: impl Fn(usize, Range<usize>, &mut Filler<'_>) + Sync,
-    ) -> Result<()> {
-        self.form = form;
-        self.k = k;
-        self.columns = columns.next_multiple_of(COLUMNS);
-        self.capacity = capacity;
-        let lists = k.div_ceil(form.tile) * self.columns;
-        if self.counts.len() < lists {
-            self.counts.resize(lists, 0);
-        }
-        if self.entries.len() < lists * capacity {
-            self.entries.resize(lists * capacity, Entry::default());
-        }
-        let blocks = self.columns / COLUMNS;
-        let entries = self.entries[..lists * capacity].chunks_mut(COLUMNS * capacity);
-        let counts = self.counts[..lists].chunks_mut(COLUMNS);
-        par::for_each(entries.zip(counts).enumerate(), |(index, (entries, counts))| {
-            counts.fill(0);
-            let (tile, first) = (index / blocks, index % blocks * COLUMNS);
-            let mut filler = Filler { entries, counts, capacity, k: form.tile.min(k - tile * form.tile) as u32, form };
-            fill(tile, first..columns.min(first + COLUMNS), &mut filler);
-        })
-    }
-
-    /// The lists of some columns in one tile.
-    pub(crate) fn tile(&self, tile: usize, columns: Range<usize>) -> TileLists<'_> {
-        let lists = tile * self.columns + columns.start..tile * self.columns + columns.end;
-        TileLists {
-            entries: &self.entries[lists.start * self.capacity..lists.end * self.capacity],
-            counts: &self.counts[lists],
-            capacity: self.capacity,
-            k: self.form.tile.min(self.k - tile * self.form.tile),
-            form: self.form,
-        }
-    }
-}
-
-/// The lists of up to [`COLUMNS`] columns while they are made.
-pub(crate) struct Filler<'a> {
-    entries: &'a mut [Entry],
-    counts: &'a mut [u8],
-    capacity: usize,
-    /// k of the tile.
-    k: u32,
-    form: Form,
-}
-
-/// Stored values of a block of columns on their way into lists: slots in ascending k, each a row of columns.
-#[derive(Debug, Default)]
-pub(crate) struct Slots {
-    /// k in the tile of each slot's group; below the tile it wraps.
-    bases: Vec<u32>,
-    indices: Vec<[u8; COLUMNS]>,
-    values: Vec<[f32; COLUMNS]>,
-}
-
-impl Slots {
-    /// Appends a slot of a group that begins at k `base` of the tile; returns the room for its values.
-    pub(crate) fn push(&mut self, base: u32, indices: &[u8]) -> &mut [f32] {
-        let mut row = [0; COLUMNS];
-        row[..indices.len()].copy_from_slice(indices);
-        self.bases.push(base);
-        self.indices.push(row);
-        self.values.push([0.0; COLUMNS]);
-        let last = self.values.len() - 1;
-        &mut self.values[last][..indices.len()]
-    }
-}
-
-impl Filler<'_> {
-    /// Makes the lists: of each column the nonzeros that lie in the tile, in the order of the slots. There are at most as
-    /// many slots as there is room for.
-    pub(crate) fn fill(&mut self, slots: &Slots) {
-        let lists = self.entries.chunks_exact_mut(self.capacity).zip(self.counts.iter_mut()).enumerate();
-        for (column, (list, count)) in lists {
-            let stored = slots.bases.iter().zip(&slots.indices).zip(&slots.values);
-            let stored =
-                stored.map(|((base, indices), values)| (base.wrapping_add(indices[column].into()), values[column]));
-            *count = if self.form.depth == 1 {
-                single_words(self.form, self.k, stored, list)
-            } else {
-                paired_words(self.form, self.k, stored, list)
-            };
-        }
-    }
-}
-
-fn single_words(form: Form, k: u32, stored: impl Iterator<Item = (u32, f32)>, list: &mut [Entry]) -> u8 {
-    let mut count = 0;
-    for (at, value) in stored {
-        // Written in any case, counted if it is to stay: no branch to guess.
-        list[count] = Entry { offset: form.offset(at), word: value.to_bits() };
-        count += usize::from(at < k && value != 0.0);
-    }
-    count as u8
-}
-
-fn paired_words(form: Form, k: u32, stored: impl Iterator<Item = (u32, f32)>, list: &mut [Entry]) -> u8 {
-    let mut count = 0;
-    for (at, value) in stored.filter(|&(at, value)| at < k && value != 0.0) {
-        // The value is a bfloat16: all it has is in the upper half.
-        let entry = Entry { offset: form.offset(at / 2), word: value.to_bits() >> (at % 2 * 16) };
-        match list[..count].last_mut() {
-            Some(last) if last.offset == entry.offset => last.word |= entry.word,
-            _ => {
-                list[count] = entry;
-                count += 1;
-            }
-        }
-    }
-    count as u8
-}
-
-/// Some columns' lists in one tile. Offsets of counted entries lie within a panel of the tile.
-pub(crate) struct TileLists<'a> {
-    entries: &'a [Entry],
-    counts: &'a [u8],
-    capacity: usize,
-    /// k of the tile.
-    k: usize,
-    form: Form,
-}
-
-/// Rows of a panel and the kernel for it.
-pub(crate) struct ListChain {
-    /// Rows of a panel.
-    pub(crate) width: usize,
-    /// See [`multiply`].
-    pub(crate) multiply: fn(&TileLists<'_>, &[u32], usize, bool, &mut [f32]),
-}
+use super::lists::{Entry, TileLists};
+#[cfg(target_arch = "x86_64")]
+use crate::matmul::Bf16Dot;
+use crate::matmul::{Fused, Step};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Avx512Bf16;
+use crate::simd::{LANES, Lanes};
 
 /// Runs one tile's chain of every column on the tile's panel, of which `rows` rows matter, and lets the results join `sums`
 /// ([column, row]), or start them if they are the `first`. A panel is `MAX` vectors wide; `AT_ONCE` columns are worked
@@ -341,14 +153,14 @@ pub(crate) fn fused<L: Lanes, const AT_ONCE: usize>(
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn dot<const AT_ONCE: usize>(
-    token: crate::simd::avx512::Avx512Bf16,
+    token: Avx512Bf16,
     lists: &TileLists<'_>,
     panel: &[u32],
     rows: usize,
     first: bool,
     sums: &mut [f32],
 ) {
-    multiply::<_, DOT_VECTORS, AT_ONCE>(crate::matmul::simd::chain::Bf16Dot(token), lists, panel, rows, first, sums);
+    multiply::<_, DOT_VECTORS, AT_ONCE>(Bf16Dot(token), lists, panel, rows, first, sums);
 }
 
 /// Writes the transpose of a matrix of `rows` rows (`from_stride` apart) and `columns` columns, both multiples of 16, to
@@ -400,16 +212,4 @@ pub(crate) fn widen_rows<L: Lanes>(l: L, rows: &[&[u8]; LANES], width: usize, pa
             l.store_f(l.float(odd), &mut panel[at + width..].as_chunks_mut().0[0]);
         }
     }
-}
-
-/// Gives `work` the rectangle `[row, column, rows, columns]` of `out`.
-///
-/// Rectangles in use at the same time must not overlap.
-pub(crate) fn with_rectangle(
-    out: &Accumulators<'_>,
-    [row, column, rows, columns]: [usize; 4],
-    work: impl FnOnce(&mut Accumulators<'_>),
-) {
-    // SAFETY: rectangles in use are disjoint, by the caller's promise.
-    work(&mut unsafe { out.part(row, column, rows, columns) });
 }

@@ -1,9 +1,9 @@
 //! How quantised arrays lie in memory where the hardware reads them: four elements a word, scales in quadrant rows.
 
+use super::{BLOCK, MxView};
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::mx::{BLOCK, MxView};
 use crate::par;
 
 /// Elements in a word.

@@ -1,22 +1,41 @@
 //! Microscaling: blocks of 32 elements that share a power-of-two scale.
 
-pub(crate) mod layout;
-pub(crate) mod scalar;
-pub(crate) mod simd;
+mod layout;
+mod quantizer;
+mod scalar;
+mod simd;
+
+pub use layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
-use crate::cast::simd::Encoder;
-use crate::cast::{Draws, Overflow, Rounding};
-use crate::elementwise::{self, STAGE, as_f32};
+use crate::cast::{Draws, Encoder, Overflow, Rounding, as_f32, decode, encode};
+use crate::elementwise::{self, STAGE};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::mx::simd::Quantizer;
 use crate::par;
-use crate::simd::dispatch::{self, Kernels};
+use crate::simd::{ActiveLevel, active_level, dispatch};
 use crate::xorwow::Xorwow;
+use quantizer::Quantizer;
+
+dispatch! {
+    /// Quantises consecutive blocks of 32; `draws` are one an element when rounding stochastically.
+    fn quantize_rows(q: &Quantizer, src: &[f32], draws: &[u32], elements: &mut [u8], scales: &mut [u8])
+        = scalar::quantize_rows, simd::quantize_rows;
+
+    /// Quantises blocks that run down 32 rows, one a column.
+    fn quantize_columns(
+        q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8]
+    ) = scalar::quantize_columns, simd::quantize_columns;
+
+    /// Multiplies each value by its factor.
+    pub(crate) fn scale_each(values: &mut [f32], factors: &[f32]) = scalar::scale_each, simd::scale_each;
+
+    /// Multiplies each block of 32 values by its factor; the last block may be shorter.
+    pub(crate) fn scale_blocks(values: &mut [f32], factors: &[f32]) = scalar::scale_blocks, simd::scale_blocks;
+}
 
 /// Elements that share a scale.
 pub const BLOCK: usize = 32;
@@ -165,7 +184,7 @@ pub fn quantize_mx(
     options: MxOptions,
     draws: Draws<'_>,
 ) -> Result<()> {
-    let kernels = dispatch::active()?;
+    let level = active_level()?;
     if !matches!(x.format(), Format::F32 | Format::Tf32 | Format::F16 | Format::Bf16) {
         return Err(Error::dtype("x", x.format(), "float32, bfloat16, float16"));
     }
@@ -181,7 +200,7 @@ pub fn quantize_mx(
     }
     let job = Job {
         x,
-        kernels,
+        level,
         quantizer: Quantizer::new(elements.format(), options.scale_rule, options.rounding),
         inner: element_count(&x.shape()[axis + 1..]),
     };
@@ -199,7 +218,7 @@ pub fn quantize_mx(
 /// Quantisation of one array: `inner` elements lie between neighbours of a block.
 struct Job<'a> {
     x: &'a ArrayView<'a>,
-    kernels: &'static Kernels,
+    level: ActiveLevel,
     quantizer: Quantizer,
     inner: usize,
 }
@@ -292,9 +311,9 @@ impl Job<'_> {
         for (stage, (elements, scales)) in stages {
             let (from, count) = (stage * STAGE, elements.len());
             let codes = self.x.chunk(start + from..start + from + count, &mut codes);
-            let src = as_f32(self.kernels.decode, self.x.format(), codes, &mut values);
+            let src = as_f32(self.level, self.x.format(), codes, &mut values);
             let draws = draws.get(from..from + count).unwrap_or(&[]);
-            (self.kernels.quantize_rows)(&self.quantizer, src, draws, elements, scales);
+            quantize_rows(self.level, &self.quantizer, src, draws, elements, scales);
         }
     }
 
@@ -306,12 +325,11 @@ impl Job<'_> {
             let mut src: [&[f32]; BLOCK] = [&[]; BLOCK];
             for (row, (codes, values)) in scratch.iter_mut().enumerate() {
                 let from = start + row * self.inner + column + first;
-                src[row] =
-                    as_f32(self.kernels.decode, self.x.format(), self.x.chunk(from..from + count, codes), values);
+                src[row] = as_f32(self.level, self.x.format(), self.x.chunk(from..from + count, codes), values);
             }
             let drawn = draws.map(|draws| draws.get(first..first + count).unwrap_or(&[]));
             let mut elements: Vec<_> = rows.iter_mut().map(|row| &mut row[first..first + count]).collect();
-            (self.kernels.quantize_columns)(&self.quantizer, &src, &drawn, &mut elements, scales);
+            quantize_columns(self.level, &self.quantizer, &src, &drawn, &mut elements, scales);
         }
     }
 }
@@ -339,7 +357,7 @@ impl Job<'_> {
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
 pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
-    let kernels = dispatch::active()?;
+    let level = active_level()?;
     x.check("elements")?;
     if !matches!(out.format(), Format::F32 | Format::Bf16 | Format::F16) {
         return Err(Error::dtype("dtype", out.format(), "float32, bfloat16, float16"));
@@ -352,7 +370,7 @@ pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
     elementwise::for_each_piece(&source, out, |start, elements, codes, values| {
         let (mut bytes, mut factors) = Default::default();
         let values = values.slice_mut::<f32>(elements.len());
-        (kernels.decode)(x.elements.format(), elements, values);
+        decode(level, x.elements.format(), elements, values);
         let mut done = 0;
         while done < values.len() {
             let at = start + done;
@@ -363,11 +381,11 @@ pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
             let scales = if inner == 1 { count / BLOCK } else { count };
             let factors: &mut [f32] = AlignedBytes::slice_mut(&mut factors, scales);
             let bytes = x.scales.chunk(first_scale..first_scale + scales, &mut bytes);
-            (kernels.decode)(Format::F8E8M0Fnu, bytes, factors);
-            let scale = if inner == 1 { kernels.scale_blocks } else { kernels.scale_each };
-            scale(&mut values[done..done + count], factors);
+            decode(level, Format::F8E8M0Fnu, bytes, factors);
+            let scale = if inner == 1 { scale_blocks } else { scale_each };
+            scale(level, &mut values[done..done + count], factors);
             done += count;
         }
-        (kernels.encode)(&encoder, values, &[], codes);
+        encode(level, &encoder, values, &[], codes);
     })
 }

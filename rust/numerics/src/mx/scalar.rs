@@ -1,7 +1,9 @@
-//! Block scales and dequantisation, by the definition.
+//! Block scales, elements against them and dequantisation, by the definition.
 
+use super::quantizer::Quantizer;
+use super::{BLOCK, ScaleRule};
+use crate::cast::scalar::encode;
 use crate::format::Format;
-use crate::mx::ScaleRule;
 
 /// floor(log2 |x|) for finite nonzero x.
 fn floor_log2(x: f32) -> i32 {
@@ -10,7 +12,7 @@ fn floor_log2(x: f32) -> i32 {
 }
 
 /// The scale byte of a block: E + 127, or 255 where the block holds a NaN or an infinity.
-pub(crate) fn scale_byte(block: &[f32], format: Format, rule: ScaleRule) -> u8 {
+fn scale_byte(block: &[f32], format: Format, rule: ScaleRule) -> u8 {
     if block.iter().any(|x| !x.is_finite()) {
         return 255;
     }
@@ -33,6 +35,63 @@ pub(crate) fn scale_byte(block: &[f32], format: Format, rule: ScaleRule) -> u8 {
 }
 
 /// x * 2^-E, which is exact but where the result is too small to round to anything but zero.
-pub(crate) fn divide_by_scale(x: f32, byte: u8) -> f32 {
+fn divide_by_scale(x: f32, byte: u8) -> f32 {
     if byte == 255 { f32::NAN } else { (f64::from(x) * 2f64.powi(127 - i32::from(byte))) as f32 }
+}
+
+/// The scale byte and element codes of one block.
+fn quantize_block(q: &Quantizer, block: &[f32; BLOCK], draws: &[u32; BLOCK], codes: &mut [u8; BLOCK]) -> u8 {
+    let byte = scale_byte(block, q.format, q.rule);
+    for index in 0..BLOCK {
+        let scaled = divide_by_scale(block[index], byte);
+        let e = &q.encoder;
+        codes[index] = encode(scaled, e.format, e.rounding, e.overflow, draws[index]) as u8;
+    }
+    byte
+}
+
+/// See [`super::quantize_rows`].
+pub(super) fn quantize_rows(q: &Quantizer, src: &[f32], draws: &[u32], elements: &mut [u8], scales: &mut [u8]) {
+    let (draws, _) = draws.as_chunks::<BLOCK>();
+    let blocks = src.as_chunks::<BLOCK>().0.iter().zip(elements.as_chunks_mut::<BLOCK>().0);
+    for (index, ((block, codes), scale)) in blocks.zip(scales).enumerate() {
+        *scale = quantize_block(q, block, draws.get(index).unwrap_or(&[0; BLOCK]), codes);
+    }
+}
+
+/// See [`super::quantize_columns`].
+pub(super) fn quantize_columns(
+    q: &Quantizer,
+    rows: &[&[f32]],
+    draws: &[&[u32]],
+    elements: &mut [&mut [u8]],
+    scales: &mut [u8],
+) {
+    for (column, scale) in scales.iter_mut().enumerate() {
+        let (mut block, mut drawn, mut codes) = ([0.0; BLOCK], [0; BLOCK], [0; BLOCK]);
+        for row in 0..BLOCK {
+            block[row] = rows[row][column];
+            drawn[row] = draws[row].get(column).copied().unwrap_or(0);
+        }
+        *scale = quantize_block(q, &block, &drawn, &mut codes);
+        for row in 0..BLOCK {
+            elements[row][column] = codes[row];
+        }
+    }
+}
+
+/// See [`super::scale_each`].
+pub(super) fn scale_each(values: &mut [f32], factors: &[f32]) {
+    for (value, factor) in values.iter_mut().zip(factors) {
+        *value *= factor;
+    }
+}
+
+/// See [`super::scale_blocks`].
+pub(super) fn scale_blocks(values: &mut [f32], factors: &[f32]) {
+    for (block, factor) in values.chunks_mut(BLOCK).zip(factors) {
+        for value in block {
+            *value *= factor;
+        }
+    }
 }

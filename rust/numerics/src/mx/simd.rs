@@ -1,49 +1,12 @@
 //! Block scales: the largest magnitude of each block, its scale byte, and the elements encoded against it.
 
-use crate::cast::simd::{Encoder, NEAREST, STOCHASTIC, ZERO, encode_finite};
-use crate::cast::{Overflow, Rounding};
-use crate::format::Format;
-use crate::mx::{BLOCK, ScaleRule};
-use crate::simd::lanes::{LANES, Lanes};
-use crate::simd::prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
+use super::BLOCK;
+use super::quantizer::Quantizer;
+use crate::cast::Rounding;
+use crate::cast::simd::{NEAREST, STOCHASTIC, ZERO, encode_finite};
+use crate::simd::{LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
 
-/// What quantising to one element format by one rule needs, as the kernels use it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quantizer {
-    pub(crate) format: Format,
-    pub(crate) rule: ScaleRule,
-    pub(crate) encoder: Encoder,
-    /// Subtracted from the exponent field of the largest magnitude to give the scale byte.
-    below: u32,
-    /// Mantissas above this one add 1 to the scale byte.
-    carry_above: u32,
-    /// What every element of a block with a NaN or infinity becomes.
-    nan_code: u8,
-}
-
-impl Quantizer {
-    pub(crate) fn new(format: Format, rule: ScaleRule, rounding: Rounding) -> Self {
-        let spec = format.spec();
-        let max_exponent = spec.max_exponent() as u32;
-        let max_fraction = spec.max_code & ((1 << spec.mantissa_bits) - 1);
-        let never = 0x7f_ffff;
-        let (below, carry_above) = match rule {
-            ScaleRule::Trn3 => (max_exponent - 1, never),
-            ScaleRule::Ocp => (max_exponent, never),
-            ScaleRule::Rceil => (max_exponent, max_fraction << (23 - spec.mantissa_bits)),
-        };
-        Self {
-            format,
-            rule,
-            encoder: Encoder::new(format, rounding, Overflow::Saturate),
-            below,
-            carry_above,
-            nan_code: spec.nan.unwrap_or(0) as u8,
-        }
-    }
-}
-
-/// The same down a block's rows, which are more streams than hardware follows; a strip's rows are 4 KiB pieces.
+/// [`READ_AHEAD`] down a block's rows, which are more streams than hardware follows; a strip's rows are 4 KiB pieces.
 const STRIP_READ_AHEAD: usize = 512;
 
 const NOT_FINITE: u32 = 0x7f80_0000;

@@ -1,12 +1,26 @@
-//! Kernels: each algorithm once over [`lanes::Lanes`], instantiated per level, chosen once at run time.
+//! Lanes and levels: what kernels are written in, and which of them run.
+//!
+//! An algorithm is one text over [`Lanes`], instantiated per level, chosen at run time. The algorithms themselves stand
+//! with their operations.
 
-pub(crate) mod dispatch;
-pub(crate) mod lanes;
+mod dispatch;
+mod lanes;
+mod levels;
 mod portable;
-pub(crate) mod prefetch;
-mod scalar;
+mod prefetch;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
-pub(crate) mod avx512;
+mod avx512;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::{Avx512, Avx512Bf16};
+pub(crate) use dispatch::{dispatch, kernel, per_level};
+pub(crate) use lanes::{LANES, Lanes};
+pub(crate) use levels::{ActiveLevel, PerLevel, active_level};
+pub use levels::{Level, simd_level, with_level};
+pub(crate) use portable::Portable;
+pub(crate) use prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};

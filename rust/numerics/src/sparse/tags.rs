@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::code::{Code, buffers, check_format, is_nonzero, magnitude_mask, slots};
+use super::pattern::{PER_TAG, Pattern};
+use super::pieces::{Groups, write};
+use super::view::SparseView;
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
 use crate::error::{Error, Result};
 use crate::par;
-use crate::sparse::groups::{Groups, write};
-use crate::sparse::{Code, Pattern, SparseView, buffers, check_format, is_nonzero, magnitude_mask, slots};
 
-/// Positions in a tag.
-pub(crate) const PER_TAG: usize = 4;
 const POSITION_BITS: usize = 4;
 /// Tags a task makes.
 const TASK: usize = 1 << 14;

@@ -2,14 +2,24 @@
 
 use std::ops::Range;
 
+use super::generator::{WEYL_STEP, WORDS};
+use super::output::{Filling, Output};
 use super::polynomial::Polynomial;
+use super::simd::Block;
+use super::{scalar, simd};
 use crate::array::AlignedBytes;
 use crate::error::Result;
 use crate::par;
-use crate::simd::dispatch::Kernels;
-use crate::simd::lanes::LANES;
-use crate::xorwow::scalar::{WEYL_STEP, WORDS};
-use crate::xorwow::simd::{Block, Filling, Output};
+use crate::simd::{ActiveLevel, LANES, dispatch};
+
+dispatch! {
+    /// Advances sixteen streams and writes their draws. `state` holds the one generator of the streams, or the four in
+    /// the order of their next draws.
+    fn fill_streams(state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]]) = scalar::fill, simd::fill;
+
+    /// Takes sixteen streams as far ahead as the polynomial says, and their Weyl counters by `weyl`.
+    fn jump_streams(polynomial: &Polynomial, weyl: u32, block: &mut Block) = scalar::jump, simd::jump;
+}
 
 /// Most generators a lane has.
 pub(super) const MAX_GENERATORS: usize = 4;
@@ -32,7 +42,7 @@ pub(super) struct Group {
 }
 
 /// Takes consecutive streams `draws` draws ahead, their next draw coming from generator `phase`.
-pub(super) fn jump(kernels: &Kernels, states: &mut [u32], generators: usize, phase: usize, draws: u64) -> Result<()> {
+pub(super) fn jump(level: ActiveLevel, states: &mut [u32], generators: usize, phase: usize, draws: u64) -> Result<()> {
     let turns = draws / generators as u64;
     let ahead = draws % generators as u64;
     let power = Polynomial::power_of_x(turns);
@@ -45,7 +55,7 @@ pub(super) fn jump(kernels: &Kernels, states: &mut [u32], generators: usize, pha
                 let is_ahead = ((generator + generators - phase) % generators) < ahead as usize;
                 let (power, steps) = if is_ahead { (&next_power, turns.wrapping_add(1)) } else { (&power, turns) };
                 let mut block = gather(states, words, generator * WORDS);
-                (kernels.xorwow_jump)(power, WEYL_STEP.wrapping_mul(steps as u32), &mut block);
+                jump_streams(level, power, WEYL_STEP.wrapping_mul(steps as u32), &mut block);
                 scatter(&block, states, words, generator * WORDS);
             }
         }
@@ -80,9 +90,9 @@ impl Group {
     }
 
     /// Makes the next `steps` draws of all streams, those of a stream `stride` draws after those of the one before.
-    fn make(&mut self, kernels: &Kernels, output: Output, steps: usize, stride: usize, out: &mut [u32]) {
+    fn make(&mut self, level: ActiveLevel, output: Output, steps: usize, stride: usize, out: &mut [u32]) {
         let state = &mut self.state[..self.generators];
-        (kernels.xorwow_fill)(state, Filling { output, steps, stride: stride / LANES }, out.as_chunks_mut().0);
+        fill_streams(level, state, Filling { output, steps, stride: stride / LANES }, out.as_chunks_mut().0);
         state.rotate_left(steps % self.generators);
         self.phase = (self.phase + steps) % self.generators;
     }
@@ -91,7 +101,7 @@ impl Group {
     /// `run` at a time: the first one's element and the draws.
     pub(super) fn for_each_run(
         &mut self,
-        kernels: &Kernels,
+        level: ActiveLevel,
         output: Output,
         places: Range<usize>,
         run: usize,
@@ -102,7 +112,7 @@ impl Group {
             let steps = run.min(places.end - at);
             let stride = steps.next_multiple_of(LANES);
             let draws = buffer.slice_mut(LANES * stride);
-            self.make(kernels, output, steps, stride, draws);
+            self.make(level, output, steps, stride, draws);
             for (stream, row) in draws.chunks(stride).enumerate() {
                 let wanted = self.elements(stream).len().saturating_sub(at).min(steps);
                 if wanted > 0 {
@@ -113,7 +123,7 @@ impl Group {
     }
 
     /// Writes what becomes of the draws of all streams.
-    pub(super) fn fill(&mut self, kernels: &Kernels, output: Output, buffer: &mut AlignedBytes, out: &mut [u32]) {
+    pub(super) fn fill(&mut self, level: ActiveLevel, output: Output, buffer: &mut AlignedBytes, out: &mut [u32]) {
         let longest = self.longest();
         let is_even = longest.is_multiple_of(LANES) && (0..LANES).all(|stream| self.elements(stream).len() == longest);
         // Rows that the kernel can write are: from a whole cache line on if they are long, since sixteen lines at the
@@ -125,13 +135,13 @@ impl Group {
         };
         let body = (longest - head) / LANES * LANES;
         let first = self.bounds[0];
-        self.for_each_run(kernels, output, 0..head, COPIED_RUN, buffer, |start, values| {
+        self.for_each_run(level, output, 0..head, COPIED_RUN, buffer, |start, values| {
             out[start - first..][..values.len()].copy_from_slice(values);
         });
         if body > 0 {
-            self.make(kernels, output, body, longest, &mut out[head..]);
+            self.make(level, output, body, longest, &mut out[head..]);
         }
-        self.for_each_run(kernels, output, head + body..longest, COPIED_RUN, buffer, |start, values| {
+        self.for_each_run(level, output, head + body..longest, COPIED_RUN, buffer, |start, values| {
             out[start - first..][..values.len()].copy_from_slice(values);
         });
     }

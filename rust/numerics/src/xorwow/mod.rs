@@ -1,19 +1,21 @@
 //! The XORWOW random number generator, one or four generators in each of many lanes.
 
+mod generator;
 mod group;
+mod output;
 mod plan;
-pub(crate) mod polynomial;
-pub(crate) mod scalar;
-pub(crate) mod simd;
+mod polynomial;
+mod scalar;
+mod simd;
 #[cfg(test)]
 mod tests;
 
 use crate::error::{Error, Result};
 use crate::fpenv;
 use crate::par;
-use crate::simd::dispatch;
-use crate::xorwow::scalar::WORDS;
-use crate::xorwow::simd::Output;
+use crate::simd::active_level;
+use generator::WORDS;
+use output::Output;
 use plan::{Plan, Task};
 
 /// Marsaglia's xorwow generator, in independent lanes: five xorshift words and a Weyl counter that advances by 362437;
@@ -206,7 +208,7 @@ impl Xorwow {
     /// ```
     pub fn jump(&mut self, n: u64) -> Result<()> {
         let mut state = self.state.clone();
-        group::jump(dispatch::active()?, &mut state, self.generators, self.phase, n)?;
+        group::jump(active_level()?, &mut state, self.generators, self.phase, n)?;
         self.state = state;
         self.turn(n);
         Ok(())
@@ -225,7 +227,7 @@ impl Xorwow {
     fn plan(&self, extent: &plan::Extent) -> Result<Plan<'_>> {
         let words = self.generators * WORDS;
         let states = &self.state[extent.lanes.start * words..extent.lanes.end * words];
-        Plan::new(dispatch::active()?, states, self.generators, self.phase, extent)
+        Plan::new(active_level()?, states, self.generators, self.phase, extent)
     }
 
     fn fill(&mut self, n: usize, output: Output, out: &mut [u32]) -> Result<()> {

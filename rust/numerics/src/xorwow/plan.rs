@@ -7,14 +7,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::generator::WORDS;
 use super::group::{Group, MAX_GENERATORS, jump};
+use super::output::Output;
 use crate::array::AlignedBytes;
 use crate::error::Result;
 use crate::par;
-use crate::simd::dispatch::Kernels;
-use crate::simd::lanes::LANES;
-use crate::xorwow::scalar::WORDS;
-use crate::xorwow::simd::Output;
+use crate::simd::{ActiveLevel, LANES};
 
 /// Draws of a stream that [`Task::for_each_run`] makes at a time: those of sixteen streams fit in the first cache.
 pub(crate) const RUN: usize = 256;
@@ -33,7 +32,7 @@ const POWER_COST: usize = 450;
 
 /// A rectangle of draws: `draws` of each of some lanes, cut into streams.
 pub(super) struct Plan<'a> {
-    kernels: &'static Kernels,
+    level: ActiveLevel,
     /// The states that streams start from: all first segments in order of lanes, then all second ones and so on.
     starts: Cow<'a, [u32]>,
     generators: usize,
@@ -104,7 +103,7 @@ fn segment_length(lanes: usize, draws: usize, generators: usize, threads: usize)
 impl<'a> Plan<'a> {
     /// The plan of a rectangle of at least one draw; `states` are its lanes' own.
     pub(super) fn new(
-        kernels: &'static Kernels,
+        level: ActiveLevel,
         states: &'a [u32],
         generators: usize,
         phase: usize,
@@ -117,7 +116,7 @@ impl<'a> Plan<'a> {
         let cuts = draws.div_ceil(segment);
         let mut starts = Cow::Borrowed(states);
         if extent.skipped > 0 {
-            jump(kernels, starts.to_mut(), generators, phase, extent.skipped as u64)?;
+            jump(level, starts.to_mut(), generators, phase, extent.skipped as u64)?;
         }
         let phase = (phase + extent.skipped) % generators;
         if cuts > 1 {
@@ -127,11 +126,11 @@ impl<'a> Plan<'a> {
                 let more = made.min(cuts - made);
                 let old = starts.len();
                 starts.extend_from_within(..more * states.len());
-                jump(kernels, &mut starts[old..], generators, phase, (made * segment) as u64)?;
+                jump(level, &mut starts[old..], generators, phase, (made * segment) as u64)?;
                 made += more;
             }
         }
-        Ok(Self { kernels, starts, generators, phase, lanes, draws, segment, elements: extent.elements.clone() })
+        Ok(Self { level, starts, generators, phase, lanes, draws, segment, elements: extent.elements.clone() })
     }
 
     fn cuts(&self) -> usize {
@@ -205,27 +204,27 @@ impl Task<'_> {
     /// there on, at most [`RUN`]. Pieces are not in order of elements.
     pub(crate) fn for_each_run(self, mut work: impl FnMut(usize, &[u32])) {
         let mut buffer = AlignedBytes::default();
-        self.for_each_group(|kernels, group| {
+        self.for_each_group(|level, group| {
             let places = 0..group.longest();
-            group.for_each_run(kernels, Output::Draws, places, RUN, &mut buffer, &mut work);
+            group.for_each_run(level, Output::Draws, places, RUN, &mut buffer, &mut work);
         });
     }
 
     /// Writes what becomes of the draws of its elements to their part of the output.
     pub(super) fn fill(self, output: Output, mut out: &mut [u32]) {
         let mut buffer = AlignedBytes::default();
-        self.for_each_group(|kernels, group| {
+        self.for_each_group(|level, group| {
             let (own, rest) = std::mem::take(&mut out).split_at_mut(group.bounds[LANES] - group.bounds[0]);
-            group.fill(kernels, output, &mut buffer, own);
+            group.fill(level, output, &mut buffer, own);
             out = rest;
         });
     }
 
-    fn for_each_group(self, mut work: impl FnMut(&Kernels, &mut Group)) {
+    fn for_each_group(self, mut work: impl FnMut(ActiveLevel, &mut Group)) {
         let mut ends = self.ends.map(|ends| ends.chunks_mut(LANES * self.plan.generators * WORDS));
         for index in self.groups {
             let mut group = self.plan.group(index);
-            work(self.plan.kernels, &mut group);
+            work(self.plan.level, &mut group);
             if let Some(ends) = ends.as_mut().and_then(Iterator::next) {
                 group.scatter(ends);
             }

@@ -3,7 +3,7 @@
 //! The step M of the five xorshift words is linear over GF(2), so M^n = r(M) for r = x^n modulo M's characteristic
 //! polynomial. r has 160 coefficients whatever n is: a jump costs the logarithm of n to find r, and 160 steps to apply.
 
-use crate::xorwow::scalar::step;
+use super::generator::step;
 
 /// Degree of the characteristic polynomial: the bits of the five words.
 const DEGREE: usize = 160;

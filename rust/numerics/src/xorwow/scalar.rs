@@ -1,45 +1,26 @@
-//! XORWOW generators, by the definition.
+//! Streams one after another, by the definition.
 
-use crate::simd::lanes::LANES;
-use crate::xorwow::polynomial::Polynomial;
-use crate::xorwow::simd::{Block, Filling, Output};
+use super::generator::{WORDS, step, uniform};
+use super::output::{Filling, Output};
+use super::polynomial::Polynomial;
 
-/// Words of a generator's state: the xorshift words x, y, z, w, v and the Weyl counter d.
-pub(crate) const WORDS: usize = 6;
+/// The states of one generator of some streams, a row for each word.
+type Block<const STREAMS: usize> = [[u32; STREAMS]; WORDS];
 
-/// What the Weyl counter advances by.
-pub(crate) const WEYL_STEP: u32 = 362_437;
-
-/// Advances a generator by one step and returns its draw.
-pub(crate) const fn step(state: &mut [u32; WORDS]) -> u32 {
-    let [x, y, z, w, v, d] = *state;
-    let t = x ^ (x >> 2);
-    let v_next = (v ^ (v << 4)) ^ (t ^ (t << 1));
-    let d_next = d.wrapping_add(WEYL_STEP);
-    *state = [y, z, w, v, v_next, d_next];
-    v_next.wrapping_add(d_next)
-}
-
-/// The number between `low` and `high` that a draw stands for; `width` is `high - low`.
-pub(crate) fn uniform(draw: u32, low: f32, width: f32) -> f32 {
-    let fraction = (draw >> 8) as f32 * (1.0 / 16_777_216.0);
-    low + width * fraction
-}
-
-fn stream(block: &Block, index: usize) -> [u32; WORDS] {
+fn stream<const STREAMS: usize>(block: &Block<STREAMS>, index: usize) -> [u32; WORDS] {
     block.map(|words| words[index])
 }
 
-fn set_stream(block: &mut Block, index: usize, state: [u32; WORDS]) {
+fn set_stream<const STREAMS: usize>(block: &mut Block<STREAMS>, index: usize, state: [u32; WORDS]) {
     for (words, word) in block.iter_mut().zip(state) {
         words[index] = word;
     }
 }
 
-/// See [`crate::xorwow::simd::fill`].
-pub(crate) fn fill(state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]]) {
+/// See [`super::group::fill_streams`].
+pub(super) fn fill<const STREAMS: usize>(state: &mut [Block<STREAMS>], filling: Filling, out: &mut [[u32; STREAMS]]) {
     let count = state.len();
-    for (index, row) in out.as_flattened_mut().chunks_mut(filling.stride * LANES).enumerate() {
+    for (index, row) in out.as_flattened_mut().chunks_mut(filling.stride * STREAMS).enumerate() {
         let mut generators = [[0; WORDS]; 4];
         for (generator, block) in generators.iter_mut().zip(state.iter()) {
             *generator = stream(block, index);
@@ -57,9 +38,9 @@ pub(crate) fn fill(state: &mut [Block], filling: Filling, out: &mut [[u32; LANES
     }
 }
 
-/// See [`crate::xorwow::simd::jump`].
-pub(crate) fn jump(polynomial: &Polynomial, weyl: u32, block: &mut Block) {
-    for index in 0..LANES {
+/// See [`super::group::jump_streams`].
+pub(super) fn jump<const STREAMS: usize>(polynomial: &Polynomial, weyl: u32, block: &mut Block<STREAMS>) {
+    for index in 0..STREAMS {
         let mut state = stream(block, index);
         let mut sum = [0, 0, 0, 0, 0, state[5].wrapping_add(weyl)];
         for power in 0..=polynomial.degree() {

@@ -1,30 +1,13 @@
 //! Sixteen XORWOW streams in step: a state word of all streams is one vector, and sixteen draws of all streams are
 //! transposed so that every stream's run is written in order.
 
-use crate::simd::lanes::{LANES, Lanes};
-use crate::xorwow::polynomial::Polynomial;
-use crate::xorwow::scalar::{WEYL_STEP, WORDS};
+use super::generator::{WEYL_STEP, WORDS};
+use super::output::{Filling, Output};
+use super::polynomial::Polynomial;
+use crate::simd::{LANES, Lanes};
 
 /// The states of one generator of sixteen streams, a row for each word.
 pub(crate) type Block = [[u32; LANES]; WORDS];
-
-/// What becomes of a draw.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Output {
-    /// The draw.
-    Draws,
-    /// The bits of the float32 between the bounds that the draw stands for.
-    Uniform { low: f32, high: f32 },
-}
-
-/// What to write: `steps` draws of each stream in whole vectors, those of a stream `stride` vectors after those of the
-/// one before. What is in the last vectors beyond `steps` is unspecified.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Filling {
-    pub(crate) output: Output,
-    pub(crate) steps: usize,
-    pub(crate) stride: usize,
-}
 
 #[inline(always)]
 fn load<L: Lanes>(l: L, block: &Block) -> [L::I; WORDS] {
@@ -59,10 +42,9 @@ fn step<L: Lanes>(l: L, state: &mut [L::I; WORDS]) -> L::I {
     l.add_i(next, state[5])
 }
 
-/// Advances sixteen streams and writes their draws. `state` holds the one generator of the streams, or the four in the
-/// order of their next draws.
+/// See [`super::group::fill_streams`].
 #[inline(always)]
-pub(crate) fn fill<L: Lanes>(l: L, state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]]) {
+pub(super) fn fill<L: Lanes>(l: L, state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]]) {
     if let [one] = state {
         fill_output::<L, 1>(l, std::array::from_mut(one), filling, out);
     } else if let Ok(four) = <&mut [Block; 4]>::try_from(state) {
@@ -138,9 +120,9 @@ fn write<L: Lanes, const UNIFORM: bool>(
     }
 }
 
-/// Takes sixteen streams as far ahead as the polynomial says, and their Weyl counters by `weyl`.
+/// See [`super::group::jump_streams`].
 #[inline(always)]
-pub(crate) fn jump<L: Lanes>(l: L, polynomial: &Polynomial, weyl: u32, block: &mut Block) {
+pub(super) fn jump<L: Lanes>(l: L, polynomial: &Polynomial, weyl: u32, block: &mut Block) {
     let mut state = load(l, block);
     let mut sum = [l.splat_i(0); WORDS];
     sum[5] = l.add_i(state[5], l.splat_i(weyl));

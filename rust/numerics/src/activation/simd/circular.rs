@@ -5,7 +5,7 @@ use std::f64::consts::FRAC_PI_2;
 
 use super::{SIGN, magnitude, odd_polynomial, unless_nan, with_sign_of};
 use crate::activation::constants::{ATAN, PI, PI_LOW, SIN};
-use crate::simd::lanes::Lanes;
+use crate::simd::Lanes;
 
 /// 1 where the mask is set, else 0.
 #[inline(always)]

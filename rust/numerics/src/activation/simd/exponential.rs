@@ -4,7 +4,7 @@ use super::{clamped, exp, magnitude_up_to, split, unless_nan, with_sign_of};
 use crate::activation::constants::{
     EXP_LIMIT, GELU_SIGMOID, GELU_SIGMOID_LIMIT, GELU_TANH, GELU_TANH_CUBIC, GELU_TANH_LIMIT, MISH_LIMIT, TANH_LIMIT,
 };
-use crate::simd::lanes::Lanes;
+use crate::simd::Lanes;
 
 /// 1 + e^y.
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 use super::{INFINITY, SIGN, magnitude, magnitude_up_to, odd_polynomial, unless_nan};
 use crate::activation::constants::{ATANH_FAR, ATANH_NEAR, EXP_LIMIT, LN2, SQRT_HALF};
-use crate::simd::lanes::Lanes;
+use crate::simd::Lanes;
 
 #[inline(always)]
 pub(super) fn softplus<L: Lanes>(l: L, x: L::F) -> L::F {

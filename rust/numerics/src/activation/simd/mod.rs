@@ -9,7 +9,7 @@ mod plain;
 use crate::activation::Activation;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
 use crate::exp::simd::{exp_f32, or_nan};
-use crate::simd::lanes::{LANES, Lanes};
+use crate::simd::{LANES, Lanes};
 
 const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;

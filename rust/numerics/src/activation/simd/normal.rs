@@ -4,7 +4,7 @@ use super::{SIGN, clamped, exp, magnitude, magnitude_up_to, polynomial, unless_n
 use crate::activation::constants::{
     ERF_LIMIT, ERF_SMALL, FRAC_1_SQRT_2PI, FRAC_2_SQRT_PI, SQRT_2, TAIL, TAIL_CENTRE, TAIL_LIMIT,
 };
-use crate::simd::lanes::Lanes;
+use crate::simd::Lanes;
 
 /// Phi(-a) * e^(a^2 / 2).
 #[inline(always)]

@@ -1,7 +1,7 @@
 //! Functions that are an instruction or two.
 
 use super::{SIGN, magnitude, unless_nan};
-use crate::simd::lanes::Lanes;
+use crate::simd::Lanes;
 
 #[inline(always)]
 pub(super) fn copy<L: Lanes>(l: L, x: L::F) -> L::F {

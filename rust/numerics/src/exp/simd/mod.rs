@@ -6,12 +6,11 @@ mod sums;
 use numbers::{Brain, Half, Numbers, Single};
 pub(crate) use sums::sum_rows;
 
-use crate::exp::scalar::{
+use super::scalar::{
     HIGHEST, LN2_HIGH, LN2_HIGH_F64, LN2_LOW, LN2_LOW_F64, LOG2_E, LOWEST, POLYNOMIAL, POLYNOMIAL_F64, SHIFT,
 };
 use crate::format::Format;
-use crate::simd::lanes::{LANES, Lanes};
-use crate::simd::prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
+use crate::simd::{LANES, Lanes, READ_AHEAD, WRITE_AHEAD, prefetch};
 
 const NAN: u32 = 0x7fc0_0000;
 const SIGN: u32 = 0x8000_0000;

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::NAN;
-use crate::simd::lanes::{LANES, Lanes};
+use crate::simd::{LANES, Lanes};
 
 /// 2^-14.
 const SMALLEST_NORMAL_F16: f32 = 6.103_515_6e-5;

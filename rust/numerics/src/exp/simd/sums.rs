@@ -3,7 +3,7 @@
 use super::NAN;
 use super::numbers::{Brain, Half, Numbers, Single};
 use crate::format::Format;
-use crate::simd::lanes::{LANES, Lanes};
+use crate::simd::{LANES, Lanes};
 
 /// Adds the next elements of up to sixteen rows of equal length to the rows' running sums, in ascending order.
 #[inline(always)]

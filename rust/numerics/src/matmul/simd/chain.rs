@@ -1,12 +1,13 @@
 //! The systolic chain on registers: a tile of outputs, each summed in ascending k, one rounding a step.
 //!
-//! Vectors run across outputs, never along k, so that a chain stays a chain. Operands come packed ([`crate::matmul::simd::pack`]):
+//! Vectors run across outputs, never along k, so that a chain stays a chain. Operands come packed ([`super::pack`]):
 //! panels of `ROWS` (left) and `16 * VECTORS` (right) outer positions, one 32-bit word each for every step.
 #![allow(unsafe_code)]
 
-use std::marker::PhantomData;
-
-use crate::simd::lanes::{LANES, Lanes};
+use crate::matmul::accumulators::Accumulators;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::{Avx512, Avx512Bf16};
+use crate::simd::{LANES, Lanes};
 
 /// How one word of each operand extends sixteen chains.
 pub(crate) trait Step: Copy {
@@ -43,11 +44,11 @@ impl<L: Lanes> Step for Fused<L> {
 /// flushes subnormals, so callers prove first that none can arise.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub(crate) struct Bf16Dot(pub(crate) crate::simd::avx512::Avx512Bf16);
+pub(crate) struct Bf16Dot(pub(crate) Avx512Bf16);
 
 #[cfg(target_arch = "x86_64")]
 impl Step for Bf16Dot {
-    type L = crate::simd::avx512::Avx512;
+    type L = Avx512;
     const DEPTH: usize = 2;
 
     #[inline(always)]
@@ -57,60 +58,6 @@ impl Step for Bf16Dot {
     #[inline(always)]
     fn step(self, sum: F<Self>, left: F<Self>, right: F<Self>) -> F<Self> {
         self.0.dot(sum, left, right)
-    }
-}
-
-/// Outputs of a register tile, and k of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tiling {
-    /// Left outer positions of a panel.
-    pub(crate) rows: usize,
-    /// Right outer positions of a panel.
-    pub(crate) columns: usize,
-    /// Consecutive k in a packed word.
-    pub(crate) depth: usize,
-}
-
-/// A rectangle of float32 accumulators in a row-major matrix that is mutably borrowed for `'a`.
-#[derive(Debug)]
-pub(crate) struct Accumulators<'a> {
-    first: *mut f32,
-    /// Elements from one row to the next.
-    row_stride: usize,
-    rows: usize,
-    columns: usize,
-    matrix: PhantomData<&'a mut [f32]>,
-}
-
-// SAFETY: it stands for a mutable borrow of plain floats; `part` asks its callers to keep parts disjoint.
-unsafe impl Send for Accumulators<'_> {}
-// SAFETY: a shared reference gives access only through `part`, which is unsafe.
-unsafe impl Sync for Accumulators<'_> {}
-
-impl<'a> Accumulators<'a> {
-    /// The whole of a row-major matrix.
-    pub(crate) fn new(values: &'a mut [f32], columns: usize) -> Self {
-        let rows = values.len().checked_div(columns).unwrap_or(0);
-        Self { first: values.as_mut_ptr(), row_stride: columns, rows, columns, matrix: PhantomData }
-    }
-
-    /// The part that starts at `(row, column)`, of at most the given size.
-    ///
-    /// # Safety
-    /// Parts in use at the same time must not overlap, nor may the whole be used meanwhile.
-    pub(crate) unsafe fn part(&self, row: usize, column: usize, rows: usize, columns: usize) -> Self {
-        let (rows, columns) = (rows.min(self.rows - row), columns.min(self.columns - column));
-        // SAFETY: (row, column) lies in the matrix, or at its end where the part is empty.
-        let first = unsafe { self.first.add(row * self.row_stride + column) };
-        Self { first, rows, columns, row_stride: self.row_stride, matrix: PhantomData }
-    }
-
-    /// Calls `work(row, its values)` for each row.
-    pub(crate) fn for_each_row(&mut self, mut work: impl FnMut(usize, &mut [f32])) {
-        for row in 0..self.rows {
-            // SAFETY: rows are disjoint and inside the matrix; the maker of the part keeps others away.
-            work(row, unsafe { std::slice::from_raw_parts_mut(self.first.add(row * self.row_stride), self.columns) });
-        }
     }
 }
 
@@ -156,25 +103,6 @@ fn multiply<S: Step, const ROWS: usize, const VECTORS: usize>(
     }
 }
 
-/// Multiplies one task's panels into its rectangle `[row, column, rows, columns]` of `out`, then gives each finished row of
-/// it to `after(row, column, values)`.
-///
-/// Tasks that run at the same time must be of one grid of rectangles, so that they do not overlap.
-pub(crate) fn run_task(
-    multiply: fn(&Block, &[u32], &[u32], &Accumulators<'_>),
-    block: &Block,
-    left: &[u32],
-    right: &[u32],
-    out: &Accumulators<'_>,
-    [row, column, rows, columns]: [usize; 4],
-    after: impl Fn(usize, usize, &mut [f32]),
-) {
-    // SAFETY: the grid's rectangles are disjoint, by the caller's promise.
-    let mut part = unsafe { out.part(row, column, rows, columns) };
-    multiply(block, left, right, &part);
-    part.for_each_row(|index, values| after(row + index, column, values));
-}
-
 /// [`multiply`] by fused multiply-adds.
 #[inline(always)]
 pub(crate) fn fused<L: Lanes, const ROWS: usize, const VECTORS: usize>(
@@ -191,7 +119,7 @@ pub(crate) fn fused<L: Lanes, const ROWS: usize, const VECTORS: usize>(
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn dot<const ROWS: usize, const VECTORS: usize>(
-    token: crate::simd::avx512::Avx512Bf16,
+    token: Avx512Bf16,
     block: &Block,
     left: &[u32],
     right: &[u32],

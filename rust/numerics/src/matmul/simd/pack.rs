@@ -1,6 +1,6 @@
 //! Packing operands into panels: for each step of k, the words of a panel's outer positions side by side.
 
-use crate::simd::lanes::{LANES, Lanes};
+use crate::simd::{LANES, Lanes};
 
 const WORD_BYTES: usize = 4 * LANES;
 

@@ -1,0 +1,52 @@
+//! A destination as the kernels see it: the constants of its format, with the rounding and overflow rules.
+
+use super::{Overflow, Rounding};
+use crate::format::Format;
+
+/// What encoding into one format needs, as the kernels use it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Encoder {
+    pub(crate) format: Format,
+    pub(crate) rounding: Rounding,
+    pub(crate) overflow: Overflow,
+    /// Float32 mantissa bits dropped from a normal number.
+    pub(super) shift: u32,
+    /// Float32 bits of the smallest normal magnitude.
+    pub(super) min_normal: u32,
+    /// What the exponent fields differ by, in place.
+    pub(super) rebias: u32,
+    /// 1 / (the format's smallest subnormal).
+    pub(super) per_step: f32,
+    pub(super) max_code: u32,
+    /// The code that magnitudes beyond the largest finite one become: that one, or the next, which is infinity in every
+    /// format that has it and NaN in the one that has no other.
+    pub(super) limit: u32,
+    pub(super) nan_code: u32,
+    pub(super) sign_shift: u32,
+}
+
+impl Encoder {
+    pub(crate) fn new(format: Format, rounding: Rounding, overflow: Overflow) -> Self {
+        let spec = format.spec();
+        let can_overflow = overflow == Overflow::Ieee && (spec.infinity.is_some() || spec.nan.is_some());
+        let min_exponent = spec.min_exponent();
+        Self {
+            format,
+            rounding,
+            overflow,
+            shift: 23 - spec.mantissa_bits,
+            min_normal: ((min_exponent + 127) as u32) << 23,
+            rebias: ((127 - spec.bias) as u32) << spec.mantissa_bits,
+            per_step: 2f64.powi(spec.mantissa_bits as i32 - min_exponent) as f32,
+            max_code: spec.max_code,
+            limit: spec.max_code + u32::from(can_overflow),
+            nan_code: spec.nan.unwrap_or(0),
+            sign_shift: 32 - spec.bits,
+        }
+    }
+
+    /// Whether the format's exponent field is float32's own, so that subnormals line up as well.
+    pub(super) fn is_aligned(&self) -> bool {
+        self.rebias == 0
+    }
+}
