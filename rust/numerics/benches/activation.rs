@@ -8,14 +8,16 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use trn3_numerics::{Activation, ArrayMut, ArrayView, Level, activate, activation, set_num_threads, with_level};
+use trn3_numerics::{
+    ActivationFunction, ArrayMut, ArrayView, SimdLevel, activate, activation, set_num_threads, with_level,
+};
 
 /// Positive for what is defined there alone; sin within its range.
-fn inputs(function: Activation, count: usize) -> Vec<f32> {
+fn inputs(function: ActivationFunction, count: usize) -> Vec<f32> {
     let hash = |index: usize| (index as u32).wrapping_mul(0x9e37_79b9).rotate_left(13).wrapping_mul(0x85eb_ca6b);
     let (low, high) = match function {
-        Activation::Log | Activation::Sqrt | Activation::Rsqrt => (0.001, 10.0),
-        Activation::Sin => (-3.1, 3.1),
+        ActivationFunction::Log | ActivationFunction::Sqrt | ActivationFunction::Rsqrt => (0.001, 10.0),
+        ActivationFunction::Sin => (-3.1, 3.1),
         _ => (-10.0, 10.0),
     };
     (0..count).map(|index| hash(index) as f32 / 2f32.powi(32) * (high - low) + low).collect()
@@ -23,13 +25,15 @@ fn inputs(function: Activation, count: usize) -> Vec<f32> {
 
 fn functions(c: &mut Criterion) {
     set_num_threads(1).expect("one thread is always there");
-    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
         let mut group = c.benchmark_group(format!("activation/{level}"));
         group.warm_up_time(Duration::from_millis(50)).measurement_time(Duration::from_millis(200)).sample_size(10);
-        for function in Activation::ALL {
+        for function in ActivationFunction::ALL {
             for count in [1, 1 << 14] {
                 // One value says how cheap a call is; the slow levels and the functions that are alike say it once.
-                if level == Level::Avx512Bf16 || count == 1 && (level < Level::Avx2 || function != Activation::Gelu) {
+                if level == SimdLevel::Avx512Bf16
+                    || count == 1 && (level < SimdLevel::Avx2 || function != ActivationFunction::Gelu)
+                {
                     continue;
                 }
                 let x = inputs(function, count);

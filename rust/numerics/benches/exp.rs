@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use half::{bf16, f16};
-use trn3_numerics::{ArrayMut, ArrayView, Bias, Element, Level, exp, set_num_threads, with_level};
+use trn3_numerics::{ArrayMut, ArrayView, Bias, Element, SimdLevel, exp, set_num_threads, with_level};
 
 /// -10 .. 10, as attention scores are, in no order.
 fn inputs<T: Element>(count: usize, from: impl Fn(f32) -> T) -> Vec<T> {
@@ -23,9 +23,9 @@ fn measure<X: Element, Y: Element>(c: &mut Criterion, x: &[X], zero: Y, shape: [
     let (mut y, mut sums) = (vec![zero; x.len()], vec![0.0; shape[0]]);
     let bias = vec![0.1; shape[0]];
     let source = ArrayView::new(x, &shape).expect("shape fits").into();
-    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
         // The slow levels say what they have to say at one size.
-        if level < Level::Avx2 && x.len() > 1 << 20 || level == Level::Avx512Bf16 {
+        if level < SimdLevel::Avx2 && x.len() > 1 << 20 || level == SimdLevel::Avx512Bf16 {
             continue;
         }
         let mut group = c.benchmark_group(format!("exp/{level}"));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use half::bf16;
-use trn3_numerics::{ArrayMut, ArrayView, Draws, Element, Level, Rounding, matmul, set_num_threads, with_level};
+use trn3_numerics::{ArrayMut, ArrayView, Draws, Element, Rounding, SimdLevel, matmul, set_num_threads, with_level};
 
 const SIDE: usize = 512;
 
@@ -22,7 +22,7 @@ fn product<T: Element>(c: &mut Criterion, name: &str, value: impl Fn(f32) -> T) 
     let mut group = c.benchmark_group(format!("matmul/{name}"));
     group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(500)).sample_size(10);
     group.throughput(Throughput::Elements((SIDE * SIDE * SIDE) as u64));
-    for level in Level::ALL.into_iter().filter(|&level| level != Level::Scalar && level.is_available()) {
+    for level in SimdLevel::ALL.into_iter().filter(|&level| level != SimdLevel::Scalar && level.is_available()) {
         let mut out = vec![0.0f32; SIDE * SIDE];
         group.bench_function(BenchmarkId::from_parameter(level), |bencher| {
             bencher.iter(|| {

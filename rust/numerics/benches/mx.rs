@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use trn3_numerics::{
-    ArrayMut, ArrayView, Draws, Format, Level, MxOptions, Rounding, ScaleRule, quantize_mx, set_num_threads, with_level,
+    ArrayMut, ArrayView, Draws, Format, MxOptions, Rounding, ScaleRule, SimdLevel, quantize_mx, set_num_threads,
+    with_level,
 };
 
 const SIDE: usize = 512;
@@ -17,7 +18,7 @@ fn quantizations(c: &mut Criterion) {
     set_num_threads(1).expect("one thread is always there");
     let values: Vec<f32> = (0..SIDE * SIDE).map(|index| (index as f32).sin()).collect();
     let x = ArrayView::new(&values, &[SIDE, SIDE]).expect("fits");
-    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
         let mut group = c.benchmark_group(format!("quantize_mx/{level}"));
         group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(300)).sample_size(10);
         group.throughput(Throughput::Elements((SIDE * SIDE) as u64));

@@ -11,8 +11,8 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use half::bf16;
 use trn3_numerics::{
-    ArrayMut, ArrayView, Draws, Level, Pattern, Rounding, SparseView, compress, matmul, matmul_sparse, prune,
-    with_level,
+    ArrayMut, ArrayView, Draws, Rounding, SimdLevel, SparseView, SparsityPattern, compress, matmul, matmul_sparse,
+    prune, with_level,
 };
 
 fn noise(count: usize) -> Vec<bf16> {
@@ -32,7 +32,7 @@ fn bench(criterion: &mut Criterion) {
         let a = ArrayView::new(&a, &[m, k]).expect("whole");
         let mut out = vec![0.0f32; m * n];
         for name in ["4:16", "2:4"] {
-            let pattern: Pattern = name.parse().expect("a pattern");
+            let pattern: SparsityPattern = name.parse().expect("a pattern");
             let shape = pattern.compressed_shape(&[k, n], 0).expect("whole groups");
             let mut pruned = vec![bf16::ZERO; k * n];
             let dense_view = ArrayView::new(&dense, &[k, n]).expect("whole");
@@ -62,7 +62,8 @@ fn bench(criterion: &mut Criterion) {
             let mut group = criterion.benchmark_group(format!("matmul {m}x{k}x{n} {name}"));
             group.sample_size(10).warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_secs(1));
             group.throughput(Throughput::Elements((m * k * n) as u64));
-            for level in Level::ALL.into_iter().filter(|&level| level > Level::Portable && level.is_available()) {
+            for level in SimdLevel::ALL.into_iter().filter(|&level| level > SimdLevel::Portable && level.is_available())
+            {
                 group.bench_function(format!("sparse {level}"), |bencher| {
                     bencher.iter(|| {
                         let out = ArrayMut::new(&mut out, &[m, n]).expect("whole");

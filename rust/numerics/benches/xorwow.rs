@@ -9,11 +9,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use trn3_numerics::{Level, Xorwow, set_num_threads, with_level};
+use trn3_numerics::{SimdLevel, Xorwow, set_num_threads, with_level};
 
 fn draws(c: &mut Criterion) {
     set_num_threads(1).expect("one thread is always there");
-    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
         let mut group = c.benchmark_group(format!("xorwow/{level}"));
         group.warm_up_time(Duration::from_millis(100)).measurement_time(Duration::from_millis(300)).sample_size(10);
         for (lanes, generators, n) in [

@@ -322,26 +322,26 @@ impl<'a> ArrayMut<'a> {
 
 /// Where an elementwise operation reads from: an array, or the memory of its own output.
 #[derive(Clone, Debug)]
-pub enum Source<'a> {
+pub enum ElementSource<'a> {
     /// Another array; it must not overlap the output.
     Array(ArrayView<'a>),
     /// The output's own bytes, read as elements of this format (of the output's element size).
     InPlace(Format),
 }
 
-impl Source<'_> {
+impl ElementSource<'_> {
     /// Format of the elements read.
     pub fn format(&self) -> Format {
         match self {
-            Source::Array(view) => view.format(),
-            Source::InPlace(format) => *format,
+            ElementSource::Array(view) => view.format(),
+            ElementSource::InPlace(format) => *format,
         }
     }
 }
 
-impl<'a> From<ArrayView<'a>> for Source<'a> {
+impl<'a> From<ArrayView<'a>> for ElementSource<'a> {
     fn from(view: ArrayView<'a>) -> Self {
-        Source::Array(view)
+        ElementSource::Array(view)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Driving a kernel over an array in chunks: gathered where the layout asks for it, on all threads, interruptible.
 
-use crate::array::{AlignedBytes, ArrayMut, Source};
+use crate::array::{AlignedBytes, ArrayMut, ElementSource};
 use crate::error::{Error, Result};
 use crate::par;
 
@@ -11,7 +11,7 @@ pub(crate) const STAGE: usize = 1 << 11;
 
 /// Calls `kernel(first element, input codes, output codes, scratch)` for consecutive pieces that cover the array.
 pub(crate) fn for_each_piece(
-    source: &Source<'_>,
+    source: &ElementSource<'_>,
     out: ArrayMut<'_>,
     kernel: impl Fn(usize, &[u8], &mut [u8], &mut AlignedBytes) + Sync,
 ) -> Result<()> {
@@ -28,12 +28,12 @@ pub(crate) fn for_each_piece(
 }
 
 /// Refuses a source that is not the output's shape, or not its element size where it is the output's own memory.
-pub(crate) fn check_shapes(source: &Source<'_>, out: &ArrayMut<'_>) -> Result<()> {
+pub(crate) fn check_shapes(source: &ElementSource<'_>, out: &ArrayMut<'_>) -> Result<()> {
     match source {
-        Source::Array(view) if view.shape() != out.shape() => {
+        ElementSource::Array(view) if view.shape() != out.shape() => {
             Err(Error::shape("out", out.shape(), format!("it must have shape {:?}", view.shape())))
         }
-        Source::InPlace(format) if format.item_size() != out.format().item_size() => {
+        ElementSource::InPlace(format) if format.item_size() != out.format().item_size() => {
             let item = out.format().item_size();
             Err(Error::dtype("x", format, format!("a dtype of {item} bytes, as the output it is read from")))
         }
@@ -43,15 +43,15 @@ pub(crate) fn check_shapes(source: &Source<'_>, out: &ArrayMut<'_>) -> Result<()
 
 /// The codes of `count` elements; `out` is where their results go, which is where they are in place.
 pub(crate) fn input<'s>(
-    source: &'s Source<'_>,
+    source: &'s ElementSource<'_>,
     start: usize,
     count: usize,
     out: &[u8],
     scratch: &'s mut AlignedBytes,
 ) -> &'s [u8] {
     match source {
-        Source::Array(view) => view.chunk(start..start + count, scratch),
-        Source::InPlace(_) => {
+        ElementSource::Array(view) => view.chunk(start..start + count, scratch),
+        ElementSource::InPlace(_) => {
             let copy = scratch.bytes_mut(out.len());
             copy.copy_from_slice(out);
             copy

@@ -2,7 +2,7 @@
 
 /// What kind of mistake an [`Error`] reports; front ends choose their exception class or status code by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum NumericsErrorKind {
     /// An operand has an unsupported dtype.
     Dtype,
     /// A shape, axis, option or value is not allowed.
@@ -51,11 +51,11 @@ pub enum Error {
 
 impl Error {
     /// The kind of mistake, for choosing an exception class.
-    pub fn kind(&self) -> ErrorKind {
+    pub fn kind(&self) -> NumericsErrorKind {
         match self {
-            Error::Dtype { .. } => ErrorKind::Dtype,
-            Error::Shape { .. } | Error::Value { .. } => ErrorKind::Value,
-            Error::Interrupted => ErrorKind::Interrupted,
+            Error::Dtype { .. } => NumericsErrorKind::Dtype,
+            Error::Shape { .. } | Error::Value { .. } => NumericsErrorKind::Value,
+            Error::Interrupted => NumericsErrorKind::Interrupted,
         }
     }
 

@@ -34,10 +34,10 @@ mod simd;
 mod sparse;
 mod xorwow;
 
-pub use activation::{Activation, activate, activation, activation_one, multiply_add};
-pub use array::{ArrayMut, ArrayView, Element, Source};
+pub use activation::{ActivationFunction, activate, activation, activation_one, multiply_add};
+pub use array::{ArrayMut, ArrayView, Element, ElementSource};
 pub use cast::{CastOptions, Draws, Overflow, Rounding, cast, cast_one};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, NumericsErrorKind, Result};
 pub use exp::{Bias, exp, exp_one};
 pub use format::{Format, FormatSpec};
 pub use fpenv::with_default_environment;
@@ -48,6 +48,13 @@ pub use mx::{
     unpack_x4,
 };
 pub use par::{num_threads, set_num_threads, with_interrupt_check};
-pub use simd::{Level, simd_level, with_level};
-pub use sparse::{Pattern, SparseView, compress, from_tags, prune};
+pub use simd::{SimdLevel, simd_level, with_level};
+pub use sparse::{SparseView, SparsityPattern, compress, from_tags, prune};
 pub use xorwow::Xorwow;
+
+// As 0.1.0 called them; other crates have types of the same names.
+#[doc(no_inline)]
+pub use crate::{
+    ActivationFunction as Activation, ElementSource as Source, NumericsErrorKind as ErrorKind, SimdLevel as Level,
+    SparsityPattern as Pattern,
+};

@@ -2,18 +2,19 @@
 
 use proptest::prelude::*;
 use trn3_numerics::{
-    Activation, ArrayMut, ArrayView, Format, Level, Source, activate, activation, multiply_add, with_level,
+    ActivationFunction, ArrayMut, ArrayView, ElementSource, Format, SimdLevel, activate, activation, multiply_add,
+    with_level,
 };
 
-fn activate_at(level: Level, x: &[f32], function: Activation, parameter: f32) -> Vec<u32> {
+fn activate_at(level: SimdLevel, x: &[f32], function: ActivationFunction, parameter: f32) -> Vec<u32> {
     let mut values = x.to_vec();
     with_level(level, || activate(&mut values, function, parameter)).expect("available level").expect("valid call");
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-fn check_all_levels(x: &[f32], function: Activation, parameter: f32) {
-    let expected = activate_at(Level::Scalar, x, function, parameter);
-    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+fn check_all_levels(x: &[f32], function: ActivationFunction, parameter: f32) {
+    let expected = activate_at(SimdLevel::Scalar, x, function, parameter);
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
         let got = activate_at(level, x, function, parameter);
         if let Some(at) = expected.iter().zip(&got).position(|(expected, got)| expected != got) {
             let (expected, got) = (f32::from_bits(expected[at]), f32::from_bits(got[at]));
@@ -25,18 +26,18 @@ fn check_all_levels(x: &[f32], function: Activation, parameter: f32) {
 #[test]
 fn test_activate_every_bfloat16_at_every_level() {
     let x: Vec<f32> = (0..=u16::MAX).map(|code| f32::from_bits(u32::from(code) << 16)).collect();
-    for function in Activation::ALL {
+    for function in ActivationFunction::ALL {
         check_all_levels(&x, function, 0.25);
     }
     for slope in [-0.0, -3.5, f32::INFINITY, f32::NAN, 1e-38] {
-        check_all_levels(&x, Activation::Prelu, slope);
+        check_all_levels(&x, ActivationFunction::Prelu, slope);
     }
 }
 
 #[test]
 fn test_activate_float32_over_the_whole_range_at_every_level() {
     let x: Vec<f32> = (0..=u32::MAX).step_by(10_007).map(f32::from_bits).collect();
-    for function in Activation::ALL {
+    for function in ActivationFunction::ALL {
         check_all_levels(&x, function, -0.3);
     }
 }
@@ -78,7 +79,7 @@ fn test_activate_around_every_limit_at_every_level() {
         .flat_map(around)
         .flat_map(|bits| [f32::from_bits(bits), f32::from_bits(bits ^ 0x8000_0000)])
         .collect();
-    for function in Activation::ALL {
+    for function in ActivationFunction::ALL {
         check_all_levels(&x, function, 1e-3);
     }
 }
@@ -86,13 +87,13 @@ fn test_activate_around_every_limit_at_every_level() {
 #[test]
 fn test_activate_large_slices_are_split_without_a_trace() {
     let x: Vec<f32> = (0..200_001u32).map(|index| index as f32 * 1e-4 - 10.0).collect();
-    let whole = activate_at(Level::Scalar, &x, Activation::Gelu, 0.0);
+    let whole = activate_at(SimdLevel::Scalar, &x, ActivationFunction::Gelu, 0.0);
     let mut pieces = x.clone();
     for piece in pieces.chunks_mut(777) {
-        activate(piece, Activation::Gelu, 0.0).expect("valid call");
+        activate(piece, ActivationFunction::Gelu, 0.0).expect("valid call");
     }
     assert!(pieces.iter().map(|value| value.to_bits()).eq(whole.iter().copied()));
-    assert!(activate_at(trn3_numerics::simd_level().expect("a level"), &x, Activation::Gelu, 0.0) == whole);
+    assert!(activate_at(trn3_numerics::simd_level().expect("a level"), &x, ActivationFunction::Gelu, 0.0) == whole);
 }
 
 proptest! {
@@ -103,7 +104,7 @@ proptest! {
     ) {
         let x: Vec<f32> = x.into_iter().map(f32::from_bits).collect();
         let (scales, addends) = (scales.map(f32::from_bits), addends.map(f32::from_bits));
-        for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+        for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
             let mut got = x.clone();
             with_level(level, || multiply_add(&mut got, 37, &scales, &addends)).expect("available").expect("valid");
             for (index, (x, got)) in x.iter().zip(&got).enumerate() {
@@ -117,7 +118,7 @@ proptest! {
     #[test]
     fn test_activate_any_values_at_every_level(
         x in prop::collection::vec(prop_oneof![prop::num::f32::ANY, -20f32..20.0], 0..70),
-        function in prop::sample::select(&Activation::ALL[..]),
+        function in prop::sample::select(&ActivationFunction::ALL[..]),
         slope in prop::num::f32::ANY,
     ) {
         check_all_levels(&x, function, slope);
@@ -129,7 +130,7 @@ proptest! {
         codes in prop::collection::vec(any::<u32>(), 1..90),
         from in prop::sample::select(&Format::ALL[..]),
         to in prop::sample::select(&Format::ALL[..]),
-        function in prop::sample::select(&Activation::ALL[..]),
+        function in prop::sample::select(&ActivationFunction::ALL[..]),
     ) {
         let item = from.item_size();
         let mask = if item == 4 { u32::MAX } else { (1 << from.spec().bits) - 1 };
@@ -139,7 +140,7 @@ proptest! {
             slot.copy_from_slice(&(code & mask).to_le_bytes()[..item]);
         }
         let shape = [codes.len()];
-        let source: Source<'_> = ArrayView::from_codes(from, bytes, &shape).expect("fits").into();
+        let source: ElementSource<'_> = ArrayView::from_codes(from, bytes, &shape).expect("fits").into();
         let mut out = vec![0u32; codes.len()];
         let out_bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut out)[..codes.len() * to.item_size()];
         let result = activation(&source, function, 0.5, ArrayMut::from_codes(to, out_bytes, &shape).expect("fits"));
@@ -150,7 +151,7 @@ proptest! {
         result.expect("valid call");
         let mut expected = vec![0f32; codes.len()];
         let widened = ArrayMut::new(&mut expected, &shape).expect("fits");
-        activation(&source, Activation::Copy, 0.0, widened).expect("valid call");
+        activation(&source, ActivationFunction::Copy, 0.0, widened).expect("valid call");
         activate(&mut expected, function, 0.5).expect("valid call");
         let mut cast = vec![0u32; codes.len()];
         let cast_bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut cast)[..codes.len() * to.item_size()];

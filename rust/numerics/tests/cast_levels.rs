@@ -1,7 +1,7 @@
 //! Every level casts to the bits of the scalar definition.
 
 use proptest::prelude::*;
-use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, Level, Overflow, Rounding, cast, with_level};
+use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, Overflow, Rounding, SimdLevel, cast, with_level};
 
 const DESTINATIONS: [Format; 9] = [
     Format::F32,
@@ -15,7 +15,14 @@ const DESTINATIONS: [Format; 9] = [
     Format::F4E2M1Fn,
 ];
 
-fn cast_at(level: Level, source: Format, codes: &[u8], to: Format, options: CastOptions, draws: &[u32]) -> Vec<u32> {
+fn cast_at(
+    level: SimdLevel,
+    source: Format,
+    codes: &[u8],
+    to: Format,
+    options: CastOptions,
+    draws: &[u32],
+) -> Vec<u32> {
     let count = codes.len() / source.item_size();
     // Outputs are aligned as any allocator would give them.
     let mut words = vec![0u32; count];
@@ -35,8 +42,8 @@ fn check_all_levels(source: Format, codes: &[u8], draws: &[u32]) {
         for rounding in [Rounding::Nearest, Rounding::Zero, Rounding::Stochastic] {
             for overflow in [Overflow::Ieee, Overflow::Saturate] {
                 let options = CastOptions { rounding, overflow };
-                let expected = cast_at(Level::Scalar, source, codes, to, options, draws);
-                for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+                let expected = cast_at(SimdLevel::Scalar, source, codes, to, options, draws);
+                for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
                     let got = cast_at(level, source, codes, to, options, draws);
                     assert!(expected == got, "{level} {source} -> {to} {options:?}");
                 }

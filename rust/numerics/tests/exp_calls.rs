@@ -2,15 +2,15 @@
 
 use half::{bf16, f16};
 use trn3_numerics::{
-    ArrayMut, ArrayView, Bias, Error, ErrorKind, Format, Level, Result, Source, exp, num_threads, set_num_threads,
-    with_interrupt_check, with_level,
+    ArrayMut, ArrayView, Bias, ElementSource, Error, Format, NumericsErrorKind, Result, SimdLevel, exp, num_threads,
+    set_num_threads, with_interrupt_check, with_level,
 };
 
 fn values(count: usize) -> Vec<f32> {
     (0..count).map(|index| (index as u32).wrapping_mul(0x9e37_79b9) as f32 / 4e8 - 9.0).collect()
 }
 
-fn exp_of(source: &Source<'_>, bias: Bias<'_>, shape: &[usize]) -> (Vec<f32>, Vec<f32>) {
+fn exp_of(source: &ElementSource<'_>, bias: Bias<'_>, shape: &[usize]) -> (Vec<f32>, Vec<f32>) {
     let mut y = vec![0f32; shape.iter().product()];
     let mut sums = vec![-1f32; shape[..shape.len() - 1].iter().product()];
     exp(source, bias, ArrayMut::new(&mut y, shape).expect("shape fits"), Some(&mut sums)).expect("valid call");
@@ -120,7 +120,7 @@ fn test_in_place_equals_out_of_place() {
         let expected = exp_of(&ArrayView::new(&x, &shape).expect("shape fits").into(), Bias::Scalar(0.5), &shape);
         let (mut y, mut sums) = (x.clone(), vec![0f32; rows]);
         let out = ArrayMut::new(&mut y, &shape).expect("shape fits");
-        exp(&Source::InPlace(Format::F32), Bias::Scalar(0.5), out, Some(&mut sums)).expect("valid call");
+        exp(&ElementSource::InPlace(Format::F32), Bias::Scalar(0.5), out, Some(&mut sums)).expect("valid call");
         assert_eq!((y, sums), expected);
 
         // The input may even be another format of the same size.
@@ -131,7 +131,7 @@ fn test_in_place_equals_out_of_place() {
             .expect("valid");
         let mut codes: Vec<bf16> = bytemuck::cast_slice(&half).to_vec();
         let out = ArrayMut::new(&mut codes, &shape).expect("shape fits");
-        exp(&Source::InPlace(Format::F16), Bias::Scalar(0.5), out, None).expect("valid call");
+        exp(&ElementSource::InPlace(Format::F16), Bias::Scalar(0.5), out, None).expect("valid call");
         assert_eq!(codes, expected);
     }
 }
@@ -170,7 +170,7 @@ fn test_empty_and_0_d_arrays() {
 fn test_nan_results_and_sums_are_canonical() {
     let x = [f32::from_bits(0xffa0_0001), 1.0, f32::INFINITY, 0.0];
     let source = ArrayView::new(&x, &[2, 2]).expect("shape fits").into();
-    for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+    for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
         let (y, sums) =
             with_level(level, || exp_of(&source, Bias::PerRow(&[0.0, f32::INFINITY]), &[2, 2])).expect("there");
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
@@ -185,12 +185,12 @@ fn test_a_long_call_can_be_interrupted() {
     for shape in [[1, 1 << 25], [1 << 15, 1 << 10]] {
         let mut y = vec![0f32; shape[0] * shape[1]];
         let mut sums = vec![0f32; shape[0]];
-        let result = with_level(Level::Scalar, || {
+        let result = with_level(SimdLevel::Scalar, || {
             with_interrupt_check(
                 || true,
                 || {
                     let out = ArrayMut::new(&mut y, &shape).expect("shape fits");
-                    exp(&Source::InPlace(Format::F32), Bias::Scalar(0.0), out, Some(&mut sums))
+                    exp(&ElementSource::InPlace(Format::F32), Bias::Scalar(0.0), out, Some(&mut sums))
                 },
             )
         });
@@ -216,7 +216,7 @@ fn test_modes_of_the_caller_change_nothing() {
     assert!(got == expected);
 }
 
-fn refusal(result: Result<()>) -> (ErrorKind, String) {
+fn refusal(result: Result<()>) -> (NumericsErrorKind, String) {
     let error = result.expect_err("the call is wrong");
     (error.kind(), error.to_string())
 }
@@ -224,45 +224,45 @@ fn refusal(result: Result<()>) -> (ErrorKind, String) {
 #[test]
 fn test_refusals_name_what_came_and_what_is_allowed() {
     let x = values(6);
-    let source: Source<'_> = ArrayView::new(&x, &[2, 3]).expect("shape fits").into();
+    let source: ElementSource<'_> = ArrayView::new(&x, &[2, 3]).expect("shape fits").into();
     let no_bias = Bias::Scalar(0.0);
     let mut y = [0f32; 6];
-    let mut refuse = |source: &Source<'_>, bias: Bias<'_>, shape: &[usize], sums: Option<&mut [f32]>| {
+    let mut refuse = |source: &ElementSource<'_>, bias: Bias<'_>, shape: &[usize], sums: Option<&mut [f32]>| {
         refusal(exp(source, bias, ArrayMut::new(&mut y, shape).expect("shape fits"), sums))
     };
 
     let message = "bias has shape [3]; one value for each row is needed: 2 for rows of shape [2]";
-    assert_eq!(refuse(&source, Bias::PerRow(&[0.0; 3]), &[2, 3], None), (ErrorKind::Value, message.into()));
+    assert_eq!(refuse(&source, Bias::PerRow(&[0.0; 3]), &[2, 3], None), (NumericsErrorKind::Value, message.into()));
 
     let message = "sums has shape [1]; one value for each row is needed: 2 for rows of shape [2]";
-    assert_eq!(refuse(&source, no_bias, &[2, 3], Some(&mut [0.0])), (ErrorKind::Value, message.into()));
+    assert_eq!(refuse(&source, no_bias, &[2, 3], Some(&mut [0.0])), (NumericsErrorKind::Value, message.into()));
 
     let message = "out has shape [3, 2]; it must have shape [2, 3]";
-    assert_eq!(refuse(&source, no_bias, &[3, 2], None), (ErrorKind::Value, message.into()));
+    assert_eq!(refuse(&source, no_bias, &[3, 2], None), (NumericsErrorKind::Value, message.into()));
 
     let codes = ArrayView::from_codes(Format::F8E5M2, &[0; 6], &[2, 3]).expect("shape fits").into();
     let message = "x has dtype float8_e5m2; allowed: float32, bfloat16, float16";
-    assert_eq!(refuse(&codes, no_bias, &[2, 3], None), (ErrorKind::Dtype, message.into()));
+    assert_eq!(refuse(&codes, no_bias, &[2, 3], None), (NumericsErrorKind::Dtype, message.into()));
 
     let message = "x has dtype bfloat16; allowed: a dtype of 4 bytes, as the output it is read from";
-    let in_place = Source::InPlace(Format::Bf16);
-    assert_eq!(refuse(&in_place, no_bias, &[2, 3], None), (ErrorKind::Dtype, message.into()));
+    let in_place = ElementSource::InPlace(Format::Bf16);
+    assert_eq!(refuse(&in_place, no_bias, &[2, 3], None), (NumericsErrorKind::Dtype, message.into()));
 
     let mut narrow = [0u8; 6];
     let out = ArrayMut::from_codes(Format::F8E4M3, &mut narrow, &[2, 3]).expect("shape fits");
     let message = "out_dtype is float8_e4m3; allowed: float32, bfloat16, float16";
-    assert_eq!(refusal(exp(&source, no_bias, out, None)), (ErrorKind::Dtype, message.into()));
+    assert_eq!(refusal(exp(&source, no_bias, out, None)), (NumericsErrorKind::Dtype, message.into()));
 }
 
 #[test]
 fn test_0_d_arrays_have_no_rows() {
-    let source: Source<'_> = ArrayView::new(&[1f32], &[]).expect("shape fits").into();
+    let source: ElementSource<'_> = ArrayView::new(&[1f32], &[]).expect("shape fits").into();
     let mut y = [0f32];
     let out = ArrayMut::new(&mut y, &[]).expect("shape fits");
     let result = exp(&source, Bias::Scalar(0.0), out, Some(&mut [0.0]));
     let message = "x has shape []; sums: one value a row needs an axis that rows lie along";
-    assert_eq!(refusal(result), (ErrorKind::Value, message.into()));
+    assert_eq!(refusal(result), (NumericsErrorKind::Value, message.into()));
     let result = exp(&source, Bias::PerRow(&[1.0]), ArrayMut::new(&mut y, &[]).expect("shape fits"), None);
     let message = "x has shape []; bias: one value a row needs an axis that rows lie along";
-    assert_eq!(refusal(result), (ErrorKind::Value, message.into()));
+    assert_eq!(refusal(result), (NumericsErrorKind::Value, message.into()));
 }

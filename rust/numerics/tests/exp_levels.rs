@@ -1,12 +1,19 @@
 //! Every level computes the bits of the scalar definition: exponentials and row sums.
 
 use proptest::prelude::*;
-use trn3_numerics::{ArrayMut, ArrayView, Bias, Format, Level, exp, with_level};
+use trn3_numerics::{ArrayMut, ArrayView, Bias, Format, SimdLevel, exp, with_level};
 
 const FORMATS: [Format; 3] = [Format::F32, Format::Bf16, Format::F16];
 
 /// Codes and row sums of one call; rows are the first axis.
-fn exp_at(level: Level, from: Format, codes: &[u8], bias: Bias<'_>, to: Format, rows: usize) -> (Vec<u32>, Vec<u32>) {
+fn exp_at(
+    level: SimdLevel,
+    from: Format,
+    codes: &[u8],
+    bias: Bias<'_>,
+    to: Format,
+    rows: usize,
+) -> (Vec<u32>, Vec<u32>) {
     let count = codes.len() / from.item_size();
     let shape = [rows, count / rows];
     // Outputs are aligned as any allocator would give them.
@@ -24,8 +31,8 @@ fn exp_at(level: Level, from: Format, codes: &[u8], bias: Bias<'_>, to: Format, 
 
 fn check_all_levels(from: Format, codes: &[u8], bias: Bias<'_>, rows: usize) {
     for to in FORMATS {
-        let (expected, expected_sums) = exp_at(Level::Scalar, from, codes, bias, to, rows);
-        for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+        let (expected, expected_sums) = exp_at(SimdLevel::Scalar, from, codes, bias, to, rows);
+        for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
             let (got, sums) = exp_at(level, from, codes, bias, to, rows);
             let differs = expected.iter().zip(&got).position(|(expected, got)| expected != got);
             assert!(differs.is_none(), "{level} {from} -> {to} {bias:?}, word {differs:?}");

@@ -3,12 +3,12 @@
 use half::bf16;
 use proptest::prelude::*;
 use trn3_numerics::{
-    ArrayMut, ArrayView, Draws, Format, Level, MxView, Rounding, matmul, matmul_mx, product_shape, set_num_threads,
+    ArrayMut, ArrayView, Draws, Format, MxView, Rounding, SimdLevel, matmul, matmul_mx, product_shape, set_num_threads,
     with_level,
 };
 
-fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available())
+fn levels() -> impl Iterator<Item = SimdLevel> {
+    SimdLevel::ALL.into_iter().filter(|level| level.is_available())
 }
 
 fn noise(count: usize, seed: u32) -> Vec<u32> {
@@ -74,7 +74,7 @@ struct Case {
     spread: u32,
 }
 
-fn run(case: Case, level: Level) -> Vec<u32> {
+fn run(case: Case, level: SimdLevel) -> Vec<u32> {
     let Case { m, k, n, .. } = case;
     let a = Codes::new(&codes(&floats(m * k, 1, case.spread), case.a));
     let b = Codes::new(&codes(&floats(k * n, 2, case.spread), case.b));
@@ -101,7 +101,7 @@ fn run(case: Case, level: Level) -> Vec<u32> {
 }
 
 fn check(case: Case) {
-    let expected = run(case, Level::Scalar);
+    let expected = run(case, SimdLevel::Scalar);
     for level in levels() {
         assert!(run(case, level) == expected, "{level} {case:?}");
     }
@@ -160,10 +160,10 @@ fn test_matmul_where_the_dot_product_would_flush() {
 #[test]
 fn test_matmul_thread_counts() {
     let case = Case { m: 300, k: 700, n: 500, ..BASE };
-    let expected = run(case, Level::Portable);
+    let expected = run(case, SimdLevel::Portable);
     for threads in [1, 2, 3, 8] {
         set_num_threads(threads).expect("allowed");
-        for level in levels().filter(|&level| level != Level::Scalar) {
+        for level in levels().filter(|&level| level != SimdLevel::Scalar) {
             assert!(run(case, level) == expected, "{level} with {threads} threads");
         }
     }
@@ -203,7 +203,7 @@ proptest! {
             }).expect("available");
             out.map(f32::to_bits)
         };
-        let expected = compute(Level::Scalar);
+        let expected = compute(SimdLevel::Scalar);
         for level in levels() {
             prop_assert_eq!(compute(level), expected);
         }
@@ -237,7 +237,7 @@ proptest! {
                 }).expect("available");
                 out.map(f32::to_bits)
             };
-            let expected = compute(Level::Scalar);
+            let expected = compute(SimdLevel::Scalar);
             for level in levels() {
                 prop_assert_eq!(compute(level), expected, "{}", level);
             }

@@ -1,7 +1,7 @@
 //! Packing and tile layout against their formulas, element by element.
 
 use trn3_numerics::{
-    ArrayMut, ArrayView, ErrorKind, Format, MxView, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4,
+    ArrayMut, ArrayView, Format, MxView, NumericsErrorKind, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4,
 };
 
 fn codes(count: usize, mask: u8) -> Vec<u8> {
@@ -130,8 +130,8 @@ fn test_layouts_refuse_what_does_not_fit() {
     let error = pack_x4(&fp8, &mut [0u32; 3]).expect_err("six is no multiple of four");
     assert_eq!(error.to_string(), "elements has shape [2, 6]; its last axis must be a multiple of 4 long");
     let fp8 = ArrayView::from_codes(Format::F8E5M2, &elements[..12], &[12]).expect("fits");
-    assert_eq!(pack_x4(&fp8, &mut [0u16; 3]).expect_err("fp8 needs u32").kind(), ErrorKind::Dtype);
-    assert_eq!(pack_x4(&fp8, &mut [0u32; 4]).expect_err("three words").kind(), ErrorKind::Value);
+    assert_eq!(pack_x4(&fp8, &mut [0u16; 3]).expect_err("fp8 needs u32").kind(), NumericsErrorKind::Dtype);
+    assert_eq!(pack_x4(&fp8, &mut [0u32; 4]).expect_err("three words").kind(), NumericsErrorKind::Value);
     let bf16 = ArrayView::from_codes(Format::Bf16, &elements[..16], &[8]).expect("fits");
-    assert_eq!(pack_x4(&bf16, &mut [0u32; 2]).expect_err("not an element format").kind(), ErrorKind::Dtype);
+    assert_eq!(pack_x4(&bf16, &mut [0u32; 2]).expect_err("not an element format").kind(), NumericsErrorKind::Dtype);
 }

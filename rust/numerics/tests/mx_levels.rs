@@ -2,13 +2,13 @@
 
 use proptest::prelude::*;
 use trn3_numerics::{
-    ArrayMut, ArrayView, Draws, Format, Level, MxOptions, MxView, Rounding, ScaleRule, dequantize_mx, quantize_mx,
+    ArrayMut, ArrayView, Draws, Format, MxOptions, MxView, Rounding, ScaleRule, SimdLevel, dequantize_mx, quantize_mx,
     with_level,
 };
 
 const ELEMENTS: [Format; 3] = [Format::F8E4M3Fn, Format::F8E5M2, Format::F4E2M1Fn];
 
-fn quantize_at(level: Level, x: &ArrayView<'_>, axis: usize, to: Format, options: MxOptions) -> (Vec<u8>, Vec<u8>) {
+fn quantize_at(level: SimdLevel, x: &ArrayView<'_>, axis: usize, to: Format, options: MxOptions) -> (Vec<u8>, Vec<u8>) {
     let count = x.len();
     let mut scale_shape = x.shape().to_vec();
     scale_shape[axis] /= 32;
@@ -35,8 +35,8 @@ fn check(x: &ArrayView<'_>, axis: usize) {
         for scale_rule in ScaleRule::ALL {
             for rounding in [Rounding::Nearest, Rounding::Zero, Rounding::Stochastic] {
                 let options = MxOptions { scale_rule, rounding };
-                let expected = quantize_at(Level::Scalar, x, axis, to, options);
-                for level in Level::ALL.into_iter().filter(|level| level.is_available()) {
+                let expected = quantize_at(SimdLevel::Scalar, x, axis, to, options);
+                for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
                     let got = quantize_at(level, x, axis, to, options);
                     assert!(got == expected, "{level} {to} {options:?} axis {axis} of {:?}", x.shape());
                 }
@@ -88,8 +88,8 @@ fn test_quantize_unit_wider_than_a_task() {
     let values = values(32 * 70_001, 3);
     let x = ArrayView::new(&values, &shape).expect("fits");
     let options = MxOptions { scale_rule: ScaleRule::Trn3, rounding: Rounding::Stochastic };
-    let expected = quantize_at(Level::Scalar, &x, 0, Format::F8E4M3Fn, options);
-    assert!(quantize_at(Level::Portable, &x, 0, Format::F8E4M3Fn, options) == expected);
+    let expected = quantize_at(SimdLevel::Scalar, &x, 0, Format::F8E4M3Fn, options);
+    assert!(quantize_at(SimdLevel::Portable, &x, 0, Format::F8E4M3Fn, options) == expected);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use trn3_numerics::{
-    ArrayMut, ArrayView, Error, Format, Pattern, SparseView, compress, from_tags, prune, set_num_threads,
+    ArrayMut, ArrayView, Error, Format, SparseView, SparsityPattern, compress, from_tags, prune, set_num_threads,
 };
 
 /// Codes of any format in C order, one to a word.
@@ -98,7 +98,7 @@ fn nonzero(array: &Array, at: usize) -> bool {
     array.value(at) != 0.0
 }
 
-fn prune_oracle(w: &Array, pattern: Pattern, axis: usize) -> Array {
+fn prune_oracle(w: &Array, pattern: SparsityPattern, axis: usize) -> Array {
     let mut pruned = Array { codes: vec![0; w.codes.len()], ..w.clone() };
     w.for_each_group(axis, pattern.group(), |places| {
         let mut order = places.to_vec();
@@ -116,7 +116,7 @@ fn prune_oracle(w: &Array, pattern: Pattern, axis: usize) -> Array {
 }
 
 /// Values, indices and the nonzeros of the first group that has too many.
-fn compress_oracle(w: &Array, pattern: Pattern, axis: usize) -> (Array, Vec<u8>, Option<usize>) {
+fn compress_oracle(w: &Array, pattern: SparsityPattern, axis: usize) -> (Array, Vec<u8>, Option<usize>) {
     let shape = pattern.compressed_shape(&w.shape, axis).expect("whole groups");
     let count = shape.iter().product();
     let mut values = Array { format: w.format, shape, codes: vec![0; count] };
@@ -183,7 +183,7 @@ fn array(format: Format, shape: Vec<usize>, seed: u32, zeros: u32) -> Array {
     Array { format, shape, codes: codes.collect() }
 }
 
-fn check(w: &Array, pattern: Pattern, axis: usize) {
+fn check(w: &Array, pattern: SparsityPattern, axis: usize) {
     let note = format!("{} {:?} {pattern} axis {axis}", w.format, w.shape);
     let expected = prune_oracle(w, pattern, axis);
     for_each_layout(w, |view| {
@@ -211,7 +211,7 @@ fn check(w: &Array, pattern: Pattern, axis: usize) {
     }
 }
 
-fn check_back(dense: &Array, values: &Array, indices: &[u8], pattern: Pattern, axis: usize, note: &str) {
+fn check_back(dense: &Array, values: &Array, indices: &[u8], pattern: SparsityPattern, axis: usize, note: &str) {
     // What is not a nonzero comes back as +0.
     let mut expected = dense.clone();
     for at in 0..expected.codes.len() {
@@ -254,7 +254,7 @@ fn check_back(dense: &Array, values: &Array, indices: &[u8], pattern: Pattern, a
 
 #[test]
 fn test_every_pattern_format_and_axis() {
-    for pattern in Pattern::ALL {
+    for pattern in SparsityPattern::ALL {
         for (index, format) in FORMATS.into_iter().enumerate() {
             let length = 3 * pattern.group();
             for (axis, shape) in
@@ -268,7 +268,7 @@ fn test_every_pattern_format_and_axis() {
 
 #[test]
 fn test_arrays_of_several_pieces() {
-    let pattern: Pattern = "4:16".parse().expect("a pattern");
+    let pattern: SparsityPattern = "4:16".parse().expect("a pattern");
     for (axis, shape) in [(0, vec![32, 4100]), (1, vec![700, 80]), (0, vec![16, 3, 1500]), (1, vec![3, 32, 2049])] {
         let w = array(Format::Bf16, shape, 3, 30);
         for threads in [1, 2, 3] {
@@ -291,7 +291,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
     #[test]
     fn test_any_array(
-        pattern in prop::sample::select(Pattern::ALL.to_vec()),
+        pattern in prop::sample::select(SparsityPattern::ALL.to_vec()),
         format in prop::sample::select(FORMATS.to_vec()),
         outer in prop::collection::vec(0usize..4, 0..3),
         groups in 0usize..6,
@@ -306,7 +306,7 @@ proptest! {
 
     #[test]
     fn test_tags_in_any_order(
-        pattern in prop::sample::select(Pattern::ALL.to_vec()),
+        pattern in prop::sample::select(SparsityPattern::ALL.to_vec()),
         groups in 1usize..5,
         columns in 1usize..4,
         seed: u32,
@@ -381,7 +381,7 @@ fn test_the_first_offending_group_is_named() {
 
 #[test]
 fn test_wrong_tags_are_named() {
-    let pattern: Pattern = "4:8".parse().expect("a pattern");
+    let pattern: SparsityPattern = "4:8".parse().expect("a pattern");
     let values = [0.0f32, 1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0];
     let view = ArrayView::new(&values, &[8]).expect("whole");
     let refuse = |tags: [u16; 2]| {
@@ -418,7 +418,7 @@ fn test_wrong_indices_are_named() {
 #[test]
 fn test_wrong_arguments_are_named() {
     let (w, mut out, mut indices) = ([0.0f32; 60], [0.0f32; 60], [0u8; 15]);
-    let pattern: Pattern = "4:16".parse().expect("a pattern");
+    let pattern: SparsityPattern = "4:16".parse().expect("a pattern");
     let view = ArrayView::new(&w, &[20, 3]).expect("whole");
     let mut pruned =
         |pattern, axis| message(prune(&view, pattern, axis, ArrayMut::new(&mut out, &[20, 3]).expect("whole")));
@@ -427,7 +427,7 @@ fn test_wrong_arguments_are_named() {
         "w has shape [20, 3]; with pattern 4:16 its axis 0 of length 20 must be a multiple of 16 long"
     );
     assert_eq!(pruned(pattern, 2), "axis is 2; w has 2 axes");
-    let pattern: Pattern = "1:4".parse().expect("a pattern");
+    let pattern: SparsityPattern = "1:4".parse().expect("a pattern");
     let mut compressed = |values: &[usize], indices: &mut [u8]| {
         let count = values.iter().product();
         message(compress(&view, pattern, 0, ArrayMut::new(&mut out[..count], values).expect("whole"), indices))
@@ -448,7 +448,7 @@ fn test_wrong_arguments_are_named() {
 #[test]
 fn test_shapes_that_fit_in_no_memory_are_refused() {
     let most = isize::MAX as usize / 16 * 16;
-    for pattern in Pattern::ALL {
+    for pattern in SparsityPattern::ALL {
         for compressed in [vec![most, 0], vec![0, most], vec![most / 8, 3]] {
             assert!(pattern.dense_shape(&compressed, 0).is_err(), "{pattern} {compressed:?}");
         }
@@ -463,14 +463,14 @@ fn test_shapes_that_fit_in_no_memory_are_refused() {
 #[test]
 fn test_pattern_names() {
     let names = ["4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2"];
-    assert_eq!(Pattern::ALL.map(|pattern| pattern.to_string()), names);
-    assert_eq!(Pattern::ALL.map(Pattern::index_bits), [4, 4, 3, 3, 2, 2, 1]);
-    for pattern in Pattern::ALL {
+    assert_eq!(SparsityPattern::ALL.map(|pattern| pattern.to_string()), names);
+    assert_eq!(SparsityPattern::ALL.map(SparsityPattern::index_bits), [4, 4, 3, 3, 2, 2, 1]);
+    for pattern in SparsityPattern::ALL {
         assert_eq!(pattern.to_string().parse(), Ok(pattern));
     }
     for name in ["4:15", "4/16", "", "4:16 ", "16:4"] {
         assert_eq!(
-            name.parse::<Pattern>().expect_err("no pattern").to_string(),
+            name.parse::<SparsityPattern>().expect_err("no pattern").to_string(),
             format!("pattern is {name:?}; allowed: 4:16, 4:12, 4:8, 2:8, 2:4, 1:4, 1:2")
         );
     }

@@ -3,12 +3,12 @@
 use half::bf16;
 use proptest::prelude::*;
 use trn3_numerics::{
-    ArrayMut, ArrayView, Draws, Error, Format, Level, Pattern, Rounding, SparseView, Xorwow, matmul, matmul_sparse,
-    set_num_threads, with_level,
+    ArrayMut, ArrayView, Draws, Error, Format, Rounding, SimdLevel, SparseView, SparsityPattern, Xorwow, matmul,
+    matmul_sparse, set_num_threads, with_level,
 };
 
-fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available())
+fn levels() -> impl Iterator<Item = SimdLevel> {
+    SimdLevel::ALL.into_iter().filter(|level| level.is_available())
 }
 
 fn noise(count: usize, seed: u32) -> Vec<u32> {
@@ -113,7 +113,7 @@ struct Case {
     m: usize,
     groups: usize,
     n: usize,
-    pattern: Pattern,
+    pattern: SparsityPattern,
     a: Format,
     w: Format,
     out: Format,
@@ -143,7 +143,7 @@ fn base() -> Case {
     }
 }
 
-fn pattern(name: &str) -> Pattern {
+fn pattern(name: &str) -> SparsityPattern {
     name.parse().expect("a pattern")
 }
 
@@ -194,7 +194,7 @@ impl Case {
         }
     }
 
-    fn run(&self, operands: &Operands, level: Level) -> Vec<u32> {
+    fn run(&self, operands: &Operands, level: SimdLevel) -> Vec<u32> {
         let count: usize = operands.shape.iter().product();
         let mut words = vec![0xdead_beefu32; count];
         let bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut words)[..count * self.out.item_size()];
@@ -246,7 +246,7 @@ impl Case {
     /// Checks the levels with each of these numbers of threads, or the one that is set.
     fn check_with(&self, threads: &[usize]) {
         let operands = self.operands();
-        let expected = self.run(&operands, Level::Scalar);
+        let expected = self.run(&operands, SimdLevel::Scalar);
         if self.rounding == Rounding::Nearest {
             assert!(self.naive(&operands) == expected, "scalar {self:?}");
         }
@@ -369,7 +369,7 @@ proptest! {
         m in 1usize..40,
         groups in 1usize..40,
         n in 1usize..70,
-        pattern in prop::sample::select(Pattern::ALL.to_vec()),
+        pattern in prop::sample::select(SparsityPattern::ALL.to_vec()),
         formats in prop::sample::select(vec![
             (Format::Bf16, Format::Bf16), (Format::F8E4M3Fn, Format::Bf16), (Format::F16, Format::F8E5M2),
             (Format::F8E4M3, Format::F8E3M4), (Format::F32, Format::F32), (Format::F32, Format::Tf32),
@@ -390,7 +390,7 @@ proptest! {
         m in 1usize..20,
         groups in 1usize..20,
         n in 1usize..40,
-        pattern in prop::sample::select(Pattern::ALL.to_vec()),
+        pattern in prop::sample::select(SparsityPattern::ALL.to_vec()),
     ) {
         let case = Case { m, groups, n, pattern, ..base() };
         let operands = case.operands();
@@ -423,7 +423,7 @@ fn test_draws_of_a_generator_are_those_it_would_give() {
     let mut drawn = vec![0; count.div_ceil(6) * 6];
     reference.uint32(count.div_ceil(6), &mut drawn).expect("whole lanes");
     operands.draws = drawn[..count].to_vec();
-    let expected = case.run(&operands, Level::Scalar);
+    let expected = case.run(&operands, SimdLevel::Scalar);
     for level in levels() {
         let mut rng = Xorwow::seed(7, 6, 1).expect("a seed");
         let mut out = vec![bf16::ZERO; operands.shape.iter().product()];

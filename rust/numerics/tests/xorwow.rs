@@ -1,6 +1,6 @@
 //! The generator against its definition: known answers, plain stepping, matrix powers.
 
-use trn3_numerics::{Error, Level, Xorwow, num_threads, set_num_threads, with_interrupt_check, with_level};
+use trn3_numerics::{Error, SimdLevel, Xorwow, num_threads, set_num_threads, with_interrupt_check, with_level};
 
 const WEYL_STEP: u32 = 362_437;
 /// The seeds of Marsaglia's paper.
@@ -42,8 +42,8 @@ impl Plain {
     }
 }
 
-fn levels() -> impl Iterator<Item = Level> {
-    Level::ALL.into_iter().filter(|level| level.is_available())
+fn levels() -> impl Iterator<Item = SimdLevel> {
+    SimdLevel::ALL.into_iter().filter(|level| level.is_available())
 }
 
 fn seeded(seed: u64, lanes: usize, generators: usize) -> Xorwow {
@@ -277,7 +277,8 @@ fn test_an_interrupted_call_leaves_the_state() {
     generator.set_phase(3).expect("in range");
     let before = generator.clone();
     let mut draws = vec![0; 128 << 18];
-    let result = with_level(Level::Scalar, || with_interrupt_check(|| true, || generator.uint32(1 << 18, &mut draws)));
+    let result =
+        with_level(SimdLevel::Scalar, || with_interrupt_check(|| true, || generator.uint32(1 << 18, &mut draws)));
     assert_eq!(result, Ok(Err(Error::Interrupted)));
     assert_eq!(generator, before);
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Phi is the normal distribution's cumulative function, s(x) = 1 / (1 + e^-x).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Activation {
+pub enum ActivationFunction {
     /// x.
     Copy,
     /// x^2.
@@ -65,66 +65,66 @@ pub enum Activation {
     Abs,
 }
 
-impl Activation {
+impl ActivationFunction {
     /// Every function.
-    pub const ALL: [Activation; 26] = [
-        Activation::Copy,
-        Activation::Square,
-        Activation::Sigmoid,
-        Activation::Relu,
-        Activation::Prelu,
-        Activation::Gelu,
-        Activation::GeluDx,
-        Activation::GeluApprxTanh,
-        Activation::GeluApprxSigmoid,
-        Activation::GeluApprxSigmoidDx,
-        Activation::Silu,
-        Activation::SiluDx,
-        Activation::Tanh,
-        Activation::Softplus,
-        Activation::Mish,
-        Activation::Erf,
-        Activation::ErfDx,
-        Activation::Exp,
-        Activation::Log,
-        Activation::Sin,
-        Activation::Arctan,
-        Activation::Sqrt,
-        Activation::Rsqrt,
-        Activation::Reciprocal,
-        Activation::Sign,
-        Activation::Abs,
+    pub const ALL: [ActivationFunction; 26] = [
+        ActivationFunction::Copy,
+        ActivationFunction::Square,
+        ActivationFunction::Sigmoid,
+        ActivationFunction::Relu,
+        ActivationFunction::Prelu,
+        ActivationFunction::Gelu,
+        ActivationFunction::GeluDx,
+        ActivationFunction::GeluApprxTanh,
+        ActivationFunction::GeluApprxSigmoid,
+        ActivationFunction::GeluApprxSigmoidDx,
+        ActivationFunction::Silu,
+        ActivationFunction::SiluDx,
+        ActivationFunction::Tanh,
+        ActivationFunction::Softplus,
+        ActivationFunction::Mish,
+        ActivationFunction::Erf,
+        ActivationFunction::ErfDx,
+        ActivationFunction::Exp,
+        ActivationFunction::Log,
+        ActivationFunction::Sin,
+        ActivationFunction::Arctan,
+        ActivationFunction::Sqrt,
+        ActivationFunction::Rsqrt,
+        ActivationFunction::Reciprocal,
+        ActivationFunction::Sign,
+        ActivationFunction::Abs,
     ];
 
     /// The name, as `nki.language` spells it.
     pub const fn name(self) -> &'static str {
         match self {
-            Activation::Copy => "copy",
-            Activation::Square => "square",
-            Activation::Sigmoid => "sigmoid",
-            Activation::Relu => "relu",
-            Activation::Prelu => "prelu",
-            Activation::Gelu => "gelu",
-            Activation::GeluDx => "gelu_dx",
-            Activation::GeluApprxTanh => "gelu_apprx_tanh",
-            Activation::GeluApprxSigmoid => "gelu_apprx_sigmoid",
-            Activation::GeluApprxSigmoidDx => "gelu_apprx_sigmoid_dx",
-            Activation::Silu => "silu",
-            Activation::SiluDx => "silu_dx",
-            Activation::Tanh => "tanh",
-            Activation::Softplus => "softplus",
-            Activation::Mish => "mish",
-            Activation::Erf => "erf",
-            Activation::ErfDx => "erf_dx",
-            Activation::Exp => "exp",
-            Activation::Log => "log",
-            Activation::Sin => "sin",
-            Activation::Arctan => "arctan",
-            Activation::Sqrt => "sqrt",
-            Activation::Rsqrt => "rsqrt",
-            Activation::Reciprocal => "reciprocal",
-            Activation::Sign => "sign",
-            Activation::Abs => "abs",
+            ActivationFunction::Copy => "copy",
+            ActivationFunction::Square => "square",
+            ActivationFunction::Sigmoid => "sigmoid",
+            ActivationFunction::Relu => "relu",
+            ActivationFunction::Prelu => "prelu",
+            ActivationFunction::Gelu => "gelu",
+            ActivationFunction::GeluDx => "gelu_dx",
+            ActivationFunction::GeluApprxTanh => "gelu_apprx_tanh",
+            ActivationFunction::GeluApprxSigmoid => "gelu_apprx_sigmoid",
+            ActivationFunction::GeluApprxSigmoidDx => "gelu_apprx_sigmoid_dx",
+            ActivationFunction::Silu => "silu",
+            ActivationFunction::SiluDx => "silu_dx",
+            ActivationFunction::Tanh => "tanh",
+            ActivationFunction::Softplus => "softplus",
+            ActivationFunction::Mish => "mish",
+            ActivationFunction::Erf => "erf",
+            ActivationFunction::ErfDx => "erf_dx",
+            ActivationFunction::Exp => "exp",
+            ActivationFunction::Log => "log",
+            ActivationFunction::Sin => "sin",
+            ActivationFunction::Arctan => "arctan",
+            ActivationFunction::Sqrt => "sqrt",
+            ActivationFunction::Rsqrt => "rsqrt",
+            ActivationFunction::Reciprocal => "reciprocal",
+            ActivationFunction::Sign => "sign",
+            ActivationFunction::Abs => "abs",
         }
     }
 
@@ -132,19 +132,19 @@ impl Activation {
     /// that is every number. Results of this crate are right outside as well, but for `sin`.
     ///
     /// ```
-    /// use trn3_numerics::Activation;
+    /// use trn3_numerics::ActivationFunction;
     ///
-    /// assert_eq!(Activation::Sin.valid_range(), Some((0.0, std::f32::consts::PI)));
-    /// assert_eq!(Activation::Tanh.valid_range(), None);
+    /// assert_eq!(ActivationFunction::Sin.valid_range(), Some((0.0, std::f32::consts::PI)));
+    /// assert_eq!(ActivationFunction::Tanh.valid_range(), None);
     /// ```
     pub const fn valid_range(self) -> Option<(f32, f32)> {
         match self {
-            Activation::Log => Some((power_of_two(-64), power_of_two(64))),
-            Activation::Sin => Some((0.0, std::f32::consts::PI)),
-            Activation::Arctan => Some((0.0, std::f32::consts::FRAC_PI_2)),
-            Activation::Sqrt => Some((power_of_two(-116), power_of_two(118))),
-            Activation::Rsqrt => Some((power_of_two(-87), power_of_two(97))),
-            Activation::Reciprocal => Some((power_of_two(-42), power_of_two(42))),
+            ActivationFunction::Log => Some((power_of_two(-64), power_of_two(64))),
+            ActivationFunction::Sin => Some((0.0, std::f32::consts::PI)),
+            ActivationFunction::Arctan => Some((0.0, std::f32::consts::FRAC_PI_2)),
+            ActivationFunction::Sqrt => Some((power_of_two(-116), power_of_two(118))),
+            ActivationFunction::Rsqrt => Some((power_of_two(-87), power_of_two(97))),
+            ActivationFunction::Reciprocal => Some((power_of_two(-42), power_of_two(42))),
             _ => None,
         }
     }
@@ -154,18 +154,18 @@ const fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((127 + exponent) as u32) << 23)
 }
 
-impl fmt::Display for Activation {
+impl fmt::Display for ActivationFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Activation {
+impl FromStr for ActivationFunction {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Activation::ALL.into_iter().find(|function| function.name() == name).ok_or_else(|| {
-            let names = Activation::ALL.map(Activation::name).join(", ");
+        ActivationFunction::ALL.into_iter().find(|function| function.name() == name).ok_or_else(|| {
+            let names = ActivationFunction::ALL.map(ActivationFunction::name).join(", ");
             Error::value("function", format!("{name:?}"), format!("allowed: {names}"))
         })
     }

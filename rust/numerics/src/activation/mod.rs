@@ -5,9 +5,9 @@ mod function;
 mod scalar;
 mod simd;
 
-pub use function::Activation;
+pub use function::ActivationFunction;
 
-use crate::array::{AlignedBytes, ArrayMut, Source};
+use crate::array::{AlignedBytes, ArrayMut, ElementSource};
 use crate::cast::scalar::{stored, value_of};
 use crate::cast::{Encoder, Overflow, Rounding, decode, encode};
 use crate::elementwise::{self, TASK};
@@ -18,7 +18,7 @@ use crate::{fpenv, par};
 
 dispatch! {
     /// One function in place; `parameter` is prelu's slope.
-    fn activate_slice(function: Activation, parameter: f32, values: &mut [f32]) = scalar::activate, simd::activate;
+    fn activate_slice(function: ActivationFunction, parameter: f32, values: &mut [f32]) = scalar::activate, simd::activate;
 
     /// x * scale + addend, rounded once, in rows of `columns` with a scale and an addend each.
     fn multiply_add_rows(columns: usize, scales: &[f32], addends: &[f32], values: &mut [f32])
@@ -27,7 +27,7 @@ dispatch! {
 
 /// Writes a function of every element of `source`, computed as float32 and rounded to nearest in the format of `out`.
 ///
-/// Any format but block scales comes in and goes out. `parameter` is the slope of [`Activation::Prelu`]; the other
+/// Any format but block scales comes in and goes out. `parameter` is the slope of [`ActivationFunction::Prelu`]; the other
 /// functions do not use it.
 ///
 /// Float32 results are within 0.51 ulp of the true value over all of float32, subnormal arguments and results, tails and
@@ -45,15 +45,20 @@ dispatch! {
 ///
 /// ```
 /// use half::bf16;
-/// use trn3_numerics::{Activation, ArrayMut, ArrayView, activation};
+/// use trn3_numerics::{ActivationFunction, ArrayMut, ArrayView, activation};
 ///
 /// let x = [-1.0f32, 0.0, 3.0];
 /// let mut y = [bf16::ZERO; 3];
-/// activation(&ArrayView::new(&x, &[3])?.into(), Activation::Gelu, 0.0, ArrayMut::new(&mut y, &[3])?)?;
+/// activation(&ArrayView::new(&x, &[3])?.into(), ActivationFunction::Gelu, 0.0, ArrayMut::new(&mut y, &[3])?)?;
 /// assert_eq!(y.map(f32::from), [-0.15820313, 0.0, 3.0]);
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
-pub fn activation(source: &Source<'_>, function: Activation, parameter: f32, out: ArrayMut<'_>) -> Result<()> {
+pub fn activation(
+    source: &ElementSource<'_>,
+    function: ActivationFunction,
+    parameter: f32,
+    out: ArrayMut<'_>,
+) -> Result<()> {
     let level = active_level()?;
     let (from, to) = (source.format(), out.format());
     check_formats(from, to)?;
@@ -77,7 +82,13 @@ pub fn activation(source: &Source<'_>, function: Activation, parameter: f32, out
 /// # Errors
 /// [`Error::Dtype`] for block scales.
 #[inline]
-pub fn activation_one(from: Format, code: u32, function: Activation, parameter: f32, to: Format) -> Result<u32> {
+pub fn activation_one(
+    from: Format,
+    code: u32,
+    function: ActivationFunction,
+    parameter: f32,
+    to: Format,
+) -> Result<u32> {
     check_formats(from, to)?;
     let mut value = [value_of(from, code)];
     scalar::activate(function, parameter, &mut value);
@@ -102,14 +113,14 @@ fn check_formats(from: Format, to: Format) -> Result<()> {
 /// [`Error::Value`] when `TRN3_SIMD` or `TRN3_NUM_THREADS` is wrong; [`Error::Interrupted`].
 ///
 /// ```
-/// use trn3_numerics::{Activation, activate};
+/// use trn3_numerics::{ActivationFunction, activate};
 ///
 /// let mut values = [-2.0, 0.0, 5.0];
-/// activate(&mut values, Activation::Prelu, 0.25)?;
+/// activate(&mut values, ActivationFunction::Prelu, 0.25)?;
 /// assert_eq!(values, [-0.5, 0.0, 5.0]);
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
-pub fn activate(values: &mut [f32], function: Activation, parameter: f32) -> Result<()> {
+pub fn activate(values: &mut [f32], function: ActivationFunction, parameter: f32) -> Result<()> {
     let level = active_level()?;
     if values.len() <= TASK {
         fpenv::with_default_environment(|| activate_slice(level, function, parameter, values));

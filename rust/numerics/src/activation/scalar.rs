@@ -4,14 +4,14 @@
 //! What is small is always computed as such, never as a difference of what is large: tails from e^-|x|, so that they
 //! keep their relative accuracy down to the smallest subnormal.
 
-use super::Activation;
+use super::ActivationFunction;
 use super::constants::*;
 use crate::exp::scalar::exp_f32;
 
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 
 /// See [`super::activate_slice`].
-pub(super) fn activate(function: Activation, parameter: f32, values: &mut [f32]) {
+pub(super) fn activate(function: ActivationFunction, parameter: f32, values: &mut [f32]) {
     for value in values {
         *value = activation(function, parameter, *value);
     }
@@ -27,66 +27,66 @@ pub(super) fn multiply_add(columns: usize, scales: &[f32], addends: &[f32], valu
     }
 }
 
-fn activation(function: Activation, parameter: f32, x: f32) -> f32 {
+fn activation(function: ActivationFunction, parameter: f32, x: f32) -> f32 {
     if x.is_nan() {
         return NAN;
     }
     let value = match function {
-        Activation::Copy => x,
-        Activation::Square => x * x,
-        Activation::Sigmoid => (1.0 / (1.0 + exp(-f64::from(x.clamp(-EXP_LIMIT, EXP_LIMIT))))) as f32,
-        Activation::Relu => {
+        ActivationFunction::Copy => x,
+        ActivationFunction::Square => x * x,
+        ActivationFunction::Sigmoid => (1.0 / (1.0 + exp(-f64::from(x.clamp(-EXP_LIMIT, EXP_LIMIT))))) as f32,
+        ActivationFunction::Relu => {
             if x > 0.0 {
                 x
             } else {
                 0.0
             }
         }
-        Activation::Prelu => {
+        ActivationFunction::Prelu => {
             if x >= 0.0 {
                 x
             } else {
                 parameter * x
             }
         }
-        Activation::Gelu => gelu(x),
-        Activation::GeluDx => gelu_dx(x),
-        Activation::GeluApprxTanh => gelu_apprx_tanh(x),
-        Activation::GeluApprxSigmoid => {
+        ActivationFunction::Gelu => gelu(x),
+        ActivationFunction::GeluDx => gelu_dx(x),
+        ActivationFunction::GeluApprxTanh => gelu_apprx_tanh(x),
+        ActivationFunction::GeluApprxSigmoid => {
             let near = f64::from(x.clamp(-GELU_SIGMOID_LIMIT, GELU_SIGMOID_LIMIT));
             (f64::from(x.max(-GELU_SIGMOID_LIMIT)) / (1.0 + exp(near * -GELU_SIGMOID))) as f32
         }
-        Activation::GeluApprxSigmoidDx => {
+        ActivationFunction::GeluApprxSigmoidDx => {
             silu_dx(f64::from(x.clamp(-GELU_SIGMOID_LIMIT, GELU_SIGMOID_LIMIT)) * GELU_SIGMOID)
         }
-        Activation::Silu => {
+        ActivationFunction::Silu => {
             let near = f64::from(x.clamp(-EXP_LIMIT, EXP_LIMIT));
             (f64::from(x.max(-EXP_LIMIT)) / (1.0 + exp(-near))) as f32
         }
-        Activation::SiluDx => silu_dx(f64::from(x.clamp(-EXP_LIMIT, EXP_LIMIT))),
-        Activation::Tanh => tanh(x),
-        Activation::Softplus => softplus(x),
-        Activation::Mish => mish(x),
-        Activation::Erf => erf(x),
-        Activation::ErfDx => {
+        ActivationFunction::SiluDx => silu_dx(f64::from(x.clamp(-EXP_LIMIT, EXP_LIMIT))),
+        ActivationFunction::Tanh => tanh(x),
+        ActivationFunction::Softplus => softplus(x),
+        ActivationFunction::Mish => mish(x),
+        ActivationFunction::Erf => erf(x),
+        ActivationFunction::ErfDx => {
             let a = f64::from(x.abs().min(TAIL_LIMIT));
             (exp(-(a * a)) * FRAC_2_SQRT_PI) as f32
         }
-        Activation::Exp => exp_f32(x),
-        Activation::Log => log(x),
-        Activation::Sin => sin(x),
-        Activation::Arctan => arctan(x),
-        Activation::Sqrt => x.sqrt(),
-        Activation::Rsqrt => (1.0 / f64::from(x).sqrt()) as f32,
-        Activation::Reciprocal => 1.0 / x,
-        Activation::Sign => {
+        ActivationFunction::Exp => exp_f32(x),
+        ActivationFunction::Log => log(x),
+        ActivationFunction::Sin => sin(x),
+        ActivationFunction::Arctan => arctan(x),
+        ActivationFunction::Sqrt => x.sqrt(),
+        ActivationFunction::Rsqrt => (1.0 / f64::from(x).sqrt()) as f32,
+        ActivationFunction::Reciprocal => 1.0 / x,
+        ActivationFunction::Sign => {
             if x == 0.0 {
                 0.0
             } else {
                 1f32.copysign(x)
             }
         }
-        Activation::Abs => x.abs(),
+        ActivationFunction::Abs => x.abs(),
     };
     if value.is_nan() { NAN } else { value }
 }

@@ -6,7 +6,7 @@ pub(crate) mod simd;
 
 pub(crate) use encoder::Encoder;
 
-use crate::array::{AlignedBytes, ArrayMut, Source, element_count};
+use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::elementwise;
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -93,7 +93,7 @@ pub struct CastOptions {
 /// assert_eq!(y.map(f32::from), [1.0, 1.0078125, 3.140625]);
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
-pub fn cast(source: &Source<'_>, out: ArrayMut<'_>, options: CastOptions, draws: Draws<'_>) -> Result<()> {
+pub fn cast(source: &ElementSource<'_>, out: ArrayMut<'_>, options: CastOptions, draws: Draws<'_>) -> Result<()> {
     let level = active_level()?;
     check_target(out.format())?;
     let encoder = Encoder::new(out.format(), options.rounding, options.overflow);
@@ -143,7 +143,7 @@ fn check_target(format: Format) -> Result<()> {
 /// As [`elementwise::for_each_piece`], the input decoded to float32.
 fn for_each_f32_piece(
     level: ActiveLevel,
-    source: &Source<'_>,
+    source: &ElementSource<'_>,
     out: ArrayMut<'_>,
     kernel: impl Fn(usize, &[f32], &mut [u8]) + Sync,
 ) -> Result<()> {
@@ -171,7 +171,7 @@ pub(crate) fn as_f32<'s>(
 /// Sixteen lanes' draws at a time, rounded with while they are in the first cache.
 fn draw_and_round(
     level: ActiveLevel,
-    source: &Source<'_>,
+    source: &ElementSource<'_>,
     out: ArrayMut<'_>,
     encoder: &Encoder,
     generator: &mut Xorwow,

@@ -6,7 +6,7 @@ mod sums;
 
 use std::ops::Range;
 
-use crate::array::{AlignedBytes, ArrayMut, Source, element_count};
+use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::cast::scalar::{stored, value_of};
 use crate::cast::{Overflow, Rounding};
 use crate::elementwise::{self, STAGE, TASK};
@@ -58,7 +58,7 @@ pub enum Bias<'a> {
 /// assert_eq!(sums, [1.3678794, 2.0]);
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
-pub fn exp(source: &Source<'_>, bias: Bias<'_>, out: ArrayMut<'_>, sums: Option<&mut [f32]>) -> Result<()> {
+pub fn exp(source: &ElementSource<'_>, bias: Bias<'_>, out: ArrayMut<'_>, sums: Option<&mut [f32]>) -> Result<()> {
     let level = active_level()?;
     check_formats(source.format(), out.format())?;
     elementwise::check_shapes(source, &out)?;
@@ -134,7 +134,7 @@ impl<'a> Rows<'a> {
 
 /// One call: all that does not change from element to element.
 struct Unit<'a> {
-    source: &'a Source<'a>,
+    source: &'a ElementSource<'a>,
     bias: Bias<'a>,
     to: Format,
     /// Length of a row.

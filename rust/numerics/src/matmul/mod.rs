@@ -11,7 +11,7 @@ mod simd;
 
 pub(crate) use accumulators::Accumulators;
 pub(crate) use kernels::Chains;
-pub(crate) use operand::Operand;
+pub(crate) use operand::{Operand, is_dot_exact};
 pub(crate) use psum::{DRAWN, Psum};
 pub use shape::product_shape;
 pub(crate) use shape::{check_formats, unravel};

@@ -166,6 +166,16 @@ impl<'a> Operand<'a> {
     }
 }
 
+/// Whether operands of these smallest exponents leave the BF16 dot product nothing to flush: no operand lies below the
+/// normal range of float32, and every product is a multiple of its smallest number, 2^-126.
+pub(crate) fn is_dot_exact(a: i32, b: i32) -> bool {
+    const SMALLEST_NORMAL: i32 = -126;
+    const PRODUCT_FRACTION_BITS: i32 = 14;
+    a >= SMALLEST_NORMAL
+        && b >= SMALLEST_NORMAL
+        && a.saturating_add(b).saturating_sub(PRODUCT_FRACTION_BITS) >= SMALLEST_NORMAL
+}
+
 /// Cuts lines of some length into tasks: several short lines, or part of a long one.
 fn pieces(lines: usize, length: usize) -> impl ExactSizeIterator<Item = (Range<usize>, Range<usize>)> + Send {
     const PIECE: usize = 1 << 16;

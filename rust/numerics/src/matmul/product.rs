@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::accumulators::Accumulators;
 use super::kernels::{Chain, Chains};
-use super::operand::Operand;
+use super::operand::{Operand, is_dot_exact};
 use super::psum::{DRAWN, Psum};
 use super::scalar;
 use super::shape::{split, unravel};
@@ -140,18 +140,12 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// The BF16 dot product where the level has it and nothing can fall below the normal range of float32, whose
-    /// smaller numbers it would flush: no subnormal operand, and every product a multiple of 2^-126.
+    /// The BF16 dot product where the level has it and the operands allow it.
     fn choose<'c>(&self, chains: &'c Chains) -> Result<&'c Chain> {
-        const SMALLEST_NORMAL: i32 = -126;
-        const PRODUCT_FRACTION_BITS: i32 = 14;
         let Some(dot) = &chains.dot else { return Ok(&chains.fused) };
         let Some(a) = self.a.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
         let Some(b) = self.b.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
-        let exact = a >= SMALLEST_NORMAL
-            && b >= SMALLEST_NORMAL
-            && a.saturating_add(b).saturating_sub(PRODUCT_FRACTION_BITS) >= SMALLEST_NORMAL;
-        Ok(if exact { dot } else { &chains.fused })
+        Ok(if is_dot_exact(a, b) { dot } else { &chains.fused })
     }
 
     /// All columns of some rows.

@@ -11,7 +11,7 @@ use crate::array::{AlignedBytes, ArrayView};
 use crate::cast::decode;
 use crate::error::Result;
 use crate::format::Format;
-use crate::matmul::{Accumulators, DRAWN, Operand, TILE};
+use crate::matmul::{Accumulators, DRAWN, Operand, TILE, is_dot_exact};
 use crate::par;
 use crate::simd::LANES;
 use crate::sparse::magnitude_mask;
@@ -92,17 +92,12 @@ impl Job<'_> {
     /// As for the dense product; but the dot product also multiplies the k beside a stored value, by zero, which only
     /// finite numbers let pass unseen.
     fn choose(&self, kernels: Kernels) -> Result<&'static ListChain> {
-        const SMALLEST_NORMAL: i32 = -126;
-        const PRODUCT_FRACTION_BITS: i32 = 14;
         let lists = kernels.lists;
         let Some(dot) = &lists.dot else { return Ok(&lists.fused) };
         let values = Operand::new(self.w.values().transposed(), None);
         let Some(w) = values.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
         let Some(a) = self.a.min_exponent(self.level, kernels.chains)? else { return Ok(&lists.fused) };
-        let exact = a >= SMALLEST_NORMAL
-            && w >= SMALLEST_NORMAL
-            && a.saturating_add(w).saturating_sub(PRODUCT_FRACTION_BITS) >= SMALLEST_NORMAL;
-        Ok(if exact && is_finite(&self.codes)? { dot } else { &lists.fused })
+        Ok(if is_dot_exact(a, w) && is_finite(&self.codes)? { dot } else { &lists.fused })
     }
 
     /// Slots of a tile at most, those of the groups that its ends cut included.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// A set of kernels; all give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Level {
+pub enum SimdLevel {
     /// The definitions, one element at a time: the slow twin every other level is compared with.
     Scalar,
     /// Plain loops that the compiler vectorises for the baseline target.
@@ -26,18 +26,19 @@ pub enum Level {
     Avx512Bf16,
 }
 
-impl Level {
+impl SimdLevel {
     /// Every level, slowest first.
-    pub const ALL: [Level; 5] = [Level::Scalar, Level::Portable, Level::Avx2, Level::Avx512, Level::Avx512Bf16];
+    pub const ALL: [SimdLevel; 5] =
+        [SimdLevel::Scalar, SimdLevel::Portable, SimdLevel::Avx2, SimdLevel::Avx512, SimdLevel::Avx512Bf16];
 
     /// The name `TRN3_SIMD` takes.
     pub const fn name(self) -> &'static str {
         match self {
-            Level::Scalar => "scalar",
-            Level::Portable => "portable",
-            Level::Avx2 => "avx2",
-            Level::Avx512 => "avx512",
-            Level::Avx512Bf16 => "avx512bf16",
+            SimdLevel::Scalar => "scalar",
+            SimdLevel::Portable => "portable",
+            SimdLevel::Avx2 => "avx2",
+            SimdLevel::Avx512 => "avx512",
+            SimdLevel::Avx512Bf16 => "avx512bf16",
         }
     }
 
@@ -50,7 +51,7 @@ impl Level {
     fn is_worthwhile(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 => Avx512Bf16::is_faster(),
+            SimdLevel::Avx512Bf16 => Avx512Bf16::is_faster(),
             _ => true,
         }
     }
@@ -58,14 +59,14 @@ impl Level {
     /// The level, where the machine has its instructions.
     fn checked(self) -> Option<ActiveLevel> {
         let built = match self {
-            Level::Scalar => Some(Built::Scalar),
-            Level::Portable => Some(Built::Portable),
+            SimdLevel::Scalar => Some(Built::Scalar),
+            SimdLevel::Portable => Some(Built::Portable),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => Avx2::is_available().then_some(Built::Avx2),
+            SimdLevel::Avx2 => Avx2::is_available().then_some(Built::Avx2),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => Avx512::is_available().then_some(Built::Avx512),
+            SimdLevel::Avx512 => Avx512::is_available().then_some(Built::Avx512),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512Bf16 => Avx512Bf16::is_available().then_some(Built::Avx512Bf16),
+            SimdLevel::Avx512Bf16 => Avx512Bf16::is_available().then_some(Built::Avx512Bf16),
             #[cfg(not(target_arch = "x86_64"))]
             _ => None,
         };
@@ -73,12 +74,12 @@ impl Level {
     }
 
     fn available_names() -> String {
-        let names = Level::ALL.into_iter().filter(|level| level.is_available()).map(Level::name);
+        let names = SimdLevel::ALL.into_iter().filter(|level| level.is_available()).map(SimdLevel::name);
         names.collect::<Vec<_>>().join(", ")
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for SimdLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -131,15 +132,15 @@ impl<T> PerLevel<T> {
 }
 
 thread_local! {
-    static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
+    static FORCED: Cell<Option<SimdLevel>> = const { Cell::new(None) };
 }
 
 /// Runs `work` with the operations that this thread starts forced to one level; for comparing levels in one process.
 ///
 /// # Errors
 /// [`Error::Value`] when the machine cannot run the level.
-pub fn with_level<R>(level: Level, work: impl FnOnce() -> R) -> Result<R> {
-    struct Reset(Option<Level>);
+pub fn with_level<R>(level: SimdLevel, work: impl FnOnce() -> R) -> Result<R> {
+    struct Reset(Option<SimdLevel>);
     impl Drop for Reset {
         fn drop(&mut self) {
             FORCED.set(self.0);
@@ -153,18 +154,18 @@ pub fn with_level<R>(level: Level, work: impl FnOnce() -> R) -> Result<R> {
 }
 
 fn unavailable(argument: &'static str, name: &str) -> Error {
-    Error::value(argument, format!("{name:?}"), format!("this machine can run: {}", Level::available_names()))
+    Error::value(argument, format!("{name:?}"), format!("this machine can run: {}", SimdLevel::available_names()))
 }
 
-fn choose() -> Result<Level> {
+fn choose() -> Result<SimdLevel> {
     match std::env::var("TRN3_SIMD") {
-        Ok(name) => Level::ALL
+        Ok(name) => SimdLevel::ALL
             .into_iter()
             .find(|level| level.name() == name && level.is_available())
             .ok_or_else(|| unavailable("TRN3_SIMD", &name)),
         Err(_) => {
-            let best = Level::ALL.into_iter().rev().find(|level| level.is_available() && level.is_worthwhile());
-            Ok(best.unwrap_or(Level::Scalar))
+            let best = SimdLevel::ALL.into_iter().rev().find(|level| level.is_available() && level.is_worthwhile());
+            Ok(best.unwrap_or(SimdLevel::Scalar))
         }
     }
 }
@@ -173,8 +174,8 @@ fn choose() -> Result<Level> {
 ///
 /// # Errors
 /// [`Error::Value`] when `TRN3_SIMD` names no level or one this machine cannot run.
-pub fn simd_level() -> Result<Level> {
-    static CHOSEN: OnceLock<Result<Level>> = OnceLock::new();
+pub fn simd_level() -> Result<SimdLevel> {
+    static CHOSEN: OnceLock<Result<SimdLevel>> = OnceLock::new();
     match FORCED.get() {
         Some(level) => Ok(level),
         None => CHOSEN.get_or_init(choose).clone(),

@@ -21,6 +21,6 @@ pub(crate) use avx512::{Avx512, Avx512Bf16};
 pub(crate) use dispatch::{dispatch, kernel, per_level};
 pub(crate) use lanes::{LANES, Lanes};
 pub(crate) use levels::{ActiveLevel, PerLevel, active_level};
-pub use levels::{Level, simd_level, with_level};
+pub use levels::{SimdLevel, simd_level, with_level};
 pub(crate) use portable::Portable;
 pub(crate) use prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::code::{Code, buffers, check_format, is_nonzero, magnitude_mask, slots};
-use super::pattern::Pattern;
+use super::pattern::SparsityPattern;
 use super::pieces::{Groups, write};
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::par;
 
-/// Compresses a dense array along `axis`: `values` has [`Pattern::compressed_shape`] and w's format, `indices` one byte
+/// Compresses a dense array along `axis`: `values` has [`SparsityPattern::compressed_shape`] and w's format, `indices` one byte
 /// for each value in C order.
 ///
 /// Values keep their bits, NaN payloads too. Each nonzero (NaN is one, -0.0 is not) has a slot; a group with fewer than M
@@ -33,7 +33,7 @@ use crate::par;
 /// ```
 pub fn compress(
     w: &ArrayView<'_>,
-    pattern: Pattern,
+    pattern: SparsityPattern,
     axis: usize,
     values: ArrayMut<'_>,
     indices: &mut [u8],
@@ -97,7 +97,7 @@ pub fn compress(
 /// assert_eq!(out, [0.0, -3.0, 0.0, 3.0]);
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
-pub fn prune(w: &ArrayView<'_>, pattern: Pattern, axis: usize, out: ArrayMut<'_>) -> Result<()> {
+pub fn prune(w: &ArrayView<'_>, pattern: SparsityPattern, axis: usize, out: ArrayMut<'_>) -> Result<()> {
     let format = w.format();
     check_format("w", format)?;
     pattern.compressed_shape(w.shape(), axis)?;
@@ -128,7 +128,7 @@ fn largest_magnitude(format: Format) -> u32 {
 }
 
 fn compress_piece<C: Code>(
-    pattern: Pattern,
+    pattern: SparsityPattern,
     magnitude: u32,
     columns: usize,
     dense: &[u8],
@@ -169,7 +169,7 @@ fn compress_piece<C: Code>(
 /// Groups whose largest magnitudes are sought side by side, so that compilers vectorise the search.
 const ABREAST: usize = 64;
 
-fn prune_piece<C: Code>(pattern: Pattern, format: Format, columns: usize, dense: &[u8], pruned: &mut [u8]) {
+fn prune_piece<C: Code>(pattern: SparsityPattern, format: Format, columns: usize, dense: &[u8], pruned: &mut [u8]) {
     let (keep, group) = (pattern.keep(), pattern.group());
     let (magnitude, nan) = (magnitude_mask(format), largest_magnitude(format) + 1);
     let (dense, pruned) = (bytemuck::cast_slice::<u8, C>(dense), bytemuck::cast_slice_mut::<u8, C>(pruned));
@@ -203,7 +203,7 @@ fn prune_piece<C: Code>(pattern: Pattern, format: Format, columns: usize, dense:
     }
 }
 
-fn count_nonzeros(w: &ArrayView<'_>, pattern: Pattern, axis: usize, group: &[usize]) -> usize {
+fn count_nonzeros(w: &ArrayView<'_>, pattern: SparsityPattern, axis: usize, group: &[usize]) -> usize {
     let mut position = group.to_vec();
     position[axis] *= pattern.group();
     let mut scratch = AlignedBytes::default();

@@ -9,6 +9,6 @@ mod view;
 
 pub(crate) use code::magnitude_mask;
 pub use compress::{compress, prune};
-pub use pattern::Pattern;
+pub use pattern::SparsityPattern;
 pub use tags::from_tags;
 pub use view::SparseView;

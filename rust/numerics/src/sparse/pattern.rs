@@ -10,21 +10,21 @@ pub(crate) const PER_TAG: usize = 4;
 
 /// At most so many nonzeros in each group of so many elements along the contraction axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Pattern {
+pub struct SparsityPattern {
     keep: u8,
     group: u8,
 }
 
-impl Pattern {
+impl SparsityPattern {
     /// The patterns the hardware has.
-    pub const ALL: [Pattern; 7] = [
-        Pattern { keep: 4, group: 16 },
-        Pattern { keep: 4, group: 12 },
-        Pattern { keep: 4, group: 8 },
-        Pattern { keep: 2, group: 8 },
-        Pattern { keep: 2, group: 4 },
-        Pattern { keep: 1, group: 4 },
-        Pattern { keep: 1, group: 2 },
+    pub const ALL: [SparsityPattern; 7] = [
+        SparsityPattern { keep: 4, group: 16 },
+        SparsityPattern { keep: 4, group: 12 },
+        SparsityPattern { keep: 4, group: 8 },
+        SparsityPattern { keep: 2, group: 8 },
+        SparsityPattern { keep: 2, group: 4 },
+        SparsityPattern { keep: 1, group: 4 },
+        SparsityPattern { keep: 1, group: 2 },
     ];
 
     /// M: slots of a group.
@@ -48,7 +48,7 @@ impl Pattern {
     /// [`Error::Value`] for an axis that the array does not have, [`Error::Shape`] when its length is not a multiple of N.
     ///
     /// ```
-    /// let pattern: trn3_numerics::Pattern = "4:16".parse()?;
+    /// let pattern: trn3_numerics::SparsityPattern = "4:16".parse()?;
     /// assert_eq!(pattern.compressed_shape(&[64, 10], 0)?, [16, 10]);
     /// # Ok::<(), trn3_numerics::Error>(())
     /// ```
@@ -81,7 +81,7 @@ fn rescaled(
     axis: usize,
     from: usize,
     to: usize,
-    pattern: Pattern,
+    pattern: SparsityPattern,
 ) -> Result<Vec<usize>> {
     if axis >= shape.len() {
         return Err(Error::value("axis", axis, format!("{argument} has {} axes", shape.len())));
@@ -104,18 +104,18 @@ fn rescaled(
     Ok(rescaled)
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for SparsityPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.keep, self.group)
     }
 }
 
-impl FromStr for Pattern {
+impl FromStr for SparsityPattern {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Pattern::ALL.into_iter().find(|pattern| pattern.to_string() == name).ok_or_else(|| {
-            let names = Pattern::ALL.map(|pattern| pattern.to_string()).join(", ");
+        SparsityPattern::ALL.into_iter().find(|pattern| pattern.to_string() == name).ok_or_else(|| {
+            let names = SparsityPattern::ALL.map(|pattern| pattern.to_string()).join(", ");
             Error::value("pattern", format!("{name:?}"), format!("allowed: {names}"))
         })
     }

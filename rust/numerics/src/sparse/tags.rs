@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::code::{Code, buffers, check_format, is_nonzero, magnitude_mask, slots};
-use super::pattern::{PER_TAG, Pattern};
+use super::pattern::{PER_TAG, SparsityPattern};
 use super::pieces::{Groups, write};
 use super::view::SparseView;
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
@@ -15,7 +15,7 @@ const POSITION_BITS: usize = 4;
 const TASK: usize = 1 << 14;
 
 impl SparseView<'_> {
-    /// Writes the hardware's tags, in C order of [`Pattern::tags_shape`]: along the compressed axis four consecutive
+    /// Writes the hardware's tags, in C order of [`SparsityPattern::tags_shape`]: along the compressed axis four consecutive
     /// positions of 4 bits in a word, the first in the low bits; what lies beyond the last slot is zero.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl SparseView<'_> {
 pub fn from_tags(
     values: &ArrayView<'_>,
     tags: &[u16],
-    pattern: Pattern,
+    pattern: SparsityPattern,
     axis: usize,
     values_out: ArrayMut<'_>,
     indices: &mut [u8],
@@ -134,7 +134,7 @@ fn check_count(argument: &'static str, count: usize, shape: Vec<usize>) -> Resul
 
 struct Reader<'a> {
     tags: &'a [u16],
-    pattern: Pattern,
+    pattern: SparsityPattern,
     inner: usize,
     /// Tags along the axis.
     per_line: usize,
@@ -186,7 +186,7 @@ impl Reader<'_> {
 #[allow(clippy::too_many_arguments)]
 #[inline]
 fn sort_group<C: Code>(
-    pattern: Pattern,
+    pattern: SparsityPattern,
     magnitude: u32,
     positions: [u8; 4],
     first: usize,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::code::{Code, buffers, check_format, magnitude_mask};
-use super::pattern::Pattern;
+use super::pattern::SparsityPattern;
 use super::pieces::{Groups, write};
 use crate::array::{ArrayMut, ArrayView};
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ use crate::par;
 pub struct SparseView<'a> {
     values: ArrayView<'a>,
     indices: &'a [u8],
-    pattern: Pattern,
+    pattern: SparsityPattern,
     axis: usize,
 }
 
@@ -38,7 +38,7 @@ impl<'a> SparseView<'a> {
     /// assert_eq!(dense, [0.0, 5.0, 0.0, 7.0]);
     /// # Ok::<(), trn3_numerics::Error>(())
     /// ```
-    pub fn new(values: ArrayView<'a>, indices: &'a [u8], pattern: Pattern, axis: usize) -> Result<Self> {
+    pub fn new(values: ArrayView<'a>, indices: &'a [u8], pattern: SparsityPattern, axis: usize) -> Result<Self> {
         check_format("values", values.format())?;
         pattern.dense_shape(values.shape(), axis)?;
         if indices.len() != values.len() {
@@ -61,7 +61,7 @@ impl<'a> SparseView<'a> {
     }
 
     /// The pattern.
-    pub fn pattern(&self) -> Pattern {
+    pub fn pattern(&self) -> SparsityPattern {
         self.pattern
     }
 
@@ -154,7 +154,14 @@ fn bytes_view<'a>(bytes: &'a [u8], shape: &[usize]) -> Result<ArrayView<'a>> {
     ArrayView::from_codes(Format::F8E8M0Fnu, bytes, shape)
 }
 
-fn expand<C: Code>(pattern: Pattern, magnitude: u32, columns: usize, values: &[u8], indices: &[u8], dense: &mut [u8]) {
+fn expand<C: Code>(
+    pattern: SparsityPattern,
+    magnitude: u32,
+    columns: usize,
+    values: &[u8],
+    indices: &[u8],
+    dense: &mut [u8],
+) {
     let (keep, group) = (pattern.keep(), pattern.group());
     let dense = bytemuck::cast_slice_mut::<u8, C>(dense);
     dense.fill(C::zeroed());

@@ -6,7 +6,7 @@ mod logarithm;
 mod normal;
 mod plain;
 
-use crate::activation::Activation;
+use crate::activation::ActivationFunction;
 use crate::activation::constants::{EXP, LN2, LN2_LOW, LOG2_E, SHIFT};
 use crate::exp::simd::{exp_f32, or_nan};
 use crate::simd::{LANES, Lanes};
@@ -48,34 +48,34 @@ pub(crate) fn multiply_add<L: Lanes>(l: L, columns: usize, scales: &[f32], adden
 
 /// One function in place; `parameter` is prelu's slope.
 #[inline(always)]
-pub(crate) fn activate<L: Lanes>(l: L, function: Activation, parameter: f32, values: &mut [f32]) {
+pub(crate) fn activate<L: Lanes>(l: L, function: ActivationFunction, parameter: f32, values: &mut [f32]) {
     match function {
-        Activation::Copy => each!(l, values, |x| plain::copy(l, x)),
-        Activation::Square => each!(l, values, |x| plain::square(l, x)),
-        Activation::Sigmoid => each!(l, values, |x| exponential::sigmoid(l, x)),
-        Activation::Relu => each!(l, values, |x| plain::relu(l, x)),
-        Activation::Prelu => each!(l, values, |x| plain::prelu(l, x, parameter)),
-        Activation::Gelu => each!(l, values, |x| normal::gelu(l, x)),
-        Activation::GeluDx => each!(l, values, |x| normal::gelu_dx(l, x)),
-        Activation::GeluApprxTanh => each!(l, values, |x| exponential::gelu_apprx_tanh(l, x)),
-        Activation::GeluApprxSigmoid => each!(l, values, |x| exponential::gelu_apprx_sigmoid(l, x)),
-        Activation::GeluApprxSigmoidDx => each!(l, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x)),
-        Activation::Silu => each!(l, values, |x| exponential::silu(l, x)),
-        Activation::SiluDx => each!(l, values, |x| exponential::silu_dx(l, x)),
-        Activation::Tanh => each!(l, values, |x| exponential::tanh(l, x)),
-        Activation::Softplus => each!(l, values, |x| logarithm::softplus(l, x)),
-        Activation::Mish => each!(l, values, |x| exponential::mish(l, x)),
-        Activation::Erf => each!(l, values, |x| normal::erf(l, x)),
-        Activation::ErfDx => each!(l, values, |x| normal::erf_dx(l, x)),
-        Activation::Exp => each!(l, values, |x| exp_f32(l, x)),
-        Activation::Log => each!(l, values, |x| logarithm::log(l, x)),
-        Activation::Sin => each!(l, values, |x| circular::sin(l, x)),
-        Activation::Arctan => each!(l, values, |x| circular::arctan(l, x)),
-        Activation::Sqrt => each!(l, values, |x| plain::sqrt(l, x)),
-        Activation::Rsqrt => each!(l, values, |x| plain::rsqrt(l, x)),
-        Activation::Reciprocal => each!(l, values, |x| plain::reciprocal(l, x)),
-        Activation::Sign => each!(l, values, |x| plain::sign(l, x)),
-        Activation::Abs => each!(l, values, |x| plain::abs(l, x)),
+        ActivationFunction::Copy => each!(l, values, |x| plain::copy(l, x)),
+        ActivationFunction::Square => each!(l, values, |x| plain::square(l, x)),
+        ActivationFunction::Sigmoid => each!(l, values, |x| exponential::sigmoid(l, x)),
+        ActivationFunction::Relu => each!(l, values, |x| plain::relu(l, x)),
+        ActivationFunction::Prelu => each!(l, values, |x| plain::prelu(l, x, parameter)),
+        ActivationFunction::Gelu => each!(l, values, |x| normal::gelu(l, x)),
+        ActivationFunction::GeluDx => each!(l, values, |x| normal::gelu_dx(l, x)),
+        ActivationFunction::GeluApprxTanh => each!(l, values, |x| exponential::gelu_apprx_tanh(l, x)),
+        ActivationFunction::GeluApprxSigmoid => each!(l, values, |x| exponential::gelu_apprx_sigmoid(l, x)),
+        ActivationFunction::GeluApprxSigmoidDx => each!(l, values, |x| exponential::gelu_apprx_sigmoid_dx(l, x)),
+        ActivationFunction::Silu => each!(l, values, |x| exponential::silu(l, x)),
+        ActivationFunction::SiluDx => each!(l, values, |x| exponential::silu_dx(l, x)),
+        ActivationFunction::Tanh => each!(l, values, |x| exponential::tanh(l, x)),
+        ActivationFunction::Softplus => each!(l, values, |x| logarithm::softplus(l, x)),
+        ActivationFunction::Mish => each!(l, values, |x| exponential::mish(l, x)),
+        ActivationFunction::Erf => each!(l, values, |x| normal::erf(l, x)),
+        ActivationFunction::ErfDx => each!(l, values, |x| normal::erf_dx(l, x)),
+        ActivationFunction::Exp => each!(l, values, |x| exp_f32(l, x)),
+        ActivationFunction::Log => each!(l, values, |x| logarithm::log(l, x)),
+        ActivationFunction::Sin => each!(l, values, |x| circular::sin(l, x)),
+        ActivationFunction::Arctan => each!(l, values, |x| circular::arctan(l, x)),
+        ActivationFunction::Sqrt => each!(l, values, |x| plain::sqrt(l, x)),
+        ActivationFunction::Rsqrt => each!(l, values, |x| plain::rsqrt(l, x)),
+        ActivationFunction::Reciprocal => each!(l, values, |x| plain::reciprocal(l, x)),
+        ActivationFunction::Sign => each!(l, values, |x| plain::sign(l, x)),
+        ActivationFunction::Abs => each!(l, values, |x| plain::abs(l, x)),
     }
 }
 
