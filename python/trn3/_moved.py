@@ -19,7 +19,7 @@ MOVED: dict[str, str] = {
     "trn3.budget": "trn3.studies.budget",
     "trn3.chakra": "trn3.interchange.chakra",
     "trn3.chakra.plans": "trn3.interchange.chakra.steps",
-    "trn3.cli.results": "trn3.checkpoint.reports",
+    "trn3.cli.results": "trn3.checkpoint.outcomes",
     "trn3.cli.statistics": "trn3.checkpoint.statistics",
     "trn3.cli.writer": "trn3.checkpoint.writer",
     "trn3.export": "trn3.interchange",
@@ -67,6 +67,7 @@ MOVED: dict[str, str] = {
     "trn3.report": "trn3.cli.quantize_tables",
     "trn3.sweeps": "trn3.studies.sweep",
     "trn3.sweeps.checkpoint": "trn3.studies.sweep.journal",
+    "trn3.sweeps.errors": "trn3.studies.sweep",
     "trn3.system.units": "trn3.text",
     "trn3.validation.specs": "trn3.validation.sources",
 }

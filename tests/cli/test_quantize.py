@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import trn3
 from support import checkpoints
 from trn3.checkpoint import quantizing as job
-from trn3.checkpoint.reports import Rounding
+from trn3.checkpoint.outcomes import Rounding
 from trn3.numerics import MXArray, Xorwow, quantize_mx
 
 FORMATS = {

@@ -22,7 +22,7 @@ from hypothesis import given, strategies as st
 
 import trn3
 from support import checkpoints
-from trn3.checkpoint.reports import ScaleRule
+from trn3.checkpoint.outcomes import ScaleRule
 from trn3.checkpoint.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT, ErrorStatistics
 from trn3.numerics import quantize_mx
 from trn3.text import printable, size

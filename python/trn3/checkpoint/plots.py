@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trn3.checkpoint.reports import FormatReport
+from trn3.checkpoint.outcomes import FormatReport
 from trn3.checkpoint.statistics import HISTOGRAM_BINS, HISTOGRAM_LIMIT
 from trn3.files import write_files
 from trn3.text import decibels

@@ -30,9 +30,7 @@ from trn3.checkpoint.formats import (
     scales_name,
     scales_shape,
 )
-from trn3.checkpoint.outputs import check_outputs, real_path
-from trn3.checkpoint.reading import read_mx_metadata
-from trn3.checkpoint.reports import (
+from trn3.checkpoint.outcomes import (
     FormatReport,
     QuantizationOptions,
     QuantizationReport,
@@ -40,6 +38,8 @@ from trn3.checkpoint.reports import (
     ScaleRule,
     TensorReport,
 )
+from trn3.checkpoint.outputs import check_outputs, real_path
+from trn3.checkpoint.reading import read_mx_metadata
 from trn3.checkpoint.safetensors import (
     DTYPES,
     CheckpointError,

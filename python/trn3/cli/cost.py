@@ -50,7 +50,7 @@ def tco(
     """
     import trn3.economics.cost as model
 
-    def work() -> model.Cost:
+    def work() -> model.SystemCost:
         return model.tco(
             capex=_price("--capex", capex, prices),
             years=years,

@@ -15,7 +15,7 @@ from trn3.cli.refusal import RefusedError
 from trn3.cli.settings import check_settings
 
 if TYPE_CHECKING:
-    from trn3.checkpoint.reports import QuantizationReport, ScaleRule as RuleName
+    from trn3.checkpoint.outcomes import QuantizationReport, ScaleRule as RuleName
 
 UNLIMITED_WIDTH = 10_000
 

@@ -15,7 +15,7 @@ from trn3.text import decibels, printable, size
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from trn3.checkpoint.reports import FormatReport, QuantizationReport, TensorReport
+    from trn3.checkpoint.outcomes import FormatReport, QuantizationReport, TensorReport
 
 
 def print_quantize_report(report: QuantizationReport, console: Console) -> None:

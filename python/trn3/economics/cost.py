@@ -1,7 +1,7 @@
 """Cost of owning and of renting, from prices that the caller names.
 
 There is no default price. `prices` gives sets of public prices, each with its date and source, to
-choose from by name; whatever was not given is listed in `Cost.not_included`.
+choose from by name; whatever was not given is listed in `SystemCost.not_included`.
 
 Examples
 --------
@@ -38,6 +38,7 @@ __all__ = [
     "Implied",
     "ImpliedCapex",
     "Price",
+    "SystemCost",
     "implied_capex",
     "price_sets",
     "prices",
@@ -64,7 +65,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class SystemCost:
     """What something costs, in US dollars.
 
     Attributes
@@ -106,6 +107,10 @@ class Cost:
         lines += [f"given: {_said(name, value)}" for name, value in self.inputs.items()]
         lines += [f"not included: {text}" for text in self.not_included]
         return "\n".join([*lines, *(f"assumed: {text}" for text in self.assumptions)])
+
+
+#: What `SystemCost` was called in 0.1.0.
+Cost = SystemCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +225,7 @@ def tco(
     pflops: float | None = None,
     system: str | None = None,
     tokens_per_second: float | None = None,
-) -> Cost:
+) -> SystemCost:
     """Cost of owning a system. Nothing has a default: what is unknown has to be decided.
 
     Parameters
@@ -297,7 +302,7 @@ def rental(
     pflops: float | None = None,
     system: str | None = None,
     tokens_per_second: float | None = None,
-) -> Cost:
+) -> SystemCost:
     """Cost of renting chips at a price for a chip and hour.
 
     Parameters
@@ -403,10 +408,10 @@ def implied_capex(
     )
 
 
-def _cost(found: dict[str, Any], given: Mapping[str, Price | float | None]) -> Cost:
+def _cost(found: dict[str, Any], given: Mapping[str, Price | float | None]) -> SystemCost:
     inputs = {name: value for name, value in given.items() if value is not None}
     lists = {name: tuple(found[name]) for name in ("not_included", "assumptions")}
-    return Cost(**{**found, **lists}, inputs=inputs)
+    return SystemCost(**{**found, **lists}, inputs=inputs)
 
 
 def _amount(name: str, value: float | Price, unit: str) -> float:

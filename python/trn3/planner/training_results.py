@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trn3.economics.cost import Cost, Price
+from trn3.economics.cost import Price, SystemCost
 from trn3.economics.power import Energy
 
 GIB = 2**30
@@ -115,7 +115,7 @@ class TrainingPlan:
         Of one chip in a step; None if its TDP is neither published nor given.
     watts, joules_per_token : float or None
         Of all chips.
-    cost : Cost or None
+    cost : SystemCost or None
         Of renting the chips; None without a price.
     not_included, assumptions : tuple[str, ...]
         What is left out, and what the figures rest on.
@@ -143,7 +143,7 @@ class TrainingPlan:
     energy: Energy | None
     watts: float | None
     joules_per_token: float | None
-    cost: Cost | None
+    cost: SystemCost | None
     not_included: tuple[str, ...]
     assumptions: tuple[str, ...]
 
@@ -236,7 +236,7 @@ def _energy(entry: dict[str, Any]) -> Energy:
     )
 
 
-def _cost(entry: dict[str, Any], price: float | Price | None) -> Cost:
+def _cost(entry: dict[str, Any], price: float | Price | None) -> SystemCost:
     lists = {name: tuple(entry[name]) for name in ("not_included", "assumptions")}
     inputs = {} if price is None else {"price": price}
-    return Cost(**{**entry, **lists}, inputs=inputs)
+    return SystemCost(**{**entry, **lists}, inputs=inputs)

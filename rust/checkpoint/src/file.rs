@@ -5,7 +5,8 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::header::{Header, MAX_HEADER_BYTES, parse};
+use crate::header::{Header, parse};
+use crate::limits::MAX_HEADER_BYTES;
 use crate::problem::{Error, Problem};
 
 /// The bytes that say how long the header is.

@@ -2,40 +2,10 @@
 
 use safetensors::tensor::Metadata;
 
-use crate::problem::{Problem, listed, quoted};
+use crate::limits::MAX_HEADER_BYTES;
+use crate::place::check_places;
+use crate::problem::{Problem, quoted};
 use crate::strict;
-
-/// The longest header that is read, in bytes; the reference implementation refuses longer ones too, and real ones take
-/// a few megabytes.
-pub const MAX_HEADER_BYTES: u64 = 100_000_000;
-/// The most axes of a shape, as NumPy has it.
-pub const MAX_AXES: usize = 64;
-
-/// The dtypes of the format.
-pub(crate) const DTYPES: [&str; 22] = [
-    "BOOL",
-    "U8",
-    "I8",
-    "U16",
-    "I16",
-    "U32",
-    "I32",
-    "U64",
-    "I64",
-    "F16",
-    "BF16",
-    "F32",
-    "F64",
-    "C64",
-    "F8_E4M3",
-    "F8_E5M2",
-    "F8_E8M0",
-    "F8_E4M3FNUZ",
-    "F8_E5M2FNUZ",
-    "F6_E2M3",
-    "F6_E3M2",
-    "F4",
-];
 
 /// One tensor of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,34 +63,6 @@ pub fn parse(text: &[u8], held: u64) -> Result<Header, Problem> {
     Ok(Header { metadata: found.metadata, tensors })
 }
 
-/// Where a tensor's bytes are.
-pub(crate) struct Place {
-    pub(crate) name: String,
-    pub(crate) begin: u64,
-    pub(crate) end: u64,
-}
-
-/// Refuses data that are not those of the tensors, each byte once.
-fn check_places(places: &[Place], held: u64) -> Result<(), Problem> {
-    let mut position = 0;
-    for Place { name, begin, end } in places {
-        if *begin < position {
-            return Err(Problem::Overlap { name: quoted(name), byte: *begin });
-        }
-        if *begin > position {
-            return Err(Problem::Hole { begin: position, end: *begin, name: quoted(name) });
-        }
-        position = *end;
-    }
-    if position > held {
-        return Err(Problem::Truncated { needed: position, held });
-    }
-    if position < held {
-        return Err(Problem::Beyond { bytes: held - position });
-    }
-    Ok(())
-}
-
 fn entry(parsed: &Metadata, name: String) -> Result<TensorEntry, Problem> {
     let Some(info) = parsed.info(&name) else {
         return Err(Problem::Library { reason: format!("it has no tensor {}", quoted(&name)) });
@@ -135,33 +77,12 @@ fn entry(parsed: &Metadata, name: String) -> Result<TensorEntry, Problem> {
     })
 }
 
-/// Refuses a shape whose values are not as many bytes as the offsets give.
-pub(crate) fn check_size(place: &Place, dtype: &str, bits: u64, shape: &[u64]) -> Result<(), Problem> {
-    let given = place.end - place.begin;
-    let (name, dtype) = (quoted(&place.name), dtype.to_owned());
-    let shown = listed(&shape.iter().map(u64::to_string).collect::<Vec<_>>());
-    let values = if shape.contains(&0) {
-        Some(0)
-    } else {
-        shape.iter().try_fold(1_u128, |product, size| product.checked_mul(u128::from(*size)))
-    };
-    let Some(bits) = values.and_then(|values| values.checked_mul(u128::from(bits))) else {
-        return Err(Problem::Size { name, dtype, shape: shown, needed: "more than 2^125".to_owned(), given });
-    };
-    if !bits.is_multiple_of(8) {
-        return Err(Problem::HalfByte { name, dtype, shape: shown });
-    }
-    if bits / 8 != u128::from(given) {
-        return Err(Problem::Size { name, dtype, shape: shown, needed: (bits / 8).to_string(), given });
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::limits::DTYPES;
 
     const SOUND: &str = r#"{"__metadata__":{"format":"pt","a":"b"},"w":{"dtype":"F32","shape":[2,4],"data_offsets":[8,40]},
         "v":{"dtype":"F4","shape":[16],"data_offsets":[0,8],"note":[{"x":1}]},

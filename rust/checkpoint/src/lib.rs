@@ -12,9 +12,12 @@
 
 mod file;
 mod header;
+mod limits;
+mod place;
 mod problem;
 mod strict;
 
 pub use crate::file::CheckpointFile;
-pub use crate::header::{Header, MAX_AXES, MAX_HEADER_BYTES, TensorEntry, parse};
+pub use crate::header::{Header, TensorEntry, parse};
+pub use crate::limits::{MAX_AXES, MAX_HEADER_BYTES};
 pub use crate::problem::{Error, Problem, quoted};

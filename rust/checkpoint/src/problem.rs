@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::header::{DTYPES, MAX_AXES, MAX_HEADER_BYTES};
+use crate::limits::{DTYPES, MAX_AXES, MAX_HEADER_BYTES};
 
 /// Longest piece of a file that a message repeats, in characters.
 const SHOWN: usize = 80;

@@ -10,7 +10,8 @@ use serde::de::value::{Error as NameError, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
-use crate::header::{MAX_AXES, Place, check_size};
+use crate::limits::MAX_AXES;
+use crate::place::{Place, check_size};
 use crate::problem::{Problem, listed, quoted};
 
 /// What the walk has found.

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from trn3.files import write_bytes
 from trn3.interchange import chakra
 from trn3.interchange.chakra import schema
 from trn3.interchange.chakra.trace import KINDS
-from trn3.files import write_bytes
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=12)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from trn3.files import write_bytes
 from trn3.interchange.chakra.schema import messages
 from trn3.interchange.chakra.trace import Attribute, IOInfo, Node, NodeType, Trace, TraceError
-from trn3.files import write_bytes
 
 VARINT_BYTES = 10
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from trn3.interchange.chakra.trace import Node, NodeType, Trace
 from trn3 import text
+from trn3.interchange.chakra.trace import Node, NodeType, Trace
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,9 +6,6 @@ one committed file serves every developer and every runner of continuous integra
 
 from __future__ import annotations
 
-from trn3.studies.budget.record import Budget, BudgetError, Change, KernelCost
-
-#: What `KernelCost` was called in 0.1.0.
-Cost = KernelCost
+from trn3.studies.budget.record import Budget, BudgetError, Change, Cost, KernelCost
 
 __all__ = ["Budget", "BudgetError", "Change", "Cost", "KernelCost"]

@@ -42,6 +42,8 @@ class KernelCost:
         return f"{self.latency_ps / 1e6:,.3f} us{count}"
 
 
+#: What `KernelCost` was called in 0.1.0.
+Cost = KernelCost
 #: What a test spends, by kernel.
 Costs: TypeAlias = Mapping[str, KernelCost]
 

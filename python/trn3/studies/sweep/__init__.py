@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from trn3.studies.sweep.errors import (
+from trn3.studies.sweep.errors import SweepCheckpointError
+from trn3.studies.sweep.result import (
     BrokenExecutorError,
-    SweepCheckpointError,
+    Point,
     SweepError,
+    SweepResult,
     WorkerDiedError,
     WorkerStartError,
 )
-from trn3.studies.sweep.result import Point, SweepResult
 from trn3.studies.sweep.run import sweep
 from trn3.studies.sweep.tasks import PointError
 

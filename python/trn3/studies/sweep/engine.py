@@ -12,26 +12,17 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from trn3.studies.sweep.errors import WorkerDiedError
 from trn3.studies.sweep.executors import Futures
 from trn3.studies.sweep.grid import Grid
 from trn3.studies.sweep.journal import Journal
 from trn3.studies.sweep.progress import Progress
-from trn3.studies.sweep.tasks import Event, PointError, PointOutcome, Task
+from trn3.studies.sweep.result import WorkerDiedError
+from trn3.studies.sweep.tasks import Event, Finished, PointError, PointOutcome, Task
 
 #: How long to wait for news before progress is shown again, in seconds.
 POLL_SECONDS = 0.2
 #: How often a task may get lost through no fault of its own before it counts as failed.
 MAX_LOSSES = 10
-
-
-@dataclass(slots=True)
-class Finished:
-    """What is known of a point when it is finished."""
-
-    outcome: PointOutcome
-    attempts: int
-    is_resumed: bool = False
 
 
 @dataclass(slots=True)

@@ -22,12 +22,9 @@ from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
-from trn3.studies.sweep.errors import (
-    LostPointError,
-    UnloadableFunctionError,
-    WorkerStartError,
-)
+from trn3.studies.sweep.errors import LostPointError, UnloadableFunctionError
 from trn3.studies.sweep.grid import Parameters, describe
+from trn3.studies.sweep.result import WorkerStartError
 from trn3.studies.sweep.tasks import PointError
 from trn3.studies.sweep.worker import answer, find_problem, start
 

@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from trn3.studies.sweep.errors import SweepError
 from trn3.studies.sweep.grid import Grid, Parameters
-from trn3.studies.sweep.tasks import PointError
+from trn3.studies.sweep.tasks import Finished, PointError
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
-
-    from trn3.studies.sweep.engine import Finished
 
 #: Rows of the table that a result prints as; the rest is counted.
 SHOWN_ROWS = 20
@@ -295,6 +292,26 @@ class SweepResult(Sequence[Point]):
 
     def _part(self, indices: Sequence[int]) -> SweepResult:
         return SweepResult(self._grid, self._finished, self.notes, indices)
+
+
+class SweepError(RuntimeError):
+    """Some points of a sweep failed; `result` has all of them, also those that did not."""
+
+    def __init__(self, message: str, result: SweepResult | None = None) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class BrokenExecutorError(SweepError):
+    """The executor given runs nothing any more; `result` has the points that it finished."""
+
+
+class WorkerStartError(SweepError):
+    """The worker processes end before they could run a single point."""
+
+
+class WorkerDiedError(SweepError):
+    """A point killed the process that ran it; as the type of a point's error, its name only."""
 
 
 def _same(one: Any, other: Any) -> bool:

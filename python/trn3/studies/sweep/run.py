@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trn3.studies.sweep.engine import SweepRun
-from trn3.studies.sweep.errors import BrokenExecutorError
 from trn3.studies.sweep.executors import Futures, InProcess
 from trn3.studies.sweep.grid import (
     Grid,
@@ -25,7 +24,7 @@ from trn3.studies.sweep.identity import header_of
 from trn3.studies.sweep.journal import Journal
 from trn3.studies.sweep.processes import Processes, available_cores
 from trn3.studies.sweep.progress import ProgressFunction, make_progress
-from trn3.studies.sweep.result import SweepResult
+from trn3.studies.sweep.result import BrokenExecutorError, SweepResult
 from trn3.studies.sweep.values import ValueCodec
 from trn3.studies.sweep.worker import IS_WORKER
 

@@ -44,6 +44,15 @@ class PointOutcome(NamedTuple):
     seconds: float
 
 
+@dataclass(slots=True)
+class Finished:
+    """What is known of a point when it is finished."""
+
+    outcome: PointOutcome
+    attempts: int
+    is_resumed: bool = False
+
+
 @dataclass(slots=True, eq=False)
 class Task:
     """A point on its way: how often it ran, raised, killed its worker, or was lost."""
