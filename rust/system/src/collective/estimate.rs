@@ -7,7 +7,7 @@ use super::build::Extra;
 use super::group::Group;
 use super::model::Model;
 use super::name::{Algorithm, Operation};
-use super::profile::{Binding, Profile, Ways};
+use super::profile::{Binding, ScheduleDemand, Ways};
 use super::schedule::Schedule;
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -24,11 +24,11 @@ pub struct Estimate {
     /// What binds: the steps' latency, or what carries the bytes.
     pub binding: String,
     /// The counts that the time is made of.
-    pub profile: Arc<Profile>,
+    pub profile: Arc<ScheduleDemand>,
 }
 
 type Key = (Operation, Group, Extra, Option<Algorithm>);
-type Known = Arc<Vec<(Algorithm, Arc<Profile>)>>;
+type Known = Arc<Vec<(Algorithm, Arc<ScheduleDemand>)>>;
 
 /// A system whose collectives are estimated: keeps what it has counted, so that an estimate of a known group takes about
 /// a microsecond.
@@ -162,20 +162,25 @@ impl Estimator {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if chips cannot reach each other.
-    pub fn profile(&self, group: &Group, schedule: &Schedule) -> Result<Profile> {
-        Profile::count(&self.fabric, &self.model, &self.ways, group, schedule, None)
+    pub fn profile(&self, group: &Group, schedule: &Schedule) -> Result<ScheduleDemand> {
+        ScheduleDemand::count(&self.fabric, &self.model, &self.ways, group, schedule, None)
     }
 
     /// Counts a schedule of pieces of given sizes in bytes; its quantities "a byte" are then bytes and seconds.
     ///
     /// # Errors
     /// [`Error::Unreachable`] if chips cannot reach each other.
-    pub fn profile_of(&self, group: &Group, schedule: &Schedule, size_of: &dyn Fn(u32) -> f64) -> Result<Profile> {
-        Profile::count(&self.fabric, &self.model, &self.ways, group, schedule, Some(size_of))
+    pub fn profile_of(
+        &self,
+        group: &Group,
+        schedule: &Schedule,
+        size_of: &dyn Fn(u32) -> f64,
+    ) -> Result<ScheduleDemand> {
+        ScheduleDemand::count(&self.fabric, &self.model, &self.ways, group, schedule, Some(size_of))
     }
 
     /// What binds, in words.
-    pub fn binding_of(&self, profile: &Profile, bytes: f64) -> String {
+    pub fn binding_of(&self, profile: &ScheduleDemand, bytes: f64) -> String {
         if profile.latency >= bytes * profile.slope() {
             return format!("latency of {} steps", profile.steps);
         }

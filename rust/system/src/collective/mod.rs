@@ -1,7 +1,7 @@
 //! Collectives: one schedule object that is executed on data, counted and timed.
 //!
 //! - [`Group`]: which ranks, on which chips; [`Schedule`]: who sends what to whom, when.
-//! - [`execute`] runs a schedule on data; [`Profile`] counts it; [`Estimator`] says what it costs and chooses.
+//! - [`execute`] runs a schedule on data; [`ScheduleDemand`] counts it; [`Estimator`] says what it costs and chooses.
 //! - Algorithms, one file each: ring, kangaring, mesh, rdh, hierarchical, direct, spread (broadcast).
 
 mod across;
@@ -34,7 +34,7 @@ pub use group::{ChipMembers, Group};
 pub use model::Model;
 pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, Pattern};
-pub use profile::{Binding, Profile};
+pub use profile::{Binding, ScheduleDemand};
 pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
 pub use time::{MOST_TRANSFERS, OWN_PACE, Running, Timing, overlap};
 pub use value::Element;

@@ -58,7 +58,7 @@ pub enum Binding {
 
 /// What a schedule costs. Quantities "a byte" are for each byte of the operation's size.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct ScheduleDemand {
     /// Steps.
     pub steps: u32,
     /// Seconds that steps wait, in all.
@@ -85,7 +85,7 @@ pub struct Profile {
     pub binding: Binding,
 }
 
-impl Profile {
+impl ScheduleDemand {
     /// Counts a schedule. `size_of` is what each piece is of the size; `None`: all are equal.
     pub(super) fn count(
         fabric: &Fabric,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::estimate::Estimator;
 use super::group::Group;
-use super::profile::{Profile, for_each_class};
+use super::profile::{ScheduleDemand, for_each_class};
 use super::schedule::Schedule;
 use crate::error::{Error, Result};
 use crate::flow::{LOWEST_PRIORITY, Resource, Transfer, run};
@@ -27,7 +27,7 @@ pub struct Timing {
     /// What binds, in words.
     pub binding: String,
     /// The counts.
-    pub profile: Profile,
+    pub profile: ScheduleDemand,
 }
 
 impl Estimator {
@@ -43,8 +43,8 @@ impl Estimator {
 
     /// A collective of `bytes` bytes as one stream through all of [`Estimator::resources`] that it uses, in proportion to
     /// what it needs there, and through one more, its own pace, which is added to `resources`: alone it takes what
-    /// [`Profile::time`] says.
-    pub fn stream(&self, profile: &Profile, bytes: f64, resources: &mut Vec<Resource>) -> Transfer {
+    /// [`ScheduleDemand::time`] says.
+    pub fn stream(&self, profile: &ScheduleDemand, bytes: f64, resources: &mut Vec<Resource>) -> Transfer {
         let fabric = self.fabric();
         let (links, chips) = (fabric.links().len() as u32, fabric.chips() as u32);
         // Steps wait for each other on the wires: their times add up, whichever link each of them keeps busy.
@@ -138,7 +138,7 @@ impl Estimator {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running<'a> {
     /// What it asks for.
-    pub profile: &'a Profile,
+    pub profile: &'a ScheduleDemand,
     /// Its size in bytes.
     pub bytes: f64,
     /// Class of its DMA transfers: 0 is served first, up to 3.
@@ -150,7 +150,7 @@ pub struct Running<'a> {
 /// Begin and end of collectives that overlap, in seconds. Each is one stream through all that it uses, in proportion to
 /// what it needs there, and no faster than alone: the waits of its steps lie between its bytes. Streams share links,
 /// memories and DMA engines by max-min fairness within strict classes. One that runs alone takes what
-/// [`Profile::time`] says.
+/// [`ScheduleDemand::time`] says.
 ///
 /// # Errors
 /// [`Error::Value`] if a priority is not 0 to 3 or a size or start is negative or not finite.

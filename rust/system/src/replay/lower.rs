@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::job::{Exchange, Job, Work};
 use super::matching::{Collective, Matched, Place};
-use crate::collective::{Algorithm, Estimator, Extra, Group, Operation, Profile, Schedule};
+use crate::collective::{Algorithm, Estimator, Extra, Group, Operation, Schedule, ScheduleDemand};
 use crate::error::{Error, Result};
 use crate::flow::{Outcome, Resource, Transfer};
 
@@ -47,7 +47,7 @@ pub(super) struct Own {
 
 /// A cost and the size that it is for.
 struct Priced {
-    profile: Arc<Profile>,
+    profile: Arc<ScheduleDemand>,
     bytes: f64,
     algorithm: Option<Algorithm>,
 }
@@ -199,7 +199,7 @@ impl Lowered {
 struct Prices<'a> {
     estimator: &'a Estimator,
     job: &'a Job,
-    known: BTreeMap<(Exchange, u32, u32), Arc<Profile>>,
+    known: BTreeMap<(Exchange, u32, u32), Arc<ScheduleDemand>>,
 }
 
 impl Prices<'_> {
@@ -227,7 +227,7 @@ impl Prices<'_> {
     }
 
     /// A gather or scatter: an exchange in which only the root has something to give or to get, for each byte.
-    fn of_root(&mut self, exchange: Exchange, index: u32, group: &Group, root: u32) -> Result<Arc<Profile>> {
+    fn of_root(&mut self, exchange: Exchange, index: u32, group: &Group, root: u32) -> Result<Arc<ScheduleDemand>> {
         if let Some(known) = self.known.get(&(exchange, index, root)) {
             return Ok(known.clone());
         }

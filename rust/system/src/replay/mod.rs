@@ -2,12 +2,12 @@
 //!
 //! - Computation takes given seconds; a rank's streams run one node at a time each, whichever is ready first.
 //! - Memory traffic, messages and collectives share links, memories and DMA engines by max-min fairness within strict
-//!   classes ([`crate::flow`]). A collective is the stream of bytes of its schedule ([`Profile`]), which begins when
+//!   classes ([`crate::flow`]). A collective is the stream of bytes of its schedule ([`ScheduleDemand`]), which begins when
 //!   its last rank arrives.
 //! - Messages are matched by sender, receiver and tag, collectives by process group, both in the order of the ranks'
 //!   nodes.
 //!
-//! [`Profile`]: crate::collective::Profile
+//! [`ScheduleDemand`]: crate::collective::ScheduleDemand
 //!
 //! ```
 //! use std::sync::Arc;
