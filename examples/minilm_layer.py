@@ -30,8 +30,8 @@ from minilm import (
     tokenize,
 )
 from trn3 import nki
-from trn3.machine import ENGINES, Profile
-from trn3.machine.results import EngineName
+from trn3.profile import ENGINES, Profile
+from trn3.profile.results import EngineName
 
 nki.install()  # From here on `import nki`, in the kernels, is trn3's.
 kernels: Any = importlib.import_module("kernels.encoder")

@@ -58,6 +58,7 @@ __version__: str
 _moved.install()
 
 # What methods of lower rooms do with formats that only higher rooms know.
+offers.offer("profiles", "trn3.profile")
 offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
 

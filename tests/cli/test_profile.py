@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from trn3.machine import Profile
+from trn3.profile import Profile
 
 Refused = Callable[..., str]
 Run = Callable[..., Any]

@@ -9,7 +9,7 @@ import pytest
 
 from examples.kernel_files import FOLDER, kernels_of
 from trn3 import nki
-from trn3.machine import Profile
+from trn3.profile import Profile
 
 ARCHES = ["trn2", "trn3"]
 STEPS = ["tiled", "hoisted", "blocked_free", "blocked", "balanced"]

@@ -13,7 +13,7 @@ import pytest
 from examples.kernel_files import FOLDER, kernels_of
 from trn3 import nki
 from trn3.cli import script
-from trn3.machine import Profile
+from trn3.profile import Profile
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "tutorial" / "first-kernel.md").read_text()

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from trn3.machine import NO_INSTRUCTION, Profile, ProfileData
+from trn3.profile import NO_INSTRUCTION, Profile, ProfileData
 
 ARCH = {
     "name": "trn3",

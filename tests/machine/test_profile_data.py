@@ -14,7 +14,7 @@ from hypothesis import given
 
 from machine.profiles import attention, profile_data
 from support.checks import error
-from trn3.machine import Instructions, Profile, ProfileData
+from trn3.profile import Instructions, Profile, ProfileData
 
 
 @pytest.fixture(scope="module")

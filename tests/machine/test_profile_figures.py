@@ -22,8 +22,8 @@ from machine.profiles import (
     profile_data,
 )
 from support.checks import error
-from trn3.machine import CAUSES, ENGINES, Profile, ProfileData
-from trn3.machine.intervals import gaps, lanes, sum_by_bin, union_length
+from trn3._trn3.profile import sum_by_bin
+from trn3.profile import CAUSES, ENGINES, Profile, ProfileData
 
 
 def test_times_by_hand() -> None:
@@ -197,39 +197,14 @@ def as_arrays(spans: list[tuple[int, int]]) -> tuple[Times, Times]:
 
 
 @given(SPANS)
-def test_intervals_against_sets_of_points(spans: list[tuple[int, int]]) -> None:
-    start, end = as_arrays(spans)
-    covered = {point for begin, length in spans for point in range(begin, begin + length)}
-    assert union_length(start, end) == len(covered)
-    found = lanes(start, end)
-    for lane in set(found.tolist()):
-        rows = np.flatnonzero(found == lane)
-        points = [p for i in rows for p in range(int(start[i]), int(end[i]))]
-        assert len(points) == len(set(points))
-    deepest = max((sum(b <= p < b + n for b, n in spans) for p in covered), default=0)
-    assert len(set(found[end > start].tolist())) <= max(deepest, 1)
-
-
-@given(SPANS)
-def test_gaps_reach_back_to_the_latest_end(spans: list[tuple[int, int]]) -> None:
-    ordered = sorted((begin, begin + length) for begin, length in spans)
-    expected = [
-        max(0, begin - max((end for _, end in ordered[:i]), default=0))
-        for i, (begin, _) in enumerate(ordered)
-    ]
-    start, end = as_arrays([(begin, end - begin) for begin, end in ordered])
-    assert gaps(start, end).tolist() == expected
-
-
-@given(SPANS)
 def test_sum_by_bin_against_points(spans: list[tuple[int, int]]) -> None:
     spans = [(begin, max(length, 1)) for begin, length in spans]
     start, end = as_arrays(spans)
-    amount = np.array([3 * length for _, length in spans])
-    edges = np.array([0, 7, 8, 30, 90])
+    amount = np.array([3.0 * length for _, length in spans])
+    edges = np.array([0.0, 7, 8, 30, 90])
     expected = [
         sum(3 * (begin <= p < begin + length) for begin, length in spans for p in range(low, high))
-        for low, high in pairwise(edges.tolist())
+        for low, high in pairwise(edges.astype(int).tolist())
     ]
     assert sum_by_bin(start, end, amount, edges) == pytest.approx(expected, abs=1e-9)
 

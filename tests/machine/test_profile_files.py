@@ -9,7 +9,7 @@ import pytest
 
 from machine.profiles import attention, by_hand
 from trn3.files import write_files
-from trn3.machine import Profile
+from trn3.profile import Profile
 
 
 def test_save_writes_four_files(tmp_path: Path) -> None:

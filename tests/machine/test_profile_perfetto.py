@@ -6,6 +6,7 @@ and a default track, events of a track are taken in order of time, ends close th
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -17,8 +18,14 @@ import pytest
 from hypothesis import given, settings
 
 from machine.profiles import DMA, attention, by_hand, empty, profile_data
-from trn3.machine import CAUSES, ENGINES, NO_INSTRUCTION, Profile, ProfileData
-from trn3.machine.perfetto_trace import trace
+from trn3.profile import (
+    CAUSES,
+    ENGINES,
+    NO_INSTRUCTION,
+    LogicalProfile,
+    Profile,
+    ProfileData,
+)
 
 pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
 
@@ -123,6 +130,14 @@ def arguments(event: Any, interned: Any) -> dict[str, Any]:
     return found
 
 
+def trace_of(profile: Profile) -> bytes:
+    """Return the bytes of the trace that a profile writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.perfetto"
+        profile.to_perfetto(path)
+        return path.read_bytes()
+
+
 def test_trace_by_hand(tmp_path: Path) -> None:
     by_hand().to_perfetto(tmp_path / "t.perfetto")
     viewed = view((tmp_path / "t.perfetto").read_bytes())
@@ -180,7 +195,7 @@ def test_trace_by_hand(tmp_path: Path) -> None:
 @settings(max_examples=40)
 @given(profile_data())
 def test_trace_holds_every_instruction_and_arrow(data: ProfileData) -> None:
-    viewed = view(b"".join(trace([Profile(data)])))
+    viewed = view(trace_of(Profile(data)))
     instructions = data.instructions
     own = ("DMA engine", "kernel", "critical path")
     shown = [part for part in viewed.slices if not viewed.tracks[part.track].startswith(own)]
@@ -223,7 +238,7 @@ def test_trace_holds_every_instruction_and_arrow(data: ProfileData) -> None:
 
 
 def test_trace_of_two_cores_shares_no_track_or_arrow() -> None:
-    viewed = view(b"".join(trace([attention(2), attention(3)])))
+    viewed = view(trace_of(LogicalProfile([attention(2), attention(3)])))
     assert sorted(viewed.processes.values()) == [
         "NeuronCore 0: attention",
         "NeuronCore 1: attention",
@@ -234,7 +249,7 @@ def test_trace_of_two_cores_shares_no_track_or_arrow() -> None:
 
 
 def test_trace_of_nothing() -> None:
-    viewed = view(b"".join(trace([Profile(empty())])))
+    viewed = view(trace_of(Profile(empty())))
     assert [part.name for part in viewed.slices] == ["toy"]
 
 

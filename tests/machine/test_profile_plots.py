@@ -13,8 +13,8 @@ from hypothesis import given, settings
 
 from machine.profiles import Recorder, attention, by_hand, empty, profile_data
 from support.checks import error, run_python
-from trn3.machine import Profile, ProfileData
-from trn3.machine.families import FAMILIES, family_of
+from trn3.profile import Profile, ProfileData
+from trn3.profile.families import FAMILIES, family_of
 
 pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
 
@@ -99,7 +99,7 @@ def test_plot_refuses_other_endings(tmp_path: Path) -> None:
 
 
 def test_plot_needs_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("trn3.machine.figures.find_spec", lambda name: None)
+    monkeypatch.setattr("trn3.profile.plots.find_spec", lambda name: None)
     with error(ImportError, "matplotlib", "trn3[plot]"):
         by_hand().plot(tmp_path)
     with error(ImportError, "matplotlib", "trn3[plot]"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from rich.console import Console
 
 from machine.profiles import attention, by_hand, empty, profile_data
-from trn3.machine import Profile, ProfileData
+from trn3.profile import Profile, ProfileData
 
 EXPECTED = """\
 attention on trn3: 44.06 us, 88 instructions

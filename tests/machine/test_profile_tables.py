@@ -9,7 +9,7 @@ from hypothesis import given
 
 from machine.profiles import by_hand, empty, profile_data
 from support.checks import error
-from trn3.machine import Profile, ProfileData
+from trn3.profile import Profile, ProfileData
 
 
 def test_instruction_table_by_hand() -> None:

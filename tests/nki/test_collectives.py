@@ -13,7 +13,7 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from support.ranks import DTYPES, SIZES, copied, on_hbm, same, scratch, summed, values, whole
 from trn3 import collectives, nki, systems
-from trn3.machine.data import CAUSES
+from trn3.profile.data import CAUSES
 
 
 @pytest.mark.parametrize("n", SIZES)

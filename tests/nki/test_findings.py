@@ -11,7 +11,7 @@ import pytest
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3 import nki
-from trn3.machine import Finding
+from trn3.profile import Finding
 
 ONES = np.ones((128, 8), np.float32)
 

@@ -22,7 +22,7 @@ from support.two_cores import (
     tile_of,
 )
 from trn3 import nki
-from trn3.machine import LogicalProfile, Profile
+from trn3.profile import LogicalProfile, Profile
 
 # --- time ---------------------------------------------------------------------------------------
 

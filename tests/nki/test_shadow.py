@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3 import nki
-from trn3.machine import PrecisionLoss, Profile
+from trn3.profile import PrecisionLoss, Profile
 
 
 def line_of(mark: str) -> int:

@@ -5,7 +5,12 @@ from typing import Any, TypeAlias, final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._trn3 import checkpoint as checkpoint, machine as machine, system as system
+from trn3._trn3 import (
+    checkpoint as checkpoint,
+    machine as machine,
+    profile as profile,
+    system as system,
+)
 
 __all__ = [
     "TFloat32",
@@ -25,6 +30,7 @@ __all__ = [
     "matmul_mx",
     "matmul_sparse",
     "pack_x4",
+    "profile",
     "prune",
     "quantize_mx",
     "set_num_threads",

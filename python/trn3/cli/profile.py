@@ -23,7 +23,8 @@ from rich.console import Console
 
 from trn3.cli import kernel_file
 from trn3.cli.progress import PATIENCE_SECONDS
-from trn3.machine import ArchError, Profile
+from trn3.machine import ArchError
+from trn3.profile import Profile
 
 #: How errors of the machine begin that know the kernel's line.
 _PLACE = re.compile(r"[^\n:]+:\d+: ")

@@ -63,7 +63,7 @@ def register(app: typer.Typer) -> None:
         """Convert a kernel's profile to a Chakra trace, a Perfetto trace or a table."""
         from trn3.files import write_bytes
         from trn3.interchange import chakra
-        from trn3.machine import Profile
+        from trn3.profile import Profile
 
         try:
             source = Profile.from_json(profile)

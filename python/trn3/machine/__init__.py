@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from trn3 import offers
 from trn3._trn3.machine import (
     ArchError,
     HbmCapacityError,
@@ -17,20 +20,7 @@ from trn3._trn3.machine import (
 )
 from trn3.machine.archs import ArchSpec, Entry, arch
 from trn3.machine.core import NeuronCore
-from trn3.machine.data import (
-    CAUSES,
-    ENGINES,
-    NO_INSTRUCTION,
-    Instructions,
-    Occupancy,
-    ProfileData,
-    Transfers,
-)
-from trn3.machine.findings import Finding, PrecisionLoss
 from trn3.machine.gpsimd import GpSimd, GpSimdFunction
-from trn3.machine.logical import LogicalProfile
-from trn3.machine.profile import Profile
-from trn3.machine.results import Busy, CriticalStep, EngineTotal, LineTotal, Roofline
 
 __all__ = [
     "CAUSES",
@@ -67,3 +57,29 @@ __all__ = [
     "VirtualRegister",
     "arch",
 ]
+
+#: Names that stood here before `trn3.profile` was a package: kept, looked up there when asked for.
+_PROFILES = {
+    "CAUSES",
+    "ENGINES",
+    "NO_INSTRUCTION",
+    "Busy",
+    "CriticalStep",
+    "EngineTotal",
+    "Finding",
+    "Instructions",
+    "LineTotal",
+    "LogicalProfile",
+    "Occupancy",
+    "PrecisionLoss",
+    "Profile",
+    "ProfileData",
+    "Roofline",
+    "Transfers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PROFILES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(offers.take("profiles"), name)

@@ -6,34 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trn3 import offers
 from trn3._trn3 import machine as _machine
-from trn3.machine.data import Instructions, Occupancy, ProfileData, Transfers
 from trn3.machine.gpsimd import GpSimd, _numpy_dtype
-from trn3.machine.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
-
-INSTRUCTION_COLUMNS = (
-    "opcode",
-    "engine",
-    "queue",
-    "site",
-    "label",
-    "start_ps",
-    "slot_end_ps",
-    "end_ps",
-    "wait_ps",
-    "cause",
-    "waited_on",
-    "dma_bytes",
-    "hbm_read",
-    "hbm_write",
-    "macs",
-    "peak_macs_per_cycle",
-)
 
 
 class NeuronCore(_machine.NeuronCore):
@@ -111,56 +89,6 @@ class NeuronCore(_machine.NeuronCore):
         """Return every figure of the machine description; units and sources: ``arch_entries()``."""
         return self.arch_values()
 
-    def to_profile(self, kernel: str = "kernel") -> Profile:
-        """Return what the run so far cost, and why."""
-        return Profile(profile_data(self, kernel))
-
-
-def profile_of(cores: Sequence[_machine.NeuronCore], kernel: str = "kernel") -> Profile:
-    """Return what a run on the cores of one logical core cost, and why."""
-    profiles = [Profile(profile_data(core, kernel)) for core in cores]
-    if len(profiles) == 1:
-        return profiles[0]
-    from trn3.machine.logical import LogicalProfile
-
-    return LogicalProfile(profiles)
-
-
-def profile_data(core: _machine.NeuronCore, kernel: str) -> ProfileData:
-    """Return the timeline of a core as arrays."""
-    raw = core.profile()
-    name, generation = core.arch
-    spec = core.arch_values()
-    arch = {
-        **spec,
-        "name": name,
-        "generation": generation,
-        "psum_partition_bytes": spec["psum_banks"] * spec["psum_bank_bytes"],
-    }
-    return ProfileData(
-        arch=arch,
-        kernel=kernel,
-        latency_ps=raw["latency_ps"],
-        overhead_ps=raw["overhead_ps"],
-        opcodes=raw["opcodes"],
-        labels=raw["labels"],
-        sites=raw["sites"],
-        findings=core.findings(),
-        precision=core.precision(),
-        instructions=Instructions(**{key: raw[key] for key in INSTRUCTION_COLUMNS}),
-        transfers=Transfers(
-            instruction=raw["transfer_instruction"],
-            dma_engine=raw["transfer_engine"].astype(np.uint8),
-            start_ps=raw["transfer_start_ps"],
-            end_ps=raw["transfer_end_ps"],
-            bytes=raw["transfer_bytes"],
-        ),
-        occupancy=Occupancy(
-            time_ps=raw["occupancy_time_ps"],
-            sbuf_bytes=raw["sbuf_bytes"],
-            psum_bytes=raw["psum_bytes"],
-            sbuf_peak_bytes=int(raw["sbuf_bytes"].max(initial=0)),
-            psum_peak_bytes=int(raw["psum_bytes"].max(initial=0)),
-        ),
-        critical=raw["critical"],
-    )
+    def to_profile(self, kernel: str = "kernel") -> Any:
+        """Return what the run so far cost, and why: a `trn3.profile.Profile`."""
+        return offers.take("profiles").profile_of([self], kernel)

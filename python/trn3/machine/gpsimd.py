@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 
 from trn3._trn3 import machine as _machine
-
-if TYPE_CHECKING:
-    from trn3.machine.core import NeuronCore
 
 _PACKED = {
     "bool": np.bool_,
@@ -40,7 +37,7 @@ class GpSimd:
 
     __slots__ = ("_core", "_functions")
 
-    def __init__(self, core: NeuronCore) -> None:
+    def __init__(self, core: _machine.NeuronCore) -> None:
         self._core = core
         self._functions: dict[str, GpSimdFunction] = {}
 
@@ -112,7 +109,7 @@ class GpSimdFunction:
 
     def __init__(
         self,
-        core: NeuronCore,
+        core: _machine.NeuronCore,
         name: str,
         function: Callable[..., Any],
         cycles: int | Callable[..., int],

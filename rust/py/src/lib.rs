@@ -18,9 +18,11 @@ mod machine;
 mod matmul;
 mod mx;
 mod mx_layout;
+mod profile;
 mod sparse;
 mod system;
 mod threads;
+mod value;
 mod xorwow;
 
 use pyo3::prelude::*;
@@ -56,6 +58,7 @@ mod _trn3 {
         crate::dtype::register(module.py())?;
         crate::checkpoint::register(module)?;
         crate::machine::register(module)?;
+        crate::profile::register(module)?;
         crate::system::register(module)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
         module.add("__version__", crate::python_version(env!("CARGO_PKG_VERSION")))

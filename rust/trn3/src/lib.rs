@@ -3,6 +3,7 @@
 //! - [`numerics`]: formats, casts, block scales, products, the exponent unit, random bits.
 //! - [`facts`]: every published figure with its unit and its sources.
 //! - [`machine`]: one NeuronCore: memories, engines, instructions, time; [`program`]: streams of its instructions.
+//! - [`profile`]: what a run cost and why: figures, critical path, verdict, tables, traces.
 //! - [`system`]: chips, UltraServers and clusters: links, flows, collectives, energy.
 //! - [`planner`]: what a language model takes on a system.
 //! - [`embed`]: devices that a host's event loop drives, and the traits that a host implements.
@@ -23,4 +24,5 @@ pub use trn3_facts as facts;
 pub use trn3_machine::{self as machine, Error, Program, Result, error, program};
 pub use trn3_numerics as numerics;
 pub use trn3_planner as planner;
+pub use trn3_profile as profile;
 pub use trn3_system as system;

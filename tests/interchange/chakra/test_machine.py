@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from machine.profiles import attention, by_hand, profile_data
 from trn3.interchange import chakra
-from trn3.machine import Profile, ProfileData
+from trn3.profile import Profile, ProfileData
 
 
 @settings(max_examples=30)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trn3.interchange.chakra.trace import Attribute, Node, NodeType, Trace
-from trn3.machine.data import DMA, ENGINES, NO_INSTRUCTION
+from trn3.profile.data import DMA, ENGINES, NO_INSTRUCTION
 
 if TYPE_CHECKING:
-    from trn3.machine.profile import Profile
+    from trn3.profile import Profile
 
 PS_PER_US = 1_000_000
 

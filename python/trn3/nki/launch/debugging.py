@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore
-    from trn3.machine.findings import Finding
+    from trn3.profile.findings import Finding
 
 __all__ = ["last_findings"]
 
@@ -33,7 +33,7 @@ def note(cores: Sequence[Sequence[NeuronCore]]) -> None:
     if not records:
         return
     # Reports need more imports than running kernels does.
-    from trn3.machine.findings import Finding
+    from trn3.profile.findings import Finding
 
     _last.found = [
         dataclasses.replace(
@@ -53,7 +53,7 @@ def last_findings() -> list[Finding]:
 
     Returns
     -------
-    list of trn3.machine.Finding
+    list of trn3.profile.Finding
         In the order in which they were found, core by core; empty before the first run.
 
     Examples

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trn3.machine import Profile
-from trn3.machine.core import profile_of
-from trn3.machine.data import ENGINES
 from trn3.nki.launch.kernel import arch_of, as_kernel
 from trn3.nki.values import arrays
+from trn3.profile import Profile, profile_of
+from trn3.profile.data import ENGINES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import RenderableType
 
     from trn3.machine.archs import ArchLike
-    from trn3.machine.results import EngineName
+    from trn3.profile.results import EngineName
 
 __all__ = ["Diff", "DiffRow", "diff"]
 
@@ -160,7 +159,7 @@ class Diff:
         from rich.table import Table
         from rich.text import Text
 
-        from trn3.machine.summary import microseconds, percent
+        from trn3.profile.summary import microseconds, percent
         from trn3.text import printable, size
 
         table = Table(box=None, header_style="bold", pad_edge=False)
@@ -204,7 +203,7 @@ class Diff:
 
 
 def _busy(engine: EngineName, _: DiffRow, ran: Profile) -> str:
-    from trn3.machine.summary import percent
+    from trn3.profile.summary import percent
 
     return percent(ran.busy(engine).share)
 

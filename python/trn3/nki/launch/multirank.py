@@ -9,9 +9,9 @@ from trn3._trn3.machine import NeuronCore
 from trn3.nki.launch.kernel import Kernel, arch_of, as_kernel
 
 if TYPE_CHECKING:
-    from trn3.machine import Profile
     from trn3.machine.archs import ArchLike
     from trn3.nki.ranks.fabric import Fabric
+    from trn3.profile import Profile
     from trn3.system.collective_data import SystemLike
 
 __all__ = ["profile_ranks", "simulate_ranks", "spmd"]
@@ -128,8 +128,8 @@ def profile_ranks(
     SkippedValueError
         Without values, if control flow or an address needs one that was skipped.
     """
-    from trn3.machine.core import profile_of
     from trn3.nki.launch.profiling import check_shadow
+    from trn3.profile import profile_of
 
     runnable, given, fabric = _prepared(kernel, per_rank_args, system, ranks_per_chip)
     check_shadow(shadow, values)

@@ -11,8 +11,8 @@ from trn3.nki.launch.kernel import Kernel, arch_of, as_kernel, jit
 from trn3.nki.ranks.context import slot
 
 if TYPE_CHECKING:
-    from trn3.machine import Profile
     from trn3.machine.archs import ArchLike
+    from trn3.profile import Profile
 
 __all__ = [
     "BenchmarkKernel",
@@ -102,7 +102,7 @@ def profile(
     if kernel is None or is_decorated(kernel, args, kwargs):
         return cast("tuple[Any, Profile]", timed(jit, kernel, kwargs))
     # Reports need more imports than running kernels does.
-    from trn3.machine.core import profile_of
+    from trn3.profile import profile_of
 
     runnable = as_kernel(kernel)
     check_shadow(shadow, values)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from trn3 import nki
-from trn3.machine import Profile
-from trn3.machine.data import ENGINES
+from trn3.profile import Profile
+from trn3.profile.data import ENGINES
 
 
 class KernelRun:

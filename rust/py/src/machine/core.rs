@@ -7,23 +7,24 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{At, CoreOptions, NeuronCore};
 use trn3_machine::cores;
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::Instruction;
-use trn3_machine::memory::{Finding, Precision, Request};
+use trn3_machine::memory::{Precision, Request};
 use trn3_machine::program::Recorder;
-use trn3_machine::shadow::Distance;
 use trn3_machine::site::SiteId;
 use trn3_machine::storage::Buffer;
 use trn3_machine::view::View;
+use trn3_profile::{PrecisionLoss, finding_record};
 
 use crate::machine::error::{defect, exception, located};
 use crate::machine::operand::tensor;
 use crate::machine::sites::Lines;
 use crate::machine::tensor::PyTensor;
+use crate::value::to_python;
 
 struct Inner {
     core: NeuronCore,
@@ -445,75 +446,18 @@ impl PyCore {
     }
 
     /// What was noticed: a list of dicts.
-    fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let mut inner = self.lock()?;
-        let found: Vec<Finding> = inner.core.state.memory.findings().clone();
-        let list = PyList::empty(py);
-        for finding in found {
-            let dict = PyDict::new(py);
-            let sites = &inner.core.sites;
-            let mut message = finding.to_string();
-            let (kind, tensor, allocated) = match &finding {
-                Finding::Race { tensor, other_line, .. } => {
-                    message.push_str(&format!(" ({})", sites.text(*other_line)));
-                    ("race", tensor, None)
-                }
-                Finding::UninitialisedRead { tensor, allocated, .. } => {
-                    ("uninitialized_read", tensor, Some(*allocated))
-                }
-                Finding::OutOfBoundsSkipped { tensor, .. } => ("out_of_bounds_skipped", tensor, None),
-                Finding::UnwrittenAccumulation { tensor, allocated, .. } => {
-                    ("unwritten_accumulation", tensor, Some(*allocated))
-                }
-                Finding::NonFinite { tensor, is_nan, instruction, element, origin, dtype, .. } => {
-                    dict.set_item("instruction", *instruction)?;
-                    dict.set_item("element", element.clone())?;
-                    dict.set_item("origin", origin.name())?;
-                    dict.set_item("dtype", dtype.name())?;
-                    (if *is_nan { "nan_origin" } else { "infinity_origin" }, tensor, None)
-                }
-                Finding::OutsideRange { tensor, function, .. } => {
-                    dict.set_item("instruction", *function)?;
-                    ("outside_range", tensor, None)
-                }
-                Finding::UseAfterReuse { tensor, other_line, allocated, .. } => {
-                    message.push_str(&format!(" ({})", sites.text(*other_line)));
-                    ("use_after_reuse", tensor, Some(*allocated))
-                }
-            };
-            dict.set_item("kind", kind)?;
-            dict.set_item("tensor", tensor)?;
-            dict.set_item("line", sites.text(finding.reader()))?;
-            dict.set_item("allocated", allocated.map(|site| sites.text(site)))?;
-            dict.set_item("message", message)?;
-            list.append(dict)?;
-        }
-        Ok(list)
+        let Inner { core, .. } = &mut *inner;
+        let found = core.state.memory.findings().iter();
+        to_python(py, &found.map(|finding| finding_record(finding, &core.sites)).collect::<Vec<_>>())
     }
 
     /// What a shadow run found that instructions lose: a list of dicts; empty without one.
-    fn precision<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn precision<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let inner = self.lock()?;
-        let list = PyList::empty(py);
-        for loss in inner.core.losses() {
-            let site = inner.core.sites.get(loss.site);
-            let dict = PyDict::new(py);
-            dict.set_item("file", site.file)?;
-            dict.set_item("line", site.line)?;
-            dict.set_item("instruction", loss.instruction)?;
-            dict.set_item("tensor", loss.tensor)?;
-            dict.set_item("dtype", loss.dtype.name())?;
-            dict.set_item("count", loss.count)?;
-            dict.set_item("worst", loss.worst)?;
-            for (what, Distance { absolute, relative }) in
-                [("error", loss.total), ("input_error", loss.inputs), ("added_error", loss.added)]
-            {
-                dict.set_item(what, absolute)?;
-                dict.set_item(format!("relative_{what}"), relative)?;
-            }
-            list.append(dict)?;
-        }
-        Ok(list)
+        let losses = inner.core.losses().into_iter();
+        to_python(py, &losses.map(|loss| PrecisionLoss::of(loss, &inner.core.sites)).collect::<Vec<_>>())
     }
 
     /// Everything the timeline holds, as the arrays that `trn3.machine.Profile` is made of.

@@ -10,43 +10,21 @@ from typing import Any, Self, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3.machine.intervals import gaps
-from trn3.machine.results import EngineName
+from trn3._trn3 import profile as _profile
+from trn3.profile.results import EngineName
 
 Array: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
 #: Engines, by the number that stands for them in `Instructions.engine`.
-ENGINES: tuple[EngineName, ...] = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
+ENGINES: tuple[EngineName, ...] = _profile.ENGINES
 #: The engine number of DMA; all others are in-order streams of their own.
 DMA = ENGINES.index("dma")
 #: What an instruction waited for, by the number that stands for it in `Instructions.cause`.
-CAUSES = (
-    "nothing",
-    *ENGINES,
-    "issue order",
-    "table load",
-    "PSUM bank",
-    "depends_on",
-    "DMA queue",
-    "other core",
-    "other rank",
-)
+CAUSES: tuple[str, ...] = _profile.CAUSES
 #: `Instructions.waited_on` of an instruction that waited for no other.
-NO_INSTRUCTION = 0xFFFF_FFFF
+NO_INSTRUCTION: int = _profile.NO_INSTRUCTION
 #: Times stay exact in every JSON reader; this is two and a half hours.
 MAX_PICOSECONDS = 2**53 - 1
-
-# Figures of the machine that the report's own figures are measured against.
-ARCH_FIGURES = (
-    "generation",
-    "tensor_clock_mhz",
-    "partitions",
-    "hbm_gbps",
-    "dma_engines",
-    "dma_engine_bytes_per_ns",
-    "sbuf_partition_bytes",
-    "psum_partition_bytes",
-)
 
 Columns = TypeVar("Columns", "Instructions", "Transfers")
 
@@ -85,39 +63,13 @@ def as_column(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
     return array
 
 
-def _check_columns(owner: Any, what: str) -> None:
-    """Check every array field of a frozen dataclass, and that all have one length."""
-    lengths = {}
+def _take_columns(owner: Any, what: str) -> None:
+    """Make every array field of a frozen dataclass a column of its dtype."""
     for declared in dataclasses.fields(owner):
-        if "dtype" not in declared.metadata:
-            continue
-        name = f"{what}.{declared.name}"
-        array = as_column(name, getattr(owner, declared.name), declared.metadata["dtype"])
-        object.__setattr__(owner, declared.name, array)
-        lengths[name] = len(array)
-    if len(set(lengths.values())) > 1:
-        first, length = next(iter(lengths.items()))
-        other, wrong = next(item for item in lengths.items() if item[1] != length)
-        message = f"{other} has {wrong} entries, {first} has {length}; they must be as many"
-        raise ValueError(message)
-
-
-def _check_below(name: str, array: Array, limit: int, of_what: str) -> None:
-    if array.size and int(array.max()) >= limit:
-        place = int(np.argmax(array))
-        message = f"{name}[{place}] is {int(array[place])}, but there are {limit} {of_what}"
-        raise ValueError(message)
-
-
-def _check_order(earlier: Array, later: Array, earlier_name: str, later_name: str) -> None:
-    wrong = np.flatnonzero(earlier > later)
-    if wrong.size:
-        i = int(wrong[0])
-        message = (
-            f"{later_name}[{i}] is {int(later[i])} ps, before {earlier_name}[{i}], "
-            f"{int(earlier[i])} ps"
-        )
-        raise ValueError(message)
+        if "dtype" in declared.metadata:
+            name = f"{what}.{declared.name}"
+            array = as_column(name, getattr(owner, declared.name), declared.metadata["dtype"])
+            object.__setattr__(owner, declared.name, array)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -167,45 +119,12 @@ class Instructions:
     peak_macs_per_cycle: NDArray[np.uint64] = field(metadata=U64)
 
     def __post_init__(self) -> None:
-        what = "instructions"
-        _check_columns(self, what)
-        _check_below(f"{what}.engine", self.engine, len(ENGINES), "engines")
-        _check_below(f"{what}.cause", self.cause, len(CAUSES), "causes")
-        for name in ("slot_end_ps", "end_ps"):
-            later = getattr(self, name)
-            _check_order(self.start_ps, later, f"{what}.start_ps", f"{what}.{name}")
-        wrong = np.flatnonzero(
-            (self.waited_on != NO_INSTRUCTION) & (self.waited_on >= np.arange(len(self)))
-        )
-        if wrong.size:
-            i = int(wrong[0])
-            message = (
-                f"{what}.waited_on[{i}] is {int(self.waited_on[i])}; an instruction waits for an "
-                f"earlier one, or for none ({NO_INSTRUCTION:#x})"
-            )
-            raise ValueError(message)
-        wrong = np.flatnonzero((self.macs > 0) & (self.peak_macs_per_cycle == 0))
-        if wrong.size:
-            i = int(wrong[0])
-            message = (
-                f"{what}.peak_macs_per_cycle[{i}] is 0, but the instruction does "
-                f"{int(self.macs[i])} multiply-accumulate operations"
-            )
-            raise ValueError(message)
+        _take_columns(self, "instructions")
+        _profile.check_instructions(self)
 
     def check_waits(self) -> None:
         """Refuse waits longer than the gap they fill; waits of DMA queues may overlap."""
-        for number, name in enumerate(ENGINES[:DMA]):
-            (rows,) = np.nonzero(self.engine == number)
-            room = gaps(self.start_ps[rows], self.slot_end_ps[rows])
-            wrong = np.flatnonzero(self.wait_ps[rows] > room.astype(np.uint64))
-            if wrong.size:
-                i = int(rows[wrong[0]])
-                message = (
-                    f"instructions.wait_ps[{i}] is {int(self.wait_ps[i])} ps, but engine {name} "
-                    f"stood idle for {int(room[wrong[0]])} ps before it"
-                )
-                raise ValueError(message)
+        _profile.check_waits(self)
 
     def __len__(self) -> int:
         return len(self.start_ps)
@@ -228,14 +147,14 @@ class Transfers:
     """
 
     instruction: NDArray[np.uint32] = field(metadata=U32)
-    dma_engine: NDArray[np.uint8] = field(metadata=U8)
+    dma_engine: NDArray[np.uint16] = field(metadata=U16)
     start_ps: NDArray[np.uint64] = field(metadata=U64)
     end_ps: NDArray[np.uint64] = field(metadata=U64)
     bytes: NDArray[np.uint64] = field(metadata=U64)
 
     def __post_init__(self) -> None:
-        _check_columns(self, "transfers")
-        _check_order(self.start_ps, self.end_ps, "transfers.start_ps", "transfers.end_ps")
+        _take_columns(self, "transfers")
+        _profile.check_transfers(self)
 
     def __len__(self) -> int:
         return len(self.start_ps)
@@ -262,23 +181,11 @@ class Occupancy:
     psum_peak_bytes: int
 
     def __post_init__(self) -> None:
-        _check_columns(self, "occupancy")
-        _check_rising("occupancy.time_ps", self.time_ps)
-        for name in ("sbuf", "psum"):
-            peak = _whole(f"occupancy.{name}_peak_bytes", getattr(self, f"{name}_peak_bytes"))
-            _check_below(
-                f"occupancy.{name}_bytes", getattr(self, f"{name}_bytes"), peak + 1, "at peak"
-            )
-
-
-def _check_rising(name: str, times: Array) -> None:
-    wrong = np.flatnonzero(times[1:] < times[:-1])
-    if wrong.size:
-        i = int(wrong[0]) + 1
-        message = (
-            f"{name}[{i}] is {int(times[i])} ps, before the {int(times[i - 1])} ps ahead of it"
-        )
-        raise ValueError(message)
+        _take_columns(self, "occupancy")
+        for name in ("sbuf_peak_bytes", "psum_peak_bytes"):
+            peak = _whole(f"occupancy.{name}", getattr(self, name))
+            object.__setattr__(self, name, peak)
+        _profile.check_occupancy(self)
 
 
 def _whole(name: str, value: Any) -> int:
@@ -298,7 +205,8 @@ class ProfileData:
     Attributes
     ----------
     arch
-        The machine: ``name`` and the numbers of `ARCH_FIGURES`; more entries are kept as they are.
+        The machine: ``name`` and the numbers that figures are measured against, as in the machine's
+        description; more entries are kept as they are.
         ``hbm_gbps`` is the HBM bandwidth that the core may draw on, in 10^9 bytes a second.
     kernel
         Name of the kernel.
@@ -340,7 +248,6 @@ class ProfileData:
     precision: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
-        _check_arch(self.arch)
         sites = tuple((str(file), int(line), str(function)) for file, line, function in self.sites)
         for name, value in (
             ("arch", dict(self.arch)),
@@ -354,27 +261,7 @@ class ProfileData:
             ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
         ):
             object.__setattr__(self, name, value)
-        instructions, count = self.instructions, len(self.instructions)
-        _check_below("instructions.opcode", instructions.opcode, len(self.opcodes), "opcodes")
-        _check_below("instructions.label", instructions.label, len(self.labels), "labels")
-        _check_below("instructions.site", instructions.site, len(self.sites), "sites")
-        _check_below("transfers.instruction", self.transfers.instruction, count, "instructions")
-        engines = int(self.arch["dma_engines"])
-        _check_below("transfers.dma_engine", self.transfers.dma_engine, engines, "DMA engines")
-        _check_below("critical", self.critical, count, "instructions")
-        _check_rising("start_ps of critical", instructions.start_ps[self.critical])
-        for name, times in (
-            ("instructions.slot_end_ps", instructions.slot_end_ps),
-            ("instructions.end_ps", instructions.end_ps),
-            ("transfers.end_ps", self.transfers.end_ps),
-            ("occupancy.time_ps", self.occupancy.time_ps),
-        ):
-            if times.size and int(times.max()) > self.latency_ps:
-                message = (
-                    f"{name} reaches {int(times.max())} ps, after latency_ps, {self.latency_ps}"
-                )
-                raise ValueError(message)
-        instructions.check_waits()
+        _profile.check_run(self)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -416,20 +303,6 @@ class ProfileData:
                 value = list(value)
             document[declared.name] = value
         return document
-
-
-def _check_arch(arch: Mapping[str, Any]) -> None:
-    if not isinstance(arch.get("name"), str):
-        message = f"arch has the name {arch.get('name')!r}, must be a string"
-        raise TypeError(message)
-    for name in ARCH_FIGURES:
-        value = arch.get(name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            message = f"arch.{name} is {value!r}, must be a number"
-            raise TypeError(message)
-        if not 0 < value < float("inf"):
-            message = f"arch.{name} is {value}, must be more than 0"
-            raise ValueError(message)
 
 
 def _fields(owner: type[Any], what: str, document: Any) -> dict[str, Any]:

@@ -6,16 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trn3.machine.verdict import cause_words
+from trn3._trn3.profile import cause_words
+from trn3.profile.figures import RunFigures
+from trn3.profile.findings import Finding, PrecisionLoss
+from trn3.profile.results import LineTotal
 from trn3.text import kibibytes, printable, size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
-
-    from trn3.machine.findings import Finding, PrecisionLoss
-    from trn3.machine.profile import Profile
-    from trn3.machine.results import LineTotal
 
 #: No line is longer.
 WIDTH = 100
@@ -55,7 +54,7 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else "…" + text[len(text) - width + 2 :]
 
 
-def summary(profile: Profile) -> RenderableType:
+def summary(profile: RunFigures) -> RenderableType:
     """Return the summary: the verdict, key figures, engines, costliest lines, findings."""
     from rich.console import Group
     from rich.text import Text
@@ -92,7 +91,7 @@ def _grid() -> Table:
     return Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
 
 
-def _figures(profile: Profile) -> RenderableType:
+def _figures(profile: RunFigures) -> RenderableType:
     from rich.text import Text
 
     arch, roofline = profile.data.arch, profile.roofline()
@@ -149,7 +148,7 @@ def _figures(profile: Profile) -> RenderableType:
     return grid
 
 
-def _transfers(profile: Profile) -> str:
+def _transfers(profile: RunFigures) -> str:
     arch = profile.data.arch
     moved = [core.data.transfers.bytes for core in profile.cores]
     average = int(sum(int(each.sum()) for each in moved)) // max(sum(map(len, moved)), 1)
@@ -175,7 +174,7 @@ def _table(title: str) -> Table:
     )
 
 
-def _engines(profile: Profile) -> RenderableType:
+def _engines(profile: RunFigures) -> RenderableType:
     from rich.text import Text
 
     table = _table("Engines: at work, waiting, or with nothing to do")
@@ -205,7 +204,7 @@ def _engines(profile: Profile) -> RenderableType:
     return table
 
 
-def cores(profiles: Sequence[Profile]) -> RenderableType:
+def core_table(profiles: Sequence[RunFigures]) -> RenderableType:
     """Return what tells the cores of a logical core apart, a row for each."""
     from rich.text import Text
 
@@ -230,7 +229,7 @@ def cores(profiles: Sequence[Profile]) -> RenderableType:
     return table
 
 
-def _lines(profile: Profile) -> RenderableType:
+def _lines(profile: RunFigures) -> RenderableType:
     from rich.text import Text
 
     table = _table("Costliest kernel lines: where to look first")

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3._trn3.profile import sum_by_bin
 from trn3.files import PLOT_SUFFIXES
-from trn3.machine.data import CAUSES, DMA, ENGINES
-from trn3.machine.families import FAMILIES, family_of
-from trn3.machine.intervals import sum_by_bin
+from trn3.profile.data import CAUSES, DMA, ENGINES
+from trn3.profile.families import FAMILIES, family_of
+from trn3.profile.figures import RunFigures
+from trn3.profile.results import Roofline
 from trn3.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-    from trn3.machine.profile import Profile
-    from trn3.machine.results import Roofline
 
 # 1200 pixels wide.
 WIDTH_INCHES, DPI = 10, 120
@@ -37,6 +36,8 @@ HATCH_COLOR = "#8894A0"
 # How much of a lane's height its bars take.
 LANE = 0.84
 
+#: Writes a picture into a file.
+Draw: TypeAlias = Callable[[Path], None]
 # A name of a colour, and the part of each bin that it takes.
 Layer: TypeAlias = tuple[str, NDArray[np.float64]]
 
@@ -53,7 +54,7 @@ WAIT_STYLES = {
 }
 
 
-def writers(profile: Profile, path: Path) -> dict[Path, Callable[[Path], None]]:
+def writers(profile: RunFigures, path: Path) -> dict[Path, Draw]:
     """Return the files to write for a path, and what writes each.
 
     A directory gets both pictures; a file gets them one above the other.
@@ -73,7 +74,7 @@ def writers(profile: Profile, path: Path) -> dict[Path, Callable[[Path], None]]:
 
 
 def _write(
-    draw: Callable[[Profile, Any], None], height: float, profile: Profile, path: Path
+    draw: Callable[[RunFigures, Any], None], height: float, profile: RunFigures, path: Path
 ) -> None:
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -90,14 +91,14 @@ def _write(
         figure.savefig(path, format=kind, metadata=dates.get(kind))
 
 
-def _draw_both(profile: Profile, figure: Figure) -> None:
+def _draw_both(profile: RunFigures, figure: Figure) -> None:
     heights = (TIMELINE_HEIGHT, ROOFLINE_HEIGHT)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
     draw_timeline(profile, upper)
     draw_roofline(profile, lower)
 
 
-def draw_timeline(profile: Profile, figure: Figure | SubFigure) -> None:
+def draw_timeline(profile: RunFigures, figure: Figure | SubFigure) -> None:
     """Draw what each engine did and waited for, memory in use, and HBM bandwidth, over time."""
     latency = profile.latency_us
     lanes, memory, bandwidth = figure.subplots(
@@ -122,7 +123,7 @@ def draw_timeline(profile: Profile, figure: Figure | SubFigure) -> None:
     figure.align_ylabels([memory, bandwidth])
 
 
-def _edges(profile: Profile) -> NDArray[np.float64]:
+def _edges(profile: RunFigures) -> NDArray[np.float64]:
     """Return bins in picoseconds: the very ends of all spans if they are few, else even ones."""
     data = profile.data
     edges = np.unique(
@@ -151,7 +152,7 @@ def _filled(
     return np.asarray(sum_by_bin(start, end, length, edges) / np.diff(edges))
 
 
-def _draw_lanes(profile: Profile, axes: Axes, edges: NDArray[np.float64]) -> None:
+def _draw_lanes(profile: RunFigures, axes: Axes, edges: NDArray[np.float64]) -> None:
     shown: set[str] = set()
     labels = []
     for base, total in enumerate(reversed(profile.engines())):
@@ -192,14 +193,14 @@ def _draw_lanes(profile: Profile, axes: Axes, edges: NDArray[np.float64]) -> Non
     _legend(axes, shown)
 
 
-def _families(profile: Profile) -> NDArray[np.intp]:
+def _families(profile: RunFigures) -> NDArray[np.intp]:
     """Return the family of each instruction, as its place in `FAMILIES`."""
     places = [list(FAMILIES).index(family_of(opcode)) for opcode in profile.data.opcodes]
     return np.array(places, np.intp)[profile.data.instructions.opcode]
 
 
 def _engine_layers(
-    profile: Profile, rows: NDArray[np.intp], edges: NDArray[np.float64]
+    profile: RunFigures, rows: NDArray[np.intp], edges: NDArray[np.float64]
 ) -> Iterator[Layer]:
     """Yield families and groups of waits with the part of each bin that they take."""
     instructions = profile.data.instructions
@@ -217,7 +218,7 @@ def _engine_layers(
             yield name, _filled(ends - instructions.wait_ps[part], ends, edges)
 
 
-def _transfer_layers(profile: Profile, edges: NDArray[np.float64]) -> Iterator[Layer]:
+def _transfer_layers(profile: RunFigures, edges: NDArray[np.float64]) -> Iterator[Layer]:
     """Yield families with the part of each bin, and of all DMA engines, that they take."""
     transfers = profile.data.transfers
     family = _families(profile)[transfers.instruction]
@@ -228,7 +229,7 @@ def _transfer_layers(profile: Profile, edges: NDArray[np.float64]) -> Iterator[L
             yield name, filled / len(profile.dma_engine_us)
 
 
-def _name_bars(profile: Profile, axes: Axes, rows: NDArray[np.intp], base: int) -> None:
+def _name_bars(profile: RunFigures, axes: Axes, rows: NDArray[np.intp], base: int) -> None:
     """Write opcodes into bars that are wide enough."""
     data, instructions = profile.data, profile.data.instructions
     for i in rows.tolist() if len(rows) <= MAX_EDGES else []:
@@ -259,7 +260,7 @@ def _legend(axes: Axes, shown: set[str]) -> None:
         )
 
 
-def _draw_memory(profile: Profile, axes: Axes) -> None:
+def _draw_memory(profile: RunFigures, axes: Axes) -> None:
     occupancy, arch = profile.data.occupancy, profile.data.arch
     for name, values, peak, color in (
         ("sbuf", occupancy.sbuf_bytes, occupancy.sbuf_peak_bytes, "#0072B2"),
@@ -287,7 +288,7 @@ def _thinned(
     return np.repeat(times[starts], 2), both.ravel()
 
 
-def _draw_bandwidth(profile: Profile, axes: Axes) -> None:
+def _draw_bandwidth(profile: RunFigures, axes: Axes) -> None:
     latency = profile.data.latency_ps
     bins = int(min(300, max(20, latency // 50_000)))
     edges = np.linspace(0, max(latency, 1), bins + 1)
@@ -333,7 +334,7 @@ def _finish(axes: Axes) -> None:
     )
 
 
-def draw_roofline(profile: Profile, figure: Figure | SubFigure) -> None:
+def draw_roofline(profile: RunFigures, figure: Figure | SubFigure) -> None:
     """Draw attainable speed over arithmetic intensity, and where the kernel stands."""
     roofline = profile.roofline()
     axes = figure.subplots()
@@ -383,7 +384,7 @@ def _standing(roofline: Roofline) -> str:
     return f"{roofline.bound} bound, under the {limit} ceiling"
 
 
-def _draw_ceilings(profile: Profile, roofline: Roofline, axes: Axes, left: float) -> None:
+def _draw_ceilings(profile: RunFigures, roofline: Roofline, axes: Axes, left: float) -> None:
     instructions, clock = profile.data.instructions, profile.data.arch["tensor_clock_mhz"]
     lower, upper = sorted(
         [("HBM", roofline.hbm_gbps), ("all DMA engines", roofline.dma_gbps)],

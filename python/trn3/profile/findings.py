@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trn3.machine.results import location
+from trn3._trn3 import profile as _profile
+from trn3.profile.results import location
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +79,12 @@ class Finding:
         >>> str(Finding.of({"kind": "race", "message": "two cores", "line": "k.py:3"}))
         'k.py:3: two cores'
         """
-        file, _, line = str(record.get("line") or "").rpartition(":")
-        known = file and line.isdigit()
-        return cls(
-            kind=str(record.get("kind", "")),
-            message=str(record.get("message", dict(record))),
-            file=file if known else "",
-            line=int(line) if known else 0,
-            tensor=str(record.get("tensor", "")),
-            instruction=str(record.get("instruction", "")),
-            element=tuple(record.get("element", ())),
-            dtype=str(record.get("dtype", "")),
-            origin=str(record.get("origin", "")),
-            allocated=str(record.get("allocated") or ""),
-            core=core,
-        )
+        return cls.taken(_profile.finding(record, core))
+
+    @classmethod
+    def taken(cls, fields: Mapping[str, Any]) -> Self:
+        """Return the finding of fields that are those of this class."""
+        return cls(**{**fields, "element": tuple(fields["element"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +141,3 @@ class PrecisionLoss:
     def relative_growth(self) -> float:
         """How much the relative error grew here: by what was added, or by cancellation."""
         return max(self.relative_error - self.relative_input_error, self.relative_added_error)
-
-
-def losses(records: Iterable[Mapping[str, Any]], core: int | None = None) -> list[PrecisionLoss]:
-    """Return what the machine recorded, the largest growth of errors first."""
-    found = [PrecisionLoss(**record, core=core) for record in records]
-    return by_loss(found)
-
-
-def by_loss(found: Iterable[PrecisionLoss]) -> list[PrecisionLoss]:
-    """Return losses, the largest growth first, and among equals in the order of their lines."""
-    return sorted(found, key=lambda loss: (-loss.relative_growth, loss.file, loss.line))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from numpy.typing import NDArray
 
 EngineName: TypeAlias = Literal["tensor", "vector", "scalar", "gpsimd", "sync", "dma"]
+TableName: TypeAlias = Literal["Instruction", "DmaPacket", "Summary"]
+#: A column of values for each name, all of one length.
+Table: TypeAlias = dict[str, NDArray[Any]]
 
 
 class Busy(NamedTuple):

@@ -1,0 +1,269 @@
+"""The figures of a run, as the compiled core forms them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn3._trn3 import profile as _profile
+from trn3.profile.data import ENGINES, ProfileData
+from trn3.profile.findings import Finding, PrecisionLoss
+from trn3.profile.results import (
+    Busy,
+    CriticalStep,
+    EngineName,
+    EngineTotal,
+    LineTotal,
+    Roofline,
+    Table,
+    TableName,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "trn3-profile"
+FORMAT_VERSION = 1
+
+
+class RunFigures:
+    """What one run of a kernel cost, and why: figures and tables, without files and pictures."""
+
+    _run: _profile.Profile
+    _data: ProfileData | None
+
+    def __init__(self, data: ProfileData) -> None:
+        self._run = _profile.Profile(data)
+        self._data = data
+
+    @classmethod
+    def of_run(cls, run: _profile.Profile) -> Self:
+        """Return the profile of a run on one core that the compiled core holds."""
+        made = cls.__new__(cls)
+        made._run, made._data = run, None
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.data,)
+
+    def __repr__(self) -> str:
+        count = self._run.instructions
+        return f"<Profile of {self._run.kernel}: {self.latency_us:.3f} us, {count} instructions>"
+
+    @property
+    def data(self) -> ProfileData:
+        """What the machine recorded."""
+        if self._data is None:
+            self._data = ProfileData.from_dict(self._run.columns())
+        return self._data
+
+    @property
+    def cores(self) -> tuple[Self, ...]:
+        """The profile of each core that ran: this one alone, unless the launch had several."""
+        return (self,)
+
+    @property
+    def latency_us(self) -> float:
+        """Length of the busy window, in microseconds."""
+        return self._run.latency_us
+
+    @property
+    def overhead_us(self) -> float:
+        """What starting and ending a kernel costs beside the latency, in microseconds."""
+        return self._run.overhead_us
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the run found to complain of; of several cores, ``core`` says on which."""
+        return [Finding.taken(fields) for fields in self._run.findings()]
+
+    @property
+    def precision(self) -> tuple[PrecisionLoss, ...]:
+        """What each line's instructions lost of their results' precision, worst first.
+
+        Empty unless the run had a shadow: ``trn3.nki.profile(..., shadow=True)``.
+        """
+        return tuple(PrecisionLoss(**fields) for fields in self._run.precision())
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulate operations of all matmuls."""
+        return self._run.macs
+
+    @property
+    def dma_bytes(self) -> int:
+        """Bytes that DMA instructions moved."""
+        return self._run.dma_bytes
+
+    @property
+    def hbm_read_bytes(self) -> int:
+        """Bytes read from HBM."""
+        return self._run.hbm_read_bytes
+
+    @property
+    def hbm_write_bytes(self) -> int:
+        """Bytes written to HBM."""
+        return self._run.hbm_write_bytes
+
+    @property
+    def sbuf_peak_bytes(self) -> int:
+        """The most bytes of an SBUF partition in use at a time, of any core."""
+        return self._run.sbuf_peak_bytes
+
+    @property
+    def psum_peak_bytes(self) -> int:
+        """The most bytes of a PSUM partition in use at a time, of any core."""
+        return self._run.psum_peak_bytes
+
+    @property
+    def ideal_matmul_us(self) -> float:
+        """How long all matmuls would take at the peak of their element types, in microseconds.
+
+        Of several cores, shared evenly by them.
+        """
+        return self._run.ideal_matmul_us
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilisation: `ideal_matmul_us` as part of the latency."""
+        return self._run.mfu
+
+    @property
+    def mbu(self) -> float:
+        """Memory bandwidth utilisation: HBM bytes as part of what HBM gives in the latency."""
+        return self._run.mbu
+
+    @cached_property
+    def dma_engine_us(self) -> NDArray[np.float64]:
+        """How long each DMA engine moved bytes, in microseconds: those of core 0 first."""
+        return self._run.dma_engine_us()
+
+    @property
+    def dma_efficiency(self) -> float | None:
+        """Bytes moved as part of what DMA engines at work could move; None without transfers."""
+        return self._run.dma_efficiency
+
+    @property
+    def arithmetic_intensity(self) -> float:
+        """FLOP of matmuls per byte of HBM traffic; infinite without traffic, 0 without matmuls."""
+        return self._run.arithmetic_intensity
+
+    def roofline(self) -> Roofline:
+        """Return where the kernel stands under the ceilings of the machine."""
+        fields = self._run.roofline()
+        return Roofline(**{**fields, "intensity": self.arithmetic_intensity})
+
+    @cached_property
+    def _engines(self) -> dict[str, EngineTotal]:
+        return {fields["engine"]: EngineTotal(**fields) for fields in self._run.engines()}
+
+    def engines(self) -> list[EngineTotal]:
+        """Return what each engine did, in the order of `ENGINES`."""
+        return list(self._engines.values())
+
+    def _engine(self, engine: str) -> EngineTotal:
+        if engine not in self._engines:
+            message = f"engine is {engine!r}, must be one of {', '.join(ENGINES)}"
+            raise ValueError(message)
+        return self._engines[engine]
+
+    def busy(self, engine: EngineName) -> Busy:
+        """Return how long an engine held its issue slot; of ``dma``, how long any byte moved."""
+        total = self._engine(engine)
+        return Busy(total.busy_us, total.busy_share)
+
+    def waits(self, engine: EngineName) -> dict[str, float]:
+        """Return how long an engine stood waiting, by cause, in microseconds, longest first.
+
+        Causes are those of `CAUSES`. Time before the first and after the last instruction is no
+        wait. Of ``dma`` the waits of all queues are summed, and may exceed the latency.
+        """
+        return dict(self._engine(engine).waits)
+
+    @cached_property
+    def critical_engine_us(self) -> dict[str, float]:
+        """How much of the critical path each engine holds, on whichever core, in microseconds."""
+        return self._run.critical_engine_us()
+
+    def critical_path(self) -> list[CriticalStep]:
+        """Return the instructions that decide the latency, by rising start.
+
+        Where a core waited for the other one, the path goes on there.
+        """
+        return [CriticalStep(**fields) for fields in self._run.critical_path()]
+
+    def lines(self) -> list[LineTotal]:
+        """Return what each line of the kernel cost, on all cores, costliest first.
+
+        **(choice)** The costliest line holds most of the critical path, and among equals most time
+        in issue slots: only the critical path, made shorter, makes the kernel faster.
+        """
+        return [LineTotal(**fields) for fields in self._run.lines()]
+
+    def hbm_bytes_by_bin(self, edges_ps: NDArray[np.number[Any]]) -> NDArray[np.float64]:
+        """Return the HBM bytes, read and written, that move between the edges, in picoseconds.
+
+        An instruction's bytes are spread over its transfers by their size, and each transfer's
+        evenly over its time; without transfers, over the time from start to end.
+        """
+        return self._run.hbm_bytes_by_bin(np.asarray(edges_ps, np.float64))
+
+    def verdict(self) -> str:
+        """Return in plain words what binds the kernel and what to look at first."""
+        return self._run.verdict()
+
+    def figures(self) -> dict[str, Any]:
+        """Return every figure as plain data, with units in the names; what is infinite is None.
+
+        Of several cores, ``cores`` has those of each.
+        """
+        return self._run.figures()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return figures and raw data as dicts, lists, strings and numbers, ready for JSON."""
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "figures": self.figures(),
+            "data": self.data.to_dict(),
+        }
+
+    def table(self, name: TableName = "Instruction") -> Table:
+        """Return one of `tables` by its name.
+
+        Raises
+        ------
+        ValueError
+            If there is no table of this name.
+        """
+        return self._run.table(name)
+
+    def tables(self) -> dict[TableName, Table]:
+        """Return ``Instruction``, ``DmaPacket`` and ``Summary``, with Neuron Explorer's columns.
+
+        Each table is a dict from column to array; of several cores, ``trn3_core`` says which one a
+        row is of. Times are nanoseconds in the first two, as there, and seconds in ``Summary``. A
+        column of theirs that the machine does not know is left out, never filled with a guess;
+        columns of our own begin with ``trn3_``.
+        """
+        return {name: self._run.table(name) for name in _profile.TABLES}
+
+    def to_dataframe(self, table: TableName = "Instruction") -> pd.DataFrame:
+        """Return one of `tables` as a pandas data frame.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed; `tables` needs none.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            message = (
+                "to_dataframe needs pandas: pip install 'trn3[dataframe]'; tables() needs none"
+            )
+            raise ImportError(message) from error
+        return pd.DataFrame(self.table(table))

@@ -1,0 +1,278 @@
+"""What a run of a kernel cost, and why: figures, and the doors to files and pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from trn3._trn3 import profile as _profile
+from trn3.files import write_bytes, write_files
+from trn3.profile import plots
+from trn3.profile.data import ProfileData
+from trn3.profile.figures import FORMAT, FORMAT_VERSION, RunFigures
+from trn3.profile.summary import core_table, summary
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+class Profile(RunFigures):
+    """What one run of a kernel on one NeuronCore cost, and why.
+
+    Times run from the start of the busy window, which `latency_us` measures; what starting and
+    ending a kernel costs is apart from it, in `overhead_us`.
+
+    Parameters
+    ----------
+    data
+        What the machine recorded.
+
+    Examples
+    --------
+    A kernel of one matmul, 1 us long, in an array of 128 x 128 at 1 GHz:
+
+    >>> from trn3.profile import Profile, ProfileData
+    >>> zero = [0]
+    >>> data = ProfileData.from_dict({
+    ...     "arch": {"name": "toy", "generation": 4, "tensor_clock_mhz": 1000, "partitions": 128,
+    ...              "hbm_gbps": 100, "dma_engines": 16, "dma_engine_bytes_per_ns": 10,
+    ...              "sbuf_partition_bytes": 262144, "psum_partition_bytes": 16384},
+    ...     "kernel": "toy", "latency_ps": 1_000_000, "overhead_ps": 0, "opcodes": ["nc_matmul"],
+    ...     "labels": [""], "sites": [("toy.py", 3, "toy")], "findings": [],
+    ...     "instructions": {
+    ...         "opcode": zero, "engine": zero, "queue": zero, "site": zero, "label": zero,
+    ...         "start_ps": zero, "slot_end_ps": [500_000], "end_ps": [1_000_000],
+    ...         "wait_ps": zero, "cause": zero, "waited_on": [0xFFFF_FFFF], "dma_bytes": zero,
+    ...         "hbm_read": zero, "hbm_write": zero, "macs": [128 * 128 * 250],
+    ...         "peak_macs_per_cycle": [128 * 128]},
+    ...     "transfers": {name: [] for name in
+    ...         ("instruction", "dma_engine", "start_ps", "end_ps", "bytes")},
+    ...     "occupancy": {"time_ps": [], "sbuf_bytes": [], "psum_bytes": [],
+    ...         "sbuf_peak_bytes": 0, "psum_peak_bytes": 0},
+    ...     "critical": zero,
+    ... })
+    >>> profile = Profile(data)
+    >>> profile.latency_us, profile.busy("tensor"), profile.mfu
+    (1.0, Busy(us=0.5, share=0.5), 0.25)
+    """
+
+    def summary(self) -> RenderableType:
+        """Return a table for people, which fits 100 columns: ``rich.print(profile.summary())``."""
+        return summary(self)
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` as JSON; the file appears when it is complete.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        write_bytes(path, [self._run.to_json()])
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the profile that `to_dict` gave; its figures are formed anew from the data.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no such document, or its parts contradict each other.
+        """
+        found = (document.get("format"), document.get("version"))
+        if found != (FORMAT, FORMAT_VERSION):
+            message = (
+                f"format {found[0]!r}, version {found[1]!r}; this version of trn3 reads "
+                f"{FORMAT!r}, version {FORMAT_VERSION}"
+            )
+            raise ValueError(message)
+        if "cores" in document:
+            return from_cores(document["cores"])  # type: ignore[return-value]
+        return cls(ProfileData.from_dict(document.get("data", {})))
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the profile that `to_json` wrote.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        ValueError
+            If it holds no profile; the message names the file.
+        """
+        raw = Path(path).read_bytes()
+        try:
+            document = json.loads(raw)
+            if not isinstance(document, dict):
+                message = f"a JSON {type(document).__name__}, must be an object"
+                raise TypeError(message)
+            return cls.from_dict(document)
+        except (TypeError, ValueError, RecursionError) as error:
+            message = f"{os.fspath(path)}: no profile: {error}"
+            raise ValueError(message) from error
+
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Write a native Perfetto trace, for the Perfetto UI; the file appears when complete.
+
+        Each core is a process of the trace.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        write_bytes(path, [self._run.to_perfetto()])
+
+    def _pictures(self, path: Path) -> dict[Path, plots.Draw]:
+        return plots.writers(self, path)
+
+    def plot(self, path: str | os.PathLike[str]) -> list[Path]:
+        """Draw the timeline and the roofline, and return the files written.
+
+        Parameters
+        ----------
+        path
+            A directory, for ``timeline.png`` and ``roofline.png`` in it; or a file ending in .png,
+            .svg or .pdf, for both in one picture. Of several cores each has pictures of its own:
+            ``timeline_core0.png`` and so on; a file's name gets ``_core0`` before its ending.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the file has another ending.
+        OSError
+            If a file cannot be written; none has appeared then.
+        """
+        todo = self._pictures(Path(path))
+        write_files(todo)
+        return list(todo)
+
+    def save(self, directory: str | os.PathLike[str]) -> list[Path]:
+        """Write trace.perfetto, timeline.png, roofline.png and profile.json into a directory.
+
+        Of several cores, pictures are as in `plot`.
+
+        Returns
+        -------
+        list of Path
+            The files: all of them, or an error and none.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        OSError
+            If a file cannot be written, or there is no such directory.
+        """
+        directory = Path(directory)
+        if not directory.is_dir():
+            message = f"{directory}: is no directory"
+            raise NotADirectoryError(message)
+        todo = {
+            directory / "trace.perfetto": lambda file: file.write_bytes(self._run.to_perfetto()),
+            directory / "profile.json": lambda file: file.write_bytes(self._run.to_json()),
+            **self._pictures(directory),
+        }
+        write_files(todo)
+        return list(todo)
+
+
+class LogicalProfile(Profile):
+    """What one run on several NeuronCores cost, and why.
+
+    All cores start at time 0; the latency is that of the core that ends last, whose critical path
+    and `data` these are. Counts (instructions, bytes, FLOP) are sums over the cores, utilisations
+    are of all cores together, and **(choice)** an engine's times are means over the cores, so that
+    they stay comparable with the latency.
+
+    Parameters
+    ----------
+    cores
+        The profile of each core, in order of their numbers.
+    """
+
+    def __init__(self, cores: Sequence[Profile]) -> None:
+        self._cores = tuple(cores)
+        self._run = _profile.Profile.joint([core._run for core in self._cores])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._cores,)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Profile of {self._run.kernel} on {len(self._cores)} cores: "
+            f"{self.latency_us:.3f} us, {self._run.instructions} instructions>"
+        )
+
+    @property
+    def data(self) -> ProfileData:
+        """What the core that ends last recorded."""
+        return self._cores[self._run.last].data
+
+    @property
+    def cores(self) -> tuple[Profile, ...]:  # type: ignore[override]
+        """The profile of each core."""
+        return self._cores
+
+    def summary(self) -> RenderableType:
+        """Return a table for people: all cores together, then what tells them apart."""
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(super().summary(), Text(), core_table(self._cores))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return figures and raw data of all cores, ready for JSON."""
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "figures": self.figures(),
+            "cores": [core.data.to_dict() for core in self._cores],
+        }
+
+    def _pictures(self, path: Path) -> dict[Path, plots.Draw]:
+        return {
+            file.with_stem(f"{file.stem}_core{number}"): write
+            for number, core in enumerate(self._cores)
+            for file, write in plots.writers(core, path).items()
+        }
+
+
+def from_cores(documents: Sequence[Any]) -> LogicalProfile:
+    """Return the profile of cores whose data stand in a document.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are none, or one contradicts itself.
+    """
+    if not documents:
+        message = "cores is empty, must have one entry or more"
+        raise ValueError(message)
+    return LogicalProfile([Profile(ProfileData.from_dict(each)) for each in documents])
+
+
+def profile_of(cores: Sequence[Any], kernel: str = "kernel") -> Profile:
+    """Return what the run so far on the cores of one logical core cost, and why.
+
+    Parameters
+    ----------
+    cores : sequence of NeuronCore
+        In order of their numbers.
+    kernel : str, optional
+        Name of the kernel.
+
+    Examples
+    --------
+    >>> from trn3.machine import NeuronCore
+    >>> profile_of([NeuronCore("trn3")]).latency_us
+    0.0
+    """
+    profiles = [Profile.of_run(run) for run in _profile.of_cores(list(cores), kernel)]
+    return profiles[0] if len(profiles) == 1 else LogicalProfile(profiles)

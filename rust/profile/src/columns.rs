@@ -1,0 +1,148 @@
+//! What the machine records of a run on one core, as columns: the one thing that every figure is made from.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::machine_figures::MachineFigures;
+use crate::precision::PrecisionLoss;
+
+macro_rules! columns {
+    ($(#[doc = $doc:literal])+ $name:ident, $what:literal {
+        $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)*
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct $name {
+            $($(#[doc = $field_doc])+ pub $field: Vec<$type>,)*
+        }
+
+        impl $name {
+            /// Names of the columns, in order.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            /// Entries of each column.
+            pub fn len(&self) -> usize {
+                [$(self.$field.len()),*][0]
+            }
+
+            /// Whether there is no entry.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Refuses columns of different lengths.
+            pub(crate) fn check_lengths(&self) -> Result<()> {
+                let lengths = [$(self.$field.len()),*];
+                let length = lengths[0];
+                match lengths.iter().position(|&other| other != length) {
+                    None => Ok(()),
+                    Some(other) => Err(Error::Value(format!(
+                        "{what}.{} has {} entries, {what}.{} has {length}; they must be as many",
+                        Self::NAMES[other], lengths[other], Self::NAMES[0], what = $what,
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+columns! {
+    /// Every instruction, in program order. Times are picoseconds from the start of the busy window.
+    InstructionColumns, "instructions" {
+        /// Place in [`RunColumns::opcodes`].
+        opcode: u16,
+        /// Place in [`crate::ENGINES`].
+        engine: u8,
+        /// DMA queue; nothing on other engines.
+        queue: u16,
+        /// Place in [`RunColumns::sites`].
+        site: u32,
+        /// Place in [`RunColumns::labels`].
+        label: u32,
+        /// When it started.
+        start_ps: u64,
+        /// Until when it held its issue slot; of a transfer, its end.
+        slot_end_ps: u64,
+        /// When its result was visible.
+        end_ps: u64,
+        /// How long its in-order stream (engine or DMA queue) stood idle before it, waiting.
+        wait_ps: u64,
+        /// Place in [`crate::CAUSES`]: what the wait was for.
+        cause: u8,
+        /// The instruction waited for, or [`crate::NO_INSTRUCTION`].
+        waited_on: u32,
+        /// Bytes that DMA engines moved.
+        dma_bytes: u64,
+        /// Bytes read from HBM.
+        hbm_read: u64,
+        /// Bytes written to HBM.
+        hbm_write: u64,
+        /// Multiply-accumulate operations of a matmul.
+        macs: u64,
+        /// How many the whole array does in a cycle in this matmul's element type.
+        peak_macs_per_cycle: u64,
+    }
+}
+
+columns! {
+    /// What the DMA engines did for each DMA instruction. Times as in [`InstructionColumns`].
+    TransferColumns, "transfers" {
+        /// Place in [`InstructionColumns`].
+        instruction: u32,
+        /// Which DMA engine moved the bytes.
+        dma_engine: u16,
+        /// First byte.
+        start_ps: u64,
+        /// Last byte.
+        end_ps: u64,
+        /// Bytes.
+        bytes: u64,
+    }
+}
+
+/// Bytes in use of each partition of SBUF and PSUM, from each time to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OccupancyColumns {
+    /// Times, never falling, in picoseconds from the start of the busy window.
+    pub time_ps: Vec<u64>,
+    /// SBUF bytes of a partition from then on.
+    pub sbuf_bytes: Vec<u64>,
+    /// PSUM bytes of a partition from then on.
+    pub psum_bytes: Vec<u64>,
+    /// Most SBUF bytes of a partition that ever were in use.
+    pub sbuf_peak_bytes: u64,
+    /// Most PSUM bytes of a partition that ever were in use.
+    pub psum_peak_bytes: u64,
+}
+
+/// One run of a kernel on one core, as the machine records it: the `data` of `profile.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunColumns {
+    /// The machine, and every figure of it.
+    pub arch: MachineFigures,
+    /// Name of the kernel.
+    pub kernel: String,
+    /// The busy window: from the first instruction's start to the last result, in picoseconds.
+    pub latency_ps: u64,
+    /// What starting and ending a kernel costs beside it, in picoseconds.
+    pub overhead_ps: u64,
+    /// Names of instructions.
+    pub opcodes: Vec<String>,
+    /// Names that callers gave instructions; the empty one is none.
+    pub labels: Vec<String>,
+    /// Lines of the kernel: file, line from 1, function. A line of 0 is unknown.
+    pub sites: Vec<(String, u32, String)>,
+    /// What the run found to complain of, each with at least a `message`.
+    pub findings: Vec<Map<String, Value>>,
+    /// Instructions.
+    pub instructions: InstructionColumns,
+    /// Transfers of DMA engines.
+    pub transfers: TransferColumns,
+    /// Memories in use.
+    pub occupancy: OccupancyColumns,
+    /// The instructions of the critical path, by rising start.
+    pub critical: Vec<u32>,
+    /// What instructions lost of their results' precision, by line; empty without a shadow run.
+    pub precision: Vec<PrecisionLoss>,
+}
