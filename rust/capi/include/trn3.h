@@ -715,6 +715,41 @@ trn3_status trn3_stats_reset(struct trn3_device *device);
 // The function may be called by every call that needs the device alone, until it is replaced.
 trn3_status trn3_set_trace(struct trn3_device *device, trn3_trace_fn function, void *user);
 
+// A figure of the last command that a core began, by its name in profile.json: "latency_us", "mfu", "roofline.ridge",
+// "engines.tensor.busy_share", "lines.0.critical_us". value is the bits of a double.
+//
+// VALUE: the core has run nothing, or there is no such number.
+//
+// name is null or has length bytes; value is null or may be written.
+trn3_status trn3_profile_figure(struct trn3_device *device,
+                                uint32_t core,
+                                const char *name,
+                                size_t length,
+                                uint64_t *value);
+
+// Writes the text of profile.json of the last command that a core began, without a NUL, and says how many bytes that is:
+// every figure, and what the machine recorded of each instruction.
+//
+// CAPACITY: the buffer is too small; size is written all the same. VALUE: the core has run nothing.
+//
+// buffer is null or has capacity bytes; size is null or may be written.
+trn3_status trn3_profile_json(struct trn3_device *device,
+                              uint32_t core,
+                              void *buffer,
+                              size_t capacity,
+                              size_t *size);
+
+// Writes a native Perfetto trace of the last command that a core began, and says how many bytes that is.
+//
+// As trn3_profile_json.
+//
+// As trn3_profile_json.
+trn3_status trn3_profile_perfetto(struct trn3_device *device,
+                                  uint32_t core,
+                                  void *buffer,
+                                  size_t capacity,
+                                  size_t *size);
+
 // Bytes that trn3_snapshot_save writes if nothing is done with the device before.
 //
 // size is null or may be written.

@@ -48,6 +48,8 @@ pub(crate) enum State {
 
 pub(crate) struct Core {
     pub(crate) machine: NeuronCore,
+    /// Name of what its timeline is of; None before anything ran.
+    pub(crate) ran: Option<String>,
     pub(crate) queue: VecDeque<Waiting>,
     pub(crate) active: Option<Active>,
 }
@@ -284,5 +286,5 @@ pub(crate) fn core(spec: &DeviceSpec, arch: &Arc<ArchSpec>) -> Result<Core> {
         let seed = spec.seed.wrapping_mul(2).wrapping_add(seed);
         *generator = Generator::new(Xorwow::seed(seed, generator.lanes(), generator.generators())?);
     }
-    Ok(Core { machine, queue: VecDeque::new(), active: None })
+    Ok(Core { machine, ran: None, queue: VecDeque::new(), active: None })
 }

@@ -5,7 +5,7 @@
 //! thread, reads a file or prints; devices share nothing, so that any number of them may run on any threads with the same
 //! bits and times.
 //!
-//! The crate stands above `trn3-machine` (one NeuronCore) and `trn3-system` (links, collectives' costs, energy): a host that wants
+//! The crate stands above `trn3-machine` (one NeuronCore), `trn3-profile` (what a run cost: [`Device::profile`]) and `trn3-system` (links, collectives' costs, energy): a host that wants
 //! one core alone takes `trn3-machine` and its [traits](trn3_machine::host).
 //!
 //! ```
@@ -46,6 +46,7 @@ mod estimate;
 pub mod host;
 mod links;
 mod memory;
+mod profile;
 mod programs;
 mod run;
 mod snapshot;
@@ -65,3 +66,4 @@ pub use memory::{Direct, MemoryPort};
 pub use programs::{OutputBytes, Placed};
 pub use spec::DeviceSpec;
 pub use stats::Stats;
+pub use trn3_profile::Profile;

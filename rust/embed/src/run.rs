@@ -104,11 +104,12 @@ impl Device {
         let machine = &mut self.cores[index].machine;
         let span = machine.makespan().0;
         count(&mut self.stats, machine);
+        let name = program.and_then(|program| self.programs.get(&program));
+        let name = name.map_or("copy", |held| held.program.name.as_str());
         if let Some(trace) = &mut self.trace {
-            let name = program.and_then(|program| self.programs.get(&program));
-            let name = name.map_or("copy", |held| held.program.name.as_str());
             show(trace.as_mut(), index, name, now, machine);
         }
+        self.cores[index].ran = Some(name.to_owned());
         State::Ends { at: now.saturating_add(span), status }
     }
 

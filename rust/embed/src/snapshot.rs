@@ -252,6 +252,7 @@ impl Device {
             // Sources and cost models of the host stay.
             restore(&mut live.machine.state, &saved)?;
             live.machine.restart();
+            live.ran = None;
             (live.queue, live.active) = (saved.queue.into(), saved.active);
         }
         (self.hbm, self.programs, self.links) = (hbm, programs, links);

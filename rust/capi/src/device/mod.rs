@@ -6,11 +6,13 @@ mod lifecycle;
 mod memory;
 mod network;
 mod observe;
+mod profile;
 mod snapshot;
 mod time;
 
 use trn3_embed::{Device, Error, ErrorKind};
 
+use self::profile::Profiled;
 use crate::handles::{Exclusive, Shared, Table};
 use crate::status::{Fault, Result, Status};
 
@@ -20,6 +22,7 @@ pub use lifecycle::*;
 pub use memory::*;
 pub use network::*;
 pub use observe::*;
+pub use profile::*;
 pub use snapshot::*;
 pub use time::*;
 
@@ -36,6 +39,8 @@ pub(crate) struct Entry {
     pub(crate) on_complete: Option<Listener>,
     /// The state saved last, until a call that may change it.
     pub(crate) saved: Option<Vec<u8>>,
+    /// The profile asked for last, until a call that may change it.
+    pub(crate) profiled: Option<Profiled>,
 }
 
 // SAFETY: a shared reference to an entry reaches plain data of the device alone: the calls of `const` handles use none of
@@ -47,7 +52,7 @@ static DEVICES: Table<Entry> = Table::new("device");
 /// The device of a handle, for a call that may change it.
 pub(crate) fn exclusive(handle: *mut trn3_device) -> Result<Exclusive<'static, Entry>> {
     let mut entry = DEVICES.exclusive(handle.addr())?;
-    entry.saved = None;
+    (entry.saved, entry.profiled) = (None, None);
     Ok(entry)
 }
 

@@ -537,11 +537,56 @@ static void misuse(void) {
     CHECK_OK(trn3_device_destroy(next));
 }
 
+static double figure(trn3_device *device, const char *name) {
+    uint64_t bits = 0;
+    double value = 0;
+    CHECK_OK(trn3_profile_figure(device, 0, name, strlen(name), &bits));
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void profiles(void) {
+    static unsigned char file[1 << 20], again[1 << 20];
+    trn3_device *device = created("");
+    uint64_t bits = 7;
+    size_t size = 7, length = 0;
+    CHECK_STATUS(TRN3_VALUE, trn3_profile_figure(device, 0, "mfu", 3, &bits));
+    CHECK_STATUS(TRN3_VALUE, trn3_profile_json(device, 0, file, sizeof file, &size));
+    CHECK(bits == 7 && size == 7);
+    const uint64_t program = load(device);
+    fill(device, address_of(device, program, "x"), 0x3fc00000u);
+    const trn3_command command = run_command(program);
+    CHECK_OK(trn3_submit(device, &command, 1));
+    finish(device);
+    const trn3_completion done = take_one(device);
+    const double picoseconds = (double)(done.end_ps - done.start_ps);
+    CHECK(picoseconds > 0 && figure(device, "latency_us") == picoseconds / 1e6);
+    CHECK(figure(device, "instructions") == 3 && figure(device, "engines.vector.instructions") == 1);
+    CHECK(figure(device, "hbm_read_bytes") == 1024 && figure(device, "hbm_write_bytes") == 1024);
+    CHECK_STATUS(TRN3_VALUE, trn3_profile_figure(device, 0, "kernel", 6, &bits));
+    CHECK_STATUS(TRN3_VALUE, trn3_profile_figure(device, 9, "mfu", 3, &bits));
+    CHECK_STATUS(TRN3_VALUE, trn3_profile_figure(device, 0, "mfu", 3, NULL));
+    /* How much there is, then all of it; the same each time. */
+    CHECK_STATUS(TRN3_CAPACITY, trn3_profile_json(device, 0, NULL, 0, &length));
+    CHECK(length > 1000 && length < sizeof file);
+    CHECK_OK(trn3_profile_json(device, 0, file, length, &size));
+    static const char head[] = "{\"format\":\"trn3-profile\",\"version\":1,\"figures\":{\"kernel\":\"double\",";
+    CHECK(size == length && memcmp(file, head, sizeof head - 1) == 0);
+    CHECK(file[length - 1] == '}' && file[length] == 0);
+    CHECK_STATUS(TRN3_CAPACITY, trn3_profile_perfetto(device, 0, file, 1, &length));
+    CHECK_OK(trn3_profile_perfetto(device, 0, file, sizeof file, &size));
+    CHECK_OK(trn3_profile_perfetto(device, 0, again, sizeof again, &size));
+    CHECK(size == length && size > 500 && file[0] == 0x0a && memcmp(file, again, size) == 0);
+    CHECK_STATUS(TRN3_VALUE, trn3_profile_perfetto(device, 0, file, sizeof file, NULL));
+    CHECK_OK(trn3_device_destroy(device));
+}
+
 int main(void) {
     programs();
     callbacks();
     failures();
     observation();
+    profiles();
     snapshots();
     networks();
     misuse();
