@@ -13,21 +13,14 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from nki_conformance.suite import REFUSALS, ROWS
 from nki_conformance.table import KINDS
+from trn3.machine.instructions import instructions
 
+#: What of `nki.isa` is no instruction: queries, and a register to start with.
+_QUERIES: Final = ("get_nc_sub_version", "get_nc_version", "register_alloc")
+#: Instructions that NKI has not.
+_OWN: Final = ("nc_matmul_sparse",)
 #: The instructions and queries of NKI 0.6, and of older versions.
-FUNCTIONS: Final = (
-    "activate2", "activation", "activation_reduce", "affine_select", "bn_aggr", "bn_stats",
-    "core_barrier", "dma_compute", "dma_copy", "dma_transpose", "dropout", "exponential",
-    "get_nc_sub_version", "get_nc_version", "iota", "local_gather", "max8", "memset",
-    "nc_find_index8", "nc_match_replace8", "nc_matmul", "nc_matmul_mx", "nc_n_gather",
-    "nc_stream_shuffle", "nc_transpose", "nonzero_with_count", "quantize_mx", "rand2",
-    "rand_get_state", "rand_set_state", "range_select", "reciprocal", "register_alloc",
-    "register_load", "register_move", "register_store", "rng", "scalar_tensor_tensor",
-    "select_reduce", "sendrecv", "sequence_bounds", "set_rng_seed", "tensor_copy",
-    "tensor_copy_predicated", "tensor_partition_reduce", "tensor_reduce", "tensor_scalar",
-    "tensor_scalar_cumulative", "tensor_scalar_reduce", "tensor_tensor", "tensor_tensor_scan",
-    "topk",
-)  # fmt: skip
+FUNCTIONS: Final = tuple(sorted({*instructions(), *_QUERIES}.difference(_OWN)))
 
 _NOTES: Final = {
     "core_barrier": "on two cores; deadlocks and races: tests of LNC=2",
@@ -74,8 +67,8 @@ def _summary() -> str:
 
 def _instructions() -> str:
     lines = [
-        "| function | semantics | rows | element types named | targets | refusals | notes |",
-        "|---|---|--:|---|---|--:|---|",
+        "| function | engines | semantics | rows | element types named | targets | refusals | notes |",
+        "|---|---|---|--:|---|---|--:|---|",
     ]
     for name in FUNCTIONS:
         rows = [row for row in ROWS if row.function == name]
@@ -83,6 +76,7 @@ def _instructions() -> str:
         targets = sorted({row.arch for row in rows} | {each.arch for each in refused})
         cells = [
             f"`{name}`",
+            ", ".join(instructions()[name].engines if name in instructions() else ()),
             _standing(getattr(nisa, name, None)),
             str(len(rows)),
             _types(row.label for row in rows),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trn3.machine.instructions import instructions
+
 # Colours that stay apart for most colour-blind readers.
 FAMILIES = {
     "matmul": "#0072B2",
@@ -17,33 +19,17 @@ FAMILIES = {
     "other": "#111111",
 }
 
-_MEMBERS = {
-    "matmul": "nc_matmul nc_matmul_mx",
-    "transpose": "nc_transpose",
-    "element-wise": (
-        "tensor_tensor tensor_scalar scalar_tensor_tensor reciprocal dropout iota affine_select"
-    ),
-    "reduction": (
-        "tensor_reduce tensor_scalar_cumulative tensor_scalar_reduce tensor_tensor_scan bn_stats "
-        "bn_aggr select_reduce tensor_partition_reduce max8 topk"
-    ),
-    "function": "activation activation_reduce activate2 exponential",
-    "copy, set": (
-        "tensor_copy tensor_copy_predicated tensor_copy_dynamic_src tensor_copy_dynamic_dst memset "
-        "rng rand2 rand_set_state rand_get_state set_rng_seed"
-    ),
-    "quantise": "quantize_mx",
-    "gather, select": (
-        "range_select nc_stream_shuffle nc_find_index8 nc_match_replace8 local_gather nc_n_gather "
-        "sequence_bounds nonzero_with_count"
-    ),
-    "DMA": "dma_copy dma_transpose dma_compute sendrecv",
-    "control": (
-        "core_barrier register_alloc register_move register_load register_store "
-        "activation_table_load dma_trigger semaphore"
-    ),
+# Names of timelines that are no instructions of the table: what engines do beside them, and older
+# kernels' spellings.
+_OTHERS = {
+    "tensor_copy_dynamic_src": "copy, set",
+    "tensor_copy_dynamic_dst": "copy, set",
+    "register_alloc": "control",
+    "activation_table_load": "control",
+    "dma_trigger": "control",
+    "semaphore": "control",
 }
-_FAMILY_OF = {name: family for family, names in _MEMBERS.items() for name in names.split()}
+_FAMILY_OF = _OTHERS | {name: row.family for name, row in instructions().items()}
 
 
 def family_of(opcode: str) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "VirtualRegister",
     "ds",
     "hooks",
+    "instruction_table",
     "isa",
     "replay",
 ]
@@ -36,6 +37,8 @@ class UninitializedReadError(RuntimeError): ...
 class SkippedValueError(RuntimeError): ...
 class InstructionLimitError(RuntimeError): ...
 class ArchError(ValueError): ...
+
+def instruction_table() -> list[dict[str, Any]]: ...
 
 class _Finding(TypedDict):
     kind: str

@@ -1,4 +1,5 @@
-# The instructions, documented by `trn3.nki.isa`; arguments go by position.
+# The instructions, documented by `trn3.nki.isa`. Written by scripts/isa_stub.py, but for what stands
+# between the two marks.
 
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -6,7 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor
+from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister
 
 __all__ = [
     "Arrival",
@@ -67,237 +68,7 @@ __all__ = [
     "topk",
 ]
 
-def activate2(
-    core: NeuronCore,
-    dst: NkiTensor,
-    op: str,
-    data: NkiTensor,
-    imm0: Any,
-    imm1: Any,
-    op0: str | None,
-    op1: str | None,
-    relu_param: Any,
-    reverse0: bool,
-    reverse1: bool,
-    reduce_op: str | None,
-    reduce_res: Any,
-    reduce_cmd: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def activation(
-    core: NeuronCore,
-    dst: NkiTensor,
-    op: str,
-    data: NkiTensor,
-    bias: Any,
-    scale: Any,
-    reduce_op: str | None,
-    reduce_res: Any,
-    reduce_cmd: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def activation_reduce(
-    core: NeuronCore,
-    dst: NkiTensor,
-    op: str,
-    data: NkiTensor,
-    reduce_op: str | None,
-    reduce_res: Any,
-    bias: Any,
-    scale: Any,
-    name: str | None,
-) -> NkiInstruction: ...
-def affine_select(
-    core: NeuronCore,
-    dst: NkiTensor,
-    pattern: Sequence[tuple[int, int]],
-    channel_multiplier: int,
-    on_true_tile: NkiTensor,
-    on_false_value: Any,
-    cmp_op: str,
-    offset: Any,
-    name: str | None,
-) -> NkiInstruction: ...
-def bn_aggr(
-    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
-) -> NkiInstruction: ...
-def bn_stats(
-    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
-) -> NkiInstruction: ...
-def dma_compute(
-    core: NeuronCore,
-    dst: NkiTensor,
-    srcs: Sequence[Any],
-    reduce_op: str,
-    scales: Any,
-    unique_indices: bool,
-    oob_mode: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def dma_copy(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    priority: int | None,
-    oob_mode: str,
-    dge_mode: str,
-    engine: str | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def dma_transpose(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    axes: Sequence[int] | None,
-    priority: int | None,
-    oob_mode: str,
-    dge_mode: str,
-    name: str | None,
-) -> NkiInstruction: ...
-def dropout(
-    core: NeuronCore, dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None
-) -> NkiInstruction: ...
-def exponential(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    max_value: Any,
-    reduce_res: Any,
-    reduce_cmd: str,
-    reduce_init: Any,
-    name: str | None,
-) -> NkiInstruction: ...
-def gpsimd_call(
-    core: NeuronCore,
-    function: Callable[..., Any],
-    opcode: str,
-    outputs: Sequence[Any],
-    inputs: Sequence[Any],
-    cycles: int,
-    name: str | None,
-) -> NkiInstruction: ...
-def iota(
-    core: NeuronCore,
-    dst: NkiTensor,
-    pattern: Sequence[tuple[int, int]],
-    offset: Any,
-    channel_multiplier: int,
-    name: str | None,
-) -> NkiInstruction: ...
-def local_gather(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src_buffer: NkiTensor,
-    index: NkiTensor,
-    num_elem_per_idx: int,
-    num_valid_indices: int | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def max8(core: NeuronCore, dst: NkiTensor, src: NkiTensor, name: str | None) -> NkiInstruction: ...
-def memset(
-    core: NeuronCore, dst: NkiTensor, value: float, engine: str | None, name: str | None
-) -> NkiInstruction: ...
-def nc_find_index8(
-    core: NeuronCore, dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str | None
-) -> NkiInstruction: ...
-def nc_match_replace8(
-    core: NeuronCore,
-    dst: NkiTensor,
-    data: NkiTensor,
-    vals: NkiTensor,
-    imm: float,
-    dst_idx: Any,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_matmul(
-    core: NeuronCore,
-    dst: NkiTensor,
-    stationary: NkiTensor,
-    moving: NkiTensor,
-    is_stationary_onezero: bool,
-    is_moving_onezero: bool,
-    is_transpose: bool,
-    accumulate: bool | None,
-    tile: Any,
-    double_row: bool,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_matmul_mx(
-    core: NeuronCore,
-    dst: NkiTensor,
-    stationary: NkiTensor,
-    moving: NkiTensor,
-    stationary_scale: NkiTensor,
-    moving_scale: NkiTensor,
-    tile: Any,
-    accumulate: bool | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_matmul_sparse(
-    core: NeuronCore,
-    dst: NkiTensor,
-    stationary: NkiTensor,
-    moving: NkiTensor,
-    tags: NkiTensor,
-    pattern: str,
-    accumulate: bool | None,
-    name: str | None,
-) -> NkiInstruction: ...
-def nc_n_gather(
-    core: NeuronCore, dst: NkiTensor, data: NkiTensor, indices: NkiTensor, name: str | None
-) -> NkiInstruction: ...
-def nc_stream_shuffle(
-    core: NeuronCore, dst: NkiTensor, src: NkiTensor, shuffle_mask: Sequence[int], name: str | None
-) -> NkiInstruction: ...
-def nc_transpose(
-    core: NeuronCore, dst: NkiTensor, data: NkiTensor, engine: str | None, name: str | None
-) -> NkiInstruction: ...
-def nonzero_with_count(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    index_offset: int,
-    padding_val: int,
-    name: str | None,
-) -> NkiInstruction: ...
-def quantize_mx(
-    core: NeuronCore,
-    dst: NkiTensor,
-    src: NkiTensor,
-    dst_scale: NkiTensor,
-    ocp_rule: bool,
-    name: str | None,
-) -> NkiInstruction: ...
-def rand2(
-    core: NeuronCore, dst: NkiTensor, min: Any, max: Any, name: str | None
-) -> NkiInstruction: ...
-def rand_get_state(
-    core: NeuronCore, dst: NkiTensor, engine: str, name: str | None
-) -> NkiInstruction: ...
-def rand_set_state(
-    core: NeuronCore, src_seeds: NkiTensor, engine: str, name: str | None
-) -> NkiInstruction: ...
-def range_select(
-    core: NeuronCore,
-    dst: NkiTensor,
-    on_true_tile: NkiTensor,
-    comp_op0: str,
-    comp_op1: str,
-    bound0: Any,
-    bound1: Any,
-    reduce_cmd: str,
-    reduce_res: Any,
-    reduce_op: str,
-    range_start: int,
-    on_false_value: float,
-    name: str | None,
-) -> NkiInstruction: ...
-def reciprocal(
-    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None
-) -> NkiInstruction: ...
-def register_load(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
-def register_move(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
-
+# own: begin
 @final
 class Arrival:
     @property
@@ -320,57 +91,319 @@ def meet_ranks(
     sharing: Sequence[tuple[int, int]],
     moved: Sequence[tuple[int, int]],
 ) -> list[NkiInstruction]: ...
-def core_barrier(
-    core: NeuronCore, data: NkiTensor, engine: str, name: str | None = None
-) -> Arrival: ...
-def sendrecv(
-    core: NeuronCore, src: NkiTensor, dst: NkiTensor, dma_engine: str, name: str | None = None
-) -> Arrival: ...
 def meet(arrivals: Sequence[Arrival]) -> list[NkiInstruction]: ...
 def synchronise(cores: Sequence[NeuronCore]) -> None: ...
-def register_store(core: NeuronCore, dst: Any, src: Any, name: str | None) -> NkiInstruction: ...
-def rng(core: NeuronCore, dst: NkiTensor, engine: str, name: str | None) -> NkiInstruction: ...
+def gpsimd_call(
+    core: NeuronCore,
+    function: Callable[..., Any],
+    opcode: str,
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    cycles: int,
+    name: str | None,
+) -> NkiInstruction: ...
+
+# own: end
+def activate2(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    imm0: float | NkiTensor | None,
+    imm1: float | NkiTensor | None,
+    op0: str | None,
+    op1: str | None,
+    relu_param: float | NkiTensor | None = 0.0,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    reduce_op: str | None = None,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: str = "idle",
+    name: str | None = None,
+) -> NkiInstruction: ...
+def activation(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    bias: float | NkiTensor | None = None,
+    scale: float | NkiTensor | None = 1.0,
+    reduce_op: str | None = None,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: str = "idle",
+    name: str | None = None,
+) -> NkiInstruction: ...
+def activation_reduce(
+    core: NeuronCore,
+    dst: NkiTensor,
+    op: str,
+    data: NkiTensor,
+    reduce_op: str | None,
+    reduce_res: NkiTensor | None,
+    bias: float | NkiTensor | None = None,
+    scale: float | NkiTensor | None = 1.0,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def affine_select(
+    core: NeuronCore,
+    dst: NkiTensor,
+    pattern: Sequence[tuple[int, int]],
+    channel_multiplier: int,
+    on_true_tile: NkiTensor,
+    on_false_value: float | NkiTensor | None,
+    cmp_op: str = "equal",
+    offset: int | VirtualRegister = 0,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def bn_aggr(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
+def bn_stats(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
+def dma_compute(
+    core: NeuronCore,
+    dst: NkiTensor,
+    srcs: Sequence[NkiTensor],
+    reduce_op: str,
+    scales: Sequence[float] | None = None,
+    unique_indices: bool = True,
+    oob_mode: str = "error",
+    name: str | None = None,
+) -> NkiInstruction: ...
+def dma_copy(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    priority: int | None = None,
+    oob_mode: str = "error",
+    dge_mode: str | None = None,
+    engine: str | None = None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def dma_transpose(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    axes: Sequence[int] | None = None,
+    priority: int | None = None,
+    dge_mode: str | None = None,
+    oob_mode: str = "error",
+    name: str | None = None,
+) -> NkiInstruction: ...
+def dropout(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    prob: float | NkiTensor | None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def exponential(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    max_value: float | NkiTensor | None = 0.0,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: str = "idle",
+    reduce_init: float | NkiTensor | None = 0.0,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def iota(
+    core: NeuronCore,
+    dst: NkiTensor,
+    pattern: Sequence[tuple[int, int]],
+    offset: int | VirtualRegister = 0,
+    channel_multiplier: int = 0,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def local_gather(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src_buffer: NkiTensor,
+    index: NkiTensor,
+    num_elem_per_idx: int = 1,
+    num_valid_indices: int | None = None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def max8(
+    core: NeuronCore, dst: NkiTensor, src: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
+def memset(
+    core: NeuronCore,
+    dst: NkiTensor,
+    value: float,
+    engine: str | None = None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def nc_find_index8(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, vals: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
+def nc_match_replace8(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    vals: NkiTensor,
+    imm: float,
+    dst_idx: NkiTensor | None = None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def nc_matmul(
+    core: NeuronCore,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    is_stationary_onezero: bool = False,
+    is_moving_onezero: bool = False,
+    is_transpose: bool = False,
+    accumulate: bool | None = None,
+    tile: tuple[tuple[int, int], tuple[int, int]] | None = None,
+    double_row: bool = False,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def nc_matmul_mx(
+    core: NeuronCore,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    stationary_scale: NkiTensor,
+    moving_scale: NkiTensor,
+    tile: tuple[tuple[int, int], tuple[int, int]] | None = None,
+    accumulate: bool | None = None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def nc_matmul_sparse(
+    core: NeuronCore,
+    dst: NkiTensor,
+    stationary: NkiTensor,
+    moving: NkiTensor,
+    tags: NkiTensor,
+    pattern: str,
+    accumulate: bool | None = None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def nc_n_gather(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, indices: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
+def nc_stream_shuffle(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    shuffle_mask: Sequence[int],
+    name: str | None = None,
+) -> NkiInstruction: ...
+def nc_transpose(
+    core: NeuronCore,
+    dst: NkiTensor,
+    data: NkiTensor,
+    engine: str | None = None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def nonzero_with_count(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    index_offset: int = 0,
+    padding_val: int = -1,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def quantize_mx(
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    dst_scale: NkiTensor,
+    ocp_rule: bool = False,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def rand2(
+    core: NeuronCore,
+    dst: NkiTensor,
+    min: float | NkiTensor | None,
+    max: float | NkiTensor | None,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def rand_get_state(
+    core: NeuronCore, dst: NkiTensor, engine: str = "gpsimd", name: str | None = None
+) -> NkiInstruction: ...
+def rand_set_state(
+    core: NeuronCore, src_seeds: NkiTensor, engine: str = "gpsimd", name: str | None = None
+) -> NkiInstruction: ...
+def range_select(
+    core: NeuronCore,
+    dst: NkiTensor,
+    on_true_tile: NkiTensor,
+    comp_op0: str,
+    comp_op1: str,
+    bound0: NkiTensor,
+    bound1: NkiTensor,
+    reduce_cmd: str = "reset_reduce",
+    reduce_res: NkiTensor | None = None,
+    reduce_op: str = "maximum",
+    range_start: int = 0,
+    on_false_value: float = -3.4028234663852886e38,
+    name: str | None = None,
+) -> NkiInstruction: ...
+def reciprocal(
+    core: NeuronCore, dst: NkiTensor, data: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
+def register_load(
+    core: NeuronCore, dst: VirtualRegister, src: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
+def register_move(
+    core: NeuronCore, dst: VirtualRegister, src: int | VirtualRegister, name: str | None = None
+) -> NkiInstruction: ...
+def register_store(
+    core: NeuronCore, dst: NkiTensor, src: VirtualRegister, name: str | None = None
+) -> NkiInstruction: ...
+def rng(
+    core: NeuronCore, dst: NkiTensor, engine: str = "vector", name: str | None = None
+) -> NkiInstruction: ...
 def scalar_tensor_tensor(
     core: NeuronCore,
     dst: NkiTensor,
     data: NkiTensor,
     op0: str,
-    operand0: Any,
+    operand0: float | NkiTensor | None,
     op1: str,
-    operand1: Any,
-    reverse0: bool,
-    reverse1: bool,
-    name: str | None,
+    operand1: NkiTensor,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def select_reduce(
     core: NeuronCore,
     dst: NkiTensor,
     predicate: NkiTensor,
     on_true: NkiTensor,
-    on_false: Any,
-    reduce_res: Any,
-    reduce_cmd: str,
-    reduce_op: str,
-    reverse_pred: bool,
-    name: str | None,
+    on_false: float | NkiTensor | None,
+    reduce_res: NkiTensor | None = None,
+    reduce_cmd: str = "idle",
+    reduce_op: str = "maximum",
+    reverse_pred: bool = False,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def sequence_bounds(
-    core: NeuronCore, dst: NkiTensor, segment_ids: NkiTensor, name: str | None
+    core: NeuronCore, dst: NkiTensor, segment_ids: NkiTensor, name: str | None = None
 ) -> NkiInstruction: ...
-def set_rng_seed(core: NeuronCore, src_seeds: NkiTensor, name: str | None) -> NkiInstruction: ...
+def set_rng_seed(
+    core: NeuronCore, src_seeds: NkiTensor, name: str | None = None
+) -> NkiInstruction: ...
 def tensor_copy(
-    core: NeuronCore, dst: NkiTensor, src: NkiTensor, engine: str | None, name: str | None
+    core: NeuronCore,
+    dst: NkiTensor,
+    src: NkiTensor,
+    engine: str | None = None,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_copy_predicated(
     core: NeuronCore,
     dst: NkiTensor,
-    src: NkiTensor,
+    src: float | NkiTensor,
     predicate: NkiTensor,
-    reverse_pred: bool,
-    name: str | None,
+    reverse_pred: bool = False,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_partition_reduce(
-    core: NeuronCore, dst: NkiTensor, op: str, data: NkiTensor, name: str | None
+    core: NeuronCore, dst: NkiTensor, op: str, data: NkiTensor, name: str | None = None
 ) -> NkiInstruction: ...
 def tensor_reduce(
     core: NeuronCore,
@@ -378,22 +411,22 @@ def tensor_reduce(
     op: str,
     data: NkiTensor,
     axis: Sequence[int],
-    negate: bool,
-    keepdims: bool,
-    name: str | None,
+    negate: bool = False,
+    keepdims: bool = False,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_scalar(
     core: NeuronCore,
     dst: NkiTensor,
     data: NkiTensor,
     op0: str,
-    operand0: Any,
-    reverse0: bool,
-    op1: str | None,
-    operand1: Any,
-    reverse1: bool,
-    engine: str | None,
-    name: str | None,
+    operand0: float | NkiTensor | None,
+    reverse0: bool = False,
+    op1: str | None = None,
+    operand1: float | NkiTensor | None = None,
+    reverse1: bool = False,
+    engine: str | None = None,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_scalar_cumulative(
     core: NeuronCore,
@@ -401,24 +434,24 @@ def tensor_scalar_cumulative(
     src: NkiTensor,
     op0: str,
     op1: str,
-    imm0: Any,
-    imm1: Any,
-    reduce_cmd: str,
-    name: str | None,
+    imm0: float | NkiTensor | None,
+    imm1: float | NkiTensor | None = None,
+    reduce_cmd: str = "reset_reduce",
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_scalar_reduce(
     core: NeuronCore,
     dst: NkiTensor,
     data: NkiTensor,
     op0: str,
-    operand0: Any,
+    operand0: float | NkiTensor | None,
     reduce_op: str,
-    reduce_res: Any,
-    reverse0: bool,
-    reduce_cmd: str,
-    reduce_init: Any,
-    reduce_res_negate: bool,
-    name: str | None,
+    reduce_res: NkiTensor | None = None,
+    reverse0: bool = False,
+    reduce_cmd: str = "reset_reduce",
+    reduce_init: float | NkiTensor | None = None,
+    reduce_res_negate: bool = False,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_tensor(
     core: NeuronCore,
@@ -426,20 +459,20 @@ def tensor_tensor(
     data1: NkiTensor,
     data2: NkiTensor,
     op: str,
-    engine: str | None,
-    name: str | None,
+    engine: str | None = None,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_tensor_scan(
     core: NeuronCore,
     dst: NkiTensor,
     data0: NkiTensor,
     data1: NkiTensor,
-    initial: Any,
+    initial: float | NkiTensor | None,
     op0: str,
     op1: str,
-    reverse0: bool,
-    reverse1: bool,
-    name: str | None,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    name: str | None = None,
 ) -> NkiInstruction: ...
 def topk(
     core: NeuronCore,
@@ -447,5 +480,15 @@ def topk(
     idx_dst: NkiTensor,
     src: NkiTensor,
     n: int,
-    name: str | None,
+    name: str | None = None,
 ) -> NkiInstruction: ...
+def core_barrier(
+    core: NeuronCore, data: NkiTensor, engine: str | None = "gpsimd", name: str | None = None
+) -> Arrival: ...
+def sendrecv(
+    core: NeuronCore,
+    src: NkiTensor,
+    dst: NkiTensor,
+    dma_engine: str = "dma",
+    name: str | None = None,
+) -> Arrival: ...

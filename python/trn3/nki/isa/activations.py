@@ -68,15 +68,15 @@ def activation(
     """
     return isa.activation(
         core(),
-        dst,
-        op_name(op),
-        data,
-        bias,
-        scale,
-        optional_op_name(reduce_op),
-        reduce_res,
-        enum_name(reduce_cmd, commands, "reduce_cmd"),
-        name,
+        dst=dst,
+        op=op_name(op),
+        data=data,
+        bias=bias,
+        scale=scale,
+        reduce_op=optional_op_name(reduce_op),
+        reduce_res=reduce_res,
+        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
+        name=name,
     )
 
 
@@ -107,14 +107,14 @@ def activation_reduce(
     """
     return isa.activation_reduce(
         core(),
-        dst,
-        op_name(op),
-        data,
-        optional_op_name(reduce_op),
-        reduce_res,
-        bias,
-        scale,
-        name,
+        dst=dst,
+        op=op_name(op),
+        data=data,
+        reduce_op=optional_op_name(reduce_op),
+        reduce_res=reduce_res,
+        bias=bias,
+        scale=scale,
+        name=name,
     )
 
 
@@ -170,20 +170,20 @@ def activate2(
     """
     return isa.activate2(
         core(),
-        dst,
-        op_name(op),
-        data,
-        imm0,
-        imm1,
-        optional_op_name(op0),
-        optional_op_name(op1),
-        relu_param,
-        reverse0,
-        reverse1,
-        optional_op_name(reduce_op),
-        reduce_res,
-        enum_name(reduce_cmd, commands, "reduce_cmd"),
-        name,
+        dst=dst,
+        op=op_name(op),
+        data=data,
+        imm0=imm0,
+        imm1=imm1,
+        op0=optional_op_name(op0),
+        op1=optional_op_name(op1),
+        relu_param=relu_param,
+        reverse0=reverse0,
+        reverse1=reverse1,
+        reduce_op=optional_op_name(reduce_op),
+        reduce_res=reduce_res,
+        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
+        name=name,
     )
 
 
@@ -231,11 +231,11 @@ def exponential(
     """
     return isa.exponential(
         core(),
-        dst,
-        src,
-        max_value,
-        reduce_res,
-        enum_name(reduce_cmd, commands, "reduce_cmd"),
-        reduce_init,
-        name,
+        dst=dst,
+        src=src,
+        max_value=max_value,
+        reduce_res=reduce_res,
+        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
+        reduce_init=reduce_init,
+        name=name,
     )

@@ -102,13 +102,13 @@ def dma_copy(
         )
     return isa.dma_copy(
         core(),
-        dst,
-        src,
-        priority,
-        enum_name(oob_mode, oob_modes, "oob_mode"),
-        enum_name(dge_mode, dge_modes, "dge_mode"),
-        engine_name(engine),
-        name,
+        dst=dst,
+        src=src,
+        priority=priority,
+        oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
+        dge_mode=enum_name(dge_mode, dge_modes, "dge_mode"),
+        engine=engine_name(engine),
+        name=name,
     )
 
 
@@ -161,13 +161,13 @@ def dma_transpose(
     """
     return isa.dma_transpose(
         core(),
-        dst,
-        src,
-        None if axes is None else list(axes),
-        priority,
-        enum_name(oob_mode, oob_modes, "oob_mode"),
-        enum_name(dge_mode, dge_modes, "dge_mode"),
-        name,
+        dst=dst,
+        src=src,
+        axes=None if axes is None else list(axes),
+        priority=priority,
+        oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
+        dge_mode=enum_name(dge_mode, dge_modes, "dge_mode"),
+        name=name,
     )
 
 
@@ -223,11 +223,11 @@ def dma_compute(
     factors = None if scales is None else [float(scale) for scale in scales]
     return isa.dma_compute(
         core(),
-        dst,
-        list(srcs),
-        op_name(reduce_op),
-        factors,
-        unique_indices,
-        enum_name(oob_mode, oob_modes, "oob_mode"),
-        name,
+        dst=dst,
+        srcs=list(srcs),
+        reduce_op=op_name(reduce_op),
+        scales=factors,
+        unique_indices=unique_indices,
+        oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
+        name=name,
     )

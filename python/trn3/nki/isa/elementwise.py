@@ -82,7 +82,15 @@ def tensor_tensor(
     >>> double(np.array([[1.0, 2.5]], np.float32)).tolist()
     [[2.0, 5.0]]
     """
-    return isa.tensor_tensor(core(), dst, data1, data2, op_name(op), engine_name(engine), name)
+    return isa.tensor_tensor(
+        core(),
+        dst=dst,
+        data1=data1,
+        data2=data2,
+        op=op_name(op),
+        engine=engine_name(engine),
+        name=name,
+    )
 
 
 def scalar_tensor_tensor(
@@ -126,7 +134,16 @@ def scalar_tensor_tensor(
     """
     del dtype
     return isa.scalar_tensor_tensor(
-        core(), dst, data, op_name(op0), operand0, op_name(op1), operand1, reverse0, reverse1, name
+        core(),
+        dst=dst,
+        data=data,
+        op0=op_name(op0),
+        operand0=operand0,
+        op1=op_name(op1),
+        operand1=operand1,
+        reverse0=reverse0,
+        reverse1=reverse1,
+        name=name,
     )
 
 
@@ -180,16 +197,16 @@ def tensor_scalar(
     """
     return isa.tensor_scalar(
         core(),
-        dst,
-        data,
-        op_name(op0),
-        operand0,
-        reverse0,
-        optional_op_name(op1),
-        operand1,
-        reverse1,
-        engine_name(engine),
-        name,
+        dst=dst,
+        data=data,
+        op0=op_name(op0),
+        operand0=operand0,
+        reverse0=reverse0,
+        op1=optional_op_name(op1),
+        operand1=operand1,
+        reverse1=reverse1,
+        engine=engine_name(engine),
+        name=name,
     )
 
 
@@ -249,17 +266,17 @@ def tensor_scalar_reduce(
     """
     return isa.tensor_scalar_reduce(
         core(),
-        dst,
-        data,
-        op_name(op0),
-        operand0,
-        op_name(reduce_op),
-        reduce_res,
-        reverse0,
-        enum_name(reduce_cmd, commands, "reduce_cmd"),
-        reduce_init,
-        reduce_res_negate,
-        name,
+        dst=dst,
+        data=data,
+        op0=op_name(op0),
+        operand0=operand0,
+        reduce_op=op_name(reduce_op),
+        reduce_res=reduce_res,
+        reverse0=reverse0,
+        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
+        reduce_init=reduce_init,
+        reduce_res_negate=reduce_res_negate,
+        name=name,
     )
 
 
@@ -281,4 +298,4 @@ def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiI
     -----
     Cost: ``max(64, 8 N)`` cycles (public documentation).
     """
-    return isa.reciprocal(core(), dst, data, name)
+    return isa.reciprocal(core(), dst=dst, data=data, name=name)

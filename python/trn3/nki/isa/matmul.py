@@ -126,16 +126,16 @@ def nc_matmul(
     mode = "none" if perf_mode is None else enum_name(perf_mode, perf_modes, "perf_mode")
     return isa.nc_matmul(
         core(),
-        dst,
-        stationary,
-        moving,
-        is_stationary_onezero,
-        is_moving_onezero,
-        is_transpose,
-        accumulate,
-        _tile("nc_matmul", tile_position, tile_size),
-        mode == "double_row",
-        name,
+        dst=dst,
+        stationary=stationary,
+        moving=moving,
+        is_stationary_onezero=is_stationary_onezero,
+        is_moving_onezero=is_moving_onezero,
+        is_transpose=is_transpose,
+        accumulate=accumulate,
+        tile=_tile("nc_matmul", tile_position, tile_size),
+        double_row=mode == "double_row",
+        name=name,
     )
 
 
@@ -193,14 +193,14 @@ def nc_matmul_mx(
     """
     return isa.nc_matmul_mx(
         core(),
-        dst,
-        stationary,
-        moving,
-        stationary_scale,
-        moving_scale,
-        _tile("nc_matmul_mx", tile_position, tile_size),
-        accumulate,
-        name,
+        dst=dst,
+        stationary=stationary,
+        moving=moving,
+        stationary_scale=stationary_scale,
+        moving_scale=moving_scale,
+        tile=_tile("nc_matmul_mx", tile_position, tile_size),
+        accumulate=accumulate,
+        name=name,
     )
 
 
@@ -259,7 +259,14 @@ def nc_matmul_sparse(
     Cost: that of `nc_matmul` for the compressed contraction (**choice**).
     """
     return isa.nc_matmul_sparse(
-        core(), dst, stationary, moving, tags, str(pattern), accumulate, name
+        core(),
+        dst=dst,
+        stationary=stationary,
+        moving=moving,
+        tags=tags,
+        pattern=str(pattern),
+        accumulate=accumulate,
+        name=name,
     )
 
 
@@ -302,4 +309,4 @@ def nc_transpose(
     Cost: TensorE ``max(P, min(64, F))`` cycles, for 4-byte types times 4 on gen2 and 2 from gen3
     on; on gen4 transposes hold the array half as long (estimate). VectorE ``max(64, F)``.
     """
-    return isa.nc_transpose(core(), dst, data, engine_name(engine), name)
+    return isa.nc_transpose(core(), dst=dst, data=data, engine=engine_name(engine), name=name)

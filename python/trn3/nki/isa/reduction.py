@@ -61,7 +61,16 @@ def tensor_reduce(
     maximum from bfloat16 to bfloat16 (public documentation).
     """
     axes = [axis] if isinstance(axis, int) else list(axis)
-    return isa.tensor_reduce(core(), dst, op_name(op), data, axes, negate, keepdims, name)
+    return isa.tensor_reduce(
+        core(),
+        dst=dst,
+        op=op_name(op),
+        data=data,
+        axis=axes,
+        negate=negate,
+        keepdims=keepdims,
+        name=name,
+    )
 
 
 def tensor_tensor_scan(
@@ -101,7 +110,16 @@ def tensor_tensor_scan(
     Cost: ``max(64, 2 N)`` cycles (public documentation).
     """
     return isa.tensor_tensor_scan(
-        core(), dst, data0, data1, initial, op_name(op0), op_name(op1), reverse0, reverse1, name
+        core(),
+        dst=dst,
+        data0=data0,
+        data1=data1,
+        initial=initial,
+        op0=op_name(op0),
+        op1=op_name(op1),
+        reverse0=reverse0,
+        reverse1=reverse1,
+        name=name,
     )
 
 
@@ -147,5 +165,13 @@ def tensor_scalar_cumulative(
     """
     command = enum_name(reduce_cmd, commands, "reduce_cmd")
     return isa.tensor_scalar_cumulative(
-        core(), dst, src, op_name(op0), op_name(op1), imm0, imm1, command, name
+        core(),
+        dst=dst,
+        src=src,
+        op0=op_name(op0),
+        op1=op_name(op1),
+        imm0=imm0,
+        imm1=imm1,
+        reduce_cmd=command,
+        name=name,
     )

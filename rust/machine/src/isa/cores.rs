@@ -21,6 +21,11 @@ pub struct CoreBarrier {
     pub engine: Engine,
 }
 
+impl CoreBarrier {
+    /// The engine that waits where the kernel leaves the choice open.
+    pub const USUAL_ENGINE: Engine = Engine::GpSimd;
+}
+
 impl Instruction for CoreBarrier {
     fn name(&self) -> &'static str {
         "core_barrier"

@@ -20,6 +20,8 @@ pub mod custom;
 pub mod dma;
 pub mod dropout;
 pub mod elementwise;
+#[cfg(feature = "example-instruction")]
+pub mod example;
 pub mod exponential;
 pub mod gpsimd;
 mod operators;
@@ -33,6 +35,7 @@ pub mod select;
 pub mod shuffle;
 pub mod statistics;
 mod steps;
+pub mod table;
 pub mod tensor;
 pub mod tensor_scalar;
 mod turn;
@@ -97,6 +100,14 @@ pub trait Instruction: Any {
 
     /// Calls `visit` with every tensor operand.
     fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View));
+
+    /// Works out what depends on the machine; called once, before the instruction is checked.
+    ///
+    /// # Errors
+    /// Those of cutting views.
+    fn prepare(&mut self, _arch: &ArchSpec) -> Result<()> {
+        Ok(())
+    }
 
     /// Refuses what the hardware would not run.
     ///

@@ -364,13 +364,29 @@ impl Field for Affine {
     }
 }
 
-/// Words for how descriptors come about.
-const MODES: [(&str, DescriptorMode); 3] =
-    [("none", DescriptorMode::Static), ("hwdge", DescriptorMode::Hardware), ("swdge", DescriptorMode::Software)];
+impl Field for OutOfBounds {
+    fn encode(&self, _names: &mut dyn Names) -> Encode {
+        Ok(self.name().into())
+    }
+
+    fn decode(value: Option<&Value>, _scope: &Scope<'_>) -> Result<Self, String> {
+        word(value)
+    }
+}
+
+impl Field for DescriptorMode {
+    fn encode(&self, _names: &mut dyn Names) -> Encode {
+        Ok(self.name().into())
+    }
+
+    fn decode(value: Option<&Value>, _scope: &Scope<'_>) -> Result<Self, String> {
+        word(value)
+    }
+}
 
 impl Field for Options {
     fn encode(&self, names: &mut dyn Names) -> Encode {
-        let mode = self.mode.and_then(|mode| MODES.iter().find(|(_, known)| *known == mode)).map(|(name, _)| *name);
+        let mode = self.mode.map(DescriptorMode::name);
         let skips = self.out_of_bounds == OutOfBounds::Skip;
         Ok(json!({"priority": self.priority.encode(names)?, "dge_mode": mode, "skip_out_of_bounds": skips}))
     }
@@ -381,7 +397,7 @@ impl Field for Options {
         let mode = match map.get("dge_mode").filter(|mode| !mode.is_null()) {
             None => None,
             Some(mode) => {
-                let found = MODES.iter().find(|(name, _)| mode.as_str() == Some(name)).map(|(_, mode)| *mode);
+                let found = DescriptorMode::ALL.into_iter().find(|known| mode.as_str() == Some(known.name()));
                 Some(found.ok_or_else(|| format!("dge_mode is {mode}; allowed: none, hwdge, swdge, null"))?)
             }
         };

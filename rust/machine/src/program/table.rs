@@ -1,4 +1,4 @@
-//! Every instruction of one core, with its arguments: the one list that writes and reads them.
+//! Instructions as steps of programs, written and read by the table of the instructions.
 
 use std::any::Any;
 
@@ -7,117 +7,91 @@ use serde_json::{Map, Value};
 use super::fields::{Field, Names, Scope};
 use crate::arch::ArchSpec;
 use crate::error::{Error, Result};
-use crate::isa::activation::{Activate2, Activation};
-use crate::isa::copy::{Memset, TensorCopy};
-use crate::isa::dma::compute::DmaCompute;
-use crate::isa::dma::copy::DmaCopy;
-use crate::isa::dma::transpose::DmaTranspose;
-use crate::isa::dropout::Dropout;
-use crate::isa::elementwise::{Reciprocal, ScalarTensorTensor, TensorTensor};
-use crate::isa::exponential::Exponential;
-use crate::isa::gpsimd::affine::{AffineSelect, Iota};
-use crate::isa::gpsimd::gather::{LocalGather, NcNGather};
-use crate::isa::gpsimd::reduce::{SequenceBounds, TensorPartitionReduce};
-use crate::isa::gpsimd::search::{NonzeroWithCount, TopK};
-use crate::isa::quantize::QuantizeMx;
-use crate::isa::random::{Rand2, RandGetState, RandSetState, Rng, SetRngSeed};
-use crate::isa::reduce::TensorReduce;
-use crate::isa::register::{RegisterLoad, RegisterMove, RegisterStore};
-use crate::isa::scan::{TensorScalarCumulative, TensorTensorScan};
-use crate::isa::search::{FindIndex8, MatchReplace8, Max8};
-use crate::isa::select::{RangeSelect, SelectReduce, TensorCopyPredicated};
-use crate::isa::shuffle::StreamShuffle;
-use crate::isa::statistics::{BnAggr, BnStats};
-use crate::isa::tensor::matmul::NcMatmul;
-use crate::isa::tensor::matmul_mx::NcMatmulMx;
-use crate::isa::tensor::matmul_sparse::NcMatmulSparse;
-use crate::isa::tensor::transpose::NcTranspose;
-use crate::isa::tensor_scalar::{TensorScalar, TensorScalarReduce};
+use crate::isa::table::{Default, held, makers, program_key, values};
 use crate::isa::{Instruction, custom};
 
 /// An instruction that a program holds.
 pub(super) type Held = Box<dyn Instruction + Send + Sync>;
 
+type Decoded<T> = std::result::Result<T, String>;
+
 /// Keys of a step that are no arguments of its instruction.
 const OWN_KEYS: [&str; 3] = ["op", "label", "after"];
 
-macro_rules! instructions {
-    ($($name:literal => $type:ident { $($field:ident),* })*) => {
+macro_rules! codec {
+    ($($(#[$attribute:meta])* $name:ident($($argument:ident: $kind:ident $(= $default:tt)?),* $(,)?)
+        $family:ident on $($engine:ident)|+ => $type:ident
+        { $($field:ident $(= $maker:ident($($from:ident),* $(,)?))? $(:= $constant:expr)?),* $(,)? })*) => {
         /// Names of all instructions that programs can hold.
-        pub const OPERATIONS: &[&str] =
-            &[$($name,)* "activation", "activation_reduce", "nonzero_with_count"];
+        pub const OPERATIONS: &[&str] = &[$($(#[$attribute])* stringify!($name)),*];
 
         fn encode_listed(instruction: &dyn Any, names: &mut dyn Names, map: &mut Map<String, Value>) -> Result<bool> {
-            $(if let Some(instruction) = instruction.downcast_ref::<$type>() {
-                $(map.insert(stringify!($field).to_owned(), instruction.$field.encode(names)?);)*
+            $($(#[$attribute])*
+            if let Some(instruction) = instruction.downcast_ref::<held::$type>() {
+                $(encode_field!(map, names, instruction, $field $(:= $constant)?);)*
                 return Ok(true);
             })*
             Ok(false)
         }
 
-        fn decode_listed(op: &str, arguments: &Arguments<'_>) -> std::result::Result<Option<Held>, String> {
-            match op {
-                $($name => {
-                    arguments.only(&[$(argument_key(stringify!($field))),*])?;
-                    Ok(Some(Box::new($type { $($field: arguments.take(stringify!($field))?),* })))
-                })*
-                _ => Ok(None),
+        /// How the step of each instruction is read.
+        const READERS: &[(&str, fn(&Arguments<'_>, &ArchSpec) -> Decoded<Held>)] = &[$($(#[$attribute])* ({
+            fn read(arguments: &Arguments<'_>, arch: &ArchSpec) -> Decoded<Held> {
+                arguments.only(
+                    &[$(field_key!($field $(:= $constant)?)),*], &[$(program_key(stringify!($argument))),*],
+                )?;
+                $(let $argument = || {
+                    arguments.take::<values::$kind>(stringify!($argument), default_of!($($default)?))
+                };)*
+                let mut made = held::$type {
+                    $($field: decode_field!(arguments, $field $(= $maker($($from),*))? $(:= $constant)?)),*
+                };
+                made.prepare(arch).map_err(|error| error.to_string())?;
+                Ok(Box::new(made))
             }
-        }
+            (stringify!($name), read)
+        })),*];
     };
 }
 
-instructions! {
-    "activate2" => Activate2 { dst, op, data, imm0, imm1, op0, op1, relu_param, reverse0, reverse1, reduction }
-    "affine_select" => AffineSelect { dst, affine, on_true_tile, on_false_value, cmp_op }
-    "bn_aggr" => BnAggr { dst, data }
-    "bn_stats" => BnStats { dst, data }
-    "dma_compute" => DmaCompute { dst, srcs, reduce_op, scales, unique_indices, options }
-    "dma_copy" => DmaCopy { dst, src, options, engine }
-    "dma_transpose" => DmaTranspose { dst, src, axes, options }
-    "dropout" => Dropout { dst, data, prob }
-    "exponential" => Exponential { dst, src, max_value, reduction }
-    "iota" => Iota { dst, affine }
-    "local_gather" => LocalGather { dst, src_buffer, index, num_elem_per_idx, num_valid_indices }
-    "max8" => Max8 { dst, src }
-    "memset" => Memset { dst, value, engine }
-    "nc_find_index8" => FindIndex8 { dst, data, vals }
-    "nc_match_replace8" => MatchReplace8 { dst, data, vals, imm, dst_idx }
-    "nc_matmul" => NcMatmul {
-        dst, stationary, moving, is_stationary_onezero, is_moving_onezero, is_transpose, accumulate, tile, double_row
-    }
-    "nc_matmul_mx" => NcMatmulMx { dst, stationary, moving, stationary_scale, moving_scale, tile, accumulate }
-    "nc_matmul_sparse" => NcMatmulSparse { dst, stationary, moving, tags, pattern, accumulate }
-    "nc_n_gather" => NcNGather { dst, data, indices }
-    "nc_stream_shuffle" => StreamShuffle { dst, src, mask }
-    "nc_transpose" => NcTranspose { dst, data, engine }
-    "quantize_mx" => QuantizeMx { dst, src, dst_scale, ocp_rule }
-    "rand2" => Rand2 { dst, min, max }
-    "rand_get_state" => RandGetState { dst, engine }
-    "rand_set_state" => RandSetState { src_seeds, engine }
-    "range_select" => RangeSelect {
-        dst, on_true, comp_op0, comp_op1, bound0, bound1, reduction, range_start, on_false_value
-    }
-    "reciprocal" => Reciprocal { dst, data }
-    "register_load" => RegisterLoad { dst, src }
-    "register_move" => RegisterMove { dst, src }
-    "register_store" => RegisterStore { dst, src }
-    "rng" => Rng { dst, engine }
-    "scalar_tensor_tensor" => ScalarTensorTensor { dst, data, op0, operand0, op1, operand1, reverse0, reverse1 }
-    "select_reduce" => SelectReduce { dst, predicate, on_true, on_false, reduction, reverse_pred }
-    "sequence_bounds" => SequenceBounds { dst, segment_ids }
-    "set_rng_seed" => SetRngSeed { src_seeds }
-    "tensor_copy" => TensorCopy { dst, src, engine }
-    "tensor_copy_predicated" => TensorCopyPredicated { dst, src, predicate, reverse_pred }
-    "tensor_partition_reduce" => TensorPartitionReduce { dst, op, data }
-    "tensor_reduce" => TensorReduce { dst, op, data, axes, negate, keepdims }
-    "tensor_scalar" => TensorScalar { dst, data, op0, operand0, reverse0, op1, operand1, reverse1, engine }
-    "tensor_scalar_cumulative" => TensorScalarCumulative { dst, src, op0, op1, imm0, imm1, command }
-    "tensor_scalar_reduce" => TensorScalarReduce { dst, data, op0, operand0, reverse0, reduction }
-    "tensor_tensor" => TensorTensor { dst, data1, data2, op, engine }
-    "tensor_tensor_scan" => TensorTensorScan { dst, data0, data1, initial, op0, op1, reverse0, reverse1 }
-    "topk" => TopK { val_dst, idx_dst, src, n }
+macro_rules! encode_field {
+    ($map:ident, $names:ident, $instruction:ident, $field:ident) => {
+        $map.insert(program_key(stringify!($field)).to_owned(), $instruction.$field.encode($names)?)
+    };
+    ($map:ident, $names:ident, $instruction:ident, $field:ident := $constant:expr) => {};
 }
+
+macro_rules! decode_field {
+    ($arguments:ident, $field:ident) => {
+        $field()?
+    };
+    ($arguments:ident, $field:ident = $maker:ident($($from:ident),*)) => {
+        $arguments.made(stringify!($field), &[$(stringify!($from)),*], || Ok(makers::$maker($($from()?),*)))?
+    };
+    ($arguments:ident, $field:ident := $constant:expr) => {
+        $constant
+    };
+}
+
+macro_rules! field_key {
+    ($field:ident) => {
+        program_key(stringify!($field))
+    };
+    ($field:ident := $constant:expr) => {
+        ""
+    };
+}
+
+macro_rules! default_of {
+    () => {
+        None
+    };
+    ($default:tt) => {
+        Some(crate::isa::table::default!($default))
+    };
+}
+
+crate::instructions!(codec);
 
 /// The arguments of one step.
 struct Arguments<'a> {
@@ -126,22 +100,54 @@ struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    fn only(&self, known: &[&str]) -> std::result::Result<(), String> {
+    /// Refuses what is neither an entry of the instruction nor one of its keywords.
+    fn only(&self, entries: &[&str], keywords: &[&str]) -> Decoded<()> {
         let mut keys = self.step.keys().map(String::as_str);
-        match keys.find(|key| !known.contains(key) && !OWN_KEYS.contains(key)) {
-            Some(key) => Err(format!("has argument {key:?}; it takes {}", known.join(", "))),
+        let known = |key: &str| entries.contains(&key) || keywords.contains(&key) || OWN_KEYS.contains(&key);
+        match keys.find(|key| key.is_empty() || !known(key)) {
+            Some(key) => {
+                let allowed: Vec<&str> = entries.iter().copied().filter(|entry| !entry.is_empty()).collect();
+                Err(format!("has argument {key:?}; it takes {}", allowed.join(", ")))
+            }
             None => Ok(()),
         }
     }
 
-    fn take<T: Field>(&self, key: &str) -> std::result::Result<T, String> {
-        T::decode(self.step.get(argument_key(key)), self.scope).map_err(|text| format!("{} {text}", argument_key(key)))
+    /// An argument by its keyword.
+    fn take<T: Field>(&self, name: &'static str, default: Option<Default>) -> Decoded<T> {
+        let key = program_key(name);
+        let decoded = match self.step.get(key) {
+            Some(value) => T::decode(Some(value), self.scope),
+            None => T::decode(default.map(words).as_ref(), self.scope),
+        };
+        decoded.map_err(|text| format!("{key} {text}"))
+    }
+
+    /// What is made of arguments: an entry of its own, or from the keywords. Left out with all of these, it is what the
+    /// table says; where that says nothing, what its type does.
+    fn made<T: Field>(
+        &self,
+        key: &'static str,
+        from: &[&'static str],
+        make: impl FnOnce() -> Decoded<T>,
+    ) -> Decoded<T> {
+        let entry = |value: Option<&Value>| T::decode(value, self.scope).map_err(|text| format!("{key} {text}"));
+        if let Some(value) = self.step.get(key) {
+            return entry(Some(value));
+        }
+        let is_said = from.iter().any(|name| self.step.contains_key(program_key(name)));
+        make().or_else(|text| if is_said { Err(text) } else { entry(None) })
     }
 }
 
-/// `op` of a step is its instruction; an argument of that name is `function`.
-fn argument_key(field: &str) -> &str {
-    if field == "op" { "function" } else { field }
+fn words(default: Default) -> Value {
+    match default {
+        Default::None => Value::Null,
+        Default::Flag(flag) => flag.into(),
+        Default::Integer(number) => number.into(),
+        Default::Number(number) => number.into(),
+        Default::Word(word) => word.into(),
+    }
 }
 
 /// Words for an instruction.
@@ -150,64 +156,21 @@ fn argument_key(field: &str) -> &str {
 /// [`Error::NotModelled`] for what programs cannot hold: what cores do together, and functions of the host.
 pub(super) fn encode(instruction: &dyn Instruction, names: &mut dyn Names) -> Result<Map<String, Value>> {
     let mut map = Map::new();
-    map.insert("op".to_owned(), Value::Null);
+    map.insert("op".to_owned(), instruction.name().into());
     let any: &dyn Any = instruction;
-    if let Some(Activation { name: _, dst, op, data, bias, scale, reduction }) = any.downcast_ref() {
-        map.insert("dst".to_owned(), dst.encode(names)?);
-        map.insert("function".to_owned(), op.encode(names)?);
-        map.insert("data".to_owned(), data.encode(names)?);
-        map.insert("bias".to_owned(), bias.encode(names)?);
-        map.insert("scale".to_owned(), scale.encode(names)?);
-        map.insert("reduction".to_owned(), reduction.encode(names)?);
-    } else if let Some(found) = any.downcast_ref::<NonzeroWithCount>() {
-        map.insert("dst".to_owned(), found.dst.encode(names)?);
-        map.insert("src".to_owned(), found.src.encode(names)?);
-        map.insert("index_offset".to_owned(), found.index_offset.into());
-        map.insert("padding_val".to_owned(), found.padding_val.into());
-    } else {
-        let mut listed = Map::new();
-        if !encode_listed(any, names, &mut listed)? {
-            let why =
-                if any.is::<custom::GpSimdCall>() { "its function is the host's" } else { "cores run it together" };
-            return Err(Error::NotModelled(format!("{} cannot be part of a program: {why}", instruction.name())));
-        }
-        map.extend(listed.into_iter().map(|(field, value)| (argument_key(&field).to_owned(), value)));
+    if !encode_listed(any, names, &mut map)? {
+        let why = if any.is::<custom::GpSimdCall>() { "its function is the host's" } else { "cores run it together" };
+        return Err(Error::NotModelled(format!("{} cannot be part of a program: {why}", instruction.name())));
     }
     // What is not given is not written.
-    map.retain(|key, value| key == "op" || !value.is_null());
-    map.insert("op".to_owned(), instruction.name().into());
+    map.retain(|_, value| !value.is_null());
     Ok(map)
 }
 
 /// The instruction of a step.
-pub(super) fn decode(
-    op: &str,
-    step: &Map<String, Value>,
-    scope: &Scope<'_>,
-    arch: &ArchSpec,
-) -> std::result::Result<Held, String> {
-    let arguments = Arguments { step, scope };
-    if let Some(instruction) = decode_listed(op, &arguments)? {
-        return Ok(instruction);
+pub(super) fn decode(op: &str, step: &Map<String, Value>, scope: &Scope<'_>, arch: &ArchSpec) -> Decoded<Held> {
+    match READERS.iter().find(|(name, _)| *name == op) {
+        Some((_, read)) => read(&Arguments { step, scope }, arch),
+        None => Err(format!("is no instruction; allowed: {}", OPERATIONS.join(", "))),
     }
-    if let Some(name) = ["activation", "activation_reduce"].into_iter().find(|name| *name == op) {
-        arguments.only(&["dst", "function", "data", "bias", "scale", "reduction"])?;
-        return Ok(Box::new(Activation {
-            name,
-            dst: arguments.take("dst")?,
-            op: arguments.take("op")?,
-            data: arguments.take("data")?,
-            bias: arguments.take("bias")?,
-            scale: arguments.take("scale")?,
-            reduction: arguments.take("reduction")?,
-        }));
-    }
-    if op == "nonzero_with_count" {
-        arguments.only(&["dst", "src", "index_offset", "padding_val"])?;
-        let (dst, src) = (arguments.take("dst")?, arguments.take("src")?);
-        let (offset, padding) = (arguments.take("index_offset")?, arguments.take("padding_val")?);
-        let made = NonzeroWithCount::new(dst, src, offset, padding, arch).map_err(|error| error.to_string())?;
-        return Ok(Box::new(made));
-    }
-    Err(format!("is no instruction; allowed: {}", OPERATIONS.join(", ")))
 }

@@ -119,12 +119,13 @@ impl PyCore {
     pub(crate) fn issue(
         &self,
         py: Python<'_>,
-        instruction: &(dyn Instruction + Sync),
+        instruction: &mut (dyn Instruction + Sync),
         name: Option<&str>,
     ) -> PyResult<u32> {
         let mut inner = self.lock()?;
         let Inner { core, lines, schedule, recorder } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
+        instruction.prepare(core.arch()).map_err(|error| located(error, &core.sites.text(site)))?;
         let after = schedule.producers(name);
         let step = recorder.as_mut().map(|recorder| recorder.encode(instruction, name, &after)).transpose();
         let step = step.map_err(|error| located(error, &core.sites.text(site)))?;

@@ -4,6 +4,7 @@ pub(crate) mod core;
 pub(crate) mod error;
 pub(crate) mod instruction;
 pub(crate) mod isa;
+pub(crate) mod kinds;
 pub(crate) mod operand;
 pub(crate) mod profile;
 pub(crate) mod register;
@@ -28,6 +29,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyInstruction>()?;
     module.add_class::<DynamicSlice>()?;
     module.add_function(wrap_pyfunction!(tensor::hooks, &module)?)?;
+    module.add_function(wrap_pyfunction!(isa::instruction_table, &module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, &module)?)?;
     error::register(&module)?;
     let instructions = PyModule::new(py, "isa")?;

@@ -6,11 +6,9 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use trn3_machine::engine::Engine;
 use trn3_machine::isa::ScalarOperand;
-use trn3_machine::isa::accumulate::ReduceCommand;
 use trn3_machine::isa::alu::AluOp;
 use trn3_machine::isa::register::RegisterValue;
 use trn3_machine::view::{Register, ScalarIndex, View};
-use trn3_numerics::Activation;
 
 use crate::machine::error::exception;
 use crate::machine::register::PyRegister;
@@ -31,11 +29,6 @@ pub(crate) fn tensor<'a>(instruction: &str, argument: &str, object: &'a Bound<'_
     }
 }
 
-/// A tensor operand that may be None.
-pub(crate) fn optional_tensor(instruction: &str, argument: &str, object: &Bound<'_, PyAny>) -> PyResult<Option<View>> {
-    if object.is_none() { Ok(None) } else { tensor(instruction, argument, object).cloned().map(Some) }
-}
-
 /// A number, a [P, 1] tensor, or None.
 pub(crate) fn scalar(instruction: &str, argument: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarOperand> {
     if object.is_none() {
@@ -53,23 +46,8 @@ pub(crate) fn scalar(instruction: &str, argument: &str, object: &Bound<'_, PyAny
     }
 }
 
-/// An operator by its `nki.language` name; None stays None.
-pub(crate) fn optional_op(name: Option<&str>) -> PyResult<Option<AluOp>> {
-    name.map(|name| name.parse().map_err(exception)).transpose()
-}
-
 /// An operator by its `nki.language` name.
 pub(crate) fn op(name: &str) -> PyResult<AluOp> {
-    name.parse().map_err(exception)
-}
-
-/// A function of ScalarE by its `nki.language` name.
-pub(crate) fn function(name: &str) -> PyResult<Activation> {
-    name.parse().map_err(|error| exception(trn3_machine::Error::Numerics(error)))
-}
-
-/// A command for running values by its `nki.isa.reduce_cmd` name.
-pub(crate) fn reduce_command(name: &str) -> PyResult<ReduceCommand> {
     name.parse().map_err(exception)
 }
 
@@ -83,6 +61,11 @@ pub(crate) fn engine(name: Option<&str>) -> PyResult<Option<Engine>> {
             Engine::ALL.map(Engine::name).join(", ")
         ))),
     }
+}
+
+/// An engine by its `nki.isa.engine` name.
+pub(crate) fn named_engine(argument: &str, name: &str) -> PyResult<Engine> {
+    engine(Some(name))?.ok_or_else(|| PyValueError::new_err(format!("{argument} is unknown; allowed: vector, gpsimd")))
 }
 
 /// A register or a one-element tensor: what a dynamic offset is.

@@ -4,6 +4,7 @@ use super::Options;
 use crate::arch::ArchSpec;
 use crate::check::Check;
 use crate::core::State;
+use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role, wide};
@@ -25,6 +26,13 @@ pub struct DmaCopy {
     pub engine: Option<Engine>,
 }
 
+/// A view of words as the packed quads that the other side has, if it has such of their size.
+fn packed_as(view: &View, other: &View) -> Result<Option<View>> {
+    let is_words = matches!(view.dtype, DType::UInt16 | DType::UInt32);
+    let quads = other.dtype.is_packed() && view.dtype.size() == other.dtype.size();
+    if is_words && quads { view.reinterpret(other.dtype).map(Some) } else { Ok(None) }
+}
+
 impl Instruction for DmaCopy {
     fn name(&self) -> &'static str {
         "dma_copy"
@@ -37,6 +45,19 @@ impl Instruction for DmaCopy {
     fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
         visit(Role::Read, &self.src);
         visit(Role::Write, &self.dst);
+    }
+
+    /// Frameworks that lack the packed types pass unsigned integers in their place: words whose other side is packed quads
+    /// of their size are these quads.
+    fn prepare(&mut self, _arch: &ArchSpec) -> Result<()> {
+        let (dst, src) = (packed_as(&self.dst, &self.src)?, packed_as(&self.src, &self.dst)?);
+        if let Some(dst) = dst {
+            self.dst = dst;
+        }
+        if let Some(src) = src {
+            self.src = src;
+        }
+        Ok(())
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -27,8 +27,9 @@ pub struct NonzeroWithCount {
     pub index_offset: i64,
     /// What follows the last place.
     pub padding_val: i64,
-    /// The partitions of src and of dst that are read and written.
-    rows: (View, View),
+    /// The partitions of src and of dst that are read and written, once [`Instruction::prepare`] knows the machine's; until
+    /// then all count.
+    pub firsts: Option<(View, View)>,
 }
 
 impl NonzeroWithCount {
@@ -37,9 +38,13 @@ impl NonzeroWithCount {
     /// # Errors
     /// Those of cutting a view.
     pub fn new(dst: View, src: View, index_offset: i64, padding_val: i64, arch: &ArchSpec) -> Result<Self> {
-        let firsts = |view: &View| view.slice(0, 0, view.partitions() as i64, arch.gpsimd_partitions as i64);
-        let rows = (firsts(&src)?, firsts(&dst)?);
-        Ok(Self { dst, src, index_offset, padding_val, rows })
+        let mut made = Self { dst, src, index_offset, padding_val, firsts: None };
+        made.prepare(arch)?;
+        Ok(made)
+    }
+
+    fn rows(&self) -> (&View, &View) {
+        self.firsts.as_ref().map_or((&self.src, &self.dst), |(src, dst)| (src, dst))
     }
 }
 
@@ -53,8 +58,15 @@ impl Instruction for NonzeroWithCount {
     }
 
     fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.rows.0);
-        visit(Role::Write, &self.rows.1);
+        let (src, dst) = self.rows();
+        visit(Role::Read, src);
+        visit(Role::Write, dst);
+    }
+
+    fn prepare(&mut self, arch: &ArchSpec) -> Result<()> {
+        let firsts = |view: &View| view.slice(0, 0, view.partitions() as i64, arch.gpsimd_partitions as i64);
+        self.firsts = Some((firsts(&self.src)?, firsts(&self.dst)?));
+        Ok(())
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -89,7 +101,7 @@ impl Instruction for NonzeroWithCount {
     }
 
     fn execute(&self, state: &mut State) -> Result<()> {
-        let (src, dst) = &self.rows;
+        let (src, dst) = self.rows();
         let values = state.read(src)?;
         let width = src.free_size();
         let mut out = Vec::with_capacity(dst.len());

@@ -99,21 +99,24 @@ impl Arrival {
 
 /// One core's part of a barrier.
 #[pyfunction]
-#[pyo3(signature = (core, data, engine, name=None))]
+#[pyo3(
+    signature = (core, data, engine=Some("gpsimd"), name=None),
+    text_signature = "(core, data, engine=\"gpsimd\", name=None)"
+)]
 fn core_barrier(
     core: &Bound<'_, PyCore>,
     data: &Bound<'_, PyAny>,
-    engine: &str,
+    engine: Option<&str>,
     name: Option<String>,
 ) -> PyResult<Arrival> {
     let data = tensor("core_barrier", "data", data)?.clone();
-    let engine = self::engine(Some(engine))?.unwrap_or(trn3_machine::engine::Engine::GpSimd);
+    let engine = self::engine(engine)?.unwrap_or(CoreBarrier::USUAL_ENGINE);
     Arrival::new(core, Kind::Barrier(CoreBarrier { data, engine }), name)
 }
 
 /// One core's part of an exchange of tiles.
 #[pyfunction]
-#[pyo3(signature = (core, src, dst, dma_engine, name=None))]
+#[pyo3(signature = (core, src, dst, dma_engine="dma", name=None))]
 fn sendrecv(
     core: &Bound<'_, PyCore>,
     src: &Bound<'_, PyAny>,

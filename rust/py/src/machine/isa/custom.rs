@@ -43,14 +43,14 @@ fn gpsimd_call(
         tensors.iter().map(|object| tensor(opcode, argument, object).cloned()).collect::<PyResult<Vec<_>>>()
     };
     let (outputs, inputs) = (views("outputs", &outputs)?, views("inputs", &inputs)?);
-    let call = GpSimdCall {
+    let mut call = GpSimdCall {
         name: instruction_name(opcode),
         outputs,
         inputs,
         cycles,
         function: Arc::new(PythonFunction(function)),
     };
-    issue(core, &call, name)
+    issue(core, &mut call, name)
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

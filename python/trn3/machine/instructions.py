@@ -1,0 +1,101 @@
+"""The instructions of a core, as the machine's table describes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from trn3._trn3.machine import instruction_table
+
+__all__ = ["REQUIRED", "InstructionArgument", "InstructionDescription", "instructions"]
+
+Default: TypeAlias = "bool | int | float | str | None"
+
+
+class _Required:
+    """Stands where there is no default."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+#: The default of an argument that has to be given.
+REQUIRED: Final = _Required()
+
+
+@dataclass(frozen=True)
+class InstructionArgument:
+    """One argument of an instruction.
+
+    Attributes
+    ----------
+    name
+        Keyword.
+    kind
+        What it may be, as the table calls it: ``Tile``, ``Scalar``, ``Op``, ...
+    annotation
+        Python type that the core takes.
+    default
+        What stands for it where it is left out; `REQUIRED` if it may not be.
+    """
+
+    name: str
+    kind: str
+    annotation: str
+    default: Default | _Required
+
+
+@dataclass(frozen=True)
+class InstructionDescription:
+    """One instruction.
+
+    Attributes
+    ----------
+    name
+        As `nki.isa` spells it.
+    arguments
+        By keyword, in order; `name`, the label, comes after them.
+    family
+        What it is for: the key of a colour in timelines.
+    engines
+        Engines that may run it on some machine, the usual one first.
+    keys
+        Entries of its step in a program; none for what the cores of a logical core run together.
+    """
+
+    name: str
+    arguments: tuple[InstructionArgument, ...]
+    family: str
+    engines: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+def _row(row: dict[str, Any]) -> InstructionDescription:
+    arguments = tuple(
+        InstructionArgument(
+            argument["name"],
+            argument["kind"],
+            argument["annotation"],
+            argument.get("default", REQUIRED),
+        )
+        for argument in row["arguments"]
+    )
+    return InstructionDescription(
+        row["name"], arguments, row["family"], tuple(row["engines"]), tuple(row["keys"])
+    )
+
+
+@cache
+def instructions() -> dict[str, InstructionDescription]:
+    """Return every instruction by its name.
+
+    Examples
+    --------
+    >>> row = instructions()["tensor_copy"]
+    >>> row.family, row.engines
+    ('copy, set', ('vector', 'scalar', 'gpsimd'))
+    >>> [(argument.name, argument.default) for argument in row.arguments]
+    [('dst', REQUIRED), ('src', REQUIRED), ('engine', None)]
+    """
+    return {row["name"]: _row(row) for row in instruction_table()}

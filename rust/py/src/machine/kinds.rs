@@ -1,0 +1,165 @@
+//! What a Python object may be in the place of an instruction's argument, kind by kind of the machine's table. Every
+//! refusal names the instruction and the argument.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use trn3_machine::isa::ScalarOperand;
+use trn3_machine::isa::register::RegisterValue;
+use trn3_machine::isa::select::CopySource;
+use trn3_machine::isa::table::values;
+use trn3_machine::isa::tensor::Tile as ArrayTile;
+
+use crate::machine::error::exception;
+use crate::machine::operand;
+
+/// A kind of argument.
+pub(crate) trait Kind {
+    /// Type in the stub.
+    const ANNOTATION: &'static str;
+    /// What a call hands over.
+    type Given<'a, 'py>;
+    /// What the instruction holds.
+    type Value;
+
+    /// The value of what came.
+    fn take(instruction: &'static str, argument: &'static str, given: Self::Given<'_, '_>) -> PyResult<Self::Value>;
+}
+
+/// Any object, looked at later.
+pub(crate) struct Object<'a, 'py>(Borrowed<'a, 'py, PyAny>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Object<'a, 'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(object))
+    }
+}
+
+/// Any object, or the number that stands for one that is left out.
+pub(crate) enum Operand<'a, 'py, T> {
+    Object(Object<'a, 'py>),
+    Default(T),
+}
+
+impl<'a, 'py, T> FromPyObject<'a, 'py> for Operand<'a, 'py, T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self::Object(Object(object)))
+    }
+}
+
+/// The default of a row as what a call would hand over.
+macro_rules! given {
+    (Scalar $default:tt) => {
+        $crate::machine::kinds::Operand::Default(given!(@scalar $default))
+    };
+    (@scalar None) => {
+        trn3_machine::isa::ScalarOperand::None
+    };
+    (@scalar $default:tt) => {
+        trn3_machine::isa::ScalarOperand::Constant($default)
+    };
+    (IntegerOrRegister $default:tt) => {
+        $crate::machine::kinds::Operand::Default($default)
+    };
+    ($kind:ident $default:tt) => {
+        $default
+    };
+}
+pub(crate) use given;
+
+type Pair = (usize, usize);
+
+macro_rules! kinds {
+    ($($kind:ident: $annotation:literal, $given:ty,
+        |$instruction:pat_param, $argument:pat_param, $value:pat_param| $take:expr;)*) => {$(
+        pub(crate) struct $kind;
+
+        impl Kind for $kind {
+            const ANNOTATION: &'static str = $annotation;
+            type Given<'a, 'py> = $given;
+            type Value = values::$kind;
+
+            fn take(
+                $instruction: &'static str, $argument: &'static str, $value: Self::Given<'_, '_>,
+            ) -> PyResult<Self::Value> {
+                $take
+            }
+        }
+    )*
+
+        /// The type in the stub of a kind.
+        pub(crate) fn annotation(kind: trn3_machine::isa::table::Kind) -> &'static str {
+            match kind {
+                $(trn3_machine::isa::table::Kind::$kind => $kind::ANNOTATION,)*
+            }
+        }
+    };
+}
+
+kinds! {
+    Tile: "NkiTensor", Object<'a, 'py>, |instruction, argument, given| {
+        operand::tensor(instruction, argument, &given.0).cloned()
+    };
+    MaybeTile: "NkiTensor | None", Option<Object<'a, 'py>>, |instruction, argument, given| {
+        given.map(|object| operand::tensor(instruction, argument, &object.0).cloned()).transpose()
+    };
+    Tiles: "Sequence[NkiTensor]", Vec<Bound<'py, PyAny>>, |instruction, argument, given| {
+        given.iter().map(|object| operand::tensor(instruction, argument, object).cloned()).collect()
+    };
+    Scalar: "float | NkiTensor | None", Operand<'a, 'py, ScalarOperand>, |instruction, argument, given| match given {
+        Operand::Object(object) => operand::scalar(instruction, argument, &object.0),
+        Operand::Default(scalar) => Ok(scalar),
+    };
+    NumberOrTile: "float | NkiTensor", Object<'a, 'py>, |instruction, argument, given| {
+        match operand::scalar(instruction, argument, &given.0)? {
+            ScalarOperand::Vector(view) => Ok(CopySource::Tile(view)),
+            ScalarOperand::Constant(value) => Ok(CopySource::Constant(value)),
+            ScalarOperand::None => {
+                Err(PyTypeError::new_err(format!("{instruction} {argument} is None; allowed: an NkiTensor or a number")))
+            }
+        }
+    };
+    Op: "str", &'a str, |_, _, given| operand::op(given);
+    MaybeOp: "str | None", Option<&'a str>, |_, _, given| given.map(operand::op).transpose();
+    Function: "str", &'a str, |_, _, given| {
+        given.parse().map_err(|error| exception(trn3_machine::Error::Numerics(error)))
+    };
+    Command: "str", &'a str, |_, _, given| given.parse().map_err(exception);
+    MaybeEngine: "str | None", Option<&'a str>, |_, _, given| operand::engine(given);
+    NamedEngine: "str", &'a str, |_, argument, given| operand::named_engine(argument, given);
+    DmaEngine: "str", &'a str, |_, _, given| Ok(given == "gpsimd_dma");
+    Flag: "bool", bool, |_, _, given| Ok(given);
+    MaybeFlag: "bool | None", Option<bool>, |_, _, given| Ok(given);
+    Integer: "int", i64, |_, _, given| Ok(given);
+    Integers: "Sequence[int]", Vec<i64>, |_, _, given| Ok(given);
+    Pairs: "Sequence[tuple[int, int]]", Vec<(i64, i64)>, |_, _, given| Ok(given);
+    Axes: "Sequence[int]", Vec<i64>, |_, _, given| Ok(given.into());
+    Count: "int", i64, |instruction, argument, given| operand::count(instruction, argument, given);
+    MaybeCount: "int | None", Option<i64>, |instruction, argument, given| {
+        given.map(|number| operand::count(instruction, argument, number)).transpose()
+    };
+    MaybeCounts: "Sequence[int] | None", Option<Vec<usize>>, |_, _, given| Ok(given);
+    Number: "float", f64, |_, _, given| Ok(given);
+    MaybeNumbers: "Sequence[float] | None", Option<Vec<f64>>, |_, _, given| Ok(given);
+    Priority: "int | None", Option<u8>, |_, _, given| Ok(given);
+    OobMode: "str", &'a str, |_, _, given| given.parse().map_err(exception);
+    DgeMode: "str | None", Option<&'a str>, |_, _, given| {
+        given.filter(|mode| *mode != "unknown").map(|mode| mode.parse().map_err(exception)).transpose()
+    };
+    MaybeArrayTile: "tuple[tuple[int, int], tuple[int, int]] | None", Option<(Pair, Pair)>, |_, _, given| {
+        Ok(given.map(|(position, size)| ArrayTile { position, size }))
+    };
+    SparsityPattern: "str", &'a str, |_, _, given| given.parse().map_err(crate::error::exception);
+    Register: "VirtualRegister", Object<'a, 'py>, |instruction, argument, given| {
+        operand::register(instruction, argument, &given.0)
+    };
+    IntegerOrRegister: "int | VirtualRegister", Operand<'a, 'py, i64>, |instruction, argument, given| {
+        match given {
+            Operand::Object(object) => operand::register_value(instruction, argument, &object.0),
+            Operand::Default(number) => Ok(RegisterValue::Number(number)),
+        }
+    };
+}
