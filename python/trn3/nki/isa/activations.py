@@ -8,7 +8,7 @@ from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import reduce_cmd as commands
 from trn3.nki.isa.spellings import enum_name
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name, optional_op_name
+from trn3.nki.values.operators import op_name
 
 __all__ = ["activate2", "activation", "activation_reduce", "exponential"]
 
@@ -68,12 +68,12 @@ def activation(
     """
     return isa.activation(
         core(),
-        dst=dst,
-        op=op_name(op),
-        data=data,
+        dst,
+        op_name(op),
+        data,
         bias=bias,
         scale=scale,
-        reduce_op=optional_op_name(reduce_op),
+        reduce_op=None if reduce_op is None else op_name(reduce_op),
         reduce_res=reduce_res,
         reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
         name=name,
@@ -107,11 +107,11 @@ def activation_reduce(
     """
     return isa.activation_reduce(
         core(),
-        dst=dst,
-        op=op_name(op),
-        data=data,
-        reduce_op=optional_op_name(reduce_op),
-        reduce_res=reduce_res,
+        dst,
+        op_name(op),
+        data,
+        None if reduce_op is None else op_name(reduce_op),
+        reduce_res,
         bias=bias,
         scale=scale,
         name=name,
@@ -170,17 +170,17 @@ def activate2(
     """
     return isa.activate2(
         core(),
-        dst=dst,
-        op=op_name(op),
-        data=data,
-        imm0=imm0,
-        imm1=imm1,
-        op0=optional_op_name(op0),
-        op1=optional_op_name(op1),
+        dst,
+        op_name(op),
+        data,
+        imm0,
+        imm1,
+        None if op0 is None else op_name(op0),
+        None if op1 is None else op_name(op1),
         relu_param=relu_param,
         reverse0=reverse0,
         reverse1=reverse1,
-        reduce_op=optional_op_name(reduce_op),
+        reduce_op=None if reduce_op is None else op_name(reduce_op),
         reduce_res=reduce_res,
         reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
         name=name,
@@ -231,8 +231,8 @@ def exponential(
     """
     return isa.exponential(
         core(),
-        dst=dst,
-        src=src,
+        dst,
+        src,
         max_value=max_value,
         reduce_res=reduce_res,
         reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),

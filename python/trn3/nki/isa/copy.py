@@ -77,7 +77,7 @@ def tensor_copy(
     """
     if dtype is not None:
         canonicalise(dtype, "tensor_copy dtype")
-    return isa.tensor_copy(core(), dst=dst, src=src, engine=engine_name(engine), name=name)
+    return isa.tensor_copy(core(), dst, src, engine=engine_name(engine), name=name)
 
 
 #: Names of NKI 0.2 for a copy from or to an address that is known when the kernel runs.
@@ -140,4 +140,4 @@ def memset(
     running = context()
     if running.watch is not None and isinstance(dst, NkiTensor):
         running.watch.memset(running.core, dst, value)
-    return isa.memset(running.core, dst=dst, value=value, engine=engine_name(engine), name=name)
+    return isa.memset(running.core, dst, value, engine=engine_name(engine), name=name)

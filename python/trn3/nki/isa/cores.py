@@ -86,7 +86,7 @@ def core_barrier(
             f"{_words(have)}, allowed: {have} or one core alone"
         )
         raise ValueError(message)
-    arrival = isa.core_barrier(core(), data=data, engine=engine_name(engine), name=name)
+    arrival = isa.core_barrier(core(), data, engine=engine_name(engine), name=name)
     return logical.meet(running.core.number, ("core_barrier",), arrival)
 
 
@@ -177,7 +177,7 @@ def sendrecv(
     mover = enum_name(dma_engine, dma_engines, "dma_engine")
     if use_gpsimd_dma is not None:
         mover = "gpsimd_dma" if use_gpsimd_dma else "dma"
-    arrival = isa.sendrecv(core(), src=src, dst=dst, dma_engine=mover, name=name)
+    arrival = isa.sendrecv(core(), src, dst, dma_engine=mover, name=name)
     return logical.meet(running.core.number, ("sendrecv", pipe_id), arrival)
 
 

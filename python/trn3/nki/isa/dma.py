@@ -102,8 +102,8 @@ def dma_copy(
         )
     return isa.dma_copy(
         core(),
-        dst=dst,
-        src=src,
+        dst,
+        src,
         priority=priority,
         oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
         dge_mode=enum_name(dge_mode, dge_modes, "dge_mode"),
@@ -161,8 +161,8 @@ def dma_transpose(
     """
     return isa.dma_transpose(
         core(),
-        dst=dst,
-        src=src,
+        dst,
+        src,
         axes=None if axes is None else list(axes),
         priority=priority,
         oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
@@ -223,9 +223,9 @@ def dma_compute(
     factors = None if scales is None else [float(scale) for scale in scales]
     return isa.dma_compute(
         core(),
-        dst=dst,
-        srcs=list(srcs),
-        reduce_op=op_name(reduce_op),
+        dst,
+        list(srcs),
+        op_name(reduce_op),
         scales=factors,
         unique_indices=unique_indices,
         oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),

@@ -8,7 +8,7 @@ from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import engine as engines, reduce_cmd as commands
 from trn3.nki.isa.spellings import engine_name, enum_name
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name, optional_op_name
+from trn3.nki.values.operators import op_name
 
 if TYPE_CHECKING:
     from trn3.nki.typing import DTypeLike
@@ -84,10 +84,10 @@ def tensor_tensor(
     """
     return isa.tensor_tensor(
         core(),
-        dst=dst,
-        data1=data1,
-        data2=data2,
-        op=op_name(op),
+        dst,
+        data1,
+        data2,
+        op_name(op),
         engine=engine_name(engine),
         name=name,
     )
@@ -135,12 +135,12 @@ def scalar_tensor_tensor(
     del dtype
     return isa.scalar_tensor_tensor(
         core(),
-        dst=dst,
-        data=data,
-        op0=op_name(op0),
-        operand0=operand0,
-        op1=op_name(op1),
-        operand1=operand1,
+        dst,
+        data,
+        op_name(op0),
+        operand0,
+        op_name(op1),
+        operand1,
         reverse0=reverse0,
         reverse1=reverse1,
         name=name,
@@ -197,12 +197,12 @@ def tensor_scalar(
     """
     return isa.tensor_scalar(
         core(),
-        dst=dst,
-        data=data,
-        op0=op_name(op0),
-        operand0=operand0,
+        dst,
+        data,
+        op_name(op0),
+        operand0,
         reverse0=reverse0,
-        op1=optional_op_name(op1),
+        op1=None if op1 is None else op_name(op1),
         operand1=operand1,
         reverse1=reverse1,
         engine=engine_name(engine),
@@ -266,11 +266,11 @@ def tensor_scalar_reduce(
     """
     return isa.tensor_scalar_reduce(
         core(),
-        dst=dst,
-        data=data,
-        op0=op_name(op0),
-        operand0=operand0,
-        reduce_op=op_name(reduce_op),
+        dst,
+        data,
+        op_name(op0),
+        operand0,
+        op_name(reduce_op),
         reduce_res=reduce_res,
         reverse0=reverse0,
         reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
@@ -298,4 +298,4 @@ def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiI
     -----
     Cost: ``max(64, 8 N)`` cycles (public documentation).
     """
-    return isa.reciprocal(core(), dst=dst, data=data, name=name)
+    return isa.reciprocal(core(), dst, data, name=name)

@@ -38,7 +38,7 @@ def rng(
     -----
     Cost: N cycles, on VectorE of gen4 N / 4 (estimate).
     """
-    return isa.rng(core(), dst=dst, engine=engine_name(engine), name=name)
+    return isa.rng(core(), dst, engine=engine_name(engine), name=name)
 
 
 def rand2(
@@ -69,7 +69,7 @@ def rand2(
     -----
     Cost: ``max(64, N / 4)`` cycles (public documentation: four numbers a cycle).
     """
-    return isa.rand2(core(), dst=dst, min=min, max=max, name=name)
+    return isa.rand2(core(), dst, min, max, name=name)
 
 
 def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> NkiInstruction:
@@ -91,7 +91,7 @@ def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> NkiInstructio
     -----
     Cost: 64 cycles (estimate).
     """
-    return isa.set_rng_seed(core(), src_seeds=src_seeds, name=name)
+    return isa.set_rng_seed(core(), src_seeds, name=name)
 
 
 def rand_set_state(
@@ -120,7 +120,7 @@ def rand_set_state(
     -----
     Cost: 64 cycles (estimate).
     """
-    return isa.rand_set_state(core(), src_seeds=src_seeds, engine=engine_name(engine), name=name)
+    return isa.rand_set_state(core(), src_seeds, engine=engine_name(engine), name=name)
 
 
 def rand_get_state(
@@ -146,4 +146,4 @@ def rand_get_state(
     -----
     Cost: 64 cycles (estimate).
     """
-    return isa.rand_get_state(core(), dst=dst, engine=engine_name(engine), name=name)
+    return isa.rand_get_state(core(), dst, engine=engine_name(engine), name=name)

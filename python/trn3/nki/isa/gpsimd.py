@@ -87,8 +87,8 @@ def iota(
     """
     return isa.iota(
         core(),
-        dst=dst,
-        pattern=_pattern("iota", pattern),
+        dst,
+        _pattern("iota", pattern),
         offset=offset,
         channel_multiplier=channel_multiplier,
         name=name,
@@ -134,11 +134,11 @@ def affine_select(
     """
     return isa.affine_select(
         core(),
-        dst=dst,
-        pattern=_pattern("affine_select", pattern),
-        channel_multiplier=channel_multiplier,
-        on_true_tile=on_true_tile,
-        on_false_value=on_false_value,
+        dst,
+        _pattern("affine_select", pattern),
+        channel_multiplier,
+        on_true_tile,
+        on_false_value,
         cmp_op=op_name(cmp_op),
         offset=offset,
         name=name,
@@ -186,9 +186,9 @@ def local_gather(
     """
     return isa.local_gather(
         core(),
-        dst=dst,
-        src_buffer=src_buffer,
-        index=index,
+        dst,
+        src_buffer,
+        index,
         num_elem_per_idx=num_elem_per_idx,
         num_valid_indices=num_valid_indices,
         name=name,
@@ -222,7 +222,7 @@ def nc_n_gather(
     -----
     Cost: 150 cycles for every 512 elements and 8 for each element (estimate).
     """
-    return isa.nc_n_gather(core(), dst=dst, data=data, indices=indices, name=name)
+    return isa.nc_n_gather(core(), dst, data, indices, name=name)
 
 
 def tensor_partition_reduce(
@@ -254,7 +254,7 @@ def tensor_partition_reduce(
     -----
     Cost: 150 + 16 N cycles (estimate).
     """
-    return isa.tensor_partition_reduce(core(), dst=dst, op=op_name(op), data=data, name=name)
+    return isa.tensor_partition_reduce(core(), dst, op_name(op), data, name=name)
 
 
 def sequence_bounds(
@@ -281,7 +281,7 @@ def sequence_bounds(
     -----
     Cost: 150 + 32 n cycles (estimate).
     """
-    return isa.sequence_bounds(core(), dst=dst, segment_ids=segment_ids, name=name)
+    return isa.sequence_bounds(core(), dst, segment_ids, name=name)
 
 
 def nonzero_with_count(
@@ -318,7 +318,7 @@ def nonzero_with_count(
     Cost: 150 + T cycles (estimate).
     """
     return isa.nonzero_with_count(
-        core(), dst=dst, src=src, index_offset=index_offset, padding_val=padding_val, name=name
+        core(), dst, src, index_offset=index_offset, padding_val=padding_val, name=name
     )
 
 
@@ -353,4 +353,4 @@ def topk(
     -----
     Cost: 150 + 4 n + k cycles (public documentation).
     """
-    return isa.topk(core(), val_dst=val_dst, idx_dst=idx_dst, src=src, n=n, name=name)
+    return isa.topk(core(), val_dst, idx_dst, src, n, name=name)

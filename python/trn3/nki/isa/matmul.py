@@ -126,9 +126,9 @@ def nc_matmul(
     mode = "none" if perf_mode is None else enum_name(perf_mode, perf_modes, "perf_mode")
     return isa.nc_matmul(
         core(),
-        dst=dst,
-        stationary=stationary,
-        moving=moving,
+        dst,
+        stationary,
+        moving,
         is_stationary_onezero=is_stationary_onezero,
         is_moving_onezero=is_moving_onezero,
         is_transpose=is_transpose,
@@ -193,11 +193,11 @@ def nc_matmul_mx(
     """
     return isa.nc_matmul_mx(
         core(),
-        dst=dst,
-        stationary=stationary,
-        moving=moving,
-        stationary_scale=stationary_scale,
-        moving_scale=moving_scale,
+        dst,
+        stationary,
+        moving,
+        stationary_scale,
+        moving_scale,
         tile=_tile("nc_matmul_mx", tile_position, tile_size),
         accumulate=accumulate,
         name=name,
@@ -260,11 +260,11 @@ def nc_matmul_sparse(
     """
     return isa.nc_matmul_sparse(
         core(),
-        dst=dst,
-        stationary=stationary,
-        moving=moving,
-        tags=tags,
-        pattern=str(pattern),
+        dst,
+        stationary,
+        moving,
+        tags,
+        str(pattern),
         accumulate=accumulate,
         name=name,
     )
@@ -309,4 +309,4 @@ def nc_transpose(
     Cost: TensorE ``max(P, min(64, F))`` cycles, for 4-byte types times 4 on gen2 and 2 from gen3
     on; on gen4 transposes hold the array half as long (estimate). VectorE ``max(64, F)``.
     """
-    return isa.nc_transpose(core(), dst=dst, data=data, engine=engine_name(engine), name=name)
+    return isa.nc_transpose(core(), dst, data, engine=engine_name(engine), name=name)

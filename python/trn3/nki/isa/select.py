@@ -62,10 +62,10 @@ def select_reduce(
     """
     return isa.select_reduce(
         core(),
-        dst=dst,
-        predicate=predicate,
-        on_true=on_true,
-        on_false=on_false,
+        dst,
+        predicate,
+        on_true,
+        on_false,
         reduce_res=reduce_res,
         reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
         reduce_op=op_name(reduce_op),
@@ -127,12 +127,12 @@ def range_select(
     """
     return isa.range_select(
         core(),
-        dst=dst,
-        on_true_tile=on_true_tile,
-        comp_op0=op_name(comp_op0),
-        comp_op1=op_name(comp_op1),
-        bound0=bound0,
-        bound1=bound1,
+        dst,
+        on_true_tile,
+        op_name(comp_op0),
+        op_name(comp_op1),
+        bound0,
+        bound1,
         reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
         reduce_res=reduce_res,
         reduce_op=op_name(reduce_op),
@@ -173,7 +173,7 @@ def tensor_copy_predicated(
     Cost: ``max(64, 2 N)`` cycles, N with an input in PSUM (public documentation).
     """
     return isa.tensor_copy_predicated(
-        core(), dst=dst, src=src, predicate=predicate, reverse_pred=reverse_pred, name=name
+        core(), dst, src, predicate, reverse_pred=reverse_pred, name=name
     )
 
 
@@ -201,4 +201,4 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None)
     -----
     Cost: ``max(64, N)`` cycles (public documentation).
     """
-    return isa.dropout(core(), dst=dst, data=data, prob=prob, name=name)
+    return isa.dropout(core(), dst, data, prob, name=name)

@@ -21,8 +21,8 @@ use trn3_machine::view::View;
 use trn3_profile::{PrecisionLoss, finding_record};
 
 use crate::machine::error::{defect, exception, located};
+use crate::machine::lines::Lines;
 use crate::machine::operand::tensor;
-use crate::machine::sites::Lines;
 use crate::machine::tensor::PyTensor;
 use crate::value::to_python;
 

@@ -56,10 +56,10 @@ macro_rules! given {
         $crate::machine::kinds::Operand::Default(given!(@scalar $default))
     };
     (@scalar None) => {
-        trn3_machine::isa::ScalarOperand::None
+        None
     };
     (@scalar $default:tt) => {
-        trn3_machine::isa::ScalarOperand::Constant($default)
+        Some($default)
     };
     (IntegerOrRegister $default:tt) => {
         $crate::machine::kinds::Operand::Default($default)
@@ -82,6 +82,7 @@ macro_rules! kinds {
             type Given<'a, 'py> = $given;
             type Value = values::$kind;
 
+            #[inline]
             fn take(
                 $instruction: &'static str, $argument: &'static str, $value: Self::Given<'_, '_>,
             ) -> PyResult<Self::Value> {
@@ -109,9 +110,9 @@ kinds! {
     Tiles: "Sequence[NkiTensor]", Vec<Bound<'py, PyAny>>, |instruction, argument, given| {
         given.iter().map(|object| operand::tensor(instruction, argument, object).cloned()).collect()
     };
-    Scalar: "float | NkiTensor | None", Operand<'a, 'py, ScalarOperand>, |instruction, argument, given| match given {
+    Scalar: "float | NkiTensor | None", Operand<'a, 'py, Option<f64>>, |instruction, argument, given| match given {
         Operand::Object(object) => operand::scalar(instruction, argument, &object.0),
-        Operand::Default(scalar) => Ok(scalar),
+        Operand::Default(number) => Ok(number.map_or(ScalarOperand::None, ScalarOperand::Constant)),
     };
     NumberOrTile: "float | NkiTensor", Object<'a, 'py>, |instruction, argument, given| {
         match operand::scalar(instruction, argument, &given.0)? {

@@ -5,11 +5,11 @@ pub(crate) mod error;
 pub(crate) mod instruction;
 pub(crate) mod isa;
 pub(crate) mod kinds;
+pub(crate) mod lines;
 pub(crate) mod operand;
 pub(crate) mod profile;
 pub(crate) mod register;
 pub(crate) mod replay;
-pub(crate) mod sites;
 pub(crate) mod tensor;
 
 use pyo3::prelude::*;

@@ -30,6 +30,7 @@ pub(crate) fn tensor<'a>(instruction: &str, argument: &str, object: &'a Bound<'_
 }
 
 /// A number, a [P, 1] tensor, or None.
+#[inline]
 pub(crate) fn scalar(instruction: &str, argument: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarOperand> {
     if object.is_none() {
         return Ok(ScalarOperand::None);
@@ -47,6 +48,7 @@ pub(crate) fn scalar(instruction: &str, argument: &str, object: &Bound<'_, PyAny
 }
 
 /// An operator by its `nki.language` name.
+#[inline]
 pub(crate) fn op(name: &str) -> PyResult<AluOp> {
     name.parse().map_err(exception)
 }

@@ -1,8 +1,8 @@
 //! The instructions: one function each, made from the machine's table.
 
-mod cores;
 mod custom;
 mod described;
+mod meeting;
 
 use pyo3::prelude::*;
 use trn3_machine::isa::Instruction;
@@ -87,6 +87,6 @@ trn3_machine::instructions!(functions);
 /// Adds every instruction to the submodule.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register_listed(module)?;
-    cores::register(module)?;
+    meeting::register(module)?;
     custom::register(module)
 }

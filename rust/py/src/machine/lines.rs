@@ -1,6 +1,7 @@
 //! Which line of the kernel a call came from: the innermost frame that is not the package's own.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -8,12 +9,40 @@ use trn3_machine::site::{Site, SiteId, Sites};
 
 static GET_FRAME: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
+/// Of addresses, which nobody outside chooses: a lookup costs every instruction.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_i64(&mut self, number: i64) {
+        self.write_u64(number as u64);
+    }
+}
+
+type ByAddress<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
+
 /// Lines by code object and instruction offset: the line itself is looked up once.
 #[derive(Default)]
 pub(crate) struct Lines {
     /// Code objects are kept so that their addresses stay theirs.
-    codes: HashMap<usize, (Py<PyAny>, bool)>,
-    sites: HashMap<(usize, i64), SiteId>,
+    codes: ByAddress<usize, (Py<PyAny>, bool)>,
+    sites: ByAddress<(usize, i64), SiteId>,
     /// Folders whose code is no kernel: the package itself.
     internal: Vec<String>,
 }
@@ -28,7 +57,7 @@ impl Lines {
     pub(crate) fn here(&mut self, py: Python<'_>, sites: &Sites) -> PyResult<SiteId> {
         let get_frame =
             GET_FRAME.get_or_try_init(py, || Ok::<_, PyErr>(py.import("sys")?.getattr("_getframe")?.unbind()))?;
-        let Ok(mut frame) = get_frame.bind(py).call1((0,)) else { return Ok(SiteId::default()) };
+        let Ok(mut frame) = get_frame.bind(py).call0() else { return Ok(SiteId::default()) };
         loop {
             let code = frame.getattr(pyo3::intern!(py, "f_code"))?;
             let address = code.as_ptr() as usize;
