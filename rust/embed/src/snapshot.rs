@@ -272,7 +272,7 @@ impl Device {
     }
 }
 
-fn restore(state: &mut trn3_machine::core::State, saved: &SavedCore) -> Result<()> {
+fn restore(state: &mut trn3_machine::state::State, saved: &SavedCore) -> Result<()> {
     let put = |generator: &mut Generator, saved: &(Vec<u32>, usize, bool)| generator.load(&saved.0, saved.1, saved.2);
     put(&mut state.vector_random, &saved.vector_random)?;
     put(&mut state.gpsimd_random, &saved.gpsimd_random)?;

@@ -1,7 +1,6 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
-mod issued;
-mod state;
+mod pending;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,14 +17,14 @@ use crate::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precisio
 use crate::opcode::Opcodes;
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
+pub use crate::state::State;
 use crate::storage::{Buffer, Storage};
 use crate::time::Picos;
 use crate::timing::record::Cause;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::view::{Register, View};
-pub use issued::instruction_issue;
-use issued::{Pending, Regions, regions_of};
-pub use state::State;
+pub use pending::instruction_issue;
+use pending::{Pending, Regions, regions_of};
 
 /// How a core runs.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::arch::ArchSpec;
-use crate::core::State;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::isa::{Instruction, Role};
 use crate::memory::{Memory, Moved};
 use crate::site::SiteId;
+use crate::state::State;
 use crate::storage::{Buffer, Place};
 use crate::view::View;
 

@@ -1,5 +1,7 @@
 //! The memory of one tensor: where it lies, what it was declared as, and which line made it.
 
+mod beside;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -7,8 +9,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use smallvec::SmallVec;
 
 use crate::dtype::DType;
-use crate::memory::{Plane, Races, Strange};
 use crate::site::SiteId;
+pub use beside::{Plane, Races, Strange};
+pub(crate) use beside::{Use, Uses};
 
 /// Lengths along each axis.
 pub type Shape = SmallVec<[usize; 6]>;

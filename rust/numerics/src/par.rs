@@ -104,8 +104,8 @@ pub fn num_threads() -> Result<usize> {
 }
 
 thread_local! {
-    /// What to ask whether to stop, and when it was last asked: a long call may be many short splits.
-    static INTERRUPT_CHECK: Cell<Option<(fn() -> bool, Instant)>> = const { Cell::new(None) };
+    /// What to ask whether to stop, and when it was last asked: a long call may be many short splits. None once it said so.
+    static INTERRUPT_CHECK: Cell<Option<(fn() -> bool, Option<Instant>)>> = const { Cell::new(None) };
     /// Whether this thread is working on an item of a split that has several: splits inside it stay on the thread.
     static WORKING: Cell<bool> = const { Cell::new(false) };
 }
@@ -127,18 +127,37 @@ impl<T: Copy> Drop for Restore<T> {
 /// assert_eq!(sum, 2);
 /// ```
 pub fn with_interrupt_check<R>(check: fn() -> bool, work: impl FnOnce() -> R) -> R {
-    let _restore = Restore(&INTERRUPT_CHECK, INTERRUPT_CHECK.replace(Some((check, Instant::now()))));
+    let _restore = Restore(&INTERRUPT_CHECK, INTERRUPT_CHECK.replace(Some((check, Some(Instant::now())))));
     work()
+}
+
+/// What a long loop of another crate asks in between, under [`with_interrupt_check`]; nothing without.
+///
+/// # Errors
+/// [`Error::Interrupted`] when it is to stop.
+///
+/// ```
+/// use trn3_numerics::{Error, check_interrupt, with_interrupt_check};
+///
+/// let wait = || std::iter::repeat_with(check_interrupt).find(Result::is_err);
+/// assert_eq!(with_interrupt_check(|| true, wait), Some(Err(Error::Interrupted)));
+/// assert_eq!(check_interrupt(), Ok(()));
+/// ```
+pub fn check_interrupt() -> Result<()> {
+    // An operation that is split leaves listening to the outer one.
+    if !WORKING.get() && is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
 /// Asks whether to stop, if it is time to.
 fn is_interrupted() -> bool {
     let Some((check, last)) = INTERRUPT_CHECK.get() else { return false };
+    // Who was told to stop and goes on is told again.
+    let Some(last) = last else { return true };
     if last.elapsed() < INTERRUPT_PERIOD {
         return false;
     }
     let stop = check();
-    INTERRUPT_CHECK.set(Some((check, Instant::now())));
+    INTERRUPT_CHECK.set(Some((check, (!stop).then(Instant::now))));
     stop
 }
 

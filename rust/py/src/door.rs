@@ -1,26 +1,64 @@
-//! The one door between Python and the core: lets go of the interpreter, listens for signals, maps what went wrong.
+//! The one door between Python and the crates: lets go of the interpreter, listens for signals, maps what went wrong.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use trn3_numerics::{Result, with_interrupt_check};
+use trn3_numerics::with_interrupt_check;
 
 use crate::error;
 
-/// Runs `work` detached from the interpreter. Signals are looked at about fifty times a second; an exception that a
-/// handler raises (Ctrl-C's KeyboardInterrupt) stops the work and is raised here.
-pub(crate) fn run<R: Send>(py: Python<'_>, work: impl FnOnce() -> Result<R> + Send) -> PyResult<R> {
-    match py.detach(|| guarded(work)) {
-        Ok(result) => result.map_err(error::exception),
-        Err(panic) => Err(defect(&*panic)),
+/// An error of one of the crates.
+pub(crate) trait Fault {
+    /// The exception that it is to Python; `line` is the kernel's, empty where there is none.
+    fn exception(self, line: &str) -> PyErr;
+}
+
+/// Why work has no result.
+pub(crate) enum Failure<E> {
+    /// It was refused, or interrupted.
+    Fault(E),
+    /// It panicked, which is a defect of ours.
+    Defect(Box<dyn Any + Send>),
+    /// A signal handler raised while it ran.
+    Raised(PyErr),
+}
+
+impl<E: Fault> Failure<E> {
+    /// The exception, on the kernel's line where there is one.
+    pub(crate) fn exception(self, line: &str) -> PyErr {
+        match self {
+            Failure::Fault(error) => error.exception(line),
+            Failure::Defect(panic) => defect(&*panic, line),
+            Failure::Raised(raised) => raised,
+        }
     }
 }
 
-fn guarded<R>(work: impl FnOnce() -> Result<R>) -> std::thread::Result<Result<R>> {
+/// Runs `work` detached from the interpreter. Signals are looked at about fifty times a second; an exception that a
+/// handler raises (Ctrl-C's KeyboardInterrupt) stops the work and is raised here.
+pub(crate) fn run<R: Send, E: Fault + Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, E> + Send) -> PyResult<R> {
+    detached(py, work).map_err(|failure| failure.exception(""))
+}
+
+/// As [`run`], for callers that know the line.
+pub(crate) fn detached<R: Send, E: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<R, E> + Send,
+) -> Result<R, Failure<E>> {
+    let result = py.detach(|| attached(|| with_interrupt_check(signal_raised, work)));
+    // Whatever became of the work since.
+    error::raised().map_or(result, |raised| Err(Failure::Raised(raised)))
+}
+
+/// Runs `work` that is over before anybody could wait for it: letting go of the interpreter would take longer.
+pub(crate) fn attached<R, E>(work: impl FnOnce() -> Result<R, E>) -> Result<R, Failure<E>> {
     // What the work borrows is not looked at again after a panic: outputs are dropped or said to be unspecified.
-    catch_unwind(AssertUnwindSafe(|| with_interrupt_check(signal_raised, work)))
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(Failure::Fault),
+        Err(panic) => Err(Failure::Defect(panic)),
+    }
 }
 
 fn signal_raised() -> bool {
@@ -29,11 +67,10 @@ fn signal_raised() -> bool {
     outcome.unwrap_or(true)
 }
 
-fn defect(panic: &(dyn Any + Send)) -> PyErr {
+fn defect(panic: &(dyn Any + Send), line: &str) -> PyErr {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    PyRuntimeError::new_err(format!(
-        "defect in trn3, please report it: {}",
-        text.unwrap_or("a panic without a message")
-    ))
+    let text = text.unwrap_or("a panic without a message");
+    let place = if line.is_empty() { String::new() } else { format!("{line}: ") };
+    PyRuntimeError::new_err(format!("{place}defect in trn3, please report it: {text}"))
 }

@@ -6,14 +6,21 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use trn3_numerics::Error;
 
+use crate::door::Fault;
+
 thread_local! {
     /// What a signal handler raised while the core was at work on this thread.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Keeps the exception that made a call stop, for [`exception`] to raise.
+/// Keeps the exception that made a call stop, for the door to raise.
 pub(crate) fn keep(raised: PyErr) {
     RAISED.replace(Some(raised));
+}
+
+/// The exception that made the call stop.
+pub(crate) fn raised() -> Option<PyErr> {
+    RAISED.take()
 }
 
 /// The exception of an error; the only place where classes are chosen.
@@ -21,7 +28,13 @@ pub(crate) fn exception(error: Error) -> PyErr {
     match error {
         Error::Dtype { .. } => PyTypeError::new_err(error.to_string()),
         Error::Shape { .. } | Error::Value { .. } => PyValueError::new_err(with_tuples(&error.to_string())),
-        Error::Interrupted => RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
+        Error::Interrupted => raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
+    }
+}
+
+impl Fault for Error {
+    fn exception(self, _line: &str) -> PyErr {
+        exception(self)
     }
 }
 

@@ -2,20 +2,20 @@
 
 use pyo3::prelude::*;
 
-use crate::arguments;
 use crate::error::exception;
+use crate::{arguments, door};
 
 #[pyfunction]
 #[pyo3(signature = (n, /))]
 pub(crate) fn set_num_threads(py: Python<'_>, n: &Bound<'_, PyAny>) -> PyResult<()> {
     let threads = arguments::integer("n", n, 1, 4096)?;
     // Starting and joining threads takes a while, and the old pool may be in another call's use.
-    py.detach(|| trn3_numerics::set_num_threads(threads as usize)).map_err(exception)
+    door::run(py, || trn3_numerics::set_num_threads(threads as usize))
 }
 
 #[pyfunction]
 pub(crate) fn get_num_threads(py: Python<'_>) -> PyResult<usize> {
-    py.detach(trn3_numerics::num_threads).map_err(exception)
+    door::run(py, trn3_numerics::num_threads)
 }
 
 #[pyfunction]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use trn3_numerics::with_default_environment;
 
 use crate::arch::ArchSpec;
-use crate::core::{At, NeuronCore, State, instruction_issue};
+use crate::core::{At, NeuronCore, instruction_issue};
 use crate::cost_model::CostModel;
 use crate::error::Result;
 use crate::isa::Instruction;
+use crate::state::State;
 use crate::timing::timeline::{Span, Timeline, TimelineOptions};
 
 /// An instruction taken.

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use crate::arch::ArchSpec;
 use crate::check::Check;
-use crate::core::State;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::isa::ScalarOperand;
 use crate::isa::alu::AluOp;
 use crate::isa::steps;
+use crate::state::State;
 use crate::view::View;
 
 /// What an instruction does with the running values (`nki.isa.reduce_cmd`).

@@ -7,7 +7,6 @@ use trn3_numerics::{Activation as Function, activate, multiply_add};
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
@@ -15,6 +14,7 @@ use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
 use crate::isa::{Instruction, Role, ScalarOperand, steps, wide};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

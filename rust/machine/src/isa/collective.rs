@@ -1,16 +1,16 @@
 //! One core's part of a collective: ranks hand in operands, the fabric's model says how long it takes, and
-//! [`crate::cores::collective`] runs the parts side by side.
+//! [`crate::meeting::collective`] runs the parts side by side.
 //!
 //! - **(choice)** A core's collectives run in DMA queues of their own, one for each priority, as
-//!   [`crate::timing::collectives`] says; their traffic takes nothing from the core's other transfers, nor they
+//!   [`crate::timing::service`] says; their traffic takes nothing from the core's other transfers, nor they
 //!   from it.
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, DMA};
-use crate::core::State;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::storage::Buffer;
 use crate::time::Picos;
 use crate::timing::work::{CollectivePart, Work};

@@ -2,13 +2,13 @@
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP, SBUF};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::alu::AluOp;
 use crate::isa::{Instruction, Role, ScalarOperand, operators, steps, wide};
+use crate::state::State;
 use crate::storage::Buffer;
 use crate::timing::work::Work;
 use crate::view::View;

@@ -5,7 +5,6 @@ use trn3_numerics::{ArrayMut, ArrayView, Bias, exp};
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
@@ -13,6 +12,7 @@ use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
 use crate::isa::{Instruction, Role, ScalarOperand};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

@@ -3,10 +3,10 @@
 use std::any::Any;
 
 use crate::arch::ArchSpec;
-use crate::core::State;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::memory::OutOfBounds;
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 
@@ -15,13 +15,13 @@ pub mod activation;
 pub mod alu;
 pub mod collective;
 pub mod copy;
-pub mod cores;
 pub mod custom;
 pub mod dma;
 pub mod dropout;
 pub mod elementwise;
 #[cfg(feature = "example-instruction")]
 pub mod example;
+pub mod exchange;
 pub mod exponential;
 pub mod gpsimd;
 mod operators;
@@ -40,6 +40,8 @@ pub mod tensor;
 pub mod tensor_scalar;
 mod turn;
 mod wide;
+
+pub use exchange as cores;
 
 /// What an instruction does with an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,4 +162,11 @@ pub trait Instruction: Any {
     fn is_control(&self) -> bool {
         false
     }
+}
+
+/// Elements of all operands: how much there is to do.
+pub fn elements(instruction: &dyn Instruction) -> usize {
+    let mut elements = 0;
+    instruction.operands(&mut |_, view| elements += view.len());
+    elements
 }

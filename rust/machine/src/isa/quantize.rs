@@ -4,12 +4,12 @@ use trn3_numerics::{ArrayMut, ArrayView, Draws, Format, MxOptions, Rounding, Sca
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, SBUF};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

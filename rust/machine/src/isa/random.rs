@@ -8,13 +8,13 @@ use trn3_numerics::Xorwow;
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP, SBUF};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::generator::Generator;
 use crate::isa::{Instruction, Role, ScalarOperand};
+use crate::state::State;
 use crate::storage::Buffer;
 use crate::timing::work::Work;
 use crate::view::View;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, DMA};
-use crate::core::State;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::storage::Buffer;
 use crate::time::Picos;
 use crate::timing::work::Work;

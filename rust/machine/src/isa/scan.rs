@@ -2,7 +2,6 @@
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
@@ -11,6 +10,7 @@ use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
 use crate::isa::steps::with_known;
 use crate::isa::{Instruction, Role, ScalarOperand, operators, steps};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

@@ -2,12 +2,12 @@
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role, steps};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

@@ -2,7 +2,6 @@
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
@@ -10,6 +9,7 @@ use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
 use crate::isa::{Instruction, Role, ScalarOperand, steps};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, cast};

@@ -2,11 +2,11 @@
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP};
-use crate::core::State;
 use crate::cost;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

@@ -2,11 +2,11 @@
 
 use trn3_numerics::Activation as Function;
 
-use crate::core::State;
 use crate::error::Result;
 use crate::isa::ScalarOperand;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
+use crate::state::State;
 use crate::view::View;
 
 /// The tile in float64.

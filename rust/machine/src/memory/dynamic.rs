@@ -2,7 +2,8 @@
 
 use std::sync::PoisonError;
 
-use super::resolve::{Operand, OutOfBounds, Start};
+use super::bounds::OutOfBounds;
+use super::resolve::{Operand, Start};
 use super::{Finding, Memory, convert};
 use crate::error::{Error, Result};
 use crate::site::SiteId;

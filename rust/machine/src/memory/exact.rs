@@ -10,7 +10,7 @@ use super::{Memory, hbm, lines};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::site::SiteId;
-use crate::storage::Storage;
+use crate::storage::{Plane, Storage};
 use crate::view::View;
 
 use super::resolve::Operand;
@@ -34,15 +34,6 @@ const CONTINUED: u8 = u8::MAX;
 
 fn tag(dtype: DType) -> u8 {
     dtype as u8 + 1
-}
-
-/// The values beside the bytes of a memory or an HBM tensor.
-#[derive(Debug, Default)]
-pub struct Plane {
-    /// Bytes that a slot stands for.
-    unit: usize,
-    values: Vec<f64>,
-    tags: Vec<u8>,
 }
 
 impl Plane {

@@ -14,17 +14,8 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::isa::{Instruction, Role};
 use crate::site::SiteId;
-use crate::storage::Storage;
+use crate::storage::{Storage, Strange};
 use crate::view::View;
-
-/// Which kinds of values that are no numbers there are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Strange {
-    /// NaN.
-    pub nan: bool,
-    /// Infinities.
-    pub infinity: bool,
-}
 
 impl Strange {
     fn any(self) -> bool {

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::bits::{ByteMask, PartitionBits, Partitions};
-use super::exact::Plane;
 use crate::storage::Place;
+use crate::storage::Plane;
 
 /// Bytes between the end of a partition and the next one's start. Partitions are a power of two long: without the gap
 /// one column of a tile would fall into one set of every cache.

@@ -7,7 +7,7 @@
 use super::resolve::Resolved;
 use super::{Finding, Memory, bits, hbm, lines};
 use crate::site::SiteId;
-use crate::storage::{Buffer, Storage};
+use crate::storage::{Buffer, Races, Storage, Use, Uses};
 
 /// Which core of a logical core a memory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,28 +16,6 @@ pub struct Sharing {
     pub core: usize,
     /// How often the cores have met.
     pub epoch: u64,
-}
-
-/// How a core used some bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
-    Read,
-    Write,
-}
-
-/// Uses of one tensor since the cores last met.
-#[derive(Debug, Default)]
-pub struct Races {
-    epoch: u64,
-    cores: Vec<Uses>,
-}
-
-#[derive(Debug, Default)]
-struct Uses {
-    read: Vec<u64>,
-    written: Vec<u64>,
-    /// Lines with the span of bytes that each used, in the order of their first use.
-    lines: Vec<(SiteId, Use, usize, usize)>,
 }
 
 impl Uses {

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::fields::{Field, Scope};
+use super::declaration::Place;
 use super::table;
-use super::tensors::Place;
-use super::{Limits, Program, Role, views};
+use super::words::{Field, Scope};
+use super::{Limits, Program, Role, operands};
 use crate::arch::ArchSpec;
 use crate::core::{At, NeuronCore};
 use crate::error::{Error, Result};
@@ -139,7 +139,7 @@ impl Program {
             steps.push(bound);
         }
         let output = |output: &super::Output| {
-            let view = views::decode(&output.view, &scope);
+            let view = operands::decode(&output.view, &scope);
             Ok((output.name.clone(), view.map_err(|text| self.refuse(&format!("output {:?}", output.name), &text))?))
         };
         let outputs = self.outputs.iter().map(output).collect::<Result<Vec<_>>>()?;
@@ -227,6 +227,7 @@ impl Loaded {
             *register.value.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         for number in 0..self.steps.len() {
+            trn3_numerics::check_interrupt()?;
             self.take(core, number)?;
         }
         Ok(())

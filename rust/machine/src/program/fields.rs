@@ -1,6 +1,5 @@
 //! Arguments of instructions as data: each type's words, and what is refused of them.
 
-use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -8,9 +7,9 @@ use serde_json::{Map, Value, json};
 use smallvec::SmallVec;
 use trn3_numerics::{Activation, Pattern};
 
-use super::views;
+use super::operands;
+use super::words::{Encode, Field, Names, Scope};
 use crate::engine::Engine;
-use crate::error::Result as MachineResult;
 use crate::isa::ScalarOperand;
 use crate::isa::accumulate::{ReduceCommand, Reduction};
 use crate::isa::alu::AluOp;
@@ -20,56 +19,11 @@ use crate::isa::register::RegisterValue;
 use crate::isa::select::CopySource;
 use crate::isa::tensor::Tile;
 use crate::memory::OutOfBounds;
-use crate::storage::Storage;
 use crate::timing::work::DescriptorMode;
 use crate::view::{Register, View};
 
 /// Entries of a list, other than axes.
 const MOST_ENTRIES: usize = 1 << 16;
-
-/// Words for something, or why there are none.
-pub(super) type Encode = MachineResult<Value>;
-
-/// Gives tensors and registers the names they have in a program.
-pub(super) trait Names {
-    fn tensor(&mut self, storage: &Arc<Storage>) -> MachineResult<String>;
-    fn register(&mut self, register: &Arc<Register>) -> MachineResult<u32>;
-}
-
-/// Tensors and registers that words may name.
-pub(super) struct Scope<'a> {
-    pub(super) tensors: &'a HashMap<&'a str, Arc<Storage>>,
-    pub(super) registers: &'a [Arc<Register>],
-    /// Most elements of an operand.
-    pub(super) elements: usize,
-}
-
-impl Scope<'_> {
-    pub(super) fn tensor(&self, name: &str) -> Result<&Arc<Storage>, String> {
-        self.tensors.get(name).ok_or_else(|| format!("names tensor {name:?}, which is not declared"))
-    }
-
-    pub(super) fn register(&self, value: &Value) -> Result<&Arc<Register>, String> {
-        let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
-        number
-            .and_then(|number| self.registers.get(number))
-            .ok_or_else(|| format!("names register {value}; the program has {} (from 0)", self.registers.len()))
-    }
-}
-
-/// A type that an argument of an instruction may have. No value is `None` to [`Field::decode`].
-pub(super) trait Field: Sized {
-    fn encode(&self, names: &mut dyn Names) -> Encode;
-    fn decode(value: Option<&Value>, scope: &Scope<'_>) -> Result<Self, String>;
-}
-
-/// A whole number from `least` to `most`.
-pub(super) fn number(value: &Value, what: &str, least: i64, most: i64) -> Result<i64, String> {
-    value
-        .as_i64()
-        .filter(|number| (least..=most).contains(number))
-        .ok_or_else(|| format!("{what} is {value}; allowed: a whole number from {least} to {most}"))
-}
 
 fn needed(value: Option<&Value>) -> Result<&Value, String> {
     value.filter(|value| !value.is_null()).ok_or_else(|| "is missing".to_owned())
@@ -238,11 +192,11 @@ impl<A: Field, B: Field> Field for (A, B) {
 
 impl Field for View {
     fn encode(&self, names: &mut dyn Names) -> Encode {
-        views::encode(self, names)
+        operands::encode(self, names)
     }
 
     fn decode(value: Option<&Value>, scope: &Scope<'_>) -> Result<Self, String> {
-        views::decode(needed(value)?, scope)
+        operands::decode(needed(value)?, scope)
     }
 }
 
@@ -251,7 +205,7 @@ impl Field for ScalarOperand {
         match self {
             ScalarOperand::None => Ok(Value::Null),
             ScalarOperand::Constant(value) => value.encode(names),
-            ScalarOperand::Vector(view) => views::encode_long(view, names),
+            ScalarOperand::Vector(view) => operands::encode_long(view, names),
         }
     }
 
@@ -268,7 +222,7 @@ impl Field for CopySource {
     fn encode(&self, names: &mut dyn Names) -> Encode {
         match self {
             CopySource::Constant(value) => value.encode(names),
-            CopySource::Tile(view) => views::encode_long(view, names),
+            CopySource::Tile(view) => operands::encode_long(view, names),
         }
     }
 

@@ -30,13 +30,14 @@
 //! What reads programs refuses what the machine would refuse, and what is too large, and names the step and the field.
 
 mod bind;
+mod declaration;
 mod fields;
+mod operands;
 mod record;
 mod table;
-mod tensors;
 #[cfg(test)]
 mod tests;
-mod views;
+mod words;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -44,9 +45,9 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 
 pub use bind::{Bound, Kept, Laid, Loaded};
+pub use declaration::{Declaration, Output, Place, Role};
 pub use record::Recorder;
 pub use table::OPERATIONS;
-pub use tensors::{Declaration, Output, Place, Role};
 
 /// Version of the format that this crate writes, and the newest it reads.
 pub const VERSION: u32 = 1;

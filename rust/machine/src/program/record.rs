@@ -6,9 +6,9 @@ use std::sync::{Arc, PoisonError};
 
 use serde_json::{Map, Value, json};
 
-use super::fields::Names;
-use super::tensors::{Place, digits};
-use super::{Declaration, Output, Program, Role, table, views};
+use super::declaration::{Place, digits};
+use super::words::Names;
+use super::{Declaration, Output, Program, Role, operands, table};
 use crate::error::{Error, Result};
 use crate::isa::Instruction;
 use crate::storage::{Buffer, Storage};
@@ -246,7 +246,7 @@ impl Recorder {
                 Role::Input => Role::Inout,
                 other => other,
             };
-            let view = views::encode(view, &mut self.names)?;
+            let view = operands::encode(view, &mut self.names)?;
             self.program.outputs.push(Output { name: name.clone(), view });
         }
         self.program.tensors = self.names.tensors;

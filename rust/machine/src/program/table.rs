@@ -4,7 +4,7 @@ use std::any::Any;
 
 use serde_json::{Map, Value};
 
-use super::fields::{Field, Names, Scope};
+use super::words::{Field, Names, Scope};
 use crate::arch::ArchSpec;
 use crate::error::{Error, Result};
 use crate::isa::table::{Default, held, makers, program_key, values};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Names, Scope};
+use super::words::{Names, Scope};
 use super::{OPERATIONS, table};
 use crate::arch::ArchSpec;
 use crate::error::Result;

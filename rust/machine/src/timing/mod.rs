@@ -2,20 +2,23 @@
 //!
 //! [`timeline::Timeline`] takes instructions in program order and says when each runs. It is built of latest-of and
 //! plus alone: no moment ever comes earlier because another one came later, so that adding a dependency never makes a
-//! program faster. [`hazard`] finds what an instruction's bytes wait for, [`tensor_array`], [`dma`] and [`collectives`] are
+//! program faster. [`hazard`] finds what an instruction's bytes wait for, [`tensor_array`], [`dma`] and [`service`] are
 //! the engines that are more than one issue slot, [`record`] is what is kept of a run and [`stall`] sums it up.
 
-pub mod collectives;
 pub mod dma;
 pub mod hazard;
 mod hops;
+pub mod issue;
 mod ports;
 pub mod record;
 pub mod region;
+pub mod service;
 pub mod stall;
 pub mod tensor_array;
 pub mod timeline;
 pub mod work;
+
+pub use service as collectives;
 
 #[cfg(test)]
 mod tests;

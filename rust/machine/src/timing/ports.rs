@@ -1,9 +1,9 @@
 //! Ports of the on-chip memories that two engines share, and who held them last.
 
+use super::issue::Issue;
 use super::record::{Cause, NO_INSTRUCTION};
 use super::region::Space;
 use super::tensor_array::Bound;
-use super::timeline::Issue;
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
 

@@ -6,9 +6,9 @@
 //! What is refused is refused when the view is made; values of registers and index tiles are looked at only when an
 //! instruction executes.
 
+mod footprint;
 mod index;
 mod pattern;
-mod regions;
 mod text;
 mod transform;
 

@@ -1,26 +1,25 @@
 //! One NeuronCore as a Python object.
 
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use trn3_machine::arch::ArchSpec;
-use trn3_machine::core::{At, CoreOptions, NeuronCore};
-use trn3_machine::cores;
+use trn3_machine::conductor::Conductor;
+use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
-use trn3_machine::isa::Instruction;
+use trn3_machine::isa::{Instruction, elements};
+use trn3_machine::meeting;
 use trn3_machine::memory::{Precision, Request};
-use trn3_machine::program::Recorder;
 use trn3_machine::site::SiteId;
 use trn3_machine::storage::Buffer;
 use trn3_machine::view::View;
 use trn3_profile::{PrecisionLoss, finding_record};
 
-use crate::machine::error::{defect, exception, located};
+use crate::door;
+use crate::machine::error::exception;
 use crate::machine::lines::Lines;
 use crate::machine::operand::tensor;
 use crate::machine::tensor::PyTensor;
@@ -29,72 +28,17 @@ use crate::value::to_python;
 struct Inner {
     core: NeuronCore,
     lines: Lines,
-    schedule: Schedule,
-    /// Writes down what the core is given, while it is recorded.
-    recorder: Option<Box<Recorder>>,
+    conductor: Conductor,
 }
 
 impl Inner {
     fn new(core: NeuronCore, internal: Vec<String>) -> Mutex<Self> {
-        Mutex::new(Self { core, lines: Lines::new(internal), schedule: Schedule::default(), recorder: None })
-    }
-
-    /// Refuses what a program cannot hold.
-    fn refuse_recording(&self, what: &str) -> PyResult<()> {
-        match self.recorder {
-            Some(_) => Err(PyNotImplementedError::new_err(format!("{what} cannot be part of a recorded program"))),
-            None => Ok(()),
-        }
+        Mutex::new(Self { core, lines: Lines::new(internal), conductor: Conductor::default() })
     }
 }
 
-/// Edges between instructions by their names, beyond what data demands.
-#[derive(Default)]
-struct Schedule {
-    /// Producers by consumer.
-    edges: HashMap<String, Vec<String>>,
-    /// The last instruction of each name, and the dynamic loops that it stood in.
-    issued: HashMap<String, (u32, Vec<SiteId>)>,
-    /// The lines of the dynamic loops that are running, outermost first.
-    loops: Vec<SiteId>,
-    /// The first edge between instructions of different dynamic loops: consumer and producer.
-    crossing: Option<(String, String)>,
-}
-
-impl Schedule {
-    /// Instructions that one of this name waits for.
-    fn producers(&mut self, name: Option<&str>) -> Vec<u32> {
-        let Some((consumer, producers)) = name.and_then(|name| self.edges.get_key_value(name)) else {
-            return Vec::new();
-        };
-        let mut found = Vec::new();
-        for producer in producers {
-            if let Some((id, loops)) = self.issued.get(producer) {
-                if *loops != self.loops && self.crossing.is_none() {
-                    self.crossing = Some((consumer.clone(), producer.clone()));
-                }
-                found.push(*id);
-            }
-        }
-        found
-    }
-
-    fn note(&mut self, name: Option<&str>, id: u32) {
-        if let Some(name) = name.filter(|_| !self.edges.is_empty()) {
-            self.issued.insert(name.to_owned(), (id, self.loops.clone()));
-        }
-    }
-
-    /// Names of edges that no instruction had.
-    fn unknown(&self) -> Vec<&str> {
-        let names = self.edges.iter().flat_map(|(consumer, producers)| std::iter::once(consumer).chain(producers));
-        let mut unknown: Vec<&str> =
-            names.map(String::as_str).filter(|name| !self.issued.contains_key(*name)).collect();
-        unknown.sort_unstable();
-        unknown.dedup();
-        unknown
-    }
-}
+/// Elements from which an instruction is worth letting go of the interpreter.
+const LONG: usize = 1 << 16;
 
 /// One NeuronCore: memories, engines, timeline. Front ends issue instructions to it in program order.
 #[pyclass(frozen, subclass, module = "trn3._trn3", name = "NeuronCore")]
@@ -119,95 +63,89 @@ impl PyCore {
     pub(crate) fn issue(
         &self,
         py: Python<'_>,
-        instruction: &mut (dyn Instruction + Sync),
+        instruction: &mut (dyn Instruction + Send + Sync),
         name: Option<&str>,
     ) -> PyResult<u32> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, schedule, recorder } = &mut *inner;
+        let Inner { core, lines, conductor } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
-        instruction.prepare(core.arch()).map_err(|error| located(error, &core.sites.text(site)))?;
-        let after = schedule.producers(name);
-        let step = recorder.as_mut().map(|recorder| recorder.encode(instruction, name, &after)).transpose();
-        let step = step.map_err(|error| located(error, &core.sites.text(site)))?;
-        let outcome =
-            catch_unwind(AssertUnwindSafe(|| core.issue(instruction, At { site, label: name, after: &after })));
-        match outcome {
-            Ok(Ok(id)) => {
-                schedule.note(name, id);
-                if let (Some(recorder), Some(step)) = (recorder, step) {
-                    recorder.commit(step);
-                }
-                Ok(id)
-            }
-            Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
-            Err(_) => Err(defect(&format!("{} panicked at {}", instruction.name(), core.sites.text(site)))),
-        }
+        let is_long = elements(instruction) >= LONG;
+        let work = || conductor.issue(core, instruction, site, name);
+        let outcome = if is_long { door::detached(py, work) } else { door::attached(work) };
+        outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
     }
 
-    /// Runs something of the core that belongs to the line of the kernel that is calling.
+    /// Runs something short of the core that belongs to the line of the kernel that is calling.
     pub(crate) fn with<R>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut NeuronCore, SiteId) -> trn3_machine::Result<R>,
+        work: impl FnOnce(&mut NeuronCore, &mut Conductor) -> trn3_machine::Result<R>,
     ) -> PyResult<R> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, .. } = &mut *inner;
+        let Inner { core, lines, conductor } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
         core.state.site = site;
-        match catch_unwind(AssertUnwindSafe(|| work(core, site))) {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
-            Err(_) => Err(defect(&format!("a panic at {}", core.sites.text(site)))),
-        }
+        let outcome = door::attached(|| work(core, conductor));
+        outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
+    }
+
+    /// As [`PyCore::with`], for what moves a tensor's bytes.
+    fn with_bytes<R: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut NeuronCore, &mut Conductor) -> trn3_machine::Result<R> + Send,
+    ) -> PyResult<R> {
+        let mut inner = self.lock()?;
+        let Inner { core, lines, conductor } = &mut *inner;
+        let site = lines.here(py, &core.sites)?;
+        core.state.site = site;
+        let outcome = door::detached(py, || work(core, conductor));
+        outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
     }
 
     /// Runs something of the core that belongs to a line of the kernel where it stopped before.
-    pub(crate) fn at<R>(
+    pub(crate) fn at<R: Send>(
         &self,
+        py: Python<'_>,
         site: SiteId,
-        work: impl FnOnce(&mut NeuronCore) -> trn3_machine::Result<R>,
+        work: impl FnOnce(&mut NeuronCore) -> trn3_machine::Result<R> + Send,
     ) -> PyResult<R> {
         let mut inner = self.lock()?;
         let core = &mut inner.core;
         core.state.site = site;
         core.state.memory.set_site(site);
-        match catch_unwind(AssertUnwindSafe(|| work(core))) {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(error)) => Err(located(error, &core.sites.text(site))),
-            Err(_) => Err(defect(&format!("a panic at {}", core.sites.text(site)))),
-        }
+        let outcome = door::detached(py, || work(core));
+        outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
     }
 
     /// Lets one instruction wait for another.
     pub(crate) fn order(&self, consumer: u32, producer: u32) -> PyResult<()> {
         let mut inner = self.lock()?;
-        inner.core.order(consumer, producer).map_err(exception)?;
-        if let Some(recorder) = &mut inner.recorder {
-            recorder.order(consumer, producer);
-        }
-        Ok(())
+        let Inner { core, conductor, .. } = &mut *inner;
+        conductor.order(core, consumer, producer).map_err(exception)
     }
 }
 
-/// Runs something of several cores at once; the named instructions get the edges of the schedule.
+/// Runs something of several cores at once; the named instructions get the edges of the schedule. `line` is theirs.
 pub(crate) fn together(
+    py: Python<'_>,
     owners: &[&PyCore],
     names: &[Option<&str>],
-    work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> trn3_machine::Result<Vec<u32>>,
-) -> PyResult<trn3_machine::Result<Vec<u32>>> {
+    line: &str,
+    work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> trn3_machine::Result<Vec<u32>> + Send,
+) -> PyResult<Vec<u32>> {
     let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
-    guards.iter().try_for_each(|inner| inner.refuse_recording("what cores or ranks do together"))?;
-    let after: Vec<Vec<u32>> =
-        guards.iter_mut().zip(names).map(|(inner, name)| inner.schedule.producers(*name)).collect();
-    let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
-    let outcome =
-        catch_unwind(AssertUnwindSafe(|| work(cores, &after))).map_err(|_| defect("a panic where cores met"))?;
-    if let Ok(ids) = &outcome {
-        for ((inner, name), id) in guards.iter_mut().zip(names).zip(ids) {
-            inner.schedule.note(*name, *id);
-        }
+    for inner in &guards {
+        inner.conductor.refuse_recording("what cores or ranks do together").map_err(exception)?;
     }
-    Ok(outcome)
+    let after: Vec<Vec<u32>> =
+        guards.iter_mut().zip(names).map(|(inner, name)| inner.conductor.edges.producers(*name)).collect();
+    let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
+    let ids = door::detached(py, || work(cores, &after)).map_err(|failure| failure.exception(line))?;
+    for ((inner, name), id) in guards.iter_mut().zip(names).zip(&ids) {
+        inner.conductor.edges.note(*name, *id);
+    }
+    Ok(ids)
 }
 
 fn buffer(code: u8) -> Buffer {
@@ -219,34 +157,56 @@ fn buffer(code: u8) -> Buffer {
     }
 }
 
+/// Keywords of a new core as its options.
+fn core_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<CoreOptions> {
+    let mut options = CoreOptions::default();
+    for (key, value) in given.into_iter().flat_map(|given| given.iter()) {
+        let key: String = key.extract()?;
+        let flag = || value.extract::<bool>();
+        let taken = match key.as_str() {
+            "values" => flag().map(|flag| options.values = flag),
+            "timing" => flag().map(|flag| options.timing = flag),
+            "strict" => flag().map(|flag| options.strict = flag),
+            "throttle" => flag().map(|flag| options.throttle = flag),
+            "nan_origin" => flag().map(|flag| options.nan_origin = flag),
+            "shadow" => flag().map(|flag| options.shadow = flag),
+            "precise" => flag().map(|flag| {
+                options.precision = if flag { Precision::Float32 } else { Precision::Declared };
+            }),
+            "max_instructions" => value.extract().map(|most| options.max_instructions = most),
+            _ => {
+                let text = format!("NeuronCore.__new__() got an unexpected keyword argument '{key}'");
+                return Err(PyTypeError::new_err(text));
+            }
+        };
+        taken.map_err(|error| PyTypeError::new_err(format!("argument '{key}': {}", error.value(value.py()))))?;
+    }
+    Ok(options)
+}
+
 #[pymethods]
 impl PyCore {
     #[new]
-    #[pyo3(signature = (arch="trn3", *, values=true, timing=true, strict=false, max_instructions=None, throttle=false, precise=false, nan_origin=true, shadow=false, internal=Vec::new(), beside=Vec::new()))]
-    #[allow(clippy::too_many_arguments)] // One for each option.
+    #[pyo3(
+        signature = (arch="trn3", *, internal=Vec::new(), beside=Vec::new(), **options),
+        text_signature = "(arch=\"trn3\", *, values=True, timing=True, strict=False, max_instructions=None, \
+            throttle=False, precise=False, nan_origin=True, shadow=False, internal=..., beside=...)"
+    )]
     fn new(
         arch: &str,
-        values: bool,
-        timing: bool,
-        strict: bool,
-        max_instructions: Option<u64>,
-        throttle: bool,
-        precise: bool,
-        nan_origin: bool,
-        shadow: bool,
         internal: Vec<String>,
         beside: Vec<PyRef<'_, PyCore>>,
+        options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
+        let options = core_options(options)?;
         if let Some(first) = beside.first() {
             // Of one logical core: machine and options are the first one's.
             let mut inner = first.lock()?;
-            cores::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
+            meeting::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
             let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
             return Ok(Self { inner: Inner::new(core, internal) });
         }
         let arch = ArchSpec::shared(arch).map_err(exception)?;
-        let precision = if precise { Precision::Float32 } else { Precision::Declared };
-        let options = CoreOptions { values, timing, strict, max_instructions, throttle, precision, nan_origin, shadow };
         let core = NeuronCore::new(arch, options).map_err(exception)?;
         Ok(Self { inner: Inner::new(core, internal) })
     }
@@ -305,13 +265,10 @@ impl PyCore {
     ) -> PyResult<PyTensor> {
         let dtype: DType = dtype.parse().map_err(exception)?;
         let buffer = self::buffer(buffer);
-        let storage =
-            self.with(py, |core, site| core.allocate(&Request { name, shape: &shape, dtype, buffer, address, site }))?;
-        let mut inner = self.lock()?;
-        let Inner { core, recorder, .. } = &mut *inner;
-        if let Some(recorder) = recorder {
-            recorder.allocated(&storage, core.state.memory.allocated_afresh()).map_err(exception)?;
-        }
+        let storage = self.with(py, |core, conductor| {
+            let site = core.state.site;
+            conductor.allocate(core, &Request { name, shape: &shape, dtype, buffer, address, site })
+        })?;
         Ok(PyTensor { view: View::whole(storage) })
     }
 
@@ -328,28 +285,26 @@ impl PyCore {
         let dtype: DType = dtype.parse().map_err(exception)?;
         let bytes = bytes.map(|bytes| bytes.as_slice().map(<[u8]>::to_vec)).transpose()?;
         let buffer = self::buffer(buffer);
-        let storage =
-            self.with(py, |core, site| core.state.memory.hbm_from_bytes(name, &shape, dtype, buffer, bytes, site))?;
-        if let Some(recorder) = &mut self.lock()?.recorder {
-            let contents = storage.hbm.lock().map_err(|_| defect("the bytes of a tensor are poisoned"))?;
-            recorder.input(&storage, contents.complete.then_some(&contents.bytes[..])).map_err(exception)?;
-        }
+        let declared = (&shape[..], dtype, buffer);
+        let storage = self.with_bytes(py, |core, conductor| conductor.input(core, name, declared, bytes))?;
         Ok(PyTensor { view: View::whole(storage) })
     }
 
     /// The elements of a tensor in C order, as bytes; uninitialised ones hold the sentinel.
     fn read<'py>(&self, py: Python<'py>, tensor: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<u8>>> {
         let view = self::tensor("read", "tensor", tensor)?.clone();
-        let bytes = self.with(py, |core, _| core.state.peek_bytes(&view))?;
+        let bytes = self.with_bytes(py, |core, _| core.state.peek_bytes(&view))?;
         Ok(PyArray1::from_vec(py, bytes))
     }
 
     /// Sets the elements of a tensor from the host, in C order, without an instruction.
     fn write_bytes(&self, py: Python<'_>, tensor: &Bound<'_, PyAny>, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
         let view = self::tensor("write", "tensor", tensor)?.clone();
-        self.lock()?.refuse_recording("a tensor that the host sets while the kernel runs")?;
         let bytes = bytes.as_slice()?;
-        self.with(py, |core, _| core.write_bytes(&view, bytes))
+        self.with_bytes(py, |core, conductor| {
+            conductor.refuse_recording("a tensor that the host sets while the kernel runs")?;
+            core.write_bytes(&view, bytes)
+        })
     }
 
     /// Whether an instruction wrote to the HBM tensor.
@@ -367,39 +322,39 @@ impl PyCore {
     /// Seeds stochastic rounding of engine results, or turns it off.
     fn set_stochastic_rounding(&self, seed: Option<u64>) -> PyResult<()> {
         let mut inner = self.lock()?;
-        inner.core.set_stochastic_rounding(seed).map_err(exception)?;
-        if let Some(recorder) = &mut inner.recorder {
-            recorder.stochastic_rounding(seed);
-        }
-        Ok(())
+        let Inner { core, conductor, .. } = &mut *inner;
+        conductor.set_stochastic_rounding(core, seed).map_err(exception)
     }
 
     /// Writes down from here on what the core is given, as a program of that name.
     fn start_recording(&self, name: &str) -> PyResult<()> {
         let mut inner = self.lock()?;
-        let arch = inner.core.arch().name.clone();
-        inner.recorder = Some(Box::new(Recorder::new(name, &arch)));
+        let Inner { core, conductor, .. } = &mut *inner;
+        conductor.record(core, name);
         Ok(())
     }
 
     /// The program recorded, as JSON, and ends the recording. Arguments are numbers of storages, and whether the kernel
     /// wrote to them; results are names and tensors.
-    fn recorded(&self, arguments: Vec<(u64, bool)>, results: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<String> {
-        let recorder = self.lock()?.recorder.take();
-        let recorder =
-            recorder.ok_or_else(|| PyValueError::new_err("the core was not recorded: start_recording first"))?;
+    fn recorded(
+        &self,
+        py: Python<'_>,
+        arguments: Vec<(u64, bool)>,
+        results: Vec<(String, Bound<'_, PyAny>)>,
+    ) -> PyResult<String> {
         let view = |(name, object): &(String, Bound<'_, PyAny>)| {
             Ok((name.clone(), self::tensor("recorded", "result", object)?.clone()))
         };
         let results = results.iter().map(view).collect::<PyResult<Vec<_>>>()?;
-        recorder.finish_with(&arguments, &results).and_then(|program| program.to_json()).map_err(exception)
+        let conductor = &mut self.lock()?.conductor;
+        door::run(py, || conductor.recorded(&arguments, &results)?.to_json())
     }
 
     /// Edges that instructions get by name: (consumer, producers).
     fn schedule(&self, edges: Vec<(String, Vec<String>)>) -> PyResult<()> {
         let mut inner = self.lock()?;
         for (consumer, producers) in edges {
-            inner.schedule.edges.entry(consumer).or_default().extend(producers);
+            inner.conductor.edges.add(consumer, producers);
         }
         Ok(())
     }
@@ -407,38 +362,25 @@ impl PyCore {
     /// A dynamic loop begins: what follows is its body, until `leave_loop`.
     fn enter_loop(&self, py: Python<'_>) -> PyResult<()> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, schedule, .. } = &mut *inner;
-        schedule.loops.push(lines.here(py, &core.sites)?);
+        let Inner { core, lines, conductor } = &mut *inner;
+        conductor.edges.enter_loop(lines.here(py, &core.sites)?);
         Ok(())
     }
 
     /// The dynamic loop that began last has ended.
     fn leave_loop(&self) -> PyResult<()> {
-        self.lock()?.schedule.loops.pop();
+        self.lock()?.conductor.edges.leave_loop();
         Ok(())
     }
 
     /// Refuses edges whose names no instruction had.
     fn check_schedule(&self) -> PyResult<()> {
-        let inner = self.lock()?;
-        if let Some((consumer, producer)) = &inner.schedule.crossing {
-            return Err(PyValueError::new_err(format!(
-                "with_schedule lets {consumer} wait for {producer}, which stands in another dynamic loop; allowed: \
-                 both in the same body of nl.dynamic_range, fori_loop or while_loop, or both in none"
-            )));
-        }
-        match inner.schedule.unknown()[..] {
-            [] => Ok(()),
-            ref unknown => Err(PyValueError::new_err(format!(
-                "with_schedule names {}, which no instruction of the run has as name=",
-                unknown.join(", ")
-            ))),
-        }
+        self.lock()?.conductor.edges.check().map_err(exception)
     }
 
     /// The kernel line that is calling, as `file:line`.
     fn line(&self, py: Python<'_>) -> PyResult<String> {
-        self.with(py, |core, site| Ok(core.sites.text(site)))
+        self.with(py, |core, _| Ok(core.sites.text(core.state.site)))
     }
 
     /// Makespan so far, in picoseconds.

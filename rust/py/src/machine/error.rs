@@ -7,6 +7,8 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use trn3_machine::Error;
 
+use crate::door::Fault;
+
 create_exception!(trn3, NkiValidationError, PyAssertionError, "An instruction breaks a rule of the hardware.");
 create_exception!(trn3, SbufCapacityError, PyMemoryError, "SBUF is full; the message lists the live tiles.");
 create_exception!(trn3, PsumCapacityError, PyMemoryError, "PSUM is full; the message lists the live tiles.");
@@ -16,13 +18,19 @@ create_exception!(trn3, SkippedValueError, PyRuntimeError, "Timing-only: control
 create_exception!(trn3, InstructionLimitError, PyRuntimeError, "A run issued more instructions than allowed.");
 create_exception!(trn3, ArchError, PyValueError, "A machine description is unknown or wrong.");
 
+impl Fault for Error {
+    fn exception(self, line: &str) -> PyErr {
+        located(self, line)
+    }
+}
+
 /// The exception of an error that belongs to no line of a kernel.
 pub(crate) fn exception(error: Error) -> PyErr {
     located(error, "")
 }
 
 /// The exception of an error, with the kernel's `file:line` in front of its message where there is one.
-pub(crate) fn located(error: Error, line: &str) -> PyErr {
+fn located(error: Error, line: &str) -> PyErr {
     let text = if line.is_empty() { error.to_string() } else { format!("{line}: {error}") };
     match error {
         Error::Validation { .. } => NkiValidationError::new_err(text),
@@ -39,11 +47,6 @@ pub(crate) fn located(error: Error, line: &str) -> PyErr {
         Error::NotModelled(_) => PyNotImplementedError::new_err(text),
         Error::Numerics(error) => crate::error::exception(error),
     }
-}
-
-/// What a panic inside the core becomes.
-pub(crate) fn defect(text: &str) -> PyErr {
-    PyRuntimeError::new_err(format!("defect in trn3, please report it: {text}"))
 }
 
 /// Adds the exception classes.

@@ -1,13 +1,11 @@
 //! Recorded programs, run on a device as a host without Python runs them.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use trn3_embed::{Command, Device, Error, ErrorKind, Space};
 
-use crate::machine::error::defect;
+use crate::door::{self, Fault};
 
 type Output<'py> = (String, Bound<'py, PyArray1<u8>>, Vec<usize>, String);
 
@@ -22,14 +20,19 @@ pub(crate) fn replay<'py>(
 ) -> PyResult<(Vec<Output<'py>>, u64)> {
     let inputs =
         inputs.iter().map(|(name, bytes)| Ok((name.as_str(), bytes.as_slice()?))).collect::<PyResult<Vec<_>>>()?;
-    let ran = py.detach(|| catch_unwind(AssertUnwindSafe(|| run(program, device, &inputs))));
-    let (outputs, time) = ran.map_err(|_| defect("a panic in a replay"))?.map_err(|error| match error.kind {
-        ErrorKind::Type => PyTypeError::new_err(error.message),
-        ErrorKind::Unsupported => PyNotImplementedError::new_err(error.message),
-        _ => PyValueError::new_err(error.message),
-    })?;
+    let (outputs, time) = door::run(py, || run(program, device, &inputs))?;
     let array = |(name, bytes, shape, dtype)| (name, PyArray1::from_vec(py, bytes), shape, dtype);
     Ok((outputs.into_iter().map(array).collect(), time))
+}
+
+impl Fault for Error {
+    fn exception(self, _line: &str) -> PyErr {
+        match self.kind {
+            ErrorKind::Type => PyTypeError::new_err(self.message),
+            ErrorKind::Unsupported => PyNotImplementedError::new_err(self.message),
+            _ => PyValueError::new_err(self.message),
+        }
+    }
 }
 
 type Plain = (String, Vec<u8>, Vec<usize>, String);

@@ -5,6 +5,8 @@ use pyo3::exceptions::{PyConnectionError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use trn3_system::Error;
 
+use crate::door::Fault;
+
 create_exception!(trn3, UnreachableError, PyConnectionError, "No way leads from one chip to the other.");
 create_exception!(
     trn3,
@@ -18,6 +20,12 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("UnreachableError", py.get_type::<UnreachableError>())?;
     module.add("DoesNotFitError", py.get_type::<DoesNotFitError>())
+}
+
+impl Fault for Error {
+    fn exception(self, _line: &str) -> PyErr {
+        exception(self)
+    }
 }
 
 /// The exception of an error; the only place where classes are chosen.

@@ -3,12 +3,12 @@
 use super::Options;
 use crate::arch::ArchSpec;
 use crate::check::{Check, DMA};
-use crate::core::State;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::alu::AluOp;
 use crate::isa::{Instruction, Role};
 use crate::memory::OutOfBounds;
+use crate::state::State;
 use crate::storage::Buffer;
 use crate::timing::work::Work;
 use crate::view::View;

@@ -3,12 +3,12 @@
 use super::Options;
 use crate::arch::ArchSpec;
 use crate::check::Check;
-use crate::core::State;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role, wide};
 use crate::memory::OutOfBounds;
+use crate::state::State;
 use crate::timing::work::{DescriptorMode, Work};
 use crate::view::View;
 

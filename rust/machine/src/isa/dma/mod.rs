@@ -9,9 +9,9 @@ mod tests;
 
 use crate::arch::ArchSpec;
 use crate::check::Check;
-use crate::core::State;
 use crate::error::{Error, Result};
 use crate::memory::{Finding, Operand, OutOfBounds, Scalar};
+use crate::state::State;
 use crate::storage::Buffer;
 use crate::timing::work::{DescriptorMode, Route, Transfer};
 use crate::view::{Dynamic, ScalarIndex, View};

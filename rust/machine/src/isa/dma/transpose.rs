@@ -3,12 +3,12 @@
 use super::Options;
 use crate::arch::ArchSpec;
 use crate::check::{Check, DMA, SBUF};
-use crate::core::State;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::turn::turned;
 use crate::isa::{Instruction, Role};
 use crate::memory::OutOfBounds;
+use crate::state::State;
 use crate::timing::work::{DescriptorMode, Work};
 use crate::view::View;
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, SBUF};
-use crate::core::State;
 use crate::cost;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -12,6 +11,7 @@ use crate::isa::alu::AluOp;
 use crate::isa::gpsimd::nearest;
 use crate::isa::register::RegisterValue;
 use crate::isa::{Instruction, Role, ScalarOperand};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::{Register, View};
 

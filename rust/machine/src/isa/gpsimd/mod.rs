@@ -9,10 +9,10 @@ pub mod search;
 mod tests;
 
 use crate::check::Check;
-use crate::core::State;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::isa::register;
+use crate::state::State;
 use crate::view::View;
 
 /// The partitions come in whole groups of a processor's.

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 use crate::arch::ArchSpec;
 use crate::check::{Check, SBUF};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::tensor::matrix;
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

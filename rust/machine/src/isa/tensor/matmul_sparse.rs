@@ -5,11 +5,11 @@ use trn3_numerics::{ArrayMut, ArrayView, Draws, Pattern, Rounding, SparseView, f
 use super::Pass;
 use crate::arch::ArchSpec;
 use crate::check::{Check, PSUM, SBUF};
-use crate::core::State;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

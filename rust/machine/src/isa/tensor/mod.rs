@@ -15,10 +15,10 @@ use trn3_numerics::{ArrayView, Format};
 
 use crate::arch::ArchSpec;
 use crate::check::Check;
-use crate::core::State;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::{Finding, Operand, Written};
+use crate::state::State;
 use crate::storage::Buffer;
 use crate::time::Picos;
 use crate::timing::work::Work;

@@ -5,13 +5,13 @@ use trn3_numerics::{ArrayMut, ArrayView, Draws, Format, Rounding, matmul_chained
 use super::Pass;
 use crate::arch::ArchSpec;
 use crate::check::{Check, ON_CHIP, PSUM, SBUF};
-use crate::core::State;
 use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::turn::turned;
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
 

@@ -7,9 +7,9 @@ use super::{Instruction, arch, compute, dma, matmul, region, timeline, transfer}
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
 use crate::time::Picos;
-use crate::timing::collectives::CLASSES;
 use crate::timing::record::{Cause, Record};
 use crate::timing::region::{Rect, Region, Space};
+use crate::timing::service::CLASSES;
 use crate::timing::stall;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::timing::work::{CollectivePart, DescriptorMode, Route, Transfer, Work};

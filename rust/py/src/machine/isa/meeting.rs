@@ -4,16 +4,15 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_machine::core::{At, NeuronCore};
-use trn3_machine::cores::{self, Part};
 use trn3_machine::isa::Instruction;
 use trn3_machine::isa::collective::{Collective, NAMES};
-use trn3_machine::isa::cores::{CoreBarrier, SendRecv};
+use trn3_machine::isa::exchange::{CoreBarrier, SendRecv};
+use trn3_machine::meeting::{self, Part};
 use trn3_machine::site::SiteId;
 use trn3_machine::time::Picos;
 use trn3_machine::view::View;
 
 use crate::machine::core::{PyCore, together};
-use crate::machine::error::located;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::operand::{engine, tensor};
 
@@ -38,14 +37,14 @@ pub(crate) struct Arrival {
 impl Arrival {
     fn new(core: &Bound<'_, PyCore>, kind: Kind, name: Option<String>) -> PyResult<Self> {
         let py = core.py();
-        let (site, line) = core.get().with(py, |core, site| {
+        let (site, line) = core.get().with(py, |core, _| {
             let instruction: &dyn Instruction = match &kind {
                 Kind::Barrier(barrier) => barrier,
                 Kind::Exchange(exchange) => exchange,
                 Kind::Collective(collective) => collective,
             };
             instruction.check(core.arch())?;
-            Ok((site, core.sites.text(site)))
+            Ok((core.state.site, core.sites.text(core.state.site)))
         })?;
         Ok(Self { core: core.clone().unbind(), kind, site, line, name })
     }
@@ -61,13 +60,13 @@ impl Arrival {
             Kind::Exchange(exchange) => std::slice::from_ref(&exchange.dst),
             Kind::Collective(collective) => &collective.dsts[..],
         };
-        self.core.bind(py).get().at(self.site, |core| dsts.iter().try_for_each(|dst| core.state.memory.forget(dst)))
+        self.core.bind(py).get().at(py, self.site, |core| dsts.iter().try_for_each(|dst| core.state.memory.forget(dst)))
     }
 
     /// The elements of a collective's source in C order, as bytes; None where timing-only runs do not know them.
     fn read<'py>(&self, py: Python<'py>, source: usize) -> PyResult<Option<Bound<'py, PyArray1<u8>>>> {
         let view = self.operand(|collective| &collective.srcs, source)?;
-        let bytes = self.core.bind(py).get().at(self.site, |core| {
+        let bytes = self.core.bind(py).get().at(py, self.site, |core| {
             let memory = &mut core.state.memory;
             let known = memory.options().values || (view.dtype.is_integer() && memory.is_initialised(view)?);
             if known {
@@ -83,7 +82,7 @@ impl Arrival {
     fn write(&self, py: Python<'_>, result: usize, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
         let view = self.operand(|collective| &collective.dsts, result)?;
         let bytes = bytes.as_slice()?;
-        self.core.bind(py).get().at(self.site, |core| core.write_bytes(view, bytes))
+        self.core.bind(py).get().at(py, self.site, |core| core.write_bytes(view, bytes))
     }
 }
 
@@ -151,6 +150,11 @@ fn collective(
     Arrival::new(core, Kind::Collective(part), name)
 }
 
+/// The lines of the kernels that have come.
+fn lines(arrivals: &[PyRef<'_, Arrival>]) -> String {
+    arrivals.iter().map(|arrival| arrival.line.as_str()).collect::<Vec<_>>().join(" and ")
+}
+
 /// Gives the parts of a collective its time, in seconds; arrivals of one rank that share its HBM are at the places
 /// [first, last) of `sharing`, and each one's bytes sent and received in `moved`. A list of handles, one an arrival.
 #[pyfunction]
@@ -176,21 +180,18 @@ fn meet_ranks(
     let owners: Vec<&PyCore> = arrivals.iter().map(|arrival| arrival.core.bind(py).get()).collect();
     let names: Vec<Option<&str>> = arrivals.iter().map(|arrival| arrival.name.as_deref()).collect();
     let sharing: Vec<_> = sharing.into_iter().map(|(first, last)| first..last).collect();
-    let ids = together(&owners, &names, |cores, after| {
+    let sites: Vec<SiteId> = arrivals.iter().map(|arrival| arrival.site).collect();
+    let ids = together(py, &owners, &names, &lines(&arrivals), |cores, after| {
         let mut parts: Vec<_> = cores
             .into_iter()
             .zip(&instructions)
             .enumerate()
             .map(|(number, (core, instruction))| {
-                let at = At { site: arrivals[number].site, label: names[number], after: &after[number] };
+                let at = At { site: sites[number], label: names[number], after: &after[number] };
                 Part { core, instruction, at }
             })
             .collect();
-        cores::collective(&mut parts, &sharing)
-    })?
-    .map_err(|error| {
-        let lines: Vec<&str> = arrivals.iter().map(|arrival| arrival.line.as_str()).collect();
-        located(error, &lines.join(" and "))
+        meeting::collective(&mut parts, &sharing)
     })?;
     let handles = arrivals.iter().zip(ids);
     Ok(handles.map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
@@ -201,12 +202,13 @@ fn meet_ranks(
 fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyInstruction>> {
     let owners: Vec<&PyCore> = arrivals.iter().map(|arrival| arrival.core.bind(py).get()).collect();
     let names: Vec<Option<&str>> = arrivals.iter().map(|arrival| arrival.name.as_deref()).collect();
+    let kinds: Vec<(&Kind, SiteId)> = arrivals.iter().map(|arrival| (&arrival.kind, arrival.site)).collect();
     let run = |cores: Vec<&mut NeuronCore>, after: &[Vec<u32>]| {
         let mut barriers = Vec::new();
         let mut exchanges = Vec::new();
-        for (number, (core, arrival)) in cores.into_iter().zip(&arrivals).enumerate() {
-            let at = At { site: arrival.site, label: names[number], after: &after[number] };
-            match &arrival.kind {
+        for (number, (core, &(kind, site))) in cores.into_iter().zip(&kinds).enumerate() {
+            let at = At { site, label: names[number], after: &after[number] };
+            match kind {
                 Kind::Barrier(instruction) => barriers.push(Part { core, instruction, at }),
                 Kind::Exchange(instruction) => exchanges.push(Part { core, instruction, at }),
                 Kind::Collective(_) => {
@@ -215,17 +217,14 @@ fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyIns
             }
         }
         if exchanges.is_empty() {
-            return cores::core_barrier(&mut barriers);
+            return meeting::core_barrier(&mut barriers);
         }
         match <&mut [_; 2]>::try_from(&mut exchanges[..]) {
-            Ok(pair) if barriers.is_empty() => cores::sendrecv(pair),
+            Ok(pair) if barriers.is_empty() => meeting::sendrecv(pair),
             _ => Err(trn3_machine::Error::Value("cores meet in barriers, or two of them in an exchange".to_owned())),
         }
     };
-    let ids = together(&owners, &names, run)?.map_err(|error| {
-        let lines: Vec<&str> = arrivals.iter().map(|arrival| arrival.line.as_str()).collect();
-        located(error, &lines.join(" and "))
-    })?;
+    let ids = together(py, &owners, &names, &lines(&arrivals), run)?;
     Ok(arrivals.iter().zip(ids).map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
 }
 
@@ -236,12 +235,11 @@ fn synchronise(py: Python<'_>, cores: Vec<Py<PyCore>>) -> PyResult<()> {
     if owners.is_empty() {
         return Err(PyValueError::new_err("cores is empty; allowed: one core or more"));
     }
-    together(&owners, &vec![None; owners.len()], |mut cores, _| {
-        cores::synchronise(&mut cores);
+    together(py, &owners, &vec![None; owners.len()], "", |mut cores, _| {
+        meeting::synchronise(&mut cores);
         Ok(vec![0; cores.len()])
-    })?
-    .map(|_| ())
-    .map_err(crate::machine::error::exception)
+    })?;
+    Ok(())
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -17,7 +17,7 @@ pub(crate) use described::instruction_table;
 /// Issues an instruction on the line of the kernel that is calling.
 fn issue(
     core: &Bound<'_, PyCore>,
-    instruction: &mut (dyn Instruction + Sync),
+    instruction: &mut (dyn Instruction + Send + Sync),
     name: Option<&str>,
 ) -> PyResult<PyInstruction> {
     let id = core.get().issue(core.py(), instruction, name)?;

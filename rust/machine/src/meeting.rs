@@ -21,7 +21,7 @@ use crate::core::{At, NeuronCore};
 use crate::error::{Error, Result};
 use crate::isa::Instruction;
 use crate::isa::collective::Collective;
-use crate::isa::cores::{CoreBarrier, SendRecv};
+use crate::isa::exchange::{CoreBarrier, SendRecv};
 use crate::time::Picos;
 use crate::timing::record::Cause;
 

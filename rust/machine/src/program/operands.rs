@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{Encode, Names, Scope, number};
+use super::words::{Encode, Names, Scope, number};
 use crate::dtype::DType;
 use crate::storage::{Buffer, Storage};
 use crate::view::{Dynamic, ScalarIndex, View};

@@ -1,13 +1,13 @@
 //! core_barrier and sendrecv: what the cores of a logical core do together. Each core has its own operands;
-//! [`crate::cores`] runs them side by side.
+//! [`crate::meeting`] runs them side by side.
 
 use super::dma;
 use crate::arch::ArchSpec;
 use crate::check::{Check, DMA, SBUF};
-use crate::core::State;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::{Instruction, Role};
+use crate::state::State;
 use crate::time::Picos;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -139,7 +139,7 @@ impl Instruction for SendRecv {
         Work::Dma(dma::transfer(arch, &dma::Options::default(), &self.dst, &[&self.src], pieces, 1.0))
     }
 
-    /// Nothing: [`crate::cores::sendrecv`] moves the values of both cores.
+    /// Nothing: [`crate::meeting::sendrecv`] moves the values of both cores.
     fn execute(&self, _state: &mut State) -> Result<()> {
         Ok(())
     }

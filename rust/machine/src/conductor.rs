@@ -1,0 +1,152 @@
+//! What stands between a front end and a core: edges that instructions get by name, and the program that is written down.
+
+use std::sync::Arc;
+
+use crate::core::{At, NeuronCore};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::isa::Instruction;
+use crate::memory::Request;
+use crate::named_edges::NamedEdges;
+use crate::program::{Program, Recorder};
+use crate::site::SiteId;
+use crate::storage::{Buffer, Storage};
+use crate::view::View;
+
+/// Gives a core what a kernel says, in program order.
+///
+/// ```
+/// use std::sync::Arc;
+/// use trn3_machine::arch::ArchSpec;
+/// use trn3_machine::conductor::Conductor;
+/// use trn3_machine::core::{CoreOptions, NeuronCore};
+/// use trn3_machine::dtype::DType;
+/// use trn3_machine::isa::copy::Memset;
+/// use trn3_machine::memory::Request;
+/// use trn3_machine::site::SiteId;
+/// use trn3_machine::storage::Buffer;
+/// use trn3_machine::view::View;
+///
+/// let mut core = NeuronCore::new(Arc::new(ArchSpec::load("trn3")?), CoreOptions::default())?;
+/// let mut conductor = Conductor::default();
+/// conductor.record(&core, "ones");
+/// let tile = conductor.allocate(&mut core, &Request::unsited("tile", &[128, 4], DType::Float32, Buffer::Sbuf))?;
+/// let mut memset = Memset { dst: View::whole(tile), value: 1.0, engine: None };
+/// conductor.issue(&mut core, &mut memset, SiteId::default(), None)?;
+/// let program = conductor.recorded(&[], &[])?;
+/// assert_eq!(program.steps.len(), 2); // The tensor comes, and is set.
+/// # Ok::<(), trn3_machine::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Conductor {
+    /// Edges that instructions get by name.
+    pub edges: NamedEdges,
+    recorder: Option<Box<Recorder>>,
+}
+
+impl Conductor {
+    /// Issues an instruction of a line; `name` is its label, by which edges find it.
+    ///
+    /// # Errors
+    /// Those of [`NeuronCore::issue`]; [`Error::NotModelled`] for what a program that is recorded cannot hold.
+    pub fn issue(
+        &mut self,
+        core: &mut NeuronCore,
+        instruction: &mut dyn Instruction,
+        site: SiteId,
+        name: Option<&str>,
+    ) -> Result<u32> {
+        instruction.prepare(core.arch())?;
+        let after = self.edges.producers(name);
+        let step = self.recorder.as_mut().map(|recorder| recorder.encode(instruction, name, &after)).transpose()?;
+        let id = core.issue(instruction, At { site, label: name, after: &after })?;
+        self.edges.note(name, id);
+        if let (Some(recorder), Some(step)) = (&mut self.recorder, step) {
+            recorder.commit(step);
+        }
+        Ok(id)
+    }
+
+    /// Lets one instruction wait for another.
+    ///
+    /// # Errors
+    /// Those of [`NeuronCore::order`].
+    pub fn order(&mut self, core: &mut NeuronCore, consumer: u32, producer: u32) -> Result<()> {
+        core.order(consumer, producer)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.order(consumer, producer);
+        }
+        Ok(())
+    }
+
+    /// A new tensor.
+    ///
+    /// # Errors
+    /// Those of [`NeuronCore::allocate`].
+    pub fn allocate(&mut self, core: &mut NeuronCore, request: &Request<'_>) -> Result<Arc<Storage>> {
+        let storage = core.allocate(request)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.allocated(&storage, core.state.memory.allocated_afresh())?;
+        }
+        Ok(storage)
+    }
+
+    /// A tensor in HBM that holds what the host gives; without bytes, as timing-only runs are, its values are unknown.
+    ///
+    /// # Errors
+    /// Those of the memory.
+    pub fn input(
+        &mut self,
+        core: &mut NeuronCore,
+        name: &str,
+        (shape, dtype, buffer): (&[usize], DType, Buffer),
+        bytes: Option<Vec<u8>>,
+    ) -> Result<Arc<Storage>> {
+        let site = core.state.site;
+        let storage = core.state.memory.hbm_from_bytes(name, shape, dtype, buffer, bytes, site)?;
+        if let Some(recorder) = &mut self.recorder {
+            let contents = storage.hbm.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            recorder.input(&storage, contents.complete.then_some(&contents.bytes[..]))?;
+        }
+        Ok(storage)
+    }
+
+    /// Rounds results stochastically from here on, or to nearest again.
+    ///
+    /// # Errors
+    /// Those of [`NeuronCore::set_stochastic_rounding`].
+    pub fn set_stochastic_rounding(&mut self, core: &mut NeuronCore, seed: Option<u64>) -> Result<()> {
+        core.set_stochastic_rounding(seed)?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.stochastic_rounding(seed);
+        }
+        Ok(())
+    }
+
+    /// Writes down from here on what the core is given, as a program of that name.
+    pub fn record(&mut self, core: &NeuronCore, name: &str) {
+        self.recorder = Some(Box::new(Recorder::new(name, &core.arch().name)));
+    }
+
+    /// The program written down, and the end of writing; arguments and results as of [`Recorder::finish_with`].
+    ///
+    /// # Errors
+    /// [`Error::Value`] where nothing was.
+    pub fn recorded(&mut self, arguments: &[(u64, bool)], results: &[(String, View)]) -> Result<Program> {
+        let recorder = self.recorder.take();
+        let recorder =
+            recorder.ok_or_else(|| Error::Value("the core was not recorded: start_recording first".to_owned()))?;
+        recorder.finish_with(arguments, results)
+    }
+
+    /// Refuses what a program cannot hold, while one is written down.
+    ///
+    /// # Errors
+    /// [`Error::NotModelled`] names it.
+    pub fn refuse_recording(&self, what: &str) -> Result<()> {
+        match self.recorder {
+            Some(_) => Err(Error::NotModelled(format!("{what} cannot be part of a recorded program"))),
+            None => Ok(()),
+        }
+    }
+}
