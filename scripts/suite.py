@@ -99,7 +99,11 @@ def tests() -> list[Check]:
     return [
         Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
         Check("documentation", sphinx(BUILD / "docs" / "html")),
-        Check("cargo test", ["cargo", "test", "--locked"], count=count_cargo),
+        Check(
+            "cargo test",
+            ["cargo", "test", "--locked", "--features", "trn3-machine/example-instruction"],
+            count=count_cargo,
+        ),
         # Criterion runs each bench once, untimed.
         Check("cargo benches, once", ["cargo", "test", "--locked", "--bench", "*"]),
         # Kernels share nothing and use one thread each: two at a time. Other tests count threads,

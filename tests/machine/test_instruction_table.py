@@ -7,13 +7,14 @@ import enum
 import importlib.util
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from instruction_support import recorded, rows, shortened
 from nki_conformance.coverage import FUNCTIONS, markdown
+from support.instructions import recorded, rows, shortened
 from trn3._trn3.machine import isa as binding, replay
 from trn3.machine.families import FAMILIES, family_of
 from trn3.machine.instructions import REQUIRED, InstructionDescription, instructions
@@ -131,3 +132,23 @@ def test_programs_hold_every_instruction(row: InstructionDescription) -> None:
     device = json.dumps({"arch": "trn3", "values": row.name == "register_load"})
     times = [replay(json.dumps(each), device, [])[1] for each in (program, shortened(program, row))]
     assert times[0] == times[1] > 0
+
+
+def test_the_example_of_the_page_is_a_row() -> None:
+    """The page's function calls what the row of its example describes, by the row's names."""
+    page = (ROOT / "docs" / "maintainers" / "add-an-instruction.md").read_text(encoding="utf-8")
+    (function,) = ast.parse(page.split("```python\n")[1].split("```")[0]).body
+    assert isinstance(function, ast.FunctionDef)
+    table = ROOT / "rust" / "machine" / "src" / "isa" / "table" / "rows.rs"
+    row = table.read_text(encoding="utf-8").split('#[cfg(feature = "example-instruction")]')[1]
+    name, arguments = re.findall(r"(\w+)\(([^)]*)\)", row)[0]
+    described = re.findall(r"(\w+): \w+(?: = ([\w.]+))?", arguments)
+    assert name == function.name
+    assert [each.arg for each in function.args.args] == [each for each, _ in described] + ["name"]
+    defaults = [ast.literal_eval(default) for _, default in described if default]
+    assert [ast.literal_eval(each) for each in function.args.defaults] == [*defaults, None]
+    (call,) = (node for node in ast.walk(function) if isinstance(node, ast.Return))
+    assert isinstance(call.value, ast.Call)
+    given = [*(ast.unparse(each) for each in call.value.args[1:])]
+    given += [each.arg or "" for each in call.value.keywords]
+    assert given == [each for each, _ in described] + ["name"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from nki_conformance.suite import ROWS
 from nki_conformance.table import Call, Tiles
-from onchip import Machine
+from support.core import Machine
 from trn3.machine.instructions import REQUIRED, InstructionDescription, instructions
 from trn3.nki import isa
 
