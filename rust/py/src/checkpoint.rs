@@ -28,7 +28,7 @@ struct SafetensorsFile {
 impl SafetensorsFile {
     #[new]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let opened = door::run(py, || Ok(CheckpointFile::open(&path)))?;
+        let opened = door::compute(py, || CheckpointFile::open(&path))?;
         match opened {
             Ok(file) => Ok(Self { path, file }),
             Err(error) => Err(exception(py, &path, error)),
@@ -56,7 +56,7 @@ impl SafetensorsFile {
     fn read(&self, py: Python<'_>, start: u64, into: &Bound<'_, PyArray1<u8>>, place: &str) -> PyResult<()> {
         let mut into = into.try_readwrite()?;
         let bytes = into.as_slice_mut()?;
-        door::run(py, || Ok(self.file.read(start, bytes, place)))?.map_err(|error| exception(py, &self.path, error))
+        door::compute(py, || self.file.read(start, bytes, place))?.map_err(|error| exception(py, &self.path, error))
     }
 }
 

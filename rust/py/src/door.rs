@@ -1,6 +1,7 @@
 //! The one door between Python and the crates: lets go of the interpreter, listens for signals, maps what went wrong.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -13,6 +14,12 @@ use crate::error;
 pub(crate) trait Fault {
     /// The exception that it is to Python; `line` is the kernel's, empty where there is none.
     fn exception(self, line: &str) -> PyErr;
+}
+
+impl Fault for Infallible {
+    fn exception(self, _: &str) -> PyErr {
+        match self {}
+    }
 }
 
 /// Why work has no result.
@@ -40,6 +47,11 @@ impl<E: Fault> Failure<E> {
 /// handler raises (Ctrl-C's KeyboardInterrupt) stops the work and is raised here.
 pub(crate) fn run<R: Send, E: Fault + Send>(py: Python<'_>, work: impl FnOnce() -> Result<R, E> + Send) -> PyResult<R> {
     detached(py, work).map_err(|failure| failure.exception(""))
+}
+
+/// As [`run`], for work that cannot be refused; what it returns may say what went wrong.
+pub(crate) fn compute<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
+    run(py, || Ok::<R, Infallible>(work()))
 }
 
 /// As [`run`], for callers that know the line.

@@ -323,7 +323,7 @@ impl PyProfile {
         edges_ps: PyReadonlyArray1<'py, f64>,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let edges = edges_ps.as_array().to_vec();
-        Ok(PyArray1::from_vec(py, door::run(py, || Ok(self.profile.hbm_bytes_by_bin(&edges)))?))
+        Ok(PyArray1::from_vec(py, door::compute(py, || self.profile.hbm_bytes_by_bin(&edges))?))
     }
 
     fn verdict(&self) -> String {
@@ -331,21 +331,21 @@ impl PyProfile {
     }
 
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &door::run(py, || Ok(self.profile.figures()))?)
+        to_python(py, &door::compute(py, || self.profile.figures())?)
     }
 
     fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let text = door::run(py, || Ok(self.profile.to_json()))?.map_err(exception)?;
+        let text = door::compute(py, || self.profile.to_json())?.map_err(exception)?;
         Ok(PyBytes::new(py, text.as_bytes()))
     }
 
     fn to_perfetto<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &door::run(py, || Ok(self.profile.to_perfetto()))?))
+        Ok(PyBytes::new(py, &door::compute(py, || self.profile.to_perfetto())?))
     }
 
     /// A table by its name: an array for each column.
     fn table<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
-        let Some(table) = door::run(py, || Ok(self.profile.table(name)))? else {
+        let Some(table) = door::compute(py, || self.profile.table(name))? else {
             let allowed = TABLES.join(", ");
             return Err(PyValueError::new_err(format!("table is {name:?}, must be one of {allowed}")));
         };
