@@ -1,15 +1,17 @@
-//! Collectives of devices, message by message: every rank sends each other one its part and reduces in the order of the
-//! group, so that all ranks get the same bits whatever the network does.
+//! Collectives of devices, by the one engine of [`trn3_system::collective`].
 //!
-//! **(choice)** The schedule is direct: all_gather, reduce_scatter and all_to_all are one round of messages between all
-//! pairs, all_reduce is a reduce_scatter and an all_gather. Sums are of float32 (int32 wraps), in the order of the group,
-//! rounded once.
+//! Over links of a system, a device's own where the host gives no network, ranks meet: when the last one has come, the
+//! engine moves and reduces what they brought and says how long it takes, by the fastest algorithm. Over a network of the
+//! host's, every rank sends each other one its part, message by message ([`RankPart`]), and the network says when.
+//!
+//! Sums are added in the order of the group either way ([`Order::Index`]), in float32 (int32 wraps), and rounded once: all
+//! ranks get the same bits whatever the network does.
 
-use crate::host::{Message, Network};
+use crate::host::{Arrival, Message, Network};
 use serde::{Deserialize, Serialize};
 use trn3_machine::dtype::DType;
 use trn3_machine::time::Picos;
-use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, cast};
+use trn3_system::collective::{self as engine, Arithmetic, Order, Origin, RankPart};
 
 use crate::command::{Collective, Operation, Reduction};
 use crate::device::{Active, Device, State};
@@ -24,9 +26,9 @@ const MOST_RANKS: usize = 4096;
 pub(crate) struct Exchange {
     part: Collective,
     rank: u32,
-    /// Round of messages.
-    round: u32,
-    /// What has come, by place in the group.
+    /// Round of messages; None where the ranks meet.
+    round: Option<u32>,
+    /// What has come, by place in the group; of a meeting, the result.
     come: Vec<Option<Vec<u8>>>,
     /// When the last of them was there.
     latest: u64,
@@ -37,26 +39,58 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    fn place(&self) -> usize {
-        self.part.group.iter().position(|&rank| rank == self.rank).unwrap_or_default()
+    /// Who the messages are from, in the order of `come`.
+    fn senders(&self) -> Vec<u32> {
+        if self.round.is_some() { self.part.group.clone() } else { vec![self.rank] }
     }
 
     fn key(&self) -> u64 {
-        self.part.key << 1 | u64::from(self.round)
+        self.part.key << 1 | u64::from(self.round.unwrap_or(0))
     }
 }
 
-/// Elements of chunk `place` of `count` in `parts`: as equal as they can be, longer ones first.
-fn chunk(count: u64, parts: usize, place: usize) -> (u64, u64) {
-    let (parts, place) = (parts as u64, place as u64);
-    let (least, longer) = (count / parts, count % parts);
-    (place * least + place.min(longer), least + u64::from(place < longer))
+impl Collective {
+    pub(crate) fn element(&self) -> Result<DType> {
+        Ok(self.dtype.parse()?)
+    }
+
+    /// How it is computed.
+    pub(crate) fn arithmetic(&self) -> Result<Arithmetic> {
+        let dtype = self.element()?;
+        let reduces = matches!(self.operation, Operation::AllReduce | Operation::ReduceScatter);
+        // What only moves may be of types that have no arithmetic.
+        let element = if reduces { dtype.name().parse()? } else { engine::Element::Opaque { bytes: dtype.size() } };
+        let reduction = match self.reduction {
+            Reduction::Add => engine::Reduction::Add,
+            Reduction::Max => engine::Reduction::Max,
+            Reduction::Min => engine::Reduction::Min,
+        };
+        Ok(Arithmetic { reduction, order: Order::Index, ..Arithmetic::new(element) })
+    }
+
+    /// What a rank sends and gets.
+    fn of_rank(&self, rank: u32) -> Result<RankPart> {
+        let position = self.group.iter().position(|&other| other == rank).unwrap_or(self.group.len());
+        let length = usize::try_from(self.count).unwrap_or(usize::MAX);
+        Ok(RankPart::new(self.operation.into(), self.arithmetic()?, self.group.len(), position, length)?)
+    }
+}
+
+impl From<Operation> for engine::Operation {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::AllReduce => Self::AllReduce,
+            Operation::AllGather => Self::AllGather,
+            Operation::ReduceScatter => Self::ReduceScatter,
+            Operation::AllToAll => Self::AllToAll,
+        }
+    }
 }
 
 impl Device {
     pub(crate) fn check_collective(&self, core: u32, part: &Collective) -> Result<()> {
         let rank = self.spec.rank + core;
-        let dtype: DType = part.dtype.parse()?;
+        let dtype = part.element()?;
         let group = &part.group;
         let mut sorted = group.clone();
         sorted.sort_unstable();
@@ -107,57 +141,59 @@ impl Device {
         let core = u32::try_from(index).unwrap_or(u32::MAX);
         self.check_collective(core, &exchange.part)?;
         let rank = self.spec.rank + core;
-        if exchange.rank != rank || exchange.round > 1 || exchange.come.len() != exchange.part.group.len() {
+        let rounds = exchange.part.of_rank(rank)?.rounds();
+        let round_is_there = exchange.round.is_none_or(|round| round < rounds);
+        if exchange.rank != rank || !round_is_there || exchange.come.len() != exchange.senders().len() {
             return fail();
         }
         Ok(())
     }
 
     pub(crate) fn begin_exchange(&mut self, index: usize, _sequence: u64, part: Collective) -> State {
-        let rank = self.spec.rank.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
-        let come = vec![None; part.group.len()];
-        let mut exchange = Exchange { part, rank, round: 0, come, latest: self.now.0, ready: None, failure: None };
-        match self.send_round(&mut exchange) {
-            Ok(()) => State::Exchanges(exchange),
+        match self.begun(index, part) {
+            Ok(exchange) => State::Exchanges(exchange),
             Err(error) => State::Ends { at: self.now.0, status: Err(error) },
         }
     }
 
-    /// Whether the round's messages are of chunks, not of the whole buffer.
-    fn sends_chunks(exchange: &Exchange) -> bool {
-        exchange.round == 0 && exchange.part.operation != Operation::AllGather
+    fn begun(&mut self, index: usize, part: Collective) -> Result<Exchange> {
+        let rank = self.spec.rank.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
+        let at = self.now.max(self.network_now());
+        let size = part.element()?.size();
+        let mut exchange =
+            Exchange { part, rank, round: None, come: vec![None], latest: self.now.0, ready: None, failure: None };
+        if !self.carrier()?.meets() {
+            (exchange.round, exchange.come) = (Some(0), vec![None; exchange.part.group.len()]);
+            self.send_round(&mut exchange)?;
+            return Ok(exchange);
+        }
+        let count = usize::try_from(exchange.part.count).unwrap_or(usize::MAX);
+        let bytes = self.bytes_at(exchange.part.src, 0..count, size)?;
+        let carried = self.carrier()?.arrive(&Arrival { part: &exchange.part, rank, at, bytes: &bytes })?;
+        self.stats.messages_sent += carried.messages;
+        self.stats.message_bytes_sent += carried.bytes;
+        Ok(exchange)
     }
 
-    /// What this rank gives place `to` of the group in this round.
-    fn outgoing(&mut self, exchange: &Exchange, to: usize) -> Result<Vec<u8>> {
-        let part = &exchange.part;
-        let size = part.dtype.parse::<DType>()?.size() as u64;
-        let ranks = part.group.len();
-        let (address, first, count) = if Self::sends_chunks(exchange) {
-            let (first, count) = chunk(part.count, ranks, to);
-            (part.src, first, count)
-        } else if part.operation == Operation::AllReduce {
-            // The second round gives everyone the chunk reduced here, which lies in its place already.
-            let (first, count) = chunk(part.count, ranks, exchange.place());
-            (part.dst, first, count)
-        } else {
-            (part.src, 0, part.count)
-        };
-        let mut bytes = vec![0; (count * size) as usize];
-        self.hbm.read(address + first * size, &mut bytes)?;
+    fn bytes_at(&mut self, address: u64, elements: std::ops::Range<usize>, size: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; elements.len() * size];
+        self.hbm.read(address + (elements.start * size) as u64, &mut bytes)?;
         Ok(bytes)
     }
 
     fn send_round(&mut self, exchange: &mut Exchange) -> Result<()> {
-        let own = exchange.place();
+        let Some(round) = exchange.round else { return Ok(()) };
+        let (size, of_rank) = (exchange.part.element()?.size(), exchange.part.of_rank(exchange.rank)?);
         let at = self.now.max(self.network_now());
         for place in 0..exchange.part.group.len() {
-            let bytes = self.outgoing(exchange, place)?;
-            if place == own {
-                exchange.come[own] = Some(bytes);
+            let (origin, elements) = of_rank.message(round, place);
+            let address = if origin == Origin::Source { exchange.part.src } else { exchange.part.dst };
+            let bytes = self.bytes_at(address, elements, size)?;
+            let (from, to, key) = (exchange.rank, exchange.part.group[place], exchange.key());
+            if to == from {
+                exchange.come[place] = Some(bytes);
                 continue;
             }
-            let (from, to, key) = (exchange.rank, exchange.part.group[place], exchange.key());
             self.stats.messages_sent += 1;
             self.stats.message_bytes_sent += bytes.len() as u64;
             self.carrier()?.send(&Message { from, to, key, at, bytes: &bytes })?;
@@ -200,11 +236,11 @@ impl Device {
     }
 
     fn take_messages(&mut self, exchange: &mut Exchange) -> Result<()> {
-        for place in 0..exchange.come.len() {
+        let (to, key) = (exchange.rank, exchange.key());
+        for (place, from) in exchange.senders().into_iter().enumerate() {
             if exchange.come[place].is_some() {
                 continue;
             }
-            let (from, to, key) = (exchange.part.group[place], exchange.rank, exchange.key());
             let Some(delivery) = self.carrier()?.recv(from, to, key)? else { continue };
             exchange.latest = exchange.latest.max(delivery.at.0);
             exchange.come[place] = Some(delivery.bytes);
@@ -224,104 +260,31 @@ impl Device {
         if let Some(failure) = exchange.failure {
             return Err(failure);
         }
-        let part = exchange.part.clone();
-        let dtype: DType = part.dtype.parse()?;
-        let (size, ranks, own) = (dtype.size() as u64, part.group.len(), exchange.place());
+        let size = exchange.part.element()?.size() as u64;
         let come: Vec<Vec<u8>> = std::mem::take(&mut exchange.come).into_iter().flatten().collect();
-        let chunk_of = |place: usize| chunk(part.count, ranks, place);
-        let expected = |from: usize| match (part.operation, exchange.round) {
-            (Operation::AllGather, _) => part.count * size,
-            (Operation::AllReduce, 1) => chunk_of(from).1 * size,
-            _ => chunk_of(own).1 * size,
+        let Some(round) = exchange.round else {
+            for result in &come {
+                self.hbm.write(exchange.part.dst, result)?;
+            }
+            return Ok(None);
         };
-        if let Some(place) =
-            (0..ranks).find(|&place| come.get(place).map(|bytes| bytes.len() as u64) != Some(expected(place)))
-        {
-            let (rank, bytes) = (part.group[place], expected(place));
+        let of_rank = exchange.part.of_rank(exchange.rank)?;
+        let expected = |place: usize| of_rank.expected(round, place) as u64 * size;
+        let wrong = (0..exchange.part.group.len())
+            .find(|&place| come.get(place).map(|bytes| bytes.len() as u64) != Some(expected(place)));
+        if let Some(place) = wrong {
+            let (rank, bytes) = (exchange.part.group[place], expected(place));
             let got = come.get(place).map_or(0, Vec::len);
             return Err(Error::new(ErrorKind::Shape, format!("rank {rank} sent {got} bytes; {bytes} were expected")));
         }
-        match (part.operation, exchange.round) {
-            (Operation::AllReduce, 0) | (Operation::ReduceScatter, _) => {
-                let reduced = reduce(&come, dtype, part.reduction)?;
-                let is_scattered = part.operation == Operation::ReduceScatter;
-                let first = if is_scattered { 0 } else { chunk_of(own).0 };
-                self.hbm.write(part.dst + first * size, &reduced)?;
-                if is_scattered {
-                    return Ok(None);
-                }
-                (exchange.round, exchange.come, exchange.ready) = (1, vec![None; ranks], None);
-                self.send_round(&mut exchange)?;
-                Ok(Some(exchange))
-            }
-            _ => {
-                for (place, bytes) in come.iter().enumerate() {
-                    let first = match part.operation {
-                        Operation::AllGather => place as u64 * part.count,
-                        _ => chunk_of(place).0,
-                    };
-                    self.hbm.write(part.dst + first * size, bytes)?;
-                }
-                Ok(None)
-            }
+        for (first, bytes) in of_rank.settle(round, &come)? {
+            self.hbm.write(exchange.part.dst + first as u64 * size, &bytes)?;
         }
-    }
-}
-
-/// Buffers reduced in their order.
-fn reduce(buffers: &[Vec<u8>], dtype: DType, reduction: Reduction) -> Result<Vec<u8>> {
-    if dtype == DType::Int32 {
-        let words =
-            |bytes: &Vec<u8>| bytes.as_chunks().0.iter().map(|word| i32::from_le_bytes(*word)).collect::<Vec<_>>();
-        let fold = |one: i32, other: i32| match reduction {
-            Reduction::Add => one.wrapping_add(other),
-            Reduction::Max => one.max(other),
-            Reduction::Min => one.min(other),
-        };
-        return Ok(folded(buffers, words, fold).into_iter().flat_map(i32::to_le_bytes).collect());
-    }
-    let Some(format) = dtype.format() else {
-        return Err(Error::new(ErrorKind::Type, format!("dtype is {dtype}; a floating-point type is needed")));
-    };
-    let mut widened = Vec::with_capacity(buffers.len());
-    for bytes in buffers {
-        let shape = [bytes.len() / dtype.size()];
-        let mut values = vec![0f32; shape[0]];
-        let source = ArrayView::from_codes(format, bytes, &shape)?;
-        cast(&source.into(), ArrayMut::new(&mut values, &shape)?, CastOptions::default(), Draws::None)?;
-        widened.push(values);
-    }
-    // NaN wins, as it does in the engines.
-    let fold = |one: f32, other: f32| match reduction {
-        Reduction::Add => one + other,
-        Reduction::Max => {
-            if one.is_nan() || one > other {
-                one
-            } else {
-                other
-            }
+        if round + 1 == of_rank.rounds() {
+            return Ok(None);
         }
-        Reduction::Min => {
-            if one.is_nan() || one < other {
-                one
-            } else {
-                other
-            }
-        }
-    };
-    let values = trn3_numerics::with_default_environment(|| folded(&widened, |values: &Vec<f32>| values.clone(), fold));
-    let shape = [values.len()];
-    let mut out = vec![0; values.len() * dtype.size()];
-    let source = ArrayView::new(&values, &shape)?;
-    cast(&source.into(), ArrayMut::from_codes(format, &mut out, &shape)?, CastOptions::default(), Draws::None)?;
-    Ok(out)
-}
-
-fn folded<B, T: Copy>(buffers: &[B], values: impl Fn(&B) -> Vec<T>, fold: impl Fn(T, T) -> T) -> Vec<T> {
-    let mut all = buffers.iter().map(values);
-    let Some(mut result) = all.next() else { return Vec::new() };
-    for other in all {
-        result.iter_mut().zip(other).for_each(|(one, other)| *one = fold(*one, other));
+        (exchange.round, exchange.come, exchange.ready) = (Some(round + 1), vec![None; come.len()], None);
+        self.send_round(&mut exchange)?;
+        Ok(Some(exchange))
     }
-    result
 }

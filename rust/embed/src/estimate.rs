@@ -163,13 +163,7 @@ impl Device {
                 *bytes as f64 / engines.min(bandwidth) + arch.dma_start_static_ns
             }
             Kernel::Collective { operation, ranks, bytes } => {
-                let operation = match operation {
-                    Operation::AllReduce => SystemOperation::AllReduce,
-                    Operation::AllGather => SystemOperation::AllGather,
-                    Operation::ReduceScatter => SystemOperation::ReduceScatter,
-                    Operation::AllToAll => SystemOperation::AllToAll,
-                };
-                let seconds = self.collective_seconds(operation, *ranks, *bytes as f64)?;
+                let seconds = self.collective_seconds((*operation).into(), *ranks, *bytes as f64)?;
                 work.link_bytes = *bytes as f64;
                 work.hbm_bytes = 2.0 * *bytes as f64;
                 seconds * 1e9

@@ -45,6 +45,7 @@ mod error;
 mod estimate;
 pub mod host;
 mod links;
+mod meeting;
 mod memory;
 mod profile;
 mod programs;
@@ -58,8 +59,8 @@ pub use device::Device;
 pub use error::{Error, ErrorKind, Result};
 pub use estimate::{Estimate, Kernel};
 pub use host::{
-    ArchCost, BitSource, Clocked, Commit, CostModel, Delivery, Engine, Functional, Issue, Memory, Message, Network,
-    Snapshot, Timed, TraceSink,
+    ArchCost, Arrival, BitSource, Carried, Clocked, Commit, CostModel, Delivery, Engine, Functional, Issue, Memory,
+    Message, Network, Snapshot, Timed, TraceSink,
 };
 pub use links::Links;
 pub use memory::{Direct, MemoryPort};

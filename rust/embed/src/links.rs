@@ -3,18 +3,22 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::host::{Delivery, Message, Network};
+use crate::host::{Arrival, Carried, Delivery, Message, Network};
 use serde::{Deserialize, Serialize};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::time::Picos;
+use trn3_system::collective::Estimator;
 use trn3_system::fabric::{Fabric, LinkProfile};
 
 use crate::error::{Error, Result};
+use crate::meeting::{Meeting, Outcome, Place};
 
 /// Links between ranks; clones are the same links, so that several devices of one process may be joined by them.
 ///
-/// A message takes its link's latency and its bytes at the link's rate; messages of one pair follow one another, those of
-/// different pairs do not disturb each other **(choice)**.
+/// Between equal links ([`Links::uniform`]) ranks send messages. A message takes its link's latency and its bytes at the
+/// link's rate; messages of one pair follow one another, those of different pairs do not disturb each other **(choice)**.
+/// On a system ([`Links::of_system`]) the ranks of a collective meet, and it takes what
+/// [`trn3_system::collective`] says.
 ///
 /// ```
 /// use trn3_machine::time::Picos;
@@ -44,7 +48,9 @@ enum Pace {
     Uniform(u64, f64),
     /// Of chips of a system; ranks of one chip meet in its HBM.
     System {
-        fabric: Box<Fabric>,
+        /// Of the fabric; or why the system has no collectives.
+        estimator: trn3_system::Result<Box<Estimator>>,
+        fabric: Arc<Fabric>,
         ranks_per_chip: u32,
         within: (u64, f64),
     },
@@ -57,6 +63,8 @@ pub(crate) struct Traffic {
     messages: BTreeMap<u64, VecDeque<Travelling>>,
     /// Until when each pair's link is taken.
     taken: BTreeMap<u64, u64>,
+    /// Collectives whose ranks have not all come.
+    meetings: Vec<Meeting>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +72,8 @@ struct Travelling {
     key: u64,
     at: u64,
     bytes: Vec<u8>,
+    /// Why there is nothing to take.
+    failure: Option<String>,
 }
 
 fn pair(from: u32, to: u32) -> u64 {
@@ -87,10 +97,11 @@ impl Links {
     /// # Errors
     /// [`crate::ErrorKind::Value`] for the name.
     pub fn of_system(system: &str, arch: &ArchSpec) -> Result<Self> {
-        let fabric = Box::new(Fabric::built_in(system, LinkProfile::Docs)?);
+        let fabric = Arc::new(Fabric::built_in(system, LinkProfile::Docs)?);
+        let estimator = Estimator::new(Arc::clone(&fabric)).map(Box::new);
         let within = (arch.nanoseconds(arch.dma_start_static_ns).0, arch.hbm_gbps);
         let ranks_per_chip = u32::try_from(arch.cores).unwrap_or(u32::MAX);
-        Ok(Self::with(Pace::System { fabric, ranks_per_chip, within }))
+        Ok(Self::with(Pace::System { estimator, fabric, ranks_per_chip, within }))
     }
 
     fn with(pace: Pace) -> Self {
@@ -114,7 +125,7 @@ impl Pace {
     fn between(&self, from: u32, to: u32) -> Result<(u64, f64)> {
         match self {
             Pace::Uniform(latency, rate) => Ok((*latency, *rate)),
-            Pace::System { fabric, ranks_per_chip, within } => {
+            Pace::System { fabric, ranks_per_chip, within, .. } => {
                 let (one, other) = (from / ranks_per_chip, to / ranks_per_chip);
                 if one == other {
                     return Ok(*within);
@@ -136,8 +147,8 @@ impl Network for Links {
         let taken = hub.state.taken.entry(link).or_default();
         let end = message.at.0.max(*taken).saturating_add(duration);
         *taken = end;
-        let travelling =
-            Travelling { key: message.key, at: end.saturating_add(latency), bytes: message.bytes.to_vec() };
+        let (at, bytes) = (end.saturating_add(latency), message.bytes.to_vec());
+        let travelling = Travelling { key: message.key, at, bytes, failure: None };
         hub.state.messages.entry(link).or_default().push_back(travelling);
         Ok(())
     }
@@ -146,8 +157,11 @@ impl Network for Links {
         let mut hub = self.lock();
         let Some(messages) = hub.state.messages.get_mut(&pair(from, to)) else { return Ok(None) };
         let place = messages.iter().position(|message| message.key == key);
-        let found = place.and_then(|place| messages.remove(place));
-        Ok(found.map(|found| Delivery { at: Picos(found.at), bytes: found.bytes }))
+        match place.and_then(|place| messages.remove(place)) {
+            None => Ok(None),
+            Some(Travelling { failure: Some(text), .. }) => Err(trn3_machine::Error::Value(text)),
+            Some(Travelling { at, bytes, .. }) => Ok(Some(Delivery { at: Picos(at), bytes })),
+        }
     }
 
     /// Links know ahead when a message is there.
@@ -158,5 +172,26 @@ impl Network for Links {
     /// Links have no time but the devices'.
     fn now(&self) -> Picos {
         Picos::ZERO
+    }
+
+    fn meets(&self) -> bool {
+        matches!(self.lock().pace, Pace::System { .. })
+    }
+
+    fn arrive(&mut self, arrival: &Arrival<'_>) -> trn3_machine::Result<Carried> {
+        let mut hub = self.lock();
+        let Hub { pace, state } = &mut *hub;
+        let Pace::System { estimator, ranks_per_chip, .. } = pace else {
+            return Err(trn3_machine::Error::NotModelled("ranks do not meet on equal links".to_owned()));
+        };
+        let estimator = estimator.as_deref().map_err(|error| Error::from(error.clone()))?;
+        let place = Place { estimator, ranks_per_chip: *ranks_per_chip };
+        let (carried, outcomes) = place.arrive(&mut state.meetings, arrival)?;
+        for Outcome { rank, at, result } in outcomes {
+            let (bytes, failure) = result.map_or_else(|text| (Vec::new(), Some(text)), |bytes| (bytes, None));
+            let travelling = Travelling { key: arrival.part.key << 1, at: at.0, bytes, failure };
+            state.messages.entry(pair(rank, rank)).or_default().push_back(travelling);
+        }
+        Ok(carried)
     }
 }

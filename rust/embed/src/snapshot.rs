@@ -20,7 +20,7 @@ use crate::spec::DeviceSpec;
 use crate::stats::Stats;
 
 const MAGIC: &[u8; 8] = b"trn3snap";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The most that a device can have counted: what it counts on from there does not overflow.
 const MOST_COUNTED: u64 = 1 << 62;
 /// Zeros are left out where so many bytes of them begin at a multiple of as many.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::inference::{Evaluation, Planner, Workload};
 use super::layout::{Layout, divisors, tensor_degrees};
 use super::roofline::Split;
-use trn3_system::{Error, Result};
+use trn3_system::{Error, Result, check_interrupt};
 
 /// What the best plan is best at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -163,13 +163,16 @@ pub fn search(
     check(constraints)?;
     let layouts = layouts(planner, constraints)?;
     let (mut refused, mut points) = (BTreeMap::new(), Vec::new());
-    let results: Vec<Vec<Point>> =
-        layouts.par_iter().map(|layout| batches(planner, *layout, workload, constraints)).collect();
-    for found in results {
-        if found.is_empty() {
-            *refused.entry("memory").or_insert(0) += 1;
+    for some in layouts.chunks(LAYOUTS_BETWEEN_CHECKS) {
+        check_interrupt().map_err(Error::from)?;
+        let results: Vec<Vec<Point>> =
+            some.par_iter().map(|layout| batches(planner, *layout, workload, constraints)).collect();
+        for found in results {
+            if found.is_empty() {
+                *refused.entry("memory").or_insert(0) += 1;
+            }
+            points.extend(found);
         }
-        points.extend(found);
     }
     let evaluated = points.len();
     if points.is_empty() {
@@ -255,6 +258,9 @@ fn nothing_keeps(all: &[Point], constraints: &Constraints) -> Error {
 fn digits(number: f64) -> String {
     if number.abs() >= 1e-4 { format!("{}", (number * 1e4).round() / 1e4) } else { format!("{number:.0e}") }
 }
+
+/// Layouts that are weighed before anyone asks whether to stop: some milliseconds of work.
+const LAYOUTS_BETWEEN_CHECKS: usize = 256;
 
 /// Every layout to try, in a fixed order; with all degrees given, that one alone, and its refusal if it is none.
 fn layouts(planner: &Planner<'_>, constraints: &Constraints) -> Result<Vec<Layout>> {

@@ -20,3 +20,4 @@ pub mod flow;
 pub mod replay;
 
 pub use error::{Error, Result};
+pub use trn3_numerics::{check_interrupt, with_interrupt_check};

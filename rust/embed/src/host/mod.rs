@@ -15,5 +15,5 @@ mod memory;
 mod time;
 
 pub use memory::{Memory, Snapshot};
-pub use time::{Clocked, Commit, Delivery, Message, Network, TraceSink};
+pub use time::{Arrival, Carried, Clocked, Commit, Delivery, Message, Network, TraceSink};
 pub use trn3_machine::host::{ArchCost, BitSource, CostModel, Engine, Functional, Issue, Timed};

@@ -1,8 +1,11 @@
 //! Time that a host drives, messages it carries, and what it may watch.
 
+use serde::{Deserialize, Serialize};
 use trn3_machine::engine::Engine;
 use trn3_machine::error::Result;
 use trn3_machine::time::Picos;
+
+use crate::command::Collective;
 
 /// Something whose time the host moves.
 ///
@@ -70,6 +73,28 @@ pub struct Delivery {
     pub bytes: Vec<u8>,
 }
 
+/// A rank that comes to a collective.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrival<'a> {
+    /// What it takes part in.
+    pub part: &'a Collective,
+    /// The rank.
+    pub rank: u32,
+    /// When it comes.
+    pub at: Picos,
+    /// What it brings.
+    pub bytes: &'a [u8],
+}
+
+/// What a rank sends to others in a collective.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Carried {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
 /// What carries the messages of collectives: links of ours, or a host's own network simulator.
 ///
 /// No call waits. A host that delivers a message later makes [`Network::recv`] say None until then, and advances the device
@@ -130,6 +155,21 @@ pub trait Network: Send {
 
     /// The network's own time; a device takes no message earlier than it.
     fn now(&self) -> Picos;
+
+    /// Whether ranks meet on it: [`Network::arrive`] is called in the place of messages. A network that carries messages
+    /// has no reason to.
+    fn meets(&self) -> bool {
+        false
+    }
+
+    /// A rank comes to a collective; what it takes away is a message from the rank to itself under twice the
+    /// collective's key.
+    ///
+    /// # Errors
+    /// When the collective cannot be; always on a network on which ranks do not meet.
+    fn arrive(&mut self, arrival: &Arrival<'_>) -> Result<Carried> {
+        Err(trn3_machine::Error::NotModelled(format!("rank {} comes to a network that carries messages", arrival.rank)))
+    }
 }
 
 /// One finished instruction, for lockstep with another simulator.

@@ -7,6 +7,11 @@ use serde_json::json;
 use trn3_embed::{Collective, Command, Device, ErrorKind, Links, Operation, Reduction, Space};
 use trn3_embed::{Delivery, Message, Network};
 use trn3_machine::time::Picos;
+use trn3_system::collective::{
+    self as engine, Algorithm, Arithmetic, CollectiveTask, Estimator, Extra, Group, Order, Schedule,
+};
+use trn3_system::collective::{execute, output_length};
+use trn3_system::fabric::{Fabric, LinkProfile};
 
 use crate::support::{device_of, floats, settle};
 
@@ -113,7 +118,8 @@ fn test_cores_of_one_device_are_ranks_over_its_own_links() {
     let done = settle(&mut device);
     assert!(done.iter().all(|done| done.status == Ok(())) && done.len() == 2);
     assert_eq!(result(&mut device, 2), [2.0, 4.0]);
-    assert_eq!(device.stats().messages_sent, 4);
+    // Everything at once to the other one, in one step.
+    assert_eq!((device.stats().messages_sent, device.stats().message_bytes_sent), (2, 16));
 }
 
 /// A host's network, on which nothing arrives until the host says so.
@@ -196,4 +202,128 @@ fn test_wrong_parts_are_refused_at_once() {
     for (part, kind) in wrong {
         assert_eq!(device.submit(Command::Collective { core: 0, part }, 1).expect_err("wrong").kind, kind);
     }
+}
+
+/// What a device's ranks get over links of its own, and when.
+fn on_a_device(operation: Operation, dtype: &str, size: usize, inputs: &[Vec<u8>]) -> (Vec<Vec<u8>>, Picos) {
+    let (ranks, count) = (inputs.len(), inputs[0].len() / size);
+    let got = match operation {
+        Operation::AllGather => count * ranks,
+        Operation::ReduceScatter => count / ranks,
+        _ => count,
+    };
+    let mut device = device_of(&json!({"cores": ranks}));
+    let place = |core: u32| (u64::from(core) << 24, 1 << 30 | u64::from(core) << 24);
+    for (core, input) in (0..).zip(inputs) {
+        let (src, dst) = place(core);
+        device.write(Space::Hbm, 0, src, input).expect("room");
+        let part = Collective { src, dst, dtype: dtype.to_owned(), ..part(operation, ranks as u32, count as u64) };
+        device.submit(Command::Collective { core, part }, 1).expect("room");
+    }
+    let done = settle(&mut device);
+    assert!(done.len() == ranks && done.iter().all(|one| one.status == Ok(()) && one.end == done[0].end), "{done:?}");
+    let outputs = (0..ranks as u32).map(|core| {
+        let mut bytes = vec![0; got * size];
+        device.read(Space::Hbm, 0, place(core).1, &mut bytes).expect("there");
+        bytes
+    });
+    (outputs.collect(), done[0].end)
+}
+
+#[test]
+fn test_ranks_of_a_device_get_what_the_engine_of_systems_says() {
+    let fabric = Arc::new(Fabric::built_in("trn3_gen2", LinkProfile::Docs).expect("builds"));
+    let estimator = Estimator::new(Arc::clone(&fabric)).expect("builds");
+    let mut seed = 1u32;
+    let mut code = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        // Finite and infinite, of both signs, and NaN.
+        (seed >> 16) as u16
+    };
+    for ranks in [1, 2, 5, 8] {
+        for (operation, same) in [
+            (Operation::AllReduce, engine::Operation::AllReduce),
+            (Operation::AllGather, engine::Operation::AllGather),
+            (Operation::ReduceScatter, engine::Operation::ReduceScatter),
+            (Operation::AllToAll, engine::Operation::AllToAll),
+        ] {
+            let count = 40 * 1024;
+            let inputs: Vec<Vec<u8>> =
+                (0..ranks).map(|_| (0..count).flat_map(|_| code().to_le_bytes()).collect()).collect();
+            let group = Group::new((0..ranks).collect(), 8, fabric.chips()).expect("there");
+            let task =
+                CollectiveTask { operation: same, algorithm: None, groups: vec![group], extra: Extra::default() };
+            let bytes = if operation == Operation::AllGather { 2 * count * ranks } else { 2 * count };
+            let cost = estimator.cost(&task, f64::from(bytes), true).expect("known");
+            let form: Algorithm = cost.form.parse().expect("one of them");
+            let schedule = Schedule::new(&fabric, &task.groups[0], same, form, &task.extra).expect("builds");
+            let element = if matches!(operation, Operation::AllReduce | Operation::ReduceScatter) {
+                "bfloat16"
+            } else {
+                "uint16"
+            };
+            let arithmetic = Arithmetic { order: Order::Index, ..Arithmetic::new(element.parse().expect("known")) };
+            let mut expected = vec![vec![0; 2 * output_length(&schedule, count as usize)]; ranks as usize];
+            let given: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+            let mut places: Vec<&mut [u8]> = expected.iter_mut().map(Vec::as_mut_slice).collect();
+            execute(&schedule, &arithmetic, &given, &mut places, None).expect("runs");
+            let (outputs, end) = on_a_device(operation, "bfloat16", 2, &inputs);
+            assert!(outputs == expected, "{operation:?} of {ranks}");
+            assert_eq!(end, Picos::from_nanoseconds(cost.time * 1e9), "{operation:?} of {ranks}");
+        }
+    }
+}
+
+#[test]
+fn test_devices_that_share_a_systems_links_meet_on_it() {
+    let arch = device_of(&json!({})).arch().clone();
+    let links = Links::of_system("trn3_gen2", &arch).expect("links");
+    let mut devices: Vec<Device> = [0, 8]
+        .map(|rank| {
+            let mut device = device_of(&json!({"rank": rank}));
+            device.set_network(Some(Box::new(links.clone())));
+            device.write(Space::Hbm, 0, 0, &floats([rank as f32, 1.0])).expect("room");
+            device
+        })
+        .into();
+    let meeting = Collective { group: vec![0, 8], ..part(Operation::AllReduce, 2, 2) };
+    // The second comes a microsecond later.
+    for (device, at) in devices.iter_mut().zip([0, 1_000_000]) {
+        device.advance(Picos(at)).expect("later");
+        device.submit(Command::Collective { core: 0, part: meeting.clone() }, 1).expect("room");
+    }
+    devices[0].advance(Picos(1_000_000)).expect("later");
+    let fabric = Arc::new(Fabric::built_in("trn3_gen2", LinkProfile::Docs).expect("builds"));
+    let group = Group::new(vec![0, 8], 8, fabric.chips()).expect("there");
+    let task = CollectiveTask {
+        operation: engine::Operation::AllReduce,
+        algorithm: None,
+        groups: vec![group],
+        extra: Extra::default(),
+    };
+    let cost = Estimator::new(fabric).and_then(|estimator| estimator.cost(&task, 8.0, true)).expect("known");
+    let ends = together(&mut devices);
+    assert_eq!(ends, [Picos(1_000_000) + Picos::from_nanoseconds(cost.time * 1e9); 2]);
+    assert!(devices.iter_mut().all(|device| result(device, 2) == [8.0, 2.0]));
+}
+
+#[test]
+fn test_ranks_that_bring_different_things_all_hear_of_it() {
+    let mut device = device_of(&json!({"cores": 2}));
+    for core in 0..2 {
+        let part =
+            Collective { dst: (1 << 20) + u64::from(core) * 64, ..part(Operation::AllReduce, 2, 2 + u64::from(core)) };
+        device.submit(Command::Collective { core, part }, 1).expect("room");
+    }
+    let done = settle(&mut device);
+    assert_eq!(done.len(), 2);
+    for one in done {
+        let error = one.status.expect_err("they differ");
+        assert_eq!(error.kind, ErrorKind::Value);
+        assert!(error.message.contains("rank 1 brings all_reduce of 3 float32 by add and rank 0"), "{error}");
+    }
+    let part = Collective { group: vec![0, 9000], ..part(Operation::AllReduce, 2, 2) };
+    device.submit(Command::Collective { core: 0, part }, 1).expect("room");
+    let done = settle(&mut device);
+    assert!(done[0].status.as_ref().expect_err("no such rank").message.contains("rank 9000"), "{done:?}");
 }

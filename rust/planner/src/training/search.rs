@@ -14,7 +14,7 @@ use crate::layout::{divisors, tensor_degrees};
 use crate::memory::MemoryTable;
 use crate::shapes::Model;
 use trn3_system::energy::{EnergyModel, Work, estimate};
-use trn3_system::{Error, Result};
+use trn3_system::{Error, Result, check_interrupt};
 
 /// What is to be least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +152,8 @@ pub fn search_with(
             return;
         }
         evaluated += 1;
-        let memory = match table(model, machine, recipe, layout, &rank) {
+        let weighed = check_interrupt().map_err(Error::from);
+        let memory = match weighed.and_then(|()| table(model, machine, recipe, layout, &rank)) {
             Ok(memory) => memory,
             Err(error) => {
                 failure = Some(error);

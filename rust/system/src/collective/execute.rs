@@ -14,10 +14,28 @@
 use trn3_numerics::{Format, Rounding, Xorwow, with_default_environment};
 
 use super::name::{Operation, Reduction};
-use super::run::{Even, Layout, Listed, in_place, straight};
+use super::run::{Even, Scaled, in_place, straight};
 use super::schedule::{Cut, Schedule};
 use super::value::{Element, Rounder, Value, decode};
 use crate::error::{Error, Result};
+
+/// Calls a function with how elements that are computed with exactly are read from bytes and written to them.
+macro_rules! for_exact {
+    ($element:expr, $call:ident($($argument:expr),*)) => {
+        match $element {
+            Element::Float64 => $call($($argument),*, f64::from_le_bytes, f64::to_le_bytes),
+            Element::Whole { bytes: 1, is_signed: true } => $call($($argument),*, i8::from_le_bytes, i8::to_le_bytes),
+            Element::Whole { bytes: 2, is_signed: true } => $call($($argument),*, i16::from_le_bytes, i16::to_le_bytes),
+            Element::Whole { bytes: 4, is_signed: true } => $call($($argument),*, i32::from_le_bytes, i32::to_le_bytes),
+            Element::Whole { bytes: 8, is_signed: true } => $call($($argument),*, i64::from_le_bytes, i64::to_le_bytes),
+            Element::Whole { bytes: 1, is_signed: false } => $call($($argument),*, u8::from_le_bytes, u8::to_le_bytes),
+            Element::Whole { bytes: 2, is_signed: false } => $call($($argument),*, u16::from_le_bytes, u16::to_le_bytes),
+            Element::Whole { bytes: 4, is_signed: false } => $call($($argument),*, u32::from_le_bytes, u32::to_le_bytes),
+            Element::Whole { bytes: 8, is_signed: false } => $call($($argument),*, u64::from_le_bytes, u64::to_le_bytes),
+            other => Err(Error::Value(format!("elements of {} bytes; allowed: 1, 2, 4, 8", other.bytes()))),
+        }
+    };
+}
 
 /// Whose order the additions follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,29 +154,64 @@ pub fn execute(
     if matches!(schedule.operation, Operation::AllToAllV | Operation::AllGatherV) {
         return refuse(format!("{} has buffers of different lengths: use its own function", schedule.operation));
     }
-    check(schedule, arithmetic, generator.is_some())?;
+    check(schedule.operation, arithmetic, generator.is_some())?;
     with_default_environment(|| match arithmetic.element {
         Element::Float(format) => floats(schedule, arithmetic, format, inputs, outputs, generator),
-        Element::Float64 => plain(schedule, arithmetic, inputs, outputs, f64::from_le_bytes, f64::to_le_bytes),
-        Element::Whole { bytes, is_signed } => match (bytes, is_signed) {
-            (1, true) => plain(schedule, arithmetic, inputs, outputs, i8::from_le_bytes, i8::to_le_bytes),
-            (2, true) => plain(schedule, arithmetic, inputs, outputs, i16::from_le_bytes, i16::to_le_bytes),
-            (4, true) => plain(schedule, arithmetic, inputs, outputs, i32::from_le_bytes, i32::to_le_bytes),
-            (8, true) => plain(schedule, arithmetic, inputs, outputs, i64::from_le_bytes, i64::to_le_bytes),
-            (1, false) => plain(schedule, arithmetic, inputs, outputs, u8::from_le_bytes, u8::to_le_bytes),
-            (2, false) => plain(schedule, arithmetic, inputs, outputs, u16::from_le_bytes, u16::to_le_bytes),
-            (4, false) => plain(schedule, arithmetic, inputs, outputs, u32::from_le_bytes, u32::to_le_bytes),
-            (8, false) => plain(schedule, arithmetic, inputs, outputs, u64::from_le_bytes, u64::to_le_bytes),
-            _ => Err(Error::Value(format!("whole numbers of {bytes} bytes; allowed: 1, 2, 4, 8"))),
-        },
         Element::Opaque { bytes } => moved(schedule, bytes, inputs, outputs),
+        exact => for_exact!(exact, plain(schedule, arithmetic, inputs, outputs)),
     })
 }
 
-fn check(schedule: &Schedule, arithmetic: &Arithmetic, has_generator: bool) -> Result<()> {
-    let reduces = matches!(schedule.operation, Operation::AllReduce | Operation::ReduceScatter);
+/// Reduces buffers into one as [`Order::Index`] does: in their order, accumulated in float32, rounded once.
+///
+/// # Errors
+/// [`Error::Value`] if lengths do not fit, there is no buffer, the elements have no arithmetic, or rounding is stochastic;
+/// errors of casts.
+///
+/// ```
+/// use trn3_system::collective::{Arithmetic, reduce};
+///
+/// let mut sum = [0; 2];
+/// reduce(&Arithmetic::new("int8".parse()?), &[&[1, 100], &[2, 100], &[3, 0]], &mut sum)?;
+/// assert_eq!(sum.map(|code| code as i8), [6, -56]);
+/// # Ok::<(), trn3_system::Error>(())
+/// ```
+pub fn reduce(arithmetic: &Arithmetic, inputs: &[&[u8]], output: &mut [u8]) -> Result<()> {
+    let size = arithmetic.element.bytes();
+    let Some(length) = inputs.first().map(|input| input.len() / size) else {
+        return Err(Error::Value("there is nothing to reduce; needed: one buffer or more".to_owned()));
+    };
+    let needed = length * arithmetic.result().bytes();
+    if inputs.iter().any(|input| input.len() != length * size) || output.len() != needed {
+        return Err(Error::Value(format!(
+            "buffers of {length} elements are reduced into {} bytes; needed: {needed}, and buffers of one length",
+            output.len()
+        )));
+    }
+    check(Operation::AllReduce, arithmetic, false)?;
+    with_default_environment(|| match arithmetic.element {
+        Element::Float(format) => {
+            let decoded = |input: &&[u8]| {
+                let mut values = vec![0.0; length];
+                decode(format, input, &mut values).map(|()| values)
+            };
+            let loaded = inputs.iter().map(decoded).collect::<Result<Vec<Vec<f32>>>>()?;
+            let out = arithmetic.out.unwrap_or(format);
+            Rounder { rounding: arithmetic.rounding, generator: None }.encode(
+                out,
+                &folded(arithmetic.reduction, loaded),
+                output,
+            )
+        }
+        Element::Opaque { bytes } => Err(Error::Value(format!("elements of {bytes} bytes have no arithmetic"))),
+        exact => for_exact!(exact, fold_exact(arithmetic.reduction, inputs, output)),
+    })
+}
+
+fn check(operation: Operation, arithmetic: &Arithmetic, has_generator: bool) -> Result<()> {
+    let reduces = matches!(operation, Operation::AllReduce | Operation::ReduceScatter);
     if matches!(arithmetic.element, Element::Opaque { .. }) && reduces {
-        return Err(Error::Value(format!("{} needs numbers; the arrays' dtype has no arithmetic", schedule.operation)));
+        return Err(Error::Value(format!("{operation} needs numbers; the arrays' dtype has no arithmetic")));
     }
     let is_float = matches!(arithmetic.element, Element::Float(_));
     if !is_float && (arithmetic.wire.is_some() || arithmetic.out.is_some()) {
@@ -194,9 +247,7 @@ fn through<T: Value>(
     match schedule.operation {
         Operation::AllReduce | Operation::ReduceScatter => {
             if order == Order::Index {
-                let mut loaded = loaded.into_iter();
-                let mut sum = loaded.next().unwrap_or_default();
-                loaded.for_each(|next| T::reduce(reduction, &mut sum, &next));
+                let sum = folded(reduction, loaded);
                 let part = |rank: usize| match schedule.operation {
                     Operation::AllReduce => sum.clone(),
                     _ => sum[rank * (length / ranks)..(rank + 1) * (length / ranks)].to_vec(),
@@ -245,6 +296,33 @@ fn through<T: Value>(
     }
 }
 
+/// Buffers reduced in their order.
+fn folded<T: Value>(reduction: Reduction, loaded: Vec<Vec<T>>) -> Vec<T> {
+    let mut loaded = loaded.into_iter();
+    let mut sum = loaded.next().unwrap_or_default();
+    loaded.for_each(|next| T::reduce(reduction, &mut sum, &next));
+    sum
+}
+
+fn loaded<T, const N: usize>(inputs: &[&[u8]], from: fn([u8; N]) -> T) -> Vec<Vec<T>> {
+    inputs.iter().map(|bytes| bytes.as_chunks::<N>().0.iter().map(|code| from(*code)).collect()).collect()
+}
+
+fn store<T: Copy, const N: usize>(values: &[T], output: &mut [u8], to: fn(T) -> [u8; N]) {
+    output.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(code, value)| *code = to(*value));
+}
+
+fn fold_exact<T: Value, const N: usize>(
+    reduction: Reduction,
+    inputs: &[&[u8]],
+    output: &mut [u8],
+    from: fn([u8; N]) -> T,
+    to: fn(T) -> [u8; N],
+) -> Result<()> {
+    store(&folded(reduction, loaded(inputs, from)), output, to);
+    Ok(())
+}
+
 fn plain<T: Value, const N: usize>(
     schedule: &Schedule,
     arithmetic: &Arithmetic,
@@ -253,14 +331,9 @@ fn plain<T: Value, const N: usize>(
     from: fn([u8; N]) -> T,
     to: fn(T) -> [u8; N],
 ) -> Result<()> {
-    let load = |bytes: &&[u8]| bytes.as_chunks::<N>().0.iter().map(|code| from(*code)).collect::<Vec<T>>();
-    let loaded = inputs.iter().map(load).collect();
-    let results = through(schedule, arithmetic.reduction, loaded, arithmetic.order, &mut |_| Ok(()))?;
-    for (output, values) in outputs.iter_mut().zip(&results) {
-        for (code, value) in output.as_chunks_mut::<N>().0.iter_mut().zip(values) {
-            *code = to(*value);
-        }
-    }
+    let given = loaded(inputs, from);
+    let results = through(schedule, arithmetic.reduction, given, arithmetic.order, &mut |_| Ok(()))?;
+    outputs.iter_mut().zip(&results).for_each(|(output, values)| store(values, output, to));
     Ok(())
 }
 
@@ -329,104 +402,5 @@ fn moved(schedule: &Schedule, bytes: usize, inputs: &[&[u8]], outputs: &mut [&mu
             outputs.iter_mut().zip(&results).for_each(|(output, result)| output.copy_from_slice(result));
         }
     }
-    Ok(())
-}
-
-struct Scaled<L> {
-    inner: L,
-    bytes: usize,
-}
-
-impl<L: Layout> Layout for Scaled<L> {
-    fn range(&self, rank: u32, piece: u32) -> std::ops::Range<usize> {
-        let range = self.inner.range(rank, piece);
-        range.start * self.bytes..range.end * self.bytes
-    }
-}
-
-/// Executes an all_gather of buffers of any lengths; each output has the sum of the lengths.
-///
-/// # Errors
-/// [`Error::Value`] if numbers or lengths of buffers do not fit.
-pub fn all_gather_v(schedule: &Schedule, bytes: usize, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<()> {
-    let ranks = schedule.ranks as usize;
-    let mut starts = vec![0];
-    inputs.iter().for_each(|input| starts.push(starts[starts.len() - 1] + input.len() / bytes));
-    let total = starts[starts.len() - 1] * bytes;
-    if inputs.len() != ranks || outputs.len() != ranks || outputs.iter().any(|output| output.len() != total) {
-        return Err(Error::Value(format!(
-            "arrays has {} buffers and outputs {} of them; needed: {ranks} of each, outputs of {total} bytes",
-            inputs.len(),
-            outputs.len()
-        )));
-    }
-    let mut buffers: Vec<Vec<u8>> = (0..ranks).map(|_| vec![0; total]).collect();
-    for (i, (buffer, own)) in buffers.iter_mut().zip(inputs).enumerate() {
-        buffer[starts[i] * bytes..][..own.len()].copy_from_slice(own);
-    }
-    let layout = Scaled { inner: Listed { schedule, starts: &starts }, bytes };
-    in_place(schedule, &layout, Reduction::Add, &mut buffers, &mut |_| Ok(()))?;
-    outputs.iter_mut().zip(&buffers).for_each(|(output, buffer)| output.copy_from_slice(buffer));
-    Ok(())
-}
-
-/// What goes from whom to whom in an [`all_to_all_v`], in elements.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// `counts[a * ranks + b]` elements go from `a` to `b`.
-    pub counts: Vec<u64>,
-    /// Where they begin in `a`'s buffer.
-    pub from: Vec<u64>,
-    /// Where they begin in `b`'s.
-    pub to: Vec<u64>,
-}
-
-/// Executes an all-to-all of any counts. What nobody writes in an output stays as it is.
-///
-/// # Errors
-/// [`Error::Value`] if lists have wrong lengths, or a chunk lies outside its buffer; named by ranks.
-pub fn all_to_all_v(
-    schedule: &Schedule,
-    bytes: usize,
-    counts: &Counts,
-    inputs: &[&[u8]],
-    outputs: &mut [&mut [u8]],
-) -> Result<()> {
-    let ranks = schedule.ranks as usize;
-    let needed = ranks * ranks;
-    if [&counts.counts, &counts.from, &counts.to].iter().any(|list| list.len() != needed) {
-        return Err(Error::Value(format!("counts has {} entries; needed: {ranks} x {ranks}", counts.counts.len())));
-    }
-    if inputs.len() != ranks || outputs.len() != ranks {
-        return Err(Error::Value(format!("arrays has {} buffers; the group has {ranks} ranks", inputs.len())));
-    }
-    let place = |start: u64, count: u64, length: usize| {
-        let end = start.checked_add(count).filter(|&end| end <= (length / bytes) as u64)?;
-        Some(start as usize * bytes..end as usize * bytes)
-    };
-    for a in 0..ranks {
-        for b in 0..ranks {
-            let at = a * ranks + b;
-            let (count, from, to) = (counts.counts[at], counts.from[at], counts.to[at]);
-            for (start, length, whose) in [(from, inputs[a].len(), a), (to, outputs[b].len(), b)] {
-                if place(start, count, length).is_none() {
-                    return Err(Error::Value(format!(
-                        "counts: {count} elements from position {a} to {b} begin at {start} of position {whose}'s buffer of {} elements",
-                        length / bytes
-                    )));
-                }
-            }
-        }
-    }
-    let mut copy = |piece: u32, from: u32, to: u32| {
-        let at = piece as usize;
-        let source = place(counts.from[at], counts.counts[at], inputs[from as usize].len());
-        let target = place(counts.to[at], counts.counts[at], outputs[to as usize].len());
-        if let (Some(source), Some(target)) = (source, target) {
-            outputs[to as usize][target].copy_from_slice(&inputs[from as usize][source]);
-        }
-    };
-    (0..schedule.ranks).for_each(|rank| copy(rank * schedule.ranks + rank, rank, rank));
-    straight(schedule, copy);
     Ok(())
 }

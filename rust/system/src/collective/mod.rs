@@ -2,10 +2,13 @@
 //!
 //! - [`Group`]: which ranks, on which chips; [`Schedule`]: who sends what to whom, when.
 //! - [`execute`] runs a schedule on data; [`ScheduleDemand`] counts it; [`Estimator`] says what it costs and chooses.
+//! - [`CollectiveTask`]: several groups at once, and all that a result says beside its data; [`RankPart`]: one rank's part,
+//!   where somebody else carries the messages.
 //! - Algorithms, one file each: ring, kangaring, mesh, rdh, hierarchical, direct, spread (broadcast).
 
 mod across;
 mod build;
+mod choose;
 mod cycles;
 mod direct;
 mod estimate;
@@ -18,6 +21,7 @@ mod model;
 mod name;
 mod pattern;
 mod profile;
+mod rank;
 mod rdh;
 mod ring;
 mod run;
@@ -25,16 +29,20 @@ mod schedule;
 mod spread;
 mod time;
 mod value;
+mod variable;
 
 pub use across::{Across, Network};
 pub use build::Extra;
+pub use choose::{CollectiveCost, CollectiveTask, Overlapped};
 pub use estimate::{ClosedForm, Estimate, Estimator, closed_form};
-pub use execute::{Arithmetic, Counts, Order, all_gather_v, all_to_all_v, execute, output_length};
+pub use execute::{Arithmetic, Order, execute, output_length, reduce};
 pub use group::{ChipMembers, Group};
 pub use model::Model;
 pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, Pattern};
 pub use profile::{Binding, ScheduleDemand};
+pub use rank::{Origin, RankPart};
 pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
 pub use time::{MOST_TRANSFERS, OWN_PACE, Running, Timing, overlap};
 pub use value::Element;
+pub use variable::{Counts, all_gather_v, all_to_all_v};

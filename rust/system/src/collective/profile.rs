@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use trn3_numerics::check_interrupt;
+
 use super::group::Group;
 use super::model::Model;
 use super::name::{Algorithm, Operation};
@@ -242,6 +244,7 @@ pub(super) fn for_each_class(
         let classes =
             if size_of.is_some() { (0..stage.steps()).map(|step| (step, 1)).collect() } else { stage.classes() };
         for (step, times) in classes {
+            check_interrupt()?;
             actions.clear();
             let mut traffic: Traffic = Vec::new();
             stage.for_each(step, |action| {

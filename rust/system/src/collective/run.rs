@@ -1,5 +1,7 @@
 //! Runs a schedule on values, step by step.
 
+use trn3_numerics::check_interrupt;
+
 use super::name::Reduction;
 use super::schedule::{Action, Cut, Kind, Schedule};
 use super::value::Value;
@@ -62,6 +64,19 @@ impl Layout for Listed<'_> {
     }
 }
 
+/// A layout in elements of so many bytes, of buffers of bytes.
+pub(super) struct Scaled<L> {
+    pub(super) inner: L,
+    pub(super) bytes: usize,
+}
+
+impl<L: Layout> Layout for Scaled<L> {
+    fn range(&self, rank: u32, piece: u32) -> std::ops::Range<usize> {
+        let range = self.inner.range(rank, piece);
+        range.start * self.bytes..range.end * self.bytes
+    }
+}
+
 /// Executes in place: `buffers[rank]` is what a rank has before, and after.
 pub(super) fn in_place<T: Value>(
     schedule: &Schedule,
@@ -75,6 +90,7 @@ pub(super) fn in_place<T: Value>(
     let mut results: Vec<T> = Vec::new();
     for stage in &schedule.stages {
         for step in 0..stage.steps() {
+            check_interrupt()?;
             arrivals.clear();
             // Where everyone sends all of its pieces they are one, or their number would go with the cube of ranks.
             let is_joined = stage.pattern.reduces();

@@ -182,11 +182,13 @@ impl Schedule {
 
     /// The elements of a piece, in a buffer of `length` elements that is cut into all of them.
     pub fn range(&self, piece: u32, length: usize) -> Range<usize> {
-        let part = |of: Range<usize>, index: usize, count: usize| {
-            let length = of.end - of.start;
-            of.start + length * index / count..of.start + length * (index + 1) / count
-        };
         let (chunk, channel) = (piece / self.channels, piece % self.channels);
         part(part(0..length, chunk as usize, self.chunks as usize), channel as usize, self.channels as usize)
     }
+}
+
+/// One of `count` parts of a range, whose lengths differ by at most one.
+pub(super) fn part(of: Range<usize>, index: usize, count: usize) -> Range<usize> {
+    let length = of.end - of.start;
+    of.start + length * index / count..of.start + length * (index + 1) / count
 }

@@ -7,6 +7,7 @@ use super::network::Network;
 use super::paths::Paths;
 use super::{Outcome, Resource, TIE, Transfer, check, critical};
 use crate::error::{Error, Result};
+use trn3_numerics::check_interrupt;
 
 /// A simulation on its way.
 pub(super) struct Engine<'a> {
@@ -131,6 +132,7 @@ impl<'a> Engine<'a> {
         let mut arrived: Vec<u32> = Vec::new();
         let mut ended: Vec<u32> = Vec::new();
         loop {
+            check_interrupt()?;
             let arrival = self.arrivals.peek().map(|Reverse((moment, _))| f64::from_bits(*moment));
             let end = network.next_end();
             let now = match (arrival, end) {
