@@ -61,6 +61,7 @@ _moved.install()
 offers.offer("profiles", "trn3.profile")
 offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
+offers.offer("system by name", "trn3.systems:load")
 
 
 def set_num_threads(n: int) -> None:

@@ -82,6 +82,12 @@ MOVED: dict[str, str] = {
     "trn3.sweeps.checkpoint": "trn3.studies.sweep.journal",
     "trn3.sweeps.errors": "trn3.studies.sweep",
     "trn3.system.units": "trn3.text",
+    "trn3.system.collective_data": "trn3.collectives.arrays",
+    "trn3.system.collective_result": "trn3.collectives.result",
+    "trn3.system.collective_tables": "trn3.collectives.nccom_tables",
+    "trn3.system.collective_timing": "trn3.collectives.timing",
+    "trn3.system.groups": "trn3.collectives.groups",
+    "trn3.system.mappings": "trn3.facts.mappings",
     "trn3.validation.specs": "trn3.validation.sources",
 }
 

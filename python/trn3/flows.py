@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from trn3._trn3 import system as _core
-from trn3.system.mappings import FrozenMapping
+from trn3.facts.mappings import FrozenMapping
 from trn3.text import nearest
 
 if TYPE_CHECKING:

@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
-from trn3.system.base import Links, System
+from trn3.collectives.engine import SystemLike, as_system as system_of
+from trn3.system.base import System
 from trn3.system.cluster import Cluster
 from trn3.system.facts import canonical
+from trn3.system.joined_chips import Links
 from trn3.system.servers import CLASSES, Instance, Pod, Rack, UltraServer
 
 __all__ = [
+    "as_system",
     "b200",
     "b300",
     "cluster",
@@ -167,3 +171,22 @@ def load(system: str | Path | System, *, links: Links = "docs", lnc: int | None 
         message = f"{name} is no system that chips are joined in; allowed: {', '.join(CLASSES)}"
         raise ValueError(message)
     return CLASSES[name].built_in(name, links=links, lnc=lnc)
+
+
+def as_system(system: SystemLike | None) -> System:
+    """Return a system as one graph: a name is loaded, a cluster joined.
+
+    Raises
+    ------
+    ValueError
+        If there is none, none of that name, or a cluster has too many chips.
+    TypeError
+        If it is something else.
+
+    Examples
+    --------
+    >>> as_system("gen2").num_chips, as_system(cluster(2)).num_chips
+    (144, 288)
+    """
+    found = system_of(system)
+    return found.system() if isinstance(found, Cluster) else cast("System", found)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from trn3.system.base import ChipLike, System
+    from trn3.system.links import ChipLike
 
 __all__ = [
     "Traffic",
@@ -28,6 +28,17 @@ __all__ = [
 ]
 
 _NAMES = ("all_to_all", "alltoall", "all-to-all", "uniform")
+
+
+class NumberedChips(Protocol):
+    """Chips that have numbers: a system."""
+
+    @property
+    def num_chips(self) -> int:
+        """Number of chips."""
+
+    def index(self, chip: ChipLike) -> int:
+        """Return the number of a chip."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +63,7 @@ class Traffic:
     bytes_per_chip: float | None = None
     matrix: NDArray[np.float64] | None = field(default=None, repr=False)
 
-    def on(self, system: System) -> NDArray[np.float64]:
+    def on(self, system: NumberedChips) -> NDArray[np.float64]:
         """Return the matrix over all chips of a system.
 
         Raises

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from trn3._trn3 import (
     checkpoint as checkpoint,
     machine as machine,
+    planner as planner,
     profile as profile,
     system as system,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "matmul_mx",
     "matmul_sparse",
     "pack_x4",
+    "planner",
     "profile",
     "prune",
     "quantize_mx",

@@ -250,7 +250,7 @@ def _table(*headings: str, right: Sequence[str] = ()) -> Table:
 
 
 def _link_document(link: Link) -> dict[str, Any]:
-    from trn3.system.fabric import node_name
+    from trn3.system.links import node_name
 
     return {
         "source": node_name(link.source),
@@ -265,7 +265,7 @@ def _link_document(link: Link) -> dict[str, Any]:
 def _route_document(route: Route, system: System, num_bytes: float | None) -> dict[str, Any]:
     import math
 
-    from trn3.system.fabric import node_name
+    from trn3.system.links import node_name
 
     document: dict[str, Any] = {
         "system": system.name,
@@ -298,7 +298,7 @@ def _route_document(route: Route, system: System, num_bytes: float | None) -> di
 
 def _show_route(route: Route, system: System, num_bytes: float | None) -> None:
     from trn3 import text
-    from trn3.system.fabric import node_name
+    from trn3.system.links import node_name
 
     ends = f"{node_name(route.source)} -> {node_name(route.target)}"
     if not route.legs:
@@ -327,7 +327,7 @@ def _show_route(route: Route, system: System, num_bytes: float | None) -> None:
 
 
 def _bound_document(bound: Bound, system: System) -> dict[str, Any]:
-    from trn3.system.fabric import node_name
+    from trn3.system.links import node_name
 
     document: dict[str, Any] = {
         "system": system.name,
@@ -363,7 +363,7 @@ def _bound_document(bound: Bound, system: System) -> dict[str, Any]:
 
 def _show_bound(bound: Bound, system: System) -> None:
     from trn3 import text
-    from trn3.system.fabric import node_name
+    from trn3.system.links import node_name
 
     lines = [
         f"{bound.traffic}",
@@ -393,9 +393,9 @@ def _is_priced(system: System) -> bool:
 
 def _devices(system: System) -> list[dict[str, Any]]:
     from trn3.system.cores import chip_facts
-    from trn3.system.fabric import node_name
+    from trn3.system.links import node_name
 
-    figures = chip_facts(system.chip or system.name, system._file)
+    figures = chip_facts(system.chip or system.name, system.spec_file)
     memory = figures["hbm_capacity"].si if "hbm_capacity" in figures else None
     return [
         {
@@ -426,7 +426,7 @@ def _devices_document(system: System) -> dict[str, Any]:
 
 
 def _show_devices(system: System) -> None:
-    from trn3.system.fabric import node_name
+    from trn3.system.links import node_name
 
     devices = _devices(system)
     numbers = {device["id"]: device["device"] for device in devices}

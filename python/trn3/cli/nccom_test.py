@@ -13,7 +13,7 @@ from trn3.cli.refusal import RefusedError
 from trn3.text import nearest
 
 if TYPE_CHECKING:
-    from trn3.collectives import Cost
+    from trn3.collectives import CollectiveCost
     from trn3.system.base import System
 
 OPERATIONS = {
@@ -204,7 +204,7 @@ def _sizes(least: str, most: str, factor: float | None, step: str | None) -> lis
     return sizes
 
 
-def _row(cost: Cost, size: int, datatype: str, show_algorithm: bool) -> dict[str, Any]:
+def _row(cost: CollectiveCost, size: int, datatype: str, show_algorithm: bool) -> dict[str, Any]:
     import ml_dtypes
     import numpy as np
 
@@ -224,7 +224,9 @@ def _row(cost: Cost, size: int, datatype: str, show_algorithm: bool) -> dict[str
     return row
 
 
-def _check(name: str, system: System, ranks: int, cost: Cost, size: int, dtype: str) -> str:
+def _check(
+    name: str, system: System, ranks: int, cost: CollectiveCost, size: int, dtype: str
+) -> str:
     """Execute on (part of) such buffers and compare with NumPy; all sums are exact."""
     import ml_dtypes
     import numpy as np

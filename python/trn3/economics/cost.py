@@ -203,14 +203,14 @@ def prices(source: str | os.PathLike[str]) -> dict[str, Price]:
     """
     text = os.fspath(source)
     if text.endswith(".toml"):
-        found = json.loads(_core.parse_prices(text, Path(text).read_text(encoding="utf-8")))
+        found = _core.parse_prices(text, Path(text).read_text(encoding="utf-8"))
         if len(found) != 1:
             names = ", ".join(entry["name"] for entry in found)
             message = f"{text} holds {len(found)} sets of prices ({names}); needed: one"
             raise ValueError(message)
         chosen = found[0]
     else:
-        chosen = json.loads(_core.built_in_prices(text))
+        chosen = _core.built_in_prices(text)
     return {entry["name"]: Price(**entry) for entry in chosen["prices"]}
 
 
@@ -280,7 +280,7 @@ def tco(
     # Python's json writes NaN and infinities as no other reader takes them.
     for name, value in ownership.items():
         _check_finite("kW" if name == "kilowatts" else name, value)
-    found = json.loads(_core.cost_own(json.dumps(ownership), peak, tokens_per_second))
+    found = _core.cost_own(ownership, peak, tokens_per_second)
     given: dict[str, Price | float | None] = {
         "capex": capex,
         "years": years,
@@ -337,7 +337,7 @@ def rental(
         message = f"chips is {chips}; it must be at least 1"
         raise ValueError(message)
     peak = _peak(pflops, system)
-    found = json.loads(_core.cost_rent(rate, chips, utilisation, peak, tokens_per_second))
+    found = _core.cost_rent(rate, chips, utilisation, peak, tokens_per_second)
     given: dict[str, Price | float | None] = {
         "price": price,
         "chips": chips,
@@ -390,13 +390,14 @@ def implied_capex(
     capex = None if peer_capex is None else _amount("peer_capex", peer_capex, "USD")
     for name, value in (running or {}).items():
         _check_finite(name, value)
-    text = None if running is None else json.dumps(dict(running))
     first, second = _peak(None, system), _peak(None, peer)
     assert first is not None
     assert second is not None
     both = [
         Implied(**{**entry, "assumptions": tuple(entry["assumptions"])})
-        for entry in json.loads(_core.cost_implied(claim, first, second, capex, text))
+        for entry in _core.cost_implied(
+            claim, first, second, capex, None if running is None else dict(running)
+        )
     ]
     return ImpliedCapex(
         claim=claim,

@@ -16,7 +16,6 @@ TDP of trainium3 taken as 1000 W (sources give 500 W and 1000 W, none confirmed 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -204,7 +203,7 @@ def parameters() -> dict[str, Parameter]:
     >>> power.parameters()["hbm"].value, power.parameters()["hbm"].unit
     (4.0, 'pJ/bit')
     """
-    quantities = json.loads(_core.energy_parameters())["quantities"]
+    quantities = _core.energy_parameters()["quantities"]
     return {
         name: Parameter(
             value=float(quantity["default"]),
@@ -264,16 +263,14 @@ def energy(
     (1292, 646)
     """
     _check_chips(chips)
-    found = json.loads(
-        _core.energy_estimate(
-            _core.energy_chip(canonical(chip)),
-            tdp,
-            list((flops or {}).items()),
-            hbm_bytes,
-            link_bytes,
-            sbuf_bytes,
-            seconds,
-        )
+    found = _core.energy_estimate(
+        _core.energy_chip(canonical(chip)),
+        tdp,
+        list((flops or {}).items()),
+        hbm_bytes,
+        link_bytes,
+        sbuf_bytes,
+        seconds,
     )
     return Energy(
         joules=found["joules"] * chips,
@@ -331,7 +328,7 @@ def power(
     """
     name = canonical(system)
     chip = _core.energy_chip(name)
-    found = json.loads(_core.energy_load(chip, tdp, dtype, utilisation, hbm, link, sbuf))
+    found = _core.energy_load(chip, tdp, dtype, utilisation, hbm, link, sbuf)
     racks = rack_power(name, tdp=tdp) if name != chip else ()
     chips = racks[0].chips if racks else 1
     load = f"load: {utilisation:g} of the {dtype} peak, {hbm:g} of the HBM rate"
@@ -374,7 +371,7 @@ def perf_per_watt(chip: str = "trainium3", peer: str = "trainium2") -> PerfPerWa
     [0.97, 1.94, 3.77, 4.0]
     """
     first, second = canonical(chip), canonical(peer)
-    readings = tuple(Reading(**entry) for entry in json.loads(_core.energy_per_watt(first, second)))
+    readings = tuple(Reading(**entry) for entry in _core.energy_per_watt(first, second))
     return PerfPerWatt(
         chip=first,
         peer=second,
@@ -397,7 +394,7 @@ def rack_power(system: str = "trn3_gen2", *, tdp: float | None = None) -> tuple[
     >>> [(rack.watts / 1e3, rack.cooling) for rack in power.rack_power("trn3_gen2", tdp=1000)]
     [(144.0, 'liquid')]
     """
-    return tuple(_rack(entry) for entry in json.loads(_core.energy_racks(canonical(system), tdp)))
+    return tuple(_rack(entry) for entry in _core.energy_racks(canonical(system), tdp))
 
 
 def _rack(entry: dict[str, Any]) -> RackPower:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import trn3
-from trn3._trn3 import system as _core
+from trn3._trn3 import planner as _planner
 
 PARTITIONS = 128
 BANK = 512
@@ -124,8 +124,8 @@ def _half(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def measured(request: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return times of the products of a request's plan by key, and what they rest on."""
-    operations = json.loads(_core.planner_operations(json.dumps(dict(request))))
-    found = json.loads(_core.planner_plan(json.dumps({**request, "report_overflow": True})))
+    operations = _planner.operations(dict(request))
+    found = _planner.plan({**request, "report_overflow": True})
     chip, lnc = found["system"]["chip"], found["layout"]["lnc"]
     if chip not in ARCHS:
         message = f"times='machine' needs a Trainium; {chip} is none, times='roofline' would work"

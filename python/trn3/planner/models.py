@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from trn3._trn3 import system as _core
+from trn3._trn3 import planner as _planner
 
 ModelLike: TypeAlias = "str | PathLike[str] | Mapping[str, Any] | Model"
 """A model: its name, the path of a ``config.json`` or ``.toml``, the parsed file, or a `Model`."""
@@ -57,7 +57,7 @@ def models() -> list[str]:
     >>> "deepseek-v3" in models()
     True
     """
-    return _core.planner_models()
+    return _planner.models()
 
 
 def families() -> list[str]:
@@ -66,7 +66,7 @@ def families() -> list[str]:
     >>> "gpt_oss" in families()
     True
     """
-    return _core.planner_families()
+    return _planner.families()
 
 
 def model(source: ModelLike) -> Model:
@@ -97,7 +97,7 @@ def model(source: ModelLike) -> Model:
     if isinstance(source, Model):
         return source
     request = _source(source)
-    found = json.loads(_core.planner_model(json.dumps(request)))
+    found = _planner.model(request)
     return summary(found, request)
 
 
@@ -117,7 +117,7 @@ def request_of(source: ModelLike) -> Mapping[str, Any]:
 def _source(source: object) -> dict[str, Any]:
     if isinstance(source, Mapping):
         name = source.get("name") or source.get("_name_or_path") or "config"
-        return {"json": [str(name), _dump(source)]}
+        return {"config": {"name": str(name), "entries": dict(source)}}
     if not isinstance(source, (str, PathLike)):
         message = (
             f"model is {type(source).__name__}; needed: a name, the path of a config.json or .toml "
@@ -149,11 +149,3 @@ def _text(path: Path) -> str:
         message = f"{path} is not JSON: {error}"
         raise ValueError(message) from error
     return text
-
-
-def _dump(config: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(dict(config))
-    except (TypeError, ValueError) as error:
-        message = f"the model's configuration cannot be written as JSON: {error}"
-        raise ValueError(message) from error

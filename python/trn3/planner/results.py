@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from trn3 import offers
-from trn3._trn3 import system as _core
+from trn3._trn3 import planner as _planner
 from trn3.planner.models import Model, summary
 from trn3.planner.parts import (
     FrontierPoint,
@@ -168,7 +167,7 @@ class Plan:
             from trn3.planner.kernels import measured
 
             request["kernel_times"], _ = measured({**request, "kernel_times": {}})
-        found: dict[str, Any] = json.loads(_core.planner_plan(json.dumps(request)))
+        found: dict[str, Any] = _planner.plan(request)
         return plan_of(found, request, said)
 
     def sweep(self, *, batch: Iterable[int] = (), context: Iterable[int] = ()) -> tuple[Plan, ...]:
@@ -195,7 +194,7 @@ class Plan:
         >>> [one["count"] for one in plan.operations() if one["name"] == "mlp_out"]
         [32.0]
         """
-        found = json.loads(_core.planner_operations(json.dumps(self._asked())))
+        found = _planner.operations(self._asked())
         return [one for one in found if one["phase"] == phase]
 
     def exchanges(self, phase: PhaseName = "decode") -> list[dict[str, Any]]:
@@ -211,7 +210,7 @@ class Plan:
         >>> [one["group"]["ranks"] for one in plan.exchanges() if one["name"] == "mlp all-reduce"]
         [4]
         """
-        found = json.loads(_core.planner_exchanges(json.dumps(self._asked())))
+        found = _planner.exchanges(self._asked())
         exchanged: list[dict[str, Any]] = found[phase]
         return exchanged
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from trn3._trn3 import system as _core
+from trn3._trn3 import planner as _planner
 from trn3.planner.models import ModelLike
 from trn3.planner.requests import seconds, serving_request, speculation_request, whole
 from trn3.planner.results import Plan, Search, plan_of
@@ -179,7 +178,7 @@ def plan(
         "tdp": tdp,
         "price": price,
     }
-    found: dict[str, Any] = json.loads(_core.planner_plan(json.dumps(request)))
+    found: dict[str, Any] = _planner.plan(request)
     if times == "machine":
         from trn3.planner.kernels import measured
 
@@ -189,7 +188,7 @@ def plan(
         measures, text = measured(request)
         request["kernel_times"] = measures
         searched = found["searched"]
-        found = json.loads(_core.planner_plan(json.dumps(request)))
+        found = _planner.plan(request)
         found["searched"] = searched
         said = (*said, *text)
     elif times == "roofline":
@@ -280,7 +279,7 @@ def search(
             request[name] = float(value) if name == "memory" else whole(name, value)
     options["speculation"] = speculation_request(options.get("speculation"))
     request |= {**options, "objective": objective, "keep": whole("keep", keep)}
-    found: dict[str, Any] = json.loads(_core.planner_search(json.dumps(request)))
+    found: dict[str, Any] = _planner.search(request)
     said = (*said, "times of operations: roofline")
     plans = (plan_of(one, request, said) for one in (found["best"], *found["ranked"]))
     ranked = tuple(plans)

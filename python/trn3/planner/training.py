@@ -15,13 +15,12 @@ Examples
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from trn3._trn3 import system as _core
+from trn3._trn3 import planner as _planner
 from trn3.economics.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.requests import system_request
@@ -240,7 +239,7 @@ def search_training(
             "keep": keep,
         },
     }
-    found = json.loads(_core.plan_training(json.dumps(request)))
+    found = _planner.plan_training(request)
     return TrainingSearch(
         plans=tuple(plan_of(entry, price) for entry in found["plans"]),
         evaluated=found["evaluated"],
@@ -304,7 +303,7 @@ def published() -> tuple[Published, ...]:
     >>> [row.name for row in published() if row.fitted]
     ['llama-8b-train-trn1']
     """
-    return tuple(Published(**entry) for entry in json.loads(_core.published_training()))
+    return tuple(Published(**entry) for entry in _planner.published_training())
 
 
 DEGREES = ("tp", "pp", "cp", "ep", "interleave", "zero", "micro_batch", "recompute")

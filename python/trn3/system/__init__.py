@@ -13,19 +13,8 @@ from trn3._trn3.system import DoesNotFitError, UnreachableError
 from trn3.system.base import System
 from trn3.system.chip import Chip, Core
 from trn3.system.cluster import Cluster
-from trn3.system.fabric import (
-    Binding,
-    Bisection,
-    Bound,
-    Cut,
-    Graph,
-    Leg,
-    Level,
-    Link,
-    Path,
-    Route,
-    Slowdown,
-)
+from trn3.system.fabric import Binding, Bisection, Bound, Cut, Graph, Slowdown
+from trn3.system.links import Leg, Level, Link, Path, Route
 from trn3.system.servers import Instance, Pod, Rack, UltraServer
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trn3._trn3 import system as _core
+from trn3.facts.mappings import FrozenMapping
 from trn3.system.cores import checked_lnc, chip_facts, count_of
-from trn3.system.fabric import Level
-from trn3.system.mappings import FrozenMapping
+from trn3.system.links import Level
 
 if TYPE_CHECKING:
     from trn3.machine import NeuronCore

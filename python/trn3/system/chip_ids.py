@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-from trn3.system.fabric import ChipId
+from trn3.system.links import ChipId
 
 
 class ChipIds(Sequence[ChipId]):

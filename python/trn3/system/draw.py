@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
 
 from trn3 import text
-from trn3.system.fabric import node_name
-
-if TYPE_CHECKING:
-    from trn3.system.base import System
+from trn3.system.fabric import Graph
+from trn3.system.links import node_name
 
 MOST_CHIPS = 1024
 
@@ -23,6 +21,34 @@ CHIP, SWITCH = "#333333", "#888888"
 
 # Between blocks of chips, in chips.
 _GAP = 2.5
+
+
+class Drawable(Protocol):
+    """What can be drawn: a system."""
+
+    @property
+    def name(self) -> str:
+        """Name of the spec file."""
+
+    @property
+    def title(self) -> str:
+        """Name for readers."""
+
+    @property
+    def links(self) -> str:
+        """Which published rates links have."""
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What has failed, in words."""
+
+    @property
+    def num_chips(self) -> int:
+        """Number of chips."""
+
+    @property
+    def graph(self) -> Graph:
+        """Chips, switches and links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +85,7 @@ class Drawing:
     lines: tuple[Line, ...]
 
 
-def drawing(system: System) -> Drawing:
+def drawing(system: Drawable) -> Drawing:
     """Place the chips, switches and links of a system.
 
     Raises
@@ -71,7 +97,7 @@ def drawing(system: System) -> Drawing:
         message = f"{system.name} has {system.num_chips} chips; drawn are at most {MOST_CHIPS}"
         raise ValueError(message)
     graph = system.graph
-    places = _places(system)
+    places = _places(graph)
     marks = [
         Mark(node_name(chip), x, y, is_switch=False)
         for chip, (x, y) in zip(graph.chips, places, strict=True)
@@ -105,9 +131,9 @@ def drawing(system: System) -> Drawing:
     return Drawing(title, names, tuple(marks), tuple(lines))
 
 
-def _places(system: System) -> list[tuple[float, float]]:
-    axes = [size for _, size in system._fabric.axes()]
-    coordinates = system._fabric.coordinates()
+def _places(graph: Graph) -> list[tuple[float, float]]:
+    axes = [size for _, size in graph.axes]
+    coordinates = graph.coordinates
     if sum(size > 1 for size in axes) == 1 and max(axes) > 12:
         width = math.ceil(math.sqrt(max(axes) * 1.6))
         flat = [sum(place) for place in coordinates]
@@ -156,7 +182,7 @@ def _middle(a: Mark, b: Mark, bend: float) -> tuple[float, float]:
     return (a.x + b.x) / 2 + (b.y - a.y) * off, (a.y + b.y) / 2 - (b.x - a.x) * off
 
 
-def svg(system: System) -> str:
+def svg(system: Drawable) -> str:
     """Return a drawing as the text of an SVG file, in which marks and lines say what they are."""
     of = drawing(system)
     scale, edge, line_height = 40.0, 1.5, 18
@@ -209,7 +235,7 @@ def svg(system: System) -> str:
     return "\n".join(parts)
 
 
-def plot(system: System, path: Path) -> Path:
+def plot(system: Drawable, path: Path) -> Path:
     """Draw a system into a file with matplotlib."""
     from trn3.files import PLOT_SUFFIXES, write_files
 

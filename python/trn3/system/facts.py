@@ -34,8 +34,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from trn3 import _trn3
+from trn3.facts.mappings import FrozenMapping
 from trn3.system import expressions
-from trn3.system.mappings import FrozenMapping
 from trn3.system.quantity import Quantity, Source, Status, Value, agree, factor, rounded, shown
 from trn3.text import nearest as nearest_name
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from trn3._trn3 import system as _core
-from trn3.system.fabric import ChipId, Link, NodeId, node_name
-
-if TYPE_CHECKING:
-    from trn3.system.base import System
+from trn3.system.joined_chips import JoinedChips
+from trn3.system.links import ChipId, Link, NodeId, node_name
 
 Fault: TypeAlias = int | str | ChipId | Link | tuple[NodeId, NodeId]
 """What fails: a chip, a switch by name, a link, or the two nodes it joins."""
 
 
-def fault_name(system: System, fault: Fault) -> str:
+def fault_name(system: JoinedChips, fault: Fault) -> str:
     """Return a fault as the core reads it.
 
     >>> from trn3 import systems
@@ -35,7 +33,7 @@ def fault_name(system: System, fault: Fault) -> str:
     return "/".join(map(str, parts))
 
 
-def check_health(system: System, health: str, named: list[str]) -> None:
+def check_health(fabric: _core.Fabric, health: str, named: list[str]) -> None:
     """Refuse a health class that what fails does not have.
 
     Raises
@@ -48,7 +46,7 @@ def check_health(system: System, health: str, named: list[str]) -> None:
         message = f"health is {health!r}; allowed: {', '.join(classes)}"
         raise ValueError(message)
     for name in named:
-        found = system._fabric.health_class(name)
+        found = fabric.health_class(name)
         fits = found == health or (classes[found] == classes[health] == "chip")
         if not fits:
             message = (

@@ -50,7 +50,7 @@ def run(system: System, job: Job) -> Any:
         If faults of the system cut ranks off from each other.
     """
     return _core.replay_job(
-        system._collectives,
+        system.collective_engine.core,
         list(job.places),
         job.ranks_per_chip,
         list(job.groups),

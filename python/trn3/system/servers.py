@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trn3.system.base import Links, System
+from trn3.system.base import System
+from trn3.system.joined_chips import Links
 
 
 class Instance(System):

@@ -30,6 +30,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from trn3.facts.mappings import FrozenMapping
 from trn3.system import expressions
 from trn3.system.facts import (
     Facts,
@@ -43,7 +44,6 @@ from trn3.system.facts import (
     nearest,
     shown,
 )
-from trn3.system.mappings import FrozenMapping
 
 #: Which table of formulas a kind of system reads.
 TABLES: Final[Mapping[str, tuple[str, ...]]] = FrozenMapping(

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from trn3 import offers
-
-if TYPE_CHECKING:
-    from trn3.system.base import System
+from trn3.system import draw
+from trn3.system.draw import Drawable
 
 
 class Views:
     """What `System` draws and exports."""
 
-    def to_svg(self) -> str:
+    def to_svg(self: Drawable) -> str:
         """Return a drawing as the text of an SVG file.
 
         Raises
@@ -22,11 +20,9 @@ class Views:
         ValueError
             If the system has more than 1,024 chips.
         """
-        from trn3.system import draw
+        return draw.svg(self)
 
-        return draw.svg(_whole(self))
-
-    def plot(self, path: str | Path) -> Path:
+    def plot(self: Drawable, path: str | Path) -> Path:
         """Draw the system into a .png, .svg or .pdf file (the extra ``plot``) and return its path.
 
         Raises
@@ -38,11 +34,9 @@ class Views:
         OSError
             If the file cannot be written.
         """
-        from trn3.system import draw
+        return draw.plot(self, Path(path))
 
-        return draw.plot(_whole(self), Path(path))
-
-    def to_astra_sim(self) -> str:
+    def to_astra_sim(self: Drawable) -> str:
         """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.interchange`.
 
         Raises
@@ -50,14 +44,8 @@ class Views:
         ValueError
             If it has faults, or other rates than the documented ones: the format has neither.
         """
-        system = _whole(self)
-        if system.faults or system.links != "docs":
+        if self.faults or self.links != "docs":
             message = f"{self!r}: exported are whole systems with links='docs'"
             raise ValueError(message)
-        text: str = offers.take("system to ASTRA-sim")(system).text()
+        text: str = offers.take("system to ASTRA-sim")(self).text()
         return text
-
-
-def _whole(views: Views) -> System:
-    # Views are a part of systems and stand nowhere else.
-    return cast("System", views)

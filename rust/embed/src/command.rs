@@ -1,9 +1,11 @@
 //! What a host asks a device to do, and what it hears when that is done.
 
 use serde::{Deserialize, Serialize};
+use trn3_machine::dtype::DType;
 use trn3_machine::time::Picos;
+use trn3_system::collective::{self as engine, Arithmetic, Order, RankPart};
 
-use crate::error::Error;
+use crate::error::Result;
 
 /// A memory of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -75,6 +77,44 @@ pub struct Collective {
     pub count: u64,
     /// Element type: float32, bfloat16, float16, int32; any type where nothing is reduced.
     pub dtype: String,
+}
+
+impl Collective {
+    pub(crate) fn element(&self) -> Result<DType> {
+        Ok(self.dtype.parse()?)
+    }
+
+    /// How it is computed.
+    pub(crate) fn arithmetic(&self) -> Result<Arithmetic> {
+        let dtype = self.element()?;
+        let reduces = matches!(self.operation, Operation::AllReduce | Operation::ReduceScatter);
+        // What only moves may be of types that have no arithmetic.
+        let element = if reduces { dtype.name().parse()? } else { engine::Element::Opaque { bytes: dtype.size() } };
+        let reduction = match self.reduction {
+            Reduction::Add => engine::Reduction::Add,
+            Reduction::Max => engine::Reduction::Max,
+            Reduction::Min => engine::Reduction::Min,
+        };
+        Ok(Arithmetic { reduction, order: Order::Index, ..Arithmetic::new(element) })
+    }
+
+    /// What a rank sends and gets.
+    pub(crate) fn of_rank(&self, rank: u32) -> Result<RankPart> {
+        let position = self.group.iter().position(|&other| other == rank).unwrap_or(self.group.len());
+        let length = usize::try_from(self.count).unwrap_or(usize::MAX);
+        Ok(RankPart::new(self.operation.into(), self.arithmetic()?, self.group.len(), position, length)?)
+    }
+}
+
+impl From<Operation> for engine::Operation {
+    fn from(operation: Operation) -> Self {
+        match operation {
+            Operation::AllReduce => Self::AllReduce,
+            Operation::AllGather => Self::AllGather,
+            Operation::ReduceScatter => Self::ReduceScatter,
+            Operation::AllToAll => Self::AllToAll,
+        }
+    }
 }
 
 /// Something for a core to do. A core does one command after the other, in the order in which they were submitted, each
@@ -163,7 +203,7 @@ pub struct Completion {
     #[serde(with = "picos")]
     pub end: Picos,
     /// What went wrong, if something did; memories are then as far as the command came.
-    pub status: Result<(), Error>,
+    pub status: Result<()>,
 }
 
 /// Times as plain numbers.

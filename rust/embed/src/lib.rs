@@ -38,33 +38,24 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod collective;
 mod command;
 mod device;
 mod error;
-mod estimate;
 pub mod host;
 mod links;
 mod meeting;
-mod memory;
 mod profile;
-mod programs;
-mod run;
-mod snapshot;
 mod spec;
 mod stats;
 
 pub use command::{Address, Collective, Command, Completion, Operation, Reduction, Space};
-pub use device::Device;
+pub use device::{Device, Direct, Estimate, Kernel, MemoryPort, OutputBytes, Placed};
 pub use error::{Error, ErrorKind, Result};
-pub use estimate::{Estimate, Kernel};
 pub use host::{
     ArchCost, Arrival, BitSource, Carried, Clocked, Commit, CostModel, Delivery, Engine, Functional, Issue, Memory,
     Message, Network, Snapshot, Timed, TraceSink,
 };
 pub use links::Links;
-pub use memory::{Direct, MemoryPort};
-pub use programs::{OutputBytes, Placed};
 pub use spec::DeviceSpec;
 pub use stats::Stats;
 pub use trn3_profile::Profile;

@@ -114,7 +114,11 @@ pub fn model_from_toml(name: &str, text: &str) -> Result<Model> {
     model_from_map(name, &map)
 }
 
-fn model_from_map(name: &str, map: &Map<String, Value>) -> Result<Model> {
+/// The shapes in the entries of a `config.json`.
+///
+/// # Errors
+/// As [`model_from_json`].
+pub fn model_from_map(name: &str, map: &Map<String, Value>) -> Result<Model> {
     // Models of several modalities keep the shapes of their text part one level down.
     if let (Some(Value::Object(inner)), None) = (map.get("text_config"), map.get("num_hidden_layers")) {
         return model_from_map(name, inner);

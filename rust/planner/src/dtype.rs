@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::shapes::TensorClass;
+use super::tensor_class::TensorClass;
 use trn3_system::{Error, Result};
 
 /// A number format that weights, activations or keys and values are stored and multiplied in.

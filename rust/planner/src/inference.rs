@@ -1,124 +1,18 @@
 //! Serving: time to the first token, time for each other, throughput, memory.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
+use super::assumptions::described;
 use super::communication::{Communication, LevelCosts};
 use super::constants::Constants;
-use super::dtype::Precision;
 use super::hardware::{Machine, Rank};
 use super::layout::{Layout, tensor_degrees};
 use super::memory::{Footprint, Load, MemoryTable, footprint};
 use super::phase::{Costs, Phase, decode_bytes, supported};
 use super::roofline::{Efficiency, Split, Step};
+use super::settings::{Calibration, MemoryRate, Settings, Speculation, Workload};
 use super::shapes::Model;
 use trn3_system::{Error, Result};
-
-/// How far below peaks the machine runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Calibration {
-    /// With the overhead a layer and the rate of narrow products that published measurements fit.
-    #[default]
-    Fitted,
-    /// Peaks of array and memory alone: a bound.
-    Peak,
-}
-
-/// The rate at which weights stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryRate {
-    /// The lesser of the memory's peak and all DMA engines.
-    #[default]
-    Engines,
-    /// The memory's peak.
-    Peak,
-}
-
-/// Several tokens guessed by a small model and checked by the large one at once.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Speculation {
-    /// Tokens guessed a step.
-    pub length: u64,
-    /// Tokens that a step yields on average, the large model's own included: from 1 to `length + 1`.
-    pub accepted: f64,
-    /// The small model, on the same ranks.
-    pub draft: Option<Model>,
-    /// Without one: the time of a guess as a share of a step of the large model.
-    pub draft_share: f64,
-}
-
-/// What a plan takes for granted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Settings {
-    /// Formats of tensors.
-    pub precision: Precision,
-    /// Fitted constants, or peaks.
-    pub calibration: Calibration,
-    /// What streams weights.
-    pub memory_rate: MemoryRate,
-    /// Seconds of a layer beside its operations, instead of the fitted constant.
-    pub layer_overhead: Option<f64>,
-    /// Speculative decoding.
-    pub speculation: Option<Speculation>,
-    /// Measured times of single operations, seconds by [`super::Operation::key`].
-    pub kernel_times: BTreeMap<String, f64>,
-    /// Whether the profiler's buffers take memory.
-    pub profiling: bool,
-}
-
-impl Settings {
-    /// Fitted constants, nothing measured, no speculation.
-    pub fn new(precision: Precision) -> Self {
-        Self {
-            precision,
-            calibration: Calibration::default(),
-            memory_rate: MemoryRate::default(),
-            layer_overhead: None,
-            speculation: None,
-            kernel_times: BTreeMap::new(),
-            profiling: false,
-        }
-    }
-}
-
-/// Requests that a replica serves.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Workload {
-    /// Sequences that a replica decodes at once.
-    pub batch: u64,
-    /// Tokens of a prompt.
-    pub input: u64,
-    /// Tokens generated for it; zero if only the rate of decoding matters.
-    pub output: u64,
-}
-
-impl Workload {
-    /// Checks that every count is in range.
-    ///
-    /// # Errors
-    /// [`Error::Value`] that names the one that is not.
-    pub fn check(&self) -> Result<()> {
-        for (name, value, least) in [("batch", self.batch, 1), ("input", self.input, 1), ("output", self.output, 0)] {
-            if !(least..=1 << 30).contains(&value) {
-                return Err(Error::Value(format!("{name} is {value}; needed: a whole number from {least} to 2^30")));
-            }
-        }
-        Ok(())
-    }
-
-    /// The context of the average decoding step.
-    pub fn mean_context(&self) -> f64 {
-        self.input as f64 + self.output as f64 / 2.0
-    }
-
-    /// The longest context, for which memory is kept.
-    pub fn longest_context(&self) -> f64 {
-        (self.input + self.output) as f64
-    }
-}
 
 /// What a layout does under a workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -218,7 +112,9 @@ impl<'a> Planner<'a> {
         let half_rate_width = if fitted { constants.half_rate_width } else { 0.0 };
         let net = constants.layer_overhead - constants.layer_overhead_counted;
         let layer_overhead = settings.layer_overhead.unwrap_or(if fitted { net } else { 0.0 });
-        let mut planner = Self {
+        let has_experts = model.experts.is_some();
+        assumptions.extend(described(&machine.chip, has_experts, &settings, &constants, &*communication));
+        Ok(Self {
             machine,
             model,
             settings,
@@ -228,10 +124,7 @@ impl<'a> Planner<'a> {
             efficiency: Efficiency { half_rate_width, norm_passes: constants.norm_passes },
             layer_overhead,
             assumptions,
-        };
-        let more = planner.describe();
-        planner.assumptions.extend(more);
-        Ok(planner)
+        })
     }
 
     /// The model.
@@ -257,81 +150,6 @@ impl<'a> Planner<'a> {
     /// Every number used that no page documents, as sentences.
     pub fn assumptions(&self) -> &[String] {
         &self.assumptions
-    }
-
-    fn describe(&self) -> Vec<String> {
-        let Constants { layer_overhead, layer_overhead_counted, half_rate_width, norm_passes, .. } = self.constants;
-        let mut said = Vec::new();
-        let chip = &self.machine.chip;
-        if chip.fp8_is_assumed && self.settings.precision.uses(super::DataType::Fp8) {
-            said.push(format!("{}: plain FP8 multiplies at the BF16 rate (no other is published)", chip.title));
-        }
-        match (self.settings.layer_overhead, self.settings.calibration) {
-            (Some(seconds), _) => said.push(format!("layer overhead: {:.0} us, as given", seconds * 1e6)),
-            (None, Calibration::Peak) => said.push("no overheads: peaks of array and memory alone".to_owned()),
-            (None, Calibration::Fitted) => said.push(format!(
-                "layer overhead: {:.0} us a layer, {:.0} us of them collectives, keys and values, counted apart; fitted to \
-                 Llama 70B and 405B on trn2.48xlarge (TP 64, batch 1){}",
-                layer_overhead * 1e6,
-                layer_overhead_counted * 1e6,
-                if chip.name == "trainium2" {
-                    String::new()
-                } else {
-                    format!("; on {} it is an assumption", chip.title)
-                }
-            )),
-        }
-        if self.settings.calibration == Calibration::Fitted {
-            said.push(format!(
-                "products run at w / (w + {half_rate_width:.0}) of the array's peak, w the width of a rank's \
-                 feed-forward shard; fitted to the times to the first token of the same two models{}",
-                if chip.name == "trainium2" { "" } else { ", elsewhere an assumption" }
-            ));
-        }
-        let streams = match (self.settings.memory_rate, chip.dma_rate < chip.hbm_rate) {
-            (MemoryRate::Peak, _) => format!("{:.2} TB/s a chip, the peak of its memory", chip.hbm_rate / 1e12),
-            (_, true) => format!(
-                "{:.2} TB/s a chip, what its DMA engines move (its memory's peak is {:.2})",
-                chip.dma_rate / 1e12,
-                chip.hbm_rate / 1e12
-            ),
-            (_, false) => format!("{:.2} TB/s a chip, the peak of its memory", chip.hbm_rate / 1e12),
-        };
-        said.push(format!("weights stream at {streams}; compute and traffic of one operation overlap fully (choice)"));
-        said.push(format!("norms and residuals pass {norm_passes:.0} activations a layer through memory (choice)"));
-        if self.model.experts.is_some() {
-            said.push("the router picks experts evenly and independently (choice)".to_owned());
-        }
-        let Constants { code, collectives_buffer, prefill_chunk, .. } = self.constants;
-        said.push(format!(
-            "memory: {:.0} MB of instructions and {:.0} MB of collectives buffers a logical core, scratch memory for \
-             {prefill_chunk:.0} tokens of a prompt at a time (choices)",
-            code / 1e6,
-            collectives_buffer / 1e6
-        ));
-        said.push("time to the first token: no queue, prompts of one replica one after the other".to_owned());
-        if let Some(speculation) = &self.settings.speculation {
-            said.push(format!(
-                "speculation: {} of {} guessed tokens and the next one make {:.2} tokens a step on average (given)",
-                speculation.accepted - 1.0,
-                speculation.length,
-                speculation.accepted
-            ));
-            if speculation.draft.is_none() {
-                said.push(format!(
-                    "speculation: one guess takes {:.0} percent of a step of the model (given)",
-                    speculation.draft_share * 100.0
-                ));
-            }
-        }
-        if !self.settings.kernel_times.is_empty() {
-            said.push(format!(
-                "{} operations have times measured on the simulated core instead of the roofline's",
-                self.settings.kernel_times.len()
-            ));
-        }
-        said.extend(self.communication.assumptions());
-        said
     }
 
     fn costs<'s>(&'s self, model: &'s Model) -> Costs<'s> {

@@ -7,14 +7,17 @@
 //! - [`memory`]: bytes on a bank of memory in the runtime's categories.
 //! - [`communication`] and [`schedule_costs`]: what collectives cost, by levels of links or by their schedules.
 //! - [`layout`]: which degrees of parallelism divide a model.
+//! - [`settings`]: what a plan takes for granted, and its workload.
 //! - [`phase`] and [`inference`]: time to the first token, time for each other, throughput, and what binds them.
 //! - [`economics`]: watts and dollars.
 //! - [`mod@search`]: the best of all plans.
-//! - [`request`]: all of it from and to JSON texts.
+//! - [`request`], [`sources`] and [`answer`]: all of it as front ends ask for it and show it, in forms that serde knows.
 //! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
+mod assumptions;
 pub mod communication;
 pub mod config;
 pub mod constants;
@@ -29,21 +32,28 @@ pub mod request;
 pub mod roofline;
 pub mod schedule_costs;
 pub mod search;
+pub mod settings;
 pub mod shapes;
+pub mod sources;
+pub mod tensor_class;
 pub mod training;
 
+pub use answer::{KeyedOperation, ModelSummary, PlanSummary, SearchSummary};
 pub use communication::{Collective, Communication, Cost, Group, LevelCosts};
 pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
 pub use constants::Constants;
 pub use dtype::{DataType, Precision};
 pub use economics::{PlanCost, PlanEnergy, Price};
 pub use hardware::{Chip, Level, Machine, Rank, serving};
-pub use inference::{Calibration, Evaluation, MemoryRate, Planner, Settings, Speculation, Workload};
+pub use inference::{Evaluation, Planner};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
 pub use phase::{Activity, Exchange, Part, Phase, decode_bytes};
-pub use request::{ModelSummary, Request};
+pub use request::Request;
 pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
 pub use schedule_costs::ScheduleCosts;
 pub use search::{Constraints, Found, FrontierPoint, Objective, search};
-pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, TensorClass, Window};
+pub use settings::{Calibration, MemoryRate, Settings, Speculation, Workload};
+pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, Window};
+pub use sources::{DtypeSource, ModelSource, SpeculationSource, SystemSource};
+pub use tensor_class::TensorClass;

@@ -6,7 +6,8 @@ use super::constants::Constants;
 use super::dtype::Precision;
 use super::hardware::{Chip, Rank};
 use super::roofline::Split;
-use super::shapes::{Attention, Model, TensorClass};
+use super::shapes::{Attention, Model};
+use super::tensor_class::TensorClass;
 use trn3_system::{Error, Result};
 
 /// What memory is used for.

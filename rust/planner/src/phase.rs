@@ -238,7 +238,7 @@ pub fn decode_bytes(model: &Model, precision: &Precision, batch: f64, context: f
 
 /// Formats of weights that a chip does not multiply, replaced by BF16, and a sentence for each.
 pub(super) fn supported(precision: &Precision, chip: &Chip, assumptions: &mut Vec<String>) -> Precision {
-    use super::shapes::TensorClass;
+    use super::tensor_class::TensorClass;
 
     let mut supported = precision.clone();
     let mut replaced: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

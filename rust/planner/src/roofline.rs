@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::dtype::{DataType, Precision};
 use super::hardware::Rank;
-use super::shapes::{Attention, Experts, FeedForward, Model, TensorClass};
+use super::shapes::{Attention, Experts, FeedForward, Model};
+use super::tensor_class::TensorClass;
 
 /// How a model is shared out over the ranks of one replica.
 ///

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::inference::{Evaluation, Planner, Workload};
+use super::inference::{Evaluation, Planner};
 use super::layout::{Layout, divisors, tensor_degrees};
 use super::roofline::Split;
+use super::settings::Workload;
 use trn3_system::{Error, Result, check_interrupt};
 
 /// What the best plan is best at.

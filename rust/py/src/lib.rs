@@ -18,6 +18,7 @@ mod machine;
 mod matmul;
 mod mx;
 mod mx_layout;
+mod planner;
 mod profile;
 mod sparse;
 mod system;
@@ -58,6 +59,7 @@ mod _trn3 {
         crate::dtype::register(module.py())?;
         crate::checkpoint::register(module)?;
         crate::machine::register(module)?;
+        crate::planner::register(module)?;
         crate::profile::register(module)?;
         crate::system::register(module)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;

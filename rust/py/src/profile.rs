@@ -14,7 +14,7 @@ use trn3_profile::{
 
 use crate::door;
 use crate::machine::core::PyCore;
-use crate::value::{dict, from_python, to_python};
+use crate::value::{dict, plain, to_python};
 
 fn exception(error: Error) -> PyErr {
     match error {
@@ -69,7 +69,7 @@ fn occupancy(owner: &Bound<'_, PyAny>) -> PyResult<OccupancyColumns> {
 }
 
 fn entries(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Map<String, Value>> {
-    match from_python(what, object)? {
+    match plain(what, object)? {
         Value::Object(entries) => Ok(entries),
         _ => Err(PyTypeError::new_err(format!("{what} is a {}, must be a dict", object.get_type().name()?))),
     }
@@ -77,7 +77,7 @@ fn entries(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Map<String, Value>
 
 fn loss(record: &Bound<'_, PyAny>) -> PyResult<PrecisionLoss> {
     let refused = |error: serde_json::Error| PyValueError::new_err(format!("precision: {error}"));
-    serde_json::from_value(from_python("precision", record)?).map_err(refused)
+    serde_json::from_value(plain("precision", record)?).map_err(refused)
 }
 
 /// Columns from an object with the fields of `ProfileData`.

@@ -1,92 +1,120 @@
-//! Plain data on both sides: what JSON can hold, as Rust's values and as Python's dicts, lists, strings and numbers.
+//! Values with named parts, between the core's types and Python's: dictionaries, lists, numbers, texts, None.
+//!
+//! The core's types are described once, by serde. What is asked comes as Python objects, what is answered leaves as such;
+//! nothing is text on the way, so that no error speaks of places in a text that nobody wrote.
 
-use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PySequence, PyString};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
-/// How deep plain data may lie in one another.
-const MOST_LEVELS: usize = 100;
+/// How deep values may lie in each other.
+const DEEPEST: usize = 128;
 
-/// What a value of Rust's says of itself, as plain data.
+/// A value of the core as Python objects; a number that is not finite is None.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let value = serde_json::to_value(value)
-        .map_err(|error| PyRuntimeError::new_err(format!("defect in trn3, please report it: {error}")))?;
-    object(py, value)
+    let value = serde_json::to_value(value).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    object(py, &value)
 }
 
-fn object(py: Python<'_>, value: Value) -> PyResult<Bound<'_, PyAny>> {
-    match value {
-        Value::Null => Ok(py.None().into_bound(py)),
-        Value::Bool(value) => value.into_bound_py_any(py),
-        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(value), _) => value.into_bound_py_any(py),
-            (_, Some(value)) => value.into_bound_py_any(py),
-            _ => number.as_f64().into_bound_py_any(py),
+fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(flag) => PyBool::new(py, *flag).to_owned().into_any(),
+        Value::String(text) => PyString::new(py, text).into_any(),
+        Value::Number(number) => match (number.as_u64(), number.as_i64(), number.as_f64()) {
+            (Some(whole), _, _) => whole.into_pyobject(py)?.into_any(),
+            (None, Some(whole), _) => whole.into_pyobject(py)?.into_any(),
+            (None, None, real) => PyFloat::new(py, real.unwrap_or(f64::NAN)).into_any(),
         },
-        Value::String(text) => text.into_bound_py_any(py),
-        Value::Array(items) => {
+        Value::Array(values) => {
             let list = PyList::empty(py);
-            items.into_iter().try_for_each(|item| list.append(object(py, item)?))?;
-            Ok(list.into_any())
+            values.iter().try_for_each(|value| list.append(object(py, value)?))?;
+            list.into_any()
         }
-        Value::Object(entries) => Ok(dict(py, entries)?.into_any()),
-    }
+        Value::Object(entries) => {
+            let dict = PyDict::new(py);
+            entries.iter().try_for_each(|(key, value)| dict.set_item(key, object(py, value)?))?;
+            dict.into_any()
+        }
+    })
 }
 
 /// A dict of entries.
 pub(crate) fn dict(py: Python<'_>, entries: Map<String, Value>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
-    entries.into_iter().try_for_each(|(name, value)| dict.set_item(name, object(py, value)?))?;
+    entries.iter().try_for_each(|(name, value)| dict.set_item(name, object(py, value)?))?;
     Ok(dict)
 }
 
-/// Plain data of a Python object; `what` names it in errors.
-pub(crate) fn from_python(what: &str, object: &Bound<'_, PyAny>) -> PyResult<Value> {
-    value(what, object, 0)
+/// Python objects as a value of the core; `what` is their name in errors.
+///
+/// # Errors
+/// `TypeError` for objects of other types, `ValueError` for what the core has no such entry or number for.
+pub(crate) fn from_python<T: DeserializeOwned>(what: &str, given: &Bound<'_, PyAny>) -> PyResult<T> {
+    let value = described(what, given, DEEPEST)?;
+    serde_json::from_value(value).map_err(|error| PyValueError::new_err(format!("the {what} is wrong: {error}")))
 }
 
-fn value(what: &str, object: &Bound<'_, PyAny>, level: usize) -> PyResult<Value> {
-    if level > MOST_LEVELS {
-        return Err(PyValueError::new_err(format!("{what} lies more than {MOST_LEVELS} levels deep")));
-    }
-    let refused = || PyValueError::new_err(format!("{what} holds {object}; allowed: numbers that JSON has"));
-    if object.is_none() {
+/// Python objects as plain data; `what` is their name in errors.
+pub(crate) fn plain(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Value> {
+    described(what, given, DEEPEST)
+}
+
+fn described(what: &str, given: &Bound<'_, PyAny>, deep: usize) -> PyResult<Value> {
+    if given.is_none() {
         return Ok(Value::Null);
     }
-    if let Ok(flag) = object.cast::<PyBool>() {
-        return Ok(flag.is_true().into());
+    if given.is_instance_of::<PyBool>() {
+        return Ok(Value::Bool(given.extract()?));
     }
-    if let Ok(number) = object.cast::<PyInt>() {
-        let unsigned = number.extract::<u64>().map(Value::from);
-        return unsigned.or_else(|_| number.extract::<i64>().map(Value::from)).map_err(|_| refused());
+    if given.is_instance_of::<PyString>() {
+        return Ok(Value::String(given.extract()?));
     }
-    if let Ok(number) = object.cast::<PyFloat>() {
-        return Number::from_f64(number.extract()?).map(Value::Number).ok_or_else(refused);
+    if given.is_instance_of::<PyInt>() {
+        return Ok(match (given.extract::<u64>(), given.extract::<i64>()) {
+            (Ok(whole), _) => Value::from(whole),
+            (_, Ok(whole)) => Value::from(whole),
+            // Wider than any count; as a number it may still do.
+            _ => real(what, given)?,
+        });
     }
-    if let Ok(text) = object.cast::<PyString>() {
-        return Ok(text.to_str()?.into());
+    if given.is_instance_of::<PyFloat>() {
+        return real(what, given);
     }
-    if let Ok(mapping) = object.cast::<PyMapping>() {
+    if deep == 0 {
+        return Err(PyValueError::new_err(format!("{what} lies deeper than {DEEPEST} values in each other")));
+    }
+    if let Ok(mapping) = given.cast::<PyMapping>() {
         let mut entries = Map::new();
-        for item in mapping.items()?.iter() {
-            let (name, item): (String, Bound<'_, PyAny>) = item.extract()?;
-            entries.insert(name, value(what, &item, level + 1)?);
+        for item in mapping.items()? {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+            let key: String = key.str()?.extract()?;
+            let value = described(&format!("{what}.{key}"), &value, deep - 1)?;
+            entries.insert(key, value);
         }
         return Ok(Value::Object(entries));
     }
-    if let Ok(items) = object.cast::<PySequence>() {
-        let items = items.try_iter()?.map(|item| value(what, &item?, level + 1));
-        return items.collect::<PyResult<Vec<Value>>>().map(Value::Array);
+    if let Ok(sequence) = given.cast::<PySequence>() {
+        let mut values = Vec::new();
+        for (index, value) in sequence.try_iter()?.enumerate() {
+            values.push(described(&format!("{what}[{index}]"), &value?, deep - 1)?);
+        }
+        return Ok(Value::Array(values));
     }
     // Numbers of other libraries.
-    match object.extract::<i64>() {
-        Ok(number) => Ok(number.into()),
-        Err(_) => {
-            let kind = object.get_type().name()?.to_string();
-            Err(PyTypeError::new_err(format!("{what} holds a {kind}; allowed: what JSON has")))
-        }
+    if let Ok(whole) = given.extract::<i64>() {
+        return Ok(whole.into());
     }
+    let of = given.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{what} is of type {of}; allowed: numbers, texts, lists, mappings, None")))
+}
+
+fn real(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if let Some(number) = Number::from_f64(given.extract()?) {
+        return Ok(Value::Number(number));
+    }
+    Err(PyValueError::new_err(format!("{what} is {}; needed: a finite number", given.str()?)))
 }

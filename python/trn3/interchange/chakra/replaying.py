@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from trn3.collectives import SystemLike
     from trn3.interchange.chakra.replayed import TraceReplay
     from trn3.system.base import System
-    from trn3.system.collective_data import SystemLike
 
 Compute: TypeAlias = Literal["duration", "roofline"]
 Traces: TypeAlias = "Sequence[Trace] | str | os.PathLike[str]"
@@ -132,7 +132,7 @@ def replay(
     True
     """
     from trn3.interchange.chakra.replayed import made
-    from trn3.system.collective_data import as_system
+    from trn3.systems import as_system
 
     where = as_system(system)
     _one_of("compute", compute, ("duration", "roofline"))

@@ -9,10 +9,10 @@ from trn3._trn3.machine import NeuronCore
 from trn3.nki.launch.kernel import Kernel, arch_of, as_kernel
 
 if TYPE_CHECKING:
+    from trn3.collectives import SystemLike
     from trn3.machine.archs import ArchLike
     from trn3.nki.ranks.fabric import Fabric
     from trn3.profile import Profile
-    from trn3.system.collective_data import SystemLike
 
 __all__ = ["profile_ranks", "simulate_ranks", "spmd"]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from trn3 import collectives, systems
 
 if TYPE_CHECKING:
+    from trn3.collectives import SystemLike
     from trn3.system.base import System
-    from trn3.system.collective_data import SystemLike
 
 __all__ = ["Fabric"]
 
@@ -49,7 +49,7 @@ class Fabric:
     __slots__ = ("_known", "_ranks_per_chip", "_system", "size")
 
     def __init__(self, system: SystemLike, size: int, ranks_per_chip: int | None = None) -> None:
-        from trn3.system.collective_data import as_system
+        from trn3.systems import as_system
 
         found: System = as_system(system)
         most = found.ranks_per_chip

@@ -8,7 +8,8 @@ use crate::constants::Constants;
 use crate::dtype::{DataType, Precision};
 use crate::hardware::{Chip, Rank};
 use crate::memory::{Category, Footprint, add_runtime, weight_bytes};
-use crate::shapes::{Attention, Model, TensorClass};
+use crate::shapes::{Attention, Model};
+use crate::tensor_class::TensorClass;
 use trn3_system::Result;
 
 /// Bytes that one token of one layer leaves for the backward pass on one rank, in BF16, without dropout.

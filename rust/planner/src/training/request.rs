@@ -1,13 +1,13 @@
-//! Plans of training as texts: a request in JSON, what was found in JSON.
+//! Plans of training as front ends ask for them.
 
 use serde::Deserialize;
 
 use super::{Found, Moments, Objective, Recipe, Space, search, search_with};
 use crate::dtype::{DataType, Precision};
 use crate::hardware::Machine;
-use crate::request::{DtypeSource, ModelSource, SystemSource};
 use crate::schedule_costs::ScheduleCosts;
 use crate::shapes::Model;
+use crate::sources::{DtypeSource, ModelSource, SystemSource};
 use trn3_system::{Error, Result};
 
 /// A request: what is trained, on what, and which degrees are fixed.
@@ -49,7 +49,7 @@ impl TrainingRequest {
         serde_json::from_str(text).map_err(|error| Error::Value(format!("the training request is wrong: {error}")))
     }
 
-    /// The best plans, as JSON.
+    /// The best plans.
     ///
     /// # Errors
     /// Those of [`search`].
@@ -58,14 +58,9 @@ impl TrainingRequest {
     /// use trn3_planner::training::TrainingRequest;
     ///
     /// let text = r#"{"model": {"name": "llama-3-8b"}, "system": {"name": "gen2"}, "global_batch": 1152, "sequence": 4096}"#;
-    /// assert!(TrainingRequest::parse(text).unwrap().search().unwrap().contains("\"step_time\""));
+    /// assert!(TrainingRequest::parse(text).unwrap().search().unwrap().fitting > 0);
     /// ```
-    pub fn search(&self) -> Result<String> {
-        let found = self.found()?;
-        serde_json::to_string(&found).map_err(|error| Error::Value(format!("the plan has no JSON form: {error}")))
-    }
-
-    fn found(&self) -> Result<Found> {
+    pub fn search(&self) -> Result<Found> {
         let model = self.model.load()?;
         let machine = self.machine()?;
         let recipe = Recipe {

@@ -8,7 +8,8 @@ use crate::dtype::{DataType, Precision};
 use crate::hardware::Rank;
 use crate::memory::weight_bytes;
 use crate::roofline::{Efficiency, Kind, Step, operations_with};
-use crate::shapes::{Model, TensorClass};
+use crate::shapes::Model;
+use crate::tensor_class::TensorClass;
 
 /// Seconds of the parts of a step, and what one rank does in it.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,11 +2,11 @@
 
 use pyo3::prelude::*;
 use trn3_facts::Facts;
-use trn3_system::Error;
 use trn3_system::cluster::{Between, Cluster, Exchange, NetworkOptions, Operation};
-use trn3_system::fabric::LinkProfile;
+use trn3_system::fabric::{LinkProfile, described_system};
 
 use super::error::exception;
+use crate::door;
 
 /// Adds the class.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -57,17 +57,11 @@ impl PyCluster {
         let build = || {
             let facts = match text {
                 None => Facts::built_in(name)?,
-                Some(text) => {
-                    let mut systems = Facts::parse(file, text)?;
-                    let place = systems.iter().position(|facts| facts.name == name).ok_or_else(|| {
-                        Error::unknown("system", name, systems.iter().map(|facts| facts.name.as_str()))
-                    })?;
-                    systems.swap_remove(place)
-                }
+                Some(text) => described_system(file, text, Some(name))?,
             };
             Cluster::new(&facts, units, profile, &options)
         };
-        Ok(Self { cluster: py.detach(build).map_err(exception)? })
+        Ok(Self { cluster: door::run(py, build)? })
     }
 
     #[getter]
@@ -126,7 +120,7 @@ impl PyCluster {
 
     /// Bytes a second of each chip, what binds, and each bound alone.
     fn all_to_all(&self, py: Python<'_>) -> PyResult<(f64, String, Vec<(String, f64)>)> {
-        let bound = py.detach(|| self.cluster.all_to_all()).map_err(exception)?;
+        let bound = door::run(py, || self.cluster.all_to_all())?;
         Ok((bound.per_chip, bound.binding, bound.levels))
     }
 
@@ -147,7 +141,7 @@ impl PyCluster {
             let exchanges = exchanges.into_iter().map(exchange).collect::<trn3_system::Result<Vec<_>>>()?;
             self.cluster.step(&exchanges)
         };
-        let step = py.detach(run).map_err(exception)?;
+        let step = door::run(py, run)?;
         let times = step.exchanges.into_iter().map(|time| {
             let phases = time.phases.into_iter();
             let phases = phases.map(|phase| (phase.name, phase.seconds, phase.steps, phase.bytes, phase.binding));

@@ -1,11 +1,13 @@
-//! Energy, power and cost; requests come as numbers and JSON texts, results leave as JSON texts.
+//! Energy, power and cost; requests come as numbers and mappings, results leave as dictionaries.
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use trn3_system::energy::cost::{Ownership, PriceSet, Running, implied_capex, own, rent};
 use trn3_system::energy::{self, EnergyModel, Work};
 
 use super::error::exception;
+use crate::value::{from_python, to_python};
+
+type Answer<'py> = PyResult<Bound<'py, PyAny>>;
 
 /// Adds the functions of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,8 +27,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The parameters of the energy model, in the form of facts.
 #[pyfunction]
-fn energy_parameters() -> PyResult<String> {
-    json(energy::parameters().map_err(exception)?)
+fn energy_parameters<'py>(py: Python<'py>) -> Answer<'py> {
+    to_python(py, energy::parameters().map_err(exception)?)
 }
 
 /// Name of the chip that a system is made of.
@@ -39,7 +41,8 @@ fn energy_chip(system: &str) -> PyResult<String> {
 /// Energy of work on one chip: pairs of dtype and operations, bytes of HBM, links and SBUF, and a time.
 #[pyfunction]
 #[pyo3(signature = (chip, tdp, flops, hbm_bytes, link_bytes, sbuf_bytes, seconds, /))]
-fn energy_estimate(
+fn energy_estimate<'py>(
+    py: Python<'py>,
     chip: &str,
     tdp: Option<f64>,
     flops: Vec<(String, f64)>,
@@ -47,19 +50,20 @@ fn energy_estimate(
     link_bytes: f64,
     sbuf_bytes: f64,
     seconds: f64,
-) -> PyResult<String> {
+) -> Answer<'py> {
     let model = EnergyModel::built_in(chip, tdp).map_err(exception)?;
     let mut work = Work { hbm_bytes, link_bytes, sbuf_bytes, seconds, ..Work::default() };
     for (dtype, amount) in &flops {
         work.add(dtype, *amount).map_err(exception)?;
     }
-    json(&energy::estimate(&model, &work).map_err(exception)?)
+    to_python(py, &energy::estimate(&model, &work).map_err(exception)?)
 }
 
 /// Energy of one second at shares of a chip's peaks and rates of its links and SBUF in bytes a second.
 #[pyfunction]
 #[pyo3(signature = (chip, tdp, dtype, utilisation, hbm, link_rate, sbuf_rate, /))]
-fn energy_load(
+fn energy_load<'py>(
+    py: Python<'py>,
     chip: &str,
     tdp: Option<f64>,
     dtype: &str,
@@ -67,61 +71,68 @@ fn energy_load(
     hbm: f64,
     link_rate: f64,
     sbuf_rate: f64,
-) -> PyResult<String> {
+) -> Answer<'py> {
     let model = EnergyModel::built_in(chip, tdp).map_err(exception)?;
     let mut work = model.load(dtype, utilisation, hbm, 1.0).map_err(exception)?;
     work.link_bytes = link_rate;
     work.sbuf_bytes = sbuf_rate;
-    json(&energy::estimate(&model, &work).map_err(exception)?)
+    to_python(py, &energy::estimate(&model, &work).map_err(exception)?)
 }
 
 /// Readings of performance per watt of one chip against another.
 #[pyfunction]
 #[pyo3(signature = (chip, peer, /))]
-fn energy_per_watt(chip: &str, peer: &str) -> PyResult<String> {
-    json(&energy::per_watt(chip, peer).map_err(exception)?)
+fn energy_per_watt<'py>(py: Python<'py>, chip: &str, peer: &str) -> Answer<'py> {
+    to_python(py, &energy::per_watt(chip, peer).map_err(exception)?)
 }
 
 /// Power of a system's racks at one TDP, or at each that is published.
 #[pyfunction]
 #[pyo3(signature = (system, tdp, /))]
-fn energy_racks(system: &str, tdp: Option<f64>) -> PyResult<String> {
-    json(&energy::rack_power(system, tdp).map_err(exception)?)
+fn energy_racks<'py>(py: Python<'py>, system: &str, tdp: Option<f64>) -> Answer<'py> {
+    to_python(py, &energy::rack_power(system, tdp).map_err(exception)?)
 }
 
-/// Cost of owning; the first argument has the inputs as a JSON object.
+/// Cost of owning; the first argument has the inputs.
 #[pyfunction]
 #[pyo3(signature = (ownership, pflops, tokens_per_second, /))]
-fn cost_own(ownership: &str, pflops: Option<f64>, tokens_per_second: Option<f64>) -> PyResult<String> {
-    let ownership: Ownership = parse(ownership)?;
-    json(&own(&ownership, pflops, tokens_per_second).map_err(exception)?)
+fn cost_own<'py>(
+    py: Python<'py>,
+    ownership: &Bound<'py, PyAny>,
+    pflops: Option<f64>,
+    tokens_per_second: Option<f64>,
+) -> Answer<'py> {
+    let ownership: Ownership = from_python("cost of owning", ownership)?;
+    to_python(py, &own(&ownership, pflops, tokens_per_second).map_err(exception)?)
 }
 
 /// Cost of renting chips.
 #[pyfunction]
 #[pyo3(signature = (price, chips, utilisation, pflops, tokens_per_second, /))]
-fn cost_rent(
+fn cost_rent<'py>(
+    py: Python<'py>,
     price: f64,
     chips: usize,
     utilisation: f64,
     pflops: Option<f64>,
     tokens_per_second: Option<f64>,
-) -> PyResult<String> {
-    json(&rent(price, chips, utilisation, pflops, tokens_per_second).map_err(exception)?)
+) -> Answer<'py> {
+    to_python(py, &rent(price, chips, utilisation, pflops, tokens_per_second).map_err(exception)?)
 }
 
 /// The purchase price that makes a claim true, in its two readings.
 #[pyfunction]
 #[pyo3(signature = (claim, pflops, peer_pflops, peer_capex, running, /))]
-fn cost_implied(
+fn cost_implied<'py>(
+    py: Python<'py>,
     claim: f64,
     pflops: f64,
     peer_pflops: f64,
     peer_capex: Option<f64>,
-    running: Option<&str>,
-) -> PyResult<String> {
-    let running: Option<Running> = running.map(parse).transpose()?;
-    json(&implied_capex(claim, pflops, peer_pflops, peer_capex, running.as_ref()).map_err(exception)?)
+    running: Option<&Bound<'py, PyAny>>,
+) -> Answer<'py> {
+    let running: Option<Running> = running.map(|given| from_python("running cost", given)).transpose()?;
+    to_python(py, &implied_capex(claim, pflops, peer_pflops, peer_capex, running.as_ref()).map_err(exception)?)
 }
 
 /// Names of the price sets that the core carries.
@@ -133,21 +144,13 @@ fn price_sets() -> PyResult<Vec<String>> {
 /// A price set of the core.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
-fn built_in_prices(name: &str) -> PyResult<String> {
-    json(&PriceSet::built_in(name).map_err(exception)?)
+fn built_in_prices<'py>(py: Python<'py>, name: &str) -> Answer<'py> {
+    to_python(py, &PriceSet::built_in(name).map_err(exception)?)
 }
 
 /// The price sets of a text; the first argument names its file.
 #[pyfunction]
 #[pyo3(signature = (file, text, /))]
-fn parse_prices(file: &str, text: &str) -> PyResult<String> {
-    json(&PriceSet::parse(file, text).map_err(exception)?)
-}
-
-fn parse<T: serde::de::DeserializeOwned>(text: &str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|error| PyValueError::new_err(format!("inputs as JSON: {error}")))
-}
-
-fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(format!("result as JSON: {error}")))
+fn parse_prices<'py>(py: Python<'py>, file: &str, text: &str) -> Answer<'py> {
+    to_python(py, &PriceSet::parse(file, text).map_err(exception)?)
 }

@@ -8,9 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use trn3_facts::Facts;
 use trn3_system::Error;
-use trn3_system::fabric::{Bound as Limit, Cut, Fabric, Fault, HealthClass, LinkProfile, Node, NodeKind, Route, bound};
+use trn3_system::fabric::{
+    Bound as Limit, Cut, Fabric, Fault, HealthClass, LinkProfile, Node, NodeKind, Route, bound, described_system,
+};
 
 use super::error::exception;
+use crate::door;
 
 /// Adds the class and the functions of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -40,7 +43,12 @@ pub(crate) struct PyFabric {
 
 impl PyFabric {
     fn wrap(fabric: Fabric) -> Self {
-        Self { fabric: Arc::new(fabric) }
+        Self::of(Arc::new(fabric))
+    }
+
+    /// One that others have too.
+    pub(crate) fn of(fabric: Arc<Fabric>) -> Self {
+        Self { fabric }
     }
 
     fn cut(cut: Cut) -> CutParts {
@@ -71,27 +79,6 @@ impl PyFabric {
     }
 }
 
-fn described(file: &str, text: &str, name: Option<&str>) -> trn3_system::Result<Facts> {
-    let systems = Facts::parse(file, text)?;
-    let known: Vec<String> = systems.iter().map(|facts| facts.name.clone()).collect();
-    let mut fitting = systems.into_iter().filter(|facts| match name {
-        Some(name) => facts.name == name,
-        None => facts.parts.contains_key("fabric"),
-    });
-    match (fitting.next(), fitting.next(), name) {
-        (Some(facts), None, _) => Ok(facts),
-        (None, _, Some(name)) => Err(Error::unknown("system", name, known.iter().map(String::as_str))),
-        (None, _, None) => Err(Error::Spec(format!(
-            "{file}: none of its systems ({}) has a _fabric table, which lists axes and levels",
-            known.join(", ")
-        ))),
-        (Some(_), Some(_), _) => Err(Error::Spec(format!(
-            "{file}: several of its systems have a _fabric table; say which: {}",
-            known.join(", ")
-        ))),
-    }
-}
-
 #[pymethods]
 impl PyFabric {
     /// The fabric of a system of the core.
@@ -99,7 +86,7 @@ impl PyFabric {
     #[pyo3(signature = (name, links, /))]
     fn built_in(py: Python<'_>, name: &str, links: &str) -> PyResult<Self> {
         let profile = LinkProfile::parse(links).map_err(exception)?;
-        py.detach(|| Fabric::built_in(name, profile)).map(Self::wrap).map_err(exception)
+        door::run(py, || Fabric::built_in(name, profile)).map(Self::wrap)
     }
 
     /// The fabric of a system that a spec file's text describes: the one named, or the only one with a fabric.
@@ -107,7 +94,7 @@ impl PyFabric {
     #[pyo3(signature = (file, text, name, links, /))]
     fn parse(py: Python<'_>, file: &str, text: &str, name: Option<&str>, links: &str) -> PyResult<Self> {
         let profile = LinkProfile::parse(links).map_err(exception)?;
-        py.detach(|| Fabric::from_facts(&described(file, text, name)?, profile)).map(Self::wrap).map_err(exception)
+        door::run(py, || Fabric::from_facts(&described_system(file, text, name)?, profile)).map(Self::wrap)
     }
 
     /// Several of a system on its network, as one graph; `text` is that of a spec file, or `None` for the core's own.
@@ -118,11 +105,11 @@ impl PyFabric {
         let build = || {
             let facts = match text {
                 None => Facts::built_in(name)?,
-                Some(text) => described(file, text, Some(name))?,
+                Some(text) => described_system(file, text, Some(name))?,
             };
             Fabric::cluster(&facts, count, profile)
         };
-        py.detach(build).map(Self::wrap).map_err(exception)
+        door::run(py, build).map(Self::wrap)
     }
 
     #[getter]
@@ -245,7 +232,7 @@ impl PyFabric {
         py: Python<'py>,
         group: Option<Vec<usize>>,
     ) -> PyResult<(Limits, Bound<'py, PyArray1<f64>>)> {
-        let limit = py.detach(|| bound::all_to_all(&self.fabric, group.as_deref())).map_err(exception)?;
+        let limit = door::run(py, || bound::all_to_all(&self.fabric, group.as_deref()))?;
         Ok((self.limits(&limit), PyArray1::from_vec(py, limit.loads)))
     }
 
@@ -267,7 +254,7 @@ impl PyFabric {
             )));
         }
         let bytes: Vec<f64> = view.iter().copied().collect();
-        let limit = py.detach(|| bound::traffic(&self.fabric, &bytes)).map_err(exception)?;
+        let limit = door::run(py, || bound::traffic(&self.fabric, &bytes))?;
         Ok((self.limits(&limit), PyArray1::from_vec(py, limit.loads)))
     }
 
@@ -302,12 +289,12 @@ impl PyFabric {
     /// Bounds of uniform all-to-all among the chips left: with this fabric, and with `after`, which came of it.
     #[pyo3(signature = (after, /))]
     fn slowdown(&self, py: Python<'_>, after: &Self) -> PyResult<(Limits, Limits)> {
-        let slowdown = py.detach(|| self.fabric.slowdown(&after.fabric)).map_err(exception)?;
+        let slowdown = door::run(py, || self.fabric.slowdown(&after.fabric))?;
         Ok((self.limits(&slowdown.before), after.limits(&slowdown.after)))
     }
 
     /// Rings through all chips that share no link.
     fn hamiltonian_cycles(&self, py: Python<'_>) -> PyResult<Vec<Vec<usize>>> {
-        py.detach(|| self.fabric.hamiltonian_cycles()).map_err(exception)
+        door::run(py, || self.fabric.hamiltonian_cycles())
     }
 }

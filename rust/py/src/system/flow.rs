@@ -5,8 +5,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_system::flow::{self, Message, Outcome, Resource, Transfer, over_fabric};
 
-use super::error::exception;
 use super::fabric::PyFabric;
+use crate::door;
 
 /// Adds the functions of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -126,7 +126,7 @@ fn flow_simulate<'py>(
 ) -> PyResult<Results<'py>> {
     let resources = resources(names, &rates)?;
     let transfers = with_uses(transfers(&columns)?, &uses)?;
-    let outcome = py.detach(|| flow::run(&resources, &transfers)).map_err(exception)?;
+    let outcome = door::run(py, || flow::run(&resources, &transfers))?;
     Ok(results(py, outcome))
 }
 
@@ -143,7 +143,7 @@ fn flow_bound<'py>(
 ) -> PyResult<(f64, Vec<u32>)> {
     let resources = resources(names, &rates)?;
     let transfers = with_uses(transfers(&columns)?, &uses)?;
-    py.detach(|| flow::bound(&resources, &transfers)).map_err(exception)
+    door::run(py, || flow::bound(&resources, &transfers))
 }
 
 /// Simulates messages between chips of a fabric: names of its links, then what `flow_simulate` returns.
@@ -170,8 +170,8 @@ fn flow_messages<'py>(
     let run = || {
         let (links, transfers) = over_fabric(&fabric.fabric, &messages)?;
         let outcome = flow::run(&links, &transfers)?;
-        Ok((links, outcome))
+        Ok::<_, trn3_system::Error>((links, outcome))
     };
-    let (links, outcome) = py.detach(run).map_err(exception)?;
+    let (links, outcome) = door::run(py, run)?;
     Ok((links.into_iter().map(|link| link.name).collect(), results(py, outcome)))
 }

@@ -1,4 +1,5 @@
-//! Bindings of systems: facts, fabrics, collectives, plans. Descriptions and results cross as JSON text, arrays as arrays.
+//! Bindings of systems: facts, fabrics, collectives, energy. Descriptions and results cross as dictionaries and lists,
+//! arrays as arrays.
 
 mod cluster;
 mod collective;
@@ -7,9 +8,7 @@ pub(crate) mod error;
 mod fabric;
 mod facts;
 mod flow;
-mod planner;
 mod replay;
-mod training;
 
 use pyo3::prelude::*;
 
@@ -24,9 +23,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     fabric::register(&module)?;
     facts::register(&module)?;
     flow::register(&module)?;
-    planner::register(&module)?;
     replay::register(&module)?;
-    training::register(&module)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
     py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.system", &module)

@@ -7,6 +7,7 @@ use trn3_system::replay::{Algorithms, Exchange, Job, Node, ProcessGroup, Work, r
 
 use super::collective::PyCollectives;
 use super::error::exception;
+use crate::door;
 
 /// Adds the function of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -99,7 +100,7 @@ fn replay_job<'py>(
         algorithms: Algorithms { default: algorithms.0, of: of.map_err(exception)? },
     };
     let estimator = system.get().estimator.clone();
-    let done = py.detach(|| replay(&estimator, &job)).map_err(exception)?;
+    let done = door::run(py, || replay(&estimator, &job))?;
     let column = |pick: fn(&(f64, f64)) -> f64| -> Arrays<'py> {
         done.spans.iter().map(|spans| PyArray1::from_vec(py, spans.iter().map(pick).collect())).collect()
     };

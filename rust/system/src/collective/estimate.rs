@@ -71,6 +71,11 @@ impl Estimator {
         &self.fabric
     }
 
+    /// The system, for others to keep.
+    pub fn shared_fabric(&self) -> Arc<Fabric> {
+        Arc::clone(&self.fabric)
+    }
+
     /// The constants.
     pub fn model(&self) -> &Model {
         &self.model

@@ -41,7 +41,7 @@ pub use model::Model;
 pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, Pattern};
 pub use profile::{Binding, ScheduleDemand};
-pub use rank::{Origin, RankPart};
+pub use rank::{RankBuffer, RankPart};
 pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
 pub use time::{MOST_TRANSFERS, OWN_PACE, Running, Timing, overlap};
 pub use value::Element;

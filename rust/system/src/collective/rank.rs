@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// From which buffer of the rank a message is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum RankBuffer {
     /// What the rank brings.
     Source,
     /// Its result, as far as it is there.
@@ -25,13 +25,13 @@ pub enum Origin {
 /// What one rank sends and what it makes of what it gets. Lengths and places are in elements.
 ///
 /// ```
-/// use trn3_system::collective::{Arithmetic, Operation, Origin, RankPart};
+/// use trn3_system::collective::{Arithmetic, Operation, RankBuffer, RankPart};
 ///
 /// let part = RankPart::new(Operation::AllReduce, Arithmetic::new("uint8".parse()?), 2, 1, 4)?;
-/// assert_eq!((part.rounds(), part.message(0, 0)), (2, (Origin::Source, 0..2)));
+/// assert_eq!((part.rounds(), part.message(0, 0)), (2, (RankBuffer::Source, 0..2)));
 /// // What rank 0 and this rank sent of its half, and where the sum goes.
 /// assert_eq!(part.settle(0, &[vec![1, 2], vec![3, 4]])?, [(2, vec![4, 6])]);
-/// assert_eq!(part.message(1, 0), (Origin::Result, 2..4));
+/// assert_eq!(part.message(1, 0), (RankBuffer::Result, 2..4));
 /// # Ok::<(), trn3_system::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -81,11 +81,11 @@ impl RankPart {
     }
 
     /// What it sends a position in a round; its own position too, which is no message.
-    pub fn message(&self, round: u32, to: usize) -> (Origin, Range<usize>) {
+    pub fn message(&self, round: u32, to: usize) -> (RankBuffer, Range<usize>) {
         match (self.operation, round) {
-            (Operation::AllGather, _) => (Origin::Source, 0..self.length),
-            (Operation::AllReduce, 1) => (Origin::Result, self.chunk(self.position)),
-            _ => (Origin::Source, self.chunk(to)),
+            (Operation::AllGather, _) => (RankBuffer::Source, 0..self.length),
+            (Operation::AllReduce, 1) => (RankBuffer::Result, self.chunk(self.position)),
+            _ => (RankBuffer::Source, self.chunk(to)),
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
             let come = |to: usize| -> Vec<Vec<u8>> {
                 let one = |(from, part): (usize, &RankPart)| {
                     let (origin, range) = part.message(round, to);
-                    let buffer = if origin == Origin::Source { &inputs[from] } else { &results[from] };
+                    let buffer = if origin == RankBuffer::Source { &inputs[from] } else { &results[from] };
                     buffer[range.start * size..range.end * size].to_vec()
                 };
                 parts.iter().enumerate().map(one).collect()

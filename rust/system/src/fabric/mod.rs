@@ -14,6 +14,7 @@
 //! ```
 
 pub mod bound;
+mod build;
 mod cycles;
 mod faults;
 mod graph;
@@ -22,8 +23,10 @@ mod select;
 mod spec;
 mod switched;
 mod torus;
+mod tree;
 
 pub use bound::{Bound, Cut};
+pub use build::described_system;
 pub use faults::{Fault, HealthClass, Slowdown};
 pub use graph::{Axis, Fabric, Level, Link, Node, NodeKind};
 pub use route::{Leg, Path, Route};

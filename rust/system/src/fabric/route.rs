@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use super::graph::{Fabric, NodeKind, joined};
+use super::tree::{Distance, FAR, Tree};
 use crate::error::{Error, Result};
 
 /// Trees of more nodes than this are made again each time they are asked for, not kept: 9,216 of them would not fit.
@@ -54,38 +55,6 @@ pub struct Path {
     pub share: f64,
     /// Indices of its links, in order.
     pub links: Vec<u32>,
-}
-
-/// Latency in femtoseconds, then links: integers, so that equal ways are equal.
-type Distance = (u64, u32);
-
-const FAR: Distance = (u64::MAX, u32::MAX);
-
-/// Distances and numbers of shortest ways from one chip to every node, and the links of those ways.
-#[derive(Clone, Debug)]
-pub(super) struct Tree {
-    distance: Vec<Distance>,
-    ways: Vec<f64>,
-    order: Vec<u32>,
-    /// Of each node, where its links in `last` begin.
-    start: Vec<u32>,
-    /// Links by which shortest ways enter nodes, in ascending order for each.
-    last: Vec<u32>,
-}
-
-impl Tree {
-    pub(super) fn reaches(&self, node: usize) -> bool {
-        self.distance[node] != FAR
-    }
-
-    /// Links by which shortest ways enter a node.
-    fn last_links(&self, node: usize) -> &[u32] {
-        &self.last[self.start[node] as usize..self.start[node + 1] as usize]
-    }
-
-    pub(super) fn latency(&self, node: usize) -> f64 {
-        self.distance[node].0 as f64 * 1e-15
-    }
 }
 
 impl Fabric {

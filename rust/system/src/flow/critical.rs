@@ -1,7 +1,32 @@
 //! What binds the finish: the bottlenecks along the longest chains.
 
 use super::Transfer;
-use super::engine::Bottlenecks;
+
+/// For each transfer, the resources that held it back longest.
+pub(super) struct Bottlenecks {
+    names: Vec<u32>,
+    of: Vec<(u32, u32)>,
+}
+
+impl Bottlenecks {
+    /// None of so many transfers is held back yet.
+    pub(super) fn new(transfers: usize) -> Self {
+        Self { names: Vec::new(), of: vec![(0, 0); transfers] }
+    }
+
+    pub(super) fn set(&mut self, transfers: &[u32], names: &[u32]) {
+        let range = (self.names.len() as u32, (self.names.len() + names.len()) as u32);
+        self.names.extend_from_slice(names);
+        for &transfer in transfers {
+            self.of[transfer as usize] = range;
+        }
+    }
+
+    pub(super) fn of(&self, transfer: u32) -> &[u32] {
+        let (first, last) = self.of[transfer as usize];
+        &self.names[first as usize..last as usize]
+    }
+}
 
 /// Bottlenecks of the transfers on a chain without slack to the finish, the one that binds for the longest time first.
 ///

@@ -3,11 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use trn3_numerics::check_interrupt;
+
+use super::critical::{self, Bottlenecks};
 use super::network::Network;
 use super::paths::Paths;
-use super::{Outcome, Resource, TIE, Transfer, check, critical};
+use super::{Outcome, Resource, TIE, Transfer, check};
 use crate::error::{Error, Result};
-use trn3_numerics::check_interrupt;
 
 /// A simulation on its way.
 pub(super) struct Engine<'a> {
@@ -54,27 +56,6 @@ impl<'a> Queues<'a> {
     }
 }
 
-/// For each transfer, the resources that held it back longest.
-pub(super) struct Bottlenecks {
-    names: Vec<u32>,
-    of: Vec<(u32, u32)>,
-}
-
-impl Bottlenecks {
-    fn set(&mut self, transfers: &[u32], names: &[u32]) {
-        let range = (self.names.len() as u32, (self.names.len() + names.len()) as u32);
-        self.names.extend_from_slice(names);
-        for &transfer in transfers {
-            self.of[transfer as usize] = range;
-        }
-    }
-
-    pub(super) fn of(&self, transfer: u32) -> &[u32] {
-        let (first, last) = self.of[transfer as usize];
-        &self.names[first as usize..last as usize]
-    }
-}
-
 /// For each transfer, those that come after it.
 struct Followers {
     first: Vec<u32>,
@@ -116,7 +97,7 @@ impl<'a> Engine<'a> {
             // The begin is the latest end met so far, until the last predecessor has ended.
             spans: transfers.iter().map(|transfer| (transfer.start, 0.0)).collect(),
             ended: vec![false; transfers.len()],
-            bottlenecks: Bottlenecks { names: Vec::new(), of: vec![(0, 0); transfers.len()] },
+            bottlenecks: Bottlenecks::new(transfers.len()),
             arrivals: BinaryHeap::new(),
             queues: Queues::new(queues),
         }

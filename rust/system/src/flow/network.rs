@@ -9,7 +9,6 @@ use std::collections::BinaryHeap;
 use smallvec::SmallVec;
 
 use super::paths::Paths;
-use super::refill::Part;
 use super::{LOWEST_PRIORITY, Resource};
 
 /// Stands for a fill level while it is being found.
@@ -113,6 +112,15 @@ impl Port {
             self.busy += now - self.busy_since;
         }
     }
+}
+
+/// The streams whose levels are found, the resources they use, and room to do it.
+#[derive(Default)]
+pub(super) struct Part {
+    pub(super) ports: Vec<u32>,
+    pub(super) streams: Vec<u32>,
+    pub(super) wronged: Vec<u32>,
+    pub(super) levels: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 /// Resources, and the streams on them.

@@ -7,7 +7,6 @@
 //! out has a bottleneck for every stream, and only one allocation has.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use super::network::{Network, RISING};
 use super::{LOWEST_PRIORITY, TIE};
@@ -20,15 +19,6 @@ const STRICT: f64 = 1e-10;
 
 /// After so many attempts everything that hangs together is found anew at once.
 const ATTEMPTS: usize = 12;
-
-/// The streams whose levels are found, the resources they use, and room to do it.
-#[derive(Default)]
-pub(super) struct Part {
-    ports: Vec<u32>,
-    streams: Vec<u32>,
-    wronged: Vec<u32>,
-    levels: BinaryHeap<Reverse<(u64, u32)>>,
-}
 
 impl Network<'_> {
     /// Finds the rates that follow from what began and ended since the last time.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from trn3.system.base import System
+from trn3._trn3 import system as _core
+from trn3.collectives.engine import CollectiveEngine, as_engine
+from trn3.collectives.timing import time_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,14 @@ class TableRow:
         return self.fitted / self.published
 
 
-def _system(name: str, nodes: int) -> System:
-    from trn3 import systems
-    from trn3.system.cluster import Cluster
-
-    system = systems.load(name)
-    return system if nodes == 1 else Cluster(system, nodes).system()
+def _engine(name: str, nodes: int) -> tuple[str, CollectiveEngine]:
+    """Return what a table's system is called, and its engine."""
+    of = as_engine(name)
+    if nodes == 1:
+        return of.fabric.name, of
+    name = of.fabric.name
+    joined = _core.Fabric.cluster(name, name, None, nodes, "docs")
+    return f"{nodes} x {name}", CollectiveEngine.of(joined, of.ranks_per_chip)
 
 
 def published() -> tuple[TableRow, ...]:
@@ -87,11 +90,9 @@ def published() -> tuple[TableRow, ...]:
 
 
 def _rows(table: dict[str, Any], source: str) -> list[TableRow]:
-    from trn3.system.collective_timing import time
-
-    system = _system(table["system"], table.get("nodes", 1))
+    system, engine = _engine(table["system"], table.get("nodes", 1))
     group = range(table["ranks"])
-    costs = [time(table["operation"], size, system, group) for size, _ in table["rows"]]
+    costs = [time_on(engine, table["operation"], size, group) for size, _ in table["rows"]]
     (small, first), (large, last) = table["rows"][0], table["rows"][-1]
     moved = [cost.time - cost.latency for cost in costs]
     # What is left of the ends without the steps' waits is a start, and bytes at the table's rate.
@@ -102,7 +103,7 @@ def _rows(table: dict[str, Any], source: str) -> list[TableRow]:
     return [
         TableRow(
             table["name"],
-            system.name,
+            system,
             size,
             seconds * 1e-6,
             cost.time,

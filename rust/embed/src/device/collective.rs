@@ -2,19 +2,20 @@
 //!
 //! Over links of a system, a device's own where the host gives no network, ranks meet: when the last one has come, the
 //! engine moves and reduces what they brought and says how long it takes, by the fastest algorithm. Over a network of the
-//! host's, every rank sends each other one its part, message by message ([`RankPart`]), and the network says when.
+//! host's, every rank sends each other one its part, message by message
+//! ([`trn3_system::collective::RankPart`]), and the network says when.
 //!
-//! Sums are added in the order of the group either way ([`Order::Index`]), in float32 (int32 wraps), and rounded once: all
+//! Sums are added in the order of the group either way ([`trn3_system::collective::Order::Index`]), in float32 (int32 wraps), and rounded once: all
 //! ranks get the same bits whatever the network does.
 
 use crate::host::{Arrival, Message, Network};
 use serde::{Deserialize, Serialize};
 use trn3_machine::dtype::DType;
 use trn3_machine::time::Picos;
-use trn3_system::collective::{self as engine, Arithmetic, Order, Origin, RankPart};
+use trn3_system::collective::RankBuffer;
 
-use crate::command::{Collective, Operation, Reduction};
-use crate::device::{Active, Device, State};
+use super::{Active, Device, State};
+use crate::command::{Collective, Operation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::links::Links;
 
@@ -46,44 +47,6 @@ impl Exchange {
 
     fn key(&self) -> u64 {
         self.part.key << 1 | u64::from(self.round.unwrap_or(0))
-    }
-}
-
-impl Collective {
-    pub(crate) fn element(&self) -> Result<DType> {
-        Ok(self.dtype.parse()?)
-    }
-
-    /// How it is computed.
-    pub(crate) fn arithmetic(&self) -> Result<Arithmetic> {
-        let dtype = self.element()?;
-        let reduces = matches!(self.operation, Operation::AllReduce | Operation::ReduceScatter);
-        // What only moves may be of types that have no arithmetic.
-        let element = if reduces { dtype.name().parse()? } else { engine::Element::Opaque { bytes: dtype.size() } };
-        let reduction = match self.reduction {
-            Reduction::Add => engine::Reduction::Add,
-            Reduction::Max => engine::Reduction::Max,
-            Reduction::Min => engine::Reduction::Min,
-        };
-        Ok(Arithmetic { reduction, order: Order::Index, ..Arithmetic::new(element) })
-    }
-
-    /// What a rank sends and gets.
-    fn of_rank(&self, rank: u32) -> Result<RankPart> {
-        let position = self.group.iter().position(|&other| other == rank).unwrap_or(self.group.len());
-        let length = usize::try_from(self.count).unwrap_or(usize::MAX);
-        Ok(RankPart::new(self.operation.into(), self.arithmetic()?, self.group.len(), position, length)?)
-    }
-}
-
-impl From<Operation> for engine::Operation {
-    fn from(operation: Operation) -> Self {
-        match operation {
-            Operation::AllReduce => Self::AllReduce,
-            Operation::AllGather => Self::AllGather,
-            Operation::ReduceScatter => Self::ReduceScatter,
-            Operation::AllToAll => Self::AllToAll,
-        }
     }
 }
 
@@ -187,7 +150,7 @@ impl Device {
         let at = self.now.max(self.network_now());
         for place in 0..exchange.part.group.len() {
             let (origin, elements) = of_rank.message(round, place);
-            let address = if origin == Origin::Source { exchange.part.src } else { exchange.part.dst };
+            let address = if origin == RankBuffer::Source { exchange.part.src } else { exchange.part.dst };
             let bytes = self.bytes_at(address, elements, size)?;
             let (from, to, key) = (exchange.rank, exchange.part.group[place], exchange.key());
             if to == from {

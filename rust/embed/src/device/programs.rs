@@ -6,8 +6,8 @@ use std::sync::Arc;
 use trn3_machine::memory::{Contents, HbmSpace};
 use trn3_machine::program::{Kept, Laid, Limits, Loaded, Output, Place};
 
+use super::{Core, Device};
 use crate::command::Space;
-use crate::device::{Core, Device};
 use crate::error::{Error, ErrorKind, Result};
 
 /// HBM tensors without an address start on multiples of this **(choice)**.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3.system.groups import GroupLike
+from trn3.collectives.groups import GroupLike
 
 
 def bus_factor(operation: str, ranks: int) -> float:
@@ -26,7 +26,7 @@ def bus_factor(operation: str, ranks: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CollectiveCost:
     """What a collective costs.
 
     Attributes
@@ -89,7 +89,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Result(Cost):
+class CollectiveResult(CollectiveCost):
     """A collective that was executed: its cost, and what came out.
 
     Attributes
@@ -101,17 +101,17 @@ class Result(Cost):
     outputs: tuple[NDArray[Any], ...] = field(default=(), repr=False)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Result):
+        if not isinstance(other, CollectiveResult):
             return NotImplemented
         pairs = zip(self.outputs, other.outputs, strict=False)
         return (
             len(self.outputs) == len(other.outputs)
-            and Cost.__eq__(self, other)
+            and CollectiveCost.__eq__(self, other)
             and all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in pairs)
         )
 
     def __hash__(self) -> int:
-        return Cost.__hash__(self)
+        return CollectiveCost.__hash__(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Overlapping:
     operation : str
         ``"all_reduce"``, ...
     bytes : float
-        Its size, as in `Cost`.
+        Its size, as in `CollectiveCost`.
     group : group
         Ranks or chips; all ranks by default.
     algorithm : str
@@ -143,7 +143,7 @@ class Overlapping:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CollectiveSpan:
     """When a collective of an `overlap` runs.
 
     Attributes
@@ -166,3 +166,9 @@ class Span:
     def slowdown(self) -> float:
         """How many times as long as alone it takes."""
         return (self.end - self.begin) / self.alone if self.alone > 0 else 1.0
+
+
+#: Names of earlier releases, and the short ones of `trn3.collectives`.
+Cost = CollectiveCost
+Result = CollectiveResult
+Span = CollectiveSpan

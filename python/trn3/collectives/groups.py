@@ -5,16 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from trn3.system.base import System
-    from trn3.system.fabric import ChipId
+from trn3.collectives.engine import CollectiveEngine
 
 GroupLike: TypeAlias = str | Iterable[Any] | None
 """Ranks (whole numbers), chips (tuples, or a pattern ``"0/*"``), a list of such lists, or None."""
 
-Member: TypeAlias = "int | ChipId"
+Member: TypeAlias = int | tuple[int, ...]
 """A rank by number, or a chip by id where a chip is one rank."""
 
 
@@ -72,13 +70,13 @@ def _whole(argument: str, value: Any) -> int:
         raise ValueError(message) from None
 
 
-def parse(system: System, group: GroupLike, count: int | None) -> Ranks:
+def parse(where: CollectiveEngine, group: GroupLike, count: int | None) -> Ranks:
     """Return the ranks of a group of a system.
 
     Parameters
     ----------
-    system
-        The system.
+    where
+        Of the system.
     group
         A list of ranks; a list of chips (tuples), or a pattern of chips; or a list of such lists,
         which work at the same time. None means all ranks, or all chips with one rank each.
@@ -92,42 +90,54 @@ def parse(system: System, group: GroupLike, count: int | None) -> Ranks:
         If a group is empty, names what the system does not have, or the arrays are neither as many
         as its ranks nor as its chips.
     """
-    per_chip = system.ranks_per_chip
+    per_chip = where.ranks_per_chip
     if group is None:
-        chips = list(range(system.num_chips))
-        return _of_chips(system, [chips], count, "the system")
+        chips = list(range(where.fabric.chips))
+        return _of_chips(where, [chips], count, "the system")
     if isinstance(group, str):
-        return _of_chips(system, [system._indices(group)], count, f"group {group!r}")
+        return _of_chips(where, [where.fabric.select(group)], count, f"group {group!r}")
     members = list(group)
     if not members:
         message = "group is empty; needed: one rank or more"
         raise ValueError(message)
     if all(isinstance(member, tuple) for member in members):
-        parts_of_id = len(system.id_parts)
+        parts_of_id = len(where.fabric.id_parts)
         strange = next((member for member in members if len(member) != parts_of_id), None)
         if strange is not None:
+            named = ", ".join(where.fabric.id_parts)
             message = (
-                f"group has {strange!r}; a tuple is a chip, ({', '.join(system.id_parts)}), and "
-                "groups of ranks are lists, like [[0, 1], [2, 3]]"
+                f"group has {strange!r}; a tuple is a chip, ({named}), and groups of ranks are "
+                "lists, like [[0, 1], [2, 3]]"
             )
             raise ValueError(message)
-        return _of_chips(system, [[system.index(chip) for chip in members]], count, "group")
+        return _of_chips(where, [[_index(where, chip) for chip in members]], count, "group")
     if all(isinstance(member, Sequence) or hasattr(member, "__iter__") for member in members):
-        parts = [list(system._indices(part) if isinstance(part, str) else part) for part in members]
+        parts = [
+            list(where.fabric.select(part) if isinstance(part, str) else part) for part in members
+        ]
         are_chips = [
             isinstance(part, str) or _are_tuples(got)
             for part, got in zip(members, parts, strict=True)
         ]
         if all(are_chips):
             lists = [
-                list(got) if isinstance(part, str) else [system.index(chip) for chip in got]
+                list(got) if isinstance(part, str) else [_index(where, chip) for chip in got]
                 for part, got in zip(members, parts, strict=True)
             ]
-            return _of_chips(system, lists, count, "group")
+            return _of_chips(where, lists, count, "group")
         ranks = [tuple(_whole("group", rank) for rank in part) for part in parts]
         return _checked(Ranks(tuple(ranks), per_chip, _places(ranks)), count, "group")
     ranks = [tuple(_whole("group", rank) for rank in members)]
     return _checked(Ranks(tuple(ranks), per_chip, _places(ranks)), count, "group")
+
+
+def _index(where: CollectiveEngine, chip: Sequence[Any]) -> int:
+    parts = [operator.index(part) for part in chip]
+    if all(0 <= part < 2**32 for part in parts):
+        return where.fabric.index_of(parts)
+    ends = f"{where.chips[0]} to {where.chips[-1]}"
+    message = f"{where.fabric.name} has no chip {chip!r}; allowed: ids from {ends}"
+    raise ValueError(message)
 
 
 def _are_tuples(members: list[Any]) -> bool:
@@ -151,8 +161,10 @@ def _checked(ranks: Ranks, count: int | None, what: str) -> Ranks:
     return ranks
 
 
-def _of_chips(system: System, lists: list[list[int]], count: int | None, what: str) -> Ranks:
-    per_chip = system.ranks_per_chip
+def _of_chips(
+    where: CollectiveEngine, lists: list[list[int]], count: int | None, what: str
+) -> Ranks:
+    per_chip = where.ranks_per_chip
     chips = sum(map(len, lists))
     if count is None or count == chips * per_chip:
         every = [tuple(c * per_chip + k for c in part for k in range(per_chip)) for part in lists]
@@ -168,5 +180,5 @@ def _of_chips(system: System, lists: list[list[int]], count: int | None, what: s
     for part in lists:
         for position, chip in enumerate(part):
             places[chip] = position
-            places[system.chips[chip]] = position
+            places[where.chips[chip]] = position
     return Ranks(tuple(firsts), per_chip, places)

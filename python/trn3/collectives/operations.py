@@ -1,79 +1,30 @@
-"""Collectives, executed on data and timed on a system's links.
-
-One schedule is both run on the arrays, so that floating-point sums come out in its order, and
-timed: steps wait, bytes share links, memories and DMA engines. ``docs/reference/collectives.md``
-describes algorithms, orders of addition and the model of time. Every function takes a system of
-`trn3.systems` (or its name); systems have the same as methods.
-
-Examples
---------
->>> import numpy as np
->>> from trn3 import collectives, systems
->>> arrays = [np.full(4, rank, np.float32) for rank in range(64)]
->>> result = collectives.all_reduce(arrays, system=systems.trn2_instance())
->>> result.outputs[0].tolist()
-[2016.0, 2016.0, 2016.0, 2016.0]
->>> result.algorithm, result.steps, f"{result.time * 1e6:.2f} us"
-('mesh', 1, '1.53 us')
-"""
+"""Collectives of arrays of one shape: executed in the order of a schedule, and timed by it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from trn3.system.collective_data import (
-    Asked,
+from trn3.collectives.arrays import (
     Numbers,
     Order,
     Rounding,
-    SystemLike,
     as_arrays,
-    as_system,
-    as_table,
-    bytes_of,
-    check_dtype,
     check_same,
     checked_axis,
-    described,
     join,
     run,
     split,
 )
-from trn3.system.collective_result import Cost, Overlapping, Result, Span
-from trn3.system.collective_tables import TableRow, published
-from trn3.system.collective_timing import algorithms, candidates, estimate, overlap, time
-from trn3.system.groups import GroupLike, parse
+from trn3.collectives.engine import SystemLike, as_engine
+from trn3.collectives.groups import GroupLike, parse
+from trn3.collectives.result import CollectiveResult
 
 if TYPE_CHECKING:
     from trn3.numerics import Xorwow
-
-__all__ = [
-    "Cost",
-    "Overlapping",
-    "Result",
-    "Span",
-    "TableRow",
-    "algorithms",
-    "all_gather",
-    "all_gather_v",
-    "all_reduce",
-    "all_to_all",
-    "all_to_all_v",
-    "broadcast",
-    "candidates",
-    "collective_permute",
-    "estimate",
-    "overlap",
-    "permute",
-    "published",
-    "reduce_scatter",
-    "time",
-]
 
 
 def all_reduce(
@@ -88,7 +39,7 @@ def all_reduce(
     rng: Xorwow | int | None = None,
     order: Order = "schedule",
     out_dtype: DTypeLike | None = None,
-) -> Result:
+) -> CollectiveResult:
     """Reduce the arrays of all ranks, for every rank.
 
     Parameters
@@ -121,7 +72,7 @@ def all_reduce(
 
     Returns
     -------
-    Result
+    CollectiveResult
 
     Raises
     ------
@@ -133,6 +84,7 @@ def all_reduce(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from trn3 import collectives
     >>> arrays = [np.arange(3), np.arange(3), np.arange(3)]
     >>> chips = [(0, 0, 0), (0, 1, 0), (1, 0, 0)]
@@ -140,11 +92,11 @@ def all_reduce(
     >>> result.outputs[2].tolist(), result.binding
     ([0, 3, 6], 'latency of 1 steps')
     """
-    where = as_system(system)
+    where = as_engine(system)
     given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
     numbers = Numbers(op, dtype, rounding, rng, order, out_dtype)
     made, flat = run("all_reduce", where, given, ranks, algorithm, numbers, lambda size: size)
-    return Result(**made, outputs=tuple(out.reshape(given[0].shape) for out in flat))
+    return CollectiveResult(**made, outputs=tuple(out.reshape(given[0].shape) for out in flat))
 
 
 def reduce_scatter(
@@ -160,7 +112,7 @@ def reduce_scatter(
     rng: Xorwow | int | None = None,
     order: Order = "schedule",
     out_dtype: DTypeLike | None = None,
-) -> Result:
+) -> CollectiveResult:
     """Reduce the arrays of all ranks; rank i keeps part i of the result along an axis.
 
     The length of the axis must be a multiple of the number of ranks. Everything else is as in
@@ -173,19 +125,20 @@ def reduce_scatter(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from trn3 import collectives
     >>> result = collectives.reduce_scatter([np.array([1, 2]), np.array([3, 4])], "trn2", range(2))
     >>> [output.tolist() for output in result.outputs]
     [[4], [6]]
     """
-    where = as_system(system)
+    where = as_engine(system)
     given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
     check_same(given)
     axis = checked_axis(given[0], axis)
     moved = [split(array, ranks.size, axis) for array in given]
     numbers = Numbers(op, dtype, rounding, rng, order, out_dtype)
     made, flat = run("reduce_scatter", where, moved, ranks, algorithm, numbers, lambda size: size)
-    return Result(**made, outputs=tuple(out.reshape(moved[0].shape[1:]) for out in flat))
+    return CollectiveResult(**made, outputs=tuple(out.reshape(moved[0].shape[1:]) for out in flat))
 
 
 def all_gather(
@@ -199,11 +152,11 @@ def all_gather(
     axis: int = 0,
     rng: Xorwow | int | None = None,
     out_dtype: DTypeLike | None = None,
-) -> Result:
+) -> CollectiveResult:
     """Give every rank the arrays of all ranks, concatenated along an axis.
 
     Arrays may have any dtype; with `dtype` they are rounded to a format for the way. Everything
-    else is as in `all_reduce`. The size in `Result.bytes` is that of the concatenation.
+    else is as in `all_reduce`. The size in `CollectiveResult.bytes` is that of the concatenation.
 
     Raises
     ------
@@ -212,13 +165,14 @@ def all_gather(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from trn3 import collectives
     >>> arrays = [np.array([[1, 2]]), np.array([[3, 4]])]
     >>> result = collectives.all_gather(arrays, "trn2", range(2), axis=1)
     >>> result.outputs[1].tolist()
     [[1, 2, 3, 4]]
     """
-    where = as_system(system)
+    where = as_engine(system)
     given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
     check_same(given)
     axis = checked_axis(given[0], axis)
@@ -227,7 +181,7 @@ def all_gather(
         "all_gather", where, given, ranks, algorithm, numbers, lambda size: size * ranks.size
     )
     shape = (ranks.size, *given[0].shape)
-    return Result(**made, outputs=tuple(join(out.reshape(shape), axis) for out in flat))
+    return CollectiveResult(**made, outputs=tuple(join(out.reshape(shape), axis) for out in flat))
 
 
 def all_to_all(
@@ -241,7 +195,7 @@ def all_to_all(
     axis: int = 0,
     rng: Xorwow | int | None = None,
     out_dtype: DTypeLike | None = None,
-) -> Result:
+) -> CollectiveResult:
     """Split every rank's array along an axis; part j goes to rank j, which joins what it gets.
 
     Algorithms: ``"direct"`` (everything at once) and ``"pairwise"`` (one partner a step).
@@ -253,19 +207,22 @@ def all_to_all(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from trn3 import collectives
     >>> arrays = [np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])]
     >>> [out.tolist() for out in collectives.all_to_all(arrays, "trn2", [0, 1]).outputs]
     [[[1, 2], [5, 6]], [[3, 4], [7, 8]]]
     """
-    where = as_system(system)
+    where = as_engine(system)
     given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
     check_same(given)
     axis = checked_axis(given[0], axis)
     moved = [split(array, ranks.size, axis) for array in given]
     numbers = Numbers("add", dtype, rounding, rng, "schedule", out_dtype)
     made, flat = run("all_to_all", where, moved, ranks, algorithm, numbers, lambda size: size)
-    return Result(**made, outputs=tuple(join(out.reshape(moved[0].shape), axis) for out in flat))
+    return CollectiveResult(
+        **made, outputs=tuple(join(out.reshape(moved[0].shape), axis) for out in flat)
+    )
 
 
 def permute(
@@ -279,7 +236,7 @@ def permute(
     *,
     destinations: Iterable[ArrayLike] | None = None,
     rng: Xorwow | int | None = None,
-) -> Result:
+) -> CollectiveResult:
     """Send each source's array to its target.
 
     Parameters
@@ -301,13 +258,14 @@ def permute(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from trn3 import collectives
     >>> ring = [(rank, (rank + 1) % 4) for rank in range(4)]
     >>> result = collectives.permute([np.array(rank) for rank in range(4)], ring, "gen2", range(4))
     >>> [int(output) for output in result.outputs]
     [3, 0, 1, 2]
     """
-    where = as_system(system)
+    where = as_engine(system)
     given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
     if len(ranks.lists) != 1:
         message = (
@@ -333,7 +291,7 @@ def permute(
         out.reshape(given[0].shape) if i in targets else held[i].copy()
         for i, out in enumerate(flat)
     )
-    return Result(**made, outputs=outputs)
+    return CollectiveResult(**made, outputs=outputs)
 
 
 collective_permute = permute
@@ -350,7 +308,7 @@ def broadcast(
     *,
     rng: Xorwow | int | None = None,
     out_dtype: DTypeLike | None = None,
-) -> Result:
+) -> CollectiveResult:
     """Give every rank the array of the root.
 
     Parameters
@@ -367,13 +325,14 @@ def broadcast(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from trn3 import collectives
     >>> arrays = [np.array([rank]) for rank in range(8)]
     >>> result = collectives.broadcast(arrays, "gen2", range(8), root=5)
     >>> [int(output[0]) for output in result.outputs]
     [5, 5, 5, 5, 5, 5, 5, 5]
     """
-    where = as_system(system)
+    where = as_engine(system)
     given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
     place = 0 if root is None else ranks.position("root", root)
     if root is not None and len(ranks.lists) > 1:
@@ -383,121 +342,4 @@ def broadcast(
     made, flat = run(
         "broadcast", where, given, ranks, algorithm, numbers, lambda size: size, root=place
     )
-    return Result(**made, outputs=tuple(out.reshape(given[0].shape) for out in flat))
-
-
-def all_gather_v(
-    arrays: Iterable[ArrayLike],
-    system: SystemLike | None = None,
-    group: GroupLike = None,
-    algorithm: str = "auto",
-) -> Result:
-    """Give every rank the arrays of all ranks, of any lengths, one after another.
-
-    Arrays are flat or flattened; algorithms are ``"direct"`` and ``"ring"``.
-
-    Raises
-    ------
-    ValueError
-        As `all_reduce`; there can be one group only.
-
-    Examples
-    --------
-    >>> from trn3 import collectives
-    >>> arrays = [np.arange(2), np.arange(0), np.arange(3)]
-    >>> result = collectives.all_gather_v(arrays, "gen2", range(3))
-    >>> result.outputs[1].tolist()
-    [0, 1, 0, 1, 2]
-    """
-    where = as_system(system)
-    given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
-    check_dtype(given)
-    asked = Asked("all_gather_v", algorithm, ranks.lists, ranks.ranks_per_chip)
-    facts = where._collectives.cost_v(asked, [float(array.nbytes) for array in given])
-    asked = Asked("all_gather_v", json.loads(facts)["form"], ranks.lists, ranks.ranks_per_chip)
-    flat = where._collectives.all_gather_v(
-        asked, given[0].dtype.itemsize, [bytes_of(array) for array in given]
-    )
-    dtype = given[0].dtype.newbyteorder("=")
-    outputs = tuple(buffer.view(dtype) for buffer in flat)
-    return Result(**described(facts, ranks.size), outputs=outputs)
-
-
-def all_to_all_v(
-    arrays: Iterable[ArrayLike],
-    counts: ArrayLike,
-    system: SystemLike | None = None,
-    group: GroupLike = None,
-    algorithm: str = "auto",
-    *,
-    send_displacements: ArrayLike | None = None,
-    recv_displacements: ArrayLike | None = None,
-    destinations: Iterable[ArrayLike] | None = None,
-) -> Result:
-    """Send any number of elements from each rank to each other.
-
-    Parameters
-    ----------
-    arrays
-        One for each rank, flat or flattened, of one dtype and any lengths.
-    counts : [n, n]
-        ``counts[i, j]`` elements go from rank i to rank j.
-    send_displacements : [n, n], optional
-        Where they begin in i's array. By default they follow each other.
-    recv_displacements : [n, n], optional
-        ``recv_displacements[j, i]``: where those of i begin in j's result. By default they follow
-        each other.
-    destinations
-        What results hold before; needed where displacements leave gaps, else zeros.
-
-    Raises
-    ------
-    ValueError
-        As `all_reduce`; if counts have another shape, are negative, or reach beyond an array; there
-        can be one group only.
-
-    Examples
-    --------
-    >>> from trn3 import collectives
-    >>> arrays = [np.array([1, 2, 3]), np.array([4])]
-    >>> result = collectives.all_to_all_v(arrays, [[1, 2], [0, 1]], "gen2", range(2))
-    >>> [output.tolist() for output in result.outputs]
-    [[1], [2, 3, 4]]
-    """
-    where = as_system(system)
-    given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
-    check_dtype(given)
-    n = ranks.size
-    table = as_table("counts", counts, n)
-    start = np.zeros((n, n), np.int64)
-    send = start + np.cumsum(table, axis=1) - table
-    if send_displacements is not None:
-        send = as_table("send_displacements", send_displacements, n)
-    receive = np.cumsum(table.T, axis=1) - table.T
-    if recv_displacements is not None:
-        receive = as_table("recv_displacements", recv_displacements, n)
-    dtype = given[0].dtype.newbyteorder("=")
-    if destinations is None:
-        lengths = np.maximum((receive + table.T).max(axis=1, initial=0), table.sum(axis=0))
-        held = [np.zeros(int(length), dtype) for length in lengths]
-    else:
-        held = [np.asarray(array) for array in destinations]
-        if len(held) != n:
-            message = f"destinations has {len(held)} entries; the group has {n} ranks"
-            raise ValueError(message)
-        check_dtype([given[0], *held])
-    sizes = (table * given[0].dtype.itemsize).astype(float)
-    asked = Asked("all_to_all_v", algorithm, ranks.lists, ranks.ranks_per_chip)
-    facts = where._collectives.cost_v(asked, sizes.ravel().tolist())
-    asked = Asked("all_to_all_v", json.loads(facts)["form"], ranks.lists, ranks.ranks_per_chip)
-    flat = where._collectives.all_to_all_v(
-        asked,
-        dtype.itemsize,
-        table.ravel().tolist(),
-        send.ravel().tolist(),
-        receive.T.ravel().tolist(),
-        [bytes_of(array) for array in given],
-        [bytes_of(array) for array in held],
-    )
-    outputs = tuple(buffer.view(dtype) for buffer in flat)
-    return Result(**described(facts, n), outputs=outputs)
+    return CollectiveResult(**made, outputs=tuple(out.reshape(given[0].shape) for out in flat))

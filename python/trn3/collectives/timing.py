@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trn3._trn3 import system as _core
-from trn3.system.collective_data import Asked, SystemLike, as_system, described
-from trn3.system.collective_result import Cost, Overlapping, Span
-from trn3.system.groups import GroupLike, Ranks, parse
-
-if TYPE_CHECKING:
-    from trn3.system.base import System
-    from trn3.system.cluster import Cluster
+from trn3.collectives.arrays import Asked, described
+from trn3.collectives.engine import (
+    CollectiveEngine,
+    CollectiveUnits,
+    SystemLike,
+    as_engine,
+    as_system,
+)
+from trn3.collectives.groups import GroupLike, Ranks, parse
+from trn3.collectives.result import CollectiveCost, CollectiveSpan, Overlapping
 
 
 def _placed(
-    system: System,
+    where: CollectiveEngine,
     operation: str,
     algorithm: str,
     group: GroupLike,
@@ -24,7 +27,7 @@ def _placed(
     pairs: Iterable[tuple[Any, Any]],
     count: int | None,
 ) -> tuple[Asked, Ranks]:
-    ranks = parse(system, group, count)
+    ranks = parse(where, group, count)
     place = 0 if root is None else ranks.position("root", root)
     placed = tuple(
         (ranks.position("pairs", source), ranks.position("pairs", target))
@@ -39,19 +42,16 @@ MOST_RANKS = 4096
 """Ranks of a cluster that is timed as one graph; larger ones are timed by one of their systems."""
 
 
-def _across(cluster: Cluster, operation: str, size: float, algorithm: str) -> Cost:
+def _across(units: CollectiveUnits, operation: str, size: float, algorithm: str) -> CollectiveCost:
     if algorithm not in {"auto", "hierarchical"}:
         message = (
-            f"algorithm is {algorithm!r} on {cluster.name}, whose {cluster.ranks} ranks are timed "
+            f"algorithm is {algorithm!r} on {units.name}, whose {units.ranks} ranks are timed "
             "by what one system does; allowed: auto, hierarchical"
         )
         raise ValueError(message)
-    inner = cluster.ultraserver
-    asked, ranks = _placed(inner, operation, "auto", None, None, (), None)
-    facts = inner._collectives.across(
-        asked, size, cluster.n, cluster.network_rate, cluster.network_latency
-    )
-    return Cost(**described(facts, ranks.size * cluster.n))
+    asked, _ = _placed(units.engine, operation, "auto", None, None, (), None)
+    facts = units.engine.core.across(asked, size, units.count, units.rate, units.latency)
+    return CollectiveCost(**described(facts, units.ranks))
 
 
 def time(
@@ -64,7 +64,7 @@ def time(
     root: Any = None,
     pairs: Iterable[tuple[Any, Any]] = (),
     members: int | None = None,
-) -> Cost:
+) -> CollectiveCost:
     """Time a collective without data.
 
     Parameters
@@ -73,7 +73,7 @@ def time(
         ``"all_reduce"``, ``"all_gather"``, ``"reduce_scatter"``, ``"all_to_all"``, ``"permute"`` (a
         ring, unless `pairs` says otherwise) or ``"broadcast"``, or a short name of nccom-test.
     bytes : float
-        Its size, as in `Cost.bytes`.
+        Its size, as in `CollectiveCost.bytes`.
     system, group, algorithm
         As in `all_reduce`.
     members : int, optional
@@ -84,7 +84,7 @@ def time(
     -----
     All ranks of a cluster of more than 4,096 are timed by what one of its systems does, however
     many there are: the network is crossed in recursive doubling **(choice)**, and
-    `Cost.bytes_by_link` has the links of one system.
+    `CollectiveCost.bytes_by_link` has the links of one system.
 
     Raises
     ------
@@ -97,13 +97,36 @@ def time(
     >>> [collectives.time("all_reduce", size, "trn2").algorithm for size in (1e6, 1e7, 1e8)]
     ['mesh', 'rdh', 'kangaring']
     """
-    from trn3.system.cluster import Cluster
+    of = as_system(system)
+    units = of.collective_units
+    if units is not None and group is None:
+        return _across(units, operation, float(bytes), algorithm)
+    return time_on(
+        of.collective_engine,
+        operation,
+        bytes,
+        group,
+        algorithm,
+        root=root,
+        pairs=pairs,
+        members=members,
+    )
 
-    if isinstance(system, Cluster) and group is None and system.ranks > MOST_RANKS:
-        return _across(system, operation, float(bytes), algorithm)
-    where = as_system(system)
+
+def time_on(
+    where: CollectiveEngine,
+    operation: str,
+    size: float,
+    group: GroupLike = None,
+    algorithm: str = "auto",
+    *,
+    root: Any = None,
+    pairs: Iterable[tuple[Any, Any]] = (),
+    members: int | None = None,
+) -> CollectiveCost:
+    """Time a collective on an engine; everything else is as in `time`."""
     asked, ranks = _placed(where, operation, algorithm, group, root, pairs, members)
-    return Cost(**described(where._collectives.cost(asked, float(bytes), True), ranks.size))
+    return CollectiveCost(**described(where.core.cost(asked, float(size), True), ranks.size))
 
 
 def estimate(
@@ -123,9 +146,9 @@ def estimate(
     >>> round(collectives.estimate("all_reduce", 1e8, "trn2") * 1e6)
     459
     """
-    where = as_system(system)
+    where = as_engine(system)
     asked, _ = _placed(where, operation, algorithm, group, None, (), None)
-    return where._collectives.estimate(asked, float(bytes))[1]
+    return where.core.estimate(asked, float(bytes))[1]
 
 
 def candidates(
@@ -142,9 +165,9 @@ def candidates(
     >>> list(collectives.candidates("all_reduce", 1e8, "trn2"))[:2]
     ['kangaring', 'rdh']
     """
-    where = as_system(system)
+    where = as_engine(system)
     asked, _ = _placed(where, operation, "auto", group, None, (), None)
-    found = where._collectives.candidates(asked, float(bytes))
+    found = where.core.candidates(asked, float(bytes))
     return {name: seconds for name, _, seconds in sorted(found, key=lambda one: one[2])}
 
 
@@ -160,7 +183,7 @@ def algorithms() -> tuple[str, ...]:
 
 def overlap(
     collectives: Iterable[Overlapping | Mapping[str, Any]], system: SystemLike | None = None
-) -> tuple[Span, ...]:
+) -> tuple[CollectiveSpan, ...]:
     """Time collectives that run at the same time and share links, memories and DMA engines.
 
     Each is one stream through all that it uses, no faster than it is alone. Streams of the same
@@ -187,7 +210,7 @@ def overlap(
     >>> [round(span.slowdown, 2) for span in overlap([gather, reduce], "trn2")]
     [1.07, 1.0]
     """
-    where = as_system(system)
+    where = as_engine(system)
     asked = [one if isinstance(one, Overlapping) else Overlapping(**one) for one in collectives]
     parts = []
     for one in asked:
@@ -197,8 +220,8 @@ def overlap(
             message = f"priority is {priority!r}; allowed: 0 (served first) to 3"
             raise ValueError(message)
         parts.append((placed, float(one.bytes), int(priority), float(one.start)))
-    spans = where._collectives.overlap(parts)
+    spans = where.core.overlap(parts)
     return tuple(
-        Span(one.operation, form, begin, end, alone)
+        CollectiveSpan(one.operation, form, begin, end, alone)
         for one, (form, alone, begin, end) in zip(asked, spans, strict=True)
     )

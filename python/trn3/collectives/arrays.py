@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from trn3.system.groups import Ranks
-from trn3.system.mappings import FrozenMapping
+from trn3.collectives.engine import CollectiveEngine
+from trn3.collectives.groups import Ranks
+from trn3.facts.mappings import FrozenMapping
 
 if TYPE_CHECKING:
     from trn3.numerics import Xorwow
-    from trn3.system.base import System
-    from trn3.system.cluster import Cluster
 
-SystemLike: TypeAlias = "System | Cluster | str"
 Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
 Order: TypeAlias = Literal["schedule", "index"]
 
@@ -46,35 +43,6 @@ class Asked:
         if not isinstance(given, str):
             message = f"algorithm is {given!r}; needed: a name, like 'auto' or 'ring'"
             raise TypeError(message)
-
-
-def as_system(system: SystemLike | None) -> System:
-    """Return a system; a name is loaded, a cluster joined.
-
-    Raises
-    ------
-    ValueError
-        If there is none, or none of that name.
-    TypeError
-        If it is something else.
-    """
-    from trn3.system.base import System
-    from trn3.system.cluster import Cluster
-
-    if system is None:
-        message = "system is missing; give a system of trn3.systems, or its name, like 'trn2'"
-        raise ValueError(message)
-    if isinstance(system, str):
-        from trn3 import systems
-
-        return systems.load(system)
-    if isinstance(system, Cluster):
-        return system._here
-    given: object = system
-    if isinstance(given, System):
-        return given
-    message = f"system is {system!r}; needed: a system of trn3.systems, or its name"
-    raise TypeError(message)
 
 
 def as_arrays(
@@ -152,16 +120,15 @@ def _item_bytes(dtype: np.dtype[Any], wire: str | None) -> float:
 
 
 def _generator(rng: Xorwow | int | None) -> Any:
-    from trn3.numerics import Xorwow
+    from trn3.numerics import Xorwow, draws_of
 
     if rng is None:
         return None
-    return (rng if isinstance(rng, Xorwow) else Xorwow.seed(rng))._core
+    return draws_of(rng if isinstance(rng, Xorwow) else Xorwow.seed(rng))
 
 
-def described(document: str, ranks: int) -> dict[str, Any]:
-    """Return the fields of a `Cost` from what the core says."""
-    found = json.loads(document)
+def described(found: Mapping[str, Any], ranks: int) -> dict[str, Any]:
+    """Return the fields of a `CollectiveCost` from what the core says."""
     return {
         "operation": found["operation"],
         "bytes": found["bytes"],
@@ -203,7 +170,7 @@ class Numbers:
 
 def run(
     operation: str,
-    system: SystemLike | None,
+    where: CollectiveEngine,
     arrays: list[NDArray[Any]],
     ranks: Ranks,
     algorithm: str,
@@ -213,7 +180,6 @@ def run(
     pairs: tuple[tuple[int, int], ...] = (),
 ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     """Time and execute on arrays of one shape; return flat outputs. `size` counts elements."""
-    where = as_system(system)
     check_same(arrays)
     if numbers.order == "index" and numbers.dtype is not None:
         message = (
@@ -232,9 +198,8 @@ def run(
         arrays[0].dtype, wire if kind in _FLOATS else None
     )
     asked = Asked(operation, algorithm, ranks.lists, ranks.ranks_per_chip, root, pairs)
-    core = where._collectives
+    core = where.core
     facts = core.cost(asked, size_bytes, True)
-    form = json.loads(facts)["form"]
     generator = _generator(numbers.rng)
     outputs: list[NDArray[Any]] = []
     flat = [bytes_of(array) for array in arrays]
@@ -244,7 +209,7 @@ def run(
         else arrays[0].dtype.newbyteorder("=")
     )
     for index, group in enumerate(ranks.lists):
-        part = Asked(operation, form, (group,), ranks.ranks_per_chip, root, pairs)
+        part = Asked(operation, facts["form"], (group,), ranks.ranks_per_chip, root, pairs)
         produced = core.execute(
             part,
             numbers.op,

@@ -12,8 +12,8 @@ use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
 use trn3_numerics::Xorwow;
 
+use super::{Active, Device, Waiting, core};
 use crate::command::{Completion, Space};
-use crate::device::{Active, Device, Waiting, core};
 use crate::error::{Error, Result};
 use crate::links::{Links, Traffic};
 use crate::spec::DeviceSpec;
@@ -262,7 +262,7 @@ impl Device {
     }
 
     fn saved_programs(&self) -> Vec<SavedProgram> {
-        let saved = |(&number, held): (&u64, &crate::programs::Program)| SavedProgram {
+        let saved = |(&number, held): (&u64, &super::programs::Program)| SavedProgram {
             number,
             program: (*held.program).clone(),
             places: held.places.clone(),

@@ -10,8 +10,8 @@ use trn3_system::collective::{Estimator, Group, Operation as SystemOperation};
 use trn3_system::energy::{self, EnergyModel, Work};
 use trn3_system::fabric::{Fabric, LinkProfile};
 
+use super::Device;
 use crate::command::Operation;
-use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A piece of work of one device, by its shape.

@@ -1,5 +1,12 @@
 //! A device: cores, memories, queues and time.
 
+mod collective;
+mod estimate;
+mod memory;
+mod programs;
+mod run;
+mod snapshot;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -11,14 +18,18 @@ use trn3_machine::memory::HbmSpace;
 use trn3_machine::time::Picos;
 use trn3_numerics::Xorwow;
 
-use crate::collective::Exchange;
+use self::collective::Exchange;
+use self::estimate::Estimates;
+use self::programs::Program;
 use crate::command::{Command, Completion};
 use crate::error::{Error, ErrorKind, Result};
-use crate::estimate::Estimates;
 use crate::links::Links;
-use crate::programs::Program;
 use crate::spec::DeviceSpec;
 use crate::stats::Stats;
+
+pub use estimate::{Estimate, Kernel};
+pub use memory::{Direct, MemoryPort};
+pub use programs::{OutputBytes, Placed};
 
 /// A command that waits.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -13,11 +13,11 @@ use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
 use trn3_machine::view::View;
 
+use super::memory::buffer;
+use super::programs::{Program, of_number};
+use super::{Active, Device, State};
 use crate::command::{Address, Command, Completion, Space};
-use crate::device::{Active, Device, State};
 use crate::error::{Error, Result};
-use crate::memory::buffer;
-use crate::programs::{Program, of_number};
 use crate::stats::Stats;
 
 /// Most bytes that one copy moves **(choice)**.

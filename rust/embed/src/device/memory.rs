@@ -6,8 +6,8 @@ use trn3_machine::memory::Contents;
 use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
 
+use super::Device;
 use crate::command::Space;
-use crate::device::Device;
 use crate::error::{Error, Result};
 
 /// HBM bytes whose place in the host's memory stays.

@@ -1,0 +1,1 @@
+"""Published figures, and what is common to all that is made of them."""

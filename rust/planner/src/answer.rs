@@ -1,0 +1,151 @@
+//! What requests are answered with.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::economics::{PlanCost, PlanEnergy, Price, cost, energy};
+use super::inference::{Evaluation, Planner};
+use super::roofline::Operation;
+use super::search::{FrontierPoint, Objective};
+use super::shapes::{Model, Parameters};
+use trn3_system::Result;
+
+/// A model in a result.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelSummary {
+    #[serde(flatten)]
+    model: Model,
+    parameters: u64,
+    parameters_active: u64,
+    parameters_by_class: BTreeMap<&'static str, u64>,
+}
+
+impl ModelSummary {
+    /// A model and its counts.
+    pub fn new(model: &Model) -> Self {
+        let counts: Parameters = model.parameters();
+        Self {
+            model: model.clone(),
+            parameters: counts.total(),
+            parameters_active: counts.active,
+            parameters_by_class: counts.by_class(),
+        }
+    }
+}
+
+/// A plan in a result.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanSummary {
+    model: ModelSummary,
+    system: SystemSummary,
+    dtypes: BTreeMap<&'static str, &'static str>,
+    #[serde(flatten)]
+    evaluation: Evaluation,
+    fits: bool,
+    /// Why not, and what would.
+    why_not: Option<String>,
+    largest_batch: u64,
+    energy: Option<PlanEnergy>,
+    cost: Option<PlanCost>,
+    /// How the layout was found, where it was not given.
+    searched: Option<Searched>,
+    assumptions: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct SystemSummary {
+    name: String,
+    title: String,
+    chip: String,
+    chips: u32,
+    logical_cores: u64,
+}
+
+/// How a layout was found.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Searched {
+    pub(super) objective: Objective,
+    pub(super) evaluated: usize,
+    pub(super) refused: BTreeMap<&'static str, usize>,
+    pub(super) frontier: Vec<FrontierPoint>,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchSummary {
+    /// The best plan.
+    pub best: PlanSummary,
+    /// The next ones, the better first.
+    pub ranked: Vec<PlanSummary>,
+}
+
+impl PlanSummary {
+    /// Everything about an evaluated layout: how it was found, `tdp`, `price` and `instances` as asked.
+    pub(super) fn new(
+        planner: &Planner<'_>,
+        evaluation: Evaluation,
+        searched: Option<Searched>,
+        (tdp, price, instances): (Option<f64>, Option<&Price>, Option<u32>),
+    ) -> Result<Self> {
+        let machine = planner.machine();
+        let (layout, workload, chip) = (evaluation.layout, evaluation.workload, &machine.chip);
+        let mut assumptions = planner.assumptions().to_vec();
+        let energy = match (energy(&evaluation, &chip.name, tdp), tdp) {
+            (Ok(energy), _) => Some(energy),
+            (Err(error), Some(_)) => return Err(error),
+            (Err(error), None) => {
+                assumptions.push(format!("no energy: {error}"));
+                None
+            }
+        };
+        let cost = cost(&evaluation, &chip.name, price)?;
+        let whole = u64::from(machine.chips) / u64::from(instances.unwrap_or(1).max(1));
+        let replica = layout.split.ranks().div_ceil(u64::from(planner.rank().per_chip));
+        if replica > whole {
+            assumptions.push(format!(
+                "a replica has {replica} chips, more than the {whole} of one system: its collectives cross the network \
+                 between systems"
+            ));
+        }
+        assumptions.extend(energy.iter().flat_map(|energy| energy.assumptions.clone()));
+        assumptions.extend(cost.iter().flat_map(|cost| cost.assumptions.clone()));
+        let fits = evaluation.memory.fits;
+        let why_not = (!fits).then(|| {
+            evaluation.memory.refusal(&planner.what(&layout, workload), &planner.advice(&layout, workload)).to_string()
+        });
+        Ok(Self {
+            model: ModelSummary::new(planner.model()),
+            system: SystemSummary {
+                name: machine.name.clone(),
+                title: machine.title.clone(),
+                chip: chip.name.clone(),
+                chips: machine.chips,
+                logical_cores: u64::from(machine.chips) * u64::from(planner.rank().per_chip),
+            },
+            dtypes: planner.settings().precision.names(),
+            fits,
+            why_not,
+            largest_batch: planner.largest_batch(&layout, workload),
+            evaluation,
+            energy,
+            cost,
+            searched,
+            assumptions,
+        })
+    }
+}
+
+/// An operation of a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct KeyedOperation {
+    /// `prefill` or `decode`.
+    pub phase: &'static str,
+    /// Under which a measured time is given.
+    pub key: String,
+    /// Of one, by the roofline.
+    pub seconds: f64,
+    /// What it is.
+    #[serde(flatten)]
+    pub operation: Operation,
+}

@@ -1,0 +1,82 @@
+use super::*;
+
+fn planned(body: &str) -> Result<serde_json::Value> {
+    let request = Request::parse(&format!("{{{body}}}"))?;
+    Ok(serde_json::to_value(request.plan()?).expect("has a form"))
+}
+
+const GPT: &str = r#""model": {"name": "gpt-oss-120b"}, "system": {"name": "gen2"}"#;
+
+#[test]
+fn test_plan_has_everything_a_screen_needs() {
+    let plan = planned(&format!(r#"{GPT}, "input": 10000, "output": 3000, "tp": 8, "batch": 8"#)).expect("fits");
+    assert_eq!((plan["layout"]["ep"].as_u64(), plan["layout"]["replicas"].as_u64()), (Some(8), Some(72)));
+    assert_eq!(plan["dtypes"]["experts"], "mxfp4");
+    for path in ["ttft", "tpot", "tokens_per_second_per_chip", "served_tokens_per_second_per_chip"] {
+        assert!(plan[path].as_f64().is_some_and(|number| number > 0.0), "{path}");
+    }
+    assert!(plan["energy"]["watts_per_chip"].as_f64().is_some_and(|watts| (300.0..1100.0).contains(&watts)));
+    assert!(plan["cost"]["per_million_tokens"].as_f64().is_some_and(|dollars| dollars > 0.0));
+    let said = plan["assumptions"].as_array().expect("a list");
+    for needle in ["layer overhead: 180 us", "TDP of trainium3", "price: 1 USD", "DMA engines"] {
+        assert!(said.iter().any(|text| text.as_str().is_some_and(|text| text.contains(needle))), "{needle}");
+    }
+}
+
+#[test]
+fn test_plan_without_degrees_searches() {
+    let plan = planned(&format!(r#"{GPT}, "input": 10000, "output": 3000, "ttft_slo": 1.0"#)).expect("some");
+    assert!(plan["ttft"].as_f64().is_some_and(|seconds| seconds <= 1.0));
+    assert!(plan["searched"]["evaluated"].as_u64().is_some_and(|count| count > 100));
+}
+
+#[test]
+fn test_requests_are_refused_by_key() {
+    for (body, needle) in [
+        (format!(r#"{GPT}, "input": 0"#), "input is 0"),
+        (format!(r#"{GPT}, "input": 10, "batch": 0, "tp": 8"#), "batch is 0"),
+        (format!(r#"{GPT}, "input": 10, "lnc": 4"#), "lnc is 4"),
+        (format!(r#"{GPT}, "input": 10, "tq": 4"#), "tq"),
+        (format!(r#"{GPT}, "input": 200000"#), "131072"),
+        (format!(r#"{GPT}, "input": 10, "dtype": "int3""#), "int3"),
+        (format!(r#"{GPT}, "input": 10, "objective": "speed""#), "speed"),
+        (format!(r#"{GPT}, "input": 10, "tp": 8, "collectives": "guess""#), "schedules"),
+        (format!(r#"{GPT}, "input": 10, "tp": 8, "tdp": -1"#), "tdp"),
+        (format!(r#"{GPT}, "input": 10, "tp": 8, "price": "free""#), "free"),
+        (format!(r#"{GPT}, "input": 10, "speculation": {{"length": 5, "accepted": 3}}"#), "draft"),
+        (r#""model": {"name": "bert-large"}, "system": {"name": "gen2"}, "input": 1"#.to_owned(), "generates nothing"),
+        (r#""model": {"name": "gpt5"}, "system": {"name": "gen2"}, "input": 1"#.to_owned(), "gpt5"),
+        (r#""model": {"name": "gpt-oss"}, "system": {"name": "gen9"}, "input": 1"#.to_owned(), "gen9"),
+    ] {
+        let said = planned(&body).expect_err(&body).to_string();
+        assert!(said.contains(needle), "{body}: {said}");
+    }
+}
+
+#[test]
+fn test_schedules_and_levels_agree_about_a_plan() {
+    let tpot = |how: &str| {
+        let body = format!(r#"{GPT}, "input": 10000, "tp": 8, "batch": 64, "collectives": "{how}""#);
+        planned(&body).expect("fits")["tpot"].as_f64().expect("a number")
+    };
+    let ratio = tpot("schedules") / tpot("levels");
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn test_replicas_beyond_one_system_say_so() {
+    let body = r#""model": {"name": "llama-3.1-405b"}, "system": {"name": "trn2", "instances": 2}, "input": 8000,
+        "pp": 2, "tp": 64"#;
+    let plan = planned(body).expect("fits");
+    let said = plan["assumptions"].to_string();
+    assert!(said.contains("cross the network between systems"), "{said}");
+}
+
+#[test]
+fn test_overflow_is_reported_on_request() {
+    let body = r#""model": {"name": "gpt-oss-120b"}, "system": {"name": "trn2"}, "input": 10000, "tp": 8"#;
+    assert!(matches!(planned(body), Err(Error::Memory(_))));
+    let plan = planned(&format!(r#"{body}, "report_overflow": true"#)).expect("reported");
+    assert_eq!(plan["fits"], false);
+    assert!(plan["why_not"].as_str().is_some_and(|text| text.contains("the smallest replica")));
+}

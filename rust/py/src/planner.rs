@@ -1,0 +1,100 @@
+//! Bindings of plans: requests come as mappings, results leave as dictionaries and lists.
+
+use pyo3::prelude::*;
+use serde::Serialize;
+use trn3_planner::training::{TrainingRequest, published};
+use trn3_planner::{BUILT_IN_MODELS, FAMILIES, ModelSource, ModelSummary, Request};
+use trn3_system::Result;
+
+use crate::door;
+use crate::value::{from_python, to_python};
+
+/// Adds the submodule `planner`.
+pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = parent.py();
+    let module = PyModule::new(py, "planner")?;
+    module.add_function(wrap_pyfunction!(plan, &module)?)?;
+    module.add_function(wrap_pyfunction!(search, &module)?)?;
+    module.add_function(wrap_pyfunction!(operations, &module)?)?;
+    module.add_function(wrap_pyfunction!(exchanges, &module)?)?;
+    module.add_function(wrap_pyfunction!(model, &module)?)?;
+    module.add_function(wrap_pyfunction!(models, &module)?)?;
+    module.add_function(wrap_pyfunction!(families, &module)?)?;
+    module.add_function(wrap_pyfunction!(plan_training, &module)?)?;
+    module.add_function(wrap_pyfunction!(published_training, &module)?)?;
+    parent.add_submodule(&module)?;
+    // Submodules made in code are importable by name only once the interpreter knows them.
+    py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.planner", &module)
+}
+
+type Answer<'py> = PyResult<Bound<'py, PyAny>>;
+
+fn answer<'py, R: Serialize + Send>(
+    request: &Bound<'py, PyAny>,
+    work: impl FnOnce(&Request) -> Result<R> + Send,
+) -> Answer<'py> {
+    let asked: Request = from_python("request", request)?;
+    to_python(request.py(), &door::run(request.py(), || work(&asked))?)
+}
+
+/// One plan.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn plan<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
+    answer(request, Request::plan)
+}
+
+/// The best plans for an objective.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn search<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
+    answer(request, Request::search)
+}
+
+/// The operations of a plan, with the keys under which measured times are given.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn operations<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
+    answer(request, Request::operations)
+}
+
+/// The collectives of a plan by phase, with their groups and sizes.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn exchanges<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
+    answer(request, Request::exchanges)
+}
+
+/// The shapes and counts of a model, whose source is `{"name": ...}`, `{"json": [NAME, TEXT]}` or `{"toml": ...}`.
+#[pyfunction]
+#[pyo3(signature = (source, /))]
+fn model<'py>(source: &Bound<'py, PyAny>) -> Answer<'py> {
+    let asked: ModelSource = from_python("model", source)?;
+    to_python(source.py(), &door::run(source.py(), || asked.load().map(|model| ModelSummary::new(&model)))?)
+}
+
+/// Names of the models whose shapes the core has.
+#[pyfunction]
+fn models() -> Vec<&'static str> {
+    BUILT_IN_MODELS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The model families that configurations may be of.
+#[pyfunction]
+fn families() -> Vec<&'static str> {
+    FAMILIES.to_vec()
+}
+
+/// The best layouts for a training step; degrees that the request fixes are kept.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn plan_training<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
+    let asked: TrainingRequest = from_python("training request", request)?;
+    to_python(request.py(), &door::run(request.py(), || asked.search())?)
+}
+
+/// Published rates of training beside the model's.
+#[pyfunction]
+fn published_training(py: Python<'_>) -> Answer<'_> {
+    to_python(py, &door::run(py, published)?)
+}
