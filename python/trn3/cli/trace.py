@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trn3.cli.refusal import RefusedError
+from trn3.files import write_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,6 +20,7 @@ Examples
 from __future__ import annotations
 
 from trn3.collectives.engine import CollectiveEngine, CollectiveSystem, CollectiveUnits, SystemLike
+from trn3.collectives.nccom_tables import TableRow, published
 from trn3.collectives.operations import (
     all_gather,
     all_reduce,
@@ -39,7 +40,6 @@ from trn3.collectives.result import (
     Span,
     bus_factor,
 )
-from trn3.collectives.nccom_tables import TableRow, published
 from trn3.collectives.timing import MOST_RANKS, algorithms, candidates, estimate, overlap, time
 from trn3.collectives.variable import all_gather_v, all_to_all_v
 
