@@ -89,7 +89,7 @@ impl Collective {
         let dtype = self.element()?;
         let reduces = matches!(self.operation, Operation::AllReduce | Operation::ReduceScatter);
         // What only moves may be of types that have no arithmetic.
-        let element = if reduces { dtype.name().parse()? } else { engine::Element::Opaque { bytes: dtype.size() } };
+        let element = if reduces { dtype.name().parse()? } else { engine::ElementType::Opaque { bytes: dtype.size() } };
         let reduction = match self.reduction {
             Reduction::Add => engine::Reduction::Add,
             Reduction::Max => engine::Reduction::Max,

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use trn3_machine::time::Picos;
-use trn3_system::collective::{CollectiveTask, Cut, Estimator, Extra, Group, Schedule, execute, output_length};
+use trn3_system::collective::{
+    CollectiveTask, Estimator, Extra, PieceCut, RankGroup, Schedule, execute, output_length,
+};
 
 use crate::command::{Collective, Operation};
 use crate::error::{Error, Result};
@@ -46,7 +48,7 @@ struct Plan {
 impl Plan {
     fn new(estimator: &Estimator, ranks_per_chip: u32, part: &Collective) -> Result<Self> {
         let (operation, extra) = (part.operation.into(), Extra::default());
-        let group = Group::new(part.group.clone(), ranks_per_chip, estimator.fabric().chips())?;
+        let group = RankGroup::new(part.group.clone(), ranks_per_chip, estimator.fabric().chips())?;
         let given = part.count as f64 * part.element()?.size() as f64;
         let gathers = part.operation == Operation::AllGather;
         let bytes = if gathers { given * group.size() as f64 } else { given };
@@ -62,9 +64,9 @@ impl Plan {
         let schedule = &self.schedule;
         let length = output_length(schedule, self.length).max(self.length);
         let elements = |piece: u32| match schedule.cut {
-            Cut::Buffer => schedule.range(piece, length).len(),
-            Cut::Pairs => self.length / schedule.ranks as usize,
-            Cut::Whole => self.length,
+            PieceCut::Buffer => schedule.range(piece, length).len(),
+            PieceCut::Pairs => self.length / schedule.ranks as usize,
+            PieceCut::Whole => self.length,
         };
         let mut carried = vec![Carried::default(); schedule.ranks as usize];
         for stage in &schedule.stages {

@@ -333,7 +333,7 @@ mod tests {
     fn test_costs_are_near_those_of_executed_schedules() {
         use std::sync::Arc;
 
-        use trn3_system::collective::{Estimator, Group as Ranks, Operation};
+        use trn3_system::collective::{Estimator, Operation, RankGroup as Ranks};
         use trn3_system::fabric::{Fabric, LinkProfile};
 
         // Large ones: what binds is a rate, whatever the steps.

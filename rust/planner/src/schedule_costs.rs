@@ -43,7 +43,7 @@ impl ScheduleCosts {
             Collective::Send => return Ok(self.levels.cost(collective, group, bytes)),
         };
         let ranks = (0..group.ranks).map(|index| (index * group.stride) as u32).collect();
-        let members = collective::Group::new(ranks, self.per_chip, self.estimator.fabric().chips())?;
+        let members = collective::RankGroup::new(ranks, self.per_chip, self.estimator.fabric().chips())?;
         let estimate = self.estimator.estimate(operation, &members, bytes * self.levels.groups(group), None)?;
         let link_bytes = self.levels.cost(collective, group, bytes).link_bytes;
         let binding = format!("{} ({})", estimate.binding, estimate.algorithm);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use trn3_system::collective::{
-    Algorithm, Arithmetic, Estimator, Extra, Group, Operation, Running, Schedule, closed_form, execute, output_length,
-    overlap,
+    Algorithm, Arithmetic, Estimator, Extra, Operation, RankGroup, Running, Schedule, closed_form, execute,
+    output_length, overlap,
 };
 use trn3_system::fabric::{Fabric, LinkProfile};
 
@@ -13,11 +13,11 @@ fn fabric(name: &str) -> Arc<Fabric> {
     Arc::new(Fabric::built_in(name, LinkProfile::Docs).expect("fabric"))
 }
 
-fn all(fabric: &Fabric, per_chip: u32) -> Group {
-    Group::new((0..fabric.chips() as u32 * per_chip).collect(), per_chip, fabric.chips()).expect("group")
+fn all(fabric: &Fabric, per_chip: u32) -> RankGroup {
+    RankGroup::new((0..fabric.chips() as u32 * per_chip).collect(), per_chip, fabric.chips()).expect("group")
 }
 
-fn schedule(fabric: &Fabric, group: &Group, operation: Operation, algorithm: Algorithm) -> Schedule {
+fn schedule(fabric: &Fabric, group: &RankGroup, operation: Operation, algorithm: Algorithm) -> Schedule {
     Schedule::new(fabric, group, operation, algorithm, &Extra::default()).expect("schedule")
 }
 
@@ -43,7 +43,7 @@ fn inputs(ranks: usize, length: usize) -> Vec<Vec<i32>> {
 }
 
 /// Every operation and algorithm that this group has, on data.
-fn check_all(fabric: &Fabric, group: &Group) {
+fn check_all(fabric: &Fabric, group: &RankGroup) {
     let n = group.size();
     for &operation in &[
         Operation::AllReduce,
@@ -90,13 +90,13 @@ fn test_every_algorithm_computes_its_operation() {
         (vec![3, 9], 4),
         ((0..16).collect(), 1),
     ] {
-        check_all(&torus, &Group::new(ranks, per_chip, 16).expect("group"));
+        check_all(&torus, &RankGroup::new(ranks, per_chip, 16).expect("group"));
     }
     let gen2 = fabric("trn3_gen2");
-    check_all(&gen2, &Group::new((0..32).collect(), 4, 144).expect("group"));
+    check_all(&gen2, &RankGroup::new((0..32).collect(), 4, 144).expect("group"));
     let spread: Vec<u32> = [0, 1, 4, 5, 72, 73, 76, 77].iter().flat_map(|chip| [chip * 2, chip * 2 + 1]).collect();
-    check_all(&gen2, &Group::new(spread, 2, 144).expect("group"));
-    check_all(&fabric("trn2_ultraserver"), &Group::new((0..64).collect(), 1, 64).expect("group"));
+    check_all(&gen2, &RankGroup::new(spread, 2, 144).expect("group"));
+    check_all(&fabric("trn2_ultraserver"), &RankGroup::new((0..64).collect(), 1, 64).expect("group"));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn test_counts_equal_the_closed_forms() {
         ("gb200_nvl72", 1, 72),
     ] {
         let fabric = fabric(name);
-        let group = Group::new((0..ranks).collect(), per_chip, fabric.chips()).expect("group");
+        let group = RankGroup::new((0..ranks).collect(), per_chip, fabric.chips()).expect("group");
         let estimator = Estimator::new(fabric.clone()).expect("estimator");
         for operation in [Operation::AllReduce, Operation::AllGather, Operation::ReduceScatter, Operation::AllToAll] {
             for &algorithm in Algorithm::of(operation) {
@@ -198,7 +198,7 @@ fn test_overlap_lies_between_the_longest_and_the_sum() {
     let find =
         |bytes| estimator.estimate(Operation::AllReduce, &group, bytes, Some(Algorithm::KangaRing)).expect("estimate");
     let (long, short) = (find(4e8), find(1e8));
-    let one = |estimate: &trn3_system::collective::Estimate, bytes, priority| {
+    let one = |estimate: &trn3_system::collective::CollectiveEstimate, bytes, priority| {
         let profile = estimate.profile.clone();
         (profile, bytes, priority)
     };
@@ -224,7 +224,7 @@ fn test_overlap_lies_between_the_longest_and_the_sum() {
 fn test_refusals_name_what_would_work() {
     let fabric = fabric("trn3_gen2");
     let refusal = |ranks: Vec<u32>, per_chip, operation, algorithm| {
-        let group = Group::new(ranks, per_chip, 144).expect("group");
+        let group = RankGroup::new(ranks, per_chip, 144).expect("group");
         Schedule::new(&fabric, &group, operation, algorithm, &Extra::default()).expect_err("refused").to_string()
     };
     let text = refusal((0..144).collect(), 1, Operation::AllReduce, Algorithm::Rdh);
@@ -236,7 +236,7 @@ fn test_refusals_name_what_would_work() {
     let text = Algorithm::parse(Operation::AllReduce, "kangoring").expect_err("unknown").to_string();
     assert!(text.contains("\"kangaring\""), "{text}");
     assert!(Algorithm::parse(Operation::Broadcast, "rdh").expect_err("none").to_string().contains("chain"));
-    let group = Group::new((0..4).collect(), 1, 144).expect("group");
+    let group = RankGroup::new((0..4).collect(), 1, 144).expect("group");
     for (pairs, ring, needle) in [
         (vec![(0, 1), (0, 2)], false, "rank 0 sends"),
         (vec![(0, 1), (2, 1)], false, "rank 1 receives"),
@@ -276,7 +276,7 @@ proptest! {
         length in 0usize..70,
     ) {
         let torus = fabric("trn2_instance");
-        let group = Group::new(ranks, 4, 16).expect("group");
+        let group = RankGroup::new(ranks, 4, 16).expect("group");
         let inputs = inputs(group.size(), length);
         let sum: Vec<i32> = (0..length).map(|i| inputs.iter().map(|input| input[i]).sum()).collect();
         for &algorithm in Algorithm::of(Operation::AllReduce) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::time::Picos;
-use trn3_system::collective::{Estimator, Group, Operation as SystemOperation};
+use trn3_system::collective::{Estimator, Operation as SystemOperation, RankGroup};
 use trn3_system::energy::{self, EnergyModel, Work};
 use trn3_system::fabric::{Fabric, LinkProfile};
 
@@ -68,7 +68,7 @@ pub(crate) struct Estimates {
     energy: Result<EnergyModel>,
     collectives: Result<Estimator>,
     chips: usize,
-    groups: BTreeMap<u32, Group>,
+    groups: BTreeMap<u32, RankGroup>,
 }
 
 /// Bytes of an element, and how TensorE takes it: contraction rows at once, and passes.
@@ -216,7 +216,7 @@ impl Device {
         let estimates = self.estimates()?;
         let estimator = estimates.collectives.as_ref().map_err(Clone::clone)?;
         if !estimates.groups.contains_key(&ranks) {
-            let group = Group::new((0..ranks).collect(), per_chip, estimates.chips)?;
+            let group = RankGroup::new((0..ranks).collect(), per_chip, estimates.chips)?;
             estimates.groups.insert(ranks, group);
         }
         let Some(group) = estimates.groups.get(&ranks) else { return Ok(0.0) };

@@ -8,7 +8,7 @@ use trn3_embed::{Collective, Command, Device, ErrorKind, Links, Operation, Reduc
 use trn3_embed::{Delivery, Message, Network};
 use trn3_machine::time::Picos;
 use trn3_system::collective::{
-    self as engine, Algorithm, Arithmetic, CollectiveTask, Estimator, Extra, Group, Order, Schedule,
+    self as engine, Algorithm, Arithmetic, CollectiveTask, Estimator, Extra, Order, RankGroup, Schedule,
 };
 use trn3_system::collective::{execute, output_length};
 use trn3_system::fabric::{Fabric, LinkProfile};
@@ -250,7 +250,7 @@ fn test_ranks_of_a_device_get_what_the_engine_of_systems_says() {
             let count = 40 * 1024;
             let inputs: Vec<Vec<u8>> =
                 (0..ranks).map(|_| (0..count).flat_map(|_| code().to_le_bytes()).collect()).collect();
-            let group = Group::new((0..ranks).collect(), 8, fabric.chips()).expect("there");
+            let group = RankGroup::new((0..ranks).collect(), 8, fabric.chips()).expect("there");
             let task =
                 CollectiveTask { operation: same, algorithm: None, groups: vec![group], extra: Extra::default() };
             let bytes = if operation == Operation::AllGather { 2 * count * ranks } else { 2 * count };
@@ -294,7 +294,7 @@ fn test_devices_that_share_a_systems_links_meet_on_it() {
     }
     devices[0].advance(Picos(1_000_000)).expect("later");
     let fabric = Arc::new(Fabric::built_in("trn3_gen2", LinkProfile::Docs).expect("builds"));
-    let group = Group::new(vec![0, 8], 8, fabric.chips()).expect("there");
+    let group = RankGroup::new(vec![0, 8], 8, fabric.chips()).expect("there");
     let task = CollectiveTask {
         operation: engine::Operation::AllReduce,
         algorithm: None,

@@ -8,8 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_numerics::{Draws, Format, Rounding};
 use trn3_system::collective::{
-    Algorithm, Arithmetic, CollectiveCost, CollectiveTask, Counts, Element, Estimator, Extra, Group, Network,
-    Operation, Order, Reduction, Schedule, all_gather_v, all_to_all_v, execute, output_length,
+    Algorithm, Arithmetic, CollectiveCost, CollectiveTask, Counts, ElementType, Estimator, Extra, Operation, Order,
+    RankGroup, Reduction, Schedule, UnitNetwork, all_gather_v, all_to_all_v, execute, output_length,
 };
 use trn3_system::{Error, Result};
 
@@ -62,7 +62,7 @@ impl PyCollectives {
         Ok(CollectiveTask {
             operation,
             algorithm: Algorithm::parse(operation, &asked.algorithm)?,
-            groups: Group::several(asked.groups, asked.ranks_per_chip, self.estimator.fabric().chips())?,
+            groups: RankGroup::several(asked.groups, asked.ranks_per_chip, self.estimator.fabric().chips())?,
             extra: Extra { root: asked.root, pairs: asked.pairs },
         })
     }
@@ -82,9 +82,9 @@ impl PyCollectives {
 }
 
 fn format_of(argument: &str, name: Option<&str>) -> PyResult<Option<Format>> {
-    match name.map(|name| (name, name.parse::<Element>())) {
+    match name.map(|name| (name, name.parse::<ElementType>())) {
         None => Ok(None),
-        Some((_, Ok(Element::Float(format)))) => Ok(Some(format)),
+        Some((_, Ok(ElementType::Float(format)))) => Ok(Some(format)),
         Some((name, _)) => Err(PyValueError::new_err(format!(
             "{argument} is {name:?}; allowed: float32, tfloat32, float16, bfloat16, float8_e4m3fn, float8_e5m2, float8_e4m3, float8_e3m4, float4_e2m1fn"
         ))),
@@ -134,7 +134,7 @@ impl PyCollectives {
         rate: f64,
         latency: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let network = Network { systems, rate, latency };
+        let network = UnitNetwork { systems, rate, latency };
         self.cost_as(py, |estimator| estimator.cost_across(&self.task(asked)?, bytes, network))
     }
 
@@ -185,7 +185,7 @@ impl PyCollectives {
             return Err(PyValueError::new_err("algorithm is 'auto'; execute needs one form"));
         };
         let element = if dtype == "opaque" {
-            Element::Opaque { bytes: item_size.max(1) }
+            ElementType::Opaque { bytes: item_size.max(1) }
         } else {
             dtype.parse().map_err(exception)?
         };

@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use trn3_facts::Facts;
 use trn3_system::Error;
 use trn3_system::fabric::{
-    Bound as Limit, Cut, Fabric, Fault, HealthClass, LinkProfile, Node, NodeKind, Route, bound, described_system,
+    Cut, Fabric, Fault, HealthClass, LinkProfile, Node, NodeKind, Route, TrafficBound as Limit, bound, described_system,
 };
 
 use super::error::exception;

@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_system::replay::{Algorithms, Exchange, Job, Node, ProcessGroup, Work, replay};
+use trn3_system::replay::{Algorithms, Job, JobExchange, JobNode, ProcessGroup, Work, replay};
 
 use super::collective::PyCollectives;
 use super::error::exception;
@@ -33,7 +33,7 @@ const FIRST_COLLECTIVE: u8 = 16;
 impl Columns<'_> {
     /// Ids, names; kinds: nothing 0, wait 1, compute 2, memory 3, send 4, receive 5, collectives from 16; seconds or
     /// bytes; the stream, the other rank or the group; the tag or the root; the priority; what it waits for.
-    fn nodes(self) -> PyResult<Vec<Node>> {
+    fn nodes(self) -> PyResult<Vec<JobNode>> {
         let Self(ids, names, kinds, amounts, peers, tags, priorities, after) = self;
         let (kinds, amounts, peers) = (kinds.as_slice()?, amounts.as_slice()?, peers.as_slice()?);
         let (tags, priorities) = (tags.as_slice()?, priorities.as_slice()?);
@@ -51,7 +51,7 @@ impl Columns<'_> {
                 3 => Work::Memory { bytes: amount },
                 4 => Work::Send { to: peer, bytes: amount, tag },
                 5 => Work::Receive { from: peer, bytes: (!amount.is_nan()).then_some(amount), tag },
-                kind => match kind.checked_sub(FIRST_COLLECTIVE).and_then(|of| Exchange::ALL.get(usize::from(of))) {
+                kind => match kind.checked_sub(FIRST_COLLECTIVE).and_then(|of| JobExchange::ALL.get(usize::from(of))) {
                     Some(&exchange) => {
                         let root = u32::try_from(tag).unwrap_or(u32::MAX);
                         Work::Collective { exchange, group: peer, bytes: amount, root }
@@ -59,7 +59,7 @@ impl Columns<'_> {
                     None => return Err(PyValueError::new_err(format!("kind {kind} of a node is none"))),
                 },
             };
-            nodes.push(Node { id, name, after, work, priority: priorities[at] });
+            nodes.push(JobNode { id, name, after, work, priority: priorities[at] });
         }
         Ok(nodes)
     }

@@ -105,7 +105,7 @@ pub struct Exchange {
 
 /// A part of an exchange.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
+pub struct ExchangePhase {
     /// What and where: `reduce_scatter inside`, `all_reduce between (ring)`.
     pub name: String,
     /// How long it takes.
@@ -126,7 +126,7 @@ pub struct ExchangeTime {
     /// In all.
     pub seconds: f64,
     /// Its parts in order.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<ExchangePhase>,
     /// What limits the phase that takes longest; empty if nothing moves.
     pub binding: String,
 }
@@ -267,11 +267,11 @@ impl Cluster {
         }
     }
 
-    fn inside_phase(&self, phases: &mut Vec<Phase>, name: &str, bytes: f64, chips: usize) -> Result<()> {
+    fn inside_phase(&self, phases: &mut Vec<ExchangePhase>, name: &str, bytes: f64, chips: usize) -> Result<()> {
         if chips > 1 {
             let inside = self.inside.rate(&self.unit, Pattern::Exchange, chips)?;
             let sent = bytes * (chips - 1) as f64 / chips as f64;
-            phases.push(Phase {
+            phases.push(ExchangePhase {
                 name: name.to_owned(),
                 seconds: inside.latency + sent / inside.rate,
                 steps: 1,
@@ -282,7 +282,13 @@ impl Cluster {
         Ok(())
     }
 
-    fn between_phase(&self, phases: &mut Vec<Phase>, exchange: &Exchange, shard: f64, units: u64) -> Result<()> {
+    fn between_phase(
+        &self,
+        phases: &mut Vec<ExchangePhase>,
+        exchange: &Exchange,
+        shard: f64,
+        units: u64,
+    ) -> Result<()> {
         if units == 1 {
             return Ok(());
         }
@@ -305,7 +311,7 @@ impl Cluster {
             }
             one => (one, way(one)),
         };
-        phases.push(Phase {
+        phases.push(ExchangePhase {
             name: format!("{} between ({})", exchange.operation.name(), algorithm.name()),
             seconds: way.seconds,
             steps: way.steps,
@@ -377,7 +383,7 @@ impl Cluster {
     }
 
     /// All messages at once: the slowest of the fabric, the chips' own links to the network, and the uplinks.
-    fn all_to_all_phase(&self, bytes: f64, units: u64, chips: usize) -> Result<Option<Phase>> {
+    fn all_to_all_phase(&self, bytes: f64, units: u64, chips: usize) -> Result<Option<ExchangePhase>> {
         let all = units as f64 * chips as f64;
         let mut candidates: Vec<(f64, String)> = Vec::new();
         let mut latency = 0.0;
@@ -394,7 +400,7 @@ impl Cluster {
             candidates.push((upward, "bottom uplinks".to_owned()));
         }
         let slowest = candidates.into_iter().reduce(|best, next| if next.0 > best.0 { next } else { best });
-        Ok(slowest.map(|(seconds, binding)| Phase {
+        Ok(slowest.map(|(seconds, binding)| ExchangePhase {
             name: "all_to_all".to_owned(),
             seconds: latency + seconds,
             steps: 1,
@@ -403,13 +409,13 @@ impl Cluster {
         }))
     }
 
-    fn send_phase(&self, bytes: f64, units: u64, chips: usize) -> Result<Phase> {
+    fn send_phase(&self, bytes: f64, units: u64, chips: usize) -> Result<ExchangePhase> {
         let name = |place: &str| format!("send_receive {place}");
         if units > 1 {
             let (rate, is_uplink) = self.rate_at(1, units);
             let seconds = self.network.latency + bytes / rate;
             let binding = self.network_binding(is_uplink);
-            return Ok(Phase { name: name("between"), seconds, steps: 1, bytes, binding });
+            return Ok(ExchangePhase { name: name("between"), seconds, steps: 1, bytes, binding });
         }
         if chips == self.unit.chips() {
             return Err(Error::Value(format!(
@@ -418,6 +424,6 @@ impl Cluster {
         }
         let inside = self.inside.rate(&self.unit, Pattern::Shift, chips)?;
         let seconds = inside.latency + bytes / inside.rate;
-        Ok(Phase { name: name("inside"), seconds, steps: 1, bytes, binding: inside.level })
+        Ok(ExchangePhase { name: name("inside"), seconds, steps: 1, bytes, binding: inside.level })
     }
 }

@@ -33,8 +33,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use bound::ClusterBound;
-pub use exchange::{Between, Exchange, ExchangeTime, Operation, Phase, StepTime};
-pub use network::{Network, NetworkOptions};
+pub use exchange::{Between, Exchange, ExchangePhase, ExchangeTime, Operation, StepTime};
+pub use network::{ClusterNetwork, NetworkOptions};
 pub use role::Role;
 pub use route::ClusterRoute;
 
@@ -50,7 +50,7 @@ const MOST_UNITS: u64 = 1 << 32;
 pub struct Cluster {
     unit: Arc<Fabric>,
     units: u64,
-    network: Network,
+    network: ClusterNetwork,
     failed: BTreeSet<u64>,
     roles: Vec<Role>,
     inside: Arc<inside::Inside>,
@@ -66,7 +66,7 @@ impl Cluster {
     pub fn new(facts: &Facts, units: u64, profile: LinkProfile, options: &NetworkOptions) -> Result<Self> {
         let spec = FabricSpec::of(facts)?;
         let unit = Fabric::from_facts(facts, profile)?;
-        let (network, mut assumptions) = Network::new(facts, &spec, options)?;
+        let (network, mut assumptions) = ClusterNetwork::new(facts, &spec, options)?;
         if !(1..=MOST_UNITS).contains(&units) {
             return Err(Error::Value(format!("units is {units}; allowed: 1 to {MOST_UNITS}")));
         }
@@ -131,7 +131,7 @@ impl Cluster {
     }
 
     /// What joins the units.
-    pub fn network(&self) -> &Network {
+    pub fn network(&self) -> &ClusterNetwork {
         &self.network
     }
 

@@ -24,7 +24,7 @@ pub struct NetworkOptions {
 
 /// A fat tree of three layers over units whose chips hang on it one by one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Network {
+pub struct ClusterNetwork {
     /// Its name: `efa`.
     pub name: String,
     /// Bytes a second of one chip's share, one way.
@@ -48,7 +48,7 @@ struct Shape {
     oversubscription: Figure,
 }
 
-impl Network {
+impl ClusterNetwork {
     /// The network of a unit's spec file in the shape of the cluster's, and which of its figures are choices.
     pub(super) fn new(facts: &Facts, spec: &FabricSpec, options: &NetworkOptions) -> Result<(Self, Vec<String>)> {
         let name = &facts.name;

@@ -1,13 +1,13 @@
 //! Collectives over many equal systems on a non-blocking network: by what one of them does, whatever their number.
 
-use super::estimate::{Estimate, Estimator};
-use super::group::Group;
+use super::estimate::{CollectiveEstimate, Estimator};
+use super::group::RankGroup;
 use super::name::Operation;
 use crate::error::{Error, Result};
 
 /// The network between equal systems, as every chip sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Network {
+pub struct UnitNetwork {
     /// Number of systems.
     pub systems: u64,
     /// Bytes a second of one chip, one way.
@@ -30,7 +30,7 @@ pub struct Across {
     /// What binds, in words.
     pub binding: String,
     /// The stages within each system.
-    pub inner: Vec<Estimate>,
+    pub inner: Vec<CollectiveEstimate>,
     /// What the estimate takes for granted.
     pub assumptions: Vec<String>,
 }
@@ -42,8 +42,8 @@ impl Estimator {
     /// # Errors
     /// [`Error::Value`] if the operation is another than all_reduce, all_gather, reduce_scatter or all_to_all, a number is
     /// not positive, or there is an error of [`Estimator::estimate`].
-    pub fn across(&self, operation: Operation, group: &Group, bytes: f64, network: Network) -> Result<Across> {
-        let Network { systems, rate, latency } = network;
+    pub fn across(&self, operation: Operation, group: &RankGroup, bytes: f64, network: UnitNetwork) -> Result<Across> {
+        let UnitNetwork { systems, rate, latency } = network;
         if systems == 0 || !(rate > 0.0 && latency >= 0.0 && rate.is_finite() && latency.is_finite()) {
             return Err(Error::Value(format!(
                 "the network joins {systems} systems at {rate} B/s and {latency} s; needed: one or more, a positive rate"
@@ -75,7 +75,7 @@ impl Estimator {
         let waits = f64::from(steps) * latency;
         // An all-to-all uses network and links at once; the others use one after the other.
         let time = if is_exchange { inside.max(waits + wire) } else { inside + waits + wire };
-        let slowest = inner.iter().fold(None, |best: Option<&Estimate>, one| match best {
+        let slowest = inner.iter().fold(None, |best: Option<&CollectiveEstimate>, one| match best {
             Some(found) if found.time >= one.time => Some(found),
             _ => Some(one),
         });
@@ -116,9 +116,9 @@ mod tests {
         let facts = Facts::built_in("trn3_gen2").expect("facts");
         let one = Arc::new(Fabric::from_facts(&facts, LinkProfile::Docs).expect("fabric"));
         let two = Arc::new(Fabric::cluster(&facts, 2, LinkProfile::Docs).expect("fabric"));
-        let ranks = |chips: u32| Group::new((0..chips).collect(), 1, chips as usize).expect("group");
+        let ranks = |chips: u32| RankGroup::new((0..chips).collect(), 1, chips as usize).expect("group");
         let (single, joined) = (Estimator::new(one).expect("one"), Estimator::new(two).expect("two"));
-        let network = Network { systems: 2, rate: 25e9, latency: 15e-6 };
+        let network = UnitNetwork { systems: 2, rate: 25e9, latency: 15e-6 };
         for operation in [Operation::AllGather, Operation::AllReduce] {
             let across = single.across(operation, &ranks(144), 1e9, network).expect("across");
             let graph = joined.estimate(operation, &ranks(288), 1e9, Some(Algorithm::Hierarchical)).expect("graph");
@@ -131,9 +131,9 @@ mod tests {
     fn test_many_systems_cost_no_more_work() {
         let fabric = Arc::new(Fabric::built_in("trn3_gen2", LinkProfile::Docs).expect("fabric"));
         let estimator = Estimator::new(fabric).expect("estimator");
-        let group = Group::new((0..576).collect(), 4, 144).expect("group");
+        let group = RankGroup::new((0..576).collect(), 4, 144).expect("group");
         let time = |systems| {
-            let network = Network { systems, rate: 25e9, latency: 15e-6 };
+            let network = UnitNetwork { systems, rate: 25e9, latency: 15e-6 };
             estimator.across(Operation::AllReduce, &group, 1e9, network).expect("across").time
         };
         assert!(time(6945) > time(100) && time(100) > time(1));

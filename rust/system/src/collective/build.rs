@@ -1,8 +1,8 @@
 //! From an operation, an algorithm and a group to the schedule.
 
-use super::group::Group;
+use super::group::RankGroup;
 use super::name::{Algorithm, Operation};
-use super::schedule::{Cut, Schedule, Stage};
+use super::schedule::{PieceCut, Schedule, Stage};
 use super::{direct, hierarchical, kangaring, mesh, rdh, ring, spread};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -23,11 +23,11 @@ impl Schedule {
     /// [`Error::Value`] if the algorithm cannot do it on this group, with what can.
     ///
     /// ```
-    /// use trn3_system::collective::{Algorithm, Extra, Group, Operation, Schedule};
+    /// use trn3_system::collective::{Algorithm, Extra, RankGroup, Operation, Schedule};
     /// use trn3_system::fabric::{Fabric, LinkProfile};
     ///
     /// let fabric = Fabric::built_in("trn2_instance", LinkProfile::Docs)?;
-    /// let group = Group::new((0..64).collect(), 4, fabric.chips())?;
+    /// let group = RankGroup::new((0..64).collect(), 4, fabric.chips())?;
     /// let steps = |algorithm| {
     ///     Schedule::new(&fabric, &group, Operation::AllReduce, algorithm, &Extra::default()).map(|made| made.steps())
     /// };
@@ -39,7 +39,7 @@ impl Schedule {
     /// ```
     pub fn new(
         fabric: &Fabric,
-        group: &Group,
+        group: &RankGroup,
         operation: Operation,
         algorithm: Algorithm,
         extra: &Extra,
@@ -52,7 +52,7 @@ impl Schedule {
             ranks: count,
             chunks: count,
             channels: 1,
-            cut: Cut::Buffer,
+            cut: PieceCut::Buffer,
             stages: Vec::new(),
             root: extra.root,
             order: "no arithmetic",
@@ -70,7 +70,7 @@ impl Schedule {
                 }
             }
             Operation::AllToAll | Operation::AllToAllV => {
-                made.cut = Cut::Pairs;
+                made.cut = PieceCut::Pairs;
                 made.stages = direct::all_to_all(group, algorithm == Algorithm::Pairwise);
             }
             Operation::AllGatherV => {
@@ -84,7 +84,7 @@ impl Schedule {
                 };
             }
             Operation::Permute => {
-                made.cut = Cut::Whole;
+                made.cut = PieceCut::Whole;
                 made.stages = direct::permute(group, &extra.pairs, algorithm == Algorithm::Ring)?;
             }
             Operation::Broadcast => {
@@ -105,7 +105,7 @@ impl Schedule {
 const MOST_TRANSFERS: u64 = 6_000_000;
 
 /// Refuses schedules that grow with the square of the ranks where that is too much.
-fn check_size(group: &Group, algorithm: Algorithm) -> Result<()> {
+fn check_size(group: &RankGroup, algorithm: Algorithm) -> Result<()> {
     let (ranks, chips) = (group.size() as u64, group.chips().len() as u64);
     let transfers = match algorithm {
         Algorithm::Mesh | Algorithm::Rdh => ranks * chips * (ranks / chips).max(1),
@@ -124,7 +124,7 @@ fn check_size(group: &Group, algorithm: Algorithm) -> Result<()> {
 /// The stages that gather, those that reduce, and the channels.
 fn halves(
     fabric: &Fabric,
-    group: &Group,
+    group: &RankGroup,
     operation: Operation,
     algorithm: Algorithm,
 ) -> Result<(Vec<Stage>, Vec<Stage>, u32)> {

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::across::Network;
+use super::across::UnitNetwork;
 use super::build::Extra;
-use super::estimate::{Estimate, Estimator};
-use super::group::Group;
+use super::estimate::{CollectiveEstimate, Estimator};
+use super::group::RankGroup;
 use super::name::{Algorithm, Operation};
 use super::schedule::Schedule;
 use super::time::{Running, Timing, overlap};
@@ -18,8 +18,8 @@ pub struct CollectiveTask {
     pub operation: Operation,
     /// How; `None`: the fastest way.
     pub algorithm: Option<Algorithm>,
-    /// Who, one group or more, as [`Group::several`] makes them.
-    pub groups: Vec<Group>,
+    /// Who, one group or more, as [`RankGroup::several`] makes them.
+    pub groups: Vec<RankGroup>,
     /// A root, or pairs.
     pub extra: Extra,
 }
@@ -78,7 +78,7 @@ pub struct Overlapped {
 
 impl Estimator {
     /// What each group takes alone.
-    fn each(&self, task: &CollectiveTask, bytes: f64) -> Result<Vec<Estimate>> {
+    fn each(&self, task: &CollectiveTask, bytes: f64) -> Result<Vec<CollectiveEstimate>> {
         let one = |group| self.estimate_with(task.operation, group, bytes, task.algorithm, &task.extra);
         let found = task.groups.iter().map(one).collect::<Result<Vec<_>>>()?;
         if found.is_empty() { Err(Error::Value("group has no lists".to_owned())) } else { Ok(found) }
@@ -88,7 +88,7 @@ impl Estimator {
     ///
     /// # Errors
     /// As [`Estimator::estimate`]; [`Error::Value`] for no group.
-    pub fn slowest(&self, task: &CollectiveTask, bytes: f64) -> Result<Estimate> {
+    pub fn slowest(&self, task: &CollectiveTask, bytes: f64) -> Result<CollectiveEstimate> {
         let found = self.each(task, bytes)?.into_iter();
         found
             .reduce(|slowest, next| if next.time > slowest.time { next } else { slowest })
@@ -103,11 +103,11 @@ impl Estimator {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use trn3_system::collective::{CollectiveTask, Estimator, Extra, Group, Operation};
+    /// use trn3_system::collective::{CollectiveTask, Estimator, Extra, RankGroup, Operation};
     /// use trn3_system::fabric::{Fabric, LinkProfile};
     ///
     /// let fabric = Arc::new(Fabric::built_in("trn2_instance", LinkProfile::Docs)?);
-    /// let groups = Group::several(vec![(0..32).collect(), (32..64).collect()], 4, fabric.chips())?;
+    /// let groups = RankGroup::several(vec![(0..32).collect(), (32..64).collect()], 4, fabric.chips())?;
     /// let task = CollectiveTask { operation: Operation::AllReduce, algorithm: None, groups, extra: Extra::default() };
     /// let cost = Estimator::new(fabric)?.cost(&task, 1e6, true)?;
     /// assert!(cost.time >= cost.estimate && cost.steps > 0 && !cost.bytes_by_link.is_empty());
@@ -162,7 +162,7 @@ impl Estimator {
     ///
     /// # Errors
     /// As [`Estimator::across`].
-    pub fn cost_across(&self, task: &CollectiveTask, bytes: f64, network: Network) -> Result<CollectiveCost> {
+    pub fn cost_across(&self, task: &CollectiveTask, bytes: f64, network: UnitNetwork) -> Result<CollectiveCost> {
         let Some(group) = task.groups.first() else { return Err(Error::Value("group has no lists".to_owned())) };
         let (found, systems) = (self.across(task.operation, group, bytes, network)?, network.systems as f64);
         let inside = if task.operation == Operation::AllToAll { bytes / systems } else { bytes };
@@ -288,7 +288,7 @@ impl Estimator {
     }
 
     /// What links carry for all of some estimates, by name.
-    fn used(&self, found: &[Estimate], bytes: f64, of: &str) -> Vec<(String, f64)> {
+    fn used(&self, found: &[CollectiveEstimate], bytes: f64, of: &str) -> Vec<(String, f64)> {
         let mut carried = vec![0.0; self.fabric().links().len()];
         for one in found {
             one.profile.links.iter().for_each(|&(link, part)| carried[link as usize] += part * bytes);

@@ -2,7 +2,7 @@
 
 use crate::fabric::{Fabric, LevelKind};
 
-use super::group::{ChipMembers, Group};
+use super::group::{ChipMembers, RankGroup};
 
 /// The values that a group's chips have on each axis, if they are all combinations of them.
 pub(super) fn grid(fabric: &Fabric, chips: &[ChipMembers]) -> Option<Vec<Vec<u32>>> {
@@ -110,7 +110,7 @@ pub(super) fn levels(fabric: &Fabric) -> Vec<Vec<usize>> {
 }
 
 /// All positions of a group, chip by chip.
-pub(super) fn by_chip(group: &Group) -> Vec<u32> {
+pub(super) fn by_chip(group: &RankGroup) -> Vec<u32> {
     group.chips().into_iter().flat_map(|members| members.positions).collect()
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     fn cycles_of(name: &str, ranks: Vec<u32>) -> (Fabric, Vec<ChipMembers>, Vec<Vec<usize>>) {
         let fabric = Fabric::built_in(name, LinkProfile::Docs).expect("fabric");
-        let chips = Group::new(ranks, 1, fabric.chips()).expect("group").chips();
+        let chips = RankGroup::new(ranks, 1, fabric.chips()).expect("group").chips();
         let found = cycles(&fabric, &chips);
         (fabric, chips, found)
     }

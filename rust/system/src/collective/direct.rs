@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 use super::cycles::by_chip;
-use super::group::Group;
-use super::pattern::Pattern;
+use super::group::RankGroup;
+use super::pattern::StepPattern;
 use super::schedule::{Lane, Stage};
 use crate::error::{Error, Result};
 
 /// All-to-all: all at once, or one partner a step.
-pub(super) fn all_to_all(group: &Group, is_pairwise: bool) -> Vec<Stage> {
+pub(super) fn all_to_all(group: &RankGroup, is_pairwise: bool) -> Vec<Stage> {
     let count = group.size() as u32;
     let members = by_chip(group);
     let pieces = members.iter().flat_map(|&a| members.iter().map(move |&b| a * count + b)).collect();
-    let pattern = if is_pairwise { Pattern::Rotation } else { Pattern::AllPairs };
+    let pattern = if is_pairwise { StepPattern::Rotation } else { StepPattern::AllPairs };
     let lane = Lane { members, pieces, width: 1, channel: 0 };
     vec![Stage { name: "pairs of ranks", pattern, is_mirrored: false, lanes: vec![lane] }]
 }
 
 /// Everyone's buffer to everyone, at once.
-pub(super) fn gather(group: &Group) -> Vec<Stage> {
+pub(super) fn gather(group: &RankGroup) -> Vec<Stage> {
     let members = by_chip(group);
     let lane = Lane { pieces: members.clone(), members, width: 1, channel: 0 };
-    vec![Stage { name: "everyone to everyone", pattern: Pattern::Exchange, is_mirrored: false, lanes: vec![lane] }]
+    vec![Stage { name: "everyone to everyone", pattern: StepPattern::Exchange, is_mirrored: false, lanes: vec![lane] }]
 }
 
 /// Pairs of positions; buffer `s` goes to `t`.
@@ -30,7 +30,7 @@ pub(super) fn gather(group: &Group) -> Vec<Stage> {
 /// # Errors
 /// [`Error::Value`] if a position is outside the group, sends twice or receives twice; with `must_be_ring` also if the
 /// pairs are not one ring through all ranks.
-pub(super) fn permute(group: &Group, pairs: &[(u32, u32)], must_be_ring: bool) -> Result<Vec<Stage>> {
+pub(super) fn permute(group: &RankGroup, pairs: &[(u32, u32)], must_be_ring: bool) -> Result<Vec<Stage>> {
     let count = group.size() as u32;
     let (mut to, mut from) = (BTreeMap::new(), BTreeMap::new());
     let rank = |position: u32| group.ranks()[position as usize];
@@ -80,5 +80,5 @@ pub(super) fn permute(group: &Group, pairs: &[(u32, u32)], must_be_ring: bool) -
     }
     let moves = pairs.iter().filter(|(source, target)| source != target).map(|&(s, t)| (s, t, s)).collect();
     let lane = Lane { members: (0..count).collect(), pieces: (0..count).collect(), width: 1, channel: 0 };
-    Ok(vec![Stage { name: "pairs", pattern: Pattern::Given(moves), is_mirrored: false, lanes: vec![lane] }])
+    Ok(vec![Stage { name: "pairs", pattern: StepPattern::Given(moves), is_mirrored: false, lanes: vec![lane] }])
 }

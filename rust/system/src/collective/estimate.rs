@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::build::Extra;
-use super::group::Group;
-use super::model::Model;
+use super::group::RankGroup;
+use super::model::CollectiveModel;
 use super::name::{Algorithm, Operation};
 use super::profile::{Binding, ScheduleDemand, Ways};
 use super::schedule::Schedule;
@@ -14,7 +14,7 @@ use crate::fabric::Fabric;
 
 /// What a collective costs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Estimate {
+pub struct CollectiveEstimate {
     /// Seconds.
     pub time: f64,
     /// Steps.
@@ -27,7 +27,7 @@ pub struct Estimate {
     pub profile: Arc<ScheduleDemand>,
 }
 
-type Key = (Operation, Group, Extra, Option<Algorithm>);
+type Key = (Operation, RankGroup, Extra, Option<Algorithm>);
 type Known = Arc<Vec<(Algorithm, Arc<ScheduleDemand>)>>;
 
 /// A system whose collectives are estimated: keeps what it has counted, so that an estimate of a known group takes about
@@ -35,7 +35,7 @@ type Known = Arc<Vec<(Algorithm, Arc<ScheduleDemand>)>>;
 #[derive(Debug)]
 pub struct Estimator {
     fabric: Arc<Fabric>,
-    model: Model,
+    model: CollectiveModel,
     pub(super) ways: Ways,
     // Looked up, never iterated: the order of keys has no effect.
     known: Mutex<HashMap<Key, Known>>,
@@ -49,11 +49,11 @@ impl Estimator {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use trn3_system::collective::{Algorithm, Estimator, Group, Operation};
+    /// use trn3_system::collective::{Algorithm, Estimator, RankGroup, Operation};
     /// use trn3_system::fabric::{Fabric, LinkProfile};
     ///
     /// let fabric = Arc::new(Fabric::built_in("trn2_instance", LinkProfile::Docs)?);
-    /// let group = Group::new((0..64).collect(), 4, fabric.chips())?;
+    /// let group = RankGroup::new((0..64).collect(), 4, fabric.chips())?;
     /// let estimator = Estimator::new(fabric)?;
     /// let best = |bytes| estimator.estimate(Operation::AllReduce, &group, bytes, None).map(|found| found.algorithm);
     /// assert_eq!(best(1.0e6)?, Algorithm::Mesh);
@@ -62,7 +62,7 @@ impl Estimator {
     /// # Ok::<(), trn3_system::Error>(())
     /// ```
     pub fn new(fabric: Arc<Fabric>) -> Result<Self> {
-        let model = Model::of(&fabric)?;
+        let model = CollectiveModel::of(&fabric)?;
         Ok(Self { fabric, model, ways: Ways::default(), known: Mutex::default() })
     }
 
@@ -77,7 +77,7 @@ impl Estimator {
     }
 
     /// The constants.
-    pub fn model(&self) -> &Model {
+    pub fn model(&self) -> &CollectiveModel {
         &self.model
     }
 
@@ -90,10 +90,10 @@ impl Estimator {
     pub fn estimate(
         &self,
         operation: Operation,
-        group: &Group,
+        group: &RankGroup,
         bytes: f64,
         algorithm: Option<Algorithm>,
-    ) -> Result<Estimate> {
+    ) -> Result<CollectiveEstimate> {
         self.estimate_with(operation, group, bytes, algorithm, &Extra::default())
     }
 
@@ -104,11 +104,11 @@ impl Estimator {
     pub fn estimate_with(
         &self,
         operation: Operation,
-        group: &Group,
+        group: &RankGroup,
         bytes: f64,
         algorithm: Option<Algorithm>,
         extra: &Extra,
-    ) -> Result<Estimate> {
+    ) -> Result<CollectiveEstimate> {
         if !(bytes.is_finite() && bytes >= 0.0) {
             return Err(Error::Value(format!("bytes is {bytes}; allowed: a finite number of bytes, 0 or more")));
         }
@@ -119,7 +119,7 @@ impl Estimator {
             return Err(Error::Value(format!("{operation} has no algorithm for this group")));
         };
         let binding = self.binding_of(profile, bytes);
-        Ok(Estimate { time, steps: profile.steps, algorithm: *algorithm, binding, profile: profile.clone() })
+        Ok(CollectiveEstimate { time, steps: profile.steps, algorithm: *algorithm, binding, profile: profile.clone() })
     }
 
     /// The algorithms that can do an operation on a group, with their costs.
@@ -129,7 +129,7 @@ impl Estimator {
     pub fn candidates(
         &self,
         operation: Operation,
-        group: &Group,
+        group: &RankGroup,
         algorithm: Option<Algorithm>,
         extra: &Extra,
     ) -> Result<Known> {
@@ -167,7 +167,7 @@ impl Estimator {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if chips cannot reach each other.
-    pub fn profile(&self, group: &Group, schedule: &Schedule) -> Result<ScheduleDemand> {
+    pub fn profile(&self, group: &RankGroup, schedule: &Schedule) -> Result<ScheduleDemand> {
         ScheduleDemand::count(&self.fabric, &self.model, &self.ways, group, schedule, None)
     }
 
@@ -177,7 +177,7 @@ impl Estimator {
     /// [`Error::Unreachable`] if chips cannot reach each other.
     pub fn profile_of(
         &self,
-        group: &Group,
+        group: &RankGroup,
         schedule: &Schedule,
         size_of: &dyn Fn(u32) -> f64,
     ) -> Result<ScheduleDemand> {

@@ -15,23 +15,23 @@ use trn3_numerics::{Format, Rounding, Xorwow, with_default_environment};
 
 use super::name::{Operation, Reduction};
 use super::run::{Even, Scaled, in_place, straight};
-use super::schedule::{Cut, Schedule};
-use super::value::{Element, Rounder, Value, decode};
+use super::schedule::{PieceCut, Schedule};
+use super::value::{ElementType, Rounder, Value, decode};
 use crate::error::{Error, Result};
 
 /// Calls a function with how elements that are computed with exactly are read from bytes and written to them.
 macro_rules! for_exact {
     ($element:expr, $call:ident($($argument:expr),*)) => {
         match $element {
-            Element::Float64 => $call($($argument),*, f64::from_le_bytes, f64::to_le_bytes),
-            Element::Whole { bytes: 1, is_signed: true } => $call($($argument),*, i8::from_le_bytes, i8::to_le_bytes),
-            Element::Whole { bytes: 2, is_signed: true } => $call($($argument),*, i16::from_le_bytes, i16::to_le_bytes),
-            Element::Whole { bytes: 4, is_signed: true } => $call($($argument),*, i32::from_le_bytes, i32::to_le_bytes),
-            Element::Whole { bytes: 8, is_signed: true } => $call($($argument),*, i64::from_le_bytes, i64::to_le_bytes),
-            Element::Whole { bytes: 1, is_signed: false } => $call($($argument),*, u8::from_le_bytes, u8::to_le_bytes),
-            Element::Whole { bytes: 2, is_signed: false } => $call($($argument),*, u16::from_le_bytes, u16::to_le_bytes),
-            Element::Whole { bytes: 4, is_signed: false } => $call($($argument),*, u32::from_le_bytes, u32::to_le_bytes),
-            Element::Whole { bytes: 8, is_signed: false } => $call($($argument),*, u64::from_le_bytes, u64::to_le_bytes),
+            ElementType::Float64 => $call($($argument),*, f64::from_le_bytes, f64::to_le_bytes),
+            ElementType::Whole { bytes: 1, is_signed: true } => $call($($argument),*, i8::from_le_bytes, i8::to_le_bytes),
+            ElementType::Whole { bytes: 2, is_signed: true } => $call($($argument),*, i16::from_le_bytes, i16::to_le_bytes),
+            ElementType::Whole { bytes: 4, is_signed: true } => $call($($argument),*, i32::from_le_bytes, i32::to_le_bytes),
+            ElementType::Whole { bytes: 8, is_signed: true } => $call($($argument),*, i64::from_le_bytes, i64::to_le_bytes),
+            ElementType::Whole { bytes: 1, is_signed: false } => $call($($argument),*, u8::from_le_bytes, u8::to_le_bytes),
+            ElementType::Whole { bytes: 2, is_signed: false } => $call($($argument),*, u16::from_le_bytes, u16::to_le_bytes),
+            ElementType::Whole { bytes: 4, is_signed: false } => $call($($argument),*, u32::from_le_bytes, u32::to_le_bytes),
+            ElementType::Whole { bytes: 8, is_signed: false } => $call($($argument),*, u64::from_le_bytes, u64::to_le_bytes),
             other => Err(Error::Value(format!("elements of {} bytes; allowed: 1, 2, 4, 8", other.bytes()))),
         }
     };
@@ -53,7 +53,7 @@ pub struct Arithmetic {
     /// The reduction.
     pub reduction: Reduction,
     /// Type of the inputs' elements.
-    pub element: Element,
+    pub element: ElementType,
     /// Format on the wire and of partial results; `None`: that of the elements.
     pub wire: Option<Format>,
     /// Format of the results; `None`: that of the elements.
@@ -66,7 +66,7 @@ pub struct Arithmetic {
 
 impl Arithmetic {
     /// Elements of one type, added in the schedule's order, rounded to nearest in their own format.
-    pub fn new(element: Element) -> Self {
+    pub fn new(element: ElementType) -> Self {
         Self {
             reduction: Reduction::Add,
             element,
@@ -78,8 +78,8 @@ impl Arithmetic {
     }
 
     /// The type of the results' elements.
-    pub fn result(&self) -> Element {
-        self.out.map_or(self.element, Element::Float)
+    pub fn result(&self) -> ElementType {
+        self.out.map_or(self.element, ElementType::Float)
     }
 }
 
@@ -103,11 +103,11 @@ pub fn output_length(schedule: &Schedule, input: usize) -> usize {
 /// rounding comes without a generator; errors of casts.
 ///
 /// ```
-/// use trn3_system::collective::{Algorithm, Arithmetic, Element, Extra, Group, Operation, Schedule, execute};
+/// use trn3_system::collective::{Algorithm, Arithmetic, ElementType, Extra, RankGroup, Operation, Schedule, execute};
 /// use trn3_system::fabric::{Fabric, LinkProfile};
 ///
 /// let fabric = Fabric::built_in("trn2_instance", LinkProfile::Docs)?;
-/// let group = Group::new(vec![0, 1, 2, 3], 4, fabric.chips())?;
+/// let group = RankGroup::new(vec![0, 1, 2, 3], 4, fabric.chips())?;
 /// let schedule = Schedule::new(&fabric, &group, Operation::AllReduce, Algorithm::Ring, &Extra::default())?;
 /// let inputs = [[1u8, 2], [3, 4], [5, 6], [7, 8]];
 /// let mut outputs = [[0u8; 2]; 4];
@@ -156,8 +156,8 @@ pub fn execute(
     }
     check(schedule.operation, arithmetic, generator.is_some())?;
     with_default_environment(|| match arithmetic.element {
-        Element::Float(format) => floats(schedule, arithmetic, format, inputs, outputs, generator),
-        Element::Opaque { bytes } => moved(schedule, bytes, inputs, outputs),
+        ElementType::Float(format) => floats(schedule, arithmetic, format, inputs, outputs, generator),
+        ElementType::Opaque { bytes } => moved(schedule, bytes, inputs, outputs),
         exact => for_exact!(exact, plain(schedule, arithmetic, inputs, outputs)),
     })
 }
@@ -190,7 +190,7 @@ pub fn reduce(arithmetic: &Arithmetic, inputs: &[&[u8]], output: &mut [u8]) -> R
     }
     check(Operation::AllReduce, arithmetic, false)?;
     with_default_environment(|| match arithmetic.element {
-        Element::Float(format) => {
+        ElementType::Float(format) => {
             let decoded = |input: &&[u8]| {
                 let mut values = vec![0.0; length];
                 decode(format, input, &mut values).map(|()| values)
@@ -203,17 +203,17 @@ pub fn reduce(arithmetic: &Arithmetic, inputs: &[&[u8]], output: &mut [u8]) -> R
                 output,
             )
         }
-        Element::Opaque { bytes } => Err(Error::Value(format!("elements of {bytes} bytes have no arithmetic"))),
+        ElementType::Opaque { bytes } => Err(Error::Value(format!("elements of {bytes} bytes have no arithmetic"))),
         exact => for_exact!(exact, fold_exact(arithmetic.reduction, inputs, output)),
     })
 }
 
 fn check(operation: Operation, arithmetic: &Arithmetic, has_generator: bool) -> Result<()> {
     let reduces = matches!(operation, Operation::AllReduce | Operation::ReduceScatter);
-    if matches!(arithmetic.element, Element::Opaque { .. }) && reduces {
+    if matches!(arithmetic.element, ElementType::Opaque { .. }) && reduces {
         return Err(Error::Value(format!("{operation} needs numbers; the arrays' dtype has no arithmetic")));
     }
-    let is_float = matches!(arithmetic.element, Element::Float(_));
+    let is_float = matches!(arithmetic.element, ElementType::Float(_));
     if !is_float && (arithmetic.wire.is_some() || arithmetic.out.is_some()) {
         return Err(Error::Value(
             "dtype is given and the arrays are no floats of a format of the hardware; allowed: None, these are exact"
@@ -383,7 +383,7 @@ fn moved(schedule: &Schedule, bytes: usize, inputs: &[&[u8]], outputs: &mut [&mu
     let ranks = schedule.ranks as usize;
     let total = output_length(schedule, length);
     match schedule.cut {
-        Cut::Buffer => {
+        PieceCut::Buffer => {
             let mut buffers: Vec<Vec<u8>> = (0..ranks).map(|_| vec![0; total * bytes]).collect();
             for (i, (buffer, own)) in buffers.iter_mut().zip(inputs).enumerate() {
                 match schedule.operation {
@@ -396,7 +396,7 @@ fn moved(schedule: &Schedule, bytes: usize, inputs: &[&[u8]], outputs: &mut [&mu
             in_place(schedule, &layout, Reduction::Add, &mut buffers, &mut |_| Ok(()))?;
             outputs.iter_mut().zip(&buffers).for_each(|(output, buffer)| output.copy_from_slice(buffer));
         }
-        Cut::Pairs | Cut::Whole => {
+        PieceCut::Pairs | PieceCut::Whole => {
             let loaded = inputs.iter().map(|input| input.to_vec()).collect();
             let results = through::<u8>(schedule, Reduction::Add, loaded, Order::Schedule, &mut |_| Ok(()))?;
             outputs.iter_mut().zip(&results).for_each(|(output, result)| output.copy_from_slice(result));

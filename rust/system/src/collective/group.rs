@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// Ranks that work together. A rank's *position* is its place in the list: chunk `p` of a buffer belongs to position `p`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Group {
+pub struct RankGroup {
     ranks: Vec<u32>,
     ranks_per_chip: u32,
 }
@@ -20,7 +20,7 @@ pub struct ChipMembers {
     pub positions: Vec<u32>,
 }
 
-impl Group {
+impl RankGroup {
     /// A group of ranks of a system of `chips` chips, with so many ranks on each: rank `r` sits on chip
     /// `r / ranks_per_chip`.
     ///
@@ -51,7 +51,7 @@ impl Group {
     /// Groups that work at the same time.
     ///
     /// # Errors
-    /// As [`Group::new`], and [`Error::Value`] if their lengths differ or one rank stands in two of them.
+    /// As [`RankGroup::new`], and [`Error::Value`] if their lengths differ or one rank stands in two of them.
     pub fn several(lists: Vec<Vec<u32>>, ranks_per_chip: u32, chips: usize) -> Result<Vec<Self>> {
         let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
         if lists.is_empty() {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn refusal(lists: Vec<Vec<u32>>) -> String {
-        Group::several(lists, 4, 16).expect_err("refused").to_string()
+        RankGroup::several(lists, 4, 16).expect_err("refused").to_string()
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn test_ranks_sit_on_chips_in_order() {
-        let group = Group::new(vec![5, 4, 9, 8], 4, 16).expect("fits");
+        let group = RankGroup::new(vec![5, 4, 9, 8], 4, 16).expect("fits");
         let chips = group.chips();
         assert_eq!((chips[0].chip, &chips[0].positions[..]), (1, &[1, 0][..]));
         assert_eq!((chips[1].chip, &chips[1].positions[..]), (2, &[3, 2][..]));

@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 
 use super::cycles::{grid, levels};
-use super::group::Group;
-use super::pattern::Pattern;
+use super::group::RankGroup;
+use super::pattern::StepPattern;
 use super::ring;
 use super::schedule::{Lane, Stage};
 use crate::error::{Error, Result};
@@ -28,18 +28,18 @@ struct Places {
 ///
 /// # Errors
 /// [`Error::Value`] if the group spans one level only or is not symmetric.
-pub(super) fn stages(fabric: &Fabric, group: &Group, is_ring: bool) -> Result<(Vec<Stage>, Vec<Stage>, u32)> {
+pub(super) fn stages(fabric: &Fabric, group: &RankGroup, is_ring: bool) -> Result<(Vec<Stage>, Vec<Stage>, u32)> {
     let places = places(fabric, group)?;
     let inner_size = places.sizes.last().copied().unwrap_or(1);
     // The cycles of one innermost part, as places within it; the others are images of it.
-    let inner_group = Group::new(
+    let inner_group = RankGroup::new(
         places.at[..inner_size].iter().map(|&position| group.ranks()[position as usize]).collect(),
         group.ranks_per_chip(),
         fabric.chips(),
     )?;
     let cycles = if is_ring { ring::orders(fabric, &inner_group) } else { vec![(0..inner_size as u32).collect()] };
     let channels = if is_ring { cycles.len().max(2) as u32 } else { 1 };
-    let stage = |level: usize, name: &'static str, pattern: Pattern, is_mirrored: bool| {
+    let stage = |level: usize, name: &'static str, pattern: StepPattern, is_mirrored: bool| {
         let is_innermost = level + 1 == places.sizes.len();
         let lanes = (0..channels).flat_map(|channel| {
             let mut order: Vec<usize> = if is_innermost {
@@ -60,13 +60,13 @@ pub(super) fn stages(fabric: &Fabric, group: &Group, is_ring: bool) -> Result<(V
         let mut stages = Vec::new();
         for (level, &size) in places.sizes.iter().enumerate() {
             if is_ring {
-                stages.push(stage(level, "ring of a level", Pattern::Ring, is_mirrored));
+                stages.push(stage(level, "ring of a level", StepPattern::Ring, is_mirrored));
             } else if level + 1 < places.sizes.len() {
-                stages.push(stage(level, "mesh of a level", Pattern::Exchange, is_mirrored));
+                stages.push(stage(level, "mesh of a level", StepPattern::Exchange, is_mirrored));
             } else {
                 let per_chip = group.members_per_chip().filter(|count| size % count == 0).unwrap_or(1) as u32;
-                stages.push(stage(level, "across chips", Pattern::MeshAcross { per_chip }, is_mirrored));
-                stages.push(stage(level, "within chips", Pattern::MeshWithin { per_chip }, is_mirrored));
+                stages.push(stage(level, "across chips", StepPattern::MeshAcross { per_chip }, is_mirrored));
+                stages.push(stage(level, "within chips", StepPattern::MeshWithin { per_chip }, is_mirrored));
             }
         }
         if is_mirrored {
@@ -77,7 +77,7 @@ pub(super) fn stages(fabric: &Fabric, group: &Group, is_ring: bool) -> Result<(V
     Ok((build(false), build(true), channels))
 }
 
-fn places(fabric: &Fabric, group: &Group) -> Result<Places> {
+fn places(fabric: &Fabric, group: &RankGroup) -> Result<Places> {
     let chips = group.chips();
     let refuse = |why: String| {
         Err(Error::Value(format!("algorithm \"hierarchical\" {why}; \"ring\" and \"mesh\" take any group")))

@@ -9,8 +9,8 @@
 //! two values are added where it sends, the lower position first, rounded, and then added to what the next primary has.
 
 use super::cycles::cycles;
-use super::group::Group;
-use super::pattern::Pattern;
+use super::group::RankGroup;
+use super::pattern::StepPattern;
 use super::schedule::{Lane, Stage};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -19,7 +19,7 @@ use crate::fabric::Fabric;
 ///
 /// # Errors
 /// [`Error::Value`] if the group does not have all ranks of its chips, or these are no pairs.
-pub(super) fn stages(fabric: &Fabric, group: &Group) -> Result<(Vec<Stage>, Vec<Stage>, u32)> {
+pub(super) fn stages(fabric: &Fabric, group: &RankGroup) -> Result<(Vec<Stage>, Vec<Stage>, u32)> {
     let chips = group.chips();
     let per_chip = group.ranks_per_chip() as usize;
     if per_chip % 2 == 1 || chips.iter().any(|members| members.positions.len() != per_chip) {
@@ -53,7 +53,7 @@ pub(super) fn stages(fabric: &Fabric, group: &Group) -> Result<(Vec<Stage>, Vec<
             let pieces = members.iter().map(|&chunk| chunk * channels + channel as u32).collect();
             Lane { members, pieces, width: 1, channel: channel as u32 }
         });
-        Stage { name: "pairs", pattern: Pattern::PairRing { pairs }, is_mirrored, lanes: lanes.collect() }
+        Stage { name: "pairs", pattern: StepPattern::PairRing { pairs }, is_mirrored, lanes: lanes.collect() }
     };
     Ok((vec![stage(false)], vec![stage(true)], channels))
 }

@@ -8,28 +8,28 @@
 //! order of the ranks that hold them. In the single-step form: ascending positions throughout.
 
 use super::cycles::by_chip;
-use super::group::Group;
-use super::pattern::Pattern;
+use super::group::RankGroup;
+use super::pattern::StepPattern;
 use super::schedule::{Lane, Stage};
 
 /// The stages that gather, in order; mirrored and in reverse they reduce.
-pub(super) fn stages(group: &Group) -> Vec<Stage> {
+pub(super) fn stages(group: &RankGroup) -> Vec<Stage> {
     let per_chip = group.members_per_chip().unwrap_or(1) as u32;
     let members = by_chip(group);
     let lane = Lane { pieces: members.clone(), members, width: 1, channel: 0 };
-    [("across chips", Pattern::MeshAcross { per_chip }), ("within chips", Pattern::MeshWithin { per_chip })]
+    [("across chips", StepPattern::MeshAcross { per_chip }), ("within chips", StepPattern::MeshWithin { per_chip })]
         .into_iter()
         .map(|(name, pattern)| Stage { name, pattern, is_mirrored: false, lanes: vec![lane.clone()] })
         .collect()
 }
 
 /// The one stage of the single-step all_reduce.
-pub(super) fn single_step(group: &Group) -> Vec<Stage> {
+pub(super) fn single_step(group: &RankGroup) -> Vec<Stage> {
     let count = group.size() as u32;
     let lane = Lane { members: by_chip(group), pieces: (0..count).collect(), width: 1, channel: 0 };
     vec![Stage {
         name: "everyone to everyone",
-        pattern: Pattern::ReduceExchange { units: count },
+        pattern: StepPattern::ReduceExchange { units: count },
         is_mirrored: false,
         lanes: vec![lane],
     }]

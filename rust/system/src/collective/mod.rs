@@ -1,6 +1,6 @@
 //! Collectives: one schedule object that is executed on data, counted and timed.
 //!
-//! - [`Group`]: which ranks, on which chips; [`Schedule`]: who sends what to whom, when.
+//! - [`RankGroup`]: which ranks, on which chips; [`Schedule`]: who sends what to whom, when.
 //! - [`execute`] runs a schedule on data; [`ScheduleDemand`] counts it; [`Estimator`] says what it costs and chooses.
 //! - [`CollectiveTask`]: several groups at once, and all that a result says beside its data; [`RankPart`]: one rank's part,
 //!   where somebody else carries the messages.
@@ -31,18 +31,18 @@ mod time;
 mod value;
 mod variable;
 
-pub use across::{Across, Network};
+pub use across::{Across, UnitNetwork};
 pub use build::Extra;
 pub use choose::{CollectiveCost, CollectiveTask, Overlapped};
-pub use estimate::{ClosedForm, Estimate, Estimator, closed_form};
+pub use estimate::{ClosedForm, CollectiveEstimate, Estimator, closed_form};
 pub use execute::{Arithmetic, Order, execute, output_length, reduce};
-pub use group::{ChipMembers, Group};
-pub use model::Model;
+pub use group::{ChipMembers, RankGroup};
+pub use model::CollectiveModel;
 pub use name::{Algorithm, Operation, Reduction};
-pub use pattern::{Move, Pattern};
+pub use pattern::{Move, StepPattern};
 pub use profile::{Binding, ScheduleDemand};
 pub use rank::{RankBuffer, RankPart};
-pub use schedule::{Action, Cut, Kind, Lane, Schedule, Stage};
+pub use schedule::{Action, ActionKind, Lane, PieceCut, Schedule, Stage};
 pub use time::{MOST_TRANSFERS, OWN_PACE, Running, Timing, overlap};
-pub use value::Element;
+pub use value::ElementType;
 pub use variable::{Counts, all_gather_v, all_to_all_v};

@@ -10,7 +10,7 @@ use trn3_facts::{BUILT_IN, Facts, factor};
 
 /// What costs are computed with, beside the fabric. Seconds, bytes a second.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Model {
+pub struct CollectiveModel {
     /// Seconds for a step within a chip.
     pub step_latency: f64,
     /// Part of the links' rate that a mesh gets on a torus.
@@ -29,7 +29,7 @@ pub struct Model {
     pub assumptions: Vec<String>,
 }
 
-impl Model {
+impl CollectiveModel {
     /// The model for a fabric and its chip.
     ///
     /// # Errors

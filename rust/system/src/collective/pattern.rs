@@ -21,7 +21,7 @@ pub struct Move {
 
 /// An elementary exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pattern {
+pub enum StepPattern {
     /// Gathers: in step `s` member `i` sends unit `i - s` to member `i + 1`.
     Ring,
     /// Gathers: members `2 p` and `2 p + 1` are a pair; pairs are a ring and come chip by chip, `pairs` on each. The
@@ -69,7 +69,7 @@ pub enum Pattern {
     Given(Vec<(u32, u32, u32)>),
 }
 
-impl Pattern {
+impl StepPattern {
     /// Whether targets reduce although the pattern is not run backwards.
     pub(super) fn reduces(&self) -> bool {
         matches!(self, Self::ReduceExchange { .. })
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     /// Runs a gathering pattern on sets of units.
-    fn gathers(pattern: &[Pattern], n: usize) {
+    fn gathers(pattern: &[StepPattern], n: usize) {
         let mut held: Vec<Vec<bool>> = (0..n).map(|i| (0..n).map(|unit| unit == i).collect()).collect();
         for pattern in pattern {
             for step in 0..pattern.steps(n) {
@@ -244,17 +244,17 @@ mod tests {
     #[test]
     fn test_gathering_patterns_bring_every_unit_everywhere_once() {
         for n in [1, 2, 3, 7, 16] {
-            gathers(&[Pattern::Ring], n);
-            gathers(&[Pattern::Exchange], n);
+            gathers(&[StepPattern::Ring], n);
+            gathers(&[StepPattern::Exchange], n);
         }
         for n in [1, 2, 8, 64] {
-            gathers(&[Pattern::Doubling], n);
+            gathers(&[StepPattern::Doubling], n);
         }
         for per_chip in [1, 2, 4] {
             for chips in [1, 2, 3, 8] {
                 let n = (per_chip * chips) as usize;
-                gathers(&[Pattern::MeshAcross { per_chip }, Pattern::MeshWithin { per_chip }], n);
-                gathers(&[Pattern::PairRing { pairs: per_chip }], 2 * n);
+                gathers(&[StepPattern::MeshAcross { per_chip }, StepPattern::MeshWithin { per_chip }], n);
+                gathers(&[StepPattern::PairRing { pairs: per_chip }], 2 * n);
             }
         }
     }
@@ -262,12 +262,12 @@ mod tests {
     #[test]
     fn test_classes_cover_all_steps() {
         for (pattern, n) in [
-            (Pattern::Ring, 16),
-            (Pattern::PairRing { pairs: 2 }, 64),
-            (Pattern::PairRing { pairs: 4 }, 128),
-            (Pattern::PairRing { pairs: 2 }, 4),
-            (Pattern::Doubling, 16),
-            (Pattern::Chain { units: 5 }, 9),
+            (StepPattern::Ring, 16),
+            (StepPattern::PairRing { pairs: 2 }, 64),
+            (StepPattern::PairRing { pairs: 4 }, 128),
+            (StepPattern::PairRing { pairs: 2 }, 4),
+            (StepPattern::Doubling, 16),
+            (StepPattern::Chain { units: 5 }, 9),
         ] {
             let total: u32 = pattern.classes(n).iter().map(|(_, count)| count).sum();
             assert_eq!(total, pattern.steps(n), "{pattern:?}");
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn test_pair_ring_takes_half_the_steps() {
-        assert_eq!(Pattern::PairRing { pairs: 2 }.steps(64), 31);
-        assert_eq!(Pattern::Ring.steps(64), 63);
+        assert_eq!(StepPattern::PairRing { pairs: 2 }.steps(64), 31);
+        assert_eq!(StepPattern::Ring.steps(64), 63);
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Mutex;
 
 use trn3_numerics::check_interrupt;
 
-use super::group::Group;
-use super::model::Model;
+use super::group::RankGroup;
+use super::model::CollectiveModel;
 use super::name::{Algorithm, Operation};
-use super::schedule::{Action, Kind, Schedule};
+use super::schedule::{Action, ActionKind, Schedule};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 
@@ -91,9 +91,9 @@ impl ScheduleDemand {
     /// Counts a schedule. `size_of` is what each piece is of the size; `None`: all are equal.
     pub(super) fn count(
         fabric: &Fabric,
-        model: &Model,
+        model: &CollectiveModel,
         ways: &Ways,
-        group: &Group,
+        group: &RankGroup,
         schedule: &Schedule,
         size_of: Option<&dyn Fn(u32) -> f64>,
     ) -> Result<Self> {
@@ -124,7 +124,7 @@ impl ScheduleDemand {
             for one in actions {
                 let bytes = one.bytes * times;
                 let (reads, writes) = one.accesses();
-                let received = if one.kind == Kind::Reduce { 2.0 } else { writes };
+                let received = if one.kind == ActionKind::Reduce { 2.0 } else { writes };
                 let sent = reads + writes - received;
                 chips[group.chip(one.from) as usize].0 += sent * bytes;
                 chips[group.chip(one.to) as usize].0 += received * bytes;
@@ -208,7 +208,7 @@ impl ScheduleDemand {
 pub(super) struct Sized {
     pub(super) from: u32,
     pub(super) to: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: ActionKind,
     pub(super) is_pair: bool,
     pub(super) is_own: bool,
     pub(super) bytes: f64,
@@ -218,17 +218,17 @@ impl Sized {
     /// Reads and writes of memory for each byte: a copy reads and writes, a reduction reads two values; a pair shares.
     fn accesses(&self) -> (f64, f64) {
         match (self.kind, self.is_pair) {
-            (Kind::Copy, false) => (1.0, 1.0),
-            (Kind::Copy, true) => (1.0, 2.0),
-            (Kind::Reduce, false) => (2.0, 1.0),
-            (Kind::Reduce, true) => (3.0, 1.0),
+            (ActionKind::Copy, false) => (1.0, 1.0),
+            (ActionKind::Copy, true) => (1.0, 2.0),
+            (ActionKind::Reduce, false) => (2.0, 1.0),
+            (ActionKind::Reduce, true) => (3.0, 1.0),
         }
     }
 }
 
 /// Calls `visit(how often, actions, traffic between chips)` for each class of equal steps, in order.
 pub(super) fn for_each_class(
-    group: &Group,
+    group: &RankGroup,
     schedule: &Schedule,
     size_of: Option<&dyn Fn(u32) -> f64>,
     mut visit: impl FnMut(u32, &[Sized], &Traffic) -> Result<()>,

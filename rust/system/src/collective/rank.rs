@@ -129,7 +129,7 @@ impl RankPart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collective::{Algorithm, Extra, Group, Order, Reduction, Schedule, execute, output_length};
+    use crate::collective::{Algorithm, Extra, Order, RankGroup, Reduction, Schedule, execute, output_length};
     use crate::fabric::{Fabric, LinkProfile};
 
     /// All ranks' parts, every message carried at once.
@@ -165,7 +165,7 @@ mod tests {
     fn test_messages_give_the_bits_of_the_schedule() {
         let fabric = Fabric::built_in("trn2_instance", LinkProfile::Docs).expect("builds");
         for (ranks, length) in [(1, 6), (3, 6), (5, 10), (4, 4)] {
-            let group = Group::new((0..ranks).collect(), 1, fabric.chips()).expect("there");
+            let group = RankGroup::new((0..ranks).collect(), 1, fabric.chips()).expect("there");
             for operation in [Operation::AllReduce, Operation::AllGather, Operation::ReduceScatter, Operation::AllToAll]
             {
                 for reduction in [Reduction::Add, Reduction::Max, Reduction::Min] {

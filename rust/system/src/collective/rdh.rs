@@ -9,8 +9,8 @@
 //! sums.
 
 use super::cycles::{grid, is_ring, levels};
-use super::group::{ChipMembers, Group};
-use super::pattern::Pattern;
+use super::group::{ChipMembers, RankGroup};
+use super::pattern::StepPattern;
 use super::schedule::{Lane, Stage};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -19,7 +19,7 @@ use crate::fabric::Fabric;
 ///
 /// # Errors
 /// [`Error::Value`] if the number of chips is no power of two.
-pub(super) fn stages(fabric: &Fabric, group: &Group) -> Result<Vec<Stage>> {
+pub(super) fn stages(fabric: &Fabric, group: &RankGroup) -> Result<Vec<Stage>> {
     let mut chips = group.chips();
     if group.members_per_chip().is_none() {
         // Ranks stand for chips where these have different numbers of them.
@@ -56,7 +56,12 @@ pub(super) fn stages(fabric: &Fabric, group: &Group) -> Result<Vec<Stage>> {
         Lane { pieces: members.clone(), members, width: 1, channel: 0 }
     });
     if count > 1 {
-        stages.push(Stage { name: "cube", pattern: Pattern::Doubling, is_mirrored: false, lanes: across.collect() });
+        stages.push(Stage {
+            name: "cube",
+            pattern: StepPattern::Doubling,
+            is_mirrored: false,
+            lanes: across.collect(),
+        });
     }
     if per_chip > 1 {
         let within = chips.iter().map(|members| Lane {
@@ -67,7 +72,7 @@ pub(super) fn stages(fabric: &Fabric, group: &Group) -> Result<Vec<Stage>> {
         });
         stages.push(Stage {
             name: "within chips",
-            pattern: Pattern::Exchange,
+            pattern: StepPattern::Exchange,
             is_mirrored: false,
             lanes: within.collect(),
         });

@@ -8,13 +8,13 @@
 //! and each rank adds its own value to what arrives.
 
 use super::cycles::cycles;
-use super::group::Group;
-use super::pattern::Pattern;
+use super::group::RankGroup;
+use super::pattern::StepPattern;
 use super::schedule::{Lane, Stage};
 use crate::fabric::Fabric;
 
 /// For each channel all positions in the order of its cycle.
-pub(super) fn orders(fabric: &Fabric, group: &Group) -> Vec<Vec<u32>> {
+pub(super) fn orders(fabric: &Fabric, group: &RankGroup) -> Vec<Vec<u32>> {
     let chips = group.chips();
     cycles(fabric, &chips)
         .into_iter()
@@ -35,7 +35,7 @@ pub(super) fn orders(fabric: &Fabric, group: &Group) -> Vec<Vec<u32>> {
 
 /// The stage that gathers, and the mirrored one that reduces. The latter runs on the reversed order, which makes it
 /// travel along the order itself.
-pub(super) fn stages(fabric: &Fabric, group: &Group) -> (Vec<Stage>, Vec<Stage>, u32) {
+pub(super) fn stages(fabric: &Fabric, group: &RankGroup) -> (Vec<Stage>, Vec<Stage>, u32) {
     let orders = orders(fabric, group);
     let channels = orders.len() as u32;
     let stage = |is_mirrored: bool| {
@@ -47,7 +47,7 @@ pub(super) fn stages(fabric: &Fabric, group: &Group) -> (Vec<Stage>, Vec<Stage>,
             let pieces = members.iter().map(|&chunk| chunk * channels + channel as u32).collect();
             Lane { members, pieces, width: 1, channel: channel as u32 }
         });
-        Stage { name: "ring", pattern: Pattern::Ring, is_mirrored, lanes: lanes.collect() }
+        Stage { name: "ring", pattern: StepPattern::Ring, is_mirrored, lanes: lanes.collect() }
     };
     (vec![stage(false)], vec![stage(true)], channels)
 }

@@ -3,7 +3,7 @@
 use trn3_numerics::check_interrupt;
 
 use super::name::Reduction;
-use super::schedule::{Action, Cut, Kind, Schedule};
+use super::schedule::{Action, ActionKind, PieceCut, Schedule};
 use super::value::Value;
 use crate::error::Result;
 
@@ -18,7 +18,7 @@ struct Arrival {
     last: u32,
     from: u32,
     with: Option<u32>,
-    kind: Kind,
+    kind: ActionKind,
 }
 
 /// Where a piece lies in a rank's buffer.
@@ -42,8 +42,8 @@ pub(super) struct Even<'a> {
 impl Layout for Even<'_> {
     fn range(&self, _rank: u32, piece: u32) -> std::ops::Range<usize> {
         match self.schedule.cut {
-            Cut::Buffer => self.schedule.range(piece, self.length),
-            Cut::Pairs | Cut::Whole => 0..self.length,
+            PieceCut::Buffer => self.schedule.range(piece, self.length),
+            PieceCut::Pairs | PieceCut::Whole => 0..self.length,
         }
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn in_place<T: Value>(
             // What a pair sends is reduced and rounded before it is sent.
             pairs.clear();
             for arrival in &arrivals {
-                if let (Kind::Reduce, Some(with)) = (arrival.kind, arrival.with) {
+                if let (ActionKind::Reduce, Some(with)) = (arrival.kind, arrival.with) {
                     let (low, high) = (arrival.from.min(with), arrival.from.max(with));
                     let start = pairs.len();
                     pairs.extend_from_slice(&buffers[low as usize][arrival.range(layout, low)]);
@@ -122,7 +122,7 @@ pub(super) fn in_place<T: Value>(
                 rest = others;
                 let start = results.len();
                 let own = first.range(layout, first.to);
-                if first.kind == Kind::Copy {
+                if first.kind == ActionKind::Copy {
                     results.extend_from_slice(&buffers[first.from as usize][first.range(layout, first.from)]);
                     continue;
                 }
@@ -150,7 +150,7 @@ pub(super) fn in_place<T: Value>(
                     fold(&buffers[first.to as usize][own], &mut results);
                 }
             }
-            if arrivals.iter().any(|arrival| arrival.kind == Kind::Reduce) {
+            if arrivals.iter().any(|arrival| arrival.kind == ActionKind::Reduce) {
                 round(&mut results)?;
             }
             let mut done = 0;
@@ -172,11 +172,11 @@ fn list(action: &Action<'_>, arrivals: &mut Vec<Arrival>) {
     for &piece in action.pieces {
         let &Action { from, to, with, kind, .. } = action;
         match (kind, with) {
-            (Kind::Copy, Some(second)) => {
+            (ActionKind::Copy, Some(second)) => {
                 arrivals.push(Arrival { to, piece, last: piece, from, with: None, kind });
                 arrivals.push(Arrival { to: second, piece, last: piece, from, with: None, kind });
             }
-            (Kind::Copy, None) | (Kind::Reduce, _) => {
+            (ActionKind::Copy, None) | (ActionKind::Reduce, _) => {
                 arrivals.push(Arrival { to, piece, last: piece, from, with, kind })
             }
         }

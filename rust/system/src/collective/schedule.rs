@@ -1,6 +1,6 @@
 //! Schedules: who sends what to whom, when. One object is executed on data, counted and timed.
 //!
-//! A schedule is a list of *stages*; a stage is a number of *lanes* that do the same [`Pattern`] side by side, each for
+//! A schedule is a list of *stages*; a stage is a number of *lanes* that do the same [`StepPattern`] side by side, each for
 //! its own ranks and its own pieces of the buffer; a pattern is a number of *steps*. Actions of a step happen at once:
 //! they read what was there before it.
 //!
@@ -16,11 +16,11 @@
 use std::ops::Range;
 
 use super::name::{Algorithm, Operation};
-use super::pattern::{Move, Pattern};
+use super::pattern::{Move, StepPattern};
 
 /// What happens at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ActionKind {
     /// The pieces replace what is there. [`Action::with`] is a second target: one read, two writes.
     Copy,
     /// The pieces are reduced into what is there. [`Action::with`] is a second source on the chip of the first one: the
@@ -35,10 +35,10 @@ pub struct Action<'a> {
     pub from: u32,
     /// The rank that receives.
     pub to: u32,
-    /// The other rank of the pair: see [`Kind`].
+    /// The other rank of the pair: see [`ActionKind`].
     pub with: Option<u32>,
     /// What happens at the target.
-    pub kind: Kind,
+    pub kind: ActionKind,
     /// The pieces, by number.
     pub pieces: &'a [u32],
     /// The channel.
@@ -66,7 +66,7 @@ pub struct Stage {
     /// What it is, for readers.
     pub name: &'static str,
     /// What each lane does.
-    pub pattern: Pattern,
+    pub pattern: StepPattern,
     /// Whether it is run backwards, reducing.
     pub is_mirrored: bool,
     /// The lanes.
@@ -75,7 +75,7 @@ pub struct Stage {
 
 /// How large pieces are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum PieceCut {
     /// A buffer of `B` bytes is cut into all pieces.
     Buffer,
     /// Piece `a * ranks + b` goes from `a` to `b`: one of `ranks` parts of `a`'s buffer of `B` bytes.
@@ -98,7 +98,7 @@ pub struct Schedule {
     /// Pieces of a chunk.
     pub channels: u32,
     /// How pieces relate to buffers.
-    pub cut: Cut,
+    pub cut: PieceCut,
     /// The stages, one after another.
     pub stages: Vec<Stage>,
     /// The position whose data is spread, in a broadcast.
@@ -141,7 +141,8 @@ impl Stage {
                 let units =
                     one.units.start as usize * lane.width as usize..one.units.end as usize * lane.width as usize;
                 let (from, to) = if self.is_mirrored { (one.to, one.from) } else { (one.from, one.to) };
-                let kind = if self.is_mirrored || self.pattern.reduces() { Kind::Reduce } else { Kind::Copy };
+                let kind =
+                    if self.is_mirrored || self.pattern.reduces() { ActionKind::Reduce } else { ActionKind::Copy };
                 visit(Action {
                     from: lane.members[from as usize],
                     to: lane.members[to as usize],
@@ -165,18 +166,18 @@ impl Schedule {
     /// Number of pieces.
     pub fn pieces(&self) -> u32 {
         match self.cut {
-            Cut::Buffer => self.chunks * self.channels,
-            Cut::Pairs => self.ranks * self.ranks,
-            Cut::Whole => self.chunks,
+            PieceCut::Buffer => self.chunks * self.channels,
+            PieceCut::Pairs => self.ranks * self.ranks,
+            PieceCut::Whole => self.chunks,
         }
     }
 
     /// What one piece is of the operation's size `B`.
     pub fn piece_fraction(&self) -> f64 {
         match self.cut {
-            Cut::Buffer => 1.0 / f64::from(self.chunks) / f64::from(self.channels),
-            Cut::Pairs => 1.0 / f64::from(self.ranks),
-            Cut::Whole => 1.0,
+            PieceCut::Buffer => 1.0 / f64::from(self.chunks) / f64::from(self.channels),
+            PieceCut::Pairs => 1.0 / f64::from(self.ranks),
+            PieceCut::Whole => 1.0,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::estimate::Estimator;
-use super::group::Group;
+use super::group::RankGroup;
 use super::profile::{ScheduleDemand, for_each_class};
 use super::schedule::Schedule;
 use crate::error::{Error, Result};
@@ -74,7 +74,7 @@ impl Estimator {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if chips cannot reach each other.
-    pub fn simulate(&self, group: &Group, schedule: &Schedule, bytes: f64) -> Result<Timing> {
+    pub fn simulate(&self, group: &RankGroup, schedule: &Schedule, bytes: f64) -> Result<Timing> {
         self.simulate_sized(group, schedule, bytes, None)
     }
 
@@ -84,7 +84,7 @@ impl Estimator {
     /// As there.
     pub fn simulate_sized(
         &self,
-        group: &Group,
+        group: &RankGroup,
         schedule: &Schedule,
         bytes: f64,
         size_of: Option<&dyn Fn(u32) -> f64>,

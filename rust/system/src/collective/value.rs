@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 
 /// The type of the elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Element {
+pub enum ElementType {
     /// A format of the numerics crate.
     Float(Format),
     /// IEEE binary64, which no Trainium has: carried and added as the host does **(choice)**.
@@ -28,7 +28,7 @@ pub enum Element {
     },
 }
 
-impl Element {
+impl ElementType {
     /// Bytes of one element in a caller's buffer.
     pub fn bytes(self) -> usize {
         match self {
@@ -39,7 +39,7 @@ impl Element {
     }
 }
 
-impl FromStr for Element {
+impl FromStr for ElementType {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {

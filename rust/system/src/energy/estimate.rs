@@ -35,7 +35,7 @@ impl Work {
 
 /// A share of an energy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct EnergyPart {
     /// `static`, a dtype, `hbm`, `link` or `sbuf`.
     pub name: String,
     /// Joules.
@@ -52,7 +52,7 @@ pub struct Energy {
     /// Average over the time of the work.
     pub watts: f64,
     /// What it is made of: `static`, each dtype that occurs, `hbm`, `link`, `sbuf`.
-    pub parts: Vec<Part>,
+    pub parts: Vec<EnergyPart>,
     /// The TDP that is assumed, watts.
     pub tdp: f64,
     /// Average power by TDP, for each TDP that sources give.
@@ -87,7 +87,7 @@ pub fn estimate(model: &EnergyModel, work: &Work) -> Result<Energy> {
     for flops in work.flops {
         check("flops", flops, 0.0, false)?;
     }
-    let part = |name: &str, joules: f64| Part { name: name.to_owned(), joules, watts: joules / work.seconds };
+    let part = |name: &str, joules: f64| EnergyPart { name: name.to_owned(), joules, watts: joules / work.seconds };
     let mut parts = vec![part("static", model.static_watts * work.seconds)];
     for ((name, flops), energy) in DTYPES.iter().zip(work.flops).zip(model.flop) {
         if flops > 0.0 {

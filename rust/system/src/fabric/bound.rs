@@ -23,7 +23,7 @@ pub struct Cut {
 
 /// How fast a traffic can be, and why not faster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bound {
+pub struct TrafficBound {
     /// Bytes a second, one way, that a chip sends to others, on average over the chips that send.
     pub per_chip: f64,
     /// Seconds for the bytes of the matrix; for uniform traffic, for one byte a chip.
@@ -34,7 +34,7 @@ pub struct Bound {
     pub levels: Vec<(u32, f64)>,
     /// The pair of chips with the longest latency among those whose bytes use a full link.
     pub slowest: Option<(usize, usize)>,
-    /// Bytes on each link, for the bytes that [`Bound::time`] is for.
+    /// Bytes on each link, for the bytes that [`TrafficBound::time`] is for.
     pub loads: Vec<f64>,
     /// The tightest of the natural cuts: halves of an axis, a domain against the rest, a chip against the rest.
     pub cut: Cut,
@@ -42,7 +42,7 @@ pub struct Bound {
     pub per_chip_by_cut: f64,
 }
 
-impl Bound {
+impl TrafficBound {
     /// Whether no routing does better: the cut allows no more than shortest ways reach.
     pub fn is_by_cut(&self) -> bool {
         self.per_chip >= self.per_chip_by_cut * (1.0 - SAME)
@@ -66,7 +66,7 @@ impl Bound {
 /// let rack = bound::all_to_all(&gen2, Some(&rack)).unwrap();
 /// assert!((rack.per_chip - 320e9 * 71.0 / 68.0).abs() < 1.0);
 /// ```
-pub fn all_to_all(fabric: &Fabric, group: Option<&[usize]>) -> Result<Bound> {
+pub fn all_to_all(fabric: &Fabric, group: Option<&[usize]>) -> Result<TrafficBound> {
     let members = checked_group(fabric, group)?;
     let others = (members.len() - 1) as f64;
     let mut weights = vec![0.0; fabric.chips];
@@ -95,7 +95,7 @@ pub fn all_to_all(fabric: &Fabric, group: Option<&[usize]>) -> Result<Bound> {
 /// # Errors
 /// [`Error::Value`] if the matrix has another size, an entry that is negative or not finite, or nothing that leaves a
 /// chip; [`Error::Unreachable`] if bytes go where no way leads.
-pub fn traffic(fabric: &Fabric, bytes: &[f64]) -> Result<Bound> {
+pub fn traffic(fabric: &Fabric, bytes: &[f64]) -> Result<TrafficBound> {
     let chips = fabric.chips;
     if bytes.len() != chips * chips {
         return Err(Error::Value(format!(
@@ -246,7 +246,7 @@ fn finish(
     is_sent: impl Fn(usize, usize) -> bool,
     demand: &dyn Fn(&[bool]) -> Crossing,
     alone: &dyn Fn(usize) -> Crossing,
-) -> Result<Bound> {
+) -> Result<TrafficBound> {
     let times: Vec<f64> = fabric.links.iter().zip(&loads).map(|(link, load)| load / link.rate).collect();
     let time = times.iter().copied().fold(0.0, f64::max);
     let is_full: Vec<bool> = times.iter().map(|&one| one >= time * (1.0 - SAME)).collect();
@@ -270,7 +270,7 @@ fn finish(
         }
     }
     let (by_cut, cut) = tightest_cut(fabric, demand, alone);
-    Ok(Bound {
+    Ok(TrafficBound {
         per_chip: total / senders / time,
         time,
         binding,

@@ -1,6 +1,6 @@
 //! Faults: a fabric without a chip, a switch or links; what is cut off then, and what it costs.
 
-use super::bound::{self, Bound};
+use super::bound::{self, TrafficBound};
 use super::graph::{Fabric, NodeKind, joined};
 use crate::error::{Error, Result};
 
@@ -92,9 +92,9 @@ impl HealthClass {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slowdown {
     /// The bound before, over the chips that are left.
-    pub before: Bound,
+    pub before: TrafficBound,
     /// The bound after.
-    pub after: Bound,
+    pub after: TrafficBound,
 }
 
 impl Slowdown {

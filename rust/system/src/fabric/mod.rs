@@ -25,7 +25,7 @@ mod switched;
 mod torus;
 mod tree;
 
-pub use bound::{Bound, Cut};
+pub use bound::{Cut, TrafficBound};
 pub use build::described_system;
 pub use faults::{Fault, HealthClass, Slowdown};
 pub use graph::{Axis, Fabric, Level, Link, Node, NodeKind};

@@ -8,7 +8,7 @@ use crate::flow::LOWEST_PRIORITY;
 
 /// A collective, as traces name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exchange {
+pub enum JobExchange {
     /// Every rank gets the reduction of all.
     AllReduce,
     /// One rank gets the reduction of all.
@@ -29,8 +29,8 @@ pub enum Exchange {
     Barrier,
 }
 
-impl Exchange {
-    /// All of them, in the order of the schema's numbers; 8 of that is a second name of [`Exchange::ReduceScatter`].
+impl JobExchange {
+    /// All of them, in the order of the schema's numbers; 8 of that is a second name of [`JobExchange::ReduceScatter`].
     pub const ALL: [Self; 10] = [
         Self::AllReduce,
         Self::Reduce,
@@ -121,7 +121,7 @@ pub enum Work {
     /// Takes part in a collective.
     Collective {
         /// Which.
-        exchange: Exchange,
+        exchange: JobExchange,
         /// The index of the process group in [`Job::groups`].
         group: u32,
         /// Bytes of one rank's input; of a scatter, of the root's.
@@ -133,7 +133,7 @@ pub enum Work {
 
 /// A piece of work of one rank.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct JobNode {
     /// Its number in the trace, for messages.
     pub id: u64,
     /// Its name, for messages.
@@ -168,7 +168,7 @@ pub struct Algorithms {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     /// The nodes of each rank, each after those it waits for, except across ranks.
-    pub ranks: Vec<Vec<Node>>,
+    pub ranks: Vec<Vec<JobNode>>,
     /// The rank of the system that each rank of the job runs on.
     pub places: Vec<u32>,
     /// Ranks that a chip has: rank `r` of the system is on chip `r / ranks_per_chip`.
@@ -225,7 +225,7 @@ impl Job {
         Ok(())
     }
 
-    fn node_is_sound(&self, rank: usize, node: &Node) -> Result<()> {
+    fn node_is_sound(&self, rank: usize, node: &JobNode) -> Result<()> {
         let wrong = |why: String| refuse(format!("rank {rank}, {node}: {why}"));
         let size = match &node.work {
             Work::Nothing => 0.0,
@@ -271,7 +271,7 @@ impl Job {
     }
 }
 
-impl std::fmt::Display for Node {
+impl std::fmt::Display for JobNode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "node {} ({:?})", self.id, self.name)
     }

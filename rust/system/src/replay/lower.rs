@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::job::{Exchange, Job, Work};
+use super::job::{Job, JobExchange, Work};
 use super::matching::{Collective, Matched, Place};
-use crate::collective::{Algorithm, Estimator, Extra, Group, Operation, Schedule, ScheduleDemand};
+use crate::collective::{Algorithm, Estimator, Extra, Operation, RankGroup, Schedule, ScheduleDemand};
 use crate::error::{Error, Result};
 use crate::flow::{Outcome, Resource, Transfer};
 
@@ -199,7 +199,7 @@ impl Lowered {
 struct Prices<'a> {
     estimator: &'a Estimator,
     job: &'a Job,
-    known: BTreeMap<(Exchange, u32, u32), Arc<ScheduleDemand>>,
+    known: BTreeMap<(JobExchange, u32, u32), Arc<ScheduleDemand>>,
 }
 
 impl Prices<'_> {
@@ -217,8 +217,8 @@ impl Prices<'_> {
         }
         let bytes = match exchange {
             // Traces give a rank's input, estimates the gathered buffer.
-            Exchange::AllGather => bytes * members.len() as f64,
-            Exchange::Barrier => 0.0,
+            JobExchange::AllGather => bytes * members.len() as f64,
+            JobExchange::Barrier => 0.0,
             _ => bytes,
         };
         let extra = Extra { root: if exchange.has_root() { position } else { 0 }, pairs: Vec::new() };
@@ -227,7 +227,13 @@ impl Prices<'_> {
     }
 
     /// A gather or scatter: an exchange in which only the root has something to give or to get, for each byte.
-    fn of_root(&mut self, exchange: Exchange, index: u32, group: &Group, root: u32) -> Result<Arc<ScheduleDemand>> {
+    fn of_root(
+        &mut self,
+        exchange: JobExchange,
+        index: u32,
+        group: &RankGroup,
+        root: u32,
+    ) -> Result<Arc<ScheduleDemand>> {
         if let Some(known) = self.known.get(&(exchange, index, root)) {
             return Ok(known.clone());
         }
@@ -237,8 +243,8 @@ impl Prices<'_> {
         let size_of = move |piece: u32| {
             let (from, to) = (piece / count, piece % count);
             match exchange {
-                Exchange::Gather if to == root => 1.0,
-                Exchange::Scatter if from == root => 1.0 / f64::from(count),
+                JobExchange::Gather if to == root => 1.0,
+                JobExchange::Scatter if from == root => 1.0 / f64::from(count),
                 _ => 0.0,
             }
         };
@@ -248,9 +254,9 @@ impl Prices<'_> {
     }
 }
 
-fn group_of(estimator: &Estimator, job: &Job, ranks: &[u32]) -> Result<Group> {
+fn group_of(estimator: &Estimator, job: &Job, ranks: &[u32]) -> Result<RankGroup> {
     let places = ranks.iter().map(|rank| job.places[*rank as usize]).collect();
-    Group::new(places, job.ranks_per_chip, estimator.fabric().chips())
+    RankGroup::new(places, job.ranks_per_chip, estimator.fabric().chips())
 }
 
 fn naming(job: &Job, (rank, at): Place, error: Error) -> Error {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::job::{Exchange, Job, Node, Work, refuse};
+use super::job::{Job, JobExchange, JobNode, Work, refuse};
 use crate::error::Result;
 
 /// A node by rank and place.
@@ -17,7 +17,7 @@ pub(super) struct Message {
 
 /// A collective: one node of each rank of its group, in the group's order.
 pub(super) struct Collective {
-    pub(super) exchange: Exchange,
+    pub(super) exchange: JobExchange,
     pub(super) group: u32,
     pub(super) bytes: f64,
     pub(super) root: u32,
@@ -64,7 +64,7 @@ pub(super) fn matched(job: &Job) -> Result<Matched> {
     Ok(made)
 }
 
-fn node(job: &Job, (rank, at): Place) -> &Node {
+fn node(job: &Job, (rank, at): Place) -> &JobNode {
     &job.ranks[rank as usize][at as usize]
 }
 

@@ -13,10 +13,10 @@
 //! use std::sync::Arc;
 //! use trn3_system::collective::Estimator;
 //! use trn3_system::fabric::{Fabric, LinkProfile};
-//! use trn3_system::replay::{Job, Node, Work, replay};
+//! use trn3_system::replay::{Job, JobNode, Work, replay};
 //!
 //! let fabric = Arc::new(Fabric::built_in("trn3_gen2", LinkProfile::Docs)?);
-//! let node = |id, after, seconds| Node {
+//! let node = |id, after, seconds| JobNode {
 //!     id, name: "matmul".to_owned(), after, work: Work::Compute { seconds, stream: 0 }, priority: 0
 //! };
 //! let job = Job { ranks: vec![vec![node(0, vec![], 2e-6), node(1, vec![0], 3e-6)]], ..Job::new(vec![0], 4) };
@@ -36,7 +36,7 @@ mod path;
 #[cfg(test)]
 mod tests;
 
-pub use job::{Algorithms, Exchange, Job, Node, ProcessGroup, Work};
+pub use job::{Algorithms, Job, JobExchange, JobNode, ProcessGroup, Work};
 pub use path::Step;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::collective::{Group, Operation};
+use crate::collective::{Operation, RankGroup};
 use crate::fabric::{Fabric, LinkProfile};
 
 fn estimator() -> Estimator {
@@ -11,8 +11,8 @@ fn estimator() -> Estimator {
     Estimator::new(Arc::new(fabric)).expect("has a chip")
 }
 
-fn node(id: u64, after: Vec<u32>, work: Work) -> Node {
-    Node { id, name: format!("n{id}"), after, work, priority: 0 }
+fn node(id: u64, after: Vec<u32>, work: Work) -> JobNode {
+    JobNode { id, name: format!("n{id}"), after, work, priority: 0 }
 }
 
 fn compute(seconds: f64) -> Work {
@@ -20,16 +20,16 @@ fn compute(seconds: f64) -> Work {
 }
 
 fn all_reduce(group: u32, bytes: f64) -> Work {
-    Work::Collective { exchange: Exchange::AllReduce, group, bytes, root: 0 }
+    Work::Collective { exchange: JobExchange::AllReduce, group, bytes, root: 0 }
 }
 
-fn job(ranks: Vec<Vec<Node>>) -> Job {
+fn job(ranks: Vec<Vec<JobNode>>) -> Job {
     let count = ranks.len() as u32;
     let groups = vec![ProcessGroup { name: "all".to_owned(), ranks: (0..count).collect() }];
     Job { ranks, groups, ..Job::new((0..count).collect(), 4) }
 }
 
-fn refusal(ranks: Vec<Vec<Node>>) -> String {
+fn refusal(ranks: Vec<Vec<JobNode>>) -> String {
     replay(&estimator(), &job(ranks)).expect_err("refused").to_string()
 }
 
@@ -62,7 +62,7 @@ fn test_collective_takes_its_own_time_after_the_last_rank() {
         vec![node(0, vec![], compute(seconds)), node(1, vec![0], all_reduce(0, bytes))]
     });
     let done = replay(&estimator, &job(ranks.collect())).expect("runs");
-    let group = Group::new((0..16).collect(), 4, estimator.fabric().chips()).expect("fits");
+    let group = RankGroup::new((0..16).collect(), 4, estimator.fabric().chips()).expect("fits");
     let alone = estimator.estimate(Operation::AllReduce, &group, bytes, None).expect("fits");
     assert!((done.finish - 2e-3 - alone.time).abs() < alone.time * 1e-9);
     assert_eq!(done.path[0].rank, 5);
@@ -76,7 +76,7 @@ fn test_collective_takes_its_own_time_after_the_last_rank() {
 fn test_priority_is_served_first() {
     let run = |priority: u8| {
         let ranks = (0..8u32).map(|_| {
-            let urgent = Node { priority, ..node(1, vec![], all_reduce(0, 64e6)) };
+            let urgent = JobNode { priority, ..node(1, vec![], all_reduce(0, 64e6)) };
             vec![node(0, vec![], all_reduce(0, 64e6)), urgent]
         });
         replay(&estimator(), &job(ranks.collect())).expect("runs")
@@ -93,10 +93,10 @@ fn test_gather_costs_as_much_as_scatter_of_all() {
         let work = |_| vec![node(0, vec![], Work::Collective { exchange, group: 0, bytes, root: 3 })];
         replay(&estimator(), &job((0..8).map(work).collect())).expect("runs")
     };
-    let (gather, scatter) = (run(Exchange::Gather, 1e6), run(Exchange::Scatter, 8e6));
+    let (gather, scatter) = (run(JobExchange::Gather, 1e6), run(JobExchange::Scatter, 8e6));
     assert!((gather.finish - scatter.finish).abs() < gather.finish * 1e-9);
-    assert!(run(Exchange::Barrier, 0.0).finish > 0.0);
-    assert_eq!(run(Exchange::Reduce, 1e6).finish, run(Exchange::Broadcast, 1e6).finish);
+    assert!(run(JobExchange::Barrier, 0.0).finish > 0.0);
+    assert_eq!(run(JobExchange::Reduce, 1e6).finish, run(JobExchange::Broadcast, 1e6).finish);
 }
 
 #[test]
