@@ -18,6 +18,7 @@ pub mod error;
 pub mod generator;
 pub mod host;
 pub mod isa;
+pub mod joint;
 pub mod meeting;
 pub mod memory;
 pub mod named_edges;

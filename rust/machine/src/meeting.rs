@@ -61,10 +61,9 @@ pub fn sendrecv(parts: &mut [Part<'_, SendRecv>; 2]) -> Result<Vec<u32>> {
     let mut sent = Vec::with_capacity(2);
     for part in [&mut *one, &mut *other] {
         ids.push(part.core.join(part.instruction, part.at)?);
-        let state = &mut part.core.state;
         let src = &part.instruction.src;
         // Timing-only: addresses may come from integers alone, and from those that are known.
-        let known = state.memory.options().values || (src.dtype.is_integer() && state.memory.is_initialised(src)?);
+        let known = part.core.state.knows(src)?;
         let shadow = if known { part.core.export_shadow(src)? } else { None };
         let state = &mut part.core.state;
         sent.push(if known { Some((state.memory.export(src, state.site)?, shadow)) } else { None });

@@ -33,6 +33,14 @@ pub struct State {
 }
 
 impl State {
+    /// Whether the elements of a view are computed: timing-only runs know integers alone, and those that were written.
+    ///
+    /// # Errors
+    /// Those of the memories.
+    pub fn knows(&mut self, view: &View) -> Result<bool> {
+        Ok(self.memory.options().values || (view.dtype.is_integer() && self.memory.is_initialised(view)?))
+    }
+
     /// Engine registers and generators as they are at power-on, beside these memories.
     ///
     /// # Errors

@@ -4,29 +4,23 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_machine::core::{At, NeuronCore};
-use trn3_machine::isa::Instruction;
-use trn3_machine::isa::collective::{Collective, NAMES};
-use trn3_machine::isa::exchange::{CoreBarrier, SendRecv};
+use trn3_machine::isa::exchange::SendRecv;
+use trn3_machine::joint::{self, Joint};
 use trn3_machine::meeting::{self, Part};
 use trn3_machine::site::SiteId;
 use trn3_machine::time::Picos;
 use trn3_machine::view::View;
 
 use crate::machine::core::{PyCore, together};
+use crate::machine::error::exception;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::operand::{engine, tensor};
-
-enum Kind {
-    Barrier(CoreBarrier),
-    Exchange(SendRecv),
-    Collective(Collective),
-}
 
 /// One core's part of an instruction that cores run together.
 #[pyclass(frozen, module = "trn3._trn3", name = "Arrival")]
 pub(crate) struct Arrival {
     core: Py<PyCore>,
-    kind: Kind,
+    part: Joint,
     site: SiteId,
     /// The kernel line that called, as `file:line`.
     #[pyo3(get)]
@@ -35,18 +29,12 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    fn new(core: &Bound<'_, PyCore>, kind: Kind, name: Option<String>) -> PyResult<Self> {
-        let py = core.py();
-        let (site, line) = core.get().with(py, |core, _| {
-            let instruction: &dyn Instruction = match &kind {
-                Kind::Barrier(barrier) => barrier,
-                Kind::Exchange(exchange) => exchange,
-                Kind::Collective(collective) => collective,
-            };
-            instruction.check(core.arch())?;
+    fn new(core: &Bound<'_, PyCore>, part: Joint, name: Option<String>) -> PyResult<Self> {
+        let (site, line) = core.get().with(core.py(), |core, _| {
+            part.instruction().check(core.arch())?;
             Ok((core.state.site, core.sites.text(core.state.site)))
         })?;
-        Ok(Self { core: core.clone().unbind(), kind, site, line, name })
+        Ok(Self { core: core.clone().unbind(), part, site, line, name })
     }
 }
 
@@ -55,44 +43,20 @@ impl Arrival {
     /// Makes what an exchange or a collective fills unwritten: the core goes on before it has taken place, or values are
     /// skipped.
     fn forget(&self, py: Python<'_>) -> PyResult<()> {
-        let dsts = match &self.kind {
-            Kind::Barrier(_) => return Ok(()),
-            Kind::Exchange(exchange) => std::slice::from_ref(&exchange.dst),
-            Kind::Collective(collective) => &collective.dsts[..],
-        };
-        self.core.bind(py).get().at(py, self.site, |core| dsts.iter().try_for_each(|dst| core.state.memory.forget(dst)))
+        self.core.bind(py).get().at(py, self.site, |core| self.part.forget(core))
     }
 
     /// The elements of a collective's source in C order, as bytes; None where timing-only runs do not know them.
     fn read<'py>(&self, py: Python<'py>, source: usize) -> PyResult<Option<Bound<'py, PyArray1<u8>>>> {
-        let view = self.operand(|collective| &collective.srcs, source)?;
-        let bytes = self.core.bind(py).get().at(py, self.site, |core| {
-            let memory = &mut core.state.memory;
-            let known = memory.options().values || (view.dtype.is_integer() && memory.is_initialised(view)?);
-            if known {
-                return core.state.read_bytes(view).map(Some);
-            }
-            memory.skip_read(view)?;
-            Ok(None)
-        })?;
+        let part = &self.part;
+        let bytes = self.core.bind(py).get().at(py, self.site, |core| part.read(core, source))?;
         Ok(bytes.map(|bytes| PyArray1::from_vec(py, bytes)))
     }
 
     /// Sets the elements of a collective's result, in C order.
     fn write(&self, py: Python<'_>, result: usize, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
-        let view = self.operand(|collective| &collective.dsts, result)?;
-        let bytes = bytes.as_slice()?;
-        self.core.bind(py).get().at(py, self.site, |core| core.write_bytes(view, bytes))
-    }
-}
-
-impl Arrival {
-    fn operand(&self, of: impl Fn(&Collective) -> &Vec<View>, place: usize) -> PyResult<&View> {
-        let found = match &self.kind {
-            Kind::Collective(collective) => of(collective).get(place),
-            _ => None,
-        };
-        found.ok_or_else(|| PyValueError::new_err(format!("the instruction has no operand {place} of that kind")))
+        let (part, bytes) = (&self.part, bytes.as_slice()?);
+        self.core.bind(py).get().at(py, self.site, |core| part.write(core, result, bytes))
     }
 }
 
@@ -109,8 +73,7 @@ fn core_barrier(
     name: Option<String>,
 ) -> PyResult<Arrival> {
     let data = tensor("core_barrier", "data", data)?.clone();
-    let engine = self::engine(engine)?.unwrap_or(CoreBarrier::USUAL_ENGINE);
-    Arrival::new(core, Kind::Barrier(CoreBarrier { data, engine }), name)
+    Arrival::new(core, Joint::barrier(data, self::engine(engine)?), name)
 }
 
 /// One core's part of an exchange of tiles.
@@ -124,7 +87,7 @@ fn sendrecv(
     name: Option<String>,
 ) -> PyResult<Arrival> {
     let (src, dst) = (tensor("sendrecv", "src", src)?.clone(), tensor("sendrecv", "dst", dst)?.clone());
-    Arrival::new(core, Kind::Exchange(SendRecv { src, dst, by_gpsimd: dma_engine == "gpsimd_dma" }), name)
+    Arrival::new(core, Joint::Exchange(SendRecv { src, dst, by_gpsimd: dma_engine == "gpsimd_dma" }), name)
 }
 
 /// One core's part of a collective.
@@ -138,16 +101,11 @@ fn collective(
     priority: Option<u8>,
     name: Option<String>,
 ) -> PyResult<Arrival> {
-    let Some(known) = NAMES.into_iter().find(|known| *known == operation) else {
-        let message = format!("operation is {operation:?}; allowed: {}", NAMES.join(", "));
-        return Err(PyValueError::new_err(message));
-    };
     let views = |argument: &str, tensors: &[Bound<'_, PyAny>]| -> PyResult<Vec<View>> {
-        tensors.iter().map(|object| tensor(known, argument, object).cloned()).collect()
+        tensors.iter().map(|object| tensor(operation, argument, object).cloned()).collect()
     };
     let (srcs, dsts) = (views("srcs", &srcs)?, views("dsts", &dsts)?);
-    let part = Collective { name: known, srcs, dsts, duration: Picos::ZERO, priority, sent: 0, received: 0 };
-    Arrival::new(core, Kind::Collective(part), name)
+    Arrival::new(core, Joint::collective(operation, srcs, dsts, priority).map_err(exception)?, name)
 }
 
 /// The lines of the kernels that have come.
@@ -170,12 +128,9 @@ fn meet_ranks(
         let message = format!("moved has {} entries for {} arrivals", moved.len(), arrivals.len());
         return Err(PyValueError::new_err(message));
     }
-    for (arrival, &(sent, received)) in arrivals.iter().zip(&moved) {
-        let Kind::Collective(collective) = &arrival.kind else {
-            return Err(PyValueError::new_err("ranks meet in collectives alone"));
-        };
-        let duration = Picos::from_nanoseconds(seconds * 1e9);
-        instructions.push(Collective { duration, sent, received, ..collective.clone() });
+    let duration = Picos::from_nanoseconds(seconds * 1e9);
+    for (arrival, &moved) in arrivals.iter().zip(&moved) {
+        instructions.push(arrival.part.timed(duration, moved).map_err(exception)?);
     }
     let owners: Vec<&PyCore> = arrivals.iter().map(|arrival| arrival.core.bind(py).get()).collect();
     let names: Vec<Option<&str>> = arrivals.iter().map(|arrival| arrival.name.as_deref()).collect();
@@ -202,27 +157,14 @@ fn meet_ranks(
 fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyInstruction>> {
     let owners: Vec<&PyCore> = arrivals.iter().map(|arrival| arrival.core.bind(py).get()).collect();
     let names: Vec<Option<&str>> = arrivals.iter().map(|arrival| arrival.name.as_deref()).collect();
-    let kinds: Vec<(&Kind, SiteId)> = arrivals.iter().map(|arrival| (&arrival.kind, arrival.site)).collect();
+    let came: Vec<(&Joint, SiteId)> = arrivals.iter().map(|arrival| (&arrival.part, arrival.site)).collect();
     let run = |cores: Vec<&mut NeuronCore>, after: &[Vec<u32>]| {
-        let mut barriers = Vec::new();
-        let mut exchanges = Vec::new();
-        for (number, (core, &(kind, site))) in cores.into_iter().zip(&kinds).enumerate() {
-            let at = At { site, label: names[number], after: &after[number] };
-            match kind {
-                Kind::Barrier(instruction) => barriers.push(Part { core, instruction, at }),
-                Kind::Exchange(instruction) => exchanges.push(Part { core, instruction, at }),
-                Kind::Collective(_) => {
-                    return Err(trn3_machine::Error::Value("collectives are met by ranks".to_owned()));
-                }
-            }
-        }
-        if exchanges.is_empty() {
-            return meeting::core_barrier(&mut barriers);
-        }
-        match <&mut [_; 2]>::try_from(&mut exchanges[..]) {
-            Ok(pair) if barriers.is_empty() => meeting::sendrecv(pair),
-            _ => Err(trn3_machine::Error::Value("cores meet in barriers, or two of them in an exchange".to_owned())),
-        }
+        let parts = cores.into_iter().zip(&came).enumerate().map(|(number, (core, &(instruction, site)))| Part {
+            core,
+            instruction,
+            at: At { site, label: names[number], after: &after[number] },
+        });
+        joint::meet(parts.collect())
     };
     let ids = together(py, &owners, &names, &lines(&arrivals), run)?;
     Ok(arrivals.iter().zip(ids).map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
