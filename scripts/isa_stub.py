@@ -14,8 +14,8 @@ STUB = Path(__file__).parents[1] / "python" / "trn3" / "_trn3" / "machine" / "is
 WIDTH = 100
 BEGIN, END = "# own: begin\n", "# own: end\n"
 HEAD = """\
-# The instructions, documented by `trn3.nki.isa`. Written by scripts/isa_stub.py, but for what stands
-# between the two marks.
+# The instructions, documented by `trn3.nki.isa`. Written by scripts/isa_stub.py, but for what
+# stands between the two marks.
 
 from collections.abc import Callable, Sequence
 from typing import Any, final

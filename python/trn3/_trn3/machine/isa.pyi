@@ -1,5 +1,5 @@
-# The instructions, documented by `trn3.nki.isa`. Written by scripts/isa_stub.py, but for what stands
-# between the two marks.
+# The instructions, documented by `trn3.nki.isa`. Written by scripts/isa_stub.py, but for what
+# stands between the two marks.
 
 from collections.abc import Callable, Sequence
 from typing import Any, final

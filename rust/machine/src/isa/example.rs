@@ -88,7 +88,7 @@ mod tests {
         loaded.run(&mut core).expect("a run");
         let view = crate::view::View::whole(Arc::clone(&loaded.tensors[0]));
         assert_eq!(core.state.read(&view).expect("values"), vec![1.0; 512]);
-        let records = core.timeline.records().len();
-        assert_eq!((records, core.makespan() > crate::time::Picos::ZERO), (2, true));
+        assert!(core.makespan() > crate::time::Picos::ZERO);
+        assert_eq!(core.timeline.records().len(), 2);
     }
 }
