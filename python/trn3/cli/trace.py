@@ -62,7 +62,6 @@ def register(app: typer.Typer) -> None:
         rank: Annotated[int, typer.Option(min=0, help="The rank that a Chakra trace is for.")] = 0,
     ) -> None:
         """Convert a kernel's profile to a Chakra trace, a Perfetto trace or a table."""
-        from trn3.files import write_bytes
         from trn3.interchange import chakra
         from trn3.profile import Profile
 

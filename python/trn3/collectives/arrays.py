@@ -120,11 +120,11 @@ def _item_bytes(dtype: np.dtype[Any], wire: str | None) -> float:
 
 
 def _generator(rng: Xorwow | int | None) -> Any:
-    from trn3.numerics import Xorwow, draws_of
+    from trn3.numerics import Xorwow
 
     if rng is None:
         return None
-    return draws_of(rng if isinstance(rng, Xorwow) else Xorwow.seed(rng))
+    return (rng if isinstance(rng, Xorwow) else Xorwow.seed(rng)).core
 
 
 def described(found: Mapping[str, Any], ranks: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from trn3.numerics._exp import exp
 from trn3.numerics._matmul import matmul, matmul_mx
 from trn3.numerics._mx import MXArray, quantize_mx
 from trn3.numerics._sparse import SparseArray, compress, matmul_sparse, prune
-from trn3.numerics._xorwow import Xorwow, draws_of as draws_of
+from trn3.numerics._xorwow import Xorwow
 
 __all__ = [
     "MXArray",

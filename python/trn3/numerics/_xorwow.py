@@ -204,6 +204,11 @@ class Xorwow:
         self._core.state = state
 
     @property
+    def core(self) -> _trn3.XorwowCore:
+        """The compiled generator itself, for the package's own calls of the core."""
+        return self._core
+
+    @property
     def phase(self) -> int:
         """Which generator of each lane draws next: 0 to 3, always 0 where a lane has one."""
         return self._core.phase
