@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from support import checkpoints
-from trn3.checkpoint import FORMATS, reports
+from trn3.checkpoint import FORMATS, outcomes
 from trn3.checkpoint.writer import SafetensorsWriter
 from trn3.cli.quantize import Format, Rounding, ScaleRule
 
@@ -207,8 +207,8 @@ def test_wrong_settings(
 def test_options_are_what_the_work_knows() -> None:
     """The command line names them without importing what does the work."""
     assert list(Format) == list(FORMATS)
-    assert {"default", *get_args(reports.ScaleRule)} == set(ScaleRule)
-    assert set(get_args(reports.Rounding)) == set(Rounding)
+    assert {"default", *get_args(outcomes.ScaleRule)} == set(ScaleRule)
+    assert set(get_args(outcomes.Rounding)) == set(Rounding)
 
 
 def test_unknown_command(refused: Refused) -> None:
