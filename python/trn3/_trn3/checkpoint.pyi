@@ -4,6 +4,8 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["CheckpointError", "SafetensorsFile"]
+
 class CheckpointError(ValueError): ...
 
 @final
