@@ -15,10 +15,11 @@ use crate::simd::{ActiveLevel, LANES, dispatch};
 dispatch! {
     /// Advances sixteen streams and writes their draws. `state` holds the one generator of the streams, or the four in
     /// the order of their next draws.
-    fn fill_streams(state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]]) = scalar::fill, simd::fill;
+    pub(super) fn fill_streams(state: &mut [Block], filling: Filling, out: &mut [[u32; LANES]])
+        = scalar::fill, simd::fill;
 
     /// Takes sixteen streams as far ahead as the polynomial says, and their Weyl counters by `weyl`.
-    fn jump_streams(polynomial: &Polynomial, weyl: u32, block: &mut Block) = scalar::jump, simd::jump;
+    pub(super) fn jump_streams(polynomial: &Polynomial, weyl: u32, block: &mut Block) = scalar::jump, simd::jump;
 }
 
 /// Most generators a lane has.
