@@ -67,7 +67,10 @@ def _summary() -> str:
 
 def _instructions() -> str:
     lines = [
-        "| function | engines | semantics | rows | element types named | targets | refusals | notes |",
+        (
+            "| function | engines | semantics | rows | element types named | targets | refusals "
+            "| notes |"
+        ),
         "|---|---|---|--:|---|---|--:|---|",
     ]
     for name in FUNCTIONS:
