@@ -42,7 +42,7 @@ MOVED: dict[str, str] = {
     "trn3.nki.annotations": "trn3.nki.values.annotations",
     "trn3.nki.arguments": "trn3.nki.launch.arguments",
     "trn3.nki.arrays": "trn3.nki.values.arrays",
-    "trn3.nki.collective_call": "trn3.nki.ranks.operands",
+    "trn3.nki.collective_call": "trn3.nki.ranks.calls",
     "trn3.nki.context": "trn3.nki.ranks.context",
     "trn3.nki.control": "trn3.nki.language.control",
     "trn3.nki.debugging": "trn3.nki.launch.debugging",

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from examples.kernel_files import FOLDER, kernels_of
-from trn3.nki.launch.recording import Program
+from trn3.nki.launch.programs import Program, replay_ranks
 
 
 def test_record_writes_a_program_that_runs(run: Callable[..., Any], tmp_path: Path) -> None:
@@ -41,3 +43,26 @@ def test_record_refuses_in_one_line(refused: Callable[..., str], tmp_path: Path)
     assert "there is no folder" in refused("record", kernel, "-o", tmp_path / "no" / "x.json")
     message = refused("record", f"{kernel}[2]", "-o", tmp_path / "x.json")
     assert "2 cores; a program has one" in message
+
+
+def test_record_of_ranks_writes_a_program_each(run: Callable[..., Any], tmp_path: Path) -> None:
+    kernel = tmp_path / "total.py"
+    kernel.write_text(
+        "from nki import jit, language as nl, isa as nisa, collectives as ncc\n"
+        "@jit\n"
+        "def total(x):\n"
+        "    mine = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n"
+        "    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n"
+        "    nisa.dma_copy(mine, x)\n"
+        "    ncc.all_reduce([mine], [out], ncc.ReplicaGroup([[0, 1]]), nl.add)\n"
+        "    return out\n"
+    )
+    options = ["--shape", "x=128x4:float32", "--ranks", "2", "-o", tmp_path / "total.json"]
+    outcome = run("record", f"{kernel}:total", *options, "--json")
+    assert outcome.code == 0
+    documents = json.loads(outcome.stdout)["programs"]
+    paths = [tmp_path / "total.0.json", tmp_path / "total.1.json"]
+    assert [document["program"] for document in documents] == [str(path) for path in paths]
+    x = np.ones((128, 4), np.float32)
+    replays = replay_ranks([Program.load(path) for path in paths], [{"x": x}, {"x": 4 * x}])
+    assert all((replay.outputs["result"] == 5).all() for replay in replays)

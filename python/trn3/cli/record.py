@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trn3.cli.refusal import RefusedError
+
+if TYPE_CHECKING:
+    from trn3.nki.launch.programs import Program
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +33,14 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="trn1, trn2, trn3, or a .toml file.  [default: the target, trn3]"),
         ] = None,
         seed: Annotated[int, typer.Option(min=0, help="Of the arrays that are made.")] = 0,
+        ranks: Annotated[
+            int,
+            typer.Option(
+                min=1,
+                help="Ranks that run it side by side: OUT becomes a file for each, NAME.0.json and "
+                "so on; the seed of rank i is SEED + i.",
+            ),
+        ] = 1,
         as_json: Annotated[
             bool, typer.Option("--json", help="Print JSON for machines instead of text.")
         ] = False,
@@ -37,10 +48,11 @@ def register(app: typer.Typer) -> None:
         """Run an NKI kernel once and write what its core was given, as a program.
 
         A device loads the program and runs it without Python, on inputs of its own: the same bits
-        at the same times. Loops are unrolled; branches stay as they went.
+        at the same times. Loops are unrolled; branches stay as they went. Ranks that meet in
+        collectives have a program each.
         """
         from trn3.cli import kernel_file, profile as command
-        from trn3.nki import record as recorded
+        from trn3.nki import record_ranks
 
         path = kernel_file.path_of(kernel)
         if not out.absolute().parent.is_dir():
@@ -49,24 +61,34 @@ def register(app: typer.Typer) -> None:
         try:
             with command.explained(path, arch):
                 file = kernel_file.load(kernel)
-                arguments = kernel_file.arguments(file, list(shape or ()), seed)
-                program = recorded(file.kernel, arch=arch, **arguments)
+                words = list(shape or ())
+                given = [kernel_file.arguments(file, words, seed + rank) for rank in range(ranks)]
+                programs = record_ranks(file.kernel, given, arch=arch)
         except (kernel_file.KernelFileError, command.KernelRunError) as error:
             message, *details = str(error).splitlines()
             raise RefusedError(message, details) from error
-        program.save(out)
-        inputs = {each.name: f"{list(each.shape)} {each.dtype}" for each in program.inputs}
+        documents = []
+        for rank, program in enumerate(programs):
+            path = out if ranks == 1 else out.with_suffix(f".{rank}{out.suffix}")
+            program.save(path)
+            documents.append(_document(path, program))
         if as_json:
-            document = {
-                "program": str(out),
-                "name": program.name,
-                "arch": program.arch,
-                "instructions": program.instructions,
-                "inputs": inputs,
-                "bytes": out.stat().st_size,
-            }
+            document = documents[0] if ranks == 1 else {"programs": documents}
             typer.echo(json.dumps(document, indent=2))
             return
-        typer.echo(f"wrote {out}: {program.instructions} instructions for {program.arch}")
-        for name, text in inputs.items():
-            typer.echo(f"  input {name} {text}")
+        for document in documents:
+            count, machine = document["instructions"], document["arch"]
+            typer.echo(f"wrote {document['program']}: {count} instructions for {machine}")
+            for name, text in document["inputs"].items():
+                typer.echo(f"  input {name} {text}")
+
+
+def _document(path: Path, program: Program) -> dict[str, Any]:
+    return {
+        "program": str(path),
+        "name": program.name,
+        "arch": program.arch,
+        "instructions": program.instructions,
+        "inputs": {each.name: f"{list(each.shape)} {each.dtype}" for each in program.inputs},
+        "bytes": path.stat().st_size,
+    }

@@ -33,7 +33,7 @@ from trn3.nki.ranks.gang import DeadlockError
 
 if TYPE_CHECKING:
     from trn3.nki.launch.differences import Diff, DiffRow, diff
-    from trn3.nki.launch.recording import record
+    from trn3.nki.launch.recording import record, record_ranks, replay_ranks
 
 __all__ = [
     "DeadlockError",
@@ -57,6 +57,8 @@ __all__ = [
     "profile",
     "profile_ranks",
     "record",
+    "record_ranks",
+    "replay_ranks",
     "simulate",
     "simulate_kernel",
     "simulate_ranks",
@@ -78,10 +80,8 @@ def __getattr__(name: str) -> Any:
     # Reports need more imports than running kernels does.
     if name in ("Diff", "DiffRow", "diff"):
         return getattr(importlib.import_module("trn3.nki.launch.differences"), name)
-    if name == "record":
-        from trn3.nki.launch.recording import record
-
-        return record
+    if name in ("record", "record_ranks", "replay_ranks"):
+        return getattr(importlib.import_module("trn3.nki.launch.recording"), name)
     if name == "compiler":
         # Decorators and allocators of older kernels, imported as ``nki.compiler``.
         return importlib.import_module("trn3.nki.dialects.legacy.compiler")

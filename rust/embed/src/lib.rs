@@ -43,7 +43,7 @@ mod device;
 mod error;
 pub mod host;
 mod links;
-mod meeting;
+pub mod meeting;
 mod profile;
 mod spec;
 mod stats;

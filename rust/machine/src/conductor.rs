@@ -6,9 +6,10 @@ use crate::core::{At, NeuronCore};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::isa::Instruction;
+use crate::isa::rank_call::RankCall;
 use crate::memory::Request;
 use crate::named_edges::NamedEdges;
-use crate::program::{Program, Recorder};
+use crate::program::{Program, Recorder, Step};
 use crate::site::SiteId;
 use crate::storage::{Buffer, Storage};
 use crate::view::View;
@@ -65,6 +66,22 @@ impl Conductor {
             recorder.commit(step);
         }
         Ok(id)
+    }
+
+    /// What a program that is written down says of a call at which the core meets others; None where none is.
+    ///
+    /// # Errors
+    /// [`Error::NotModelled`] for what programs cannot hold.
+    pub fn encode_call(&mut self, call: &RankCall, name: Option<&str>, after: &[u32]) -> Result<Option<Step>> {
+        self.recorder.as_mut().map(|recorder| recorder.encode_call(call, name, after)).transpose()
+    }
+
+    /// The core met others in an instruction of that number.
+    pub fn met(&mut self, name: Option<&str>, id: u32, step: Option<Step>) {
+        self.edges.note(name, id);
+        if let (Some(recorder), Some(step)) = (&mut self.recorder, step) {
+            recorder.commit(step);
+        }
     }
 
     /// Lets one instruction wait for another.

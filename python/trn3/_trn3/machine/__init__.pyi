@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 from trn3._trn3.machine import isa as isa
+from trn3._trn3.system import Collectives
 
 __all__ = [
     "ArchError",
@@ -18,6 +19,9 @@ __all__ = [
     "NkiTensor",
     "NkiValidationError",
     "PsumCapacityError",
+    "RankArrival",
+    "RankFabric",
+    "RankRoom",
     "SbufCapacityError",
     "SkippedValueError",
     "UninitializedReadError",
@@ -216,5 +220,44 @@ class NkiInstruction:
 
 def hooks() -> dict[str, Any]: ...
 def replay(
-    program: str, device: str, inputs: Sequence[tuple[str, NDArray[np.uint8]]]
-) -> tuple[list[tuple[str, NDArray[np.uint8], list[int], str]], int]: ...
+    programs: Sequence[str],
+    device: str,
+    inputs: Sequence[Sequence[tuple[str, NDArray[np.uint8]]]],
+) -> list[tuple[list[tuple[str, NDArray[np.uint8], list[int], str]], int]]: ...
+
+@final
+class RankFabric:
+    def __new__(
+        cls,
+        collectives: Collectives,
+        name: str,
+        most_per_chip: int,
+        ranks: int,
+        ranks_per_chip: int | None = None,
+    ) -> Self: ...
+
+@final
+class RankArrival:
+    @property
+    def is_last(self) -> bool: ...
+    @property
+    def handle(self) -> NkiInstruction | None: ...
+
+@final
+class RankRoom:
+    def __new__(cls, ranks: int, cores: int) -> Self: ...
+    def names(self) -> list[str]: ...
+    def arrive(
+        self,
+        core: NeuronCore,
+        rank: int,
+        operation: str,
+        asked: Mapping[str, Any],
+        only_hardware: bool = False,
+        fabric: RankFabric | None = None,
+    ) -> RankArrival: ...
+    def hold(self, last: RankArrival, fabric: RankFabric) -> None: ...
+    def rank_in_hand(
+        self, core: NeuronCore, rank: int, iteration_id: Any, channel_id: Any, replica_group: Any
+    ) -> int: ...
+    def whereabouts(self, arrival: RankArrival) -> str: ...

@@ -4,9 +4,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister
 
 __all__ = [
@@ -17,7 +14,6 @@ __all__ = [
     "affine_select",
     "bn_aggr",
     "bn_stats",
-    "collective",
     "core_barrier",
     "dma_compute",
     "dma_copy",
@@ -29,7 +25,6 @@ __all__ = [
     "local_gather",
     "max8",
     "meet",
-    "meet_ranks",
     "memset",
     "nc_find_index8",
     "nc_match_replace8",
@@ -74,23 +69,7 @@ class Arrival:
     @property
     def line(self) -> str: ...
     def forget(self) -> None: ...
-    def read(self, source: int) -> NDArray[np.uint8] | None: ...
-    def write(self, result: int, bytes: NDArray[np.uint8]) -> None: ...
 
-def collective(
-    core: NeuronCore,
-    operation: str,
-    srcs: Sequence[NkiTensor],
-    dsts: Sequence[NkiTensor],
-    priority: int | None = None,
-    name: str | None = None,
-) -> Arrival: ...
-def meet_ranks(
-    arrivals: Sequence[Arrival],
-    seconds: float,
-    sharing: Sequence[tuple[int, int]],
-    moved: Sequence[tuple[int, int]],
-) -> list[NkiInstruction]: ...
 def meet(arrivals: Sequence[Arrival]) -> list[NkiInstruction]: ...
 def synchronise(cores: Sequence[NeuronCore]) -> None: ...
 def gpsimd_call(

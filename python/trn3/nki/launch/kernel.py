@@ -21,9 +21,9 @@ from trn3.nki.values.kernel_function import KernelFunction, as_kernel_function
 from trn3.nki.values.targets import MachineSizes, canonical_target, current_target
 
 if TYPE_CHECKING:
+    from trn3._trn3.machine import RankFabric
     from trn3.machine.archs import ArchLike, ArchSpec
     from trn3.nki.launch.arguments import Arguments
-    from trn3.nki.ranks.fabric import Fabric
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: (consumer, producer or producers), by the names given to instructions.
@@ -230,7 +230,7 @@ class Kernel(KernelFunction):
         self,
         cores: Sequence[Sequence[NeuronCore]],
         given: Given,
-        fabric: Fabric | None = None,
+        fabric: RankFabric | None = None,
         observe: Callable[[Arguments, Any], None] | None = None,
     ) -> list[Any]:
         """Run the kernel on several ranks side by side, each on new cores of its own.
@@ -241,7 +241,7 @@ class Kernel(KernelFunction):
             As many as the kernel wants, for each rank.
         given : sequence of (args, kwargs)
             The arguments of each rank.
-        fabric : Fabric, optional
+        fabric : RankFabric, optional
             What connects the ranks; by default that of the machine's own system.
         observe : callable, optional
             Called for each rank with its arguments and what the kernel returned, as tensors.

@@ -9,12 +9,12 @@ from trn3._trn3.machine import NeuronCore
 from trn3.nki.launch.kernel import Kernel, arch_of, as_kernel
 
 if TYPE_CHECKING:
+    from trn3._trn3.machine import RankFabric
     from trn3.collectives import SystemLike
     from trn3.machine.archs import ArchLike
-    from trn3.nki.ranks.fabric import Fabric
     from trn3.profile import Profile
 
-__all__ = ["profile_ranks", "simulate_ranks", "spmd"]
+__all__ = ["RankArguments", "profile_ranks", "rank_arguments", "simulate_ranks", "spmd"]
 
 #: Arguments of one rank: by keyword, or by position.
 RankArguments: TypeAlias = Mapping[str, Any] | Sequence[Any]
@@ -198,8 +198,31 @@ def _prepared(
     per_rank_args: Sequence[RankArguments],
     system: SystemLike | None,
     ranks_per_chip: int | None,
-) -> tuple[Kernel, list[tuple[Sequence[Any], dict[str, Any]]], Fabric | None]:
-    runnable = as_kernel(kernel)
+) -> tuple[Kernel, list[tuple[Sequence[Any], dict[str, Any]]], RankFabric | None]:
+    runnable, given = as_kernel(kernel), rank_arguments(per_rank_args)
+    if system is None and ranks_per_chip is None:
+        return runnable, given, None
+    from trn3.nki.ranks.fabric import connect
+
+    if system is None:
+        from trn3 import systems
+
+        system = systems.load(runnable.target(), lnc=runnable.launched().cores)
+    return runnable, given, connect(system, len(given), ranks_per_chip)
+
+
+def rank_arguments(
+    per_rank_args: Sequence[RankArguments],
+) -> list[tuple[Sequence[Any], dict[str, Any]]]:
+    """Return the arguments of each rank by position and by keyword.
+
+    Raises
+    ------
+    TypeError
+        If those of one are neither.
+    ValueError
+        If there is no rank.
+    """
     given: list[tuple[Sequence[Any], dict[str, Any]]] = []
     for rank, arguments in enumerate(per_rank_args):
         if isinstance(arguments, Mapping):
@@ -215,15 +238,7 @@ def _prepared(
     if not given:
         message = "per_rank_args is empty; allowed: the arguments of one rank or more"
         raise ValueError(message)
-    if system is None and ranks_per_chip is None:
-        return runnable, given, None
-    from trn3.nki.ranks.fabric import Fabric
-
-    if system is None:
-        from trn3 import systems
-
-        system = systems.load(runnable.target(), lnc=runnable.launched().cores)
-    return runnable, given, Fabric(system, len(given), ranks_per_chip)
+    return given
 
 
 def _cores(

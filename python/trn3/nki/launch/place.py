@@ -17,7 +17,7 @@ from trn3.nki.values.memory_regions import private_hbm, shared_hbm
 from trn3.nki.values.targets import MachineSizes
 
 if TYPE_CHECKING:
-    from trn3.nki.ranks.fabric import Fabric
+    from trn3._trn3.machine import RankFabric
 
 __all__ = ["Edges", "PlacedLaunch", "PlacedRank", "place"]
 
@@ -74,7 +74,7 @@ class PlacedLaunch:
 def place(
     bound: BoundLaunch,
     cores: Sequence[Sequence[NeuronCore]],
-    fabric: Fabric | None,
+    fabric: RankFabric | None,
     edges: Edges,
 ) -> PlacedLaunch:
     """Put each rank on its cores.
@@ -84,7 +84,7 @@ def place(
     bound : BoundLaunch
     cores : sequence of sequences of NeuronCore
         New ones, as many as the launch wants, for each rank.
-    fabric : Fabric or None
+    fabric : RankFabric or None
         What connects the ranks; None: the machine's own system.
     edges : tuple of (str, tuple of str)
         Consumers and their producers.

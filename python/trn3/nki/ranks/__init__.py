@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from trn3.nki.ranks.world import Call, World
+from trn3.nki.ranks.world import World
 
-__all__ = ["Call", "World"]
+__all__ = ["World"]

@@ -2,6 +2,7 @@
 
 mod collective;
 mod estimate;
+mod meets;
 mod memory;
 mod programs;
 mod run;
@@ -20,6 +21,7 @@ use trn3_numerics::Xorwow;
 
 use self::collective::Exchange;
 use self::estimate::Estimates;
+use self::meets::{DeviceRooms, PausedRun};
 use self::programs::Program;
 use crate::command::{Command, Completion};
 use crate::error::{Error, ErrorKind, Result};
@@ -55,6 +57,8 @@ pub(crate) enum State {
     Ends { at: u64, status: std::result::Result<(), Error> },
     /// It waits for messages, or for the time at which all have come.
     Exchanges(Exchange),
+    /// It is a run that waits for other ranks at a collective of its program.
+    Meets(PausedRun),
 }
 
 pub(crate) struct Core {
@@ -81,6 +85,7 @@ pub struct Device {
     pub(crate) completions: VecDeque<Completion>,
     pub(crate) network: Option<Box<dyn Network>>,
     pub(crate) links: Option<Links>,
+    rooms: DeviceRooms,
     pub(crate) trace: Option<Box<dyn TraceSink>>,
     pub(crate) stats: Stats,
     pub(crate) estimates: Option<Estimates>,
@@ -106,6 +111,7 @@ impl Device {
             completions: VecDeque::new(),
             network: None,
             links: None,
+            rooms: DeviceRooms::default(),
             trace: None,
             stats: Stats::default(),
             estimates: None,
@@ -266,6 +272,8 @@ impl Active {
         match &self.state {
             State::Ends { at, .. } => Some(*at),
             State::Exchanges(exchange) => exchange.ready,
+            // Others change it.
+            State::Meets(_) => None,
         }
     }
 }

@@ -74,12 +74,18 @@ pub struct OutputBytes {
 struct Places<'a> {
     hbm: &'a mut HbmSpace,
     places: &'a [Option<(u64, u64)>],
+    /// Numbers of the storages that the program was laid as before.
+    before: Vec<u64>,
 }
 
 impl Laid for Places<'_> {
     fn hbm(&mut self, number: usize, bytes: u64) -> trn3_machine::Result<Contents> {
         let (address, _) = self.places.get(number).copied().flatten().unwrap_or_default();
         self.hbm.bind(address, bytes)
+    }
+
+    fn storage(&self, number: usize) -> Option<u64> {
+        self.before.get(number).copied()
     }
 }
 
@@ -133,7 +139,8 @@ impl Device {
             }
             _ => false,
         };
-        if self.cores.iter().any(|core| core.queue.iter().any(|waiting| needs(&waiting.command))) {
+        let is_paused = self.is_paused_in(program);
+        if is_paused || self.cores.iter().any(|core| core.queue.iter().any(|waiting| needs(&waiting.command))) {
             let text = format!("program {program} is needed by commands that wait; advance until they are done");
             return Err(Error::new(ErrorKind::Busy, text));
         }
@@ -214,7 +221,8 @@ impl Device {
         let machine = &mut self.cores[core].machine;
         let laid = &mut held.laid[core];
         if laid.as_ref().is_none_or(|(generation, _)| *generation != self.hbm.generation()) {
-            let mut places = Places { hbm: &mut self.hbm, places: &held.places };
+            let before = laid.iter().flat_map(|(_, loaded)| loaded.tensors.iter().map(|tensor| tensor.id)).collect();
+            let mut places = Places { hbm: &mut self.hbm, places: &held.places, before };
             let memory = &machine.state.memory;
             let loaded = held.program.lay(&self.arch, memory, &mut places, &Limits::default())?;
             if let Some((_, before)) = laid {

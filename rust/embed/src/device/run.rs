@@ -17,7 +17,7 @@ use super::memory::buffer;
 use super::programs::{Program, of_number};
 use super::{Active, Device, State};
 use crate::command::{Address, Command, Completion, Space};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::stats::Stats;
 
 /// Most bytes that one copy moves **(choice)**.
@@ -36,6 +36,7 @@ impl Device {
                     self.cores[index].active = Some(Active { tag, sequence, start, state });
                 }
             }
+            self.meet();
             for index in 0..self.cores.len() {
                 self.listen(index);
             }
@@ -82,9 +83,7 @@ impl Device {
         let (program, ran) = match command {
             Command::Nop { .. } => return State::Ends { at: now, status: Ok(()) },
             Command::Collective { part, .. } => return self.begin_exchange(index, sequence, part),
-            Command::Run { program, .. } => {
-                (Some(program), self.with_laid(index, program, |loaded, machine| loaded.run(machine)))
-            }
+            Command::Run { program, .. } => return self.begin_run(index, program),
             Command::Step { program, step, .. } => {
                 let ran = self.with_laid(index, program, |loaded, machine| {
                     machine.restart();
@@ -101,16 +100,21 @@ impl Device {
             Err(error) => return State::Ends { at: now, status: Err(error) },
             Ok(ran) => ran.map_err(Error::from),
         };
+        self.ended(index, program, now, status)
+    }
+
+    /// What a core was given has run, from a time on.
+    pub(super) fn ended(&mut self, index: usize, program: Option<u64>, start: u64, status: Result<()>) -> State {
         let machine = &mut self.cores[index].machine;
         let span = machine.makespan().0;
         count(&mut self.stats, machine);
         let name = program.and_then(|program| self.programs.get(&program));
         let name = name.map_or("copy", |held| held.program.name.as_str());
         if let Some(trace) = &mut self.trace {
-            show(trace.as_mut(), index, name, now, machine);
+            show(trace.as_mut(), index, name, start, machine);
         }
         self.cores[index].ran = Some(name.to_owned());
-        State::Ends { at: now.saturating_add(span), status }
+        State::Ends { at: start.saturating_add(span), status }
     }
 
     /// The command under way on a core has come to its end, or to the next of its steps.
@@ -126,6 +130,7 @@ impl Device {
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             },
+            State::Meets(_) => Err(Error::new(ErrorKind::Internal, "a run ended while it waited for others")),
         };
         self.complete(index, active.tag, active.start, status);
     }

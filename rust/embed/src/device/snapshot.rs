@@ -12,9 +12,10 @@ use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
 use trn3_numerics::Xorwow;
 
+use super::meets::DeviceRooms;
 use super::{Active, Device, Waiting, core};
 use crate::command::{Completion, Space};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::links::{Links, Traffic};
 use crate::spec::DeviceSpec;
 use crate::stats::Stats;
@@ -90,7 +91,7 @@ impl Device {
     /// picosecond for picosecond.
     ///
     /// # Errors
-    /// None but defects.
+    /// [`ErrorKind::Busy`] while a run waits for other ranks: its time so far is in no snapshot.
     ///
     /// ```
     /// use trn3_embed::{Device, DeviceSpec, Space};
@@ -107,6 +108,10 @@ impl Device {
     /// # Ok::<(), trn3_embed::Error>(())
     /// ```
     pub fn save_snapshot(&mut self) -> Result<Vec<u8>> {
+        if let Some(core) = self.waits_for_ranks() {
+            let text = format!("core {core} waits for other ranks in a run; let these come, then save");
+            return Err(Error::new(ErrorKind::Busy, text));
+        }
         let mut cores = Vec::with_capacity(self.cores.len());
         for core in &mut self.cores {
             let state = &mut core.machine.state;
@@ -256,6 +261,7 @@ impl Device {
             (live.queue, live.active) = (saved.queue.into(), saved.active);
         }
         (self.hbm, self.programs, self.links) = (hbm, programs, links);
+        self.rooms = DeviceRooms::default();
         (self.now, self.sequence, self.next_program) = (Picos(head.now), head.sequence, head.next_program);
         (self.completions, self.stats) = (head.completions.into(), head.stats);
         Ok(())

@@ -3,6 +3,7 @@
 mod collectives;
 mod commands;
 mod hosts;
+mod meetings;
 mod memories;
 mod programs;
 mod snapshots;

@@ -16,23 +16,10 @@ use crate::time::Picos;
 use crate::timing::work::{CollectivePart, Work};
 use crate::view::View;
 
-/// Every collective, as `nki.collectives` spells it.
-pub const NAMES: [&str; 9] = [
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-    "collective_permute",
-    "collective_permute_implicit",
-    "collective_permute_implicit_reduce",
-    "all_to_all_v",
-    "all_gather_v",
-];
-
 /// One core's part of a collective.
 #[derive(Clone, Debug)]
 pub struct Collective {
-    /// One of [`NAMES`].
+    /// Name of its [`RankOperation`](super::rank_call::RankOperation).
     pub name: &'static str,
     /// What goes out, in HBM or SBUF.
     pub srcs: Vec<View>,

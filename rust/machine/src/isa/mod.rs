@@ -27,6 +27,7 @@ pub mod gpsimd;
 mod operators;
 pub mod quantize;
 pub mod random;
+pub mod rank_call;
 pub mod reduce;
 pub mod register;
 pub mod scan;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::declaration::Place;
+use super::meeting::{self, MEETING_VERSION};
 use super::table;
 use super::words::{Field, Scope};
 use super::{Limits, Program, Role, operands};
@@ -15,6 +16,7 @@ use crate::core::{At, NeuronCore};
 use crate::error::{Error, Result};
 use crate::host::Engine;
 use crate::isa::Instruction;
+use crate::isa::rank_call::RankCall;
 use crate::memory::{Contents, Memory, MemoryOptions, Request};
 use crate::storage::Storage;
 use crate::view::{Register, View};
@@ -25,6 +27,15 @@ pub enum Bound {
     Issue {
         /// The instruction.
         instruction: Box<dyn Instruction + Send + Sync>,
+        /// Its label.
+        label: Option<String>,
+        /// Numbers of instructions that have to have finished.
+        after: Vec<u32>,
+    },
+    /// A collective, at which the core meets others.
+    Meet {
+        /// What it calls.
+        call: RankCall,
         /// Its label.
         label: Option<String>,
         /// Numbers of instructions that have to have finished.
@@ -45,6 +56,11 @@ pub trait Laid {
     /// # Errors
     /// When it has no place.
     fn hbm(&mut self, number: usize, bytes: u64) -> Result<Contents>;
+
+    /// The number of the storage that the tensor was laid as before, whose uses a core's time remembers; None: a new one.
+    fn storage(&self, _number: usize) -> Option<u64> {
+        None
+    }
 }
 
 /// HBM tensors with contents of their own, empty at first: enough to look at a program.
@@ -113,7 +129,10 @@ impl Program {
                         .and_then(|shaped| Memory::lay_in_hbm(&request, places.hbm(number, shaped.byte_size() as u64)?))
                 }
             };
-            let storage = laid.map_err(|error| refuse(error.to_string()))?;
+            let mut storage = laid.map_err(|error| refuse(error.to_string()))?;
+            if let (Some(id), Some(storage)) = (places.storage(number), Arc::get_mut(&mut storage)) {
+                storage.id = id;
+            }
             if !buffer.is_on_chip() && matches!(declared.role, Role::Output | Role::Internal) {
                 renewed.push(Arc::clone(&storage));
             }
@@ -132,9 +151,17 @@ impl Program {
             let op = step.get("op").and_then(Value::as_str).unwrap_or_default();
             let refuse = |text: String| self.refuse(&format!("step {number} ({op})"), &text);
             let bound = bind(op, step, &scope, arch, issued).map_err(refuse)?;
-            if let Bound::Issue { instruction, .. } = &bound {
-                instruction.check(arch).map_err(|error| refuse(error.to_string()))?;
-                issued += 1;
+            match &bound {
+                Bound::Issue { instruction, .. } => {
+                    instruction.check(arch).map_err(|error| refuse(error.to_string()))?;
+                    issued += 1;
+                }
+                Bound::Meet { .. } if self.version < MEETING_VERSION => {
+                    let version = self.version;
+                    return Err(refuse(format!("needs version {MEETING_VERSION}; the program has {version}")));
+                }
+                Bound::Meet { .. } => issued += 1,
+                _ => {}
             }
             steps.push(bound);
         }
@@ -192,7 +219,7 @@ fn bind(
             Ok(Bound::StochasticRounding(seed.transpose()?))
         }
         _ => {
-            let instruction = table::decode(op, step, scope, arch)?;
+            let call = meeting::decode(op, step, scope)?;
             let label = match step.get("label").filter(|label| !label.is_null()) {
                 None => None,
                 Some(_) => Some(text("label")?.to_owned()),
@@ -205,7 +232,10 @@ fn bind(
             let after: Option<Vec<u32>> = after.into_iter().map(earlier).collect();
             let after =
                 after.ok_or_else(|| format!("after names an instruction that comes no earlier than {issued}"))?;
-            Ok(Bound::Issue { instruction, label, after })
+            match call {
+                Some(call) => Ok(Bound::Meet { call, label, after }),
+                None => Ok(Bound::Issue { instruction: table::decode(op, step, scope, arch)?, label, after }),
+            }
         }
     }
 }
@@ -214,8 +244,17 @@ impl Loaded {
     /// Takes every step on a core whose memories the program is laid over, from a new start of its time.
     ///
     /// # Errors
-    /// Those of the instructions; the text names the step.
+    /// Those of the instructions; the text names the step. [`Error::NotModelled`] where the core meets others.
     pub fn run(&self, core: &mut NeuronCore) -> Result<()> {
+        self.begin(core);
+        match self.advance(core, 0)?.map(|number| (number, self.meeting(number))) {
+            Some((number, Some(step))) => Err(self.alone(number, step.call)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A new start of a core's time, for [`Loaded::advance`] from the first step on.
+    pub fn begin(&self, core: &mut NeuronCore) {
         core.restart();
         for tensor in &self.tensors {
             core.state.memory.forget_products(tensor);
@@ -226,11 +265,6 @@ impl Loaded {
         for register in &self.registers {
             *register.value.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        for number in 0..self.steps.len() {
-            trn3_numerics::check_interrupt()?;
-            self.take(core, number)?;
-        }
-        Ok(())
     }
 
     /// What runs on a core with this memory left behind beside its bytes.
@@ -297,6 +331,7 @@ impl Loaded {
                 Bound::SetRegister(register, value) => {
                     *register.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(*value);
                 }
+                Bound::Meet { call, .. } => return Err(self.alone(number, call)),
                 Bound::Fresh(_) | Bound::StochasticRounding(None) => {}
                 Bound::StochasticRounding(Some(_)) => {
                     let text = format!("program {}: step {number} rounds stochastically, as a core does", self.name);
@@ -321,6 +356,7 @@ impl Loaded {
                 core.issue(instruction.as_ref(), at)
                     .map_err(|error| self.located(number, instruction.name(), error))?;
             }
+            Bound::Meet { call, .. } => return Err(self.alone(number, call)),
             Bound::Fresh(storage) => core.state.memory.renew(storage),
             Bound::SetRegister(register, value) => {
                 *register.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(*value);

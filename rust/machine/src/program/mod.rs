@@ -26,14 +26,20 @@
 //!   finished.
 //! - Steps that are no instructions: `fresh` (the tensor's bytes become uninitialised, as when a kernel makes it),
 //!   `set_register` (what a loop does), `stochastic_rounding` (with a `seed` or null).
+//! - Steps at which ranks meet, in programs of version 2 alone, one program a rank: collectives by their `nki.collectives`
+//!   names, with `ranks` (of the launch), `srcs` and `dsts` (lists of views), `replica_group` (lists of ranks) or
+//!   `source_target_pairs`, and, where the operation has them, `reduction` (`add`, `maximum` or `minimum`), `collective_dim`,
+//!   `channel_ids`, `srcs1`, `metadata_tensor`, `recv_counts_known`, `has_rdispls`, `priority`.
 //!
 //! What reads programs refuses what the machine would refuse, and what is too large, and names the step and the field.
 
 mod bind;
 mod declaration;
 mod fields;
+mod meeting;
 mod operands;
 mod record;
+mod stepping;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -46,10 +52,12 @@ use crate::error::{Error, Result};
 
 pub use bind::{Bound, Kept, Laid, Loaded};
 pub use declaration::{Declaration, Output, Place, Role};
-pub use record::Recorder;
+pub use meeting::MEETING_VERSION;
+pub use record::{Recorder, Step};
+pub use stepping::MeetingStep;
 pub use table::OPERATIONS;
 
-/// Version of the format that this crate writes, and the newest it reads.
+/// Version of the format of programs of one core alone; those that meet others have [`MEETING_VERSION`].
 pub const VERSION: u32 = 1;
 
 const FORMAT: &str = "trn3-program";
@@ -149,8 +157,11 @@ impl Program {
         if program.format != FORMAT {
             return Err(Error::Value(format!("format is {:?}; a program has {FORMAT:?}", program.format)));
         }
-        if program.version == 0 || program.version > VERSION {
-            return Err(Error::Value(format!("program version is {}; allowed: 1 to {VERSION}", program.version)));
+        if program.version == 0 || program.version > MEETING_VERSION {
+            return Err(Error::Value(format!(
+                "program version is {}; allowed: 1 to {MEETING_VERSION}",
+                program.version
+            )));
         }
         limit("tensors", program.tensors.len(), limits.tensors)?;
         limit("registers", program.registers as usize, limits.registers as usize)?;

@@ -7,10 +7,12 @@ use std::sync::{Arc, PoisonError};
 use serde_json::{Map, Value, json};
 
 use super::declaration::{Place, digits};
+use super::meeting::{self, MEETING_VERSION};
 use super::words::Names;
 use super::{Declaration, Output, Program, Role, operands, table};
 use crate::error::{Error, Result};
 use crate::isa::Instruction;
+use crate::isa::rank_call::RankCall;
 use crate::storage::{Buffer, Storage};
 use crate::view::{Register, View};
 
@@ -177,7 +179,22 @@ impl Recorder {
     /// [`Error::NotModelled`] for what programs cannot hold.
     pub fn encode(&mut self, instruction: &dyn Instruction, label: Option<&str>, after: &[u32]) -> Result<Step> {
         self.names.used.clear();
-        let mut words = table::encode(instruction, &mut self.names)?;
+        let words = table::encode(instruction, &mut self.names)?;
+        Ok(self.step(words, label, after))
+    }
+
+    /// As [`Recorder::encode`], for a collective at which the core meets others; the program then has
+    /// [`MEETING_VERSION`].
+    ///
+    /// # Errors
+    /// As [`Recorder::encode`].
+    pub fn encode_call(&mut self, call: &RankCall, label: Option<&str>, after: &[u32]) -> Result<Step> {
+        self.names.used.clear();
+        let words = meeting::encode(call, &mut self.names)?;
+        Ok(self.step(words, label, after))
+    }
+
+    fn step(&mut self, mut words: Map<String, Value>, label: Option<&str>, after: &[u32]) -> Step {
         if let Some(label) = label {
             words.insert("label".to_owned(), label.into());
         }
@@ -194,7 +211,7 @@ impl Recorder {
                 before.push(step("set_register", json!({"register": number, "value": value})));
             }
         }
-        Ok(Step { before, step: words, used })
+        Step { before, step: words, used }
     }
 
     /// The instruction was issued.
@@ -248,6 +265,10 @@ impl Recorder {
             };
             let view = operands::encode(view, &mut self.names)?;
             self.program.outputs.push(Output { name: name.clone(), view });
+        }
+        let meets = |step: &Map<String, Value>| step.get("op").and_then(Value::as_str).is_some_and(meeting::is_meeting);
+        if self.program.steps.iter().any(meets) {
+            self.program.version = MEETING_VERSION;
         }
         self.program.tensors = self.names.tensors;
         self.program.registers = u32::try_from(self.names.registers.len()).unwrap_or(u32::MAX);

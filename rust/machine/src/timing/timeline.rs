@@ -65,6 +65,8 @@ pub struct Timeline {
     last_to_end: u32,
     /// What other cores have to know when they meet this one; None on a core of its own.
     shared: Option<Shared>,
+    /// When it began, after the start that cores which meet count from.
+    origin: u64,
 }
 
 /// Uses of HBM that several cores reach.
@@ -129,7 +131,13 @@ impl Timeline {
             makespan: 0,
             last_to_end: NO_INSTRUCTION,
             shared: None,
+            origin: 0,
         }
+    }
+
+    /// Says how long after that of others this core's time begins: those that it meets count from another start.
+    pub fn begin_after(&mut self, origin: Picos) {
+        self.origin = origin.0;
     }
 
     /// Runs the next instruction of the program.
@@ -178,10 +186,12 @@ impl Timeline {
     /// HBM. Those that came sooner wait for `cause`.
     pub fn rendezvous(cores: &mut [(&mut Timeline, Issue<'_>)], hop: Picos, cause: Cause) -> Vec<Span> {
         let arrivals: Vec<Bound> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue)).collect();
+        let origins: Vec<u64> = cores.iter().map(|(timeline, _)| timeline.origin).collect();
         let mut ran = Vec::with_capacity(cores.len());
         for (number, (timeline, issue)) in cores.iter_mut().enumerate() {
             let others = arrivals.iter().enumerate().filter(|(other, _)| *other != number);
-            let latest = others.map(|(_, arrival)| arrival.at).max().unwrap_or(0);
+            let latest = others.map(|(other, arrival)| arrival.at.saturating_add(origins[other])).max().unwrap_or(0);
+            let latest = latest.saturating_sub(timeline.origin);
             let own = arrivals[number];
             // Of cores that come at one moment, each one's own past is as good a reason.
             let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (cause, NO_INSTRUCTION) };
@@ -197,9 +207,11 @@ impl Timeline {
                 Work::Matmul { multiply, .. } => timeline.compute(id, issue, multiply.0, multiply.0, None, floor),
             });
         }
-        let end = ran.iter().map(|ran| ran.end).max().unwrap_or(0);
+        let ends = ran.iter().zip(&origins).map(|(ran, origin)| ran.end.saturating_add(*origin));
+        let end = ends.max().unwrap_or(0);
         let mut spans = Vec::with_capacity(cores.len());
         for ((timeline, issue), ran) in cores.iter_mut().zip(&mut ran) {
+            let end = end.saturating_sub(timeline.origin);
             ran.end = end;
             let id = timeline.next_id();
             timeline.finish(id, issue, ran, false);

@@ -10,6 +10,7 @@ use trn3_machine::arch::ArchSpec;
 use trn3_machine::conductor::Conductor;
 use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
+use trn3_machine::isa::rank_call::RankCall;
 use trn3_machine::isa::{Instruction, elements};
 use trn3_machine::meeting;
 use trn3_machine::memory::{Precision, Request};
@@ -18,7 +19,7 @@ use trn3_machine::storage::Buffer;
 use trn3_machine::view::View;
 use trn3_profile::{PrecisionLoss, finding_record};
 
-use crate::door;
+use crate::door::{self, Fault};
 use crate::machine::error::exception;
 use crate::machine::lines::Lines;
 use crate::machine::operand::tensor;
@@ -126,24 +127,34 @@ impl PyCore {
     }
 }
 
-/// Runs something of several cores at once; the named instructions get the edges of the schedule. `line` is theirs.
-pub(crate) fn together(
+/// Runs something of several cores at once; the named instructions get the edges of the schedule. What each calls goes into
+/// its recording; there is none of what has no call. `line` is theirs.
+pub(crate) fn together<E: Fault + Send>(
     py: Python<'_>,
     owners: &[&PyCore],
     names: &[Option<&str>],
+    calls: &[Option<&RankCall>],
     line: &str,
-    work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> trn3_machine::Result<Vec<u32>> + Send,
+    work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> Result<Vec<u32>, E> + Send,
 ) -> PyResult<Vec<u32>> {
     let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
-    for inner in &guards {
-        inner.conductor.refuse_recording("what cores or ranks do together").map_err(exception)?;
+    for (inner, call) in guards.iter().zip(calls) {
+        if call.is_none() {
+            inner.conductor.refuse_recording("what cores do together").map_err(exception)?;
+        }
     }
     let after: Vec<Vec<u32>> =
         guards.iter_mut().zip(names).map(|(inner, name)| inner.conductor.edges.producers(*name)).collect();
+    let mut steps = Vec::with_capacity(guards.len());
+    for (((inner, name), call), after) in guards.iter_mut().zip(names).zip(calls).zip(&after) {
+        let Inner { core, conductor, .. } = &mut **inner;
+        let step = call.map(|call| conductor.encode_call(call, *name, after)).transpose();
+        steps.push(step.map_err(|error| error.exception(&core.sites.text(core.state.site)))?.flatten());
+    }
     let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
     let ids = door::detached(py, || work(cores, &after)).map_err(|failure| failure.exception(line))?;
-    for ((inner, name), id) in guards.iter_mut().zip(names).zip(&ids) {
-        inner.conductor.edges.note(*name, *id);
+    for (((inner, name), id), step) in guards.iter_mut().zip(names).zip(&ids).zip(steps) {
+        inner.conductor.met(*name, *id, step);
     }
     Ok(ids)
 }

@@ -8,6 +8,7 @@ pub(crate) mod kinds;
 pub(crate) mod lines;
 pub(crate) mod operand;
 pub(crate) mod profile;
+pub(crate) mod ranks;
 pub(crate) mod register;
 pub(crate) mod replay;
 pub(crate) mod tensor;
@@ -32,6 +33,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(isa::instruction_table, &module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, &module)?)?;
     error::register(&module)?;
+    ranks::register(&module)?;
     let instructions = PyModule::new(py, "isa")?;
     isa::register(&instructions)?;
     module.add_submodule(&instructions)?;

@@ -8,21 +8,25 @@ use trn3_embed::{Command, Device, Error, ErrorKind, Space};
 use crate::door::{self, Fault};
 
 type Output<'py> = (String, Bound<'py, PyArray1<u8>>, Vec<usize>, String);
+type Inputs<'py> = Vec<(String, PyReadonlyArray1<'py, u8>)>;
 
-/// Runs a program (JSON) on a device (JSON of its spec), inputs being the bytes of its tensors by name. Returns each
-/// output's name, bytes, shape and type (none without values), and how long the run took, in picoseconds.
+/// Runs programs (JSON), one a core of a device (JSON of its spec), from one moment on; inputs are the bytes of each one's
+/// tensors by name. Returns for each its outputs' names, bytes, shapes and types (none without values), and how long its run
+/// took, in picoseconds.
 #[pyfunction]
 pub(crate) fn replay<'py>(
     py: Python<'py>,
-    program: &str,
+    programs: Vec<String>,
     device: &str,
-    inputs: Vec<(String, PyReadonlyArray1<'py, u8>)>,
-) -> PyResult<(Vec<Output<'py>>, u64)> {
-    let inputs =
-        inputs.iter().map(|(name, bytes)| Ok((name.as_str(), bytes.as_slice()?))).collect::<PyResult<Vec<_>>>()?;
-    let (outputs, time) = door::run(py, || run(program, device, &inputs))?;
+    inputs: Vec<Inputs<'py>>,
+) -> PyResult<Vec<(Vec<Output<'py>>, u64)>> {
+    let slices = |inputs: &'_ Inputs<'py>| -> PyResult<Vec<(String, Vec<u8>)>> {
+        inputs.iter().map(|(name, bytes)| Ok((name.clone(), bytes.as_slice()?.to_vec()))).collect()
+    };
+    let inputs = inputs.iter().map(slices).collect::<PyResult<Vec<_>>>()?;
+    let ran = door::run(py, || run(&programs, device, &inputs))?;
     let array = |(name, bytes, shape, dtype)| (name, PyArray1::from_vec(py, bytes), shape, dtype);
-    Ok((outputs.into_iter().map(array).collect(), time))
+    Ok(ran.into_iter().map(|(outputs, time)| (outputs.into_iter().map(array).collect(), time)).collect())
 }
 
 impl Fault for Error {
@@ -37,29 +41,48 @@ impl Fault for Error {
 
 type Plain = (String, Vec<u8>, Vec<usize>, String);
 
-fn run(program: &str, device: &str, inputs: &[(&str, &[u8])]) -> Result<(Vec<Plain>, u64), Error> {
+fn run(programs: &[String], device: &str, inputs: &[Vec<(String, Vec<u8>)>]) -> Result<Vec<(Vec<Plain>, u64)>, Error> {
     let mut device = Device::from_json(device)?;
-    let program = device.load(program.as_bytes())?;
-    for (name, bytes) in inputs {
-        let place = device.tensor(program, name)?;
-        if place.space != Space::Hbm || place.bytes != bytes.len() as u64 {
-            let (got, needed) = (bytes.len(), place.bytes);
-            let text =
-                format!("input {name:?} has {got} bytes; tensor {:?} of {} has {needed}", place.shape, place.dtype);
-            return Err(Error::new(ErrorKind::Shape, text));
+    let mut loaded = Vec::with_capacity(programs.len());
+    for (program, inputs) in programs.iter().zip(inputs) {
+        let program = device.load(program.as_bytes())?;
+        for (name, bytes) in inputs {
+            let place = device.tensor(program, name)?;
+            if place.space != Space::Hbm || place.bytes != bytes.len() as u64 {
+                let (got, needed) = (bytes.len(), place.bytes);
+                let text =
+                    format!("input {name:?} has {got} bytes; tensor {:?} of {} has {needed}", place.shape, place.dtype);
+                return Err(Error::new(ErrorKind::Shape, text));
+            }
+            device.write(Space::Hbm, 0, place.address, bytes)?;
         }
-        device.write(Space::Hbm, 0, place.address, bytes)?;
+        loaded.push(program);
     }
-    device.submit(Command::Run { core: 0, program }, 0)?;
+    for (core, &program) in (0..).zip(&loaded) {
+        device.submit(Command::Run { core, program }, core.into())?;
+    }
     while let Some(next) = device.next_event() {
         device.advance(next)?;
     }
-    let done = device.poll().ok_or_else(|| Error::new(ErrorKind::Internal, "a run has no end"))?;
-    done.status?;
-    let count = if device.spec().values { device.outputs(program)?.len() } else { 0 };
-    let outputs = (0..count).map(|number| {
-        let output = device.read_output(program, 0, number)?;
-        Ok((output.name, output.bytes, output.shape, output.dtype))
-    });
-    Ok((outputs.collect::<Result<Vec<_>, Error>>()?, done.end.since(done.start).0))
+    let mut times = vec![None; loaded.len()];
+    while let Some(done) = device.poll() {
+        done.status?;
+        times[done.core as usize] = Some(done.end.since(done.start).0);
+    }
+    let count = |device: &Device, program| {
+        if device.spec().values { device.outputs(program).map(<[_]>::len) } else { Ok(0) }
+    };
+    let mut ran = Vec::with_capacity(loaded.len());
+    for ((core, &program), time) in (0..).zip(&loaded).zip(times) {
+        let Some(time) = time else {
+            let name = &device.loaded(program)?.name;
+            return Err(Error::new(ErrorKind::Value, format!("program {name} waits for ranks that never come")));
+        };
+        let outputs = (0..count(&device, program)?).map(|number| {
+            let output = device.read_output(program, core, number)?;
+            Ok((output.name, output.bytes, output.shape, output.dtype))
+        });
+        ran.push((outputs.collect::<Result<Vec<_>, Error>>()?, time));
+    }
+    Ok(ran)
 }

@@ -2,7 +2,7 @@
 //! arrays as arrays.
 
 mod cluster;
-mod collective;
+pub(crate) mod collective;
 mod energy;
 pub(crate) mod error;
 mod fabric;

@@ -1,6 +1,5 @@
 //! core_barrier and sendrecv: each core hands in its part; once all are there, they run together.
 
-use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_machine::core::{At, NeuronCore};
@@ -8,11 +7,8 @@ use trn3_machine::isa::exchange::SendRecv;
 use trn3_machine::joint::{self, Joint};
 use trn3_machine::meeting::{self, Part};
 use trn3_machine::site::SiteId;
-use trn3_machine::time::Picos;
-use trn3_machine::view::View;
 
 use crate::machine::core::{PyCore, together};
-use crate::machine::error::exception;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::operand::{engine, tensor};
 
@@ -40,23 +36,9 @@ impl Arrival {
 
 #[pymethods]
 impl Arrival {
-    /// Makes what an exchange or a collective fills unwritten: the core goes on before it has taken place, or values are
-    /// skipped.
+    /// Makes what an exchange fills unwritten: the core goes on before it has taken place.
     fn forget(&self, py: Python<'_>) -> PyResult<()> {
         self.core.bind(py).get().at(py, self.site, |core| self.part.forget(core))
-    }
-
-    /// The elements of a collective's source in C order, as bytes; None where timing-only runs do not know them.
-    fn read<'py>(&self, py: Python<'py>, source: usize) -> PyResult<Option<Bound<'py, PyArray1<u8>>>> {
-        let part = &self.part;
-        let bytes = self.core.bind(py).get().at(py, self.site, |core| part.read(core, source))?;
-        Ok(bytes.map(|bytes| PyArray1::from_vec(py, bytes)))
-    }
-
-    /// Sets the elements of a collective's result, in C order.
-    fn write(&self, py: Python<'_>, result: usize, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
-        let (part, bytes) = (&self.part, bytes.as_slice()?);
-        self.core.bind(py).get().at(py, self.site, |core| part.write(core, result, bytes))
     }
 }
 
@@ -90,66 +72,9 @@ fn sendrecv(
     Arrival::new(core, Joint::Exchange(SendRecv { src, dst, by_gpsimd: dma_engine == "gpsimd_dma" }), name)
 }
 
-/// One core's part of a collective.
-#[pyfunction]
-#[pyo3(signature = (core, operation, srcs, dsts, priority=None, name=None))]
-fn collective(
-    core: &Bound<'_, PyCore>,
-    operation: &str,
-    srcs: Vec<Bound<'_, PyAny>>,
-    dsts: Vec<Bound<'_, PyAny>>,
-    priority: Option<u8>,
-    name: Option<String>,
-) -> PyResult<Arrival> {
-    let views = |argument: &str, tensors: &[Bound<'_, PyAny>]| -> PyResult<Vec<View>> {
-        tensors.iter().map(|object| tensor(operation, argument, object).cloned()).collect()
-    };
-    let (srcs, dsts) = (views("srcs", &srcs)?, views("dsts", &dsts)?);
-    Arrival::new(core, Joint::collective(operation, srcs, dsts, priority).map_err(exception)?, name)
-}
-
 /// The lines of the kernels that have come.
 fn lines(arrivals: &[PyRef<'_, Arrival>]) -> String {
     arrivals.iter().map(|arrival| arrival.line.as_str()).collect::<Vec<_>>().join(" and ")
-}
-
-/// Gives the parts of a collective its time, in seconds; arrivals of one rank that share its HBM are at the places
-/// [first, last) of `sharing`, and each one's bytes sent and received in `moved`. A list of handles, one an arrival.
-#[pyfunction]
-fn meet_ranks(
-    py: Python<'_>,
-    arrivals: Vec<PyRef<'_, Arrival>>,
-    seconds: f64,
-    sharing: Vec<(usize, usize)>,
-    moved: Vec<(u64, u64)>,
-) -> PyResult<Vec<PyInstruction>> {
-    let mut instructions = Vec::with_capacity(arrivals.len());
-    if moved.len() != arrivals.len() {
-        let message = format!("moved has {} entries for {} arrivals", moved.len(), arrivals.len());
-        return Err(PyValueError::new_err(message));
-    }
-    let duration = Picos::from_nanoseconds(seconds * 1e9);
-    for (arrival, &moved) in arrivals.iter().zip(&moved) {
-        instructions.push(arrival.part.timed(duration, moved).map_err(exception)?);
-    }
-    let owners: Vec<&PyCore> = arrivals.iter().map(|arrival| arrival.core.bind(py).get()).collect();
-    let names: Vec<Option<&str>> = arrivals.iter().map(|arrival| arrival.name.as_deref()).collect();
-    let sharing: Vec<_> = sharing.into_iter().map(|(first, last)| first..last).collect();
-    let sites: Vec<SiteId> = arrivals.iter().map(|arrival| arrival.site).collect();
-    let ids = together(py, &owners, &names, &lines(&arrivals), |cores, after| {
-        let mut parts: Vec<_> = cores
-            .into_iter()
-            .zip(&instructions)
-            .enumerate()
-            .map(|(number, (core, instruction))| {
-                let at = At { site: sites[number], label: names[number], after: &after[number] };
-                Part { core, instruction, at }
-            })
-            .collect();
-        meeting::collective(&mut parts, &sharing)
-    })?;
-    let handles = arrivals.iter().zip(ids);
-    Ok(handles.map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
 }
 
 /// Runs the parts of all cores together, in the order of their cores; a list of handles, one a core.
@@ -166,7 +91,7 @@ fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyIns
         });
         joint::meet(parts.collect())
     };
-    let ids = together(py, &owners, &names, &lines(&arrivals), run)?;
+    let ids = together(py, &owners, &names, &vec![None; owners.len()], &lines(&arrivals), run)?;
     Ok(arrivals.iter().zip(ids).map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
 }
 
@@ -177,9 +102,10 @@ fn synchronise(py: Python<'_>, cores: Vec<Py<PyCore>>) -> PyResult<()> {
     if owners.is_empty() {
         return Err(PyValueError::new_err("cores is empty; allowed: one core or more"));
     }
-    together(py, &owners, &vec![None; owners.len()], "", |mut cores, _| {
+    let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
+    together(py, &owners, &names, &calls, "", |mut cores, _| {
         meeting::synchronise(&mut cores);
-        Ok(vec![0; cores.len()])
+        Ok::<_, trn3_machine::Error>(vec![0; cores.len()])
     })?;
     Ok(())
 }
@@ -189,7 +115,5 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(core_barrier, module)?)?;
     module.add_function(wrap_pyfunction!(sendrecv, module)?)?;
     module.add_function(wrap_pyfunction!(meet, module)?)?;
-    module.add_function(wrap_pyfunction!(collective, module)?)?;
-    module.add_function(wrap_pyfunction!(meet_ranks, module)?)?;
     module.add_function(wrap_pyfunction!(synchronise, module)?)
 }

@@ -1,0 +1,259 @@
+"""Programs: what cores were given, as data that runs without the kernels it came from."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trn3._trn3 import machine
+from trn3.machine.archs import ArchLike, ArchSpec
+from trn3.nki.launch.kernel import arch_of
+from trn3.nki.values import arrays
+from trn3.nki.values.element_types import canonicalise
+
+__all__ = ["Program", "ProgramReplay", "ProgramTensor", "Replay", "Tensor", "replay_ranks"]
+
+
+@dataclass(frozen=True)
+class ProgramTensor:
+    """An input or output of a program.
+
+    Attributes
+    ----------
+    name : str
+    shape : tuple of int
+    dtype : str
+        As `nki.language` spells it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class ProgramReplay:
+    """What a run of a program gave.
+
+    Attributes
+    ----------
+    outputs : dict of str to ndarray
+        By name; empty without values.
+    picoseconds : int
+        How long it took; 0 without timing.
+    """
+
+    outputs: dict[str, NDArray[Any]] = field(repr=False)
+    picoseconds: int
+
+
+#: Older names.
+Replay, Tensor = ProgramReplay, ProgramTensor
+
+
+@dataclass(frozen=True)
+class Program:
+    """Instructions of one core over named tensors, as hosts load them.
+
+    Attributes
+    ----------
+    text : str
+        The JSON text; its format is that of the Rust module ``trn3::program``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def double(x):
+    ...     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    ...     nl.store(out, nl.multiply(nl.load(x), 2.0))
+    ...     return out
+    >>> program = nki.record(double, np.zeros((128, 4), np.float32))
+    >>> program.inputs
+    (ProgramTensor(name='x', shape=(128, 4), dtype='float32'),)
+    >>> replay = program.run({"x": np.ones((128, 4), np.float32)})
+    >>> float(replay.outputs["result"].sum()), replay.picoseconds > 0
+    (1024.0, True)
+    """
+
+    text: str = field(repr=False)
+
+    @functools.cached_property
+    def _content(self) -> dict[str, Any]:
+        content = json.loads(self.text)
+        if not isinstance(content, dict) or content.get("format") != "trn3-program":
+            message = "the text is no program: its format is not trn3-program"
+            raise ValueError(message)
+        return content
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return str(self._content["name"])
+
+    @property
+    def arch(self) -> str:
+        """Name of the machine that it was recorded on."""
+        return str(self._content.get("arch", ""))
+
+    @property
+    def inputs(self) -> tuple[ProgramTensor, ...]:
+        """What has to be filled before a run."""
+        return tuple(
+            ProgramTensor(tensor["name"], tuple(tensor["shape"]), tensor["dtype"])
+            for tensor in self._content["tensors"]
+            if tensor.get("role") in ("input", "inout")
+        )
+
+    @property
+    def instructions(self) -> int:
+        """How many instructions it has."""
+        others = {"fresh", "set_register", "stochastic_rounding"}
+        return sum(step["op"] not in others for step in self._content["steps"])
+
+    def to_json(self) -> str:
+        """Return the JSON text."""
+        return self.text
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON text to a file."""
+        Path(path).write_text(self.text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Program:
+        """Return the program that a file holds.
+
+        Raises
+        ------
+        ValueError
+            If it holds none.
+        """
+        program = cls(Path(path).read_text(encoding="utf-8"))
+        _ = program._content  # raises
+        return program
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        arch: ArchLike | None = None,
+        values: bool = True,
+        timing: bool = True,
+        strict: bool = False,
+    ) -> ProgramReplay:
+        """Run the program on a device, as a host without Python would.
+
+        Parameters
+        ----------
+        inputs : mapping of str to array
+            All of `inputs`; of their shapes and types.
+        arch : str, mapping or ArchSpec, optional
+            Machine instead of the one it was recorded on, as `trn3.machine.arch` takes it.
+        values, timing, strict : bool, optional
+            As for `trn3.machine.NeuronCore`.
+
+        Raises
+        ------
+        ValueError
+            If inputs are missing, or there are others; if the machine would refuse a step.
+        TypeError
+            If an input has another type.
+        """
+        (replay,) = replay_ranks(
+            [self], [inputs], arch=arch, values=values, timing=timing, strict=strict
+        )
+        return replay
+
+    def _given(self, inputs: Mapping[str, Any]) -> list[tuple[str, NDArray[np.uint8]]]:
+        wanted = {tensor.name: tensor for tensor in self.inputs}
+        if set(inputs) != set(wanted):
+            message = (
+                f"inputs are {', '.join(sorted(inputs)) or 'none'}; the program "
+                f"{self.name} has {', '.join(wanted) or 'none'}"
+            )
+            raise ValueError(message)
+        return [(name, _bytes_of(inputs[name], tensor)) for name, tensor in wanted.items()]
+
+
+def replay_ranks(
+    programs: Sequence[Program],
+    per_rank_inputs: Sequence[Mapping[str, Any]],
+    *,
+    arch: ArchLike | None = None,
+    values: bool = True,
+    timing: bool = True,
+    strict: bool = False,
+) -> list[ProgramReplay]:
+    """Run the programs of all ranks of a launch on the cores of one device, where they meet.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+        One a rank, as `record_ranks` returns them.
+    per_rank_inputs : sequence of mapping of str to array
+        All inputs of each.
+    arch, values, timing, strict
+        As for `Program.run`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `Program.run`; if there are not as many inputs as programs, or more programs than cores;
+        if ranks do not agree, or wait for others that never come.
+    """
+    if not programs or len(programs) != len(per_rank_inputs):
+        message = (
+            f"per_rank_inputs has {len(per_rank_inputs)} entries and programs {len(programs)}; "
+            "each rank needs one of both"
+        )
+        raise ValueError(message)
+    given = [
+        program._given(inputs) for program, inputs in zip(programs, per_rank_inputs, strict=True)
+    ]
+    spec: dict[str, Any] = {"values": values, "timing": timing, "strict": strict}
+    spec["cores"] = len(programs)
+    chosen = arch_of(arch) if arch is not None else programs[0].arch or "trn3"
+    if isinstance(chosen, ArchSpec):
+        spec["arch"], spec["arch_toml"] = chosen.name, chosen.to_toml()
+    elif chosen.endswith(".toml"):
+        spec["arch"] = Path(chosen).stem
+        spec["arch_toml"] = Path(chosen).read_text(encoding="utf-8")
+    else:
+        spec["arch"] = chosen
+    # The system that ranks of a launch are on where nothing else is said.
+    if len(programs) > 1 and spec["arch"] == "trn2":
+        spec["system"] = "trn2_instance"
+    found = machine.replay([program.text for program in programs], json.dumps(spec), given)
+    return [_replayed(outputs if values else (), time) for outputs, time in found]
+
+
+def _replayed(found: Iterable[tuple[str, Any, list[int], str]], time: int) -> ProgramReplay:
+    outputs = {}
+    for name, flat, shape, dtype in found:
+        outputs[name] = flat.view(canonicalise(dtype).dtype).reshape(shape)
+    return ProgramReplay(outputs, time)
+
+
+def _bytes_of(value: Any, tensor: ProgramTensor) -> NDArray[np.uint8]:
+    kind = arrays.kind_of(value)
+    if kind is None:
+        message = f"input {tensor.name} is of type {type(value).__name__}; allowed: an array"
+        raise TypeError(message)
+    array, dtype = arrays.checked(arrays.as_numpy(value, kind, tensor.name), tensor.name)
+    if dtype.name != tensor.dtype:
+        message = f"input {tensor.name} has dtype {dtype.name}; the program has {tensor.dtype}"
+        raise TypeError(message)
+    if array.shape != tensor.shape:
+        message = f"input {tensor.name} has shape {array.shape}; the program has {tensor.shape}"
+        raise ValueError(message)
+    return arrays.element_bytes(array)
