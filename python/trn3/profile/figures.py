@@ -193,7 +193,7 @@ class RunFigures:
 
         Where a core waited for the other one, the path goes on there.
         """
-        return [CriticalStep(**fields) for fields in self._run.critical_path()]
+        return [CriticalStep(*fields) for fields in self._run.critical_path()]
 
     def lines(self) -> list[LineTotal]:
         """Return what each line of the kernel cost, on all cores, costliest first.

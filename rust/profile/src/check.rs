@@ -125,10 +125,18 @@ impl RunColumns {
     /// # Errors
     /// [`Error::Value`] names the entry, what came and what is allowed.
     pub fn check(&self) -> Result<()> {
-        let instructions = &self.instructions;
-        check_instructions(instructions)?;
+        check_instructions(&self.instructions)?;
         check_transfers(&self.transfers)?;
         check_occupancy(&self.occupancy)?;
+        self.check_across()
+    }
+
+    /// As [`RunColumns::check`] of parts that were looked at, each for itself.
+    ///
+    /// # Errors
+    /// As [`RunColumns::check`].
+    pub fn check_across(&self) -> Result<()> {
+        let instructions = &self.instructions;
         let count = instructions.len() as u64;
         check_below("instructions.opcode", &instructions.opcode, self.opcodes.len() as u64, "opcodes")?;
         check_below("instructions.label", &instructions.label, self.labels.len() as u64, "labels")?;

@@ -80,7 +80,7 @@ fn loss(record: &Bound<'_, PyAny>) -> PyResult<PrecisionLoss> {
     serde_json::from_value(plain("precision", record)?).map_err(refused)
 }
 
-/// Columns from an object with the fields of `ProfileData`.
+/// Columns from an object with the fields of `ProfileData`, unchecked.
 fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
     let arch = MachineFigures::from_entries(entries("arch", &data.getattr("arch")?)?).map_err(exception)?;
     let site = |site: Bound<'_, PyAny>| {
@@ -108,7 +108,6 @@ fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
         critical: column(data, "critical")?,
         precision: data.getattr("precision")?.try_iter()?.map(|each| loss(&each?)).collect::<PyResult<_>>()?,
     };
-    columns.check().map_err(exception)?;
     Ok(columns)
 }
 
@@ -132,9 +131,10 @@ fn check_occupancy(columns: &Bound<'_, PyAny>) -> PyResult<()> {
     trn3_profile::check_occupancy(&occupancy(columns)?).map_err(exception)
 }
 
+/// Looks at what parts say of one another, which were looked at each for itself.
 #[pyfunction]
 fn check_run(data: &Bound<'_, PyAny>) -> PyResult<()> {
-    run_columns(data).map(drop)
+    run_columns(data)?.check_across().map_err(exception)
 }
 
 /// The fields of the record of a finding, taken apart.
@@ -182,7 +182,9 @@ struct PyProfile {
 impl PyProfile {
     #[new]
     fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self { profile: Profile::of_run(run_columns(data)?) })
+        let columns = run_columns(data)?;
+        columns.check().map_err(exception)?;
+        Ok(Self { profile: Profile::of_run(columns) })
     }
 
     /// The joint profile of those of single cores.
@@ -204,11 +206,6 @@ impl PyProfile {
     #[getter]
     fn kernel(&self) -> &str {
         &self.profile.columns().kernel
-    }
-
-    #[getter]
-    fn arch_name(&self) -> &str {
-        &self.profile.columns().arch.name
     }
 
     #[getter]
@@ -313,8 +310,10 @@ impl PyProfile {
         to_python(py, &self.profile.lines())
     }
 
-    fn critical_path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &self.profile.critical_path())
+    /// The fields of `CriticalStep`, in their order: there may be as many as instructions.
+    fn critical_path(&self) -> Vec<(u32, &'static str, String, String, f64, f64)> {
+        let steps = self.profile.critical_path().into_iter();
+        steps.map(|s| (s.instruction, s.engine, s.opcode, s.location, s.start_us, s.end_us)).collect()
     }
 
     fn hbm_bytes_by_bin<'py>(

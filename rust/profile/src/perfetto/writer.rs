@@ -1,7 +1,5 @@
 //! Tracks as packets.
 
-use std::collections::BTreeSet;
-
 use prost::Message;
 
 use super::messages::{
@@ -163,20 +161,29 @@ impl Writer {
 
 /// The texts that a track uses, each under its place, from 1; those of arguments stand one behind the other.
 fn interned(track: &SliceTrack<'_>) -> InternedData {
-    let entry = |(iid, name): (u64, &str)| InternedName { iid: Some(iid), name: Some(name.to_owned()) };
-    let used: BTreeSet<usize> = track.slices.iter().map(|slice| slice.name).collect();
+    let entry = |iid: u64, name: &str| InternedName { iid: Some(iid), name: Some(name.to_owned()) };
+    let rows = || track.slices.iter().map(|slice| slice.row);
     let mut interned = InternedData {
-        event_names: used.iter().map(|&place| entry((place as u64 + 1, &track.names[place]))).collect(),
+        event_names: used(&track.names, track.slices.iter().map(|slice| slice.name))
+            .map(|place| entry(place as u64 + 1, &track.names[place]))
+            .collect(),
         ..InternedData::default()
     };
     let mut offset = 0;
     for (iid, argument) in (1..).zip(&track.arguments) {
-        interned.debug_annotation_names.push(entry((iid, argument.name)));
+        interned.debug_annotation_names.push(entry(iid, argument.name));
         let Some(texts) = &argument.texts else { continue };
-        let used: BTreeSet<u64> = track.slices.iter().filter_map(|slice| (argument.value)(slice.row)).collect();
-        let entries = used.iter().map(|&place| entry((place + offset + 1, &texts[place as usize])));
+        let places = rows().filter_map(|row| (argument.value)(row)).map(|place| place as usize);
+        let entries = used(texts, places).map(|place| entry(place as u64 + offset + 1, &texts[place]));
         interned.debug_annotation_string_values.extend(entries);
         offset += texts.len() as u64;
     }
     interned
+}
+
+/// The places of texts that are used, rising.
+fn used(texts: &[String], places: impl Iterator<Item = usize>) -> impl Iterator<Item = usize> {
+    let mut is_used = vec![false; texts.len()];
+    places.for_each(|place| is_used[place] = true);
+    is_used.into_iter().enumerate().filter(|(_, is_used)| *is_used).map(|(place, _)| place)
 }
