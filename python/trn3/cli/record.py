@@ -11,7 +11,7 @@ import typer
 from trn3.cli.refusal import RefusedError
 
 if TYPE_CHECKING:
-    from trn3.nki.launch.programs import Program
+    from trn3.nki import Program
 
 
 def register(app: typer.Typer) -> None:
