@@ -124,7 +124,7 @@ def _generator(rng: Xorwow | int | None) -> Any:
 
     if rng is None:
         return None
-    return (rng if isinstance(rng, Xorwow) else Xorwow.seed(rng)).core
+    return (rng if isinstance(rng, Xorwow) else Xorwow.seed(rng)).__trn3_core__
 
 
 def described(found: Mapping[str, Any], ranks: int) -> dict[str, Any]:

@@ -204,8 +204,8 @@ class Xorwow:
         self._core.state = state
 
     @property
-    def core(self) -> _trn3.XorwowCore:
-        """The compiled generator itself, for the package's own calls of the core."""
+    def __trn3_core__(self) -> _trn3.XorwowCore:
+        """The compiled generator itself, which other rooms of the package hand to the core."""
         return self._core
 
     @property
