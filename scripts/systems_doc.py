@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trn3.system.documents import markdown
+from trn3.facts.documents import markdown
 from trn3.validation.documents import replace_section
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "systems.md"

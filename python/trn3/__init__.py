@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from trn3.checkpoint import load_mx, quantize_checkpoint
     from trn3.economics.cost import implied_capex, tco
     from trn3.economics.power import perf_per_watt
+    from trn3.facts.comparison import compare
     from trn3.machine import NeuronCore
     from trn3.planner import Training, plan, search
     from trn3.studies.sweep import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer
-    from trn3.system.comparison import compare
 
 __all__ = [
     "Chip",
@@ -161,7 +161,7 @@ _LAZY = {
     "Training": "trn3.planner",
     "UltraServer": "trn3.system",
     "collectives": "trn3.collectives",
-    "compare": "trn3.system.comparison",
+    "compare": "trn3.facts.comparison",
     "cost": "trn3.cost",
     "flows": "trn3.flows",
     "implied_capex": "trn3.cost",

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from trn3.collectives.engine import SystemLike, as_system as system_of
+from trn3.facts import canonical
 from trn3.system.base import System
 from trn3.system.cluster import Cluster
-from trn3.system.facts import canonical
 from trn3.system.joined_chips import Links
 from trn3.system.servers import CLASSES, Instance, Pod, Rack, UltraServer
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trn3.system import facts
+from trn3 import facts
 
 
 def test_spec_without_a_name_lists_all_systems(run: Callable[..., Any]) -> None:
@@ -35,6 +35,12 @@ def test_spec_sources_shows_every_source_and_reason(run: Callable[..., Any]) -> 
         for source in quantity.sources:
             assert source.source in out
         assert quantity.why is None or quantity.why in out
+
+
+def test_spec_sources_says_which_value_is_used(run: Callable[..., Any]) -> None:
+    out = " ".join(run("spec", "trainium3", "--sources").stdout.split())
+    assert "used: 629.15 TFLOPS, computed" in out
+    assert "used: 4.9 TB/s, as published" in out
 
 
 def test_spec_json_has_figures_formulas_and_sources(run: Callable[..., Any]) -> None:

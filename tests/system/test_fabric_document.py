@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from trn3 import systems
-from trn3.system import facts
+from trn3 import facts, systems
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "fabric.md"
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from trn3._trn3 import (
     checkpoint as checkpoint,
+    facts as facts,
     machine as machine,
     planner as planner,
     profile as profile,
@@ -23,6 +24,7 @@ __all__ = [
     "compress",
     "dequantize_mx",
     "exp",
+    "facts",
     "from_tags",
     "from_trn3_layout",
     "get_num_threads",

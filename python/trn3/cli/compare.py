@@ -14,7 +14,7 @@ from trn3.cli.refusal import RefusedError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trn3.system.comparison import Cell, Comparison
+    from trn3.facts.comparison import Cell, Comparison
 
 
 class Peaks(StrEnum):
@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _compare(systems: list[str], peaks: Peaks) -> Comparison:
-    from trn3.system.comparison import compare
+    from trn3.facts.comparison import compare
 
     try:
         return compare(*systems, peaks=peaks.value)
@@ -115,7 +115,7 @@ def _text(cell: Cell) -> str:
     marks = {"derived": " (d)", "conflicting": " (c)"}
     text = cell.text + (marks.get(cell.status, "") if cell.status is not None else "")
     if cell.status == "conflicting" and cell.spread is not None:
-        from trn3.system.facts import shown
+        from trn3.facts import shown
 
         least, most = cell.spread
         text += f"\n{shown(least)} to {shown(most)}"

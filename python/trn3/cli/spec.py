@@ -12,8 +12,8 @@ from trn3.cli.refusal import RefusedError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trn3.system.facts import Quantity
-    from trn3.system.spec import Spec
+    from trn3.facts import Quantity
+    from trn3.facts.spec import Spec
 
 SPREAD_STYLE = "yellow"
 
@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         figures = _spec_of(system)
         if as_json:
             import trn3
-            from trn3.system.spec import as_json as plain
+            from trn3.facts.spec import as_json as plain
 
             document = {"trn3_version": trn3.__version__, **plain(figures)}
             typer.echo(json.dumps(document, indent=2, allow_nan=False))
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _spec_of(system: str) -> Spec:
-    from trn3.system.spec import spec_of
+    from trn3.facts.spec import spec_of
 
     try:
         return spec_of(system)
@@ -68,7 +68,7 @@ def _spec_of(system: str) -> Spec:
 def _list(console: Console, *, as_json: bool) -> None:
     from rich.table import Table
 
-    from trn3.system import facts
+    from trn3 import facts
 
     others: dict[str, list[str]] = {}
     for alias, name in facts.aliases().items():
@@ -136,13 +136,13 @@ def _show(figures: Spec, console: Console, *, sources: bool) -> None:
 
 
 def _value(quantity: Quantity) -> str:
-    from trn3.system.facts import shown
+    from trn3.facts import shown
 
     return shown(quantity.value)
 
 
 def _published(quantity: Quantity) -> str:
-    from trn3.system.facts import shown
+    from trn3.facts import shown
 
     if quantity.range is not None and quantity.status == "conflicting":
         least, most = quantity.range
@@ -153,12 +153,15 @@ def _published(quantity: Quantity) -> str:
 
 
 def _sources(quantity: Quantity) -> list[str]:
-    from trn3.system.facts import shown
+    from trn3.facts import shown
 
     lines = [
         f"{shown(source.value)}{'' if source.unit is None else ' ' + source.unit}: {source.source}"
         for source in quantity.sources
     ]
+    if quantity.status == "conflicting":
+        is_computed = quantity.formula is not None and quantity.computed is None
+        lines.append(f"used: {quantity}, {'computed' if is_computed else 'as published'}")
     if quantity.why is not None:
         lines.append(f"why: {quantity.why}")
     if quantity.note is not None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-from trn3._trn3 import system as _core
+from trn3._trn3 import facts as _facts, system as _core
 from trn3.collectives.engine import CollectiveEngine, as_engine
 from trn3.collectives.timing import time_on
 
@@ -81,8 +80,7 @@ def published() -> tuple[TableRow, ...]:
     65536 8.17 8.26 us False
     524288 23.16 23.16 us True
     """
-    text = files("trn3.system").joinpath("nccom_tables.toml").read_text(encoding="utf-8")
-    document: dict[str, Any] = tomllib.loads(text)
+    document: dict[str, Any] = tomllib.loads(_facts.nccom_tables())
     rows: list[TableRow] = []
     for table in document["table"]:
         rows.extend(_rows(table, document["source"]))

@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trn3 import facts
 from trn3._trn3 import system as _core
-from trn3.system.facts import canonical
 
 __all__ = [
     "Cost",
@@ -401,8 +401,8 @@ def implied_capex(
     ]
     return ImpliedCapex(
         claim=claim,
-        system=canonical(system),
-        peer=canonical(peer),
+        system=facts.canonical(system),
+        peer=facts.canonical(peer),
         per_dollar=both[0],
         per_performance=both[1],
         assumptions=both[0].assumptions,
@@ -434,15 +434,15 @@ def _peak(pflops: float | None, system: str | None) -> float | None:
     if pflops is not None:
         message = f"pflops={pflops:g} and system={system!r} are given; needed: one of them"
         raise ValueError(message)
-    facts = json.loads(_core.built_in_facts(canonical(system)))
+    held = facts.load(facts.canonical(system))
     for key, scale in (
         ("pflops_mxfp8", 1.0),
         ("pflops_fp8", 1.0),
         ("tflops_mxfp8", 1e-3),
         ("tflops_fp8", 1e-3),
     ):
-        if key in facts["quantities"]:
-            return float(facts["quantities"][key]["default"]) * scale
+        if key in held:
+            return held[key].number * scale
     message = f"system {system!r} has no published 8-bit peak; give pflops=... instead"
     raise ValueError(message)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trn3._trn3 import system as _core
-from trn3.system.facts import canonical
+from trn3.facts import canonical
 
 __all__ = [
     "Energy",

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from trn3.facts.spec import Spec, spec_of
 from trn3.interchange.exported import ExportDocument
 from trn3.interchange.levels import Dimension, dimensions, load
 from trn3.system.base import System
-from trn3.system.spec import Spec, spec_of
 
 GIBI = 2**30
 #: Sizes at which the tables have a line: GFLOP of an operation, MB of an access.
@@ -57,7 +57,7 @@ def calculon(system: str | Path | System) -> ExportDocument:
     setup = _si(core, "dma_setup_latency", 0.0)
     bf16 = _si(spec, "tflops_bf16", 0.0)
     dtypes = {"float16": bf16, "bfloat16": bf16}
-    for key in ("tflops_mxfp8", "tflops_fp8"):
+    for key in ("tflops_fp8", "tflops_mxfp8"):
         if key in spec:
             dtypes["float8"] = _si(spec, key, 0.0)
     peak = max(dtypes.values())

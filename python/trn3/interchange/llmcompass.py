@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from trn3.facts.spec import spec_of
 from trn3.interchange.exported import ExportDocument, ExportError
 from trn3.interchange.levels import dimensions, load
 from trn3.system.base import System
-from trn3.system.spec import spec_of
 
 #: A PCIe transaction of the links, in bytes (choice): PCIe 6 sends flits of 256, 236 of them data.
 FLIT_BYTES, HEADER_BYTES, PAYLOAD_BYTES = 256, 20, 236

@@ -7,10 +7,8 @@ rows, UltraServer modes) from ``systems.toml`` beside this file, with its source
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from trn3.k8s.errors import K8sError, guess
@@ -121,12 +119,10 @@ def system(name: str) -> NodeSystem:
 
 def _canonical(name: str) -> str:
     """Return the name of the spec of a system that has nodes."""
-    from trn3.system import facts
+    from trn3 import facts
 
     descriptions = _descriptions()
-    aliases = {
-        alias: key for key, entry in descriptions.items() for alias in (key, *entry["aliases"])
-    }
+    aliases = {**facts.aliases("kubernetes"), **{key: key for key in descriptions}}
     if name in aliases:
         return aliases[name]
     try:
@@ -142,8 +138,7 @@ def _canonical(name: str) -> str:
 
 def lnc_modes(chip: str) -> tuple[int, ...]:
     """Return the sizes of a logical core that a chip has."""
-    described = _data()["chips"].get(chip, {}).get("lnc_modes")
-    return tuple(int(size) for size in _figure(chip, "lnc_modes", described))
+    return tuple(int(size) for size in _figure(chip, "lnc_modes"))
 
 
 def chip_of(instance_type: str) -> str | None:
@@ -163,13 +158,15 @@ def modes_of(instance_type: str) -> tuple[int, ...]:
 
 
 @cache
-def _data() -> dict[str, dict[str, dict[str, Any]]]:
-    text = files("trn3.k8s").joinpath("systems.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
 def _descriptions() -> dict[str, dict[str, Any]]:
-    return _data()["systems"]
+    from trn3 import facts
+
+    parts = {name: facts.load(name).parts for name in facts.names()}
+    return {
+        name: {**held["kubernetes"], "chip": held["chip"]}
+        for name, held in parts.items()
+        if "kubernetes" in held
+    }
 
 
 def _figure(spec: str, key: str, default: Any = None) -> Any:
@@ -182,6 +179,6 @@ def _figure(spec: str, key: str, default: Any = None) -> Any:
 
 @cache
 def _spec(name: str) -> dict[str, Any]:
-    from trn3.system import facts
+    from trn3 import facts
 
     return {key: quantity.value for key, quantity in facts.load(name).items()}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import Any
 
-from trn3._trn3 import system as _core
+from trn3 import facts
 from trn3.planner.results import Plan
 from trn3.planner.serving import plan
 from trn3.planner.training import Published
@@ -55,14 +53,8 @@ def _floor(system: str, batch: int) -> float:
     return plan("gpt-oss-120b", system, batch=batch, **_RECIPE).decode_floor_seconds
 
 
-@cache
-def _facts() -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(_core.built_in_facts("measured"))["quantities"]
-    return facts
-
-
 def _measured(name: str, computed: float, *, fitted: bool) -> Published:
-    figure = _facts()[name]
+    figure = facts.load("measured")[name]
     assumed = {
         "gpt_oss_throughput_per_chip": "batch 256, 10,000 tokens, two chips a replica (which on "
         "Trainium2 do not hold it), experts in MXFP4 against BF16, no overheads: the set-up of the "
@@ -71,22 +63,22 @@ def _measured(name: str, computed: float, *, fitted: bool) -> Published:
     }
     return Published(
         name=name,
-        what=figure.get("note") or name,
-        unit=figure["unit"],
-        published=float(figure["default"]),
+        what=figure.note or name,
+        unit=figure.unit,
+        published=figure.number,
         computed=computed,
         fitted=fitted,
         assumed=assumed.get(name, "the fitted constants of the serving model" if fitted else ""),
-        source=figure["sources"][0]["source"],
+        source=figure.sources[0].source,
     )
 
 
 def _speculation(name: str, model: str, dtype: str) -> Published:
     """Return the time if as many tokens are accepted as the published one implies: an inversion."""
-    figure = _facts()[name]
+    figure = facts.load("measured")[name]
     most, guess = 8.0, {"length": 7, "draft": "llama-3.2-1b"}
     slowest = _tutorial(model, dtype=dtype, speculation={**guess, "accepted": 1.0}).tpot
-    needed = min(max(slowest * 1e3 / float(figure["default"]), 1.0), most)
+    needed = min(max(slowest * 1e3 / figure.number, 1.0), most)
     computed = _tutorial(model, dtype=dtype, speculation={**guess, "accepted": needed}).tpot
     assumed = (
         f"{needed:.1f} of at most {most:.0f} tokens a step, solved for (acceptance is not "
@@ -94,11 +86,11 @@ def _speculation(name: str, model: str, dtype: str) -> Published:
     )
     return Published(
         name=name,
-        what=figure.get("note") or "with speculation",
-        unit=figure["unit"],
-        published=float(figure["default"]),
+        what=figure.note or "with speculation",
+        unit=figure.unit,
+        published=figure.number,
         computed=computed * 1e3,
         fitted=True,
         assumed=assumed,
-        source=figure["sources"][0]["source"],
+        source=figure.sources[0].source,
     )

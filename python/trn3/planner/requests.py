@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 from collections.abc import Mapping
@@ -11,9 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from trn3._trn3 import system as _core
+from trn3 import facts
 from trn3.planner.models import ModelLike, request_of
-from trn3.system.facts import canonical
 
 USUAL_CONTEXT = 8192
 """Tokens of context if none are given **(choice)**."""
@@ -61,14 +59,14 @@ def system_request(system: Any) -> dict[str, Any]:
     if isinstance(system, (str, PathLike)) and str(system).endswith(".toml"):
         path = Path(system)
         text = path.read_text(encoding="utf-8")
-        found = json.loads(_core.parse_facts(path.name, text))
-        return {"name": found[0]["name"], "toml": [path.name, text]}
+        found = facts.parse(text, path.name)
+        return {"name": next(iter(found)), "toml": [path.name, text]}
     if isinstance(system, str):
         # "trn2" means the instance of Trainium2; the chip's own name, one chip.
         if system.lower() in _CHIPS:
             return {"name": system.lower()}
-        name = canonical(system)
-        kind = json.loads(_core.built_in_facts(name))["kind"]
+        name = facts.canonical(system)
+        kind = facts.load(name).kind
         if kind in _NO_SYSTEMS:
             message = f"system {system!r} cannot be planned on: {_NO_SYSTEMS[kind]}"
             raise ValueError(message)

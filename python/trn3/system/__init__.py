@@ -1,8 +1,8 @@
 """Chips, UltraServers and clusters as objects, and the published facts that they are made of.
 
 `trn3.systems` has them ready made, and `trn3.traffic` says what moves over them.
-`trn3.system.facts` reads spec files, `trn3.system.spec` computes a system's figures from its parts
-and sets them beside what is published, `trn3.system.comparison` sets systems beside each other.
+`trn3.facts` reads spec files, `trn3.facts.spec` computes a system's figures from its parts
+and sets them beside what is published, `trn3.facts.comparison` sets systems beside each other.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from trn3.system.views import Views
 from trn3.traffic import Traffic
 
 if TYPE_CHECKING:
-    from trn3.system.facts import Facts
-    from trn3.system.spec import Spec
+    from trn3.facts import Facts
+    from trn3.facts.spec import Spec
 
 __all__ = ["ChipLike", "Group", "Links", "System"]
 
@@ -110,14 +110,14 @@ class System(JoinedChips, CollectiveMethods, Views):
         >>> systems.trn3_gen2().spec()["hbm_bandwidth"].formula
         'chips * chip.hbm_bandwidth = 144 x 4.9 TB/s = 705.6 TB/s'
         """
-        from trn3.system.spec import spec_of
+        from trn3.facts.spec import spec_of
 
         return spec_of(self.facts)
 
     @cached_property
     def facts(self) -> Facts:
         """What its spec file says."""
-        from trn3.system import facts
+        from trn3 import facts
 
         if self._file is None:
             return facts.load(self.name)

@@ -12,8 +12,8 @@ from trn3.system.cores import checked_lnc, chip_facts, count_of
 from trn3.system.links import Level
 
 if TYPE_CHECKING:
+    from trn3.facts.spec import Spec
     from trn3.machine import NeuronCore
-    from trn3.system.spec import Spec
 
 _SHORT = {"trn1": "trainium1", "trn2": "trainium2", "trn3": "trainium3"}
 
@@ -110,7 +110,7 @@ class Chip:
         >>> Chip().spec()["tflops_mxfp8"].formula
         'cores * core.tflops_mxfp8 = 8 x 314.57 TFLOPS = 2,516.6 TFLOPS'
         """
-        from trn3.system.spec import spec_of
+        from trn3.facts.spec import spec_of
 
         return spec_of(self.arch)
 

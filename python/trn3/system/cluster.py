@@ -25,8 +25,8 @@ from trn3.system.networked_units import NetworkedUnits
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from trn3.facts.spec import Spec
     from trn3.flows import Message, Result
-    from trn3.system.spec import Spec
     from trn3.traffic import Traffic
 
 # Graphs of more chips than this are refused: what they would answer, symmetry answers at once.
@@ -87,8 +87,8 @@ class Cluster(NetworkedUnits, CollectiveMethods):
         >>> systems.cluster(10).spec()["hbm_bandwidth"].formula
         'chips * chip.hbm_bandwidth = 1,440 x 4.9 TB/s = 7,056 TB/s'
         """
-        from trn3.system import facts
-        from trn3.system.spec import spec_of
+        from trn3 import facts
+        from trn3.facts.spec import spec_of
 
         of = self.ultraserver
         described = (

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trn3.system.facts import Quantity
+    from trn3.facts import Quantity
 
 
 @lru_cache(maxsize=64)
 def chip_facts(name: str, file: tuple[str, str] | None = None) -> Mapping[str, Quantity]:
     """Return a chip's figures: of the file's own, else of the package's; empty if none has it."""
-    from trn3.system import facts
+    from trn3 import facts
 
     if file is not None:
         siblings = facts.parse(file[1], file[0])
@@ -37,7 +37,7 @@ def lnc_modes(chip: str, file: tuple[str, str] | None = None) -> tuple[int, ...]
     >>> lnc_modes("trainium3"), lnc_modes("trainium1")
     ((1, 2), (1,))
     """
-    figures = chip_facts("trainium3" if chip == "trainium2" else chip, file)
+    figures = chip_facts(chip, file)
     if "lnc_modes" not in figures:
         return (1,)
     modes = figures["lnc_modes"].value

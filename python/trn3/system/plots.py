@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trn3.system.comparison import Comparison
+from trn3.facts.comparison import Comparison
 
 
 def plot_comparison(comparison: Comparison, path: Path) -> None:

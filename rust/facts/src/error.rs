@@ -1,5 +1,7 @@
 //! The error type of facts, and the nearest of the names that there are.
 
+use std::cmp::Reverse;
+
 /// A figure that is not there, or a spec file that cannot be true.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +19,19 @@ pub enum Error {
     /// A spec file is wrong; the text names file and key (Python: `ValueError`).
     #[error("{0}")]
     Spec(String),
+    /// A text that is no arithmetic, or has no finite value (Python: `ExpressionError`, a `ValueError`).
+    #[error("{0}")]
+    Expression(String),
+    /// A spec file that cannot be read (Python: `OSError`).
+    #[error("{file}: {why}")]
+    File {
+        /// Its path.
+        file: String,
+        /// What the system said.
+        why: String,
+        /// The system's number for it, where it has one.
+        number: Option<i32>,
+    },
 }
 
 /// What functions of this crate return.
@@ -41,6 +56,20 @@ pub fn allowed<'a>(got: &str, known: impl IntoIterator<Item = &'a str>) -> Strin
         None => "there is none".to_owned(),
         Some(name) => format!("the nearest is {name:?}; allowed: {}", known.join(", ")),
     }
+}
+
+/// The end of a message about an unknown name: the nearest of `listed`, else of `others`, and what is allowed.
+pub(crate) fn nearest(got: &str, listed: &[&str], others: &[&str]) -> String {
+    if listed.is_empty() {
+        return "there is none".to_owned();
+    }
+    // Of names that are equally near the last, which is the newest.
+    let edits = |name: &&&str| (distance(got, name), Reverse(name.to_string()));
+    // A full name first: `trainium9` is nearer to `trainium` than to `trainium3`, which was meant.
+    let full = listed.iter().min_by_key(edits).filter(|name| 4 * distance(got, name) <= got.chars().count());
+    let found = full.or_else(|| listed.iter().chain(others).min_by_key(edits));
+    let found = found.map(|name| format!("the nearest is '{name}'; ")).unwrap_or_default();
+    format!("{found}allowed: {}", listed.join(", "))
 }
 
 /// The number of letters to insert, drop or change to make one word of the other.

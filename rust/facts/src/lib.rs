@@ -14,15 +14,35 @@
 //! assert!(bandwidth.conflict && bandwidth.sources.len() > 1);
 //! assert_eq!(chip.si("hbm_bandwidth").unwrap(), 4.9e12);
 //! ```
+//!
+//! [`Facts`] are what is published; a [`Spec`] is what computations use: each figure as it follows from the parts, by the
+//! formulas of `formulas.toml`, beside what is published. [`peak`] says what a chip multiplies, [`machine`] describes
+//! cores for the simulator, [`compare`] sets systems beside each other.
 
 #![forbid(unsafe_code)]
 
+mod built_in;
+mod check;
+mod comparison;
 mod error;
-mod load;
+mod expression;
+mod facts;
+mod formula;
+pub mod machine;
+mod peak;
 mod quantity;
+mod show;
+mod spec;
 mod unit;
 
+pub use built_in::{BUILT_IN, NCCOM_TABLES, PRICES, aliases, canonical, parameters};
+pub use comparison::{Cell, Comparison, Peaks, Row, compare};
 pub use error::{Error, Result, allowed};
-pub use load::{BUILT_IN, Facts};
-pub use quantity::{Quantity, Source, Value};
-pub use unit::factor;
+pub use expression::{Expression, evaluate};
+pub use facts::{Facts, Siblings};
+pub use formula::{Rule, Rules, formulas};
+pub use peak::{array_peak, peak};
+pub use quantity::{Quantity, Source, Status, Value, agree};
+pub use show::{rounded, shown};
+pub use spec::{Override, Overrides, ROLES, Spec, figure};
+pub use unit::{factor, known_factor};

@@ -1,6 +1,20 @@
 //! Units of spec files in base units.
 
+use crate::error::{Error, Result};
+
 const KIBI: f64 = 1024.0;
+
+/// What spec files know, for messages.
+pub(crate) const KNOWN: &str =
+    "count, x, fraction, B to EB, KiB to TiB, FLOPS, Hz, s, W, USD with SI prefixes, /s and /h";
+
+/// [`factor`] of a unit that something cannot do without.
+///
+/// # Errors
+/// [`Error::Spec`] if spec files do not know it.
+pub fn known_factor(unit: &str) -> Result<f64> {
+    factor(unit).ok_or_else(|| Error::Spec(format!("unit '{unit}' is unknown; allowed: {KNOWN}")))
+}
 
 /// What one of a unit is in bytes, seconds, operations, hertz, watts, US dollars or a quotient of them.
 ///

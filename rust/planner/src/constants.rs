@@ -8,7 +8,7 @@ use super::hardware::serving;
 use trn3_facts::Facts;
 use trn3_system::Result;
 
-/// Numbers that no page of a chip or system has; each with its source in `planner/serving.toml` or `collectives.toml`.
+/// Numbers that no page of a chip or system has; each with its source in `models/serving.toml` or `collectives.toml` of the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Constants {
     /// Seconds that a layer takes beside streaming its weights, fitted.

@@ -5,12 +5,9 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::dtype::DataType;
-use trn3_facts::{BUILT_IN, Facts, factor};
+use trn3_facts::{BUILT_IN, Facts, Overrides, Spec, Value, aliases, factor, parameters, peak};
 use trn3_system::fabric::{FabricSpec, Figure, LevelKind, LinkProfile};
 use trn3_system::{Error, Result};
-
-/// Passes of the array that a product of FP32 operands takes (spec files: FP32 peaks are a quarter of BF16).
-const FP32_PASSES: f64 = 4.0;
 
 /// A chip: what its parts can do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,54 +52,65 @@ impl Chip {
     /// # Errors
     /// [`Error::Unknown`] if there is none of that name, [`Error::Spec`] if its file lacks what a plan needs.
     pub fn built_in(name: &str) -> Result<Self> {
-        let chip = Facts::built_in(name)?;
-        Self::from_facts(&chip, core_of(&chip)?.as_ref())
+        let spec = Spec::built_in(name)?;
+        Self::of(&spec)
     }
 
-    /// A chip from its facts and those of its core; without a core, peaks are those of the chip's page.
+    /// A chip from its facts, whoever described it.
     ///
     /// # Errors
-    /// [`Error::Unknown`] or [`Error::Spec`] if the facts lack what a plan needs.
-    pub fn from_facts(chip: &Facts, core: Option<&Facts>) -> Result<Self> {
+    /// [`Error::Spec`] if they lack what a plan needs.
+    pub fn from_facts(chip: &Facts) -> Result<Self> {
+        let spec = Spec::of(chip, Overrides::new())?;
+        Self::of(&spec)
+    }
+
+    /// A chip from its spec: peaks of its arrays where its core is known, else those of its page.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] if it lacks what a plan needs.
+    pub fn of(spec: &Spec) -> Result<Self> {
         let mut assumptions = Vec::new();
-        let maybe = |key: &str| chip.si(key).ok();
+        let Facts { name, title, .. } = &spec.facts;
+        let maybe = |key: &str| spec.si(key).ok();
         let needed = |key: &str| {
             maybe(key).ok_or_else(|| {
                 Error::Spec(format!(
-                    "{}: nothing is published about its {key}, which a plan needs; a spec file of your own that has it \
-                     would work",
-                    chip.title
+                    "{title}: nothing is published about its {key}, which a plan needs; a spec file of your own that has it \
+                     would work"
                 ))
             })
         };
         let cores = maybe("cores").unwrap_or(1.0);
-        let mut fp8_is_assumed = false;
-        let (peaks, dma_rate) = match core {
-            Some(core) => {
-                let engines = core.si("dma_engines")? * core.si("dma_engine_bw")?;
-                let (peaks, assumed) = array_peaks(core, cores)?;
-                fp8_is_assumed = assumed;
-                (peaks, engines * cores)
-            }
-            None => {
-                assumptions.push(format!("{}: peaks of its page, no limit of engines that move data", chip.title));
-                (page_peaks(chip)?, f64::INFINITY)
-            }
-        };
-        let banks = maybe("hbm_stacks").filter(|_| core.is_some()).unwrap_or(cores);
+        let has_core = spec.parts.contains_key("core");
+        let mut peaks = [None; 6];
+        for dtype in DataType::ALL {
+            peaks[dtype.index()] = peak(spec, dtype.name())?;
+        }
+        if peaks[DataType::Bf16.index()].is_none() {
+            spec.quantity("tflops_bf16")?;
+        }
+        let fp8_is_assumed = has_core && peaks[DataType::Fp8.index()].is_none();
+        if fp8_is_assumed {
+            peaks[DataType::Fp8.index()] = peaks[DataType::Bf16.index()];
+        }
+        if !has_core {
+            assumptions.push(format!("{title}: peaks of its page, no limit of engines that move data"));
+        }
+        let banks = maybe("hbm_stacks").filter(|_| has_core).unwrap_or(cores);
         let cores_per_bank = (cores / banks).max(1.0) as u32;
+        let lnc_modes = lnc_modes(spec).unwrap_or_else(|| vec![1]);
         Ok(Self {
-            name: chip.name.clone(),
-            title: chip.title.clone(),
+            name: name.clone(),
+            title: title.clone(),
             cores: cores as u32,
             peaks,
             hbm_rate: needed("hbm_bandwidth")?,
-            dma_rate,
+            dma_rate: if has_core { spec.si("dma_bandwidth")? } else { f64::INFINITY },
             hbm_bytes: needed("hbm_capacity")?,
             cores_per_bank,
-            // Logical cores of two exist where two cores share a bank.
-            lnc_modes: if cores_per_bank == 2 { vec![1, 2] } else { vec![1] },
-            descriptors_in_hardware: core.is_none() || cores_per_bank == 2,
+            lnc_modes,
+            descriptors_in_hardware: !has_core || cores_per_bank == 2,
             fp8_is_assumed,
             assumptions,
         })
@@ -169,42 +177,10 @@ pub struct Rank {
     pub memory_rate: f64,
 }
 
-/// The core that a chip's facts name; without a name, the one whose facts name the chip.
-fn core_of(chip: &Facts) -> Result<Option<Facts>> {
-    if let Some(core) = chip.parts.get("core").and_then(toml::Value::as_str) {
-        return Ok(Some(Facts::built_in(core)?));
-    }
-    for (name, _) in BUILT_IN.iter().filter(|(name, _)| name.starts_with("neuroncore")) {
-        let facts = Facts::built_in(name)?;
-        if facts.parent.as_deref() == Some(chip.name.as_str()) {
-            return Ok(Some(facts));
-        }
-    }
-    Ok(None)
-}
-
-/// Peaks from the array and its clock: what timing must use where pages count other engines in. And whether the rate of
-/// plain FP8 is an assumption.
-fn array_peaks(core: &Facts, cores: f64) -> Result<([Option<f64>; 6], bool)> {
-    let bf16 = core.si("pe_rows")? * core.si("pe_cols")? * 2.0 * core.si("clock_tensor")? * cores;
-    let blocks = core.si("mx_k_per_pe").ok().map(|products| bf16 * products);
-    let fp8 = match (core.si("tflops_fp8"), core.si("tflops_bf16")) {
-        // Pages round; the array takes a whole number of rows more.
-        (Ok(eight), Ok(sixteen)) => Some(bf16 * (eight / sixteen).round()),
-        _ => None,
-    };
-    let peaks = [Some(bf16 / FP32_PASSES), Some(bf16), Some(bf16), fp8.or(Some(bf16)), blocks, blocks];
-    Ok((peaks, fp8.is_none()))
-}
-
-fn page_peaks(chip: &Facts) -> Result<[Option<f64>; 6]> {
-    let first = |keys: &[&str]| keys.iter().find_map(|key| chip.si(key).ok());
-    let eight = first(&["tflops_mxfp8", "tflops_fp8"]);
-    let sixteen = first(&["tflops_bf16"]).or(eight.map(|rate| rate / 2.0));
-    if sixteen.is_none() {
-        chip.quantity("tflops_bf16")?;
-    }
-    Ok([first(&["tflops_fp32"]), sixteen, sixteen, eight, eight, first(&["tflops_mxfp4", "tflops_fp4"])])
+/// Physical cores that one logical core can have, the last the default.
+fn lnc_modes(spec: &Spec) -> Option<Vec<u32>> {
+    let Value::List(modes) = &spec.quantities.get("lnc_modes")?.value else { return None };
+    modes.iter().map(|mode| mode.number().map(|mode| mode as u32)).collect()
 }
 
 /// Links of one kind, and the chips that they bring together with those of the levels inside.
@@ -248,17 +224,6 @@ pub struct Machine {
     graph: Option<(Facts, LinkProfile)>,
 }
 
-/// Short names that users write.
-const ALIASES: &[(&str, &str)] = &[
-    ("gen1", "trn3_gen1"),
-    ("gen2", "trn3_gen2"),
-    ("trn1", "trn1_32xlarge"),
-    ("trn1.32xlarge", "trn1_32xlarge"),
-    ("trn2", "trn2_instance"),
-    ("trn2.48xlarge", "trn2_instance"),
-    ("trn3", "trn3_gen2"),
-];
-
 impl Machine {
     /// A system of the crate by name, or a single chip of it; `gen1`, `gen2`, `trn1`, `trn2` are understood.
     ///
@@ -281,11 +246,12 @@ impl Machine {
     /// # Errors
     /// As there.
     pub fn built_in_with(name: &str, profile: LinkProfile) -> Result<Self> {
-        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, full)| full);
+        let others = aliases("plans");
+        let name = others.get(name).map_or(name, String::as_str);
         let Ok(facts) = Facts::built_in(name) else {
             let known = BUILT_IN.iter().map(|(known, _)| *known);
             let known = known.filter(|known| Self::from_facts_of(known).is_ok());
-            return Err(Error::unknown("system", name, known.chain(ALIASES.iter().map(|(alias, _)| *alias))));
+            return Err(Error::unknown("system", name, known.chain(others.keys().map(String::as_str))));
         };
         Self::from_facts(&facts, profile)
     }
@@ -301,7 +267,7 @@ impl Machine {
     pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
         let Facts { name, title, .. } = facts.clone();
         if !facts.parts.contains_key("fabric") {
-            let chip = Chip::from_facts(facts, core_of(facts)?.as_ref())?;
+            let chip = Chip::from_facts(facts)?;
             let assumptions = chip.assumptions.clone();
             return Ok(Self {
                 name,
@@ -316,8 +282,12 @@ impl Machine {
         }
         let spec = FabricSpec::of(facts)?;
         let chip = match spec.chip.as_deref() {
-            Some(chip) => Chip::built_in(chip)?,
-            None => Chip::from_facts(facts, None)?,
+            Some(chip) if *chip == facts.name => Chip::from_facts(facts)?,
+            Some(_) => match facts.part("chip")? {
+                Some(chip) => Chip::from_facts(&chip)?,
+                None => return Err(Error::Spec(format!("{}: {name}._chip is missing", facts.file))),
+            },
+            None => Chip::from_facts(facts)?,
         };
         let mut assumptions = chip.assumptions.clone();
         assumptions.extend(spec.confidence.iter().map(|text| format!("{title}: {text}")));
@@ -384,8 +354,7 @@ impl Machine {
 /// # Errors
 /// None in practice: the file is part of the crate and tested.
 pub fn serving() -> Result<Facts> {
-    let mut files = Facts::parse("serving.toml", include_str!("../figures/serving.toml"))?;
-    files.pop().ok_or_else(|| Error::Spec("serving.toml describes nothing".to_owned()))
+    Ok(parameters("serving")?)
 }
 
 fn si(figure: &Figure) -> f64 {

@@ -14,6 +14,7 @@ mod draws;
 mod dtype;
 mod error;
 mod exp;
+mod facts;
 mod machine;
 mod matmul;
 mod mx;
@@ -61,6 +62,7 @@ mod _trn3 {
         crate::machine::register(module)?;
         crate::planner::register(module)?;
         crate::profile::register(module)?;
+        crate::facts::register(module)?;
         crate::system::register(module)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
         module.add("__version__", crate::python_version(env!("CARGO_PKG_VERSION")))

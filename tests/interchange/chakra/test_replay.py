@@ -14,9 +14,9 @@ from hypothesis import given, settings, strategies as st
 
 from machine.profiles import attention
 from trn3 import collectives, systems
+from trn3.facts import load
 from trn3.interchange import chakra
 from trn3.interchange.chakra import Attribute, CollectiveType, Node, NodeType, Trace, TraceError
-from trn3.system.facts import load
 
 GEN2 = systems.trn3_gen2()
 MIB = 1 << 20

@@ -263,7 +263,7 @@ class _Peaks:
 
 
 def _peaks(system: System, dtype: str, per_chip: int) -> _Peaks:
-    from trn3.system.spec import spec_of
+    from trn3.facts.spec import spec_of
 
     chip = system.facts.part("chip") or system.facts
     spec = spec_of(chip)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from trn3 import collectives, systems
+from trn3 import collectives, facts, systems
 from trn3.collectives import SystemLike
-from trn3.system import facts
 from trn3.validation.claims._registry import Figures, claim
 
 #: Sizes between which two algorithms change places.

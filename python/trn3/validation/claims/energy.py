@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trn3 import facts
 from trn3.economics.cost import implied_capex
 from trn3.economics.power import perf_per_watt
-from trn3.system import facts
 from trn3.validation.claims._registry import Figures, claim
 
 

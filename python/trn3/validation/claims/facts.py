@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trn3.system import facts
-from trn3.system.spec import spec_of
+from trn3 import facts
+from trn3.facts.spec import spec_of
 from trn3.validation.claims._registry import Figures, claim
 
 

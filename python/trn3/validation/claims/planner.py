@@ -7,11 +7,10 @@ from typing import Any, Final
 
 import ml_dtypes
 
-from trn3 import planner
+from trn3 import facts, planner
 from trn3.checkpoint import BLOCK
+from trn3.facts.spec import spec_of
 from trn3.planner import training
-from trn3.system import facts
-from trn3.system.spec import spec_of
 from trn3.validation.claims._bits import bits
 from trn3.validation.claims._registry import Figures, claim
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from trn3.system import facts
+from trn3 import facts
 from trn3.validation.rows import RowError
 
 Status: TypeAlias = Literal["arithmetic", "model", "assumption", "open"]

@@ -88,9 +88,13 @@ fn precision(arch: &ArchSpec, dtype: &str) -> Result<(&'static str, f64, f64)> {
         }
     };
     if found.2 == 0.0 {
-        return Err(Error::new(ErrorKind::Type, format!("dtype is {dtype:?}; TensorE of {} has none", arch.name)));
+        return Err(no_such_mode(arch, dtype));
     }
     Ok(found)
+}
+
+fn no_such_mode(arch: &ArchSpec, dtype: &str) -> Error {
+    Error::new(ErrorKind::Type, format!("dtype is {dtype:?}; TensorE of {} has none", arch.name))
 }
 
 /// Nanoseconds as time, as far as there is time.
@@ -193,10 +197,10 @@ impl Device {
             }
         }
         let arch = &*self.arch;
-        let (_, _, rows) = precision(arch, dtype)?;
+        let (name, _, _) = precision(arch, dtype)?;
         let cores = f64::from(self.spec.cores);
-        let square = (arch.partitions * arch.partitions) as f64;
-        let flops_per_ns = 2.0 * square * rows * arch.tensor_clock_mhz as f64 / 1e3 * cores;
+        let peak = arch.peak_flops(name)?.ok_or_else(|| no_such_mode(arch, dtype))?;
+        let flops_per_ns = peak / 1e9 * cores;
         let bytes_per_ns = arch.hbm_gbps * cores / arch.cores as f64;
         Ok(picos((flops / flops_per_ns).max(bytes / bytes_per_ns)))
     }

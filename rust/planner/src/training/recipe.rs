@@ -126,7 +126,7 @@ impl Recipe {
     }
 }
 
-/// Constants of the model of training; see `planner/training.toml`.
+/// Constants of the model of training; see `models/training.toml` of the facts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// What operations reach of their peaks, fitted.
@@ -144,8 +144,7 @@ pub struct Settings {
 
 /// The file of constants.
 pub(super) fn facts() -> Result<Facts> {
-    let mut files = Facts::parse("training.toml", include_str!("../../figures/training.toml"))?;
-    files.pop().ok_or_else(|| Error::Spec("training.toml describes nothing".to_owned()))
+    Ok(trn3_facts::parameters("training")?)
 }
 
 static SETTINGS: LazyLock<Result<Settings>> = LazyLock::new(|| {

@@ -6,7 +6,6 @@ pub(crate) mod collective;
 mod energy;
 pub(crate) mod error;
 mod fabric;
-mod facts;
 mod flow;
 mod replay;
 
@@ -21,7 +20,6 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     collective::register(&module)?;
     energy::register(&module)?;
     fabric::register(&module)?;
-    facts::register(&module)?;
     flow::register(&module)?;
     replay::register(&module)?;
     parent.add_submodule(&module)?;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::name::Algorithm;
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Figure, LevelKind};
-use trn3_facts::{BUILT_IN, Facts, factor};
+use trn3_facts::{Facts, Spec, factor};
 
 /// What costs are computed with, beside the fabric. Seconds, bytes a second.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,14 +100,10 @@ struct Rates {
 }
 
 fn rates_of(chip: &str) -> Result<Rates> {
-    let facts = Facts::built_in(chip)?;
-    let memory = facts.si("hbm_bandwidth")?;
-    for (name, _) in BUILT_IN {
-        let core = Facts::built_in(name)?;
-        if core.parent.as_deref() == Some(chip) {
-            let engines = facts.si("cores")? * core.si("dma_engines")? * core.si("dma_engine_bw")?;
-            return Ok(Rates { memory, engines, assumption: None });
-        }
+    let spec = Spec::built_in(chip)?;
+    let memory = spec.si("hbm_bandwidth")?;
+    if spec.parts.contains_key("core") {
+        return Ok(Rates { memory, engines: spec.si("dma_bandwidth")?, assumption: None });
     }
     let assumption = format!("{chip} moves data as fast as its memory is: it has no spec of copy engines (choice)");
     Ok(Rates { memory, engines: memory, assumption: Some(assumption) })

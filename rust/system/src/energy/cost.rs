@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
 /// Names and texts of the price sets of the crate.
-const SETS: &str = include_str!("../../energy/prices.toml");
+const SETS: &str = trn3_facts::PRICES;
 
 /// A price that someone has named in public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,7 @@ impl PriceSet {
                         _ => name.clone(),
                     };
                     let prices = set.remove("price").unwrap_or(Toml::Array(Vec::new()));
+                    let prices = valued(prices).map_err(|error| broken(format!("{name}: {error}")))?;
                     let prices: Vec<Price> = prices.try_into().map_err(|error: toml::de::Error| {
                         broken(format!("{name}: {}; a price has name, value, unit, date, source", error.message()))
                     })?;
@@ -106,6 +107,18 @@ impl PriceSet {
         let found = self.prices.iter().find(|price| price.name == name);
         found.ok_or_else(|| Error::unknown("price", name, self.prices.iter().map(|price| price.name.as_str())))
     }
+}
+
+/// Prices with values for figures that they are `from`.
+fn valued(mut prices: Toml) -> Result<Toml> {
+    for price in prices.as_array_mut().into_iter().flatten().filter_map(Toml::as_table_mut) {
+        if let Some(from) = price.remove("from") {
+            let from = from.as_str().ok_or_else(|| Error::Value(format!("from is {from}; needed: a text")))?;
+            let unit = price.get("unit").and_then(Toml::as_str).unwrap_or_default();
+            price.insert("value".to_owned(), Toml::Float(trn3_facts::figure(from, unit)?));
+        }
+    }
+    Ok(prices)
 }
 
 fn sound(price: &Price) -> Result<()> {

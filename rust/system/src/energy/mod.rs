@@ -2,7 +2,7 @@
 //!
 //! No vendor publishes the power of a Trainium. [`EnergyModel`] is therefore parametric: a static share of the TDP, an
 //! energy for each operation by dtype, an energy for each bit of HBM, links and SBUF, all in
-//! `rust/system/energy/parameters.toml`. One factor scales the whole to another TDP. [`cost`] knows no price: it takes
+//! `rust/facts/specs/models/energy.toml`. One factor scales the whole to another TDP. [`cost`] knows no price: it takes
 //! them, or takes one by name from a dated set.
 //!
 //! ```

@@ -14,10 +14,7 @@ pub const DTYPES: [&str; 7] = ["mxfp8", "mxfp4", "fp8", "bf16", "fp16", "tf32", 
 /// The precisions in which a peak is looked for, the fastest first.
 const FASTEST: [&str; 2] = ["mxfp8", "fp8"];
 
-static PARAMETERS: LazyLock<Result<Facts>> = LazyLock::new(|| {
-    let mut systems = Facts::parse("parameters.toml", include_str!("../../energy/parameters.toml"))?;
-    systems.pop().ok_or_else(|| Error::Spec("parameters.toml holds no parameters".to_owned()))
-});
+static PARAMETERS: LazyLock<Result<Facts>> = LazyLock::new(|| Ok(trn3_facts::parameters("energy")?));
 
 /// The parameters of the crate: value, unit and reason of each.
 ///
@@ -32,11 +29,6 @@ pub fn parameters() -> Result<&'static Facts> {
 /// # Errors
 /// [`Error::Unknown`] if nothing has the name.
 pub fn chip_of(system: &str) -> Result<String> {
-    if let Some(toml::Value::Table(chips)) = parameters()?.parts.get("chips")
-        && let Some(toml::Value::String(chip)) = chips.get(system)
-    {
-        return Ok(chip.clone());
-    }
     let facts = Facts::built_in(system)?;
     if let Some(toml::Value::String(chip)) = facts.parts.get("chip") {
         return Ok(chip.clone());

@@ -9,7 +9,7 @@ where a source uses another.
 
 Examples
 --------
->>> from trn3.system import facts
+>>> from trn3 import facts
 >>> chip = facts.load("trainium3")
 >>> chip["hbm_bandwidth"].value, chip["hbm_bandwidth"].unit, chip["hbm_bandwidth"].si
 (4.9, 'TB/s', 4900000000000.0)
@@ -21,42 +21,23 @@ Examples
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import tomllib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from trn3 import _trn3
+from trn3._trn3 import facts as _core
 from trn3.facts.mappings import FrozenMapping
-from trn3.system import expressions
-from trn3.system.quantity import Quantity, Source, Status, Value, agree, factor, rounded, shown
+from trn3.facts.quantity import Quantity, Source, figure_of, source_of
 from trn3.text import nearest as nearest_name
 
 __all__ = [
-    "Facts",
-    "Quantity",
-    "Source",
-    "Status",
-    "Value",
-    "agree",
-    "aliases",
-    "canonical",
-    "check_derived",
-    "factor",
-    "load",
-    "load_all",
-    "names",
-    "nearest",
-    "parse",
-    "shown",
-]
+    "Facts", "Figures", "aliases", "canonical", "check_derived", "facts_of", "load", "load_all",
+    "names", "nearest", "parse",
+]  # fmt: skip
 
 
 class Figures(Mapping[str, Quantity]):
@@ -183,21 +164,24 @@ def names() -> tuple[str, ...]:
     >>> [name for name in names() if name.startswith("trn3")]
     ['trn3_gen1', 'trn3_gen2']
     """
-    return tuple(_trn3.system.built_in_systems())
+    return tuple(_core.names())
 
 
 @cache
-def aliases() -> Mapping[str, str]:
-    """Return other names of the systems, and what they stand for.
+def aliases(kind: str = "systems") -> Mapping[str, str]:
+    """Return other names of things of a kind, and what they stand for.
+
+    Parameters
+    ----------
+    kind
+        ``systems``; ``plans``, systems to run on; ``machines``, single cores; ``kubernetes``.
 
     Examples
     --------
     >>> aliases()["gen2"], aliases()["trn3"]
     ('trn3_gen2', 'trainium3')
     """
-    text = files("trn3.system").joinpath("names.toml").read_text(encoding="utf-8")
-    table: dict[str, list[str]] = tomllib.loads(text)["aliases"]
-    return FrozenMapping({other: name for name, others in table.items() for other in others})
+    return FrozenMapping(_core.aliases(kind))
 
 
 def canonical(name: str) -> str:
@@ -213,13 +197,7 @@ def canonical(name: str) -> str:
     >>> canonical("Trn3-Gen2"), canonical("trn2.48xlarge"), canonical("b300")
     ('trn3_gen2', 'trn2_instance', 'b300')
     """
-    plain = re.sub(r"[-. ]+", "_", name.strip().lower())
-    if plain in names():
-        return plain
-    if plain in aliases():
-        return aliases()[plain]
-    message = f"system {name!r} is unknown; {nearest(plain, (*names(), *aliases()), names())}"
-    raise ValueError(message)
+    return _core.canonical(name)
 
 
 def load(system: str | os.PathLike[str], member: str | None = None) -> Facts:
@@ -294,14 +272,14 @@ def parse(text: str, file: str = "text") -> Mapping[str, Facts]:
     2000000000.0
     """
     siblings: dict[str, Facts] = {}
-    for document in json.loads(_trn3.system.parse_facts(file, text)):
-        siblings[document["name"]] = _facts(document, file, siblings)
+    for fields in _core.parse(file, text):
+        siblings[fields["name"]] = facts_of(fields, siblings)
     return FrozenMapping(siblings)
 
 
 @cache
 def _built_in(name: str) -> Facts:
-    return _facts(json.loads(_trn3.system.built_in_facts(name)), f"{name}.toml", {})
+    return facts_of(_core.built_in(name), {})
 
 
 def _member(systems: Mapping[str, Facts], file: str, member: str | None) -> Facts:
@@ -310,66 +288,18 @@ def _member(systems: Mapping[str, Facts], file: str, member: str | None) -> Fact
             return systems[member]
         message = f"{file} has no system {member!r}; {nearest(member, systems)}"
         raise ValueError(message)
-    held = {part for facts in systems.values() for part in facts.parts.values() if _is_text(part)}
-    tops = [facts for name, facts in systems.items() if name not in held]
-    tops = [facts for facts in tops if facts.kind != "core"] or tops
-    if len(tops) == 1:
-        return tops[0]
-    message = f"{file} holds several systems: {', '.join(systems)}; say which one"
-    raise ValueError(message)
+    return systems[_core.whole_of(list(systems.values()), file)]
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _facts(document: Mapping[str, Any], file: str, siblings: Mapping[str, Facts]) -> Facts:
-    quantities = {key: _quantity(entry) for key, entry in document["quantities"].items()}
-    return Facts(
-        name=document["name"],
-        title=document["title"],
-        kind=document["kind"],
-        parent=document.get("parent"),
-        parts=FrozenMapping(document["parts"]),
-        file=file,
-        quantities=FrozenMapping(quantities),
-        siblings=siblings,
-    )
-
-
-def _quantity(entry: Mapping[str, Any]) -> Quantity:
-    sources = tuple(
-        Source(_value(source["value"]), source["source"], source.get("unit"))
-        for source in entry["sources"]
-    )
-    value = _value(entry["default"])
-    return Quantity(
-        value=value,
-        unit=entry["unit"],
-        formula=_published_formula(value, sources),
-        sources=sources,
-        conflict=entry["conflict"],
-        why=entry.get("why"),
-        note=entry.get("note"),
-    )
-
-
-def _published_formula(value: Value, sources: tuple[Source, ...]) -> str | None:
-    # A figure that somebody published is what they published, even where arithmetic agrees.
-    if any(source.expression is None for source in sources):
-        return None
-    for source in sources:
-        if source.expression is not None and source.value == value:
-            return source.expression
-    return None
-
-
-def _value(value: object) -> Value:
-    if isinstance(value, list):
-        return tuple(_value(item) for item in value)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return cast("Value", value)
+def facts_of(fields: Mapping[str, Any], siblings: Mapping[str, Facts]) -> Facts:
+    """Return facts, given what the core says of them and the other systems of their file."""
+    quantities = {key: figure_of(entry) for key, entry in fields["quantities"].items()}
+    given = {
+        **fields,
+        "parts": FrozenMapping(fields["parts"]),
+        "quantities": FrozenMapping(quantities),
+    }
+    return Facts(**given, siblings=siblings)
 
 
 def nearest(name: str, known: Mapping[str, object] | tuple[str, ...], listed: object = None) -> str:
@@ -405,9 +335,5 @@ def check_derived(facts: Facts) -> list[tuple[str, Source, float]]:
     >>> [(key, source.value, value) for key, source, value in check_derived(load("trn3_gen1"))][0]
     ('pflops_mxfp8', 161.088, 161.088)
     """
-    return [
-        (key, source, rounded(expressions.evaluate(source.expression)))
-        for key, quantity in facts.items()
-        for source in quantity.sources
-        if source.expression is not None
-    ]
+    found = _core.derived(facts, list(facts.siblings.values()))
+    return [(key, source_of(source), value) for key, source, value in found]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from trn3 import _trn3
+from trn3._trn3 import facts as _core
 
 Value: TypeAlias = "int | float | bool | str | tuple[Value, ...]"
 Status: TypeAlias = Literal["exact", "derived", "conflicting"]
 
-#: Figures that differ by no more agree: sources round to three digits.
-AGREEMENT: Final = 0.006
-#: How far two figures may be apart of which one is the other, rounded: 700 and 705.6.
-LARGEST_ROUNDING: Final = 0.025
 DERIVED: Final = "derived:"
 
 
@@ -116,30 +113,12 @@ class Quantity:
     @property
     def range(self) -> tuple[float, float] | None:
         """The least and the largest number that a source gives, in `unit`; None without two."""
-        found = self._numbers()
-        return (min(found), max(found)) if len(set(found)) > 1 else None
-
-    def _numbers(self) -> list[float]:
-        """All that the figure is said to be, in `unit`."""
-        found = [self.number] if self.is_number else []
-        for source in self.sources:
-            if isinstance(source.value, (int, float)) and not isinstance(source.value, bool):
-                unit = self.unit if source.unit is None else source.unit
-                found.append(rounded(source.value * factor(unit) / factor(self.unit)))
-        if isinstance(self.published, (int, float)):
-            found.append(float(self.published))
-        if self.computed is not None:
-            found.append(float(self.computed))
-        return found
+        return _core.range_of(self)
 
     @property
     def status(self) -> Status:
         """``conflicting``, else ``derived`` from other figures, else ``exact``: as published."""
-        if self.conflict or self.agrees is False:
-            return "conflicting"
-        if self.is_number and not all(agree(self.number, other) for other in self._numbers()):
-            return "conflicting"
-        return "exact" if self.formula is None else "derived"
+        return _core.status_of(self)
 
     def __str__(self) -> str:
         return f"{shown(self.value)} {self.unit}".rstrip()
@@ -153,13 +132,7 @@ def agree(value: float, published: float) -> bool:
     >>> agree(19.66, 20), agree(705.6, 700), agree(629.1, 671), agree(0.544, 1)
     (True, True, False, False)
     """
-    distance = abs(value - published)
-    if distance <= AGREEMENT * abs(published):
-        return True
-    if distance > LARGEST_ROUNDING * abs(published):
-        return False
-    decimals = len(str(published).partition(".")[2].rstrip("0"))
-    return any(round(value, digits) == published for digits in range(-3, decimals + 1))
+    return _core.agree(value, published)
 
 
 def factor(unit: str) -> float:
@@ -175,19 +148,7 @@ def factor(unit: str) -> float:
     >>> factor("TB/s"), factor("Gbit/s"), factor("GiB")
     (1000000000000.0, 125000000.0, 1073741824.0)
     """
-    found = _trn3.system.unit_factor(unit)
-    if found is None:
-        message = (
-            f"unit {unit!r} is unknown; allowed: count, x, fraction, B to EB, KiB to TiB, FLOPS, "
-            "Hz, s, W, USD with SI prefixes, /s and /h"
-        )
-        raise ValueError(message)
-    return found
-
-
-def rounded(value: float) -> float:
-    """Drop the digits that only binary fractions have: 705.6000000000001."""
-    return float(f"{value:.12g}")
+    return _core.factor(unit)
 
 
 def shown(value: Value) -> str:
@@ -198,14 +159,14 @@ def shown(value: Value) -> str:
     >>> shown(2516.5824), shown(1000000), shown(0.5), shown(("4:16", "1:2")), shown(True)
     ('2,516.6', '1,000,000', '0.5', '4:16, 1:2', 'yes')
     """
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(shown(item) for item in value)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) or value.is_integer():
-        return f"{int(value):,}"
-    if abs(value) >= 1000:
-        return f"{value:,.1f}"
-    return f"{value:.5g}" if abs(value) >= 1e-4 else f"{value:.3g}"
+    return _core.shown(value)
+
+
+def source_of(fields: Mapping[str, Any]) -> Source:
+    """Return a source, given its fields."""
+    return Source(**fields)
+
+
+def figure_of(fields: Mapping[str, Any]) -> Quantity:
+    """Return a figure, given its fields."""
+    return Quantity(**{**fields, "sources": tuple(map(source_of, fields["sources"]))})

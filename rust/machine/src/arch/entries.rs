@@ -1,30 +1,10 @@
-//! What a generation of the hardware is: every capacity, width, clock and latency, read from a spec file in which each
-//! entry has a value, a unit and a source. No figure of the hardware stands in code.
+//! The entries of a machine: name, unit and range of each, in the order in which they are listed.
 
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use toml::Table;
 
-use toml::{Table, Value};
-
+use super::Entry;
+use super::read::{take, whole};
 use crate::error::{Error, Result};
-use crate::time::{Clock, Picos};
-
-/// The spec files that come with the crate.
-const BUILT_IN: [(&str, &str); 3] = [
-    ("trn1", include_str!("../specs/trn1.toml")),
-    ("trn2", include_str!("../specs/trn2.toml")),
-    ("trn3", include_str!("../specs/trn3.toml")),
-];
-
-/// Other names of the built-in specs, as the vendor's tools accept them.
-const ALIASES: [(&str, &str); 6] = [
-    ("inf2", "trn1"),
-    ("gen2", "trn1"),
-    ("gen3", "trn2"),
-    ("gen4", "trn3"),
-    ("trainium2", "trn2"),
-    ("trainium3", "trn3"),
-];
 
 macro_rules! arch_spec {
     (counts { $($(#[doc = $count_doc:literal])+ $count:ident: $count_unit:literal, $count_low:literal ..= $count_high:literal;)* }
@@ -38,11 +18,11 @@ macro_rules! arch_spec {
             pub generation: u64,
             $($(#[doc = $count_doc])+ pub $count: u64,)*
             $($(#[doc = $figure_doc])+ pub $figure: f64,)*
-            entries: Vec<Entry>,
+            pub(super) entries: Vec<Entry>,
         }
 
         impl ArchSpec {
-            fn read(name: &str, mut table: Table) -> Result<Self> {
+            pub(super) fn read(name: &str, mut table: Table) -> Result<Self> {
                 let mut entries = Vec::new();
                 let generation = take(&mut table, &mut entries, name, "generation", "generation", 2.0..=4.0)?;
                 let spec = Self {
@@ -289,223 +269,5 @@ arch_spec! {
         throttle_start: "ratio", 0.01 ..= 1;
         /// Span over which the current-step limit ramps to full rate.
         throttle_ramp_ns: "ns", 0 ..= 1000000000;
-    }
-}
-
-/// One entry of a spec file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// Its key.
-    pub key: String,
-    /// Its value.
-    pub value: f64,
-    /// Its unit.
-    pub unit: String,
-    /// Where the value comes from.
-    pub source: String,
-}
-
-impl ArchSpec {
-    /// A built-in spec by name, or the spec file at a path ending in `.toml`.
-    ///
-    /// # Errors
-    /// [`Error::Arch`] names the file and the key that is missing, of the wrong type or unit, or out of range.
-    pub fn load(arch: &str) -> Result<Self> {
-        if Path::new(arch).extension().is_some_and(|extension| extension == "toml") {
-            let text = std::fs::read_to_string(arch).map_err(|error| Error::Arch(format!("arch {arch}: {error}")))?;
-            let name = Path::new(arch).file_stem().map_or(arch.into(), |stem| stem.to_string_lossy().into_owned());
-            return Self::parse(&name, &text);
-        }
-        match built_in(arch) {
-            Some(index) => Self::parse(BUILT_IN[index].0, BUILT_IN[index].1),
-            None => {
-                let known: Vec<&str> =
-                    BUILT_IN.iter().map(|(name, _)| *name).chain(ALIASES.map(|(name, _)| name)).collect();
-                let known = known.join(", ");
-                Err(Error::Arch(format!("arch is {arch}; allowed: {known}, or the path of a .toml file")))
-            }
-        }
-    }
-
-    /// As [`ArchSpec::load`]; a built-in spec is read once and shared, for a launch has no time to parse.
-    ///
-    /// # Errors
-    /// As [`ArchSpec::load`].
-    pub fn shared(arch: &str) -> Result<Arc<Self>> {
-        static READ: [OnceLock<Arc<ArchSpec>>; BUILT_IN.len()] = [const { OnceLock::new() }; BUILT_IN.len()];
-        let Some(index) = built_in(arch) else { return Self::load(arch).map(Arc::new) };
-        if let Some(spec) = READ[index].get() {
-            return Ok(Arc::clone(spec));
-        }
-        let spec = Self::load(arch)?;
-        Ok(Arc::clone(READ[index].get_or_init(|| Arc::new(spec))))
-    }
-
-    /// A spec from the text of its file.
-    ///
-    /// # Errors
-    /// As [`ArchSpec::load`].
-    pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let table: Table = text.parse().map_err(|error| Error::Arch(format!("arch {name} is no TOML: {error}")))?;
-        Self::read(name, table)
-    }
-
-    /// The same machine with other values of some entries.
-    ///
-    /// # Errors
-    /// [`Error::Arch`] names an entry that no machine has, or a value out of range.
-    ///
-    /// ```
-    /// use trn3_machine::arch::ArchSpec;
-    ///
-    /// let slow = ArchSpec::load("trn3")?.with_values([("hbm_gbps", 100.0)])?;
-    /// assert_eq!(slow.hbm_gbps, 100.0);
-    /// # Ok::<(), trn3_machine::Error>(())
-    /// ```
-    pub fn with_values<'a>(&self, values: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Self> {
-        let mut table = Table::new();
-        let mut put = |key: &str, value: f64, unit: &str, source: &str| {
-            let words = [("unit", unit), ("source", source)].map(|(name, text)| (name.to_owned(), text.into()));
-            let entry = [("value".to_owned(), Value::Float(value))].into_iter().chain(words).collect();
-            table.insert(key.to_owned(), Value::Table(entry));
-        };
-        for Entry { key, value, unit, source } in &self.entries {
-            put(key, *value, unit, source);
-        }
-        for (key, value) in values {
-            let Some(known) = self.entries.iter().find(|entry| entry.key == key) else {
-                return Err(Error::Arch(format!("arch {}: entry {key} is none that a machine has", self.name)));
-            };
-            put(key, value, &known.unit, "given by the host in place of the spec's value");
-        }
-        Self::read(&self.name, table)
-    }
-
-    /// Every entry with its unit and source, in the order of the fields.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    /// PSUM bytes of one partition.
-    pub fn psum_partition_bytes(&self) -> u64 {
-        self.psum_banks * self.psum_bank_bytes
-    }
-
-    /// SBUF bytes of one partition that a kernel may use.
-    pub fn sbuf_usable_bytes(&self) -> u64 {
-        self.sbuf_partition_bytes.saturating_sub(self.sbuf_reserved_bytes)
-    }
-
-    /// TensorE's clock.
-    pub fn tensor_clock(&self) -> Clock {
-        Clock { megahertz: self.tensor_clock_mhz }
-    }
-
-    /// VectorE's clock.
-    pub fn vector_clock(&self) -> Clock {
-        Clock { megahertz: self.vector_clock_mhz }
-    }
-
-    /// ScalarE's clock.
-    pub fn scalar_clock(&self) -> Clock {
-        Clock { megahertz: self.scalar_clock_mhz }
-    }
-
-    /// GpSimdE's clock.
-    pub fn gpsimd_clock(&self) -> Clock {
-        Clock { megahertz: self.gpsimd_clock_mhz }
-    }
-
-    /// The sequencers' clock.
-    pub fn sync_clock(&self) -> Clock {
-        Clock { megahertz: self.sync_clock_mhz }
-    }
-
-    /// A figure in nanoseconds as simulated time.
-    pub fn nanoseconds(&self, figure: f64) -> Picos {
-        Picos::from_nanoseconds(figure)
-    }
-}
-
-/// Which built-in spec a name or alias means.
-fn built_in(arch: &str) -> Option<usize> {
-    let name = ALIASES.iter().find(|(alias, _)| *alias == arch).map_or(arch, |(_, name)| name);
-    BUILT_IN.iter().position(|(known, _)| *known == name)
-}
-
-fn take(
-    table: &mut Table,
-    entries: &mut Vec<Entry>,
-    name: &str,
-    key: &str,
-    unit: &str,
-    range: std::ops::RangeInclusive<f64>,
-) -> Result<f64> {
-    let fail = |text: String| Error::Arch(format!("arch {name}: entry {key} {text}"));
-    let Some(entry) = table.remove(key) else {
-        return Err(fail(format!("is missing; it needs value, unit = \"{unit}\" and source")));
-    };
-    let Value::Table(entry) = entry else {
-        return Err(fail("is no table; write { value = ..., unit = ..., source = ... }".to_owned()));
-    };
-    let value = match entry.get("value") {
-        Some(Value::Integer(value)) => *value as f64,
-        Some(Value::Float(value)) => *value,
-        other => return Err(fail(format!("has value {other:?}; a number is needed"))),
-    };
-    let text = |field: &str| entry.get(field).and_then(Value::as_str).map(str::to_owned);
-    if text("unit").as_deref() != Some(unit) {
-        return Err(fail(format!("has unit {:?}; allowed: \"{unit}\"", text("unit").unwrap_or_default())));
-    }
-    let Some(source) = text("source").filter(|source| !source.is_empty()) else {
-        return Err(fail("has no source; say where the value comes from".to_owned()));
-    };
-    if !range.contains(&value) {
-        return Err(fail(format!("is {value} {unit}; allowed: {} to {}", range.start(), range.end())));
-    }
-    entries.push(Entry { key: key.to_owned(), value, unit: unit.to_owned(), source });
-    Ok(value)
-}
-
-fn whole(name: &str, key: &str, value: f64) -> Result<u64> {
-    if value.fract() != 0.0 {
-        return Err(Error::Arch(format!("arch {name}: entry {key} is {value}; a whole number is needed")));
-    }
-    Ok(value as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn test_every_built_in_spec_loads_and_has_a_source_for_each_entry() {
-        for (name, _) in BUILT_IN {
-            let spec = ArchSpec::load(name).expect(name);
-            assert!(spec.entries().iter().all(|entry| !entry.source.is_empty()));
-        }
-        assert_eq!(ArchSpec::load("gen4").expect("alias"), ArchSpec::load("trn3").expect("name"));
-    }
-
-    #[test]
-    fn test_a_shared_spec_is_the_loaded_one() {
-        for name in BUILT_IN.map(|(name, _)| name).into_iter().chain(ALIASES.map(|(alias, _)| alias)) {
-            assert_eq!(*ArchSpec::shared(name).expect(name), ArchSpec::load(name).expect(name));
-        }
-        let [one, other] = ["gen4", "trn3"].map(|name| ArchSpec::shared(name).expect(name));
-        assert!(Arc::ptr_eq(&one, &other));
-        assert!(ArchSpec::shared("gen9").is_err() && ArchSpec::shared("missing.toml").is_err());
-    }
-
-    #[test]
-    fn test_a_missing_or_absurd_entry_is_named() {
-        let text = BUILT_IN[2].1;
-        let without: String =
-            text.lines().filter(|line| !line.starts_with("psum_banks")).map(|line| format!("{line}\n")).collect();
-        let error = ArchSpec::parse("mine", &without).expect_err("an entry is missing").to_string();
-        assert!(error.contains("mine") && error.contains("psum_banks is missing"), "{error}");
-        let absurd = text.replace("psum_banks = { value = 8,", "psum_banks = { value = -8,");
-        let error = ArchSpec::parse("mine", &absurd).expect_err("an entry is absurd").to_string();
-        assert!(error.contains("psum_banks is -8 banks; allowed: 1 to 64"), "{error}");
     }
 }

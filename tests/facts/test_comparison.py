@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trn3.system.comparison import compare
-from trn3.system.documents import markdown
+from trn3.facts.comparison import compare
+from trn3.facts.documents import markdown
 from trn3.system.plots import plot_comparison
 from trn3.validation import BEGIN, END
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from trn3.system import facts
-from trn3.system.comparison import Cell, Comparison, compare
-from trn3.system.facts import Quantity, shown
-from trn3.system.spec import spec_of
+from trn3.facts.comparison import Cell, Comparison, compare
+from trn3.facts.published import names
+from trn3.facts.quantity import Quantity, shown
+from trn3.facts.spec import spec_of
 
 CHIPS: Final = ("trainium3", "trainium2", "b200", "b300", "tpu_v7")
 SYSTEMS: Final = (
@@ -51,7 +51,7 @@ def table(comparison: Comparison, rows: Iterable[str] | None = None) -> str:
 def conflicts() -> str:
     """Return all figures whose sources disagree, or which their parts do not explain."""
     lines = ["| system | figure | used | what is said | why |", "|---|---|--:|---|---|"]
-    for name in facts.names():
+    for name in names():
         for key, quantity in spec_of(name).items():
             if quantity.status == "conflicting":
                 why = quantity.why or quantity.note or "sources differ; the first is used"

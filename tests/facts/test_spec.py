@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from trn3.system import facts
-from trn3.system.spec import as_json, formulas, spec_of
+from trn3 import facts
+from trn3.facts.spec import as_json, formulas, spec_of
 
 # Rows x columns x multiply and add x clock, by hand.
 MXFP8 = 512 * 128 * 2 * 2.4e9

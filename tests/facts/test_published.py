@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from trn3.system import facts
-from trn3.system.expressions import ExpressionError, evaluate, names_in
-from trn3.system.spec import formulas, spec_of
+from trn3 import facts
+from trn3.facts.expressions import ExpressionError, evaluate, names_in
+from trn3.facts.spec import formulas, spec_of
 
 SOURCE = 'sources = [{ value = 1, source = "mine" }]'
 
@@ -43,6 +43,19 @@ def test_systems_load_with_title_kind_and_sources(name: str) -> None:
         assert facts.factor(figure.unit) > 0
 
 
+NAME = re.compile(r"(?<![\w.])[a-z_][a-z0-9_.]*")
+
+
+def si_of(system: facts.Facts, name: str) -> float:
+    """Return what a name in a derived source stands for: a figure as published, or a part's."""
+    role, dot, key = name.partition(".")
+    if not dot:
+        return system[name].si
+    part = system.part(role)
+    assert part is not None
+    return si_of(part, key)
+
+
 @pytest.mark.parametrize("name", facts.names())
 def test_derived_sources_evaluate_to_their_value(name: str) -> None:
     """Python's own parser and interpreter are the oracle; the texts are the project's."""
@@ -51,8 +64,10 @@ def test_derived_sources_evaluate_to_their_value(name: str) -> None:
         assert source.expression is not None
         assert isinstance(source.value, (int, float))
         assert value == pytest.approx(source.value, rel=0.006), (key, source)
-        tree = compile(ast.parse(source.expression, mode="eval"), key, "eval")
-        assert value == pytest.approx(eval(tree, {"__builtins__": {}}), rel=1e-11)
+        text = NAME.sub(lambda name: repr(si_of(system, name[0])), source.expression)
+        scale = 1 if text == source.expression else facts.factor(source.unit or system[key].unit)
+        tree = compile(ast.parse(text, mode="eval"), key, "eval")
+        assert value == pytest.approx(eval(tree, {"__builtins__": {}}) / scale, rel=1e-11)
 
 
 def test_names_and_aliases_stand_for_one_system_each() -> None:
@@ -232,9 +247,8 @@ def test_every_figure_that_code_reads_exists() -> None:
     }
     assert "hbm_bandwidth" in read
     known = {key for name in facts.names() for key in facts.load(name)}
-    folders = (ROOT / "rust" / "system" / "energy", ROOT / "rust" / "planner" / "figures")
-    for file in (file for folder in folders for file in folder.glob("*.toml")):
-        if file.name != "prices.toml":
-            for system in facts.load_all(file).values():
-                known |= set(system)
+    for file in (ROOT / "rust" / "facts" / "specs" / "models").glob("*.toml"):
+        for system in facts.load_all(file).values():
+            known |= set(system)
+    known |= {key for name in facts.names() for key in spec_of(name)}
     assert not {key: str(file) for key, file in read.items() if key not in known}

@@ -9,7 +9,7 @@ a system's parts are known, which is what timing uses.
 
 Examples
 --------
->>> from trn3.system.comparison import compare
+>>> from trn3.facts.comparison import compare
 >>> table = compare("trainium3", "b300")
 >>> [(cell.text, cell.status) for cell in table.row("fp8").cells]
 [('2,517 TFLOPS', 'conflicting'), ('5,000 TFLOPS', 'conflicting')]
@@ -22,18 +22,16 @@ from __future__ import annotations
 import csv
 import io
 import os
-import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from trn3.system.facts import Facts, Quantity, Status, factor, nearest, shown
-from trn3.system.spec import Spec, quantity_as_json, spec_of
+from trn3._trn3 import facts as _core
+from trn3.facts.published import Facts, load, nearest
+from trn3.facts.quantity import Quantity, Status, figure_of
+from trn3.facts.spec import quantity_as_json
 
 Peaks: TypeAlias = Literal["published", "array"]
-
-POD: Final = "chip and pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,74 +158,24 @@ def compare(*systems: str | os.PathLike[str] | Facts, peaks: Peaks = "published"
     >>> [cell.status for cell in table.row("hbm_bandwidth").cells]
     ['exact', 'exact', 'derived']
     """
-    if len(systems) < 2:
-        message = f"systems are {len(systems)}; a comparison needs two or more"
-        raise ValueError(message)
     if peaks not in {"published", "array"}:
         message = f"peaks is {peaks!r}; allowed: 'published', 'array'"
         raise ValueError(message)
-    specs = [spec_of(system) for system in systems]
-    names = [spec.facts.name for spec in specs]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        message = f"systems: {', '.join(twice)} comes twice; name each once"
-        raise ValueError(message)
-    large = any(not spec.facts.kind.startswith("chip") for spec in specs)
-    rows = []
-    for entry in _rows():
-        unit = entry["units"][1 if large else 0]
-        cells = tuple(_cell(spec, entry, unit, peaks, large=large) for spec in specs)
-        if any(cell.quantity is not None for cell in cells):
-            rows.append(Row(entry["id"], entry["title"], unit, cells, _ratios(cells)))
-    return Comparison(tuple(spec.facts for spec in specs), tuple(rows))
-
-
-@cache
-def _rows() -> tuple[dict[str, Any], ...]:
-    text = files("trn3.system").joinpath("comparison.toml").read_text(encoding="utf-8")
-    return tuple(tomllib.loads(text)["row"])
-
-
-def _cell(spec: Spec, entry: dict[str, Any], unit: str, peaks: Peaks, *, large: bool) -> Cell:
-    kind = spec.facts.kind
-    as_chip = kind == "chip" or (kind == POD and not large)
-    keys = entry.get("chip" if as_chip else "system", ())
-    # The pod's own names are the only ones of a chip's that stand for all of it.
-    keys = [key for key in keys if kind != POD or as_chip or key.startswith("pod_")]
-    key = next((key for key in keys if key in spec), None)
-    if key is None:
-        return Cell(None, None, "-", None, None, None)
-    quantity = spec[key]
-    if not quantity.is_number:
-        return Cell(key, None, shown(quantity.value), quantity.status, None, quantity)
-    scale = factor(quantity.unit) / factor(unit)
-    status, chosen = quantity.status, quantity.number
-    if peaks == "published" and isinstance(quantity.published, (int, float)):
-        chosen = float(quantity.published)
-        # What is published and agrees with the parts needs them no longer.
-        status = "exact" if status == "derived" else status
-    value = _clean(chosen * scale)
-    spread = quantity.range
-    return Cell(
-        key=key,
-        value=value,
-        text=f"{shown(value)} {unit}" if unit != "count" else shown(value),
-        status=status,
-        spread=None if spread is None else (_clean(spread[0] * scale), _clean(spread[1] * scale)),
-        quantity=quantity,
+    held = tuple(system if isinstance(system, Facts) else load(system) for system in systems)
+    among = [(facts, list(facts.siblings.values())) for facts in held]
+    rows = _core.compare(among, peaks == "published")
+    return Comparison(
+        held,
+        tuple(
+            Row(name, title, unit, tuple(map(_cell, cells)), tuple(ratios))
+            for name, title, unit, cells, ratios in rows
+        ),
     )
 
 
-def _ratios(cells: tuple[Cell, ...]) -> tuple[float | None, ...]:
-    first = cells[0].value
-    return tuple(
-        None if not first or c.value is None else _clean(c.value / first, 10) for c in cells
-    )
-
-
-def _clean(value: float, digits: int = 12) -> float:
-    value = float(f"{value:.{digits}g}")
-    return int(value) if value.is_integer() else value
+def _cell(fields: Mapping[str, Any]) -> Cell:
+    held = fields["quantity"]
+    return Cell(**{**fields, "quantity": None if held is None else figure_of(held)})
 
 
 def _digits(value: float) -> str:
