@@ -22,8 +22,10 @@ def test_c(question: dict[str, Any], prefix: Path) -> None:
     cores = int(arch(question["arch"])["cores"])
     config = json.dumps({"arch": question["arch"], "cores": cores}).encode()
     device, picoseconds = ctypes.c_void_p(), ctypes.c_uint64()
-    assert library.trn3_device_create(config, ctypes.c_size_t(len(config)), ctypes.byref(device)) == 0
-    amounts = (round(question["answer"]), 0) if "peak" in question else (0, round(question["answer"]))
+    size = ctypes.c_size_t(len(config))
+    assert library.trn3_device_create(config, size, ctypes.byref(device)) == 0
+    answer = round(question["answer"])
+    amounts = (answer, 0) if "peak" in question else (0, answer)
     dtype = question.get("peak", "bf16").encode()
     try:
         status = library.trn3_roofline(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import Any
 
-from trn3._trn3 import facts as _facts, system as _core
+from trn3 import facts
+from trn3._trn3 import system as _core
 from trn3.collectives.engine import CollectiveEngine, as_engine
 from trn3.collectives.timing import time_on
 
@@ -80,7 +80,7 @@ def published() -> tuple[TableRow, ...]:
     65536 8.17 8.26 us False
     524288 23.16 23.16 us True
     """
-    document: dict[str, Any] = tomllib.loads(_facts.nccom_tables())
+    document = facts.nccom_tables()
     rows: list[TableRow] = []
     for table in document["table"]:
         rows.extend(_rows(table, document["source"]))

@@ -25,6 +25,7 @@ from trn3.facts.published import (
     load,
     load_all,
     names,
+    nccom_tables,
     nearest,
     parse,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "load",
     "load_all",
     "names",
+    "nccom_tables",
     "nearest",
     "parse",
     "shown",

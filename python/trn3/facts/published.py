@@ -22,6 +22,7 @@ Examples
 from __future__ import annotations
 
 import os
+import tomllib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ from trn3.text import nearest as nearest_name
 
 __all__ = [
     "Facts", "Figures", "aliases", "canonical", "check_derived", "facts_of", "load", "load_all",
-    "names", "nearest", "parse",
+    "names", "nccom_tables", "nearest", "parse",
 ]  # fmt: skip
 
 
@@ -182,6 +183,17 @@ def aliases(kind: str = "systems") -> Mapping[str, str]:
     ('trn3_gen2', 'trainium3')
     """
     return FrozenMapping(_core.aliases(kind))
+
+
+def nccom_tables() -> Mapping[str, Any]:
+    """Return the outputs of nccom-test that the vendor's documentation prints.
+
+    Examples
+    --------
+    >>> nccom_tables()["table"][0]["name"]
+    'all_gather of 32 ranks'
+    """
+    return FrozenMapping(tomllib.loads(_core.nccom_tables()))
 
 
 def canonical(name: str) -> str:

@@ -1,37 +1,9 @@
-//! What spec files cannot say: a rate of zero, a figure without a source, a chip without a memory.
+//! What spec files cannot say: a rate of zero, a figure without a source.
 
 use crate::error::{Error, Result};
-use crate::facts::Facts;
-use crate::quantity::{Quantity, Value};
+use crate::quantity::Quantity;
 use crate::unit::{KNOWN, factor};
-
-/// What a chip must say of itself, and what asks for it.
-const OF_A_CHIP: [(&str, &str); 2] =
-    [("hbm_bandwidth", "every roofline reads it"), ("hbm_capacity", "every memory table reads it")];
-
-/// Refuses a chip that lacks a figure without which nothing can be said of it.
-pub(crate) fn check_whole(file: &str, facts: &Facts) -> Result<()> {
-    // What a vendor has announced may be less than a chip, and says what it is measured by instead.
-    if !facts.kind.starts_with("chip") || facts.parts.contains_key("basis") {
-        return Ok(());
-    }
-    let name = &facts.name;
-    for (key, needed) in OF_A_CHIP {
-        if !facts.quantities.contains_key(key) {
-            return Err(Error::Spec(format!(
-                "{file}: {name} lacks {key}, and {needed}; add [{name}.{key}] with default, unit and sources"
-            )));
-        }
-    }
-    let is_peak = |key: &String| key.starts_with("tflops_") || key.starts_with("tops_");
-    if !facts.quantities.keys().any(is_peak) {
-        return Err(Error::Spec(format!(
-            "{file}: {name} lacks a peak rate, and every roofline reads one; add [{name}.tflops_bf16], or another \
-             tflops_..., with default, unit and sources"
-        )));
-    }
-    Ok(())
-}
+use crate::value::Value;
 
 /// Refuses a figure that cannot be true, or that nobody published.
 pub(crate) fn check(file: &str, name: &str, key: &str, quantity: &Quantity) -> Result<()> {

@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::facts::Facts;
-use crate::quantity::{Quantity, Status, Value};
+use crate::quantity::{Quantity, Status};
 use crate::show::{rounded, shown, significant};
 use crate::spec::Spec;
 use crate::unit::known_factor;
+use crate::value::Value;
 
 /// Which value of a figure a comparison shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct Cell {
 
 /// One figure of all systems.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct ComparisonRow {
     /// Its name: `fp8`, `hbm_bandwidth`, ...
     pub id: String,
     /// Its name for readers.
@@ -58,7 +59,7 @@ pub struct Comparison {
     /// Their specs.
     pub systems: Vec<Arc<Spec>>,
     /// What at least one of them has.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparisonRow>,
 }
 
 #[derive(Deserialize)]
@@ -121,7 +122,7 @@ pub fn compare(systems: &[Facts], peaks: Peaks) -> Result<Comparison> {
             let first = cells[0].value.filter(|first| *first != 0.0);
             let ratio = |cell: &Cell| Some(significant(cell.value? / first?, 10));
             let (id, title, unit) = (entry.id.clone(), entry.title.clone(), unit.clone());
-            rows.push(Row { id, title, unit, ratios: cells.iter().map(ratio).collect(), cells });
+            rows.push(ComparisonRow { id, title, unit, ratios: cells.iter().map(ratio).collect(), cells });
         }
     }
     Ok(Comparison { systems: specs, rows })

@@ -6,13 +6,9 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use toml::{Table, Value as Toml};
 
-use crate::built_in;
-use crate::check::{check, check_whole};
+use crate::check::check;
 use crate::error::{Error, Result, allowed};
-use crate::expression::Expression;
-use crate::quantity::{Quantity, Source};
-use crate::show::rounded;
-use crate::unit::known_factor;
+use crate::quantity::Quantity;
 
 /// What is published about one system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -69,56 +65,6 @@ impl Siblings {
 }
 
 impl Facts {
-    /// The facts of a system of the crate.
-    ///
-    /// # Errors
-    /// [`Error::Unknown`] if there is none of that name.
-    pub fn built_in(name: &str) -> Result<Self> {
-        built_in::facts(name)
-    }
-
-    /// The facts of a system of the crate, by its name or another one, or of the spec file at a path.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] if there is none, or the file is wrong or holds several; [`Error::File`] if it cannot be read.
-    pub fn load(system: &str) -> Result<Self> {
-        if !is_path(system) {
-            return Self::built_in(built_in::canonical(system)?);
-        }
-        Self::whole_of(&Self::load_all(system)?, system)
-    }
-
-    /// All systems of the spec file at a path, in its order.
-    ///
-    /// # Errors
-    /// [`Error::File`] if it cannot be read, [`Error::Spec`] if it is wrong.
-    pub fn load_all(path: &str) -> Result<Vec<Self>> {
-        let bytes = std::fs::read(path).map_err(|error| Error::File {
-            file: path.to_owned(),
-            why: error.to_string(),
-            number: error.raw_os_error(),
-        })?;
-        let text = String::from_utf8(bytes).map_err(|error| Error::Spec(format!("{path} is not TOML: {error}")))?;
-        Self::parse(path, &text)
-    }
-
-    /// Of the systems of a file, the one that is part of no other.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] if there are several.
-    pub fn whole_of(systems: &[Self], file: &str) -> Result<Self> {
-        let held: Vec<&str> = systems.iter().flat_map(|facts| facts.parts.values()).filter_map(Toml::as_str).collect();
-        let tops: Vec<&Self> = systems.iter().filter(|facts| !held.contains(&facts.name.as_str())).collect();
-        let large: Vec<&Self> = tops.iter().copied().filter(|facts| facts.kind != "core").collect();
-        match if large.is_empty() { tops } else { large }.as_slice() {
-            [one] => Ok((*one).clone()),
-            _ => {
-                let names: Vec<&str> = systems.iter().map(|facts| facts.name.as_str()).collect();
-                Err(Error::Spec(format!("{file} holds several systems: {}; say which one", names.join(", "))))
-            }
-        }
-    }
-
     /// The systems that a TOML text describes, in its order; `file` names the text in messages.
     ///
     /// # Errors
@@ -146,25 +92,6 @@ impl Facts {
         Ok(Siblings::from(systems).all())
     }
 
-    /// The facts of what this system is made of, by role: `core`, `chip`, `server`, ...; `None` if it does not say.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] if it names a system that does not exist.
-    pub fn part(&self, role: &str) -> Result<Option<Self>> {
-        let Some(part) = self.parts.get(role) else { return Ok(None) };
-        let wrong = |what: String| Error::Spec(format!("{}: {}._{role}{what}", self.file, self.name));
-        let Some(name) = part.as_str() else {
-            return Err(wrong(format!(" is {part}; must be the name of a system")));
-        };
-        if let Some(sibling) = self.siblings.get(name) {
-            return Ok(Some(sibling));
-        }
-        match Self::load(name) {
-            Err(error @ Error::File { .. }) => Err(error),
-            loaded => loaded.map(Some).map_err(|error| wrong(format!(": {error}"))),
-        }
-    }
-
     /// A figure by name.
     ///
     /// # Errors
@@ -179,36 +106,6 @@ impl Facts {
     /// [`Error::Unknown`] if there is none of that name, [`Error::Spec`] if it has no such form.
     pub fn si(&self, key: &str) -> Result<f64> {
         si(&self.name, &self.quantities, key)
-    }
-
-    /// The figures that sources derive from others: the name of the figure, the source, and what its arithmetic gives
-    /// in the source's unit. Names in it are figures of the system or, with a role before them, of a part, as published.
-    ///
-    /// # Errors
-    /// [`Error::Expression`] if one has no value.
-    pub fn derived(&self) -> Result<Vec<(&str, &Source, f64)>> {
-        let mut found = Vec::new();
-        for (key, quantity) in &self.quantities {
-            for source in &quantity.sources {
-                let Some(text) = source.expression() else { continue };
-                let expression = Expression::parse(text)?;
-                let scale = match expression.names().is_empty() {
-                    true => 1.0,
-                    false => known_factor(source.unit.as_ref().unwrap_or(&quantity.unit))?,
-                };
-                let value = expression.value(|name| self.published(name))?;
-                found.push((key.as_str(), source, rounded(value / scale)));
-            }
-        }
-        Ok(found)
-    }
-
-    /// A figure as published, in base units; with a role before its name that of a part.
-    fn published(&self, name: &str) -> Option<f64> {
-        match name.split_once('.') {
-            None => self.quantities.get(name)?.si(),
-            Some((role, key)) => self.part(role).ok().flatten()?.published(key),
-        }
     }
 }
 
@@ -274,9 +171,32 @@ fn system_of(file: &str, name: &str, table: Table) -> Result<Facts> {
     Ok(facts)
 }
 
-/// Whether a text names a file, not a system of the crate.
-fn is_path(system: &str) -> bool {
-    system.ends_with(".toml") || system.contains(std::path::MAIN_SEPARATOR)
+/// What a chip must say of itself, and what asks for it.
+const OF_A_CHIP: [(&str, &str); 2] =
+    [("hbm_bandwidth", "every roofline reads it"), ("hbm_capacity", "every memory table reads it")];
+
+/// Refuses a chip that lacks a figure without which nothing can be said of it.
+fn check_whole(file: &str, facts: &Facts) -> Result<()> {
+    // What a vendor has announced may be less than a chip, and says what it is measured by instead.
+    if !facts.kind.starts_with("chip") || facts.parts.contains_key("basis") {
+        return Ok(());
+    }
+    let name = &facts.name;
+    for (key, needed) in OF_A_CHIP {
+        if !facts.quantities.contains_key(key) {
+            return Err(Error::Spec(format!(
+                "{file}: {name} lacks {key}, and {needed}; add [{name}.{key}] with default, unit and sources"
+            )));
+        }
+    }
+    let is_peak = |key: &String| key.starts_with("tflops_") || key.starts_with("tops_");
+    if !facts.quantities.keys().any(is_peak) {
+        return Err(Error::Spec(format!(
+            "{file}: {name} lacks a peak rate, and every roofline reads one; add [{name}.tflops_bf16], or another \
+             tflops_..., with default, unit and sources"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

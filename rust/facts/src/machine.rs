@@ -13,9 +13,9 @@ use toml::{Table, Value};
 use crate::built_in::aliases;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
-use crate::quantity::Value as Figure;
 use crate::show::rounded;
 use crate::spec::Spec;
+use crate::value::Value as Figure;
 
 /// The machines of the crate, with the text of each.
 pub const MACHINES: [(&str, &str); 3] = [

@@ -4,30 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::show::{round_half_even, rounded};
 use crate::unit::factor;
-
-/// What a figure can be.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// Yes or no.
-    Bool(bool),
-    /// A number in the figure's unit.
-    Number(f64),
-    /// A name or a sentence.
-    Text(String),
-    /// Several of them.
-    List(Vec<Value>),
-}
-
-impl Value {
-    /// The number; `None` where it is none.
-    pub fn number(&self) -> Option<f64> {
-        match self {
-            Self::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-}
+use crate::value::Value;
 
 /// One source of a figure and the value it gives.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

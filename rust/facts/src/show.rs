@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use crate::quantity::Value;
+use crate::value::Value;
 
 /// A number without the digits that only binary fractions have: 705.6 for 705.6000000000001.
 ///

@@ -13,9 +13,10 @@ use crate::error::{Error, Result, nearest};
 use crate::expression::{Expression, with_numbers};
 use crate::facts::{self, Facts};
 use crate::formula::{Rule, Rules, in_order, rules_of};
-use crate::quantity::{Quantity, Source, Value, agree};
+use crate::quantity::{Quantity, Source, agree};
 use crate::show::{rounded, shown};
 use crate::unit::known_factor;
+use crate::value::Value;
 
 /// The roles of parts that formulas may name.
 pub const ROLES: [&str; 5] = ["core", "chip", "server", "peer", "basis"];
@@ -144,13 +145,13 @@ impl Spec {
             if (rule.check || rule.published_only) && !spec.quantities.contains_key(&rule.key) {
                 continue;
             }
-            let quantity = spec.from_parts(rule, text, formula)?;
+            let quantity = spec.figure_of(rule, text, formula)?;
             spec.quantities.insert(rule.key.clone(), quantity);
         }
         Ok(spec)
     }
 
-    fn from_parts(&self, rule: &Rule, text: &str, formula: &Expression) -> Result<Quantity> {
+    fn figure_of(&self, rule: &Rule, text: &str, formula: &Expression) -> Result<Quantity> {
         let published = self.quantities.get(&rule.key);
         let unit = published.map_or(rule.unit.as_deref().unwrap_or_default(), |published| &published.unit);
         let value = rounded(formula.value(|name| self.known(name))? / known_factor(unit)?);

@@ -42,7 +42,7 @@ impl ArchSpec {
         }
         let Some(name) = machine_name(arch) else {
             let known = MACHINES.iter().map(|(name, _)| *name);
-            let known = known.chain(aliases("machines").iter().map(|(alias, _)| alias.as_str()));
+            let known = known.chain(aliases("machines").keys().map(String::as_str));
             let known = known.collect::<Vec<_>>().join(", ");
             return Err(Error::Arch(format!("arch is {arch}; allowed: {known}, or the path of a .toml file")));
         };

@@ -1,6 +1,6 @@
 //! Bindings of facts: what is published, what follows from it, comparisons. Values cross as they are, typed.
 
-mod values;
+mod fields;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use trn3_facts::{BUILT_IN, Error, Expression, Facts, Overrides, Peaks, Rules, Spec};
 
-use values::{CellView, FactsView, Figure, QuantityView, SourceView, SpecView};
+use fields::{CellView, FactsView, Figure, QuantityView, SourceView, SpecView};
 
 create_exception!(trn3, ExpressionError, PyValueError, "A text is no arithmetic, or has no finite value.");
 
@@ -110,7 +110,7 @@ fn derived(facts: FactsView, siblings: Vec<FactsView>) -> PyResult<Vec<(String, 
 fn spec(facts: FactsView, siblings: Vec<FactsView>, overrides: &Bound<'_, PyDict>) -> PyResult<SpecView> {
     let mut given = Overrides::new();
     for (key, value) in overrides {
-        given.insert(key.extract()?, values::overridden(&value)?);
+        given.insert(key.extract()?, fields::overridden(&value)?);
     }
     Spec::of(&facts.among(siblings), given).map(|spec| SpecView::from(&*spec)).map_err(exception)
 }
@@ -148,7 +148,7 @@ fn compare(systems: Vec<(FactsView, Vec<FactsView>)>, published: bool) -> PyResu
     let systems: Vec<Facts> = systems.into_iter().map(|(facts, siblings)| facts.among(siblings)).collect();
     let peaks = if published { Peaks::Published } else { Peaks::Array };
     let table = trn3_facts::compare(&systems, peaks).map_err(exception)?;
-    let row = |row: trn3_facts::Row| {
+    let row = |row: trn3_facts::ComparisonRow| {
         let cells = row.cells.into_iter().map(CellView::from).collect();
         let ratios = row.ratios.into_iter().map(|ratio| ratio.map(Figure::number)).collect();
         (row.id, row.title, row.unit, cells, ratios)
