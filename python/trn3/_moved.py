@@ -94,7 +94,6 @@ MOVED: dict[str, str] = {
     "trn3.system.collective_tables": "trn3.collectives.nccom_tables",
     "trn3.system.collective_timing": "trn3.collectives.timing",
     "trn3.system.groups": "trn3.collectives.groups",
-    "trn3.system.mappings": "trn3.facts.mappings",
     "trn3.validation.specs": "trn3.validation.sources",
 }
 

@@ -33,7 +33,7 @@ from trn3.nki.ranks.gang import DeadlockError
 
 if TYPE_CHECKING:
     from trn3.nki.launch.differences import Diff, DiffRow, diff
-    from trn3.nki.launch.programs import Program as Program  # noqa: PLC0414  what `record` returns
+    from trn3.nki.launch.programs import Program as Program
     from trn3.nki.launch.recording import record, record_ranks, replay_ranks
 
 __all__ = [
