@@ -73,8 +73,8 @@ def register(app: typer.Typer) -> None:
             program.save(path)
             documents.append(_document(path, program))
         if as_json:
-            document = documents[0] if ranks == 1 else {"programs": documents}
-            typer.echo(json.dumps(document, indent=2))
+            answer: dict[str, Any] = documents[0] if ranks == 1 else {"programs": documents}
+            typer.echo(json.dumps(answer, indent=2))
             return
         for document in documents:
             count, machine = document["instructions"], document["arch"]
