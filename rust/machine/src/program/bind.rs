@@ -35,7 +35,7 @@ pub enum Bound {
     /// A collective, at which the core meets others.
     Meet {
         /// What it calls.
-        call: RankCall,
+        call: Box<RankCall>,
         /// Its label.
         label: Option<String>,
         /// Numbers of instructions that have to have finished.
@@ -233,7 +233,7 @@ fn bind(
             let after =
                 after.ok_or_else(|| format!("after names an instruction that comes no earlier than {issued}"))?;
             match call {
-                Some(call) => Ok(Bound::Meet { call, label, after }),
+                Some(call) => Ok(Bound::Meet { call: Box::new(call), label, after }),
                 None => Ok(Bound::Issue { instruction: table::decode(op, step, scope, arch)?, label, after }),
             }
         }
