@@ -91,7 +91,7 @@ fn test_what_is_loaded_while_a_rank_waits_changes_neither_values_nor_times() {
         device.submit(Command::Run { core: 0, program: first }, 0).expect("room");
         if between {
             // A write over what lies between tensors moves them together.
-            device.write(Space::Hbm, 0, 0, &vec![0; 4]).expect("room");
+            device.write(Space::Hbm, 0, 0, &[0; 4]).expect("room");
             load(&mut device, &program(1, 2, 512), 1.0);
         }
         let x = device.tensor(first, "x").expect("an input");
