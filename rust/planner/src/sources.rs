@@ -88,9 +88,9 @@ impl SystemSource {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum DtypeSource {
-    /// As [`Precision::named`].
+    /// As [`crate::Precision::named`].
     Name(String),
-    /// As [`Precision::by_class`].
+    /// As [`crate::Precision::by_class`].
     Classes(BTreeMap<String, String>),
 }
 
