@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from trn3.machine import arch
 from trn3.profile import Profile
 
 Refused = Callable[..., str]
@@ -349,7 +350,7 @@ def test_profile_of_a_golden_that_does_not_fit(
 
 def arch_file(path: Path, change: Callable[[str], str]) -> Path:
     """Write trn3's description with a line changed."""
-    source = (FOLDER.parents[1] / "rust" / "machine" / "specs" / "trn3.toml").read_text()
+    source = arch("trn3").to_toml()
     path.write_text(change(source))
     return path
 

@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 
 from trn3.machine import ArchError, ArchSpec, NeuronCore, arch
 
-SPECS = Path(__file__).resolve().parents[2] / "rust" / "machine" / "specs"
+#: The machines as files of 0.1.0 described them, the form of a user's own.
+SPECS = Path(__file__).parent / "descriptions"
 NAMES = ["trn1", "trn2", "trn3"]
 
 
@@ -24,10 +25,18 @@ def test_arch_has_the_entries_of_its_file(name: str) -> None:
         for text in (SPECS / f"{name}.toml").read_text().splitlines()
         if (found := line.match(text))
     ]
-    spec = arch(name)
+    spec = arch(SPECS / f"{name}.toml")
     entries = sorted((key, e.value, e.unit, e.source) for key, e in spec.entries.items())
     assert entries == sorted(wanted)
     assert spec.name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_machine_is_as_0_1_0_described_it(name: str) -> None:
+    now, then = arch(name).entries, arch(SPECS / f"{name}.toml").entries
+    assert {key: each.value for key, each in now.items()} == {
+        key: each.value for key, each in then.items()
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
