@@ -16,9 +16,9 @@ import pytest
 from nki_conformance.coverage import FUNCTIONS, markdown
 from support.instructions import recorded, rows, shortened
 from trn3._trn3.machine import isa as binding, replay
-from trn3.machine.families import FAMILIES, family_of
 from trn3.machine.instructions import REQUIRED, InstructionDescription, instructions
 from trn3.nki import isa
+from trn3.profile.families import FAMILIES, family_of
 
 ROOT = Path(__file__).parents[2]
 STUB = ROOT / "python" / "trn3" / "_trn3" / "machine" / "isa.pyi"
