@@ -1,6 +1,7 @@
 //! The one door between Python and the crates: lets go of the interpreter, listens for signals, maps what went wrong.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +9,15 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use trn3_numerics::with_interrupt_check;
 
-use crate::error;
+thread_local! {
+    /// What a signal handler raised while the core was at work on this thread.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// The exception that made the call stop.
+pub(crate) fn raised() -> Option<PyErr> {
+    RAISED.take()
+}
 
 /// An error of one of the crates.
 pub(crate) trait Fault {
@@ -61,7 +70,7 @@ pub(crate) fn detached<R: Send, E: Send>(
 ) -> Result<R, Failure<E>> {
     let result = py.detach(|| attached(|| with_interrupt_check(signal_raised, work)));
     // Whatever became of the work since.
-    error::raised().map_or(result, |raised| Err(Failure::Raised(raised)))
+    raised().map_or(result, |raised| Err(Failure::Raised(raised)))
 }
 
 /// Runs `work` that is over before anybody could wait for it: letting go of the interpreter would take longer.
@@ -74,7 +83,7 @@ pub(crate) fn attached<R, E>(work: impl FnOnce() -> Result<R, E>) -> Result<R, F
 }
 
 fn signal_raised() -> bool {
-    let outcome = Python::try_attach(|py| py.check_signals().map_err(error::keep).is_err());
+    let outcome = Python::try_attach(|py| py.check_signals().map_err(|raised| RAISED.replace(Some(raised))).is_err());
     // No interpreter to attach to means that it is shutting down: nobody waits for the result.
     outcome.unwrap_or(true)
 }

@@ -1,27 +1,10 @@
 //! Errors of the core as Python exceptions, and nothing else.
 
-use std::cell::RefCell;
-
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use trn3_numerics::Error;
 
-use crate::door::Fault;
-
-thread_local! {
-    /// What a signal handler raised while the core was at work on this thread.
-    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
-}
-
-/// Keeps the exception that made a call stop, for the door to raise.
-pub(crate) fn keep(raised: PyErr) {
-    RAISED.replace(Some(raised));
-}
-
-/// The exception that made the call stop.
-pub(crate) fn raised() -> Option<PyErr> {
-    RAISED.take()
-}
+use crate::door::{Fault, raised};
 
 /// The exception of an error; the only place where classes are chosen.
 pub(crate) fn exception(error: Error) -> PyErr {

@@ -21,9 +21,9 @@ use trn3_profile::{PrecisionLoss, finding_record};
 
 use crate::door::{self, Fault};
 use crate::machine::error::exception;
+use crate::machine::handle::PyTensor;
 use crate::machine::lines::Lines;
 use crate::machine::operand::tensor;
-use crate::machine::tensor::PyTensor;
 use crate::value::to_python;
 
 struct Inner {

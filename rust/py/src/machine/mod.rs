@@ -2,6 +2,7 @@
 
 pub(crate) mod core;
 pub(crate) mod error;
+pub(crate) mod handle;
 pub(crate) mod instruction;
 pub(crate) mod isa;
 pub(crate) mod kinds;
@@ -16,9 +17,10 @@ pub(crate) mod tensor;
 use pyo3::prelude::*;
 
 use crate::machine::core::PyCore;
+use crate::machine::handle::PyTensor;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::register::PyRegister;
-use crate::machine::tensor::{DynamicSlice, PyTensor};
+use crate::machine::tensor::DynamicSlice;
 
 /// Adds the submodules `machine` and `machine.isa`.
 pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -11,8 +11,8 @@ use trn3_machine::isa::register::RegisterValue;
 use trn3_machine::view::{Register, ScalarIndex, View};
 
 use crate::machine::error::exception;
+use crate::machine::handle::PyTensor;
 use crate::machine::register::PyRegister;
-use crate::machine::tensor::PyTensor;
 
 fn class(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "thing".to_owned(), |name| name.to_string())

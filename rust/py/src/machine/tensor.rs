@@ -12,6 +12,7 @@ use trn3_machine::storage::Buffer;
 use trn3_machine::view::{Index, ScalarIndex, View};
 
 use crate::machine::error::exception;
+use crate::machine::handle::PyTensor;
 use crate::machine::operand::{scalar_index, tensor};
 use crate::machine::register::PyRegister;
 
@@ -62,12 +63,6 @@ impl DynamicSlice {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("ds({}, {})", self.start.bind(py).repr()?, self.size))
     }
-}
-
-/// A tensor in SBUF, PSUM or HBM, or a view of one: nothing is copied.
-#[pyclass(frozen, module = "trn3._trn3", name = "NkiTensor")]
-pub(crate) struct PyTensor {
-    pub(crate) view: View,
 }
 
 fn wrap(view: trn3_machine::Result<View>) -> PyResult<PyTensor> {
