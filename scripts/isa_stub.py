@@ -20,9 +20,6 @@ HEAD = """\
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister
 
 """

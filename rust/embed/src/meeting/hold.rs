@@ -34,12 +34,10 @@ impl Participant<'_> {
     /// The elements of a source; None where timing-only runs do not know them.
     fn read(&mut self, view: &View) -> std::result::Result<Option<Bytes>, MeetingError> {
         self.with(|core| {
-            let memory = &mut core.state.memory;
-            let is_known = memory.options().values || (view.dtype.is_integer() && memory.is_initialised(view)?);
-            if is_known {
+            if core.state.knows(view)? {
                 return core.state.read_bytes(view).map(Some);
             }
-            memory.skip_read(view)?;
+            core.state.memory.skip_read(view)?;
             Ok(None)
         })
     }

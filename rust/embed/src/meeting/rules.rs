@@ -16,8 +16,8 @@ impl RankAsk {
     /// The arrival of a rank that calls this, in a room.
     ///
     /// # Errors
-    /// [`MeetingError::Kernel`] with the line: [`trn3_machine::Error::Validation`] for operands that break a rule of the hardware,
-    /// [`trn3_machine::Error::Value`] for ranks that the launch does not have, [`trn3_machine::Error::Type`] for what is no list of ranks.
+    /// [`MeetingError::Kernel`] with the line, and of [`trn3_machine::Error`] the kinds `Validation` for operands that break a
+    /// rule of the hardware, `Value` for ranks that the launch does not have, `Type` for what is no list of ranks.
     pub fn judge(
         self,
         place: RankPlace,

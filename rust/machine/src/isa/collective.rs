@@ -9,6 +9,7 @@ use crate::arch::ArchSpec;
 use crate::check::{Check, DMA};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::isa::rank_call::RankOperation;
 use crate::isa::{Instruction, Role};
 use crate::state::State;
 use crate::storage::Buffer;
@@ -16,10 +17,21 @@ use crate::time::Picos;
 use crate::timing::work::{CollectivePart, Work};
 use crate::view::View;
 
+/// Every collective, as `nki.collectives` spells it.
+pub const NAMES: [&str; RankOperation::ALL.len()] = {
+    let mut names = [""; RankOperation::ALL.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = RankOperation::ALL[number].name();
+        number += 1;
+    }
+    names
+};
+
 /// One core's part of a collective.
 #[derive(Clone, Debug)]
 pub struct Collective {
-    /// Name of its [`RankOperation`](super::rank_call::RankOperation).
+    /// One of [`NAMES`].
     pub name: &'static str,
     /// What goes out, in HBM or SBUF.
     pub srcs: Vec<View>,
