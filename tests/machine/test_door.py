@@ -43,13 +43,13 @@ def test_a_signal_ends_a_replay() -> None:
     start = time.monotonic()
     try:
         with pytest.raises(AlarmError):
-            replay(text, "{}", [])
+            replay([text], "{}", [[]])
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic() - start < 30
     # Nothing of it is left for the next call.
-    assert replay(program(1), "{}", [])[1] > 0
+    assert replay([program(1)], "{}", [[]])[0][1] > 0
 
 
 def test_other_threads_go_on() -> None:
@@ -58,7 +58,7 @@ def test_other_threads_go_on() -> None:
     done = threading.Event()
 
     def work() -> None:
-        replay(program(60), "{}", [])
+        replay([program(60)], "{}", [[]])
         done.set()
 
     thread = threading.Thread(target=work)

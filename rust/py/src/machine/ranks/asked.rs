@@ -6,7 +6,7 @@ use trn3_embed::meeting::{RankAsk, RankGiven};
 use trn3_machine::isa::rank_call::RankOperation;
 use trn3_machine::view::View;
 
-use crate::machine::tensor::PyTensor;
+use crate::machine::handle::PyTensor;
 
 fn repr(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(object.repr()?.to_string())
