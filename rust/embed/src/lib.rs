@@ -52,8 +52,8 @@ pub use command::{Address, Collective, Command, Completion, Operation, Reduction
 pub use device::{Device, Direct, Estimate, Kernel, MemoryPort, OutputBytes, Placed};
 pub use error::{Error, ErrorKind, Result};
 pub use host::{
-    ArchCost, Arrival, BitSource, Carried, Clocked, Commit, CostModel, Delivery, Engine, Functional, Issue, Memory,
-    Message, Network, Snapshot, Timed, TraceSink,
+    ArchCost, Arrival, BitSource, Carried, Clocked, Commit, CostModel, Delivery, Engine, Functional, InstructionSink,
+    Issue, Memory, Message, Network, Snapshot, Timed, TraceSink,
 };
 pub use links::Links;
 pub use spec::DeviceSpec;

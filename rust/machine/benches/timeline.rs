@@ -12,7 +12,7 @@ use trn3_machine::engine::Engine;
 use trn3_machine::site::SiteId;
 use trn3_machine::time::Picos;
 use trn3_machine::timing::region::{Rect, Region, Space};
-use trn3_machine::timing::timeline::{Issue, Timeline, TimelineOptions};
+use trn3_machine::timing::timeline::{TimedInstruction, Timeline, TimelineOptions};
 use trn3_machine::timing::work::{DescriptorMode, Route, Transfer, Work};
 
 struct Instruction {
@@ -111,7 +111,7 @@ fn program(tiles: u64) -> Vec<Instruction> {
 fn run(arch: &Arc<ArchSpec>, program: &[Instruction], keep_records: bool) -> Picos {
     let mut timeline = Timeline::new(arch.clone(), TimelineOptions { throttle: false, keep_records });
     for instruction in program {
-        timeline.issue(&Issue {
+        timeline.issue(&TimedInstruction {
             opcode: 1,
             engine: instruction.engine,
             site: SiteId(1),

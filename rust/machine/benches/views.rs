@@ -10,7 +10,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use trn3_machine::dtype::DType;
 use trn3_machine::site::SiteId;
-use trn3_machine::storage::{Buffer, HbmBytes, Place, Storage};
+use trn3_machine::storage::{Buffer, HbmBytes, Placement, Storage};
 use trn3_machine::view::{Index, View};
 
 fn tensor(buffer: Buffer, shape: &[usize]) -> View {
@@ -21,7 +21,7 @@ fn tensor(buffer: Buffer, shape: &[usize]) -> View {
         buffer,
         dtype: DType::Float32,
         shape: shape.iter().copied().collect(),
-        place: buffer.is_on_chip().then_some(Place { partition: 0, byte: 0, partitions: shape[0], bytes }),
+        place: buffer.is_on_chip().then_some(Placement { partition: 0, byte: 0, partitions: shape[0], bytes }),
         tenancy: Default::default(),
         addressed: false,
         site: SiteId(0),

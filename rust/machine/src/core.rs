@@ -12,7 +12,7 @@ use trn3_numerics::{Xorwow, with_default_environment};
 use crate::arch::ArchSpec;
 use crate::cost_model::{ArchCost, CostModel};
 use crate::error::{Error, Result};
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precision, Request, Sharing};
 use crate::opcode::Opcodes;
 use crate::shadow::{Loss, Shadow};
@@ -383,7 +383,7 @@ impl NeuronCore {
     fn is_known(&mut self, instruction: &dyn Instruction) -> Result<bool> {
         let mut wanted = true;
         instruction.operands(&mut |role, view| {
-            if matches!(role, Role::Write | Role::Update) {
+            if matches!(role, OperandRole::Write | OperandRole::Update) {
                 wanted &= view.dtype.is_integer();
             }
         });
@@ -394,7 +394,7 @@ impl NeuronCore {
         let memory = &mut self.state.memory;
         let mode = instruction.out_of_bounds();
         instruction.operands(&mut |role, view| {
-            if role != Role::Write && matches!(known, Ok(true)) {
+            if role != OperandRole::Write && matches!(known, Ok(true)) {
                 known = memory.is_initialised(Operand::from(view).out_of_bounds(mode));
             }
         });
@@ -440,10 +440,10 @@ impl NeuronCore {
         let memory = &mut self.state.memory;
         let mode = instruction.out_of_bounds();
         instruction.operands(&mut |role, view| {
-            if role != Role::Write && outcome.is_ok() {
+            if role != OperandRole::Write && outcome.is_ok() {
                 outcome = memory.skip_read(view);
             }
-            if matches!(role, Role::Write | Role::Update) && outcome.is_ok() {
+            if matches!(role, OperandRole::Write | OperandRole::Update) && outcome.is_ok() {
                 outcome = match memory.forget(Operand::from(view).out_of_bounds(mode)) {
                     // The transfer is left out.
                     Err(Error::OutOfBounds(_)) if mode == OutOfBounds::Skip => Ok(()),

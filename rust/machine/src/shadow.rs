@@ -15,11 +15,11 @@ use std::sync::Arc;
 use crate::arch::ArchSpec;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::memory::{Memory, Moved};
 use crate::site::SiteId;
 use crate::state::State;
-use crate::storage::{Buffer, Place};
+use crate::storage::{Buffer, Placement};
 use crate::view::View;
 
 /// Distance of values from exact ones.
@@ -105,7 +105,7 @@ impl Shadow {
     }
 
     /// A tensor was placed where nothing lived.
-    pub(super) fn forget(&mut self, buffer: Buffer, place: Place) {
+    pub(super) fn forget(&mut self, buffer: Buffer, place: Placement) {
         self.carried.memory.forget_place(buffer, place);
         self.fresh.memory.forget_place(buffer, place);
     }
@@ -130,12 +130,12 @@ impl Shadow {
     /// Before the real run computes an instruction: its inputs as they are, and how far off they are.
     pub(super) fn before(&mut self, instruction: &dyn Instruction, real: &mut State) -> Before {
         let mut before = Before { is_followed: !instruction.is_opaque(), ..Before::default() };
-        instruction.registers(&mut |role, _| before.is_followed &= role == Role::Read);
+        instruction.registers(&mut |role, _| before.is_followed &= role == OperandRole::Read);
         let mut reads = Vec::new();
         instruction.operands(&mut |role, view| {
             self.carried.memory.touch(&view.storage);
             self.fresh.memory.touch(&view.storage);
-            if role != Role::Write {
+            if role != OperandRole::Write {
                 reads.push(view.clone());
             }
         });
@@ -155,7 +155,7 @@ impl Shadow {
     pub(super) fn after(&mut self, instruction: &dyn Instruction, real: &mut State, before: &Before, id: u64) {
         let mut writes = Vec::new();
         instruction.operands(&mut |role, view| {
-            if matches!(role, Role::Write | Role::Update) {
+            if matches!(role, OperandRole::Write | OperandRole::Update) {
                 writes.push(view.clone());
             }
         });

@@ -52,9 +52,13 @@ impl fmt::Display for Buffer {
     }
 }
 
+/// The name of 0.1.0.
+#[deprecated(note = "it is `Placement`")]
+pub type Place = Placement;
+
 /// Where an on-chip tensor lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct Placement {
     /// First partition.
     pub partition: usize,
     /// First byte within each partition.
@@ -108,7 +112,7 @@ pub struct Storage {
     /// Shape it was made with.
     pub shape: Shape,
     /// Where on chip it was made; None in HBM. Time is kept by this place, wherever its bytes went since **(choice)**.
-    pub place: Option<Place>,
+    pub place: Option<Placement>,
     /// What became of it since.
     pub tenancy: Tenancy,
     /// Whether the kernel gave the address (the place is then shared on purpose).
@@ -148,9 +152,9 @@ impl fmt::Debug for Storage {
 
 impl Storage {
     /// Where its bytes lie now; None in HBM.
-    pub fn current_place(&self) -> Option<Place> {
+    pub fn current_place(&self) -> Option<Placement> {
         let moved = self.tenancy.moved.load(Ordering::Relaxed);
-        self.place.map(|place| if moved == 0 { place } else { Place { byte: moved, ..place } })
+        self.place.map(|place| if moved == 0 { place } else { Placement { byte: moved, ..place } })
     }
 
     /// Elements of the declared shape.

@@ -16,4 +16,4 @@ mod time;
 
 pub use memory::{Memory, Snapshot};
 pub use time::{Arrival, Carried, Clocked, Commit, Delivery, Message, Network, TraceSink};
-pub use trn3_machine::host::{ArchCost, BitSource, CostModel, Engine, Functional, Issue, Timed};
+pub use trn3_machine::host::{ArchCost, BitSource, CostModel, Engine, Functional, InstructionSink, Issue, Timed};

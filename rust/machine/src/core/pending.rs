@@ -4,10 +4,10 @@ use smallvec::SmallVec;
 
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::site::SiteId;
 use crate::timing::region::{Rect, Region, Space};
-use crate::timing::timeline::Issue;
+use crate::timing::timeline::TimedInstruction;
 use crate::timing::work::Work;
 use crate::view::{Dynamic, ScalarIndex, View};
 
@@ -27,8 +27,8 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn issue(&self) -> Issue<'_> {
-        Issue {
+    pub(super) fn issue(&self) -> TimedInstruction<'_> {
+        TimedInstruction {
             opcode: self.opcode,
             engine: self.engine,
             site: self.site,
@@ -52,12 +52,12 @@ pub fn instruction_issue<R>(
     instruction: &dyn Instruction,
     arch: &ArchSpec,
     work: Work,
-    take: impl FnOnce(&Issue<'_>) -> R,
+    take: impl FnOnce(&TimedInstruction<'_>) -> R,
 ) -> R {
     let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
     let dynamic = regions_of(instruction, &mut reads, &mut stationary, &mut writes);
     let (macs, peak_macs_per_cycle) = instruction.macs(arch);
-    take(&Issue {
+    take(&TimedInstruction {
         opcode: 0,
         engine: instruction.engine(arch),
         site: SiteId::default(),
@@ -85,10 +85,10 @@ pub(super) fn regions_of(
         let region = view.regions();
         dynamic |= address_regions(view, reads);
         match role {
-            Role::Read => reads.push(region),
-            Role::Stationary => stationary.push(region),
-            Role::Write => writes.push(region),
-            Role::Update => {
+            OperandRole::Read => reads.push(region),
+            OperandRole::Stationary => stationary.push(region),
+            OperandRole::Write => writes.push(region),
+            OperandRole::Update => {
                 reads.push(region.clone());
                 writes.push(region);
             }
@@ -96,7 +96,7 @@ pub(super) fn regions_of(
     });
     instruction.registers(&mut |role, id| {
         let region = register_region(id);
-        if role == Role::Read { reads.push(region) } else { writes.push(region) }
+        if role == OperandRole::Read { reads.push(region) } else { writes.push(region) }
     });
     dynamic
 }

@@ -33,7 +33,7 @@ pub struct Issue {
 /// use trn3_machine::memory::Request;
 /// use trn3_machine::storage::Buffer;
 /// use trn3_machine::view::View;
-/// use trn3_machine::host::Engine;
+/// use trn3_machine::host::InstructionSink;
 ///
 /// let arch = Arc::new(ArchSpec::load("trn3")?);
 /// let mut core = NeuronCore::new(arch.clone(), CoreOptions::default())?;
@@ -43,15 +43,15 @@ pub struct Issue {
 /// // Values only, time only, both.
 /// let span = {
 ///     let mut timed = Timed::new(arch, Box::new(ArchCost));
-///     let mut engines: [&mut dyn Engine; 2] = [&mut Functional(&mut core.state), &mut timed];
+///     let mut engines: [&mut dyn InstructionSink; 2] = [&mut Functional(&mut core.state), &mut timed];
 ///     engines.each_mut().map(|engine| engine.issue(&memset)).into_iter().last().expect("two")?.span
 /// };
 /// assert_eq!(core.state.read(&tile)?[0], 2.5);
-/// Engine::issue(&mut core, &memset)?;
+/// InstructionSink::issue(&mut core, &memset)?;
 /// assert_eq!(core.makespan(), span.expect("timed").end);
 /// # Ok::<(), trn3_machine::Error>(())
 /// ```
-pub trait Engine {
+pub trait InstructionSink {
     /// Takes the next instruction.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ pub trait Engine {
 }
 
 /// Values and time.
-impl Engine for NeuronCore {
+impl InstructionSink for NeuronCore {
     fn issue(&mut self, instruction: &dyn Instruction) -> Result<Issue> {
         Ok(Issue { number: NeuronCore::issue(self, instruction, At::default())?, span: None })
     }
@@ -72,7 +72,7 @@ pub struct Functional<'a>(
     pub &'a mut State,
 );
 
-impl Engine for Functional<'_> {
+impl InstructionSink for Functional<'_> {
     fn issue(&mut self, instruction: &dyn Instruction) -> Result<Issue> {
         let arch = Arc::clone(&self.0.arch);
         instruction.check(&arch)?;
@@ -97,7 +97,7 @@ impl Timed {
     }
 }
 
-impl Engine for Timed {
+impl InstructionSink for Timed {
     fn issue(&mut self, instruction: &dyn Instruction) -> Result<Issue> {
         instruction.check(&self.arch)?;
         let work = self.cost.work(instruction, &self.arch);

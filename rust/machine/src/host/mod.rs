@@ -2,7 +2,7 @@
 //!
 //! | trait | who implements it | used by |
 //! | --- | --- | --- |
-//! | [`Engine`] | [`NeuronCore`](crate::core::NeuronCore), [`Functional`], [`Timed`] | whatever runs programs |
+//! | [`InstructionSink`] | [`NeuronCore`](crate::core::NeuronCore), [`Functional`], [`Timed`] | whatever runs programs |
 //! | [`CostModel`] | [`ArchCost`], hosts | a core, for every instruction |
 //! | [`BitSource`] | [`Xorwow`](crate::numerics::Xorwow), hosts | the engines' random instructions |
 //!
@@ -13,4 +13,6 @@ mod engine;
 
 pub use crate::bit_source::BitSource;
 pub use crate::cost_model::{ArchCost, CostModel};
-pub use engine::{Engine, Functional, Issue, Timed};
+/// The name of 0.1.0.
+pub use engine::InstructionSink as Engine;
+pub use engine::{Functional, InstructionSink, Issue, Timed};

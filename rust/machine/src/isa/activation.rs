@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
-use crate::isa::{Instruction, Role, ScalarOperand, steps, wide};
+use crate::isa::{Instruction, OperandRole, ScalarOperand, steps, wide};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -123,14 +123,14 @@ impl Instruction for Activation {
         Engine::Scalar
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
         for view in [&self.bias, &self.scale].into_iter().filter_map(ScalarOperand::view) {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
         if let Some(view) = &self.reduction.result {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 
@@ -277,14 +277,14 @@ impl Instruction for Activate2 {
         Engine::Scalar
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
         for view in [&self.imm0, &self.imm1, &self.relu_param].into_iter().filter_map(ScalarOperand::view) {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
         if let Some(view) = &self.reduction.result {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 

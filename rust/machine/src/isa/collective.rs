@@ -10,7 +10,7 @@ use crate::check::{Check, DMA};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::rank_call::RankOperation;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::storage::Buffer;
 use crate::time::Picos;
@@ -56,12 +56,12 @@ impl Instruction for Collective {
         Engine::Dma
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
         for view in &self.srcs {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
         for view in &self.dsts {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 

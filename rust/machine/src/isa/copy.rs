@@ -5,7 +5,7 @@ use crate::check::{Check, ON_CHIP, SBUF};
 use crate::cost;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role, wide};
+use crate::isa::{Instruction, OperandRole, wide};
 use crate::state::State;
 use crate::storage::Buffer;
 use crate::timing::work::Work;
@@ -31,9 +31,9 @@ impl Instruction for TensorCopy {
         self.engine.unwrap_or(Engine::Vector)
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -116,8 +116,8 @@ impl Instruction for Memset {
         self.engine.unwrap_or(Engine::Vector)
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

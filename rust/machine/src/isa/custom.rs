@@ -9,7 +9,7 @@ use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -108,9 +108,9 @@ impl Instruction for GpSimdCall {
         Engine::GpSimd
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        self.inputs.iter().for_each(|view| visit(Role::Read, view));
-        self.outputs.iter().for_each(|view| visit(Role::Write, view));
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        self.inputs.iter().for_each(|view| visit(OperandRole::Read, view));
+        self.outputs.iter().for_each(|view| visit(OperandRole::Write, view));
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role, ScalarOperand, random};
+use crate::isa::{Instruction, OperandRole, ScalarOperand, random};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -33,12 +33,12 @@ impl Instruction for Dropout {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
         if let Some(view) = self.prob.view() {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

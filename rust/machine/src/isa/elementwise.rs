@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::alu::AluOp;
-use crate::isa::{Instruction, Role, ScalarOperand, operators, steps, wide};
+use crate::isa::{Instruction, OperandRole, ScalarOperand, operators, steps, wide};
 use crate::state::State;
 use crate::storage::Buffer;
 use crate::timing::work::Work;
@@ -75,10 +75,10 @@ impl Instruction for TensorTensor {
         }
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data1);
-        visit(Role::Read, &self.data2);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data1);
+        visit(OperandRole::Read, &self.data2);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -178,13 +178,13 @@ impl Instruction for ScalarTensorTensor {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Read, &self.operand1);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Read, &self.operand1);
         if let Some(view) = self.operand0.view() {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -259,9 +259,9 @@ impl Instruction for Reciprocal {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

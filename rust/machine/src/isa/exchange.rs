@@ -6,7 +6,7 @@ use crate::arch::ArchSpec;
 use crate::check::{Check, DMA, SBUF};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::time::Picos;
 use crate::timing::work::Work;
@@ -35,8 +35,8 @@ impl Instruction for CoreBarrier {
         self.engine
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Update, &self.data);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Update, &self.data);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -101,9 +101,9 @@ impl Instruction for SendRecv {
         if self.by_gpsimd { Engine::GpSimd } else { Engine::Dma }
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

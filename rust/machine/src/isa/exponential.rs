@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
-use crate::isa::{Instruction, Role, ScalarOperand};
+use crate::isa::{Instruction, OperandRole, ScalarOperand};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -88,14 +88,14 @@ impl Instruction for Exponential {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
         for view in [&self.max_value, &self.reduction.initial].into_iter().filter_map(ScalarOperand::view) {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
         if let Some(view) = &self.reduction.result {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 

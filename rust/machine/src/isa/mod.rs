@@ -44,9 +44,13 @@ mod wide;
 
 pub use exchange as cores;
 
+/// The name of 0.1.0.
+#[deprecated(note = "it is `OperandRole`")]
+pub type Role = OperandRole;
+
 /// What an instruction does with an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum OperandRole {
     /// Read when the instruction starts.
     Read,
     /// TensorE: read by the load of the stationary operand.
@@ -102,7 +106,7 @@ pub trait Instruction: Any {
     fn engine(&self, arch: &ArchSpec) -> Engine;
 
     /// Calls `visit` with every tensor operand.
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View));
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View));
 
     /// Works out what depends on the machine; called once, before the instruction is checked.
     ///
@@ -147,7 +151,7 @@ pub trait Instruction: Any {
     }
 
     /// Registers that the instruction reads (beyond those in views' addresses) and writes, by number.
-    fn registers(&self, _visit: &mut dyn FnMut(Role, u64)) {}
+    fn registers(&self, _visit: &mut dyn FnMut(OperandRole, u64)) {}
 
     /// Whether the kernel itself names an infinity among the operands: what fills masks.
     fn has_infinite_constant(&self) -> bool {

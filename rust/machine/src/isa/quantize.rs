@@ -8,7 +8,7 @@ use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -78,10 +78,10 @@ impl Instruction for QuantizeMx {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.dst);
-        visit(Role::Write, &self.dst_scale);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst_scale);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

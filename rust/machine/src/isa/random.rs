@@ -13,7 +13,7 @@ use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::generator::Generator;
-use crate::isa::{Instruction, Role, ScalarOperand};
+use crate::isa::{Instruction, OperandRole, ScalarOperand};
 use crate::state::State;
 use crate::storage::Buffer;
 use crate::timing::work::Work;
@@ -103,8 +103,8 @@ impl Instruction for Rng {
         self.engine
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -160,11 +160,11 @@ impl Instruction for Rand2 {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
         for view in [self.min.view(), self.max.view()].into_iter().flatten() {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -245,8 +245,8 @@ impl Instruction for SetRngSeed {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src_seeds);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src_seeds);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -317,8 +317,8 @@ impl Instruction for RandSetState {
         self.engine
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src_seeds);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src_seeds);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -372,8 +372,8 @@ impl Instruction for RandGetState {
         self.engine
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

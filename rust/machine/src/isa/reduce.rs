@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::alu::AluOp;
-use crate::isa::{Instruction, Role, steps, wide};
+use crate::isa::{Instruction, OperandRole, steps, wide};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -72,9 +72,9 @@ impl Instruction for TensorReduce {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::check::{Check, DMA};
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::storage::Buffer;
 use crate::time::Picos;
@@ -103,7 +103,7 @@ impl Instruction for RegisterMove {
         Engine::Sync
     }
 
-    fn operands<'a>(&'a self, _visit: &mut dyn FnMut(Role, &'a View)) {}
+    fn operands<'a>(&'a self, _visit: &mut dyn FnMut(OperandRole, &'a View)) {}
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
         let check = Check { arch, instruction: self.name() };
@@ -125,11 +125,11 @@ impl Instruction for RegisterMove {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
         if let Some(register) = self.src.register() {
-            visit(Role::Read, register.id);
+            visit(OperandRole::Read, register.id);
         }
-        visit(Role::Write, self.dst.id);
+        visit(OperandRole::Write, self.dst.id);
     }
 
     fn is_control(&self) -> bool {
@@ -156,8 +156,8 @@ impl Instruction for RegisterLoad {
         Engine::Sync
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -176,8 +176,8 @@ impl Instruction for RegisterLoad {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
-        visit(Role::Write, self.dst.id);
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
+        visit(OperandRole::Write, self.dst.id);
     }
 
     fn is_control(&self) -> bool {
@@ -203,8 +203,8 @@ impl Instruction for RegisterStore {
         Engine::Sync
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -222,8 +222,8 @@ impl Instruction for RegisterStore {
         state.memory.write_bits(&self.dst, &[value as u32])
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
-        visit(Role::Read, self.src.id);
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
+        visit(OperandRole::Read, self.src.id);
     }
 
     fn is_control(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
 use crate::isa::steps::with_known;
-use crate::isa::{Instruction, Role, ScalarOperand, operators, steps};
+use crate::isa::{Instruction, OperandRole, ScalarOperand, operators, steps};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -60,13 +60,13 @@ impl Instruction for TensorTensorScan {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data0);
-        visit(Role::Read, &self.data1);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data0);
+        visit(OperandRole::Read, &self.data1);
         if let Some(view) = self.initial.view() {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -151,12 +151,12 @@ impl Instruction for TensorScalarCumulative {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
         for view in [&self.imm0, &self.imm1].into_iter().filter_map(ScalarOperand::view) {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

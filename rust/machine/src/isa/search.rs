@@ -6,7 +6,7 @@ use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role, steps};
+use crate::isa::{Instruction, OperandRole, steps};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -104,9 +104,9 @@ impl Instruction for Max8 {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -154,10 +154,10 @@ impl Instruction for FindIndex8 {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Read, &self.vals);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Read, &self.vals);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -212,12 +212,12 @@ impl Instruction for MatchReplace8 {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Read, &self.vals);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Read, &self.vals);
+        visit(OperandRole::Write, &self.dst);
         if let Some(view) = &self.dst_idx {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
-use crate::isa::{Instruction, Role, ScalarOperand, steps};
+use crate::isa::{Instruction, OperandRole, ScalarOperand, steps};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -42,15 +42,15 @@ impl Instruction for SelectReduce {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.predicate);
-        visit(Role::Read, &self.on_true);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.predicate);
+        visit(OperandRole::Read, &self.on_true);
         if let Some(view) = self.on_false.view() {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
         if let Some(view) = &self.reduction.result {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 
@@ -147,13 +147,13 @@ impl Instruction for RangeSelect {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
         for view in [&self.on_true, &self.bound0, &self.bound1] {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
         if let Some(view) = &self.reduction.result {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 
@@ -269,12 +269,12 @@ impl Instruction for TensorCopyPredicated {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
         if let Some(view) = self.tile() {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Read, &self.predicate);
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Read, &self.predicate);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

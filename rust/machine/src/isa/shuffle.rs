@@ -5,7 +5,7 @@ use crate::check::{Check, ON_CHIP};
 use crate::cost;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -53,9 +53,9 @@ impl Instruction for StreamShuffle {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::check::{Check, ON_CHIP};
 use crate::cost;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role, steps};
+use crate::isa::{Instruction, OperandRole, steps};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -49,9 +49,9 @@ impl Instruction for BnStats {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -102,9 +102,9 @@ impl Instruction for BnAggr {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

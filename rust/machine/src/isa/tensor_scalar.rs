@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::accumulate::{ReduceCommand, Reduction, Registers};
 use crate::isa::alu::AluOp;
-use crate::isa::{Instruction, Role, ScalarOperand, operators, steps, wide};
+use crate::isa::{Instruction, OperandRole, ScalarOperand, operators, steps, wide};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -134,12 +134,12 @@ impl Instruction for TensorScalar {
         self.engine.unwrap_or(fitting)
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
         for view in [&self.operand0, &self.operand1].into_iter().filter_map(ScalarOperand::view) {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -246,14 +246,14 @@ impl Instruction for TensorScalarReduce {
         Engine::Vector
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
         for view in [&self.operand0, &self.reduction.initial].into_iter().filter_map(ScalarOperand::view) {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
         if let Some(view) = &self.reduction.result {
-            visit(Role::Write, view);
+            visit(OperandRole::Write, view);
         }
     }
 

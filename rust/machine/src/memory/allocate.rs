@@ -9,7 +9,7 @@ use super::{Memory, OccupancyChange, Request};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::site::SiteId;
-use crate::storage::{Buffer, HbmBytes, Place, Shape, Storage};
+use crate::storage::{Buffer, HbmBytes, Placement, Shape, Storage};
 
 /// Live tensors that a capacity error lists.
 const LISTED: usize = 24;
@@ -43,7 +43,7 @@ impl Memory {
         let place = match request.address {
             Some(address) => self.given_place(request, address, partitions, row_bytes)?,
             None => match self.room(request, row_bytes) {
-                Some(byte) => Place { partition: 0, byte, partitions, bytes: row_bytes },
+                Some(byte) => Placement { partition: 0, byte, partitions, bytes: row_bytes },
                 None => return Err(self.capacity_error(request, row_bytes)),
             },
         };
@@ -182,7 +182,7 @@ impl Memory {
         (partition, byte): (usize, usize),
         partitions: usize,
         bytes: usize,
-    ) -> Result<Place> {
+    ) -> Result<Placement> {
         let Request { name, shape, dtype, buffer, .. } = request;
         let refuse =
             |got: String| Error::Value(format!("tensor `{name}` {shape:?} {dtype} in {buffer}: address {got}"));
@@ -203,7 +203,7 @@ impl Memory {
                 _ => Error::SbufCapacity(text),
             });
         }
-        Ok(Place { partition, byte, partitions, bytes })
+        Ok(Placement { partition, byte, partitions, bytes })
     }
 
     pub(super) fn capacity_error(&self, request: &Request<'_>, row_bytes: usize) -> Error {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use crate::storage::Place;
+use crate::storage::Placement;
 
 const WORD: usize = u64::BITS as usize;
 
@@ -139,7 +139,7 @@ impl PartitionBits {
     }
 
     /// Bits of one place alone, all clear; it starts on a whole word.
-    pub(super) fn of(place: Place) -> Self {
+    pub(super) fn of(place: Placement) -> Self {
         let mut bits = Self::new(place.partitions, place.bytes);
         bits.move_to(place);
         bits
@@ -151,7 +151,7 @@ impl PartitionBits {
     }
 
     /// What is known of a place is known of another one from here on.
-    pub(super) fn move_to(&mut self, place: Place) {
+    pub(super) fn move_to(&mut self, place: Placement) {
         self.corner = (place.partition, place.byte / WORD);
     }
 

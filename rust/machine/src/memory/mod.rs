@@ -72,7 +72,7 @@ use crate::arch::ArchSpec;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::site::SiteId;
-use crate::storage::{Buffer, Place, Storage};
+use crate::storage::{Buffer, Placement, Storage};
 pub use crate::storage::{Plane, Races, Strange};
 use allocator::Released;
 use bits::PartitionBits;
@@ -188,7 +188,7 @@ pub struct Memory {
     /// Elements that the instruction under way moves.
     moved: Vec<Moved>,
     /// Where the last tensor was placed, if nothing lived there.
-    last_fresh: Option<(Buffer, Place)>,
+    last_fresh: Option<(Buffer, Placement)>,
     /// NaN and infinity: what the instruction under way wrote, and which tensors hold some.
     watch: nonfinite::Watch,
     reuse: reuse::Reuse,
@@ -329,12 +329,12 @@ impl Memory {
     }
 
     /// Where the last tensor was placed, if nothing lived there.
-    pub fn last_fresh(&self) -> Option<(Buffer, Place)> {
+    pub fn last_fresh(&self) -> Option<(Buffer, Placement)> {
         self.last_fresh
     }
 
     /// Forgets what is known of a place on chip: its bytes are a fresh tensor's.
-    pub fn forget_place(&mut self, buffer: Buffer, place: Place) {
+    pub fn forget_place(&mut self, buffer: Buffer, place: Placement) {
         if let Some(memory) = self.on_chip_mut(buffer) {
             memory.forget(place);
         }

@@ -12,7 +12,7 @@ use super::finding::{Finding, Origin};
 use super::{Memory, convert, hbm};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::site::SiteId;
 use crate::storage::{Storage, Strange};
 use crate::view::View;
@@ -178,7 +178,7 @@ impl Memory {
         self.watch.uninitialised = None;
         let (layer, held) = (self.layer, &mut self.watch.held);
         instruction.operands(&mut |role, view| {
-            if role != Role::Write && !view.storage.buffer.is_on_chip() && view.storage.dtype.is_float() {
+            if role != OperandRole::Write && !view.storage.buffer.is_on_chip() && view.storage.dtype.is_float() {
                 let mut contents = hbm::lock(&view.storage, layer);
                 if contents.complete && contents.strange.is_none() {
                     let found = strange_bytes(view.storage.dtype, &contents.bytes);
@@ -209,7 +209,7 @@ impl Memory {
         if moved && argument.is_some() {
             let mut results = Vec::new();
             instruction.operands(&mut |role, view| {
-                if role == Role::Write && view.dtype.is_float() {
+                if role == OperandRole::Write && view.dtype.is_float() {
                     results.push(view.clone());
                 }
             });
@@ -225,7 +225,7 @@ impl Memory {
         carried.nan |= moved && uninitialised.is_some();
         let held = &mut self.watch.held;
         instruction.operands(&mut |role, view| {
-            if !matches!(role, Role::Write | Role::Update) || !view.dtype.is_float() {
+            if !matches!(role, OperandRole::Write | OperandRole::Update) || !view.dtype.is_float() {
                 return;
             }
             let mut found = carried;
@@ -246,10 +246,10 @@ impl Memory {
         let mut views: Vec<View> = Vec::new();
         let mut written = Vec::new();
         instruction.operands(&mut |role, view| match role {
-            Role::Write => written.push(view.storage.id),
+            OperandRole::Write => written.push(view.storage.id),
             _ if view.dtype.is_float() => {
                 views.push(view.clone());
-                if role == Role::Update {
+                if role == OperandRole::Update {
                     written.push(view.storage.id);
                 }
             }

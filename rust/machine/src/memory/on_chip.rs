@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::bits::{ByteMask, PartitionBits, Partitions};
-use crate::storage::Place;
+use crate::storage::Placement;
 use crate::storage::Plane;
 
 /// Bytes between the end of a partition and the next one's start. Partitions are a power of two long: without the gap
@@ -123,7 +123,7 @@ impl OnChip {
     }
 
     /// Copies a place and what is known of it to other bytes of the same partitions. Both start on whole words.
-    pub(super) fn carry(&mut self, from: Place, to: usize) {
+    pub(super) fn carry(&mut self, from: Placement, to: usize) {
         if !self.is_touched() {
             return;
         }
@@ -143,7 +143,7 @@ impl OnChip {
     }
 
     /// Forgets what is known of a place: its bytes are a fresh tensor's.
-    pub(super) fn forget(&mut self, place: Place) {
+    pub(super) fn forget(&mut self, place: Placement) {
         if self.is_touched() {
             let at = Partitions { first: place.partition, count: place.partitions, step: 1 };
             let bytes = ByteMask::run(&(place.byte..place.byte + place.bytes));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use super::resolve::Resolved;
 use super::{Finding, Memory, lines};
 use crate::site::SiteId;
-use crate::storage::{Place, Storage};
+use crate::storage::{Placement, Storage};
 
 /// Partitions, and bytes of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ fn meet(one: &Range<usize>, other: &Range<usize>) -> Range<usize> {
 }
 
 impl Rectangle {
-    fn of(place: &Place) -> Self {
+    fn of(place: &Placement) -> Self {
         Self { rows: place.partition..place.partition + place.partitions, bytes: place.byte..place.byte + place.bytes }
     }
 

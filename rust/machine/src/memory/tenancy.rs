@@ -14,7 +14,7 @@ use super::allocator::Allocator;
 use super::on_chip::ANNEX;
 use super::{Memory, Request};
 use crate::error::{Error, Result};
-use crate::storage::{Buffer, Place, Storage};
+use crate::storage::{Buffer, Placement, Storage};
 
 /// Where the tensors of one memory lie: in its bytes, or in the annex behind them.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl Memory {
     ///
     /// # Errors
     /// The capacity error, where the annex has no room for one of them.
-    pub(super) fn clear_for(&mut self, request: &Request<'_>, place: Place) -> Result<()> {
+    pub(super) fn clear_for(&mut self, request: &Request<'_>, place: Placement) -> Result<()> {
         let places = self.places(request.buffer);
         let end = place.byte + place.bytes;
         if places.bytes.automatic() == 0 || !places.is_used(place.byte, end) {
@@ -183,7 +183,7 @@ impl Memory {
             }
             storage.tenancy.moved.store(start, Ordering::Relaxed);
             if let Some(matmul) = self.matmuls.get_mut(&storage.id) {
-                matmul.move_to(Place { byte: start, ..old });
+                matmul.move_to(Placement { byte: start, ..old });
             }
             let places = self.places_mut(request.buffer);
             places.give_back(storage.id, false);

@@ -14,7 +14,7 @@ use super::{Limits, Program, Role, operands};
 use crate::arch::ArchSpec;
 use crate::core::{At, NeuronCore};
 use crate::error::{Error, Result};
-use crate::host::Engine;
+use crate::host::InstructionSink;
 use crate::isa::Instruction;
 use crate::isa::rank_call::RankCall;
 use crate::memory::{Contents, Memory, MemoryOptions, Request};
@@ -321,7 +321,7 @@ impl Loaded {
     /// assert_eq!(timed.timeline.makespan(), core.makespan());
     /// # Ok::<(), trn3_machine::Error>(())
     /// ```
-    pub fn issue_on(&self, engine: &mut dyn Engine) -> Result<()> {
+    pub fn issue_on(&self, engine: &mut dyn InstructionSink) -> Result<()> {
         for (number, step) in self.steps.iter().enumerate() {
             match step {
                 Bound::Issue { instruction, .. } => {

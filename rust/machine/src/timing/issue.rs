@@ -8,7 +8,7 @@ use crate::time::Picos;
 
 /// One instruction, as the timeline needs it.
 #[derive(Clone, Debug)]
-pub struct Issue<'a> {
+pub struct TimedInstruction<'a> {
     /// Name, as an index of a table the caller keeps.
     pub opcode: u16,
     /// The engine of a [`Work::Compute`]; matmuls run on TensorE and transfers on the DMA engines whatever stands here.

@@ -1,6 +1,6 @@
 //! Ports of the on-chip memories that two engines share, and who held them last.
 
-use super::issue::Issue;
+use super::issue::TimedInstruction;
 use super::record::{Cause, NO_INSTRUCTION};
 use super::region::Space;
 use super::tensor_array::Bound;
@@ -28,7 +28,7 @@ impl SharedPorts {
         Self { generation: arch.generation, bank_bytes, banks: vec![[none; 2]; banks], sbuf: [none; 2] }
     }
 
-    fn each_bank(&mut self, issue: &Issue, mut visit: impl FnMut(&mut [(u64, u32); 2])) {
+    fn each_bank(&mut self, issue: &TimedInstruction, mut visit: impl FnMut(&mut [(u64, u32); 2])) {
         for region in issue.reads.iter().chain(issue.writes).filter(|region| region.space == Space::Psum) {
             for columns in region.rects.iter().map(|rect| &rect.columns).filter(|columns| !columns.is_empty()) {
                 let first = (columns.start / self.bank_bytes) as usize;
@@ -38,7 +38,7 @@ impl SharedPorts {
         }
     }
 
-    fn sides(&self, engine: Engine, issue: &Issue) -> (Option<usize>, Option<usize>) {
+    fn sides(&self, engine: Engine, issue: &TimedInstruction) -> (Option<usize>, Option<usize>) {
         let psum = match engine {
             Engine::Vector => Some(0),
             Engine::Scalar => Some(1),
@@ -53,7 +53,7 @@ impl SharedPorts {
         (psum, sbuf)
     }
 
-    pub(super) fn wait(&mut self, engine: Engine, issue: &Issue, bound: &mut Bound) {
+    pub(super) fn wait(&mut self, engine: Engine, issue: &TimedInstruction, bound: &mut Bound) {
         let (psum, sbuf) = self.sides(engine, issue);
         if let Some(side) = psum {
             self.each_bank(issue, |slots| bound.raise(slots[1 - side].0, Cause::PsumBank, slots[1 - side].1));
@@ -64,7 +64,7 @@ impl SharedPorts {
         }
     }
 
-    pub(super) fn hold(&mut self, engine: Engine, issue: &Issue, slot_end: u64, id: u32) {
+    pub(super) fn hold(&mut self, engine: Engine, issue: &TimedInstruction, slot_end: u64, id: u32) {
         let (psum, sbuf) = self.sides(engine, issue);
         if let Some(side) = psum {
             self.each_bank(issue, |slots| slots[side] = (slot_end, id));

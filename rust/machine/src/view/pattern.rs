@@ -34,7 +34,6 @@ impl View {
     /// kinds of dynamic offset, a view that is indirect already, another `indirect_dim` or memory than allowed, a count
     /// that is not the number of indexes, sizes that `dtype` does not divide. [`Error::Type`]: indexes that are no
     /// 32-bit integers.
-    #[allow(clippy::too_many_arguments)]
     pub fn ap(
         &self,
         pattern: &[(i64, i64)],

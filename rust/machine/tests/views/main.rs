@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use trn3_machine::dtype::DType;
 use trn3_machine::site::SiteId;
-use trn3_machine::storage::{Buffer, HbmBytes, Place, Storage};
+use trn3_machine::storage::{Buffer, HbmBytes, Placement, Storage};
 use trn3_machine::view::{Index, Register, ScalarIndex, View};
 
 /// A tensor called `x`; on chip it starts at the given partition and byte.
 fn tensor_at(buffer: Buffer, shape: &[usize], dtype: DType, corner: (usize, usize)) -> View {
-    let place = buffer.is_on_chip().then(|| Place {
+    let place = buffer.is_on_chip().then(|| Placement {
         partition: corner.0,
         byte: corner.1,
         partitions: shape[0],

@@ -91,7 +91,7 @@ pub fn from_tags(
     let groups = Groups::new(values.shape(), axis, keep);
     let reader =
         Reader { tags, pattern, inner: groups.inner(), per_line: values.shape()[axis].div_ceil(PER_TAG), groups };
-    let item = format.item_size();
+    let (item, magnitude) = (format.item_size(), magnitude_mask(format));
     let first_bad = AtomicUsize::new(usize::MAX);
     let pieces = groups.split(values_out.into_bytes(), keep, item).into_iter().zip(groups.split(indices, keep, 1));
     par::for_each(pieces.enumerate(), |(index, (mut values_out, mut indices_out))| {
@@ -105,11 +105,11 @@ pub fn from_tags(
             for column in 0..columns {
                 let positions = reader.positions(group, piece.columns.start + column);
                 let first = at * keep * columns + column;
-                let magnitude = magnitude_mask(format);
+                let tagged = Tagged { pattern, magnitude, positions, first, step: columns };
                 let sound = match item {
-                    1 => sort_group::<u8>(pattern, magnitude, positions, first, columns, stored, sorted, indices),
-                    2 => sort_group::<u16>(pattern, magnitude, positions, first, columns, stored, sorted, indices),
-                    _ => sort_group::<u32>(pattern, magnitude, positions, first, columns, stored, sorted, indices),
+                    1 => tagged.sort::<u8>(stored, sorted, indices),
+                    2 => tagged.sort::<u16>(stored, sorted, indices),
+                    _ => tagged.sort::<u32>(stored, sorted, indices),
                 };
                 if !sound {
                     let lane = group * groups.inner() + piece.columns.start + column;
@@ -181,51 +181,55 @@ impl Reader<'_> {
     }
 }
 
-/// Brings one group into ascending order; false where its positions are not sound. `first` is its first slot in the
-/// piece, `step` the distance to the next.
-#[allow(clippy::too_many_arguments)]
-#[inline]
-fn sort_group<C: Code>(
+/// The slots of a group in a piece, and what its tags say of them.
+struct Tagged {
     pattern: SparsityPattern,
+    /// Bits of a code that are not its sign.
     magnitude: u32,
     positions: [u8; 4],
+    /// The first slot.
     first: usize,
+    /// The distance to the next.
     step: usize,
-    stored: &[u8],
-    sorted: &mut [u8],
-    indices: &mut [u8],
-) -> bool {
-    let keep = pattern.keep();
-    let (stored, sorted) = (bytemuck::cast_slice::<u8, C>(stored), bytemuck::cast_slice_mut::<u8, C>(sorted));
-    let positions = &positions[..keep];
-    if positions.iter().any(|&position| usize::from(position) >= pattern.group()) {
-        return false;
-    }
-    let mut used = 0u32;
-    let mut by_position = [C::zeroed(); 16];
-    for (slot, &position) in positions.iter().enumerate() {
-        let code = stored[first + slot * step];
-        if code.into() & magnitude != 0 {
-            if used >> position & 1 == 1 {
-                return false;
-            }
-            used |= 1 << position;
-            by_position[usize::from(position)] = code;
+}
+
+impl Tagged {
+    /// Brings the group into ascending order; false where its positions are not sound.
+    #[inline]
+    fn sort<C: Code>(&self, stored: &[u8], sorted: &mut [u8], indices: &mut [u8]) -> bool {
+        let Self { pattern, magnitude, positions, first, step } = *self;
+        let keep = pattern.keep();
+        let (stored, sorted) = (bytemuck::cast_slice::<u8, C>(stored), bytemuck::cast_slice_mut::<u8, C>(sorted));
+        let positions = &positions[..keep];
+        if positions.iter().any(|&position| usize::from(position) >= pattern.group()) {
+            return false;
         }
-    }
-    if positions.windows(2).all(|pair| pair[0] < pair[1]) {
+        let mut used = 0u32;
+        let mut by_position = [C::zeroed(); 16];
         for (slot, &position) in positions.iter().enumerate() {
-            sorted[first + slot * step] = stored[first + slot * step];
-            indices[first + slot * step] = position;
+            let code = stored[first + slot * step];
+            if code.into() & magnitude != 0 {
+                if used >> position & 1 == 1 {
+                    return false;
+                }
+                used |= 1 << position;
+                by_position[usize::from(position)] = code;
+            }
         }
-    } else {
-        let mut rest = slots(used, keep).unwrap_or(used);
-        for slot in 0..keep {
-            let position = rest.trailing_zeros() as usize;
-            rest &= rest - 1;
-            sorted[first + slot * step] = by_position[position];
-            indices[first + slot * step] = position as u8;
+        if positions.windows(2).all(|pair| pair[0] < pair[1]) {
+            for (slot, &position) in positions.iter().enumerate() {
+                sorted[first + slot * step] = stored[first + slot * step];
+                indices[first + slot * step] = position;
+            }
+        } else {
+            let mut rest = slots(used, keep).unwrap_or(used);
+            for slot in 0..keep {
+                let position = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                sorted[first + slot * step] = by_position[position];
+                indices[first + slot * step] = position as u8;
+            }
         }
+        true
     }
-    true
 }

@@ -6,7 +6,7 @@ use crate::check::{Check, DMA};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::alu::AluOp;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::memory::OutOfBounds;
 use crate::state::State;
 use crate::storage::Buffer;
@@ -99,9 +99,9 @@ impl Instruction for DmaCompute {
         Engine::Dma
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        self.srcs.iter().for_each(|source| visit(Role::Read, source));
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        self.srcs.iter().for_each(|source| visit(OperandRole::Read, source));
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::check::Check;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role, wide};
+use crate::isa::{Instruction, OperandRole, wide};
 use crate::memory::OutOfBounds;
 use crate::state::State;
 use crate::timing::work::{DescriptorMode, Work};
@@ -42,9 +42,9 @@ impl Instruction for DmaCopy {
         Engine::Dma
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.dst);
     }
 
     /// Frameworks that lack the packed types pass unsigned integers in their place: words whose other side is packed quads

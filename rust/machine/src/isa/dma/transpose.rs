@@ -6,7 +6,7 @@ use crate::check::{Check, DMA, SBUF};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::turn::turned;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::memory::OutOfBounds;
 use crate::state::State;
 use crate::timing::work::{DescriptorMode, Work};
@@ -119,9 +119,9 @@ impl Instruction for DmaTranspose {
         Engine::Dma
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

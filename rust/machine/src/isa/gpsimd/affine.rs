@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::isa::alu::AluOp;
 use crate::isa::gpsimd::nearest;
 use crate::isa::register::RegisterValue;
-use crate::isa::{Instruction, Role, ScalarOperand};
+use crate::isa::{Instruction, OperandRole, ScalarOperand};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::{Register, View};
@@ -96,8 +96,8 @@ impl Instruction for Iota {
         Engine::GpSimd
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -127,9 +127,9 @@ impl Instruction for Iota {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
         if let Some(register) = self.affine.register() {
-            visit(Role::Read, register.id);
+            visit(OperandRole::Read, register.id);
         }
     }
 }
@@ -176,12 +176,12 @@ impl Instruction for AffineSelect {
         Engine::GpSimd
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.on_true_tile);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.on_true_tile);
         if let Some(view) = self.on_false_value.view() {
-            visit(Role::Read, view);
+            visit(OperandRole::Read, view);
         }
-        visit(Role::Write, &self.dst);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -235,9 +235,9 @@ impl Instruction for AffineSelect {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(Role, u64)) {
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
         if let Some(register) = self.affine.register() {
-            visit(Role::Read, register.id);
+            visit(OperandRole::Read, register.id);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::cost;
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -50,10 +50,10 @@ impl Instruction for LocalGather {
         Engine::GpSimd
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src_buffer);
-        visit(Role::Read, &self.index);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src_buffer);
+        visit(OperandRole::Read, &self.index);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {
@@ -141,10 +141,10 @@ impl Instruction for NcNGather {
         Engine::GpSimd
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.data);
-        visit(Role::Read, &self.indices);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.data);
+        visit(OperandRole::Read, &self.indices);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::tensor::matrix;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -57,10 +57,10 @@ impl Instruction for NonzeroWithCount {
         Engine::GpSimd
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
         let (src, dst) = self.rows();
-        visit(Role::Read, src);
-        visit(Role::Write, dst);
+        visit(OperandRole::Read, src);
+        visit(OperandRole::Write, dst);
     }
 
     fn prepare(&mut self, arch: &ArchSpec) -> Result<()> {
@@ -151,10 +151,10 @@ impl Instruction for TopK {
         Engine::GpSimd
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Read, &self.src);
-        visit(Role::Write, &self.val_dst);
-        visit(Role::Write, &self.idx_dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Read, &self.src);
+        visit(OperandRole::Write, &self.val_dst);
+        visit(OperandRole::Write, &self.idx_dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -8,7 +8,7 @@ use crate::check::{Check, PSUM, SBUF};
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -169,11 +169,11 @@ impl Instruction for NcMatmul {
         Engine::Tensor
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Stationary, &self.stationary);
-        visit(Role::Read, &self.moving);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Stationary, &self.stationary);
+        visit(OperandRole::Read, &self.moving);
         let overwrites = self.accumulate == Some(false) || self.is_transpose;
-        visit(if overwrites { Role::Write } else { Role::Update }, &self.dst);
+        visit(if overwrites { OperandRole::Write } else { OperandRole::Update }, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

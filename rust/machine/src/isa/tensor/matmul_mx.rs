@@ -8,7 +8,7 @@ use crate::check::{Check, PSUM, SBUF};
 use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -151,12 +151,12 @@ impl Instruction for NcMatmulMx {
         Engine::Tensor
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(Role::Stationary, &self.stationary);
-        visit(Role::Stationary, &self.stationary_scale);
-        visit(Role::Read, &self.moving);
-        visit(Role::Read, &self.moving_scale);
-        visit(if self.accumulate == Some(false) { Role::Write } else { Role::Update }, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(OperandRole::Stationary, &self.stationary);
+        visit(OperandRole::Stationary, &self.stationary_scale);
+        visit(OperandRole::Read, &self.moving);
+        visit(OperandRole::Read, &self.moving_scale);
+        visit(if self.accumulate == Some(false) { OperandRole::Write } else { OperandRole::Update }, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::isa::turn::turned;
-use crate::isa::{Instruction, Role};
+use crate::isa::{Instruction, OperandRole};
 use crate::state::State;
 use crate::timing::work::Work;
 use crate::view::View;
@@ -90,9 +90,9 @@ impl Instruction for NcTranspose {
         }
     }
 
-    fn operands<'a>(&'a self, visit: &mut dyn FnMut(Role, &'a View)) {
-        visit(if self.uses_array() { Role::Stationary } else { Role::Read }, &self.data);
-        visit(Role::Write, &self.dst);
+    fn operands<'a>(&'a self, visit: &mut dyn FnMut(OperandRole, &'a View)) {
+        visit(if self.uses_array() { OperandRole::Stationary } else { OperandRole::Read }, &self.data);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn check(&self, arch: &ArchSpec) -> Result<()> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::region::{Rect, Region, Space};
-use super::timeline::{Issue, Span, Timeline, TimelineOptions};
+use super::timeline::{Span, TimedInstruction, Timeline, TimelineOptions};
 use super::work::{DescriptorMode, Route, Transfer, Work};
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
@@ -51,7 +51,7 @@ impl Instruction {
     }
 
     fn issue(&self, timeline: &mut Timeline) -> Span {
-        timeline.issue(&Issue {
+        timeline.issue(&TimedInstruction {
             opcode: 0,
             engine: self.engine,
             site: SiteId(0),
