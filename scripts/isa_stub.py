@@ -18,6 +18,7 @@ HEAD = """\
 # stands between the two marks.
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, final
 
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister

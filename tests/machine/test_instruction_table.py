@@ -16,8 +16,13 @@ import pytest
 from nki_conformance.coverage import FUNCTIONS, markdown
 from support.instructions import recorded, rows, shortened
 from trn3._trn3.machine import isa as binding, replay
-from trn3.machine.instructions import REQUIRED, InstructionDescription, instructions
-from trn3.nki import isa
+from trn3.machine.instructions import (
+    REQUIRED,
+    InstructionDescription,
+    dropped_keywords,
+    instructions,
+)
+from trn3.nki import collectives, isa
 from trn3.profile.families import FAMILIES, family_of
 
 ROOT = Path(__file__).parents[2]
@@ -116,10 +121,27 @@ def test_coverage_page_has_every_instruction() -> None:
     lines = markdown().splitlines()
     for row in ROWS:
         found = [line for line in lines if line.startswith(f"| `{row.name}` | ")]
-        own = row.name == "nc_matmul_sparse"
-        assert len(found) == (0 if own else 1)
-        assert own or found[0].split(" | ")[1] == ", ".join(row.engines)
-        assert own or row.name in FUNCTIONS
+        assert len(found) == (0 if row.is_own else 1)
+        assert row.is_own or found[0].split(" | ")[1] == ", ".join(row.engines)
+        assert row.is_own or row.name in FUNCTIONS
+    assert [row.name for row in ROWS if row.is_own] == ["nc_matmul_sparse"]
+
+
+def test_enums_of_the_table_are_those_of_kernels() -> None:
+    named = {each.enum: each for row in ROWS for each in row.arguments if each.enum is not None}
+    assert set(named) == {"dge_mode", "dma_engine", "engine", "oob_mode", "reduce_cmd"}
+    for name, argument in named.items():
+        kind = getattr(isa, name)
+        assert issubclass(kind, enum.Enum)
+        assert argument.default in {*kind.__members__, None, REQUIRED}
+
+
+def test_dropped_keywords_are_gone_from_instructions_that_are_there() -> None:
+    for (name, keyword), instead in dropped_keywords().items():
+        assert hasattr(isa if name in instructions() else collectives, name)
+        if name in instructions():
+            assert keyword not in {each.name for each in instructions()[name].arguments}
+        assert instead.startswith(("it is ", "the type comes "))
 
 
 @held

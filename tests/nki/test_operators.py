@@ -107,6 +107,39 @@ def test_a_number_of_no_engine_is_refused_by_the_instruction() -> None:
         run(lambda: nisa.memset(nl.ndarray((2, 2), nl.float32), 0.0, engine=wrong))
 
 
+def exponentials(**options: Any) -> None:
+    tile = nl.ndarray((2, 2), nl.float32)
+    nisa.memset(tile, 0.0)
+    nisa.activation(**{"dst": tile, "op": nl.exp, "data": tile, **options})
+
+
+def test_instructions_take_every_spelling_of_a_word() -> None:
+    """Members, names, values; tokens of the language and of NumPy, and names of functions."""
+    for op in (nl.exp, np.exp, "exp", "nl.exp"):
+        run(lambda op=op: exponentials(op=op))
+    for command in (nisa.reduce_cmd.reduce, "reduce", 2, np.int32(2)):
+        run(lambda command=command: exponentials(reduce_op=nl.add, reduce_cmd=command))
+    for engine in (None, nisa.engine.unknown, "unknown", nisa.vector_engine, "vector", 5):
+        run(lambda engine=engine: nisa.memset(nl.ndarray((2, 2), nl.float32), 0.0, engine))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"op": 3}, r"op is 3; allowed: nl\.abs"),
+        ({"op": []}, r"op is \[\]; allowed: nl\.abs"),
+        ({"op": "plus"}, r"op is 'plus'; allowed: nl\.abs"),
+        ({"reduce_op": nl.load}, r"op is <function load"),
+        ({"reduce_cmd": "all"}, r"reduce_cmd is 'all'; allowed: nisa\.reduce_cmd\.idle"),
+        ({"reduce_cmd": nisa.oob_mode.skip}, r"reduce_cmd is <oob_mode\.skip: 1>; allowed: nisa"),
+        ({"reduce_cmd": 9}, r"reduce_cmd is 9; allowed: nisa\.reduce_cmd\.idle"),
+    ],
+)
+def test_instructions_refuse_what_spells_no_word(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        run(lambda: exponentials(**options))
+
+
 def test_instructions_of_several_cores_need_several() -> None:
     tile: Any = None
     assert nisa.core_barrier(tile, (0,)) is None

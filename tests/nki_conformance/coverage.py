@@ -17,10 +17,10 @@ from trn3.machine.instructions import instructions
 
 #: What of `nki.isa` is no instruction: queries, and a register to start with.
 _QUERIES: Final = ("get_nc_sub_version", "get_nc_version", "register_alloc")
-#: Instructions that NKI has not.
-_OWN: Final = ("nc_matmul_sparse",)
 #: The instructions and queries of NKI 0.6, and of older versions.
-FUNCTIONS: Final = tuple(sorted({*instructions(), *_QUERIES}.difference(_OWN)))
+FUNCTIONS: Final = tuple(
+    sorted([*(row.name for row in instructions().values() if not row.is_own), *_QUERIES])
+)
 
 _NOTES: Final = {
     "core_barrier": "on two cores; deadlocks and races: tests of LNC=2",

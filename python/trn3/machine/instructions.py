@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from trn3._trn3.machine import instruction_table
+from trn3._trn3 import machine
 
-__all__ = ["REQUIRED", "InstructionArgument", "InstructionDescription", "instructions"]
+__all__ = [
+    "REQUIRED",
+    "InstructionArgument",
+    "InstructionDescription",
+    "dropped_keywords",
+    "instructions",
+]
 
 Default: TypeAlias = "bool | int | float | str | None"
 
@@ -36,6 +42,8 @@ class InstructionArgument:
         What it may be, as the table calls it: ``Tile``, ``Scalar``, ``Op``, ...
     annotation
         Python type that the core takes.
+    enum
+        The enum of `nki.isa` whose member it is; None: of none.
     default
         What stands for it where it is left out; `REQUIRED` if it may not be.
     """
@@ -43,6 +51,7 @@ class InstructionArgument:
     name: str
     kind: str
     annotation: str
+    enum: str | None
     default: Default | _Required
 
 
@@ -60,6 +69,8 @@ class InstructionDescription:
         What it is for: the key of a colour in timelines.
     engines
         Engines that may run it on some machine, the usual one first.
+    is_own
+        Whether `nki.isa` has no instruction of that name.
     keys
         Entries of its step in a program; none for what the cores of a logical core run together.
     """
@@ -68,6 +79,7 @@ class InstructionDescription:
     arguments: tuple[InstructionArgument, ...]
     family: str
     engines: tuple[str, ...]
+    is_own: bool
     keys: tuple[str, ...]
 
 
@@ -77,12 +89,13 @@ def _row(row: dict[str, Any]) -> InstructionDescription:
             argument["name"],
             argument["kind"],
             argument["annotation"],
+            argument["enum"],
             argument.get("default", REQUIRED),
         )
         for argument in row["arguments"]
     )
     return InstructionDescription(
-        row["name"], arguments, row["family"], tuple(row["engines"]), tuple(row["keys"])
+        row["name"], arguments, row["family"], tuple(row["engines"]), row["own"], tuple(row["keys"])
     )
 
 
@@ -98,4 +111,16 @@ def instructions() -> dict[str, InstructionDescription]:
     >>> [(argument.name, argument.default) for argument in row.arguments]
     [('dst', REQUIRED), ('src', REQUIRED), ('engine', None)]
     """
-    return {row["name"]: _row(row) for row in instruction_table()}
+    return {row["name"]: _row(row) for row in machine.instruction_table()}
+
+
+@cache
+def dropped_keywords() -> dict[tuple[str, str], str]:
+    """Return what says today what a keyword said that an instruction or a collective once had.
+
+    Examples
+    --------
+    >>> dropped_keywords()["register_move", "imm"]
+    'it is called `src`'
+    """
+    return {(name, keyword): instead for name, keyword, instead in machine.dropped_keywords()}

@@ -26,7 +26,10 @@ __all__ = [
     "SkippedValueError",
     "UninitializedReadError",
     "VirtualRegister",
+    "boxes",
+    "dropped_keywords",
     "ds",
+    "even_steps",
     "hooks",
     "instruction_table",
     "isa",
@@ -42,6 +45,14 @@ class SkippedValueError(RuntimeError): ...
 class InstructionLimitError(RuntimeError): ...
 class ArchError(ValueError): ...
 
+def boxes(
+    shape: Sequence[int],
+    mask: NDArray[np.bool_] | None,
+    even: Sequence[NDArray[np.int64]],
+    constant: Sequence[NDArray[np.int64]],
+) -> list[list[tuple[int, int]]]: ...
+def even_steps(numbers: NDArray[np.int64]) -> tuple[int, list[int]] | None: ...
+def dropped_keywords() -> list[tuple[str, str, str]]: ...
 def instruction_table() -> list[dict[str, Any]]: ...
 
 class _Finding(TypedDict):

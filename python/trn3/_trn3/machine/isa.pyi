@@ -2,6 +2,7 @@
 # stands between the two marks.
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, final
 
 from trn3._trn3.machine import NeuronCore, NkiInstruction, NkiTensor, VirtualRegister
@@ -50,6 +51,7 @@ __all__ = [
     "sendrecv",
     "sequence_bounds",
     "set_rng_seed",
+    "spell",
     "synchronise",
     "tensor_copy",
     "tensor_copy_predicated",
@@ -70,6 +72,9 @@ class Arrival:
     def line(self) -> str: ...
     def forget(self) -> None: ...
 
+def spell(
+    sort: str, known: dict[object, str] | type[Enum], other: Callable[[Any, str], str]
+) -> None: ...
 def meet(arrivals: Sequence[Arrival]) -> list[NkiInstruction]: ...
 def synchronise(cores: Sequence[NeuronCore]) -> None: ...
 def gpsimd_call(
@@ -86,38 +91,38 @@ def gpsimd_call(
 def activate2(
     core: NeuronCore,
     dst: NkiTensor,
-    op: str,
+    op: Any,
     data: NkiTensor,
     imm0: float | NkiTensor | None,
     imm1: float | NkiTensor | None,
-    op0: str | None,
-    op1: str | None,
+    op0: Any,
+    op1: Any,
     relu_param: float | NkiTensor | None = 0.0,
     reverse0: bool = False,
     reverse1: bool = False,
-    reduce_op: str | None = None,
+    reduce_op: Any = None,
     reduce_res: NkiTensor | None = None,
-    reduce_cmd: str = "idle",
+    reduce_cmd: str | Enum = "idle",
     name: str | None = None,
 ) -> NkiInstruction: ...
 def activation(
     core: NeuronCore,
     dst: NkiTensor,
-    op: str,
+    op: Any,
     data: NkiTensor,
     bias: float | NkiTensor | None = None,
     scale: float | NkiTensor | None = 1.0,
-    reduce_op: str | None = None,
+    reduce_op: Any = None,
     reduce_res: NkiTensor | None = None,
-    reduce_cmd: str = "idle",
+    reduce_cmd: str | Enum = "idle",
     name: str | None = None,
 ) -> NkiInstruction: ...
 def activation_reduce(
     core: NeuronCore,
     dst: NkiTensor,
-    op: str,
+    op: Any,
     data: NkiTensor,
-    reduce_op: str | None,
+    reduce_op: Any,
     reduce_res: NkiTensor | None,
     bias: float | NkiTensor | None = None,
     scale: float | NkiTensor | None = 1.0,
@@ -130,7 +135,7 @@ def affine_select(
     channel_multiplier: int,
     on_true_tile: NkiTensor,
     on_false_value: float | NkiTensor | None,
-    cmp_op: str = "equal",
+    cmp_op: Any = "equal",
     offset: int | VirtualRegister = 0,
     name: str | None = None,
 ) -> NkiInstruction: ...
@@ -144,10 +149,10 @@ def dma_compute(
     core: NeuronCore,
     dst: NkiTensor,
     srcs: Sequence[NkiTensor],
-    reduce_op: str,
+    reduce_op: Any,
     scales: Sequence[float] | None = None,
     unique_indices: bool = True,
-    oob_mode: str = "error",
+    oob_mode: str | Enum = "error",
     name: str | None = None,
 ) -> NkiInstruction: ...
 def dma_copy(
@@ -155,9 +160,9 @@ def dma_copy(
     dst: NkiTensor,
     src: NkiTensor,
     priority: int | None = None,
-    oob_mode: str = "error",
-    dge_mode: str | None = None,
-    engine: str | None = None,
+    oob_mode: str | Enum = "error",
+    dge_mode: str | Enum | None = None,
+    engine: str | Enum | None = None,
     name: str | None = None,
 ) -> NkiInstruction: ...
 def dma_transpose(
@@ -166,8 +171,8 @@ def dma_transpose(
     src: NkiTensor,
     axes: Sequence[int] | None = None,
     priority: int | None = None,
-    dge_mode: str | None = None,
-    oob_mode: str = "error",
+    dge_mode: str | Enum | None = None,
+    oob_mode: str | Enum = "error",
     name: str | None = None,
 ) -> NkiInstruction: ...
 def dropout(
@@ -183,7 +188,7 @@ def exponential(
     src: NkiTensor,
     max_value: float | NkiTensor | None = 0.0,
     reduce_res: NkiTensor | None = None,
-    reduce_cmd: str = "idle",
+    reduce_cmd: str | Enum = "idle",
     reduce_init: float | NkiTensor | None = 0.0,
     name: str | None = None,
 ) -> NkiInstruction: ...
@@ -211,7 +216,7 @@ def memset(
     core: NeuronCore,
     dst: NkiTensor,
     value: float,
-    engine: str | None = None,
+    engine: str | Enum | None = None,
     name: str | None = None,
 ) -> NkiInstruction: ...
 def nc_find_index8(
@@ -274,7 +279,7 @@ def nc_transpose(
     core: NeuronCore,
     dst: NkiTensor,
     data: NkiTensor,
-    engine: str | None = None,
+    engine: str | Enum | None = None,
     name: str | None = None,
 ) -> NkiInstruction: ...
 def nonzero_with_count(
@@ -301,22 +306,22 @@ def rand2(
     name: str | None = None,
 ) -> NkiInstruction: ...
 def rand_get_state(
-    core: NeuronCore, dst: NkiTensor, engine: str = "gpsimd", name: str | None = None
+    core: NeuronCore, dst: NkiTensor, engine: str | Enum = "gpsimd", name: str | None = None
 ) -> NkiInstruction: ...
 def rand_set_state(
-    core: NeuronCore, src_seeds: NkiTensor, engine: str = "gpsimd", name: str | None = None
+    core: NeuronCore, src_seeds: NkiTensor, engine: str | Enum = "gpsimd", name: str | None = None
 ) -> NkiInstruction: ...
 def range_select(
     core: NeuronCore,
     dst: NkiTensor,
     on_true_tile: NkiTensor,
-    comp_op0: str,
-    comp_op1: str,
+    comp_op0: Any,
+    comp_op1: Any,
     bound0: NkiTensor,
     bound1: NkiTensor,
-    reduce_cmd: str = "reset_reduce",
+    reduce_cmd: str | Enum = "reset_reduce",
     reduce_res: NkiTensor | None = None,
-    reduce_op: str = "maximum",
+    reduce_op: Any = "maximum",
     range_start: int = 0,
     on_false_value: float = -3.4028234663852886e38,
     name: str | None = None,
@@ -334,15 +339,15 @@ def register_store(
     core: NeuronCore, dst: NkiTensor, src: VirtualRegister, name: str | None = None
 ) -> NkiInstruction: ...
 def rng(
-    core: NeuronCore, dst: NkiTensor, engine: str = "vector", name: str | None = None
+    core: NeuronCore, dst: NkiTensor, engine: str | Enum = "vector", name: str | None = None
 ) -> NkiInstruction: ...
 def scalar_tensor_tensor(
     core: NeuronCore,
     dst: NkiTensor,
     data: NkiTensor,
-    op0: str,
+    op0: Any,
     operand0: float | NkiTensor | None,
-    op1: str,
+    op1: Any,
     operand1: NkiTensor,
     reverse0: bool = False,
     reverse1: bool = False,
@@ -355,8 +360,8 @@ def select_reduce(
     on_true: NkiTensor,
     on_false: float | NkiTensor | None,
     reduce_res: NkiTensor | None = None,
-    reduce_cmd: str = "idle",
-    reduce_op: str = "maximum",
+    reduce_cmd: str | Enum = "idle",
+    reduce_op: Any = "maximum",
     reverse_pred: bool = False,
     name: str | None = None,
 ) -> NkiInstruction: ...
@@ -370,7 +375,7 @@ def tensor_copy(
     core: NeuronCore,
     dst: NkiTensor,
     src: NkiTensor,
-    engine: str | None = None,
+    engine: str | Enum | None = None,
     name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_copy_predicated(
@@ -382,12 +387,12 @@ def tensor_copy_predicated(
     name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_partition_reduce(
-    core: NeuronCore, dst: NkiTensor, op: str, data: NkiTensor, name: str | None = None
+    core: NeuronCore, dst: NkiTensor, op: Any, data: NkiTensor, name: str | None = None
 ) -> NkiInstruction: ...
 def tensor_reduce(
     core: NeuronCore,
     dst: NkiTensor,
-    op: str,
+    op: Any,
     data: NkiTensor,
     axis: Sequence[int],
     negate: bool = False,
@@ -398,36 +403,36 @@ def tensor_scalar(
     core: NeuronCore,
     dst: NkiTensor,
     data: NkiTensor,
-    op0: str,
+    op0: Any,
     operand0: float | NkiTensor | None,
     reverse0: bool = False,
-    op1: str | None = None,
+    op1: Any = None,
     operand1: float | NkiTensor | None = None,
     reverse1: bool = False,
-    engine: str | None = None,
+    engine: str | Enum | None = None,
     name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_scalar_cumulative(
     core: NeuronCore,
     dst: NkiTensor,
     src: NkiTensor,
-    op0: str,
-    op1: str,
+    op0: Any,
+    op1: Any,
     imm0: float | NkiTensor | None,
     imm1: float | NkiTensor | None = None,
-    reduce_cmd: str = "reset_reduce",
+    reduce_cmd: str | Enum = "reset_reduce",
     name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_scalar_reduce(
     core: NeuronCore,
     dst: NkiTensor,
     data: NkiTensor,
-    op0: str,
+    op0: Any,
     operand0: float | NkiTensor | None,
-    reduce_op: str,
+    reduce_op: Any,
     reduce_res: NkiTensor | None = None,
     reverse0: bool = False,
-    reduce_cmd: str = "reset_reduce",
+    reduce_cmd: str | Enum = "reset_reduce",
     reduce_init: float | NkiTensor | None = None,
     reduce_res_negate: bool = False,
     name: str | None = None,
@@ -437,8 +442,8 @@ def tensor_tensor(
     dst: NkiTensor,
     data1: NkiTensor,
     data2: NkiTensor,
-    op: str,
-    engine: str | None = None,
+    op: Any,
+    engine: str | Enum | None = None,
     name: str | None = None,
 ) -> NkiInstruction: ...
 def tensor_tensor_scan(
@@ -447,8 +452,8 @@ def tensor_tensor_scan(
     data0: NkiTensor,
     data1: NkiTensor,
     initial: float | NkiTensor | None,
-    op0: str,
-    op1: str,
+    op0: Any,
+    op1: Any,
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
@@ -462,7 +467,7 @@ def topk(
     name: str | None = None,
 ) -> NkiInstruction: ...
 def core_barrier(
-    core: NeuronCore, data: NkiTensor, engine: str | None = "gpsimd", name: str | None = None
+    core: NeuronCore, data: NkiTensor, engine: str | Enum | None = "gpsimd", name: str | None = None
 ) -> Arrival: ...
 def sendrecv(
     core: NeuronCore,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
-from trn3.nki.isa import constants
+from trn3.nki.isa import constants, spellings  # noqa: F401  the machine learns how words are spelt
 from trn3.nki.isa.activations import activate2, activation, activation_reduce, exponential
 from trn3.nki.isa.constants import (
     dge_mode,

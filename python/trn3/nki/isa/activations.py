@@ -6,9 +6,7 @@ from typing import Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import reduce_cmd as commands
-from trn3.nki.isa.spellings import enum_name
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name
 
 __all__ = ["activate2", "activation", "activation_reduce", "exponential"]
 
@@ -67,16 +65,7 @@ def activation(
     (**choice**).
     """
     return isa.activation(
-        core(),
-        dst,
-        op_name(op),
-        data,
-        bias=bias,
-        scale=scale,
-        reduce_op=None if reduce_op is None else op_name(reduce_op),
-        reduce_res=reduce_res,
-        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
-        name=name,
+        core(), dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd, name
     )
 
 
@@ -105,17 +94,7 @@ def activation_reduce(
     -------
     NkiInstruction
     """
-    return isa.activation_reduce(
-        core(),
-        dst,
-        op_name(op),
-        data,
-        None if reduce_op is None else op_name(reduce_op),
-        reduce_res,
-        bias=bias,
-        scale=scale,
-        name=name,
-    )
+    return isa.activation_reduce(core(), dst, op, data, reduce_op, reduce_res, bias, scale, name)
 
 
 def activate2(
@@ -169,22 +148,9 @@ def activate2(
     Cost: as `activation` (estimate).
     """
     return isa.activate2(
-        core(),
-        dst,
-        op_name(op),
-        data,
-        imm0,
-        imm1,
-        None if op0 is None else op_name(op0),
-        None if op1 is None else op_name(op1),
-        relu_param=relu_param,
-        reverse0=reverse0,
-        reverse1=reverse1,
-        reduce_op=None if reduce_op is None else op_name(reduce_op),
-        reduce_res=reduce_res,
-        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
-        name=name,
-    )
+        core(), dst, op, data, imm0, imm1, op0, op1, relu_param, reverse0, reverse1, reduce_op,
+        reduce_res, reduce_cmd, name
+    )  # fmt: skip
 
 
 def exponential(
@@ -229,13 +195,4 @@ def exponential(
     Cost: ``max(64, N / 4)`` cycles (public documentation: 4 times ScalarE's), ``N / 2`` for types
     wider than 16 bits, and 64 to read the running sums (estimates).
     """
-    return isa.exponential(
-        core(),
-        dst,
-        src,
-        max_value=max_value,
-        reduce_res=reduce_res,
-        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
-        reduce_init=reduce_init,
-        name=name,
-    )
+    return isa.exponential(core(), dst, src, max_value, reduce_res, reduce_cmd, reduce_init, name)

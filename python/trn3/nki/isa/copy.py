@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import engine as engines
-from trn3.nki.isa.spellings import engine_name
 from trn3.nki.ranks.context import context, core
 from trn3.nki.values.element_types import canonicalise
 
@@ -77,7 +76,7 @@ def tensor_copy(
     """
     if dtype is not None:
         canonicalise(dtype, "tensor_copy dtype")
-    return isa.tensor_copy(core(), dst, src, engine=engine_name(engine), name=name)
+    return isa.tensor_copy(core(), dst, src, engine, name)
 
 
 #: Names of NKI 0.2 for a copy from or to an address that is known when the kernel runs.
@@ -140,4 +139,4 @@ def memset(
     running = context()
     if running.watch is not None and isinstance(dst, NkiTensor):
         running.watch.memset(running.core, dst, value)
-    return isa.memset(running.core, dst, value, engine=engine_name(engine), name=name)
+    return isa.memset(running.core, dst, value, engine, name)

@@ -11,9 +11,7 @@ from trn3.nki.isa.constants import (
     engine as engines,
     oob_mode as oob_modes,
 )
-from trn3.nki.isa.spellings import engine_name, enum_name
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name
 
 __all__ = ["dma_compute", "dma_copy", "dma_transpose"]
 
@@ -100,16 +98,7 @@ def dma_copy(
         return dma_compute(
             dst, [dst, src], dst_rmw_op, unique_indices=unique_indices, oob_mode=oob_mode, name=name
         )
-    return isa.dma_copy(
-        core(),
-        dst,
-        src,
-        priority=priority,
-        oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
-        dge_mode=enum_name(dge_mode, dge_modes, "dge_mode"),
-        engine=engine_name(engine),
-        name=name,
-    )
+    return isa.dma_copy(core(), dst, src, priority, oob_mode, dge_mode, engine, name)
 
 
 def dma_transpose(
@@ -160,14 +149,7 @@ def dma_transpose(
     descriptors follow the contiguous pieces of `dst` (**choice**).
     """
     return isa.dma_transpose(
-        core(),
-        dst,
-        src,
-        axes=None if axes is None else list(axes),
-        priority=priority,
-        oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
-        dge_mode=enum_name(dge_mode, dge_modes, "dge_mode"),
-        name=name,
+        core(), dst, src, None if axes is None else list(axes), priority, dge_mode, oob_mode, name
     )
 
 
@@ -222,12 +204,5 @@ def dma_compute(
     """
     factors = None if scales is None else [float(scale) for scale in scales]
     return isa.dma_compute(
-        core(),
-        dst,
-        list(srcs),
-        op_name(reduce_op),
-        scales=factors,
-        unique_indices=unique_indices,
-        oob_mode=enum_name(oob_mode, oob_modes, "oob_mode"),
-        name=name,
+        core(), dst, list(srcs), reduce_op, factors, unique_indices, oob_mode, name
     )

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import engine as engines, reduce_cmd as commands
-from trn3.nki.isa.spellings import engine_name, enum_name
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name
 
 if TYPE_CHECKING:
     from trn3.nki.typing import DTypeLike
@@ -82,15 +80,7 @@ def tensor_tensor(
     >>> double(np.array([[1.0, 2.5]], np.float32)).tolist()
     [[2.0, 5.0]]
     """
-    return isa.tensor_tensor(
-        core(),
-        dst,
-        data1,
-        data2,
-        op_name(op),
-        engine=engine_name(engine),
-        name=name,
-    )
+    return isa.tensor_tensor(core(), dst, data1, data2, op, engine, name)
 
 
 def scalar_tensor_tensor(
@@ -134,16 +124,7 @@ def scalar_tensor_tensor(
     """
     del dtype
     return isa.scalar_tensor_tensor(
-        core(),
-        dst,
-        data,
-        op_name(op0),
-        operand0,
-        op_name(op1),
-        operand1,
-        reverse0=reverse0,
-        reverse1=reverse1,
-        name=name,
+        core(), dst, data, op0, operand0, op1, operand1, reverse0, reverse1, name
     )
 
 
@@ -196,17 +177,7 @@ def tensor_scalar(
     ``150 + 4 N`` cycles (estimate).
     """
     return isa.tensor_scalar(
-        core(),
-        dst,
-        data,
-        op_name(op0),
-        operand0,
-        reverse0=reverse0,
-        op1=None if op1 is None else op_name(op1),
-        operand1=operand1,
-        reverse1=reverse1,
-        engine=engine_name(engine),
-        name=name,
+        core(), dst, data, op0, operand0, reverse0, op1, operand1, reverse1, engine, name
     )
 
 
@@ -265,19 +236,9 @@ def tensor_scalar_reduce(
     Cost: ``max(64, N)`` cycles and 64 to read the running values (public documentation).
     """
     return isa.tensor_scalar_reduce(
-        core(),
-        dst,
-        data,
-        op_name(op0),
-        operand0,
-        op_name(reduce_op),
-        reduce_res=reduce_res,
-        reverse0=reverse0,
-        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
-        reduce_init=reduce_init,
-        reduce_res_negate=reduce_res_negate,
-        name=name,
-    )
+        core(), dst, data, op0, operand0, reduce_op, reduce_res, reverse0, reduce_cmd, reduce_init,
+        reduce_res_negate, name
+    )  # fmt: skip
 
 
 def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiInstruction:
@@ -298,4 +259,4 @@ def reciprocal(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiI
     -----
     Cost: ``max(64, 8 N)`` cycles (public documentation).
     """
-    return isa.reciprocal(core(), dst, data, name=name)
+    return isa.reciprocal(core(), dst, data, name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import engine as engines
-from trn3.nki.isa.spellings import engine_name
 from trn3.nki.ranks.context import core
 
 __all__ = ["rand2", "rand_get_state", "rand_set_state", "rng", "set_rng_seed"]
@@ -38,7 +37,7 @@ def rng(
     -----
     Cost: N cycles, on VectorE of gen4 N / 4 (estimate).
     """
-    return isa.rng(core(), dst, engine=engine_name(engine), name=name)
+    return isa.rng(core(), dst, engine, name)
 
 
 def rand2(
@@ -69,7 +68,7 @@ def rand2(
     -----
     Cost: ``max(64, N / 4)`` cycles (public documentation: four numbers a cycle).
     """
-    return isa.rand2(core(), dst, min, max, name=name)
+    return isa.rand2(core(), dst, min, max, name)
 
 
 def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> NkiInstruction:
@@ -91,7 +90,7 @@ def set_rng_seed(src_seeds: NkiTensor, name: str | None = None) -> NkiInstructio
     -----
     Cost: 64 cycles (estimate).
     """
-    return isa.set_rng_seed(core(), src_seeds, name=name)
+    return isa.set_rng_seed(core(), src_seeds, name)
 
 
 def rand_set_state(
@@ -120,7 +119,7 @@ def rand_set_state(
     -----
     Cost: 64 cycles (estimate).
     """
-    return isa.rand_set_state(core(), src_seeds, engine=engine_name(engine), name=name)
+    return isa.rand_set_state(core(), src_seeds, engine, name)
 
 
 def rand_get_state(
@@ -146,4 +145,4 @@ def rand_get_state(
     -----
     Cost: 64 cycles (estimate).
     """
-    return isa.rand_get_state(core(), dst, engine=engine_name(engine), name=name)
+    return isa.rand_get_state(core(), dst, engine, name)

@@ -8,7 +8,6 @@ from typing import Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, VirtualRegister, isa
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name
 
 __all__ = [
     "affine_select",
@@ -85,14 +84,7 @@ def iota(
     >>> count(np.zeros((1,), np.float32)).tolist()
     [[5, 6, 7], [15, 16, 17]]
     """
-    return isa.iota(
-        core(),
-        dst,
-        _pattern("iota", pattern),
-        offset=offset,
-        channel_multiplier=channel_multiplier,
-        name=name,
-    )
+    return isa.iota(core(), dst, _pattern("iota", pattern), offset, channel_multiplier, name)
 
 
 def affine_select(
@@ -133,16 +125,9 @@ def affine_select(
     Cost: 150 + N cycles (public documentation).
     """
     return isa.affine_select(
-        core(),
-        dst,
-        _pattern("affine_select", pattern),
-        channel_multiplier,
-        on_true_tile,
-        on_false_value,
-        cmp_op=op_name(cmp_op),
-        offset=offset,
-        name=name,
-    )
+        core(), dst, _pattern("affine_select", pattern), channel_multiplier, on_true_tile,
+        on_false_value, cmp_op, offset, name
+    )  # fmt: skip
 
 
 def local_gather(
@@ -185,13 +170,7 @@ def local_gather(
     Cost: 150 cycles and those of the published formula for each element (public documentation).
     """
     return isa.local_gather(
-        core(),
-        dst,
-        src_buffer,
-        index,
-        num_elem_per_idx=num_elem_per_idx,
-        num_valid_indices=num_valid_indices,
-        name=name,
+        core(), dst, src_buffer, index, num_elem_per_idx, num_valid_indices, name
     )
 
 
@@ -222,7 +201,7 @@ def nc_n_gather(
     -----
     Cost: 150 cycles for every 512 elements and 8 for each element (estimate).
     """
-    return isa.nc_n_gather(core(), dst, data, indices, name=name)
+    return isa.nc_n_gather(core(), dst, data, indices, name)
 
 
 def tensor_partition_reduce(
@@ -254,7 +233,7 @@ def tensor_partition_reduce(
     -----
     Cost: 150 + 16 N cycles (estimate).
     """
-    return isa.tensor_partition_reduce(core(), dst, op_name(op), data, name=name)
+    return isa.tensor_partition_reduce(core(), dst, op, data, name)
 
 
 def sequence_bounds(
@@ -281,7 +260,7 @@ def sequence_bounds(
     -----
     Cost: 150 + 32 n cycles (estimate).
     """
-    return isa.sequence_bounds(core(), dst, segment_ids, name=name)
+    return isa.sequence_bounds(core(), dst, segment_ids, name)
 
 
 def nonzero_with_count(
@@ -317,9 +296,7 @@ def nonzero_with_count(
     -----
     Cost: 150 + T cycles (estimate).
     """
-    return isa.nonzero_with_count(
-        core(), dst, src, index_offset=index_offset, padding_val=padding_val, name=name
-    )
+    return isa.nonzero_with_count(core(), dst, src, index_offset, padding_val, name)
 
 
 def topk(
@@ -353,4 +330,4 @@ def topk(
     -----
     Cost: 150 + 4 n + k cycles (public documentation).
     """
-    return isa.topk(core(), val_dst, idx_dst, src, n, name=name)
+    return isa.topk(core(), val_dst, idx_dst, src, n, name)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, NkiValidationError, isa
 from trn3.nki.isa.constants import engine as engines, matmul_perf_mode as perf_modes
-from trn3.nki.isa.spellings import engine_name, enum_name
+from trn3.nki.isa.spellings import enum_name
 from trn3.nki.ranks.context import core
 
 __all__ = ["nc_matmul", "nc_matmul_mx", "nc_matmul_sparse", "nc_transpose"]
@@ -125,18 +125,9 @@ def nc_matmul(
     """
     mode = "none" if perf_mode is None else enum_name(perf_mode, perf_modes, "perf_mode")
     return isa.nc_matmul(
-        core(),
-        dst,
-        stationary,
-        moving,
-        is_stationary_onezero=is_stationary_onezero,
-        is_moving_onezero=is_moving_onezero,
-        is_transpose=is_transpose,
-        accumulate=accumulate,
-        tile=_tile("nc_matmul", tile_position, tile_size),
-        double_row=mode == "double_row",
-        name=name,
-    )
+        core(), dst, stationary, moving, is_stationary_onezero, is_moving_onezero, is_transpose,
+        accumulate, _tile("nc_matmul", tile_position, tile_size), mode == "double_row", name
+    )  # fmt: skip
 
 
 def nc_matmul_mx(
@@ -191,16 +182,9 @@ def nc_matmul_mx(
     Cost: ``max(min(64, M), N)`` cycles for a contraction four times as deep (estimate: the
     documents give four times the throughput of bfloat16).
     """
+    tile = _tile("nc_matmul_mx", tile_position, tile_size)
     return isa.nc_matmul_mx(
-        core(),
-        dst,
-        stationary,
-        moving,
-        stationary_scale,
-        moving_scale,
-        tile=_tile("nc_matmul_mx", tile_position, tile_size),
-        accumulate=accumulate,
-        name=name,
+        core(), dst, stationary, moving, stationary_scale, moving_scale, tile, accumulate, name
     )
 
 
@@ -259,14 +243,7 @@ def nc_matmul_sparse(
     Cost: that of `nc_matmul` for the compressed contraction (**choice**).
     """
     return isa.nc_matmul_sparse(
-        core(),
-        dst,
-        stationary,
-        moving,
-        tags,
-        str(pattern),
-        accumulate=accumulate,
-        name=name,
+        core(), dst, stationary, moving, tags, str(pattern), accumulate, name
     )
 
 
@@ -309,4 +286,4 @@ def nc_transpose(
     Cost: TensorE ``max(P, min(64, F))`` cycles, for 4-byte types times 4 on gen2 and 2 from gen3
     on; on gen4 transposes hold the array half as long (estimate). VectorE ``max(64, F)``.
     """
-    return isa.nc_transpose(core(), dst, data, engine=engine_name(engine), name=name)
+    return isa.nc_transpose(core(), dst, data, engine, name)

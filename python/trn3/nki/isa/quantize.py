@@ -45,4 +45,4 @@ def quantize_mx(
     -----
     Cost: ``max(64, F / 4)`` cycles (public documentation).
     """
-    return isa.quantize_mx(core(), dst, src, dst_scale, ocp_rule=not at_least("0.5"), name=name)
+    return isa.quantize_mx(core(), dst, src, dst_scale, not at_least("0.5"), name)

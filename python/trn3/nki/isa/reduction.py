@@ -7,9 +7,7 @@ from typing import Any
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import reduce_cmd as commands
-from trn3.nki.isa.spellings import enum_name
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name
 
 __all__ = ["tensor_reduce", "tensor_scalar_cumulative", "tensor_tensor_scan"]
 
@@ -61,16 +59,7 @@ def tensor_reduce(
     maximum from bfloat16 to bfloat16 (public documentation).
     """
     axes = [axis] if isinstance(axis, int) else list(axis)
-    return isa.tensor_reduce(
-        core(),
-        dst,
-        op_name(op),
-        data,
-        axes,
-        negate=negate,
-        keepdims=keepdims,
-        name=name,
-    )
+    return isa.tensor_reduce(core(), dst, op, data, axes, negate, keepdims, name)
 
 
 def tensor_tensor_scan(
@@ -110,16 +99,7 @@ def tensor_tensor_scan(
     Cost: ``max(64, 2 N)`` cycles (public documentation).
     """
     return isa.tensor_tensor_scan(
-        core(),
-        dst,
-        data0,
-        data1,
-        initial,
-        op_name(op0),
-        op_name(op1),
-        reverse0=reverse0,
-        reverse1=reverse1,
-        name=name,
+        core(), dst, data0, data1, initial, op0, op1, reverse0, reverse1, name
     )
 
 
@@ -163,15 +143,4 @@ def tensor_scalar_cumulative(
     -----
     Cost: ``max(64, N)`` cycles (estimate).
     """
-    command = enum_name(reduce_cmd, commands, "reduce_cmd")
-    return isa.tensor_scalar_cumulative(
-        core(),
-        dst,
-        src,
-        op_name(op0),
-        op_name(op1),
-        imm0,
-        imm1=imm1,
-        reduce_cmd=command,
-        name=name,
-    )
+    return isa.tensor_scalar_cumulative(core(), dst, src, op0, op1, imm0, imm1, reduce_cmd, name)

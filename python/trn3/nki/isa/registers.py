@@ -70,7 +70,7 @@ def register_move(
         given = "neither" if value is None else "both"
         message = f"register_move got {given} of src and imm; allowed: src, or imm as older kernels"
         raise TypeError(message)
-    return isa.register_move(core(), dst, value, name=name)
+    return isa.register_move(core(), dst, value, name)
 
 
 def register_load(dst: VirtualRegister, src: NkiTensor, name: str | None = None) -> NkiInstruction:
@@ -100,7 +100,7 @@ def register_load(dst: VirtualRegister, src: NkiTensor, name: str | None = None)
     if dtype is not None and str(dtype) not in _INTEGERS:
         message = f"register_load src has dtype {dtype}: the register holds its bits"
         warnings.warn(message, stacklevel=2)
-    return isa.register_load(core(), dst, src, name=name)
+    return isa.register_load(core(), dst, src, name)
 
 
 def register_store(dst: NkiTensor, src: VirtualRegister, name: str | None = None) -> NkiInstruction:
@@ -126,4 +126,4 @@ def register_store(dst: NkiTensor, src: VirtualRegister, name: str | None = None
     -----
     Cost: as `register_load` (**choice**).
     """
-    return isa.register_store(core(), dst, src, name=name)
+    return isa.register_store(core(), dst, src, name)

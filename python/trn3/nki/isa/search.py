@@ -30,7 +30,7 @@ def max8(dst: NkiTensor, src: NkiTensor, name: str | None = None) -> NkiInstruct
     -----
     Cost: ``max(64, N)`` cycles (public documentation).
     """
-    return isa.max8(core(), dst, src, name=name)
+    return isa.max8(core(), dst, src, name)
 
 
 def nc_find_index8(
@@ -60,7 +60,7 @@ def nc_find_index8(
     -----
     Cost: ``max(64, N)`` cycles (public documentation).
     """
-    return isa.nc_find_index8(core(), dst, data, vals, name=name)
+    return isa.nc_find_index8(core(), dst, data, vals, name)
 
 
 def nc_match_replace8(
@@ -96,4 +96,4 @@ def nc_match_replace8(
     -----
     Cost: ``max(64, N)`` cycles (public documentation).
     """
-    return isa.nc_match_replace8(core(), dst, data, vals, imm, dst_idx=dst_idx, name=name)
+    return isa.nc_match_replace8(core(), dst, data, vals, imm, dst_idx, name)

@@ -6,9 +6,7 @@ from typing import Any, Final
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import reduce_cmd as commands
-from trn3.nki.isa.spellings import enum_name
 from trn3.nki.ranks.context import core
-from trn3.nki.values.operators import op_name
 
 __all__ = ["dropout", "range_select", "select_reduce", "tensor_copy_predicated"]
 
@@ -61,17 +59,9 @@ def select_reduce(
     (estimate).
     """
     return isa.select_reduce(
-        core(),
-        dst,
-        predicate,
-        on_true,
-        on_false,
-        reduce_res=reduce_res,
-        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
-        reduce_op=op_name(reduce_op),
-        reverse_pred=reverse_pred,
-        name=name,
-    )
+        core(), dst, predicate, on_true, on_false, reduce_res, reduce_cmd, reduce_op, reverse_pred,
+        name
+    )  # fmt: skip
 
 
 def range_select(
@@ -126,20 +116,9 @@ def range_select(
     (estimate).
     """
     return isa.range_select(
-        core(),
-        dst,
-        on_true_tile,
-        op_name(comp_op0),
-        op_name(comp_op1),
-        bound0,
-        bound1,
-        reduce_cmd=enum_name(reduce_cmd, commands, "reduce_cmd"),
-        reduce_res=reduce_res,
-        reduce_op=op_name(reduce_op),
-        range_start=range_start,
-        on_false_value=FP32_MIN if on_false_value is ... else on_false_value,
-        name=name,
-    )
+        core(), dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd, reduce_res,
+        reduce_op, range_start, FP32_MIN if on_false_value is ... else on_false_value, name
+    )  # fmt: skip
 
 
 def tensor_copy_predicated(
@@ -172,9 +151,7 @@ def tensor_copy_predicated(
     -----
     Cost: ``max(64, 2 N)`` cycles, N with an input in PSUM (public documentation).
     """
-    return isa.tensor_copy_predicated(
-        core(), dst, src, predicate, reverse_pred=reverse_pred, name=name
-    )
+    return isa.tensor_copy_predicated(core(), dst, src, predicate, reverse_pred, name)
 
 
 def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None) -> NkiInstruction:
@@ -201,4 +178,4 @@ def dropout(dst: NkiTensor, data: NkiTensor, prob: Any, name: str | None = None)
     -----
     Cost: ``max(64, N)`` cycles (public documentation).
     """
-    return isa.dropout(core(), dst, data, prob, name=name)
+    return isa.dropout(core(), dst, data, prob, name)

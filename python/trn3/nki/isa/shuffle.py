@@ -40,4 +40,4 @@ def nc_stream_shuffle(
     -----
     Cost: ``max(64, N)`` cycles (public documentation).
     """
-    return isa.nc_stream_shuffle(core(), dst, src, list(shuffle_mask), name=name)
+    return isa.nc_stream_shuffle(core(), dst, src, list(shuffle_mask), name)

@@ -1,4 +1,8 @@
-"""Engines and members of other enums, by any of the ways that kernels spell them."""
+"""Engines, members of other enums and operators, by any of the ways that kernels spell them.
+
+The machine's instructions take them as they come: what is neither a word, a member nor a token is
+asked for here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from trn3.nki.isa.constants import engine
+from trn3._trn3.machine import isa
+from trn3.nki.isa.constants import dge_mode, engine, oob_mode, reduce_cmd
+from trn3.nki.values.operators import OPERATORS, look_up
 
 __all__ = ["engine_name", "enum_name"]
 
@@ -64,3 +70,13 @@ def _by_value(value: Any, argument: str, kind: type[enum.Enum]) -> str:
     allowed = ", ".join(f"nisa.{kind.__name__}.{name}" for name in kind.__members__)
     message = f"{argument} is {value!r}; allowed: {allowed}"
     raise TypeError(message)
+
+
+def _register(kind: type[enum.Enum]) -> None:
+    isa.spell(kind.__name__, kind, lambda value, argument: enum_name(value, kind, argument))
+
+
+isa.spell("op", OPERATORS, lambda op, _argument: look_up(op))
+isa.spell("engine", engine, lambda value, _argument: engine_name(value))
+for _kind in (dge_mode, oob_mode, reduce_cmd):
+    _register(_kind)

@@ -30,7 +30,7 @@ def bn_stats(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiIns
     -----
     Cost: ``max(64, N)`` cycles (public documentation).
     """
-    return isa.bn_stats(core(), dst, data, name=name)
+    return isa.bn_stats(core(), dst, data, name)
 
 
 def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiInstruction:
@@ -55,4 +55,4 @@ def bn_aggr(dst: NkiTensor, data: NkiTensor, name: str | None = None) -> NkiInst
     -----
     Cost: ``max(64, 13 N / 3)`` cycles (public documentation).
     """
-    return isa.bn_aggr(core(), dst, data, name=name)
+    return isa.bn_aggr(core(), dst, data, name)

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from typing import Final
 
+from trn3.machine.instructions import dropped_keywords, instructions
 from trn3.nki.lint import rules
 from trn3.nki.lint.places import Breach, Place, argument, check, number
 from trn3.nki.lint.registers import is_register
 from trn3.nki.lint.scopes import NameBinding
+from trn3.nki.values.element_types import ALL
 
-_INTEGERS: Final = frozenset(("int8", "int16", "int32", "uint8", "uint16", "uint32"))
-#: Keywords that take members of enums, and the enum.
-_ENUMS: Final = {
-    "engine": "engine",
-    "dge_mode": "dge_mode",
-    "oob_mode": "oob_mode",
-    "dma_engine": "dma_engine",
-    "perf_mode": "matmul_perf_mode",
-    "reduce_cmd": "reduce_cmd",
-}
-#: Keywords that were dropped: the instruction, the keyword, what to write.
-_DROPPED: Final = {
-    ("nisa", "tensor_copy", "dtype"): "the type comes from `dst`",
-    ("nisa", "scalar_tensor_tensor", "dtype"): "the type comes from `dst`",
-    ("nisa", "register_move", "imm"): "it is called `src`",
-    ("nisa", "sendrecv", "use_gpsimd_dma"): "it is `dma_engine=`",
-    ("ncc", "collective_permute_implicit", "num_channels"): "it is `channel_ids=`",
-    ("ncc", "collective_permute_implicit_reduce", "num_channels"): "it is `channel_ids=`",
-}
+_INTEGERS: Final = frozenset(each.name for each in ALL if each.is_integer) - {"bool"}
 _NO_INSTRUCTION: Final = frozenset(("divide", "mod", "fmod"))
 _LEGACY: Final = frozenset(
     (
@@ -38,12 +23,19 @@ _LEGACY: Final = frozenset(
     )
 )  # fmt: skip
 _LEGACY_RUNNERS: Final = frozenset(("baremetal", "benchmark", "simulate_kernel", "trace"))
-#: Names of trn3 that NKI has not.
-_OWN: Final = {("nisa", "nc_matmul_sparse")}
 _BUFFERS: Final = frozenset(("sbuf", "psum", "hbm", "private_hbm", "shared_hbm"))
 _CREATORS: Final = {
     "ndarray": 2, "zeros": 2, "ones": 2, "full": 3, "zeros_like": 2, "empty_like": 2, "rand": 2,
 }  # fmt: skip
+
+
+@functools.cache
+def _enums() -> dict[str, str]:
+    """Return the keywords of instructions that take members of enums, and the enum of each."""
+    rows = (argument for row in instructions().values() for argument in row.arguments)
+    known = {argument.name: argument.enum for argument in rows if argument.enum is not None}
+    # What the core takes is a flag.
+    return known | {"perf_mode": "matmul_perf_mode"}
 
 
 @check(ast.Attribute, ast.Name)
@@ -60,7 +52,7 @@ def names(node: ast.Attribute | ast.Name, place: Place) -> Iterator[Breach]:
         or (name.module == "nki" and name.name in _LEGACY_RUNNERS)
     ):
         yield rules.LEGACY_NAME, node, f"`{name}`"
-    elif name in _OWN:
+    elif name.module == "nisa" and name.name in instructions() and instructions()[name.name].is_own:
         yield rules.OWN_NAME, node, f"`{name}`"
 
 
@@ -71,12 +63,12 @@ def keywords(node: ast.Call, place: Place) -> Iterator[Breach]:
     if name is None or name.module not in ("nl", "nisa", "ncc"):
         return
     for keyword in node.keywords:
-        dropped = _DROPPED.get((name.module, name.name, keyword.arg or ""))
-        if dropped:
+        dropped = dropped_keywords().get((name.name, keyword.arg or ""))
+        if dropped and name.module != "nl":
             yield rules.OLD_KEYWORD, keyword, f"`{name}({keyword.arg}=)`, {dropped}"
         if keyword.arg == "mask":
             yield rules.LEGACY_NAME, keyword, f"`{name}(mask=)`"
-        enum = _ENUMS.get(keyword.arg or "") if name.module == "nisa" else None
+        enum = _enums().get(keyword.arg or "") if name.module == "nisa" else None
         if enum and number(keyword.value) is not None:
             text = f"`{keyword.arg}={ast.unparse(keyword.value)}` is no `nisa.{enum}`"
             yield rules.ENUM_NUMBER, keyword.value, text

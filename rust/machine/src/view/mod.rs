@@ -7,6 +7,7 @@
 //! instruction executes.
 
 mod footprint;
+pub mod grid;
 mod index;
 mod pattern;
 mod text;

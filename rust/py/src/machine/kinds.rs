@@ -11,6 +11,7 @@ use trn3_machine::isa::tensor::Tile as ArrayTile;
 
 use crate::machine::error::exception;
 use crate::machine::operand;
+use crate::machine::spelling::{Sort, meant};
 
 /// A kind of argument.
 pub(crate) trait Kind {
@@ -50,6 +51,18 @@ impl<'a, 'py, T> FromPyObject<'a, 'py> for Operand<'a, 'py, T> {
     }
 }
 
+/// A word, or the one that stands for it where it is left out.
+type Word<'a, 'py> = Operand<'a, 'py, &'static str>;
+
+impl Word<'_, '_> {
+    fn meant<T>(&self, sort: Sort, argument: &'static str, parse: impl Fn(&str) -> PyResult<T>) -> PyResult<T> {
+        match self {
+            Operand::Object(object) => meant(sort, argument, &object.0, parse),
+            Operand::Default(word) => parse(word),
+        }
+    }
+}
+
 /// The default of a row as what a call would hand over.
 macro_rules! given {
     (Scalar $default:tt) => {
@@ -62,6 +75,18 @@ macro_rules! given {
         Some($default)
     };
     (IntegerOrRegister $default:tt) => {
+        $crate::machine::kinds::Operand::Default($default)
+    };
+    (Op $default:tt) => {
+        $crate::machine::kinds::Operand::Default($default)
+    };
+    (Command $default:tt) => {
+        $crate::machine::kinds::Operand::Default($default)
+    };
+    (NamedEngine $default:tt) => {
+        $crate::machine::kinds::Operand::Default($default)
+    };
+    (OobMode $default:tt) => {
         $crate::machine::kinds::Operand::Default($default)
     };
     ($kind:ident $default:tt) => {
@@ -123,14 +148,23 @@ kinds! {
             }
         }
     };
-    Op: "str", &'a str, |_, _, given| operand::op(given);
-    MaybeOp: "str | None", Option<&'a str>, |_, _, given| given.map(operand::op).transpose();
-    Function: "str", &'a str, |_, _, given| {
-        given.parse().map_err(|error| exception(trn3_machine::Error::Numerics(error)))
+    Op: "Any", Word<'a, 'py>, |_, argument, given| given.meant(Sort::Operator, argument, operand::op);
+    MaybeOp: "Any", Option<Object<'a, 'py>>, |_, argument, given| {
+        given.map(|object| meant(Sort::Operator, argument, &object.0, operand::op)).transpose()
     };
-    Command: "str", &'a str, |_, _, given| given.parse().map_err(exception);
-    MaybeEngine: "str | None", Option<&'a str>, |_, _, given| operand::engine(given);
-    NamedEngine: "str", &'a str, |_, argument, given| operand::named_engine(argument, given);
+    Function: "Any", Word<'a, 'py>, |_, argument, given| given.meant(Sort::Operator, argument, |name| {
+        name.parse().map_err(|error| exception(trn3_machine::Error::Numerics(error)))
+    });
+    Command: "str | Enum", Word<'a, 'py>, |_, argument, given| {
+        given.meant(Sort::ReduceCommand, argument, |name| name.parse().map_err(exception))
+    };
+    MaybeEngine: "str | Enum | None", Option<Object<'a, 'py>>, |_, argument, given| match given {
+        Some(object) => meant(Sort::Engine, argument, &object.0, |name| operand::engine(Some(name))),
+        None => Ok(None),
+    };
+    NamedEngine: "str | Enum", Word<'a, 'py>, |_, argument, given| {
+        given.meant(Sort::Engine, argument, |name| operand::named_engine(argument, name))
+    };
     DmaEngine: "str", &'a str, |_, _, given| Ok(given == "gpsimd_dma");
     Flag: "bool", bool, |_, _, given| Ok(given);
     MaybeFlag: "bool | None", Option<bool>, |_, _, given| Ok(given);
@@ -146,9 +180,15 @@ kinds! {
     Number: "float", f64, |_, _, given| Ok(given);
     MaybeNumbers: "Sequence[float] | None", Option<Vec<f64>>, |_, _, given| Ok(given);
     Priority: "int | None", Option<u8>, |_, _, given| Ok(given);
-    OobMode: "str", &'a str, |_, _, given| given.parse().map_err(exception);
-    DgeMode: "str | None", Option<&'a str>, |_, _, given| {
-        given.filter(|mode| *mode != "unknown").map(|mode| mode.parse().map_err(exception)).transpose()
+    OobMode: "str | Enum", Word<'a, 'py>, |_, argument, given| {
+        given.meant(Sort::OutOfBounds, argument, |name| name.parse().map_err(exception))
+    };
+    DgeMode: "str | Enum | None", Option<Object<'a, 'py>>, |_, argument, given| match given {
+        Some(object) => meant(Sort::DescriptorMode, argument, &object.0, |name| match name {
+            "unknown" => Ok(None),
+            name => name.parse().map(Some).map_err(exception),
+        }),
+        None => Ok(None),
     };
     MaybeArrayTile: "tuple[tuple[int, int], tuple[int, int]] | None", Option<(Pair, Pair)>, |_, _, given| {
         Ok(given.map(|(position, size)| ArrayTile { position, size }))

@@ -2,6 +2,7 @@
 
 pub(crate) mod core;
 pub(crate) mod error;
+pub(crate) mod grid;
 pub(crate) mod handle;
 pub(crate) mod instruction;
 pub(crate) mod isa;
@@ -12,6 +13,7 @@ pub(crate) mod profile;
 pub(crate) mod ranks;
 pub(crate) mod register;
 pub(crate) mod replay;
+pub(crate) mod spelling;
 pub(crate) mod tensor;
 
 use pyo3::prelude::*;
@@ -32,9 +34,11 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyInstruction>()?;
     module.add_class::<DynamicSlice>()?;
     module.add_function(wrap_pyfunction!(tensor::hooks, &module)?)?;
+    module.add_function(wrap_pyfunction!(isa::dropped_keywords, &module)?)?;
     module.add_function(wrap_pyfunction!(isa::instruction_table, &module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, &module)?)?;
     error::register(&module)?;
+    grid::register(&module)?;
     ranks::register(&module)?;
     let instructions = PyModule::new(py, "isa")?;
     isa::register(&instructions)?;

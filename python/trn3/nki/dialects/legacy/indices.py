@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3._trn3 import machine
 from trn3.nki.values.axes import par_dim
 
 __all__ = [
@@ -186,21 +187,4 @@ def affine(numbers: NDArray[Any]) -> tuple[int, list[int]] | None:
     >>> affine(arange(4) // 2) is None
     True
     """
-    plain = numbers.view(np.ndarray)
-    start = int(plain.flat[0])
-    steps = [0] * plain.ndim
-    long = [axis for axis, length in enumerate(plain.shape) if length > 1]
-    if not long:
-        return start, steps
-    if len(long) == 1:
-        flat = plain.ravel()
-        steps[long[0]] = int(flat[1]) - start
-        even = flat.size == 2 or bool((flat[1:] - flat[:-1] == steps[long[0]]).all())
-        return (start, steps) if even else None
-    total = np.full((1,) * plain.ndim, start)
-    for axis in long:
-        place = tuple(1 if i == axis else 0 for i in range(plain.ndim))
-        steps[axis] = int(plain[place]) - start
-        own = steps[axis] * np.arange(plain.shape[axis])
-        total = total + own.reshape([-1 if i == axis else 1 for i in range(plain.ndim)])
-    return (start, steps) if np.array_equal(total, plain) else None
+    return machine.even_steps(np.asarray(numbers.view(np.ndarray), np.int64, order="C"))

@@ -6,12 +6,13 @@ the grid where the mask holds and every operand is one access pattern.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trn3._trn3 import machine
 
 Box: TypeAlias = tuple[slice, ...]
 
@@ -57,81 +58,14 @@ def boxes(
     constant : arrays
         Those that must be constant within each box.
     """
-    if mask is None:
-        mask = np.broadcast_to(np.True_, shape)
-    full = [np.broadcast_to(item, shape) for item in numbers]
-    fixed = [np.broadcast_to(item, shape) for item in constant]
-    return list(_split(whole(shape), mask, full, fixed))
+    found = machine.boxes(
+        shape,
+        None if mask is None else _over(shape, mask),
+        [_over(shape, item) for item in numbers],
+        [_over(shape, item) for item in constant],
+    )
+    return [tuple(slice(*sides) for sides in box) for box in found]
 
 
-def _split(
-    box: Box,
-    mask: NDArray[np.bool_],
-    numbers: list[NDArray[np.int64]],
-    constant: list[NDArray[np.int64]],
-) -> Iterator[Box]:
-    inside = mask[box]
-    if not inside.any():
-        return
-    tight = []
-    for axis, part in enumerate(box):
-        others = tuple(i for i in range(len(box)) if i != axis)
-        hit = np.flatnonzero(inside.any(axis=others))
-        tight.append(slice(part.start + int(hit[0]), part.start + int(hit[-1]) + 1))
-    box = tuple(tight)
-    inside = mask[box]
-    uneven = [item for item in numbers if not _is_affine(item[box])]
-    varying = [item for item in constant if np.ptp(item[box]) != 0]
-    if inside.all() and not uneven and not varying:
-        yield box
-        return
-    for axis, part in enumerate(box):
-        cuts = _cuts(axis, inside, [i[box] for i in uneven], [i[box] for i in varying])
-        if cuts:
-            bounds = [0, *cuts, part.stop - part.start]
-            break
-    else:
-        # Coupled along several axes: one by one along the longest.
-        axis = max(range(len(box)), key=lambda i: box[i].stop - box[i].start)
-        bounds = list(range(box[axis].stop - box[axis].start + 1))
-    start = box[axis].start
-    for low, high in itertools.pairwise(bounds):
-        part = slice(start + low, start + high)
-        yield from _split((*box[:axis], part, *box[axis + 1 :]), mask, numbers, constant)
-
-
-def _is_affine(array: NDArray[np.int64]) -> bool:
-    """Return whether an array's steps along each axis are the same, and none runs backwards."""
-    for axis in range(array.ndim):
-        if array.shape[axis] > 1:
-            steps = np.diff(array, axis=axis)
-            if np.ptp(steps) != 0 or steps.flat[0] < 0:
-                return False
-    return True
-
-
-def _cuts(
-    axis: int,
-    inside: NDArray[np.bool_],
-    uneven: list[NDArray[np.int64]],
-    varying: list[NDArray[np.int64]],
-) -> list[int]:
-    """Return where an axis must be cut: the mask or an operand's pattern changes there."""
-    length = inside.shape[axis]
-    rows = np.moveaxis(inside, axis, 0).reshape(length, -1)
-    change = (rows[1:] != rows[:-1]).any(axis=1)
-    for item in varying:
-        values = np.moveaxis(item, axis, 0).reshape(length, -1)
-        change |= (values[1:] != values[:-1]).any(axis=1)
-    found = set((np.flatnonzero(change) + 1).tolist())
-    for item in uneven:
-        steps = np.diff(np.moveaxis(item, axis, 0).reshape(length, -1), axis=0)
-        # Access patterns run forwards.
-        found.update((np.flatnonzero((steps < 0).any(axis=1)) + 1).tolist())
-        start = 0
-        for place in range(1, len(steps)):
-            if place > start and (steps[place] != steps[place - 1]).any():
-                # A new run begins after the last element of this one.
-                start = place + 1
-                found.add(start if start < length else place)
-    return sorted(cut for cut in found if 0 < cut < length)
+def _over(shape: tuple[int, ...], array: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.broadcast_to(array, shape), order="C")

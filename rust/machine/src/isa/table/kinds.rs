@@ -18,6 +18,25 @@ macro_rules! kinds {
                     $(Kind::$kind => stringify!($kind),)*
                 }
             }
+
+            /// The enum of `nki.isa` whose member it is; None: of none.
+            ///
+            /// ```
+            /// use trn3_machine::isa::table::Kind;
+            ///
+            /// assert_eq!(Kind::MaybeEngine.enumeration(), Some("engine"));
+            /// assert_eq!(Kind::Flag.enumeration(), None);
+            /// ```
+            pub const fn enumeration(self) -> Option<&'static str> {
+                Some(match self {
+                    Kind::MaybeEngine | Kind::NamedEngine => "engine",
+                    Kind::Command => "reduce_cmd",
+                    Kind::DmaEngine => "dma_engine",
+                    Kind::OobMode => "oob_mode",
+                    Kind::DgeMode => "dge_mode",
+                    _ => return None,
+                })
+            }
         }
 
         /// What instructions hold of an argument, by its kind's name.

@@ -3,10 +3,12 @@
 //! [`crate::instructions!`] is the one place where an instruction is spelt. From it come what programs read and write
 //! ([`crate::program`]), the functions of front ends, and [`TABLE`], plain data for whoever describes instructions.
 
+mod dropped;
 mod kinds;
 pub mod makers;
 mod rows;
 
+pub use dropped::{DROPPED, DroppedKeyword};
 pub use kinds::{Default, Kind, values};
 pub(crate) use kinds::{Literal, default};
 
@@ -115,6 +117,23 @@ pub struct Description {
     /// The entries of a program's step; none for what cores run together, which programs do not hold.
     pub keys: &'static [&'static str],
 }
+
+impl Description {
+    /// Whether it is ours alone: `nki.isa` has no instruction of that name.
+    ///
+    /// ```
+    /// use trn3_machine::isa::table::TABLE;
+    ///
+    /// let own = TABLE.iter().filter(|description| description.is_own());
+    /// assert!(own.map(|description| description.name).any(|name| name == "nc_matmul_sparse"));
+    /// ```
+    pub fn is_own(&self) -> bool {
+        OWN.contains(&self.name)
+    }
+}
+
+/// Instructions that `nki.isa` has not.
+const OWN: &[&str] = &["nc_matmul_sparse", "tensor_clamp"];
 
 /// One argument of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]

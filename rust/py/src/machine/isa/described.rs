@@ -4,7 +4,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use trn3_machine::engine::Engine;
-use trn3_machine::isa::table::{Argument, Default, Description, MEETINGS, TABLE};
+use trn3_machine::isa::table::{Argument, DROPPED, Default, Description, MEETINGS, TABLE};
 
 use crate::machine::kinds::annotation;
 
@@ -23,6 +23,7 @@ fn argument<'py>(py: Python<'py>, argument: &Argument) -> PyResult<Bound<'py, Py
     dict.set_item("name", argument.name)?;
     dict.set_item("kind", argument.kind.name())?;
     dict.set_item("annotation", annotation(argument.kind))?;
+    dict.set_item("enum", argument.kind.enumeration())?;
     if let Some(given) = argument.default {
         dict.set_item("default", default(py, given)?)?;
     }
@@ -35,9 +36,16 @@ fn description<'py>(py: Python<'py>, description: &Description) -> PyResult<Boun
     let arguments = description.arguments.iter().map(|each| argument(py, each)).collect::<PyResult<Vec<_>>>()?;
     dict.set_item("arguments", arguments)?;
     dict.set_item("family", description.family.name())?;
+    dict.set_item("own", description.is_own())?;
     dict.set_item("engines", description.engines.iter().copied().map(Engine::name).collect::<Vec<_>>())?;
     dict.set_item("keys", description.keys.iter().filter(|key| !key.is_empty()).collect::<Vec<_>>())?;
     Ok(dict)
+}
+
+/// Keywords that instructions and collectives once had: name, keyword, and what says the same today.
+#[pyfunction]
+pub(crate) fn dropped_keywords() -> Vec<(&'static str, &'static str, &'static str)> {
+    DROPPED.iter().map(|dropped| (dropped.of, dropped.keyword, dropped.instead)).collect()
 }
 
 /// Every instruction, described: a list of dicts. `keys` are the entries of a program's step; none for what the cores of a

@@ -11,8 +11,9 @@ use trn3_machine::isa::table::{held, makers};
 use crate::machine::core::PyCore;
 use crate::machine::instruction::PyInstruction;
 use crate::machine::kinds::{self, Kind, given};
+use crate::machine::spelling;
 
-pub(crate) use described::instruction_table;
+pub(crate) use described::{dropped_keywords, instruction_table};
 
 /// Issues an instruction on the line of the kernel that is calling.
 fn issue(
@@ -87,6 +88,7 @@ trn3_machine::instructions!(functions);
 /// Adds every instruction to the submodule.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register_listed(module)?;
+    spelling::register(module)?;
     meeting::register(module)?;
     custom::register(module)
 }
