@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trn3.nki.lint import rules
-from trn3.nki.lint.places import Breach, Place, argument, check, number
+from trn3.nki.lint.breaches import Breach, Place, argument, check, number
 from trn3.nki.lint.registers import is_register
 from trn3.nki.lint.scopes import NameBinding
 
