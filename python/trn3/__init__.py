@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _moved, offers
 
 if TYPE_CHECKING:
-    from trn3 import collectives, cost, flows, numerics, power, system, systems, traffic
+    from trn3 import collectives, cost, flows, numerics, power, system, traffic
     from trn3.checkpoint import load_mx, quantize_checkpoint
     from trn3.economics.cost import implied_capex, tco
     from trn3.economics.power import perf_per_watt
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trn3.machine import NeuronCore
     from trn3.planner import Training, plan, search
     from trn3.studies.sweep import sweep
-    from trn3.system import Chip, Cluster, Instance, UltraServer
+    from trn3.system import Chip, Cluster, Instance, UltraServer, catalogue as systems
 
 __all__ = [
     "Chip",
@@ -61,7 +61,8 @@ _moved.install()
 offers.offer("profiles", "trn3.profile")
 offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
-offers.offer("system by name", "trn3.systems:load")
+offers.offer("system by name", "trn3.system.catalogue:load")
+offers.offer("NeuronCore", "trn3.machine:NeuronCore")
 
 
 def set_num_threads(n: int) -> None:

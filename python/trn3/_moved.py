@@ -52,7 +52,9 @@ MOVED: dict[str, str] = {
     "trn3.nki.gang": "trn3.nki.ranks.gang",
     "trn3.nki.grid": "trn3.nki.launch.grid",
     "trn3.nki.hardware": "trn3.nki.dialects.vendor.hardware",
-    "trn3.nki.kernel": "trn3.nki.launch.kernel",
+    "trn3.nki.isa.cores": "trn3.nki.isa.logical_core",
+    "trn3.nki.isa.reduction": "trn3.nki.isa.tensor_reduction",
+    "trn3.nki.kernel": "trn3.nki.launch.jit",
     "trn3.nki.launches": "trn3.nki.launch.observers",
     "trn3.nki.legacy": "trn3.nki.dialects.legacy",
     "trn3.nki.legacy.overloads": "trn3.nki.dialects.legacy.views",
@@ -65,6 +67,7 @@ MOVED: dict[str, str] = {
     "trn3.nki.objects": "trn3.nki.values.objects",
     "trn3.nki.operators": "trn3.nki.values.operators",
     "trn3.nki.portability": "trn3.nki.lint",
+    "trn3.nki.portability.places": "trn3.nki.lint.breaches",
     "trn3.nki.portability.running": "trn3.nki.lint.watch",
     "trn3.nki.profiling": "trn3.nki.launch.profiling",
     "trn3.nki.recording": "trn3.nki.launch.recording",
@@ -81,7 +84,9 @@ MOVED: dict[str, str] = {
     "trn3.sweeps": "trn3.studies.sweep",
     "trn3.sweeps.checkpoint": "trn3.studies.sweep.journal",
     "trn3.sweeps.errors": "trn3.studies.sweep",
+    "trn3.sweeps.result": "trn3.studies.sweep.points",
     "trn3.system.comparison": "trn3.facts.comparison",
+    "trn3.system.cores": "trn3.system.chip_figures",
     "trn3.system.documents": "trn3.facts.documents",
     "trn3.system.expressions": "trn3.facts.expressions",
     "trn3.system.facts": "trn3.facts",
@@ -90,7 +95,7 @@ MOVED: dict[str, str] = {
     "trn3.system.spec": "trn3.facts.spec",
     "trn3.system.units": "trn3.text",
     "trn3.system.collective_data": "trn3.collectives.arrays",
-    "trn3.system.collective_result": "trn3.collectives.result",
+    "trn3.system.collective_result": "trn3.collectives.answers",
     "trn3.system.collective_tables": "trn3.collectives.nccom_tables",
     "trn3.system.collective_timing": "trn3.collectives.timing",
     "trn3.system.groups": "trn3.collectives.groups",
@@ -101,6 +106,7 @@ MOVED: dict[str, str] = {
 PUBLIC: dict[str, str] = {
     "trn3.cost": "trn3.economics.cost",
     "trn3.power": "trn3.economics.power",
+    "trn3.systems": "trn3.system.catalogue",
 }
 
 

@@ -240,6 +240,33 @@ class _Asked(Protocol):
     @property
     def pairs(self) -> Sequence[tuple[int, int]]: ...
 
+class _AskedNumbers(Protocol):
+    @property
+    def reduction(self) -> str: ...
+    @property
+    def element(self) -> str: ...
+    @property
+    def item_size(self) -> int: ...
+    @property
+    def wire(self) -> str | None: ...
+    @property
+    def out(self) -> str | None: ...
+    @property
+    def rounding(self) -> str: ...
+    @property
+    def order(self) -> str: ...
+    @property
+    def rng(self) -> XorwowCore | None: ...
+
+# [n, n] of each in row order, by sender
+class _AskedCounts(Protocol):
+    @property
+    def counts(self) -> Sequence[int]: ...
+    @property
+    def send_displacements(self) -> Sequence[int]: ...
+    @property
+    def receive_displacements(self) -> Sequence[int]: ...
+
 # Arrays are contiguous bytes, one for each rank of the (first) group.
 _Buffers: TypeAlias = Sequence[NDArray[np.uint8]]
 
@@ -259,18 +286,7 @@ class Collectives:
         self, running: Sequence[tuple[_Asked, float, int, float]], /
     ) -> list[tuple[str, float, float, float]]: ...
     def execute(
-        self,
-        asked: _Asked,
-        reduction: str,
-        dtype: str,
-        item_size: int,
-        wire: str | None,
-        out: str | None,
-        rounding: str,
-        order: str,
-        rng: XorwowCore | None,
-        arrays: _Buffers,
-        /,
+        self, asked: _Asked, numbers: _AskedNumbers, arrays: _Buffers, /
     ) -> list[NDArray[np.uint8]]: ...
     def all_gather_v(
         self, asked: _Asked, item_size: int, arrays: _Buffers, /
@@ -279,9 +295,7 @@ class Collectives:
         self,
         asked: _Asked,
         item_size: int,
-        counts: Sequence[int],
-        from_displacements: Sequence[int],
-        to_displacements: Sequence[int],
+        counts: _AskedCounts,
         arrays: _Buffers,
         destinations: _Buffers,
         /,

@@ -392,7 +392,7 @@ def _is_priced(system: System) -> bool:
 
 
 def _devices(system: System) -> list[dict[str, Any]]:
-    from trn3.system.cores import chip_facts
+    from trn3.system.chip_figures import chip_facts
     from trn3.system.links import node_name
 
     figures = chip_facts(system.chip or system.name, system.spec_file)

@@ -19,6 +19,16 @@ Examples
 
 from __future__ import annotations
 
+from trn3.collectives.answers import (
+    CollectiveCost,
+    CollectiveResult,
+    CollectiveSpan,
+    Cost,
+    Overlapping,
+    Result,
+    Span,
+    bus_factor,
+)
 from trn3.collectives.engine import CollectiveEngine, CollectiveSystem, CollectiveUnits, SystemLike
 from trn3.collectives.nccom_tables import TableRow, published
 from trn3.collectives.operations import (
@@ -29,16 +39,6 @@ from trn3.collectives.operations import (
     collective_permute,
     permute,
     reduce_scatter,
-)
-from trn3.collectives.result import (
-    CollectiveCost,
-    CollectiveResult,
-    CollectiveSpan,
-    Cost,
-    Overlapping,
-    Result,
-    Span,
-    bus_factor,
 )
 from trn3.collectives.timing import MOST_RANKS, algorithms, candidates, estimate, overlap, time
 from trn3.collectives.variable import all_gather_v, all_to_all_v

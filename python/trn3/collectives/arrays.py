@@ -14,6 +14,7 @@ from trn3.collectives.groups import Ranks
 from trn3.facts.mappings import FrozenMapping
 
 if TYPE_CHECKING:
+    from trn3._trn3 import XorwowCore
     from trn3.numerics import Xorwow
 
 Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
@@ -168,6 +169,20 @@ class Numbers:
         object.__setattr__(self, "op", given)
 
 
+@dataclass(frozen=True, slots=True)
+class AskedNumbers:
+    """How a collective computes, as the core takes it: formats by their names."""
+
+    reduction: str
+    element: str
+    item_size: int
+    wire: str | None
+    out: str | None
+    rounding: str
+    order: str
+    rng: XorwowCore | None
+
+
 def run(
     operation: str,
     where: CollectiveEngine,
@@ -200,7 +215,16 @@ def run(
     asked = Asked(operation, algorithm, ranks.lists, ranks.ranks_per_chip, root, pairs)
     core = where.core
     facts = core.cost(asked, size_bytes, True)
-    generator = _generator(numbers.rng)
+    asked_numbers = AskedNumbers(
+        numbers.op,
+        kind,
+        arrays[0].dtype.itemsize,
+        wire,
+        out,
+        numbers.rounding,
+        numbers.order,
+        _generator(numbers.rng),
+    )
     outputs: list[NDArray[Any]] = []
     flat = [bytes_of(array) for array in arrays]
     result = (
@@ -211,16 +235,7 @@ def run(
     for index, group in enumerate(ranks.lists):
         part = Asked(operation, facts["form"], (group,), ranks.ranks_per_chip, root, pairs)
         produced = core.execute(
-            part,
-            numbers.op,
-            kind,
-            arrays[0].dtype.itemsize,
-            wire,
-            out,
-            numbers.rounding,
-            numbers.order,
-            generator,
-            flat[index * ranks.size : (index + 1) * ranks.size],
+            part, asked_numbers, flat[index * ranks.size : (index + 1) * ranks.size]
         )
         outputs.extend(buffer.view(result) for buffer in produced)
     made = described(facts, ranks.size)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from trn3.collectives.answers import CollectiveResult
 from trn3.collectives.arrays import (
     Numbers,
     Order,
@@ -21,7 +22,6 @@ from trn3.collectives.arrays import (
 )
 from trn3.collectives.engine import SystemLike, as_engine
 from trn3.collectives.groups import GroupLike, parse
-from trn3.collectives.result import CollectiveResult
 
 if TYPE_CHECKING:
     from trn3.numerics import Xorwow

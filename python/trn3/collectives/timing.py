@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trn3._trn3 import system as _core
+from trn3.collectives.answers import CollectiveCost, CollectiveSpan, Overlapping
 from trn3.collectives.arrays import Asked, described
 from trn3.collectives.engine import (
     CollectiveEngine,
@@ -15,7 +16,6 @@ from trn3.collectives.engine import (
     as_system,
 )
 from trn3.collectives.groups import GroupLike, Ranks, parse
-from trn3.collectives.result import CollectiveCost, CollectiveSpan, Overlapping
 
 
 def _placed(

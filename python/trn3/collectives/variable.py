@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trn3.collectives.answers import CollectiveResult
 from trn3.collectives.arrays import (
     Asked,
     as_arrays,
@@ -17,7 +19,6 @@ from trn3.collectives.arrays import (
 )
 from trn3.collectives.engine import SystemLike, as_engine
 from trn3.collectives.groups import GroupLike, parse
-from trn3.collectives.result import CollectiveResult
 
 
 def all_gather_v(
@@ -56,6 +57,15 @@ def all_gather_v(
     dtype = given[0].dtype.newbyteorder("=")
     outputs = tuple(buffer.view(dtype) for buffer in flat)
     return CollectiveResult(**described(facts, ranks.size), outputs=outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCounts:
+    """What goes from each rank to each and where, by sender, as the core takes it."""
+
+    counts: Sequence[int]
+    send_displacements: Sequence[int]
+    receive_displacements: Sequence[int]
 
 
 def all_to_all_v(
@@ -129,9 +139,7 @@ def all_to_all_v(
     flat = where.core.all_to_all_v(
         asked,
         dtype.itemsize,
-        table.ravel().tolist(),
-        send.ravel().tolist(),
-        receive.T.ravel().tolist(),
+        AskedCounts(*(each.ravel().tolist() for each in (table, send, receive.T))),
         [bytes_of(array) for array in given],
         [bytes_of(array) for array in held],
     )

@@ -25,7 +25,7 @@ from trn3.nki import collectives, dtype, experimental, isa, language, tensor, ty
 from trn3.nki.dialects.vendor.aliases import install, uninstall
 from trn3.nki.language import assignment as tensors
 from trn3.nki.launch.debugging import last_findings
-from trn3.nki.launch.kernel import Kernel, jit, simulate
+from trn3.nki.launch.jit import Kernel, jit, simulate
 from trn3.nki.launch.multirank import profile_ranks, simulate_ranks, spmd
 from trn3.nki.launch.profiling import baremetal, benchmark, profile, simulate_kernel, trace
 from trn3.nki.lint import lint

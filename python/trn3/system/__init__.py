@@ -7,8 +7,9 @@ and sets them beside what is published, `trn3.facts.comparison` sets systems bes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from trn3 import offers
 from trn3._trn3.system import DoesNotFitError, UnreachableError
 from trn3.system.base import System
 from trn3.system.chip import Chip, Core
@@ -16,9 +17,6 @@ from trn3.system.cluster import Cluster
 from trn3.system.fabric import Binding, Bisection, Bound, Cut, Graph, Slowdown
 from trn3.system.links import Leg, Level, Link, Path, Route
 from trn3.system.servers import Instance, Pod, Rack, UltraServer
-
-if TYPE_CHECKING:
-    from trn3.machine import NeuronCore
 
 __all__ = [
     "Binding",
@@ -47,9 +45,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # The machine is loaded when it is asked for.
     if name != "NeuronCore":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from trn3.machine import NeuronCore
-
-    return NeuronCore
+    return offers.take("NeuronCore")

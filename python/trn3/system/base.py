@@ -12,8 +12,8 @@ import numpy as np
 
 from trn3._trn3 import system as _core
 from trn3.collectives.engine import CollectiveEngine
+from trn3.system.chip_figures import checked_lnc, chip_facts, count_of
 from trn3.system.collectives import CollectiveMethods
-from trn3.system.cores import checked_lnc, chip_facts, count_of
 from trn3.system.fabric import Slowdown
 from trn3.system.faults import Fault, check_health, fault_name
 from trn3.system.joined_chips import JoinedChips, Links

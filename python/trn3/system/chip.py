@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from trn3 import offers
 from trn3._trn3 import system as _core
 from trn3.facts.mappings import FrozenMapping
-from trn3.system.cores import checked_lnc, chip_facts, count_of
+from trn3.system.chip_figures import checked_lnc, chip_facts, count_of
 from trn3.system.links import Level
 
 if TYPE_CHECKING:
     from trn3.facts.spec import Spec
-    from trn3.machine import NeuronCore
 
 _SHORT = {"trn1": "trainium1", "trn2": "trainium2", "trn3": "trainium3"}
 
@@ -185,8 +185,12 @@ class Chip:
         levels = _core.Fabric.built_in(_HOME[self.arch], "docs").levels()
         return FrozenMapping({parts[0]: Level(*parts) for parts in levels})
 
-    def neuron_core(self, **options: Any) -> NeuronCore:
-        """Return one of its cores, simulated: `options` are those of `trn3.machine.NeuronCore`."""
-        from trn3.machine import NeuronCore
+    def neuron_core(self, **options: Any) -> Any:
+        """Return one of its cores, simulated: a `trn3.machine.NeuronCore`, which has the options.
 
-        return NeuronCore(_MACHINE[self.arch], **options)
+        Examples
+        --------
+        >>> Chip("trainium2").neuron_core(values=False).arch
+        ('trn2', 3)
+        """
+        return offers.take("NeuronCore")(_MACHINE[self.arch], **options)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from trn3 import collectives
+from trn3.collectives.answers import CollectiveCost, CollectiveResult, CollectiveSpan, Overlapping
 from trn3.collectives.engine import CollectiveSystem
-from trn3.collectives.result import CollectiveCost, CollectiveResult, CollectiveSpan, Overlapping
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

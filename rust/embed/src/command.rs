@@ -10,7 +10,7 @@ use crate::error::Result;
 /// A memory of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Space {
+pub enum MemorySpace {
     /// HBM, one for all cores of the device.
     Hbm,
     /// A core's SBUF: address `partition * bytes of a partition + byte`.
@@ -24,7 +24,7 @@ pub enum Space {
 #[serde(deny_unknown_fields)]
 pub struct Address {
     /// Which memory.
-    pub space: Space,
+    pub space: MemorySpace,
     /// First byte.
     pub address: u64,
 }
@@ -46,7 +46,7 @@ pub enum Operation {
 /// How elements are reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reduction {
+pub enum CollectiveReduction {
     /// Sums.
     #[default]
     Add,
@@ -59,12 +59,12 @@ pub enum Reduction {
 /// One rank's part of a collective.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Collective {
+pub struct DeviceCollective {
     /// What is done.
     pub operation: Operation,
     /// How, where something is reduced.
     #[serde(default)]
-    pub reduction: Reduction,
+    pub reduction: CollectiveReduction,
     /// Ranks, in an order that is the same for all of them.
     pub group: Vec<u32>,
     /// What tells it from other collectives of the group under way; the same for all ranks.
@@ -79,7 +79,7 @@ pub struct Collective {
     pub dtype: String,
 }
 
-impl Collective {
+impl DeviceCollective {
     pub(crate) fn element(&self) -> Result<DType> {
         Ok(self.dtype.parse()?)
     }
@@ -91,9 +91,9 @@ impl Collective {
         // What only moves may be of types that have no arithmetic.
         let element = if reduces { dtype.name().parse()? } else { engine::ElementType::Opaque { bytes: dtype.size() } };
         let reduction = match self.reduction {
-            Reduction::Add => engine::Reduction::Add,
-            Reduction::Max => engine::Reduction::Max,
-            Reduction::Min => engine::Reduction::Min,
+            CollectiveReduction::Add => engine::Reduction::Add,
+            CollectiveReduction::Max => engine::Reduction::Max,
+            CollectiveReduction::Min => engine::Reduction::Min,
         };
         Ok(Arithmetic { reduction, order: Order::Index, ..Arithmetic::new(element) })
     }
@@ -162,7 +162,7 @@ pub enum Command {
         /// Core.
         core: u32,
         /// Its part.
-        part: Collective,
+        part: DeviceCollective,
     },
 }
 

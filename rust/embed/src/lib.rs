@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use trn3_machine::time::Picos;
-//! use trn3_embed::{Command, Device, DeviceSpec, Space};
+//! use trn3_embed::{Command, Device, DeviceSpec, MemorySpace};
 //!
 //! let mut device = Device::new(DeviceSpec::default())?;
 //! let program = device.load(br#"{"format": "trn3-program", "version": 1, "name": "double",
@@ -23,7 +23,7 @@
 //!     {"op": "tensor_scalar", "dst": "tile", "data": "tile", "op0": "multiply", "operand0": 2.0},
 //!     {"op": "dma_copy", "dst": "out", "src": "tile"}]}"#)?;
 //! let (x, out) = (device.tensor(program, "x")?, device.tensor(program, "out")?);
-//! device.write(Space::Hbm, 0, x.address, &1.5f32.to_le_bytes().repeat(256))?;
+//! device.write(MemorySpace::Hbm, 0, x.address, &1.5f32.to_le_bytes().repeat(256))?;
 //! device.submit(Command::Run { core: 0, program }, 7)?;
 //! while let Some(next) = device.next_event() {
 //!     device.advance(next)?;
@@ -32,7 +32,7 @@
 //! assert_eq!((done.tag, done.status), (7, Ok(())));
 //! assert_eq!((done.start, done.end), (Picos(0), device.now()));
 //! let mut bytes = [0; 4];
-//! device.read(Space::Hbm, 0, out.address, &mut bytes)?;
+//! device.read(MemorySpace::Hbm, 0, out.address, &mut bytes)?;
 //! assert_eq!(f32::from_le_bytes(bytes), 3.0);
 //! # Ok::<(), trn3_embed::Error>(())
 //! ```
@@ -48,12 +48,14 @@ mod profile;
 mod spec;
 mod stats;
 
-pub use command::{Address, Collective, Command, Completion, Operation, Reduction, Space};
+pub use command::{Address, CollectiveReduction, Command, Completion, DeviceCollective, MemorySpace, Operation};
+/// [`DeviceCollective`], [`CollectiveReduction`] and [`MemorySpace`] by their names of version 0.1.0.
+pub use command::{CollectiveReduction as Reduction, DeviceCollective as Collective, MemorySpace as Space};
 pub use device::{Device, Direct, Estimate, Kernel, MemoryPort, OutputBytes, Placed};
 pub use error::{Error, ErrorKind, Result};
 pub use host::{
-    ArchCost, Arrival, BitSource, Carried, Clocked, Commit, CostModel, Delivery, Engine, Functional, InstructionSink,
-    Issue, Memory, Message, Network, Snapshot, Timed, TraceSink,
+    AddressedMemory, ArchCost, Arrival, BitSource, Carried, Clocked, Commit, CostModel, Delivery, Engine, Functional,
+    InstructionSink, Issue, Memory, Message, Network, Snapshot, Timed, TraceSink,
 };
 pub use links::Links;
 pub use spec::DeviceSpec;

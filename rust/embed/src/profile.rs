@@ -15,12 +15,12 @@ impl Device {
     ///
     /// # Examples
     /// ```
-    /// use trn3_embed::{Address, Command, Device, DeviceSpec, Space};
+    /// use trn3_embed::{Address, Command, Device, DeviceSpec, MemorySpace};
     ///
     /// let mut device = Device::new(DeviceSpec::default())?;
     /// assert!(device.profile(0).is_err());
     /// let at = |space, address| Address { space, address };
-    /// let (dst, src) = (at(Space::Sbuf, 0), at(Space::Hbm, 0));
+    /// let (dst, src) = (at(MemorySpace::Sbuf, 0), at(MemorySpace::Hbm, 0));
     /// device.submit(Command::Copy { core: 0, dst, src, rows: 128, row_bytes: 4096 }, 1)?;
     /// let profile = device.profile(0)?;
     /// assert_eq!(profile.figure("hbm_read_bytes"), Some(128.0 * 4096.0));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::inference::Evaluation;
 use super::phase::Activity;
 use trn3_system::energy::cost::{PriceSet, rent};
-use trn3_system::energy::{EnergyModel, Work, estimate};
+use trn3_system::energy::{EnergyModel, EnergyWork, estimate};
 use trn3_system::{Error, Result};
 
 /// Passes of a byte of memory through SBUF: in, and out to the engines **(choice)**.
@@ -72,13 +72,13 @@ fn usual(chip: &str) -> Option<&'static str> {
     }
 }
 
-fn work(activity: &Activity) -> Result<Work> {
-    let mut work = Work {
+fn work(activity: &Activity) -> Result<EnergyWork> {
+    let mut work = EnergyWork {
         hbm_bytes: activity.hbm_bytes,
         link_bytes: activity.link_bytes,
         sbuf_bytes: SBUF_PASSES * activity.hbm_bytes,
         seconds: activity.seconds,
-        ..Work::default()
+        ..EnergyWork::default()
     };
     for (dtype, flops) in &activity.flops {
         work.add(dtype, *flops)?;

@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use trn3_system::fabric::{Fabric, LinkProfile};
-use trn3_system::flow::{Message, Outcome, Resource, Transfer, over_fabric, run};
+use trn3_system::flow::{FlowMessage, FlowTransfer, Outcome, Resource, over_fabric, run};
 
 /// Among every `apart`th chip of a Gen2 UltraServer.
-fn exchange(apart: usize, bytes: impl Fn(usize, usize) -> f64) -> (Vec<Resource>, Vec<Transfer>) {
+fn exchange(apart: usize, bytes: impl Fn(usize, usize) -> f64) -> (Vec<Resource>, Vec<FlowTransfer>) {
     let fabric = Fabric::built_in("trn3_gen2", LinkProfile::Docs).expect("built in");
     let chips = (0..fabric.chips()).step_by(apart);
     let pairs = chips.clone().flat_map(|a| chips.clone().filter(move |&b| a != b).map(move |b| (a, b)));
-    let messages: Vec<Message> = pairs.map(|(a, b)| Message::new(a, b, bytes(a, b))).collect();
+    let messages: Vec<FlowMessage> = pairs.map(|(a, b)| FlowMessage::new(a, b, bytes(a, b))).collect();
     over_fabric(&fabric, &messages).expect("connected")
 }
 
 /// A ring of equal steps: each rank sends to the next what it got in the step before.
-fn ring(ranks: u32, steps: u32) -> (Vec<Resource>, Vec<Transfer>) {
+fn ring(ranks: u32, steps: u32) -> (Vec<Resource>, Vec<FlowTransfer>) {
     let links = (0..ranks).map(|rank| Resource::new(format!("link {rank}"), 128e9)).collect();
-    let send = |step: u32, rank: u32| Transfer {
+    let send = |step: u32, rank: u32| FlowTransfer {
         latency: 1.5e-6,
         after: if step == 0 { Vec::new() } else { vec![(step - 1) * ranks + (rank + ranks - 1) % ranks] },
-        ..Transfer::over(1e6, [rank])
+        ..FlowTransfer::over(1e6, [rank])
     };
     (links, (0..steps).flat_map(|step| (0..ranks).map(move |rank| send(step, rank))).collect())
 }
 
-fn simulate((links, transfers): &(Vec<Resource>, Vec<Transfer>)) -> Outcome {
+fn simulate((links, transfers): &(Vec<Resource>, Vec<FlowTransfer>)) -> Outcome {
     run(links, transfers).expect("runs")
 }
 

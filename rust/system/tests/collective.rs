@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use trn3_system::collective::{
-    Algorithm, Arithmetic, Estimator, Extra, Operation, RankGroup, Running, Schedule, closed_form, execute,
+    Algorithm, Arithmetic, Estimator, Extra, Operation, RankGroup, RunningCollective, Schedule, closed_form, execute,
     output_length, overlap,
 };
 use trn3_system::fabric::{Fabric, LinkProfile};
@@ -204,9 +204,14 @@ fn test_overlap_lies_between_the_longest_and_the_sum() {
     };
     let ends = |classes: [u8; 2]| {
         let parts = [one(&long, 4e8, classes[0]), one(&short, 1e8, classes[1])];
-        let running: Vec<Running<'_>> = parts
+        let running: Vec<RunningCollective<'_>> = parts
             .iter()
-            .map(|(profile, bytes, priority)| Running { profile, bytes: *bytes, priority: *priority, start: 0.0 })
+            .map(|(profile, bytes, priority)| RunningCollective {
+                profile,
+                bytes: *bytes,
+                priority: *priority,
+                start: 0.0,
+            })
             .collect();
         overlap(&estimator, &running).expect("overlap").iter().map(|span| span.1).collect::<Vec<_>>()
     };
@@ -217,7 +222,10 @@ fn test_overlap_lies_between_the_longest_and_the_sum() {
     assert!((strict[0] / long.time - 1.0).abs() < 1e-12, "a lower class delays nobody above it");
     let other = ends([3, 0]);
     assert!((other[1] / short.time - 1.0).abs() < 1e-12);
-    assert!(overlap(&estimator, &[Running { profile: &long.profile, bytes: 1.0, priority: 4, start: 0.0 }]).is_err());
+    assert!(
+        overlap(&estimator, &[RunningCollective { profile: &long.profile, bytes: 1.0, priority: 4, start: 0.0 }])
+            .is_err()
+    );
 }
 
 #[test]

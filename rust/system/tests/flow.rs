@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use trn3_system::fabric::{Fabric, LinkProfile};
-use trn3_system::flow::{Message, Outcome, Resource, Transfer, bound, over_fabric, reference, run, run_queued};
+use trn3_system::flow::{FlowMessage, FlowTransfer, Outcome, Resource, bound, over_fabric, reference, run, run_queued};
 
 /// Agreement asked of the fast and the textbook version, relative to the finish.
 const CLOSE: f64 = 1e-9;
@@ -11,7 +11,7 @@ fn links(rates: &[f64]) -> Vec<Resource> {
     rates.iter().enumerate().map(|(i, &rate)| Resource::new(format!("link {i}"), rate)).collect()
 }
 
-fn done(resources: &[Resource], transfers: &[Transfer]) -> Outcome {
+fn done(resources: &[Resource], transfers: &[FlowTransfer]) -> Outcome {
     run(resources, transfers).expect("runs")
 }
 
@@ -27,10 +27,10 @@ prop_compose! {
             prop::sample::select(vec![1.0, 1.0, 16.0]),
         ), 1..5),
         picks in prop::collection::vec((0usize..5, prop::collection::vec(0usize..40, 0..3), 0usize..3), 1..most),
-    ) -> (Vec<Resource>, Vec<Transfer>) {
+    ) -> (Vec<Resource>, Vec<FlowTransfer>) {
         let transfers = picks.iter().enumerate().map(|(index, (kind, after, start))| {
             let (uses, bytes, latency, priority, share) = &kinds[kind % kinds.len()];
-            Transfer {
+            FlowTransfer {
                 bytes: *bytes,
                 uses: uses.iter().map(|&(r, weight)| ((r % rates.len()) as u32, weight)).collect(),
                 latency: *latency,
@@ -66,9 +66,9 @@ proptest! {
         for (now, &was) in order.iter().enumerate() {
             place[was] = now as u32;
         }
-        let shuffled: Vec<Transfer> = order.iter().map(|&was| {
+        let shuffled: Vec<FlowTransfer> = order.iter().map(|&was| {
             let transfer = transfers[was].clone();
-            Transfer { after: transfer.after.iter().map(|&before| place[before as usize]).collect(), ..transfer }
+            FlowTransfer { after: transfer.after.iter().map(|&before| place[before as usize]).collect(), ..transfer }
         }).collect();
         let (one, other) = (done(&resources, &transfers), done(&resources, &shuffled));
         for (was, &now) in place.iter().enumerate() {
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn test_equal_transfers_end_together((resources, transfers) in some_transfers(20), copies in 2usize..5) {
         // Copies that wait for the same and nobody waits for.
-        let many: Vec<Transfer> = transfers.iter().cloned()
+        let many: Vec<FlowTransfer> = transfers.iter().cloned()
             .chain((0..copies).map(|_| transfers[0].clone())).collect();
         let outcome = done(&resources, &many);
         for copy in transfers.len()..many.len() {
@@ -108,12 +108,12 @@ proptest! {
 
     #[test]
     fn test_lower_classes_never_delay_higher_ones((resources, transfers) in some_transfers(30)) {
-        let independent: Vec<Transfer> =
-            transfers.into_iter().map(|transfer| Transfer { after: Vec::new(), ..transfer }).collect();
+        let independent: Vec<FlowTransfer> =
+            transfers.into_iter().map(|transfer| FlowTransfer { after: Vec::new(), ..transfer }).collect();
         let all = done(&resources, &independent);
         for lowest in 0..3u8 {
             let high: Vec<usize> = (0..independent.len()).filter(|&i| independent[i].priority <= lowest).collect();
-            let alone: Vec<Transfer> = high.iter().map(|&i| independent[i].clone()).collect();
+            let alone: Vec<FlowTransfer> = high.iter().map(|&i| independent[i].clone()).collect();
             let alone = done(&resources, &alone);
             for (place, &index) in high.iter().enumerate() {
                 prop_assert!((alone.spans[place].1 - all.spans[index].1).abs() <= CLOSE * all.finish);
@@ -123,10 +123,10 @@ proptest! {
 
     #[test]
     fn test_scaling_bytes_or_rates_scales_time((resources, transfers) in some_transfers(30), factor in 1.0..8.0f64) {
-        let begin = |transfer: &Transfer| Transfer { start: 0.0, latency: 0.0, ..transfer.clone() };
-        let plain: Vec<Transfer> = transfers.iter().map(begin).collect();
-        let more: Vec<Transfer> =
-            plain.iter().map(|transfer| Transfer { bytes: transfer.bytes * factor, ..transfer.clone() }).collect();
+        let begin = |transfer: &FlowTransfer| FlowTransfer { start: 0.0, latency: 0.0, ..transfer.clone() };
+        let plain: Vec<FlowTransfer> = transfers.iter().map(begin).collect();
+        let more: Vec<FlowTransfer> =
+            plain.iter().map(|transfer| FlowTransfer { bytes: transfer.bytes * factor, ..transfer.clone() }).collect();
         let wide: Vec<Resource> =
             resources.iter().map(|link| Resource::new(link.name.clone(), link.rate * factor)).collect();
         let time = done(&resources, &plain).finish;
@@ -142,8 +142,8 @@ proptest! {
         let mut resources = links(&private.iter().map(|(rate, ..)| *rate).collect::<Vec<_>>());
         let hub = resources.len() as u32;
         resources.push(Resource::new("shared", shared));
-        let mut transfers: Vec<Transfer> = private.iter().enumerate().map(|(index, &(_, bytes, priority))| {
-            Transfer { priority, ..Transfer::over(bytes, [index as u32, hub]) }
+        let mut transfers: Vec<FlowTransfer> = private.iter().enumerate().map(|(index, &(_, bytes, priority))| {
+            FlowTransfer { priority, ..FlowTransfer::over(bytes, [index as u32, hub]) }
         }).collect();
         let before = done(&resources, &transfers);
         resources[hub as usize].rate *= more;
@@ -172,9 +172,9 @@ proptest! {
     #[test]
     fn test_rates_have_a_bottleneck_each((resources, transfers) in some_transfers(12)) {
         // The definition of max-min fairness, on the first instant of the textbook version.
-        let streams: Vec<Transfer> = transfers.into_iter()
+        let streams: Vec<FlowTransfer> = transfers.into_iter()
             .filter(|transfer| !transfer.uses.is_empty() && transfer.bytes > 0.0)
-            .map(|transfer| Transfer { priority: 0, ..transfer }).collect();
+            .map(|transfer| FlowTransfer { priority: 0, ..transfer }).collect();
         let moving: Vec<usize> = (0..streams.len()).collect();
         let rates = reference::rates(&resources, &streams, &moving);
         let level = |i: usize| rates[i] / streams[i].share;
@@ -199,7 +199,7 @@ proptest! {
 #[test]
 fn test_a_wider_link_may_delay_another_transfer() {
     // The counterexample that the module's text describes, so that nobody asserts the opposite.
-    let transfers = [Transfer::over(0.11, [0, 1]), Transfer::over(1.0, [1, 2])];
+    let transfers = [FlowTransfer::over(0.11, [0, 1]), FlowTransfer::over(1.0, [1, 2])];
     let narrow = done(&links(&[0.1, 1.0, 0.9]), &transfers);
     let wide = done(&links(&[1.0, 1.0, 0.9]), &transfers);
     assert!(wide.spans[0].1 < narrow.spans[0].1);
@@ -210,7 +210,12 @@ fn test_a_wider_link_may_delay_another_transfer() {
 fn test_more_bytes_of_one_may_speed_up_another() {
     // The A share a link with B, and B one with C: while they last, B leaves more to C.
     let with = |bytes: f64| {
-        [Transfer::over(bytes, [0]), Transfer::over(bytes, [0]), Transfer::over(3.0, [0, 1]), Transfer::over(1.0, [1])]
+        [
+            FlowTransfer::over(bytes, [0]),
+            FlowTransfer::over(bytes, [0]),
+            FlowTransfer::over(3.0, [0, 1]),
+            FlowTransfer::over(1.0, [1]),
+        ]
     };
     let (short, long) = (done(&links(&[1.0, 1.0]), &with(0.0)), done(&links(&[1.0, 1.0]), &with(9.0)));
     assert_eq!(short.spans[3].1, 2.0);
@@ -221,11 +226,11 @@ fn test_more_bytes_of_one_may_speed_up_another() {
 #[test]
 fn test_overlapping_collectives_take_between_the_longer_and_the_sum() {
     let dma = links(&[100.0]);
-    let one: Vec<Transfer> = (0..8).map(|_| Transfer::over(50.0, [0])).collect();
-    let two: Vec<Transfer> = (0..8).map(|_| Transfer::over(25.0, [0])).collect();
+    let one: Vec<FlowTransfer> = (0..8).map(|_| FlowTransfer::over(50.0, [0])).collect();
+    let two: Vec<FlowTransfer> = (0..8).map(|_| FlowTransfer::over(25.0, [0])).collect();
     let (alone_one, alone_two) = (done(&dma, &one).finish, done(&dma, &two).finish);
     for priority in 0..4 {
-        let second = two.iter().map(|transfer| Transfer { priority, ..transfer.clone() });
+        let second = two.iter().map(|transfer| FlowTransfer { priority, ..transfer.clone() });
         let both = done(&dma, &one.iter().cloned().chain(second).collect::<Vec<_>>());
         assert!(both.finish >= alone_one.max(alone_two) && both.finish <= (alone_one + alone_two) * (1.0 + CLOSE));
         assert!((both.carried[0] - 600.0).abs() < 1e-9);
@@ -241,14 +246,15 @@ fn test_overlapping_collectives_take_between_the_longer_and_the_sum() {
 fn test_packets_share_an_engine_in_proportion() {
     // 64 KiB packets of a collective beside 4 KiB packets of compute: sixteen to one.
     let dma = links(&[17.0]);
-    let outcome = done(&dma, &[Transfer { share: 16.0, ..Transfer::over(160.0, [0]) }, Transfer::over(10.0, [0])]);
+    let outcome =
+        done(&dma, &[FlowTransfer { share: 16.0, ..FlowTransfer::over(160.0, [0]) }, FlowTransfer::over(10.0, [0])]);
     assert_eq!(outcome.spans, [(0.0, 10.0), (0.0, 10.0)]);
 }
 
 #[test]
 fn test_memory_touched_thrice_weighs_thrice() {
     let outcome =
-        done(&links(&[10.0, 12.0]), &[Transfer { uses: vec![(0, 1.0), (1, 3.0)], ..Transfer::over(8.0, [0]) }]);
+        done(&links(&[10.0, 12.0]), &[FlowTransfer { uses: vec![(0, 1.0), (1, 3.0)], ..FlowTransfer::over(8.0, [0]) }]);
     assert_eq!(outcome.finish, 2.0);
     assert_eq!(outcome.carried, [8.0, 24.0]);
     assert_eq!(outcome.bottleneck, [Some(1)]);
@@ -256,13 +262,13 @@ fn test_memory_touched_thrice_weighs_thrice() {
 
 #[test]
 fn test_chains_pay_latency_at_each_step_and_name_what_binds() {
-    let step = |index: u32, link: u32, bytes: f64| Transfer {
+    let step = |index: u32, link: u32, bytes: f64| FlowTransfer {
         latency: 0.5,
         after: index.checked_sub(1).into_iter().collect(),
-        ..Transfer::over(bytes, [link])
+        ..FlowTransfer::over(bytes, [link])
     };
     let mut transfers = vec![step(0, 0, 1.0), step(1, 1, 4.0), step(2, 0, 1.0)];
-    transfers.push(Transfer::over(1.0, [2]));
+    transfers.push(FlowTransfer::over(1.0, [2]));
     let outcome = done(&links(&[1.0, 1.0, 1.0]), &transfers);
     assert_eq!(outcome.spans, [(0.0, 1.5), (1.5, 6.0), (6.0, 7.5), (0.0, 1.0)]);
     assert_eq!(outcome.binding, [1, 0]);
@@ -271,8 +277,8 @@ fn test_chains_pay_latency_at_each_step_and_name_what_binds() {
 
 #[test]
 fn test_nothing_to_move_takes_latency_alone() {
-    let empty = Transfer { latency: 2.0, start: 1.0, ..Transfer::default() };
-    let next = Transfer { after: vec![0], ..Transfer::over(0.0, [0]) };
+    let empty = FlowTransfer { latency: 2.0, start: 1.0, ..FlowTransfer::default() };
+    let next = FlowTransfer { after: vec![0], ..FlowTransfer::over(0.0, [0]) };
     let outcome = done(&links(&[0.0]), &[empty, next]);
     assert_eq!(outcome.spans, [(1.0, 3.0), (3.0, 3.0)]);
     assert_eq!(done(&[], &[]), Outcome::default());
@@ -280,8 +286,8 @@ fn test_nothing_to_move_takes_latency_alone() {
 
 #[test]
 fn test_wrong_input_is_refused_by_name() {
-    let one = |change: fn(&mut Transfer)| {
-        let mut transfer = Transfer::over(1.0, [0]);
+    let one = |change: fn(&mut FlowTransfer)| {
+        let mut transfer = FlowTransfer::over(1.0, [0]);
         change(&mut transfer);
         run(&links(&[1.0]), &[transfer]).expect_err("refused").to_string()
     };
@@ -295,16 +301,16 @@ fn test_wrong_input_is_refused_by_name() {
     assert!(one(|t| t.uses = vec![(0, -1.0)]).contains("weight on \"link 0\" is -1"));
     assert!(one(|t| t.after = vec![3]).contains("after transfer 3"));
     assert!(one(|t| t.after = vec![0]).contains("circle (1 of them): 0 after 0"));
-    let broken = run(&links(&[0.0]), &[Transfer::over(5.0, [0])]).expect_err("no way").to_string();
+    let broken = run(&links(&[0.0]), &[FlowTransfer::over(5.0, [0])]).expect_err("no way").to_string();
     assert!(broken.contains("\"link 0\": rate is 0 B/s, but transfer 0 sends 5 bytes"), "{broken}");
     assert!(run(&links(&[-1.0]), &[]).is_err() && run(&links(&[f64::NAN]), &[]).is_err());
-    let late = run(&links(&[1e-300]), &[Transfer::over(1e300, [0])]).expect_err("never").to_string();
+    let late = run(&links(&[1e-300]), &[FlowTransfer::over(1e300, [0])]).expect_err("never").to_string();
     assert!(late.contains("later than any number"), "{late}");
 }
 
 #[test]
 fn test_circles_are_named_whatever_leads_into_them() {
-    let after = |before: &[u32]| Transfer { after: before.to_vec(), ..Transfer::over(1.0, [0]) };
+    let after = |before: &[u32]| FlowTransfer { after: before.to_vec(), ..FlowTransfer::over(1.0, [0]) };
     let transfers = [after(&[]), after(&[0, 3]), after(&[1]), after(&[2]), after(&[3])];
     let error = run(&links(&[1.0]), &transfers).expect_err("a circle").to_string();
     assert!(error.contains("circle (3 of them): 1 after 3 after 2 after 1"), "{error}");
@@ -315,7 +321,7 @@ fn test_exchange_of_144_chips_is_bound_by_every_direct_link_between_the_racks() 
     let fabric = Fabric::built_in("trn3_gen2", LinkProfile::Docs).expect("built in");
     let chips = 0..fabric.chips();
     let pairs = chips.clone().flat_map(|a| chips.clone().filter(move |&b| a != b).map(move |b| (a, b)));
-    let messages: Vec<Message> = pairs.map(|(a, b)| Message::new(a, b, 1e6)).collect();
+    let messages: Vec<FlowMessage> = pairs.map(|(a, b)| FlowMessage::new(a, b, 1e6)).collect();
     let (resources, transfers) = over_fabric(&fabric, &messages).expect("connected");
     let outcome = done(&resources, &transfers);
     // Each direct link carries 72 of a chip's 143 messages; the first byte needs 1.5 us.
@@ -334,15 +340,16 @@ fn test_exchange_of_144_chips_is_bound_by_every_direct_link_between_the_racks() 
 #[test]
 fn test_messages_name_what_is_wrong_with_them() {
     let fabric = Fabric::built_in("trn2_instance", LinkProfile::Docs).expect("built in");
-    let error = over_fabric(&fabric, &[Message::new(0, 1, 1.0), Message::new(0, 16, 1.0)]).expect_err("no such chip");
+    let error =
+        over_fabric(&fabric, &[FlowMessage::new(0, 1, 1.0), FlowMessage::new(0, 16, 1.0)]).expect_err("no such chip");
     assert!(error.to_string().contains("message 1") && error.to_string().contains("chip number 16"), "{error}");
-    let (links, transfers) = over_fabric(&fabric, &[Message::new(3, 3, 1e9)]).expect("to itself");
+    let (links, transfers) = over_fabric(&fabric, &[FlowMessage::new(3, 3, 1e9)]).expect("to itself");
     assert_eq!(done(&links, &transfers).finish, 0.0);
 }
 
 #[test]
 fn test_queue_runs_one_at_a_time_in_the_order_of_readiness() {
-    let work = |seconds: f64, after: Vec<u32>| Transfer { latency: seconds, after, ..Transfer::default() };
+    let work = |seconds: f64, after: Vec<u32>| FlowTransfer { latency: seconds, after, ..FlowTransfer::default() };
     // The second is ready only after the third, which another queue runs; the fourth is ready at once.
     let transfers = [work(2.0, vec![]), work(1.0, vec![2]), work(3.0, vec![]), work(4.0, vec![])];
     let outcome = run_queued(&[], &transfers, &[Some(0), Some(0), Some(1), Some(0)]).expect("runs");
@@ -353,7 +360,7 @@ fn test_queue_runs_one_at_a_time_in_the_order_of_readiness() {
 
 #[test]
 fn test_queue_of_transfers_of_no_time_ends_at_once() {
-    let nothing = |after: Vec<u32>| Transfer { after, ..Transfer::default() };
+    let nothing = |after: Vec<u32>| FlowTransfer { after, ..FlowTransfer::default() };
     let transfers = [nothing(vec![]), nothing(vec![0]), nothing(vec![]), nothing(vec![2])];
     let outcome = run_queued(&[], &transfers, &[Some(0); 4]).expect("runs");
     assert!(outcome.spans.iter().all(|span| *span == (0.0, 0.0)));
@@ -362,7 +369,7 @@ fn test_queue_of_transfers_of_no_time_ends_at_once() {
 #[test]
 fn test_queue_holds_streams_apart_on_a_link() {
     let link = [Resource::new("link", 100.0)];
-    let transfers = [Transfer::over(100.0, [0]), Transfer::over(100.0, [0])];
+    let transfers = [FlowTransfer::over(100.0, [0]), FlowTransfer::over(100.0, [0])];
     assert_eq!(run(&link, &transfers).expect("runs").spans, [(0.0, 2.0), (0.0, 2.0)]);
     let queued = run_queued(&link, &transfers, &[Some(0), Some(0)]).expect("runs");
     assert_eq!(queued.spans, [(0.0, 1.0), (1.0, 2.0)]);
@@ -371,7 +378,7 @@ fn test_queue_holds_streams_apart_on_a_link() {
 
 #[test]
 fn test_wrong_queues_are_refused() {
-    let late = [Transfer { start: 1.0, ..Transfer::default() }];
+    let late = [FlowTransfer { start: 1.0, ..FlowTransfer::default() }];
     let text = run_queued(&[], &late, &[Some(0)]).expect_err("refused").to_string();
     assert!(text.contains("is in a queue and has a start"), "{text}");
     let text = run_queued(&[], &late, &[]).expect_err("refused").to_string();

@@ -11,7 +11,7 @@ from support.core import Machine
 from support.engines import assert_same, cases
 from trn3._trn3.machine import NkiValidationError
 from trn3.nki import isa
-from trn3.nki.isa import activations, elementwise, reduction, select
+from trn3.nki.isa import activations, elementwise, select, tensor_reduction
 
 
 def column_lists(index: np.ndarray[Any, Any], partitions: int) -> np.ndarray[Any, Any]:
@@ -37,7 +37,7 @@ def test_indirect_inputs_gather_columns_in_groups_of_16() -> None:
         assert_same(m.get(dst), picked * np.float32(2))
         activations.activation(dst, "square", gathered)
         assert_same(m.get(dst), picked * picked)
-        reduction.tensor_reduce(total, "maximum", gathered, 1)
+        tensor_reduction.tensor_reduce(total, "maximum", gathered, 1)
         assert_same(m.get(total), picked.max(axis=1))
         elementwise.tensor_scalar_reduce(dst, gathered, "add", 0.0, "maximum", total)
         assert_same(m.get(total), picked.max(axis=1))
@@ -64,7 +64,7 @@ def test_indirect_operands_are_refused_where_none_is_taken() -> None:
             (elementwise.tensor_tensor, (b, b, view, "add"), "data2"),
             (elementwise.scalar_tensor_tensor, (b, view, "add", 1.0, "add", b), "data"),
             (elementwise.reciprocal, (b, view), "data"),
-            (reduction.tensor_tensor_scan, (b, view, b, 0.0, "add", "add"), "data0"),
+            (tensor_reduction.tensor_tensor_scan, (b, view, b, 0.0, "add", "add"), "data0"),
             (select.tensor_copy_predicated, (b, view, p), "src"),
             (select.select_reduce, (b, p, view, 0.0), "on_true"),
         ):
@@ -147,7 +147,7 @@ def test_timing_only_runs_check_and_cost_the_same() -> None:
             a, b = m.empty((128, 512), "bfloat16"), m.empty((128, 512))
             elementwise.tensor_tensor(b, a, a, "add")
             activations.activation(a, "gelu", b)
-            reduction.tensor_reduce(m.empty((128, 1)), "add", a, 1)
+            tensor_reduction.tensor_reduce(m.empty((128, 1)), "add", a, 1)
             with pytest.raises(NkiValidationError, match="data1"):
                 elementwise.tensor_tensor(b, a[0:64], a, "add")
             spans.append(m.core.makespan())

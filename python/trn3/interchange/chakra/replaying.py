@@ -132,7 +132,7 @@ def replay(
     True
     """
     from trn3.interchange.chakra.replayed import made
-    from trn3.systems import as_system
+    from trn3.system.catalogue import as_system
 
     where = as_system(system)
     _one_of("compute", compute, ("duration", "roofline"))

@@ -26,7 +26,6 @@ from trn3.nki.isa.copy import (
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
 )
-from trn3.nki.isa.cores import core_barrier, sendrecv
 from trn3.nki.isa.dma import (
     dma_compute,
     dma_copy,
@@ -56,6 +55,7 @@ from trn3.nki.isa.gpsimd import (
     tensor_partition_reduce,
     topk,
 )
+from trn3.nki.isa.logical_core import core_barrier, sendrecv
 from trn3.nki.isa.matmul import (
     nc_matmul,
     nc_matmul_mx,
@@ -63,7 +63,6 @@ from trn3.nki.isa.matmul import (
     nc_transpose,
 )
 from trn3.nki.isa.quantize import quantize_mx
-from trn3.nki.isa.reduction import tensor_reduce, tensor_scalar_cumulative, tensor_tensor_scan
 from trn3.nki.isa.registers import (
     register_alloc,
     register_load,
@@ -74,6 +73,11 @@ from trn3.nki.isa.search import max8, nc_find_index8, nc_match_replace8
 from trn3.nki.isa.select import dropout, range_select, select_reduce, tensor_copy_predicated
 from trn3.nki.isa.shuffle import nc_stream_shuffle
 from trn3.nki.isa.statistics import bn_aggr, bn_stats
+from trn3.nki.isa.tensor_reduction import (
+    tensor_reduce,
+    tensor_scalar_cumulative,
+    tensor_tensor_scan,
+)
 from trn3.nki.ranks.context import current_figures
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trn3.nki.launch.kernel import arch_of, as_kernel
+from trn3.nki.launch.jit import arch_of, as_kernel
 from trn3.nki.values import arrays
 from trn3.profile import Profile, profile_of
 from trn3.profile.data import ENGINES

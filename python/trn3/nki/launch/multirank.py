@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trn3._trn3.machine import NeuronCore
-from trn3.nki.launch.kernel import Kernel, arch_of, as_kernel
+from trn3.nki.launch.jit import Kernel, arch_of, as_kernel
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import RankFabric

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from trn3.nki.launch.kernel import Kernel, arch_of, as_kernel, jit
+from trn3.nki.launch.jit import Kernel, arch_of, as_kernel, jit
 from trn3.nki.ranks.context import slot
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 
 from trn3.machine.instructions import dropped_keywords, instructions
 from trn3.nki.lint import rules
-from trn3.nki.lint.places import Breach, Place, argument, check, number
+from trn3.nki.lint.breaches import Breach, Place, argument, check, number
 from trn3.nki.lint.registers import is_register
 from trn3.nki.lint.scopes import NameBinding
 from trn3.nki.values.element_types import ALL

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trn3.nki.lint import rules
-from trn3.nki.lint.places import Breach, Place, check
+from trn3.nki.lint.breaches import Breach, Place, check
 from trn3.nki.lint.scopes import NameBinding
 
 _MAKERS: Final = {

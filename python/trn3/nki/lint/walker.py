@@ -11,8 +11,8 @@ from typing import Any, Final
 
 # Each registers its checks.
 from trn3.nki.lint import interface, language, registers, rules  # noqa: F401
+from trn3.nki.lint.breaches import CHECKS, Breach, Place
 from trn3.nki.lint.findings import PortabilityFinding
-from trn3.nki.lint.places import CHECKS, Breach, Place
 from trn3.nki.lint.scopes import Scope, globals_of, scope_of
 from trn3.nki.lint.sources import tree_of
 from trn3.nki.lint.users import is_users

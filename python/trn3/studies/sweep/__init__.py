@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from trn3.studies.sweep.errors import SweepCheckpointError
-from trn3.studies.sweep.result import (
+from trn3.studies.sweep.points import (
     BrokenExecutorError,
     Point,
     SweepError,

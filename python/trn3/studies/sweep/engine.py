@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from trn3.studies.sweep.executors import Futures
 from trn3.studies.sweep.grid import Grid
 from trn3.studies.sweep.journal import Journal
+from trn3.studies.sweep.points import WorkerDiedError
 from trn3.studies.sweep.progress import Progress
-from trn3.studies.sweep.result import WorkerDiedError
 from trn3.studies.sweep.tasks import Event, Finished, PointError, PointOutcome, Task
 
 #: How long to wait for news before progress is shown again, in seconds.

@@ -14,8 +14,8 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPo
 from typing import Any
 
 from trn3.studies.sweep.errors import LostPointError, UnloadableFunctionError
+from trn3.studies.sweep.points import BrokenExecutorError, WorkerStartError
 from trn3.studies.sweep.processes import Processes, available_cores, pickle_function
-from trn3.studies.sweep.result import BrokenExecutorError, WorkerStartError
 from trn3.studies.sweep.tasks import Event, PointOutcome, Task, describe_error, run_token
 
 #: Tasks in flight for each worker of an executor: one runs, one is there when it ends. **(choice)**

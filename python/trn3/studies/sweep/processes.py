@@ -24,7 +24,7 @@ from typing import Any
 
 from trn3.studies.sweep.errors import LostPointError, UnloadableFunctionError
 from trn3.studies.sweep.grid import Parameters, describe
-from trn3.studies.sweep.result import WorkerStartError
+from trn3.studies.sweep.points import WorkerStartError
 from trn3.studies.sweep.tasks import PointError
 from trn3.studies.sweep.worker import answer, find_problem, start
 

@@ -22,9 +22,9 @@ from trn3.studies.sweep.grid import (
 )
 from trn3.studies.sweep.identity import header_of
 from trn3.studies.sweep.journal import Journal
+from trn3.studies.sweep.points import BrokenExecutorError, SweepResult
 from trn3.studies.sweep.processes import Processes, available_cores
 from trn3.studies.sweep.progress import ProgressFunction, make_progress
-from trn3.studies.sweep.result import BrokenExecutorError, SweepResult
 from trn3.studies.sweep.values import ValueCodec
 from trn3.studies.sweep.worker import IS_WORKER
 

@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::mem::offset_of;
 
-use trn3_embed::{Address, Collective, Command, Operation, Reduction};
+use trn3_embed::{Address, CollectiveReduction, Command, DeviceCollective, Operation};
 
 use super::memory::space;
 use crate::pointers::{Record, read, slice, text};
@@ -118,9 +118,9 @@ pub(crate) unsafe fn command(pointer: *const trn3_command) -> Result<Command> {
         },
         TRN3_COMMAND_COLLECTIVE => {
             let reduction = match given.reduction {
-                TRN3_REDUCTION_ADD => Reduction::Add,
-                TRN3_REDUCTION_MAX => Reduction::Max,
-                TRN3_REDUCTION_MIN => Reduction::Min,
+                TRN3_REDUCTION_ADD => CollectiveReduction::Add,
+                TRN3_REDUCTION_MAX => CollectiveReduction::Max,
+                TRN3_REDUCTION_MIN => CollectiveReduction::Min,
                 other => return Err(Fault::value(format!("reduction is {other}; allowed: 0 add, 1 max, 2 min"))),
             };
             // SAFETY: the caller's promise.
@@ -130,7 +130,7 @@ pub(crate) unsafe fn command(pointer: *const trn3_command) -> Result<Command> {
                     text(given.dtype, given.dtype_length, "command.dtype")?,
                 )
             };
-            let part = Collective {
+            let part = DeviceCollective {
                 operation: operation(given.operation)?,
                 reduction,
                 group: group.to_vec(),

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use trn3_embed::Space;
+use trn3_embed::MemorySpace;
 
 use super::{exclusive, shared, trn3_device};
 use crate::guard::guard;
@@ -16,20 +16,20 @@ pub const TRN3_SPACE_SBUF: u32 = 1;
 /// A core's PSUM, addressed as SBUF is.
 pub const TRN3_SPACE_PSUM: u32 = 2;
 
-pub(crate) fn space(number: u32) -> Result<Space> {
+pub(crate) fn space(number: u32) -> Result<MemorySpace> {
     match number {
-        TRN3_SPACE_HBM => Ok(Space::Hbm),
-        TRN3_SPACE_SBUF => Ok(Space::Sbuf),
-        TRN3_SPACE_PSUM => Ok(Space::Psum),
+        TRN3_SPACE_HBM => Ok(MemorySpace::Hbm),
+        TRN3_SPACE_SBUF => Ok(MemorySpace::Sbuf),
+        TRN3_SPACE_PSUM => Ok(MemorySpace::Psum),
         _ => Err(Fault::value(format!("space is {number}; allowed: 0 HBM, 1 SBUF, 2 PSUM"))),
     }
 }
 
-pub(crate) fn space_number(space: Space) -> u32 {
+pub(crate) fn space_number(space: MemorySpace) -> u32 {
     match space {
-        Space::Hbm => TRN3_SPACE_HBM,
-        Space::Sbuf => TRN3_SPACE_SBUF,
-        Space::Psum => TRN3_SPACE_PSUM,
+        MemorySpace::Hbm => TRN3_SPACE_HBM,
+        MemorySpace::Sbuf => TRN3_SPACE_SBUF,
+        MemorySpace::Psum => TRN3_SPACE_PSUM,
     }
 }
 
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn trn3_memory_direct(
         // SAFETY: the caller's promise.
         let place = unsafe { Place::new(pointer, "pointer") }?;
         let mut entry = exclusive(device)?;
-        if space(space_number)? != Space::Hbm {
+        if space(space_number)? != MemorySpace::Hbm {
             let message = "space is on chip; HBM alone has direct pointers, read and write the others";
             return Err(Fault::new(Status::Unsupported, message));
         }

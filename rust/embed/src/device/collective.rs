@@ -15,7 +15,7 @@ use trn3_machine::time::Picos;
 use trn3_system::collective::RankBuffer;
 
 use super::{Active, Device, State};
-use crate::command::{Collective, Operation};
+use crate::command::{DeviceCollective, Operation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::links::Links;
 
@@ -25,7 +25,7 @@ const MOST_RANKS: usize = 4096;
 /// One rank's part of a collective under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Exchange {
-    part: Collective,
+    part: DeviceCollective,
     rank: u32,
     /// Round of messages; None where the ranks meet.
     round: Option<u32>,
@@ -51,7 +51,7 @@ impl Exchange {
 }
 
 impl Device {
-    pub(crate) fn check_collective(&self, core: u32, part: &Collective) -> Result<()> {
+    pub(crate) fn check_collective(&self, core: u32, part: &DeviceCollective) -> Result<()> {
         let rank = self.spec.rank + core;
         let dtype = part.element()?;
         let group = &part.group;
@@ -115,14 +115,14 @@ impl Device {
         Ok(())
     }
 
-    pub(crate) fn begin_exchange(&mut self, index: usize, _sequence: u64, part: Collective) -> State {
+    pub(crate) fn begin_exchange(&mut self, index: usize, _sequence: u64, part: DeviceCollective) -> State {
         match self.begun(index, part) {
             Ok(exchange) => State::Exchanges(exchange),
             Err(error) => State::Ends { at: self.now.0, status: Err(error) },
         }
     }
 
-    fn begun(&mut self, index: usize, part: Collective) -> Result<Exchange> {
+    fn begun(&mut self, index: usize, part: DeviceCollective) -> Result<Exchange> {
         let rank = self.spec.rank.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
         let at = self.now.max(self.network_now());
         let size = part.element()?.size();

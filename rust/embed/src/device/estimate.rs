@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::time::Picos;
 use trn3_system::collective::{Estimator, Operation as SystemOperation, RankGroup};
-use trn3_system::energy::{self, EnergyModel, Work};
+use trn3_system::energy::{self, EnergyModel, EnergyWork};
 use trn3_system::fabric::{Fabric, LinkProfile};
 
 use super::Device;
@@ -127,7 +127,7 @@ impl Device {
             Some((name, _)) => Err(Error::value(format!("{name} is 0; at least 1 is needed"))),
             None => Ok(()),
         };
-        let mut work = Work::default();
+        let mut work = EnergyWork::default();
         let nanoseconds = match kernel {
             Kernel::Matmul { m, k, n, dtype } => {
                 at_least_one(&[("m", *m), ("k", *k), ("n", *n)])?;
@@ -205,7 +205,7 @@ impl Device {
         Ok(picos((flops / flops_per_ns).max(bytes / bytes_per_ns)))
     }
 
-    fn energy_pj(&mut self, work: &Work, share: f64) -> Result<f64> {
+    fn energy_pj(&mut self, work: &EnergyWork, share: f64) -> Result<f64> {
         let energy = self.estimates()?.energy.clone();
         let Ok(mut model) = energy else {
             // Chips whose power nobody published have no energies, unless the host gives a power.

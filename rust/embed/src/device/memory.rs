@@ -7,7 +7,7 @@ use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
 
 use super::Device;
-use crate::command::Space;
+use crate::command::MemorySpace;
 use crate::error::{Error, Result};
 
 /// HBM bytes whose place in the host's memory stays.
@@ -22,13 +22,13 @@ impl Direct {
     /// Lets the host at the bytes.
     ///
     /// ```
-    /// use trn3_embed::{Device, DeviceSpec, Space};
+    /// use trn3_embed::{Device, DeviceSpec, MemorySpace};
     ///
     /// let mut device = Device::new(DeviceSpec::default())?;
     /// let direct = device.memory_direct(4096, 16)?;
     /// direct.with(|bytes| bytes.fill(7));
     /// let mut byte = [0];
-    /// device.read(Space::Hbm, 0, 4100, &mut byte)?;
+    /// device.read(MemorySpace::Hbm, 0, 4100, &mut byte)?;
     /// assert_eq!(byte, [7]);
     /// device.release_direct(4096, 16)?;
     /// # Ok::<(), trn3_embed::Error>(())
@@ -44,11 +44,11 @@ impl Direct {
 /// A memory of a device as a host's transport calls use it.
 pub struct MemoryPort<'a> {
     device: &'a mut Device,
-    space: Space,
+    space: MemorySpace,
     core: u32,
 }
 
-impl crate::host::Memory for MemoryPort<'_> {
+impl crate::host::AddressedMemory for MemoryPort<'_> {
     fn read(&mut self, address: u64, out: &mut [u8]) -> trn3_machine::Result<Picos> {
         Ok(self.device.read(self.space, self.core, address, out)?)
     }
@@ -62,11 +62,11 @@ impl crate::host::Memory for MemoryPort<'_> {
     }
 }
 
-pub(crate) fn buffer(space: Space) -> Buffer {
+pub(crate) fn buffer(space: MemorySpace) -> Buffer {
     match space {
-        Space::Sbuf => Buffer::Sbuf,
-        Space::Psum => Buffer::Psum,
-        Space::Hbm => Buffer::PrivateHbm,
+        MemorySpace::Sbuf => Buffer::Sbuf,
+        MemorySpace::Psum => Buffer::Psum,
+        MemorySpace::Hbm => Buffer::PrivateHbm,
     }
 }
 
@@ -76,10 +76,10 @@ impl Device {
     ///
     /// # Errors
     /// [`crate::ErrorKind::Value`] beyond the memory, and for a core that there is not.
-    pub fn read(&mut self, space: Space, core: u32, address: u64, out: &mut [u8]) -> Result<Picos> {
+    pub fn read(&mut self, space: MemorySpace, core: u32, address: u64, out: &mut [u8]) -> Result<Picos> {
         let index = self.core_index(core)?;
         match space {
-            Space::Hbm => self.hbm.read(address, out)?,
+            MemorySpace::Hbm => self.hbm.read(address, out)?,
             _ => self.cores[index].machine.state.memory.read_on_chip(buffer(space), address, out)?,
         }
         self.stats.host_read_bytes += out.len() as u64;
@@ -90,10 +90,10 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::read`]; [`crate::ErrorKind::Capacity`] when the host may keep no more of HBM.
-    pub fn write(&mut self, space: Space, core: u32, address: u64, bytes: &[u8]) -> Result<Picos> {
+    pub fn write(&mut self, space: MemorySpace, core: u32, address: u64, bytes: &[u8]) -> Result<Picos> {
         let index = self.core_index(core)?;
         match space {
-            Space::Hbm => self.hbm.write(address, bytes)?,
+            MemorySpace::Hbm => self.hbm.write(address, bytes)?,
             _ => self.cores[index].machine.state.memory.write_on_chip(buffer(space), address, bytes)?,
         }
         self.stats.host_write_bytes += bytes.len() as u64;
@@ -106,26 +106,26 @@ impl Device {
     /// [`crate::ErrorKind::Value`] for a core that there is not.
     ///
     /// ```
-    /// use trn3_embed::Memory;
-    /// use trn3_embed::{Device, DeviceSpec, Space};
+    /// use trn3_embed::AddressedMemory;
+    /// use trn3_embed::{Device, DeviceSpec, MemorySpace};
     ///
     /// let mut device = Device::new(DeviceSpec::default())?;
-    /// let mut psum: Box<dyn Memory + '_> = Box::new(device.memory(Space::Psum, 0)?);
+    /// let mut psum: Box<dyn AddressedMemory + '_> = Box::new(device.memory(MemorySpace::Psum, 0)?);
     /// assert_eq!(psum.len(), 128 * 16 * 1024);
     /// assert!(psum.write(0, &[1, 2, 3])? > trn3_machine::time::Picos(0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn memory(&mut self, space: Space, core: u32) -> Result<MemoryPort<'_>> {
+    pub fn memory(&mut self, space: MemorySpace, core: u32) -> Result<MemoryPort<'_>> {
         self.core_index(core)?;
         Ok(MemoryPort { device: self, space, core })
     }
 
     /// Bytes of a memory.
-    pub fn size_of(&self, space: Space) -> u64 {
+    pub fn size_of(&self, space: MemorySpace) -> u64 {
         match space {
-            Space::Hbm => self.hbm.capacity(),
-            Space::Sbuf => self.arch.partitions * self.arch.sbuf_partition_bytes,
-            Space::Psum => self.arch.partitions * self.arch.psum_partition_bytes(),
+            MemorySpace::Hbm => self.hbm.capacity(),
+            MemorySpace::Sbuf => self.arch.partitions * self.arch.sbuf_partition_bytes,
+            MemorySpace::Psum => self.arch.partitions * self.arch.psum_partition_bytes(),
         }
     }
 
@@ -152,13 +152,13 @@ impl Device {
 
     /// What an access of the host costs **(choice)**: a sequencer's read latency, and the bytes at the rate of HBM or of all
     /// DMA engines.
-    pub fn delay(&self, space: Space, bytes: u64) -> Picos {
+    pub fn delay(&self, space: MemorySpace, bytes: u64) -> Picos {
         let arch = &*self.arch;
         let engines = arch.dma_engine_bytes_per_ns * arch.dma_engines as f64;
         let (latency, rate) = match space {
             // Gigabytes a second are bytes a nanosecond.
-            Space::Hbm => (arch.register_load_hbm_ns, arch.hbm_gbps),
-            Space::Sbuf | Space::Psum => (arch.register_load_sbuf_ns, engines),
+            MemorySpace::Hbm => (arch.register_load_hbm_ns, arch.hbm_gbps),
+            MemorySpace::Sbuf | MemorySpace::Psum => (arch.register_load_sbuf_ns, engines),
         };
         Picos::from_nanoseconds(latency + bytes as f64 / rate)
     }

@@ -7,7 +7,7 @@ use trn3_machine::memory::{Contents, HbmSpace};
 use trn3_machine::program::{Kept, Laid, Limits, Loaded, Output, Place};
 
 use super::{Core, Device};
-use crate::command::Space;
+use crate::command::MemorySpace;
 use crate::error::{Error, ErrorKind, Result};
 
 /// HBM tensors without an address start on multiples of this **(choice)**.
@@ -47,7 +47,7 @@ impl Program {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Which memory.
-    pub space: Space,
+    pub space: MemorySpace,
     /// First byte: in HBM its address; on chip `partition * bytes of a partition + byte`.
     pub address: u64,
     /// Bytes: in HBM of the whole tensor, which lie in C order; on chip of each partition.
@@ -157,13 +157,13 @@ impl Device {
         let declared = held.program.tensor(name)?;
         let number = held.names.get(name).copied().unwrap_or_default();
         let (space, address, bytes) = match (held.places.get(number).copied().flatten(), declared.address) {
-            (Some((address, bytes)), _) => (Space::Hbm, address, bytes),
+            (Some((address, bytes)), _) => (MemorySpace::Hbm, address, bytes),
             (None, Some(Place::OnChip([partition, byte]))) => {
                 let is_sbuf = declared.space == "sbuf";
                 let pitch = if is_sbuf { self.arch.sbuf_partition_bytes } else { self.arch.psum_partition_bytes() };
                 let free: usize = declared.shape.iter().skip(1).product();
                 let size = declared.dtype.parse::<trn3_machine::dtype::DType>()?.size();
-                let space = if is_sbuf { Space::Sbuf } else { Space::Psum };
+                let space = if is_sbuf { MemorySpace::Sbuf } else { MemorySpace::Psum };
                 (space, partition as u64 * pitch + byte as u64, (free * size) as u64)
             }
             (None, _) => return Err(Error::new(ErrorKind::Internal, format!("tensor {name:?} has no place"))),

@@ -16,7 +16,7 @@ use trn3_machine::view::View;
 use super::memory::buffer;
 use super::programs::{Program, of_number};
 use super::{Active, Device, State};
-use crate::command::{Address, Command, Completion, Space};
+use crate::command::{Address, Command, Completion, MemorySpace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::Stats;
 
@@ -150,7 +150,7 @@ impl Device {
     }
 
     fn copy(&mut self, index: usize, dst: Address, src: Address, rows: u64, row_bytes: u64) -> Result<()> {
-        if let (Space::Hbm, Space::Hbm) = (dst.space, src.space) {
+        if let (MemorySpace::Hbm, MemorySpace::Hbm) = (dst.space, src.space) {
             // Ranges that overlap lie on one stretch.
             let (first, last) = (dst.address.min(src.address), dst.address.max(src.address));
             if last - first < rows * row_bytes {
@@ -175,7 +175,7 @@ impl Device {
     /// Rows of bytes as an operand.
     fn bytes(&mut self, index: usize, at: Address, rows: u64, row_bytes: u64) -> Result<View> {
         let shape = [rows as usize, row_bytes as usize];
-        if at.space == Space::Hbm {
+        if at.space == MemorySpace::Hbm {
             let (contents, offset, whole) = self.hbm.cover(at.address, rows * row_bytes)?;
             let whole = [whole as usize];
             let request = Request::unsited("hbm", &whole, DType::UInt8, Buffer::PrivateHbm);

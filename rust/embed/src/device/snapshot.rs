@@ -14,7 +14,7 @@ use trn3_numerics::Xorwow;
 
 use super::meets::DeviceRooms;
 use super::{Active, Device, Waiting, core};
-use crate::command::{Completion, Space};
+use crate::command::{Completion, MemorySpace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::links::{Links, Traffic};
 use crate::spec::DeviceSpec;
@@ -94,15 +94,15 @@ impl Device {
     /// [`ErrorKind::Busy`] while a run waits for other ranks: its time so far is in no snapshot.
     ///
     /// ```
-    /// use trn3_embed::{Device, DeviceSpec, Space};
+    /// use trn3_embed::{Device, DeviceSpec, MemorySpace};
     ///
     /// let mut device = Device::new(DeviceSpec::default())?;
-    /// device.write(Space::Sbuf, 0, 77, &[5])?;
+    /// device.write(MemorySpace::Sbuf, 0, 77, &[5])?;
     /// let saved = device.save_snapshot()?;
-    /// device.write(Space::Sbuf, 0, 77, &[6])?;
+    /// device.write(MemorySpace::Sbuf, 0, 77, &[6])?;
     /// device.load_snapshot(&saved)?;
     /// let mut byte = [0];
-    /// device.read(Space::Sbuf, 0, 77, &mut byte)?;
+    /// device.read(MemorySpace::Sbuf, 0, 77, &mut byte)?;
     /// assert_eq!(byte, [5]);
     /// assert!(device.load_snapshot(&saved[1..]).is_err());
     /// # Ok::<(), trn3_embed::Error>(())
@@ -175,7 +175,7 @@ impl Device {
     /// [`crate::ErrorKind::Value`] for another version, another spec, or damage.
     pub fn load_snapshot(&mut self, saved: &[u8]) -> Result<()> {
         // Contents of every memory, as much again for marks of what is initialised, and what needs no making.
-        let on_chip = self.size_of(Space::Sbuf) + self.size_of(Space::Psum);
+        let on_chip = self.size_of(MemorySpace::Sbuf) + self.size_of(MemorySpace::Psum);
         let on_chip = on_chip.saturating_mul(u64::from(self.spec.cores));
         let most =
             self.spec.host_memory_bytes.saturating_add(on_chip).saturating_mul(2).saturating_add(saved.len() as u64);

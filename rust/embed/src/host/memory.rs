@@ -13,7 +13,7 @@ use trn3_machine::time::Picos;
 /// /// A host's own memory: one nanosecond a byte.
 /// struct Plain(Vec<u8>);
 ///
-/// impl Memory for Plain {
+/// impl AddressedMemory for Plain {
 ///     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<Picos> {
 ///         let held = self.0.get(address as usize..).and_then(|held| held.get(..out.len()));
 ///         out.copy_from_slice(held.ok_or_else(|| Error::OutOfBounds(format!("address {address}")))?);
@@ -29,12 +29,12 @@ use trn3_machine::time::Picos;
 ///     }
 /// }
 ///
-/// let mut memory: Box<dyn Memory> = Box::new(Plain(vec![0; 64]));
+/// let mut memory: Box<dyn AddressedMemory> = Box::new(Plain(vec![0; 64]));
 /// assert_eq!(memory.write(60, &[1, 2])?, Picos(2000));
 /// assert!(memory.read(63, &mut [0; 2]).is_err());
 /// # Ok::<(), Error>(())
 /// ```
-pub trait Memory {
+pub trait AddressedMemory {
     /// Reads bytes; says how long it takes.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ pub trait Memory {
     /// Writes bytes; says how long it takes.
     ///
     /// # Errors
-    /// As [`Memory::read`].
+    /// As [`AddressedMemory::read`].
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<Picos>;
 
     /// Bytes there are.

@@ -3,7 +3,7 @@
 //!
 //! | trait | who implements it | used by |
 //! | --- | --- | --- |
-//! | [`Memory`] | a device's SBUF, PSUM and HBM | hosts that read and write, with the time it takes |
+//! | [`AddressedMemory`] | a device's SBUF, PSUM and HBM | hosts that read and write, with the time it takes |
 //! | [`Clocked`] | devices | event loops of hosts |
 //! | [`Network`] | links of ours, hosts | collectives of devices |
 //! | [`TraceSink`] | hosts | devices, for every command and instruction |
@@ -14,6 +14,8 @@
 mod memory;
 mod time;
 
-pub use memory::{Memory, Snapshot};
+/// [`AddressedMemory`] by its name of version 0.1.0.
+pub use memory::AddressedMemory as Memory;
+pub use memory::{AddressedMemory, Snapshot};
 pub use time::{Arrival, Carried, Clocked, Commit, Delivery, Message, Network, TraceSink};
 pub use trn3_machine::host::{ArchCost, BitSource, CostModel, Engine, Functional, InstructionSink, Issue, Timed};

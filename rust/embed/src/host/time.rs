@@ -5,7 +5,7 @@ use trn3_machine::engine::Engine;
 use trn3_machine::error::Result;
 use trn3_machine::time::Picos;
 
-use crate::command::Collective;
+use crate::command::DeviceCollective;
 
 /// Something whose time the host moves.
 ///
@@ -77,7 +77,7 @@ pub struct Delivery {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrival<'a> {
     /// What it takes part in.
-    pub part: &'a Collective,
+    pub part: &'a DeviceCollective,
     /// The rank.
     pub rank: u32,
     /// When it comes.

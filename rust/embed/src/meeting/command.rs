@@ -6,7 +6,7 @@ use trn3_system::collective::{
     CollectiveTask, Estimator, Extra, PieceCut, RankGroup, Schedule, execute, output_length,
 };
 
-use crate::command::{Collective, Operation};
+use crate::command::{DeviceCollective, Operation};
 use crate::error::{Error, Result};
 use crate::host::{Arrival, Carried};
 
@@ -14,7 +14,7 @@ use crate::host::{Arrival, Carried};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Meeting {
     /// As the first of them said.
-    part: Collective,
+    part: DeviceCollective,
     /// What each rank sends to others, by place in the group.
     carried: Vec<Carried>,
     come: Vec<Come>,
@@ -24,7 +24,7 @@ pub(crate) struct Meeting {
 struct Come {
     rank: u32,
     at: u64,
-    part: Collective,
+    part: DeviceCollective,
     bytes: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(estimator: &Estimator, ranks_per_chip: u32, part: &Collective) -> Result<Self> {
+    fn new(estimator: &Estimator, ranks_per_chip: u32, part: &DeviceCollective) -> Result<Self> {
         let (operation, extra) = (part.operation.into(), Extra::default());
         let group = RankGroup::new(part.group.clone(), ranks_per_chip, estimator.fabric().chips())?;
         let given = part.count as f64 * part.element()?.size() as f64;
@@ -81,7 +81,7 @@ impl Plan {
         carried
     }
 
-    fn run(&self, estimator: &Estimator, part: &Collective, inputs: &[&[u8]]) -> Result<(Picos, Vec<Vec<u8>>)> {
+    fn run(&self, estimator: &Estimator, part: &DeviceCollective, inputs: &[&[u8]]) -> Result<(Picos, Vec<Vec<u8>>)> {
         let seconds = estimator.cost(&self.task, self.bytes, true)?.time;
         let arithmetic = part.arithmetic()?;
         let length = output_length(&self.schedule, self.length) * arithmetic.result().bytes();
@@ -142,7 +142,7 @@ impl Place<'_> {
 
     fn run(&self, meeting: &Meeting) -> Result<(Picos, Vec<Vec<u8>>)> {
         let Meeting { part, come, .. } = meeting;
-        let says = |of: &Collective| {
+        let says = |of: &DeviceCollective| {
             let how = if of.operation == Operation::AllGather || of.operation == Operation::AllToAll {
                 String::new()
             } else {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use trn3_embed::{Collective, Command, Device, ErrorKind, Links, Operation, Reduction, Space};
+use trn3_embed::{CollectiveReduction, Command, Device, DeviceCollective, ErrorKind, Links, MemorySpace, Operation};
 use trn3_embed::{Delivery, Message, Network};
 use trn3_machine::time::Picos;
 use trn3_system::collective::{
@@ -15,10 +15,10 @@ use trn3_system::fabric::{Fabric, LinkProfile};
 
 use crate::support::{device_of, floats, settle};
 
-fn part(operation: Operation, ranks: u32, count: u64) -> Collective {
-    Collective {
+fn part(operation: Operation, ranks: u32, count: u64) -> DeviceCollective {
+    DeviceCollective {
         operation,
-        reduction: Reduction::Add,
+        reduction: CollectiveReduction::Add,
         group: (0..ranks).collect(),
         key: 5,
         src: 0,
@@ -30,7 +30,7 @@ fn part(operation: Operation, ranks: u32, count: u64) -> Collective {
 
 fn result(device: &mut Device, count: usize) -> Vec<f32> {
     let mut bytes = vec![0; 4 * count];
-    device.read(Space::Hbm, 0, 1 << 20, &mut bytes).expect("bytes");
+    device.read(MemorySpace::Hbm, 0, 1 << 20, &mut bytes).expect("bytes");
     bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect()
 }
 
@@ -60,7 +60,7 @@ fn joined(operation: Operation, ranks: u32, count: usize) -> (Vec<Device>, Vec<P
         .map(|rank| {
             let mut device = device_of(&json!({"rank": rank}));
             device.set_network(Some(Box::new(links.clone())));
-            device.write(Space::Hbm, 0, 0, &floats((0..count).map(|i| value(rank, i)))).expect("room");
+            device.write(MemorySpace::Hbm, 0, 0, &floats((0..count).map(|i| value(rank, i)))).expect("room");
             device
         })
         .collect();
@@ -110,9 +110,9 @@ fn test_the_other_operations_move_what_they_say() {
 #[test]
 fn test_cores_of_one_device_are_ranks_over_its_own_links() {
     let mut device = device_of(&json!({"cores": 2}));
-    device.write(Space::Hbm, 0, 0, &floats([1.0, 2.0])).expect("room");
+    device.write(MemorySpace::Hbm, 0, 0, &floats([1.0, 2.0])).expect("room");
     for core in 0..2 {
-        let part = Collective { dst: (1 << 20) + u64::from(core) * 64, ..part(Operation::AllReduce, 2, 2) };
+        let part = DeviceCollective { dst: (1 << 20) + u64::from(core) * 64, ..part(Operation::AllReduce, 2, 2) };
         device.submit(Command::Collective { core, part }, 1).expect("room");
     }
     let done = settle(&mut device);
@@ -192,12 +192,12 @@ fn test_wrong_parts_are_refused_at_once() {
     let mut device = device_of(&json!({}));
     let good = part(Operation::ReduceScatter, 2, 4);
     let wrong = [
-        (Collective { group: vec![1, 2], ..good.clone() }, ErrorKind::Value),
-        (Collective { group: vec![0, 0], ..good.clone() }, ErrorKind::Value),
-        (Collective { dtype: "uint8".to_owned(), ..good.clone() }, ErrorKind::Type),
-        (Collective { count: 3, ..good.clone() }, ErrorKind::Shape),
-        (Collective { src: u64::MAX - 4, ..good.clone() }, ErrorKind::Value),
-        (Collective { count: 1 << 40, ..good.clone() }, ErrorKind::Value),
+        (DeviceCollective { group: vec![1, 2], ..good.clone() }, ErrorKind::Value),
+        (DeviceCollective { group: vec![0, 0], ..good.clone() }, ErrorKind::Value),
+        (DeviceCollective { dtype: "uint8".to_owned(), ..good.clone() }, ErrorKind::Type),
+        (DeviceCollective { count: 3, ..good.clone() }, ErrorKind::Shape),
+        (DeviceCollective { src: u64::MAX - 4, ..good.clone() }, ErrorKind::Value),
+        (DeviceCollective { count: 1 << 40, ..good.clone() }, ErrorKind::Value),
     ];
     for (part, kind) in wrong {
         assert_eq!(device.submit(Command::Collective { core: 0, part }, 1).expect_err("wrong").kind, kind);
@@ -216,15 +216,16 @@ fn on_a_device(operation: Operation, dtype: &str, size: usize, inputs: &[Vec<u8>
     let place = |core: u32| (u64::from(core) << 24, 1 << 30 | u64::from(core) << 24);
     for (core, input) in (0..).zip(inputs) {
         let (src, dst) = place(core);
-        device.write(Space::Hbm, 0, src, input).expect("room");
-        let part = Collective { src, dst, dtype: dtype.to_owned(), ..part(operation, ranks as u32, count as u64) };
+        device.write(MemorySpace::Hbm, 0, src, input).expect("room");
+        let part =
+            DeviceCollective { src, dst, dtype: dtype.to_owned(), ..part(operation, ranks as u32, count as u64) };
         device.submit(Command::Collective { core, part }, 1).expect("room");
     }
     let done = settle(&mut device);
     assert!(done.len() == ranks && done.iter().all(|one| one.status == Ok(()) && one.end == done[0].end), "{done:?}");
     let outputs = (0..ranks as u32).map(|core| {
         let mut bytes = vec![0; got * size];
-        device.read(Space::Hbm, 0, place(core).1, &mut bytes).expect("there");
+        device.read(MemorySpace::Hbm, 0, place(core).1, &mut bytes).expect("there");
         bytes
     });
     (outputs.collect(), done[0].end)
@@ -282,11 +283,11 @@ fn test_devices_that_share_a_systems_links_meet_on_it() {
         .map(|rank| {
             let mut device = device_of(&json!({"rank": rank}));
             device.set_network(Some(Box::new(links.clone())));
-            device.write(Space::Hbm, 0, 0, &floats([rank as f32, 1.0])).expect("room");
+            device.write(MemorySpace::Hbm, 0, 0, &floats([rank as f32, 1.0])).expect("room");
             device
         })
         .into();
-    let meeting = Collective { group: vec![0, 8], ..part(Operation::AllReduce, 2, 2) };
+    let meeting = DeviceCollective { group: vec![0, 8], ..part(Operation::AllReduce, 2, 2) };
     // The second comes a microsecond later.
     for (device, at) in devices.iter_mut().zip([0, 1_000_000]) {
         device.advance(Picos(at)).expect("later");
@@ -311,8 +312,10 @@ fn test_devices_that_share_a_systems_links_meet_on_it() {
 fn test_ranks_that_bring_different_things_all_hear_of_it() {
     let mut device = device_of(&json!({"cores": 2}));
     for core in 0..2 {
-        let part =
-            Collective { dst: (1 << 20) + u64::from(core) * 64, ..part(Operation::AllReduce, 2, 2 + u64::from(core)) };
+        let part = DeviceCollective {
+            dst: (1 << 20) + u64::from(core) * 64,
+            ..part(Operation::AllReduce, 2, 2 + u64::from(core))
+        };
         device.submit(Command::Collective { core, part }, 1).expect("room");
     }
     let done = settle(&mut device);
@@ -322,7 +325,7 @@ fn test_ranks_that_bring_different_things_all_hear_of_it() {
         assert_eq!(error.kind, ErrorKind::Value);
         assert!(error.message.contains("rank 1 brings all_reduce of 3 float32 by add and rank 0"), "{error}");
     }
-    let part = Collective { group: vec![0, 9000], ..part(Operation::AllReduce, 2, 2) };
+    let part = DeviceCollective { group: vec![0, 9000], ..part(Operation::AllReduce, 2, 2) };
     device.submit(Command::Collective { core: 0, part }, 1).expect("room");
     let done = settle(&mut device);
     assert!(done[0].status.as_ref().expect_err("no such rank").message.contains("rank 9000"), "{done:?}");

@@ -1,7 +1,7 @@
 //! Queues, completions, time.
 
 use serde_json::json;
-use trn3_embed::{Address, Command, ErrorKind, Space};
+use trn3_embed::{Address, Command, ErrorKind, MemorySpace};
 use trn3_machine::time::Picos;
 
 use crate::support::{device, device_of, loaded, program, run, settle};
@@ -13,8 +13,8 @@ fn test_a_full_queue_is_busy_until_something_is_done() {
         core: 0,
         rows: 1,
         row_bytes: 4096,
-        dst: Address { space: Space::Hbm, address },
-        src: Address { space: Space::Hbm, address: 0 },
+        dst: Address { space: MemorySpace::Hbm, address },
+        src: Address { space: MemorySpace::Hbm, address: 0 },
     };
     device.submit(copy(1 << 20), 1).expect("room");
     device.submit(copy(1 << 21), 2).expect("room");
@@ -87,7 +87,7 @@ fn test_steps_go_on_from_one_another() {
     }
     assert!(settle(&mut device).iter().all(|done| done.status == Ok(())));
     let mut value = [0; 4];
-    device.read(Space::Sbuf, 0, 256 + 5 * 4, &mut value).expect("bytes");
+    device.read(MemorySpace::Sbuf, 0, 256 + 5 * 4, &mut value).expect("bytes");
     assert_eq!(f32::from_le_bytes(value), 2.0);
 }
 

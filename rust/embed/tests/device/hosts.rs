@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use trn3_embed::Space;
+use trn3_embed::MemorySpace;
 use trn3_embed::{BitSource, Commit, CostModel, TraceSink};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::host::ArchCost;
@@ -121,7 +121,7 @@ fn test_values_alone_take_no_time_and_time_alone_has_no_values() {
         assert_eq!(done.status, Ok(()));
         let place = device.tensor(number, "y").expect("a tensor");
         let mut value = [0; 4];
-        device.read(Space::Hbm, 0, place.address, &mut value).expect("bytes");
+        device.read(MemorySpace::Hbm, 0, place.address, &mut value).expect("bytes");
         (done.end, f32::from_le_bytes(value))
     };
     let both = outcome(json!({}));

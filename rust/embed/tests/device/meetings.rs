@@ -1,7 +1,7 @@
 //! Programs whose ranks meet, on cores of one device.
 
 use serde_json::{Value, json};
-use trn3_embed::{Command, Device, ErrorKind, Space};
+use trn3_embed::{Command, Device, ErrorKind, MemorySpace};
 use trn3_machine::time::Picos;
 
 use crate::support::{device_of, settle};
@@ -37,7 +37,7 @@ fn program(rank: u64, ranks: u64, length: u64) -> Value {
 fn load(device: &mut Device, program: &Value, x: f32) -> u64 {
     let number = device.load(program.to_string().as_bytes()).expect("a program");
     let place = device.tensor(number, "x").expect("an input");
-    device.write(Space::Hbm, 0, place.address, &x.to_le_bytes().repeat(place.bytes as usize / 4)).expect("room");
+    device.write(MemorySpace::Hbm, 0, place.address, &x.to_le_bytes().repeat(place.bytes as usize / 4)).expect("room");
     number
 }
 
@@ -91,11 +91,11 @@ fn test_what_is_loaded_while_a_rank_waits_changes_neither_values_nor_times() {
         device.submit(Command::Run { core: 0, program: first }, 0).expect("room");
         if between {
             // A write over what lies between tensors moves them together.
-            device.write(Space::Hbm, 0, 0, &[0; 4]).expect("room");
+            device.write(MemorySpace::Hbm, 0, 0, &[0; 4]).expect("room");
             load(&mut device, &program(1, 2, 512), 1.0);
         }
         let x = device.tensor(first, "x").expect("an input");
-        device.write(Space::Hbm, 0, x.address, &1f32.to_le_bytes().repeat(1024)).expect("room");
+        device.write(MemorySpace::Hbm, 0, x.address, &1f32.to_le_bytes().repeat(1024)).expect("room");
         let second = load(&mut device, &program(1, 2, 8), 2.0);
         device.submit(Command::Run { core: 1, program: second }, 1).expect("room");
         let found = ends(&mut device);

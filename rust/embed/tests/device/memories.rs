@@ -1,8 +1,8 @@
 //! Memories by address.
 
 use proptest::prelude::*;
-use trn3_embed::Memory;
-use trn3_embed::{Address, Command, ErrorKind, Space};
+use trn3_embed::AddressedMemory;
+use trn3_embed::{Address, Command, ErrorKind, MemorySpace};
 use trn3_machine::time::Picos;
 
 use crate::support::{device, settle};
@@ -15,7 +15,7 @@ proptest! {
         writes in prop::collection::vec((0..3usize, 0..4_000_000u64, 1..70_000usize, any::<u8>()), 1..8),
     ) {
         let mut device = device();
-        let spaces = [Space::Hbm, Space::Sbuf, Space::Psum];
+        let spaces = [MemorySpace::Hbm, MemorySpace::Sbuf, MemorySpace::Psum];
         let mut model = vec![vec![0u8; 4_100_000]; 3];
         for (which, address, length, value) in writes {
             let size = device.size_of(spaces[which]);
@@ -34,19 +34,19 @@ proptest! {
 #[test]
 fn test_delays_grow_with_bytes_and_are_those_of_the_spec() {
     let mut device = device();
-    let (one, more) = (device.delay(Space::Hbm, 1), device.delay(Space::Hbm, 1 << 20));
+    let (one, more) = (device.delay(MemorySpace::Hbm, 1), device.delay(MemorySpace::Hbm, 1 << 20));
     assert!(one < more);
     let arch = device.arch();
     let expected = arch.register_load_hbm_ns + (1 << 20) as f64 / arch.hbm_gbps;
     assert_eq!(more, Picos::from_nanoseconds(expected));
-    assert_eq!(device.write(Space::Hbm, 0, 0, &vec![1; 1 << 20]).expect("room"), more);
+    assert_eq!(device.write(MemorySpace::Hbm, 0, 0, &vec![1; 1 << 20]).expect("room"), more);
     assert_eq!(device.now(), Picos(0));
 }
 
 #[test]
 fn test_beyond_the_end_is_refused() {
     let mut device = device();
-    for space in [Space::Hbm, Space::Sbuf, Space::Psum] {
+    for space in [MemorySpace::Hbm, MemorySpace::Sbuf, MemorySpace::Psum] {
         let size = device.size_of(space);
         for address in [size, size - 1, u64::MAX - 1] {
             assert_eq!(device.write(space, 0, address, &[0; 4]).expect_err("outside").kind, ErrorKind::Value);
@@ -61,10 +61,10 @@ fn test_beyond_the_end_is_refused() {
 fn test_huge_hbm_takes_what_is_used_alone() {
     let mut device = device();
     for i in 0..64 {
-        device.write(Space::Hbm, 0, i << 31, &[7]).expect("room");
+        device.write(MemorySpace::Hbm, 0, i << 31, &[7]).expect("room");
     }
     let mut byte = [0];
-    device.read(Space::Hbm, 0, 63 << 31, &mut byte).expect("a byte");
+    device.read(MemorySpace::Hbm, 0, 63 << 31, &mut byte).expect("a byte");
     assert_eq!(byte, [7]);
 }
 
@@ -72,18 +72,18 @@ fn test_huge_hbm_takes_what_is_used_alone() {
 fn test_copies_move_rows_between_memories() {
     let mut device = device();
     let data: Vec<u8> = (0..=255).cycle().take(64 * 96).collect();
-    device.write(Space::Hbm, 0, 1000, &data).expect("room");
-    let hbm = |address| Address { space: Space::Hbm, address };
-    let sbuf = Address { space: Space::Sbuf, address: 32 * device.arch().sbuf_partition_bytes + 512 };
+    device.write(MemorySpace::Hbm, 0, 1000, &data).expect("room");
+    let hbm = |address| Address { space: MemorySpace::Hbm, address };
+    let sbuf = Address { space: MemorySpace::Sbuf, address: 32 * device.arch().sbuf_partition_bytes + 512 };
     device.submit(Command::Copy { core: 0, dst: sbuf, src: hbm(1000), rows: 64, row_bytes: 96 }, 1).expect("room");
     device.submit(Command::Copy { core: 0, dst: hbm(50_001), src: sbuf, rows: 64, row_bytes: 96 }, 2).expect("room");
-    let psum = Address { space: Space::Psum, address: 0 };
+    let psum = Address { space: MemorySpace::Psum, address: 0 };
     device.submit(Command::Copy { core: 0, dst: psum, src: sbuf, rows: 64, row_bytes: 96 }, 3).expect("room");
     let done = settle(&mut device);
     assert_eq!((&done[0].status, &done[1].status), (&Ok(()), &Ok(())));
     assert!(done[2].status.as_ref().expect_err("no DMA reaches PSUM").message.contains("PSUM"));
     let mut back = vec![0; data.len()];
-    device.read(Space::Hbm, 0, 50_001, &mut back).expect("bytes");
+    device.read(MemorySpace::Hbm, 0, 50_001, &mut back).expect("bytes");
     assert_eq!(back, data);
 }
 
@@ -93,11 +93,11 @@ fn test_a_direct_place_stays_and_is_the_memory() {
     let direct = device.memory_direct(0, 1 << 16).expect("room");
     let place = direct.with(|bytes| bytes.as_ptr() as usize);
     for i in 0..200 {
-        device.write(Space::Hbm, 0, i * 100_000, &[1]).expect("room");
+        device.write(MemorySpace::Hbm, 0, i * 100_000, &[1]).expect("room");
     }
     direct.with(|bytes| bytes[5] = 77);
     let mut byte = [0];
-    device.read(Space::Hbm, 0, 5, &mut byte).expect("a byte");
+    device.read(MemorySpace::Hbm, 0, 5, &mut byte).expect("a byte");
     assert_eq!((byte, direct.with(|bytes| bytes.as_ptr() as usize)), ([77], place));
 }
 
@@ -105,9 +105,9 @@ fn test_a_direct_place_stays_and_is_the_memory() {
 fn test_copies_of_overlapping_and_neighbouring_ranges_move_what_was_there() {
     let mut device = device();
     let data: Vec<u8> = (0..200_000u32).map(|i| (i * 7 % 251) as u8).collect();
-    device.write(Space::Hbm, 0, 0, &data).expect("room");
+    device.write(MemorySpace::Hbm, 0, 0, &data).expect("room");
     let mut model = data;
-    let hbm = |address| Address { space: Space::Hbm, address };
+    let hbm = |address| Address { space: MemorySpace::Hbm, address };
     for (dst, src, bytes) in [(100u64, 50u64, 400u64), (70_000, 100, 65_000), (0, 69_990, 100_000), (5, 5, 10)] {
         let command = Command::Copy { core: 0, dst: hbm(dst), src: hbm(src), rows: 1, row_bytes: bytes };
         device.submit(command, 1).expect("room");
@@ -115,6 +115,6 @@ fn test_copies_of_overlapping_and_neighbouring_ranges_move_what_was_there() {
         model.copy_within(src as usize..(src + bytes) as usize, dst as usize);
     }
     let mut back = vec![0; model.len()];
-    device.read(Space::Hbm, 0, 0, &mut back).expect("bytes");
+    device.read(MemorySpace::Hbm, 0, 0, &mut back).expect("bytes");
     assert!(back == model);
 }

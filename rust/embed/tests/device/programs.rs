@@ -210,6 +210,6 @@ fn test_programs_over_one_place_share_its_bytes() {
         assert_eq!(run(&mut device, program).status, Ok(()));
     }
     let mut value = [0; 4];
-    device.read(trn3_embed::Space::Sbuf, 0, 0, &mut value).expect("bytes");
+    device.read(trn3_embed::MemorySpace::Sbuf, 0, 0, &mut value).expect("bytes");
     assert_eq!(f32::from_le_bytes(value), 3.0);
 }

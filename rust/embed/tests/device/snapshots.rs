@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::json;
-use trn3_embed::{Address, Collective, Command, Device, Operation, Reduction, Space};
+use trn3_embed::{Address, CollectiveReduction, Command, Device, DeviceCollective, MemorySpace, Operation};
 use trn3_machine::time::Picos;
 
 use crate::support::{device, device_of, loaded, program, seen, settle, step};
@@ -15,13 +15,13 @@ fn spec() -> serde_json::Value {
 fn busy(text: &str) -> Device {
     let mut device = device_of(&spec());
     let number = loaded(&mut device, text);
-    let copy = |address| Address { space: Space::Hbm, address };
+    let copy = |address| Address { space: MemorySpace::Hbm, address };
     for round in 0..3 {
         for core in 0..2 {
             device.submit(Command::Run { core, program: number }, round * 10 + u64::from(core)).expect("room");
-            let part = Collective {
+            let part = DeviceCollective {
                 operation: Operation::AllReduce,
-                reduction: Reduction::Add,
+                reduction: CollectiveReduction::Add,
                 group: vec![0, 1],
                 key: round,
                 src: 0,
@@ -54,7 +54,7 @@ proptest! {
             done.extend(std::iter::from_fn(|| device.poll()));
             let saved = device.save_snapshot().expect("a snapshot");
             let mut other = device_of(&spec());
-            other.write(Space::Sbuf, 1, 5, &[1, 2, 3]).expect("room");
+            other.write(MemorySpace::Sbuf, 1, 5, &[1, 2, 3]).expect("room");
             other.load_snapshot(&saved).expect("its own");
             prop_assert_eq!(other.save_snapshot().expect("a snapshot"), saved);
             device = other;
@@ -76,7 +76,7 @@ proptest! {
         let place = at.index(saved.len());
         if cut { saved.truncate(place) } else { saved[place] = byte }
         let mut device = device_of(&spec());
-        device.write(Space::Hbm, 0, 4, &[9]).expect("room");
+        device.write(MemorySpace::Hbm, 0, 4, &[9]).expect("room");
         let before = device.save_snapshot().expect("a snapshot");
         match device.load_snapshot(&saved) {
             // A byte of contents may be any.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use trn3_embed::{Command, Completion, Device, DeviceSpec, Space};
+use trn3_embed::{Command, Completion, Device, DeviceSpec, MemorySpace};
 use trn3_machine::time::Picos;
 
 pub(crate) fn device() -> Device {
@@ -95,7 +95,7 @@ pub(crate) fn step() -> impl Strategy<Value = Value> {
 /// Everything that a host can see of a device: time, memories that programs use, counters.
 pub(crate) fn seen(device: &mut Device) -> (Picos, Vec<u8>, trn3_embed::Stats) {
     let mut all = Vec::new();
-    for (space, bytes) in [(Space::Hbm, 1 << 16), (Space::Sbuf, 1 << 19), (Space::Psum, 1 << 16)] {
+    for (space, bytes) in [(MemorySpace::Hbm, 1 << 16), (MemorySpace::Sbuf, 1 << 19), (MemorySpace::Psum, 1 << 16)] {
         let mut part = vec![0; bytes];
         device.read(space, 0, 0, &mut part).expect("bytes");
         all.extend(part);
@@ -114,6 +114,6 @@ pub(crate) fn loaded(device: &mut Device, text: &str) -> u64 {
     let number = device.load(text.as_bytes()).expect("a program");
     let place = device.tensor(number, "x").expect("an input");
     let ramp = floats((0..2048).map(|i| (i as f32 - 1000.0) / 512.0));
-    device.write(Space::Hbm, 0, place.address, &ramp).expect("room");
+    device.write(MemorySpace::Hbm, 0, place.address, &ramp).expect("room");
     number
 }

@@ -11,8 +11,8 @@ use crate::hardware::{Machine, Rank};
 use crate::memory::MemoryTable;
 use crate::shapes::Model;
 use crate::tensor_class::TensorClass;
-use trn3_system::energy::cost::{Cost, rent};
-use trn3_system::energy::{self, Energy, EnergyModel, Work};
+use trn3_system::energy::cost::{SystemCost, rent};
+use trn3_system::energy::{self, Energy, EnergyModel, EnergyWork};
 use trn3_system::{Error, Result};
 
 /// A part of a step.
@@ -78,7 +78,7 @@ pub struct TrainingPlan {
     /// Joules of all chips for a token.
     pub joules_per_token: Option<f64>,
     /// Cost of renting the chips, at the price that was given.
-    pub cost: Option<Cost>,
+    pub cost: Option<SystemCost>,
     /// What is not in it.
     pub not_included: Vec<String>,
     /// What it rests on.
@@ -215,12 +215,12 @@ fn energy_of(
     };
     let ranks = f64::from(rank.per_chip);
     let bytes = times.hbm_bytes * ranks;
-    let mut work = Work {
+    let mut work = EnergyWork {
         hbm_bytes: bytes,
         link_bytes: times.link_bytes,
         sbuf_bytes: 2.0 * bytes,
         seconds: times.step,
-        ..Work::default()
+        ..EnergyWork::default()
     };
     for dtype in DataType::ALL {
         work.add(dtype.name(), times.flops[dtype.index()] * ranks)?;

@@ -13,7 +13,7 @@ use crate::hardware::{Machine, Rank};
 use crate::layout::{divisors, tensor_degrees};
 use crate::memory::MemoryTable;
 use crate::shapes::Model;
-use trn3_system::energy::{EnergyModel, Work, estimate};
+use trn3_system::energy::{EnergyModel, EnergyWork, estimate};
 use trn3_system::{Error, Result, check_interrupt};
 
 /// What is to be least.
@@ -258,12 +258,12 @@ fn table(
 
 fn joules(power: &Result<EnergyModel>, rank: &Rank, times: &Times) -> Result<f64> {
     let ranks = f64::from(rank.per_chip);
-    let mut work = Work {
+    let mut work = EnergyWork {
         hbm_bytes: times.hbm_bytes * ranks,
         link_bytes: times.link_bytes,
         sbuf_bytes: 2.0 * times.hbm_bytes * ranks,
         seconds: times.step,
-        ..Work::default()
+        ..EnergyWork::default()
     };
     for dtype in DataType::ALL {
         work.add(dtype.name(), times.flops[dtype.index()] * ranks)?;

@@ -232,7 +232,7 @@ fn test_a_million_chips_take_no_longer_to_plan_than_one_server() {
 fn test_gradients_of_a_million_chips_take_what_the_cluster_says() {
     use crate::{Collective, Group};
     use trn3_facts::Facts;
-    use trn3_system::cluster::{Between, Cluster, Exchange, NetworkOptions, Operation};
+    use trn3_system::cluster::{Between, Cluster, ClusterExchange, ExchangeOperation, NetworkOptions};
     use trn3_system::fabric::LinkProfile;
 
     let unit = Facts::built_in("trn3_gen2").expect("loads");
@@ -240,8 +240,8 @@ fn test_gradients_of_a_million_chips_take_what_the_cluster_says() {
     let machine = Machine::built_in("gen2").expect("loads").cluster(6_944).expect("allowed");
     let costs = LevelCosts::new(&machine, &machine.chip.rank(2).expect("allowed")).expect("builds");
     for bytes in [4e9, 140e9] {
-        let gradients = Exchange {
-            operation: Operation::AllReduce,
+        let gradients = ClusterExchange {
+            operation: ExchangeOperation::AllReduce,
             bytes,
             units: None,
             chips: None,

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use trn3_facts::Facts;
-use trn3_system::cluster::{Between, Cluster, Exchange, NetworkOptions, Operation};
+use trn3_system::cluster::{Between, Cluster, ClusterExchange, ExchangeOperation, NetworkOptions};
 use trn3_system::fabric::{LinkProfile, described_system};
 
 use super::error::exception;
@@ -31,10 +31,10 @@ pub(crate) struct PyCluster {
     cluster: Cluster,
 }
 
-fn exchange(parts: ExchangeParts) -> trn3_system::Result<Exchange> {
+fn exchange(parts: ExchangeParts) -> trn3_system::Result<ClusterExchange> {
     let (operation, bytes, units, chips, count, algorithm) = parts;
-    let (operation, algorithm) = (Operation::parse(&operation)?, Between::parse(&algorithm)?);
-    Ok(Exchange { operation, bytes, units, chips, count, algorithm })
+    let (operation, algorithm) = (ExchangeOperation::parse(&operation)?, Between::parse(&algorithm)?);
+    Ok(ClusterExchange { operation, bytes, units, chips, count, algorithm })
 }
 
 #[pymethods]

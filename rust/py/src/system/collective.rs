@@ -56,6 +56,53 @@ struct Asked {
     pairs: Vec<(u32, u32)>,
 }
 
+/// How a collective computes.
+#[derive(FromPyObject)]
+struct AskedNumbers<'py> {
+    reduction: String,
+    element: String,
+    /// Bytes of an element.
+    item_size: usize,
+    wire: Option<String>,
+    out: Option<String>,
+    rounding: Bound<'py, PyAny>,
+    order: String,
+    rng: Option<Bound<'py, XorwowCore>>,
+}
+
+impl AskedNumbers<'_> {
+    fn arithmetic(&self) -> PyResult<Arithmetic> {
+        let element = match self.element.as_str() {
+            "opaque" => ElementType::Opaque { bytes: self.item_size.max(1) },
+            name => name.parse().map_err(exception)?,
+        };
+        Ok(Arithmetic {
+            reduction: self.reduction.parse().map_err(exception)?,
+            element,
+            wire: format_of("dtype", self.wire.as_deref())?,
+            out: format_of("out_dtype", self.out.as_deref())?,
+            rounding: crate::arguments::rounding(&self.rounding)?,
+            order: match self.order.as_str() {
+                "schedule" => Order::Schedule,
+                "index" => Order::Index,
+                other => return Err(exception(Error::unknown("order", other, ["schedule", "index"]))),
+            },
+        })
+    }
+}
+
+/// What an all-to-all of any counts moves: `[n, n]` of each in row order, by sender.
+#[derive(FromPyObject)]
+struct AskedCounts {
+    counts: Vec<u64>,
+    /// Where they begin in the sender's array.
+    #[pyo3(attribute("send_displacements"))]
+    from: Vec<u64>,
+    /// Where they begin in the receiver's result.
+    #[pyo3(attribute("receive_displacements"))]
+    to: Vec<u64>,
+}
+
 impl PyCollectives {
     fn task(&self, asked: Asked) -> Result<CollectiveTask> {
         let operation = Operation::from_str(&asked.operation)?;
@@ -164,45 +211,21 @@ impl PyCollectives {
     }
 
     /// Executes on one group; the algorithm must be one form.
-    #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
-    #[pyo3(signature = (asked, reduction, dtype, item_size, wire, out, rounding, order, rng, arrays, /))]
+    #[allow(clippy::needless_pass_by_value)]
+    #[pyo3(signature = (asked, numbers, arrays, /))]
     fn execute<'py>(
         &self,
         py: Python<'py>,
         asked: Asked,
-        reduction: &str,
-        dtype: &str,
-        item_size: usize,
-        wire: Option<&str>,
-        out: Option<&str>,
-        rounding: &Bound<'py, PyAny>,
-        order: &str,
-        rng: Option<Bound<'py, XorwowCore>>,
+        numbers: AskedNumbers<'py>,
         arrays: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Arrays<'py>> {
         let task = self.task(asked).map_err(exception)?;
         let Some(form) = task.algorithm else {
             return Err(PyValueError::new_err("algorithm is 'auto'; execute needs one form"));
         };
-        let element = if dtype == "opaque" {
-            ElementType::Opaque { bytes: item_size.max(1) }
-        } else {
-            dtype.parse().map_err(exception)?
-        };
-        let arithmetic = Arithmetic {
-            reduction: reduction.parse().map_err(exception)?,
-            element,
-            wire: format_of("dtype", wire)?,
-            out: format_of("out_dtype", out)?,
-            rounding: crate::arguments::rounding(rounding)?,
-            order: match order {
-                "schedule" => Order::Schedule,
-                "index" => Order::Index,
-                other => {
-                    return Err(exception(Error::unknown("order", other, ["schedule", "index"])));
-                }
-            },
-        };
+        let (arithmetic, rng) = (numbers.arithmetic()?, numbers.rng);
+        let element = arithmetic.element;
         if (arithmetic.rounding == Rounding::Stochastic) != rng.is_some() {
             let text = "rng goes with rounding='stochastic', and only it: an Xorwow or a seed";
             return Err(PyValueError::new_err(text));
@@ -260,16 +283,14 @@ impl PyCollectives {
     }
 
     /// Executes an all-to-all of any counts into the arrays `destinations`, which are copied.
-    #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
-    #[pyo3(signature = (asked, item_size, counts, from_displacements, to_displacements, arrays, destinations, /))]
+    #[allow(clippy::needless_pass_by_value)]
+    #[pyo3(signature = (asked, item_size, counts, arrays, destinations, /))]
     fn all_to_all_v<'py>(
         &self,
         py: Python<'py>,
         asked: Asked,
         item_size: usize,
-        counts: Vec<u64>,
-        from_displacements: Vec<u64>,
-        to_displacements: Vec<u64>,
+        counts: AskedCounts,
         arrays: Vec<Bound<'py, PyAny>>,
         destinations: Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Arrays<'py>> {
@@ -283,7 +304,8 @@ impl PyCollectives {
         let work = || {
             let schedule = self.schedule(&task, form)?;
             targets.iter_mut().zip(&before).for_each(|(target, source)| target.copy_from_slice(source));
-            let counts = Counts { counts, from: from_displacements, to: to_displacements };
+            let AskedCounts { counts, from, to } = counts;
+            let counts = Counts { counts, from, to };
             all_to_all_v(&schedule, item_size.max(1), &counts, &slices, &mut targets)
         };
         door::run(py, work)?;

@@ -1,8 +1,8 @@
 //! Energy, power and cost; requests come as numbers and mappings, results leave as dictionaries.
 
 use pyo3::prelude::*;
-use trn3_system::energy::cost::{Ownership, PriceSet, Running, implied_capex, own, rent};
-use trn3_system::energy::{self, EnergyModel, Work};
+use trn3_system::energy::cost::{Ownership, PriceSet, RunningCost, implied_capex, own, rent};
+use trn3_system::energy::{self, EnergyModel, EnergyWork};
 
 use super::error::exception;
 use crate::value::{from_python, to_python};
@@ -52,7 +52,7 @@ fn energy_estimate<'py>(
     seconds: f64,
 ) -> Answer<'py> {
     let model = EnergyModel::built_in(chip, tdp).map_err(exception)?;
-    let mut work = Work { hbm_bytes, link_bytes, sbuf_bytes, seconds, ..Work::default() };
+    let mut work = EnergyWork { hbm_bytes, link_bytes, sbuf_bytes, seconds, ..EnergyWork::default() };
     for (dtype, amount) in &flops {
         work.add(dtype, *amount).map_err(exception)?;
     }
@@ -131,7 +131,7 @@ fn cost_implied<'py>(
     peer_capex: Option<f64>,
     running: Option<&Bound<'py, PyAny>>,
 ) -> Answer<'py> {
-    let running: Option<Running> = running.map(|given| from_python("running cost", given)).transpose()?;
+    let running: Option<RunningCost> = running.map(|given| from_python("running cost", given)).transpose()?;
     to_python(py, &implied_capex(claim, pflops, peer_pflops, peer_capex, running.as_ref()).map_err(exception)?)
 }
 

@@ -9,7 +9,8 @@ use pyo3::types::PyTuple;
 use trn3_facts::Facts;
 use trn3_system::Error;
 use trn3_system::fabric::{
-    Cut, Fabric, Fault, HealthClass, LinkProfile, Node, NodeKind, Route, TrafficBound as Limit, bound, described_system,
+    Cut, Fabric, FabricRoute, Fault, HealthClass, LinkProfile, Node, NodeKind, TrafficBound as Limit, bound,
+    described_system,
 };
 
 use super::error::exception;
@@ -69,7 +70,7 @@ impl PyFabric {
         )
     }
 
-    fn route_parts(&self, route: Route) -> RouteParts {
+    fn route_parts(&self, route: FabricRoute) -> RouteParts {
         let legs = route.legs.into_iter().map(|leg| {
             let level = self.fabric.levels()[leg.level as usize].name.clone();
             let switch = leg.switch.map(|node| self.fabric.nodes()[node].name.clone());

@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_system::flow::{self, Message, Outcome, Resource, Transfer, over_fabric};
+use trn3_system::flow::{self, FlowMessage, FlowTransfer, Outcome, Resource, over_fabric};
 
 use super::fabric::PyFabric;
 use crate::door;
@@ -65,7 +65,7 @@ fn resources(names: Vec<String>, rates: &PyReadonlyArray1<'_, f64>) -> PyResult<
 }
 
 /// The columns as transfers that use nothing yet.
-fn transfers(columns: &Columns<'_>) -> PyResult<Vec<Transfer>> {
+fn transfers(columns: &Columns<'_>) -> PyResult<Vec<FlowTransfer>> {
     let bytes = columns.bytes.as_slice()?;
     let count = bytes.len();
     let (latency, share, start) = (columns.latency.as_slice()?, columns.share.as_slice()?, columns.start.as_slice()?);
@@ -74,7 +74,7 @@ fn transfers(columns: &Columns<'_>) -> PyResult<Vec<Transfer>> {
         return Err(PyValueError::new_err("the columns of transfers differ in length"));
     }
     let after = columns.after.lists(count)?;
-    let transfer = |i: usize| Transfer {
+    let transfer = |i: usize| FlowTransfer {
         bytes: bytes[i],
         uses: Vec::new(),
         latency: latency[i],
@@ -87,7 +87,7 @@ fn transfers(columns: &Columns<'_>) -> PyResult<Vec<Transfer>> {
     Ok((0..count).map(transfer).collect())
 }
 
-fn with_uses(mut transfers: Vec<Transfer>, uses: &Uses<'_>) -> PyResult<Vec<Transfer>> {
+fn with_uses(mut transfers: Vec<FlowTransfer>, uses: &Uses<'_>) -> PyResult<Vec<FlowTransfer>> {
     let used = uses.0.lists(transfers.len())?;
     let mut weights = uses.1.as_slice()?.iter();
     for (transfer, used) in transfers.iter_mut().zip(used) {
@@ -162,11 +162,11 @@ fn flow_messages<'py>(
     if source.len() != plain.len() || target.len() != plain.len() {
         return Err(PyValueError::new_err("the columns of messages differ in length"));
     }
-    let message = |(i, transfer): (usize, Transfer)| {
-        let Transfer { bytes, priority, share, after, start, .. } = transfer;
-        Message { from: source[i] as usize, to: target[i] as usize, bytes, priority, share, after, start }
+    let message = |(i, transfer): (usize, FlowTransfer)| {
+        let FlowTransfer { bytes, priority, share, after, start, .. } = transfer;
+        FlowMessage { from: source[i] as usize, to: target[i] as usize, bytes, priority, share, after, start }
     };
-    let messages: Vec<Message> = plain.into_iter().enumerate().map(message).collect();
+    let messages: Vec<FlowMessage> = plain.into_iter().enumerate().map(message).collect();
     let run = || {
         let (links, transfers) = over_fabric(&fabric.fabric, &messages)?;
         let outcome = flow::run(&links, &transfers)?;

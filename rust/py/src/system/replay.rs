@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_system::replay::{Algorithms, Job, JobExchange, JobNode, ProcessGroup, Work, replay};
+use trn3_system::replay::{Algorithms, Job, JobExchange, JobNode, JobWork, ProcessGroup, replay};
 
 use super::collective::PyCollectives;
 use super::error::exception;
@@ -45,16 +45,16 @@ impl Columns<'_> {
         for (at, ((id, name), after)) in ids.into_iter().zip(names).zip(after).enumerate() {
             let (amount, peer, tag) = (amounts[at], peers[at], tags[at]);
             let work = match kinds[at] {
-                0 => Work::Nothing,
-                1 => Work::Wait { seconds: amount },
-                2 => Work::Compute { seconds: amount, stream: peer },
-                3 => Work::Memory { bytes: amount },
-                4 => Work::Send { to: peer, bytes: amount, tag },
-                5 => Work::Receive { from: peer, bytes: (!amount.is_nan()).then_some(amount), tag },
+                0 => JobWork::Nothing,
+                1 => JobWork::Wait { seconds: amount },
+                2 => JobWork::Compute { seconds: amount, stream: peer },
+                3 => JobWork::Memory { bytes: amount },
+                4 => JobWork::Send { to: peer, bytes: amount, tag },
+                5 => JobWork::Receive { from: peer, bytes: (!amount.is_nan()).then_some(amount), tag },
                 kind => match kind.checked_sub(FIRST_COLLECTIVE).and_then(|of| JobExchange::ALL.get(usize::from(of))) {
                     Some(&exchange) => {
                         let root = u32::try_from(tag).unwrap_or(u32::MAX);
-                        Work::Collective { exchange, group: peer, bytes: amount, root }
+                        JobWork::Collective { exchange, group: peer, bytes: amount, root }
                     }
                     None => return Err(PyValueError::new_err(format!("kind {kind} of a node is none"))),
                 },

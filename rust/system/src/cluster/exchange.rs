@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// What a group does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum ExchangeOperation {
     /// Every chip gets the sum of all buffers.
     AllReduce,
     /// Every chip gets its part of the sum.
@@ -25,7 +25,7 @@ pub enum Operation {
     SendReceive,
 }
 
-impl Operation {
+impl ExchangeOperation {
     const NAMES: [(&'static str, Self); 5] = [
         ("all_reduce", Self::AllReduce),
         ("reduce_scatter", Self::ReduceScatter),
@@ -88,9 +88,9 @@ impl Between {
 
 /// An exchange that a step waits for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Exchange {
+pub struct ClusterExchange {
     /// What is done.
-    pub operation: Operation,
+    pub operation: ExchangeOperation,
     /// Bytes of each chip's buffer: what it sends in all, or for an all-gather what it has in the end.
     pub bytes: f64,
     /// Units that a group spans; `None` for all live ones.
@@ -122,7 +122,7 @@ pub struct ExchangePhase {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExchangeTime {
     /// What was asked.
-    pub exchange: Exchange,
+    pub exchange: ClusterExchange,
     /// In all.
     pub seconds: f64,
     /// Its parts in order.
@@ -159,21 +159,21 @@ impl Cluster {
     /// As [`Cluster::exchange`]; [`Error::Value`] if there is none.
     ///
     /// ```
-    /// use trn3_system::cluster::{Between, Cluster, Exchange, NetworkOptions, Operation};
+    /// use trn3_system::cluster::{Between, Cluster, ClusterExchange, NetworkOptions, ExchangeOperation};
     /// use trn3_system::fabric::LinkProfile;
     /// use trn3_facts::Facts;
     ///
     /// let unit = Facts::built_in("trn3_gen2").unwrap();
     /// let cluster = Cluster::new(&unit, 6_944, LinkProfile::Docs, &NetworkOptions::default()).unwrap();
-    /// let gradients = Exchange {
-    ///     operation: Operation::AllReduce, bytes: 140e9, units: None, chips: None, count: 1, algorithm: Between::Auto,
+    /// let gradients = ClusterExchange {
+    ///     operation: ExchangeOperation::AllReduce, bytes: 140e9, units: None, chips: None, count: 1, algorithm: Between::Auto,
     /// };
     /// let step = cluster.step(&[gradients]).unwrap();
     /// assert_eq!(step.exchanges[0].phases.len(), 3);
     /// // Inside, 140 GB cross the links between the racks twice; between units, 1/144 of it the chip's 25 GB/s.
     /// assert!(step.seconds > 2.0 * 140e9 / 254.3e9 && step.seconds < 1.5);
     /// ```
-    pub fn step(&self, exchanges: &[Exchange]) -> Result<StepTime> {
+    pub fn step(&self, exchanges: &[ClusterExchange]) -> Result<StepTime> {
         if exchanges.is_empty() {
             return Err(Error::Value("step: there is no exchange; needed: at least one".to_owned()));
         }
@@ -201,39 +201,39 @@ impl Cluster {
     /// [`Error::Value`] if the bytes are negative or not finite, the count is zero, `chips` does not divide the unit's,
     /// `units` are more than live, or the algorithm cannot do the operation; [`Error::Unreachable`] if two chips of a
     /// unit are cut off from one another.
-    pub fn exchange(&self, exchange: &Exchange) -> Result<ExchangeTime> {
+    pub fn exchange(&self, exchange: &ClusterExchange) -> Result<ExchangeTime> {
         let (units, chips) = self.check(exchange)?;
         let bytes = exchange.bytes;
         let mut phases = Vec::new();
         let shard = bytes / chips as f64;
         match exchange.operation {
-            Operation::ReduceScatter => {
+            ExchangeOperation::ReduceScatter => {
                 self.inside_phase(&mut phases, "reduce_scatter inside", bytes, chips)?;
                 self.between_phase(&mut phases, exchange, shard, units)?;
             }
-            Operation::AllGather => {
+            ExchangeOperation::AllGather => {
                 self.between_phase(&mut phases, exchange, shard, units)?;
                 self.inside_phase(&mut phases, "all_gather inside", bytes, chips)?;
             }
-            Operation::AllReduce => {
+            ExchangeOperation::AllReduce => {
                 self.inside_phase(&mut phases, "reduce_scatter inside", bytes, chips)?;
                 self.between_phase(&mut phases, exchange, shard, units)?;
                 self.inside_phase(&mut phases, "all_gather inside", bytes, chips)?;
             }
-            Operation::AllToAll => phases.extend(self.all_to_all_phase(bytes, units, chips)?),
-            Operation::SendReceive => phases.push(self.send_phase(bytes, units, chips)?),
+            ExchangeOperation::AllToAll => phases.extend(self.all_to_all_phase(bytes, units, chips)?),
+            ExchangeOperation::SendReceive => phases.push(self.send_phase(bytes, units, chips)?),
         }
         let longest = phases.iter().reduce(|best, next| if next.seconds > best.seconds { next } else { best });
         Ok(ExchangeTime {
-            exchange: Exchange { units: Some(units), chips: Some(chips), ..exchange.clone() },
+            exchange: ClusterExchange { units: Some(units), chips: Some(chips), ..exchange.clone() },
             seconds: phases.iter().map(|phase| phase.seconds).sum(),
             binding: longest.map_or(String::new(), |phase| phase.binding.clone()),
             phases,
         })
     }
 
-    fn check(&self, exchange: &Exchange) -> Result<(u64, usize)> {
-        let Exchange { operation, bytes, count, algorithm, .. } = *exchange;
+    fn check(&self, exchange: &ClusterExchange) -> Result<(u64, usize)> {
+        let ClusterExchange { operation, bytes, count, algorithm, .. } = *exchange;
         let name = operation.name();
         let refuse = |text: String| Err(Error::Value(format!("{name}: {text}")));
         if !(bytes.is_finite() && bytes >= 0.0) {
@@ -257,19 +257,23 @@ impl Cluster {
             ));
         }
         match (operation, algorithm) {
-            (Operation::ReduceScatter | Operation::AllGather, Between::Tree) => {
+            (ExchangeOperation::ReduceScatter | ExchangeOperation::AllGather, Between::Tree) => {
                 refuse("a tree does all_reduce only; allowed here: auto, ring, rdh".to_owned())
             }
-            (Operation::AllToAll | Operation::SendReceive, Between::Ring | Between::Rdh | Between::Tree) => refuse(
-                format!("goes directly from each chip to each; algorithm is {:?}, allowed: auto", algorithm.name()),
-            ),
+            (
+                ExchangeOperation::AllToAll | ExchangeOperation::SendReceive,
+                Between::Ring | Between::Rdh | Between::Tree,
+            ) => refuse(format!(
+                "goes directly from each chip to each; algorithm is {:?}, allowed: auto",
+                algorithm.name()
+            )),
             _ => Ok((units, chips)),
         }
     }
 
     fn inside_phase(&self, phases: &mut Vec<ExchangePhase>, name: &str, bytes: f64, chips: usize) -> Result<()> {
         if chips > 1 {
-            let inside = self.inside.rate(&self.unit, Pattern::Exchange, chips)?;
+            let inside = self.inside.rate(&self.unit, Pattern::ClusterExchange, chips)?;
             let sent = bytes * (chips - 1) as f64 / chips as f64;
             phases.push(ExchangePhase {
                 name: name.to_owned(),
@@ -285,14 +289,14 @@ impl Cluster {
     fn between_phase(
         &self,
         phases: &mut Vec<ExchangePhase>,
-        exchange: &Exchange,
+        exchange: &ClusterExchange,
         shard: f64,
         units: u64,
     ) -> Result<()> {
         if units == 1 {
             return Ok(());
         }
-        let is_whole = exchange.operation == Operation::AllReduce;
+        let is_whole = exchange.operation == ExchangeOperation::AllReduce;
         let way = |algorithm| match algorithm {
             Between::Ring | Between::Auto => self.ring(shard, units, is_whole),
             Between::Rdh => self.rdh(shard, units, is_whole),
@@ -388,7 +392,7 @@ impl Cluster {
         let mut candidates: Vec<(f64, String)> = Vec::new();
         let mut latency = 0.0;
         if chips > 1 {
-            let inside = self.inside.rate(&self.unit, Pattern::Exchange, chips)?;
+            let inside = self.inside.rate(&self.unit, Pattern::ClusterExchange, chips)?;
             candidates.push((bytes * (chips - 1) as f64 / all / inside.rate, inside.level));
             latency = inside.latency;
         }

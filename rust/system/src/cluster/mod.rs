@@ -1,7 +1,7 @@
 //! UltraClusters: many equal units (instances, UltraServers) on one network, kept by roles, never chip by chip.
 //!
 //! All units have the same [`Fabric`], so it is stored once. Units differ only in how many others are alive under their
-//! network nodes; units that agree in that have one [`Role`]. A whole cluster of any size has at most three, and each
+//! network nodes; units that agree in that have one [`ClusterRole`]. A whole cluster of any size has at most three, and each
 //! failed unit adds at most two. So what a cluster costs to build and to ask grows with its roles.
 //!
 //! The network is a fat tree of three layers of network nodes, as EC2 names them. Each chip hangs on it with its own
@@ -33,9 +33,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use bound::ClusterBound;
-pub use exchange::{Between, Exchange, ExchangePhase, ExchangeTime, Operation, StepTime};
+pub use exchange::{Between, ClusterExchange, ExchangeOperation, ExchangePhase, ExchangeTime, StepTime};
 pub use network::{ClusterNetwork, NetworkOptions};
-pub use role::Role;
+pub use role::ClusterRole;
 pub use route::ClusterRoute;
 
 use crate::error::{Error, Result};
@@ -52,7 +52,7 @@ pub struct Cluster {
     units: u64,
     network: ClusterNetwork,
     failed: BTreeSet<u64>,
-    roles: Vec<Role>,
+    roles: Vec<ClusterRole>,
     inside: Arc<inside::Inside>,
     assumptions: Vec<String>,
 }

@@ -6,7 +6,7 @@ use super::Cluster;
 
 /// What all of some units have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Role {
+pub struct ClusterRole {
     /// How many live units have it.
     pub units: u64,
     /// Places for units under their bottom node, taken or failed, and how many of them live.
@@ -17,12 +17,12 @@ pub struct Role {
 
 impl Cluster {
     /// The distinct roles, in the order of what they are.
-    pub fn roles(&self) -> &[Role] {
+    pub fn roles(&self) -> &[ClusterRole] {
         &self.roles
     }
 
     /// Goes through the nodes that lack a unit, never through the others.
-    pub(super) fn find_roles(&self) -> Vec<Role> {
+    pub(super) fn find_roles(&self) -> Vec<ClusterRole> {
         let per_bottom = self.network.units_per_bottom_node;
         let per_middle = per_bottom * self.network.bottom_per_middle_node;
         let mut lost: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
@@ -53,6 +53,6 @@ impl Cluster {
             add((per_bottom, per_bottom), around, rest);
         }
         add((per_bottom, per_bottom), (per_middle, per_middle), whole);
-        roles.into_iter().map(|((bottom, middle), units)| Role { units, bottom, middle }).collect()
+        roles.into_iter().map(|((bottom, middle), units)| ClusterRole { units, bottom, middle }).collect()
     }
 }

@@ -2,13 +2,13 @@
 
 use super::Cluster;
 use crate::error::{Error, Result};
-use crate::fabric::Route;
+use crate::fabric::FabricRoute;
 
 /// The way from one chip to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterRoute {
     /// The way through the fabric, within one unit.
-    pub inside: Option<Route>,
+    pub inside: Option<FabricRoute>,
     /// Network nodes in order, between two units: `bottom 0`, `middle 0`, `top`, `middle 3`, `bottom 50`.
     pub nodes: Vec<String>,
     /// Bytes a second, one way, for a transfer that is alone.

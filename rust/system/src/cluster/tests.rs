@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::flow::{self, Message, over_fabric};
+use crate::flow::{self, FlowMessage, over_fabric};
 
 fn cluster(unit: &str, units: u64, options: NetworkOptions) -> Cluster {
     Cluster::new(&Facts::built_in(unit).expect("built in"), units, LinkProfile::Docs, &options).expect("valid")
@@ -11,11 +11,11 @@ fn plain(unit: &str, units: u64) -> Cluster {
     cluster(unit, units, NetworkOptions::default())
 }
 
-fn exchange(operation: Operation, bytes: f64) -> Exchange {
-    Exchange { operation, bytes, units: None, chips: None, count: 1, algorithm: Between::Auto }
+fn exchange(operation: ExchangeOperation, bytes: f64) -> ClusterExchange {
+    ClusterExchange { operation, bytes, units: None, chips: None, count: 1, algorithm: Between::Auto }
 }
 
-fn seconds(cluster: &Cluster, exchange: &Exchange) -> f64 {
+fn seconds(cluster: &Cluster, exchange: &ClusterExchange) -> f64 {
     cluster.exchange(exchange).expect("valid").seconds
 }
 
@@ -43,7 +43,7 @@ fn test_roles_equal_those_found_unit_by_unit() {
     for failed in [0, 1, 2, 7, 8, 18, 22] {
         cluster = cluster.fail(failed).expect("alive");
     }
-    let mut expected: Vec<Role> = Vec::new();
+    let mut expected: Vec<ClusterRole> = Vec::new();
     let is_live = |unit: &u64| !cluster.failed.contains(unit);
     for unit in (0..23).filter(is_live) {
         let around = |size: u64| {
@@ -54,7 +54,7 @@ fn test_roles_equal_those_found_unit_by_unit() {
         let (bottom, middle) = (around(3), around(6));
         match expected.iter_mut().find(|role| role.bottom == bottom && role.middle == middle) {
             Some(role) => role.units += 1,
-            None => expected.push(Role { units: 1, bottom, middle }),
+            None => expected.push(ClusterRole { units: 1, bottom, middle }),
         }
     }
     expected.sort_by_key(|role| (role.bottom, role.middle));
@@ -70,7 +70,9 @@ fn test_million_chips_answer_like_few() {
     let bound = million.all_to_all().expect("bounded");
     assert_eq!(bound.binding, "efa");
     assert!((bound.per_chip - 25e9 * 999_935.0 / (999_936.0 - 144.0)).abs() < 1.0);
-    let step = million.step(&[exchange(Operation::AllReduce, 1e9), exchange(Operation::AllToAll, 1e8)]).expect("step");
+    let step = million
+        .step(&[exchange(ExchangeOperation::AllReduce, 1e9), exchange(ExchangeOperation::AllToAll, 1e8)])
+        .expect("step");
     assert!(step.seconds > 0.0 && step.exchanges.len() == 2);
     assert!(step.assumptions.iter().any(|text| text.contains("(choice)")));
 }
@@ -88,12 +90,12 @@ fn test_ring_between_units_equals_the_simulated_flows() {
     let (units, chips, bytes) = (4u64, 16usize, 64e6);
     let fabric = Fabric::cluster(&facts, units as u32, LinkProfile::Docs).expect("small");
     let piece = bytes / chips as f64 / units as f64;
-    let mut messages: Vec<Message> = Vec::new();
+    let mut messages: Vec<FlowMessage> = Vec::new();
     for step in 0..2 * (units as usize - 1) {
         for unit in 0..units as usize {
             for chip in 0..chips {
                 let next = (unit + 1) % units as usize;
-                let mut message = Message::new(unit * chips + chip, next * chips + chip, piece);
+                let mut message = FlowMessage::new(unit * chips + chip, next * chips + chip, piece);
                 if step > 0 {
                     let before = (unit + units as usize - 1) % units as usize;
                     message.after = vec![(((step - 1) * units as usize + before) * chips + chip) as u32];
@@ -104,7 +106,7 @@ fn test_ring_between_units_equals_the_simulated_flows() {
     }
     let (links, transfers) = over_fabric(&fabric, &messages).expect("connected");
     let simulated = flow::run(&links, &transfers).expect("runs").finish;
-    let asked = Exchange { algorithm: Between::Ring, ..exchange(Operation::AllReduce, bytes) };
+    let asked = ClusterExchange { algorithm: Between::Ring, ..exchange(ExchangeOperation::AllReduce, bytes) };
     let time = plain("trn2_instance", units).exchange(&asked).expect("valid");
     assert_eq!(time.phases[1].name, "all_reduce between (ring)");
     assert_eq!(time.phases[1].steps, 6);
@@ -116,10 +118,10 @@ fn test_exchange_inside_a_unit_equals_the_simulated_flows() {
     let facts = Facts::built_in("trn3_gen2").expect("built in");
     let fabric = Fabric::from_facts(&facts, LinkProfile::Docs).expect("built in");
     let pairs = (0..144usize).flat_map(|a| (0..4).map(move |b| (a, a / 4 * 4 + b))).filter(|(a, b)| a != b);
-    let messages: Vec<Message> = pairs.map(|(a, b)| Message::new(a, b, 1e6)).collect();
+    let messages: Vec<FlowMessage> = pairs.map(|(a, b)| FlowMessage::new(a, b, 1e6)).collect();
     let (links, transfers) = over_fabric(&fabric, &messages).expect("connected");
     let simulated = flow::run(&links, &transfers).expect("runs").finish;
-    let asked = Exchange { units: Some(1), chips: Some(4), ..exchange(Operation::ReduceScatter, 4e6) };
+    let asked = ClusterExchange { units: Some(1), chips: Some(4), ..exchange(ExchangeOperation::ReduceScatter, 4e6) };
     let time = plain("trn3_gen2", 2).exchange(&asked).expect("valid");
     assert_eq!(time.binding, "server");
     assert!((time.seconds / simulated - 1.0).abs() < 1e-9, "{} {simulated}", time.seconds);
@@ -129,25 +131,25 @@ fn test_exchange_inside_a_unit_equals_the_simulated_flows() {
 fn test_algorithms_move_the_bytes_of_their_closed_forms() {
     let cluster = plain("trn3_gen2", 64);
     let between = |operation, algorithm, units| {
-        let asked = Exchange { algorithm, units: Some(units), chips: Some(1), ..exchange(operation, 64e6) };
+        let asked = ClusterExchange { algorithm, units: Some(units), chips: Some(1), ..exchange(operation, 64e6) };
         cluster.exchange(&asked).expect("valid").phases.remove(0)
     };
     for units in [2, 8, 64] {
         let part = 64e6 * (units - 1) as f64 / units as f64;
         for algorithm in [Between::Ring, Between::Rdh] {
-            assert!((between(Operation::AllReduce, algorithm, units).bytes - 2.0 * part).abs() < 1e-3);
-            assert!((between(Operation::ReduceScatter, algorithm, units).bytes - part).abs() < 1e-3);
-            assert!((between(Operation::AllGather, algorithm, units).bytes - part).abs() < 1e-3);
+            assert!((between(ExchangeOperation::AllReduce, algorithm, units).bytes - 2.0 * part).abs() < 1e-3);
+            assert!((between(ExchangeOperation::ReduceScatter, algorithm, units).bytes - part).abs() < 1e-3);
+            assert!((between(ExchangeOperation::AllGather, algorithm, units).bytes - part).abs() < 1e-3);
         }
-        assert_eq!(between(Operation::AllReduce, Between::Rdh, units).steps, 2 * u64::from(units.ilog2()));
-        assert_eq!(between(Operation::AllReduce, Between::Ring, units).steps, 2 * (units - 1));
+        assert_eq!(between(ExchangeOperation::AllReduce, Between::Rdh, units).steps, 2 * u64::from(units.ilog2()));
+        assert_eq!(between(ExchangeOperation::AllReduce, Between::Ring, units).steps, 2 * (units - 1));
     }
     // Small buffers want few messages, large ones few bytes.
-    let odd = Exchange { units: Some(63), chips: Some(1), ..exchange(Operation::AllReduce, 16e6) };
+    let odd = ClusterExchange { units: Some(63), chips: Some(1), ..exchange(ExchangeOperation::AllReduce, 16e6) };
     assert!(cluster.exchange(&odd).expect("valid").phases[0].name.contains("(tree)"));
-    let small = Exchange { chips: Some(1), ..exchange(Operation::AllReduce, 1e3) };
+    let small = ClusterExchange { chips: Some(1), ..exchange(ExchangeOperation::AllReduce, 1e3) };
     assert!(cluster.exchange(&small).expect("valid").phases[0].name.contains("(rdh)"));
-    assert!(between(Operation::AllReduce, Between::Rdh, 63).steps == 12);
+    assert!(between(ExchangeOperation::AllReduce, Between::Rdh, 63).steps == 12);
 }
 
 #[test]
@@ -157,14 +159,14 @@ fn test_oversubscription_binds_what_leaves_bottom_nodes() {
     let bound = narrow.all_to_all().expect("bounded");
     assert_eq!(bound.binding, "bottom uplinks");
     assert!(bound.per_chip < wide.all_to_all().expect("bounded").per_chip);
-    let far = exchange(Operation::AllToAll, 1e9);
+    let far = exchange(ExchangeOperation::AllToAll, 1e9);
     assert!(seconds(&narrow, &far) > 2.0 * seconds(&wide, &far));
     // Sixteen units have one bottom node; a ring leaves it with one of sixteen.
-    let near = Exchange { units: Some(16), ..far };
+    let near = ClusterExchange { units: Some(16), ..far };
     assert_eq!(seconds(&narrow, &near), seconds(&wide, &near));
-    let ring = Exchange { algorithm: Between::Ring, ..exchange(Operation::AllReduce, 1e9) };
+    let ring = ClusterExchange { algorithm: Between::Ring, ..exchange(ExchangeOperation::AllReduce, 1e9) };
     assert_eq!(seconds(&narrow, &ring), seconds(&wide, &ring));
-    let rdh = Exchange { algorithm: Between::Rdh, ..ring };
+    let rdh = ClusterExchange { algorithm: Between::Rdh, ..ring };
     assert!(seconds(&narrow, &rdh) > seconds(&wide, &rdh));
 }
 
@@ -172,7 +174,7 @@ fn test_oversubscription_binds_what_leaves_bottom_nodes() {
 fn test_bound_and_exchange_agree_on_all_to_all() {
     let cluster = plain("trn3_gen2", 300);
     let chips = cluster.chips() as f64;
-    let time = cluster.exchange(&exchange(Operation::AllToAll, 1e9)).expect("valid");
+    let time = cluster.exchange(&exchange(ExchangeOperation::AllToAll, 1e9)).expect("valid");
     let bound = cluster.all_to_all().expect("bounded");
     assert_eq!(time.binding, bound.binding);
     let expected = cluster.network().latency + 1e9 * (chips - 1.0) / chips / bound.per_chip;
@@ -186,13 +188,13 @@ fn test_failed_units_change_answers() {
     assert_eq!((broken.live_units(), broken.chips()), (62, 62 * 144));
     assert_eq!(broken.failed().collect::<Vec<_>>(), [3, 40]);
     assert_ne!(broken.all_to_all().expect("bounded"), whole.all_to_all().expect("bounded"));
-    let rdh = Exchange { algorithm: Between::Rdh, ..exchange(Operation::AllReduce, 1e9) };
+    let rdh = ClusterExchange { algorithm: Between::Rdh, ..exchange(ExchangeOperation::AllReduce, 1e9) };
     assert!(seconds(&broken, &rdh) > seconds(&whole, &rdh), "62 units are no power of two");
     let error = broken.route((0, 0), (3, 0)).expect_err("failed");
     assert!(matches!(error, Error::Unreachable(_)));
     assert!(error.to_string().contains("unit 3 has failed; the nearest that works is 2"), "{error}");
     assert!(broken.fail(3).is_err() && plain("trn3_gen2", 1).fail(0).is_err());
-    let all = Exchange { units: Some(64), ..exchange(Operation::AllReduce, 1e9) };
+    let all = ClusterExchange { units: Some(64), ..exchange(ExchangeOperation::AllReduce, 1e9) };
     assert!(broken.exchange(&all).expect_err("too many").to_string().contains("allowed: 1 to 62"));
 }
 
@@ -238,19 +240,22 @@ fn test_wrong_input_is_refused_by_name() {
         Cluster::new(&Facts::built_in("gb200_nvl72").expect("in"), 2, LinkProfile::Docs, &NetworkOptions::default());
     assert!(rack.is_ok() || rack.expect_err("no network").to_string().contains("network"));
     let cluster = plain("trn3_gen2", 8);
-    let all_reduce = exchange(Operation::AllReduce, 1.0);
+    let all_reduce = exchange(ExchangeOperation::AllReduce, 1.0);
     for (asked, needle) in [
-        (Exchange { bytes: -1.0, ..all_reduce.clone() }, "all_reduce: bytes is -1"),
-        (Exchange { count: 0, ..all_reduce.clone() }, "count is 0"),
-        (Exchange { units: Some(9), ..all_reduce.clone() }, "9 units; allowed: 1 to 8"),
-        (Exchange { chips: Some(100), ..all_reduce.clone() }, "must divide them: the nearest that does is 72"),
+        (ClusterExchange { bytes: -1.0, ..all_reduce.clone() }, "all_reduce: bytes is -1"),
+        (ClusterExchange { count: 0, ..all_reduce.clone() }, "count is 0"),
+        (ClusterExchange { units: Some(9), ..all_reduce.clone() }, "9 units; allowed: 1 to 8"),
+        (ClusterExchange { chips: Some(100), ..all_reduce.clone() }, "must divide them: the nearest that does is 72"),
         (
-            Exchange { operation: Operation::AllGather, algorithm: Between::Tree, ..all_reduce.clone() },
+            ClusterExchange { operation: ExchangeOperation::AllGather, algorithm: Between::Tree, ..all_reduce.clone() },
             "a tree does all_reduce only",
         ),
-        (Exchange { operation: Operation::AllToAll, algorithm: Between::Ring, ..all_reduce.clone() }, "allowed: auto"),
         (
-            Exchange { operation: Operation::SendReceive, units: Some(1), ..all_reduce.clone() },
+            ClusterExchange { operation: ExchangeOperation::AllToAll, algorithm: Between::Ring, ..all_reduce.clone() },
+            "allowed: auto",
+        ),
+        (
+            ClusterExchange { operation: ExchangeOperation::SendReceive, units: Some(1), ..all_reduce.clone() },
             "one unit has no chips next",
         ),
     ] {
@@ -258,9 +263,9 @@ fn test_wrong_input_is_refused_by_name() {
         assert!(error.contains(needle), "{error}");
     }
     assert!(cluster.step(&[]).is_err());
-    assert!(Operation::parse("allreduce").expect_err("typo").to_string().contains("\"all_reduce\""));
+    assert!(ExchangeOperation::parse("allreduce").expect_err("typo").to_string().contains("\"all_reduce\""));
     assert!(Between::parse("mesh").is_err());
-    assert_eq!(Operation::parse("all_to_all").expect("known").name(), "all_to_all");
+    assert_eq!(ExchangeOperation::parse("all_to_all").expect("known").name(), "all_to_all");
     assert_eq!(Between::parse("rdh").expect("known").name(), "rdh");
 }
 
@@ -274,12 +279,12 @@ proptest! {
         let options = NetworkOptions { oversubscription: Some(oversubscription), ..NetworkOptions::default() };
         let wide = NetworkOptions { rate: Some(25e9 * more), ..options.clone() };
         let chips = [1, 2, 4, 16][divisor];
-        let operation = Operation::parse(operation).expect("known");
-        let asked = Exchange { chips: Some(chips), ..exchange(operation, bytes) };
-        let cluster_time = |options, asked: &Exchange| seconds(&cluster("trn2_instance", units, options), asked);
+        let operation = ExchangeOperation::parse(operation).expect("known");
+        let asked = ClusterExchange { chips: Some(chips), ..exchange(operation, bytes) };
+        let cluster_time = |options, asked: &ClusterExchange| seconds(&cluster("trn2_instance", units, options), asked);
         let time = cluster_time(options.clone(), &asked);
         prop_assert!(cluster_time(wide, &asked) <= time * (1.0 + 1e-12));
-        let heavier = Exchange { bytes: bytes * more, ..asked };
+        let heavier = ClusterExchange { bytes: bytes * more, ..asked };
         prop_assert!(cluster_time(options, &heavier) >= time * (1.0 - 1e-12));
     }
 }

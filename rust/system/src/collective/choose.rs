@@ -8,7 +8,7 @@ use super::estimate::{CollectiveEstimate, Estimator};
 use super::group::RankGroup;
 use super::name::{Algorithm, Operation};
 use super::schedule::Schedule;
-use super::time::{Running, Timing, overlap};
+use super::time::{CollectiveTiming, RunningCollective, overlap};
 use crate::error::{Error, Result};
 
 /// A collective that groups of one size run at the same time.
@@ -126,8 +126,8 @@ impl Estimator {
             }
             [_] => assumptions.push("timed by: closed form, busiest link of every kind of step".to_owned()),
             _ => {
-                let running = |one| Running { profile: one, bytes, priority: 0, start: 0.0 };
-                let running: Vec<Running<'_>> = found.iter().map(|one| running(&*one.profile)).collect();
+                let running = |one| RunningCollective { profile: one, bytes, priority: 0, start: 0.0 };
+                let running: Vec<RunningCollective<'_>> = found.iter().map(|one| running(&*one.profile)).collect();
                 time = overlap(self, &running)?.iter().fold(0.0, |last, span| f64::max(last, span.1));
                 assumptions.push("timed by: one stream for each group, which share links and memories".to_owned());
                 if time > slowest.time * (1.0 + 1e-9) {
@@ -206,7 +206,7 @@ impl Estimator {
             return Err(Error::Value("group has several lists; one is allowed where lengths differ".to_owned()));
         };
         let is_pairs = task.operation == Operation::AllToAllV;
-        let mut best: Option<(Algorithm, Timing)> = None;
+        let mut best: Option<(Algorithm, CollectiveTiming)> = None;
         for &form in task.algorithm.map_or(Algorithm::of(task.operation), Algorithm::forms) {
             let schedule = Schedule::new(self.fabric(), group, task.operation, form, &task.extra)?;
             let size_of = |piece: u32| {
@@ -261,9 +261,9 @@ impl Estimator {
             counts.push(found.len());
             streams.extend(found.into_iter().map(|one| (one, *bytes, *priority, *start)));
         }
-        let running: Vec<Running<'_>> = streams
+        let running: Vec<RunningCollective<'_>> = streams
             .iter()
-            .map(|(one, bytes, priority, start)| Running {
+            .map(|(one, bytes, priority, start)| RunningCollective {
                 profile: &one.profile,
                 bytes: *bytes,
                 priority: *priority,

@@ -43,6 +43,6 @@ pub use pattern::{Move, StepPattern};
 pub use profile::{Binding, ScheduleDemand};
 pub use rank::{RankBuffer, RankPart};
 pub use schedule::{Action, ActionKind, Lane, PieceCut, Schedule, Stage};
-pub use time::{MOST_TRANSFERS, OWN_PACE, Running, Timing, overlap};
+pub use time::{CollectiveTiming, MOST_TRANSFERS, OWN_PACE, RunningCollective, overlap};
 pub use value::ElementType;
 pub use variable::{Counts, all_gather_v, all_to_all_v};

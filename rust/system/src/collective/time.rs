@@ -7,7 +7,7 @@ use super::group::RankGroup;
 use super::profile::{ScheduleDemand, for_each_class};
 use super::schedule::Schedule;
 use crate::error::{Error, Result};
-use crate::flow::{LOWEST_PRIORITY, Resource, Transfer, run};
+use crate::flow::{FlowTransfer, LOWEST_PRIORITY, Resource, run};
 
 /// Transfers of one collective that are simulated one by one **(choice)**; beyond, the busiest link of each step counts.
 pub const MOST_TRANSFERS: usize = 6000;
@@ -17,7 +17,7 @@ pub const OWN_PACE: &str = "its own pace";
 
 /// How long a collective takes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Timing {
+pub struct CollectiveTiming {
     /// Seconds.
     pub time: f64,
     /// Seconds of it that wires carry bytes.
@@ -44,7 +44,7 @@ impl Estimator {
     /// A collective of `bytes` bytes as one stream through all of [`Estimator::resources`] that it uses, in proportion to
     /// what it needs there, and through one more, its own pace, which is added to `resources`: alone it takes what
     /// [`ScheduleDemand::time`] says.
-    pub fn stream(&self, profile: &ScheduleDemand, bytes: f64, resources: &mut Vec<Resource>) -> Transfer {
+    pub fn stream(&self, profile: &ScheduleDemand, bytes: f64, resources: &mut Vec<Resource>) -> FlowTransfer {
         let fabric = self.fabric();
         let (links, chips) = (fabric.links().len() as u32, fabric.chips() as u32);
         // Steps wait for each other on the wires: their times add up, whichever link each of them keeps busy.
@@ -66,7 +66,7 @@ impl Estimator {
             resources.push(Resource::new(OWN_PACE, bytes / alone));
         }
         let latency = if bytes > 0.0 { 0.0 } else { alone };
-        Transfer { bytes, uses, latency, ..Transfer::default() }
+        FlowTransfer { bytes, uses, latency, ..FlowTransfer::default() }
     }
 
     /// Times a schedule of `bytes` bytes: the transfers of each step begin together and share the links by max-min
@@ -74,7 +74,7 @@ impl Estimator {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if chips cannot reach each other.
-    pub fn simulate(&self, group: &RankGroup, schedule: &Schedule, bytes: f64) -> Result<Timing> {
+    pub fn simulate(&self, group: &RankGroup, schedule: &Schedule, bytes: f64) -> Result<CollectiveTiming> {
         self.simulate_sized(group, schedule, bytes, None)
     }
 
@@ -88,7 +88,7 @@ impl Estimator {
         schedule: &Schedule,
         bytes: f64,
         size_of: Option<&dyn Fn(u32) -> f64>,
-    ) -> Result<Timing> {
+    ) -> Result<CollectiveTiming> {
         let profile = match size_of {
             None => self.profile(group, schedule)?,
             Some(size_of) => self.profile_of(group, schedule, size_of)?,
@@ -117,7 +117,7 @@ impl Estimator {
                     });
                     uses.push((index, share / profile.efficiency));
                 }
-                transfers.push(Transfer { bytes: part * bytes, uses, ..Transfer::default() });
+                transfers.push(FlowTransfer { bytes: part * bytes, uses, ..FlowTransfer::default() });
             }
             wire += run(&resources, &transfers)?.finish * f64::from(times);
             Ok(())
@@ -130,13 +130,13 @@ impl Estimator {
         };
         let time = profile.latency + wire.max(profile.memory * bytes).max(profile.engines * bytes);
         let binding = self.binding_of(&profile, bytes);
-        Ok(Timing { time, wire, path, binding, profile })
+        Ok(CollectiveTiming { time, wire, path, binding, profile })
     }
 }
 
 /// A collective that runs beside others.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Running<'a> {
+pub struct RunningCollective<'a> {
     /// What it asks for.
     pub profile: &'a ScheduleDemand,
     /// Its size in bytes.
@@ -154,7 +154,7 @@ pub struct Running<'a> {
 ///
 /// # Errors
 /// [`Error::Value`] if a priority is not 0 to 3 or a size or start is negative or not finite.
-pub fn overlap(estimator: &Estimator, running: &[Running<'_>]) -> Result<Vec<(f64, f64)>> {
+pub fn overlap(estimator: &Estimator, running: &[RunningCollective<'_>]) -> Result<Vec<(f64, f64)>> {
     let mut resources = estimator.resources();
     let mut transfers = Vec::with_capacity(running.len());
     for one in running {
@@ -165,7 +165,7 @@ pub fn overlap(estimator: &Estimator, running: &[Running<'_>]) -> Result<Vec<(f6
             )));
         }
         let stream = estimator.stream(one.profile, one.bytes, &mut resources);
-        transfers.push(Transfer { priority: one.priority, start: one.start, ..stream });
+        transfers.push(FlowTransfer { priority: one.priority, start: one.start, ..stream });
     }
     Ok(run(&resources, &transfers)?.spans)
 }

@@ -15,7 +15,7 @@ const SETS: &str = trn3_facts::PRICES;
 /// A price that someone has named in public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Price {
+pub struct NamedPrice {
     /// Its name in the set.
     pub name: String,
     /// What one unit costs.
@@ -36,7 +36,7 @@ pub struct PriceSet {
     /// Name for readers.
     pub title: String,
     /// The prices, in the order of the file.
-    pub prices: Vec<Price>,
+    pub prices: Vec<NamedPrice>,
 }
 
 const PRICE_UNITS: [&str; 4] = ["USD/chip/h", "USD/chip", "USD/kWh", "USD"];
@@ -79,7 +79,7 @@ impl PriceSet {
                     };
                     let prices = set.remove("price").unwrap_or(Toml::Array(Vec::new()));
                     let prices = valued(prices).map_err(|error| broken(format!("{name}: {error}")))?;
-                    let prices: Vec<Price> = prices.try_into().map_err(|error: toml::de::Error| {
+                    let prices: Vec<NamedPrice> = prices.try_into().map_err(|error: toml::de::Error| {
                         broken(format!("{name}: {}; a price has name, value, unit, date, source", error.message()))
                     })?;
                     if let Some(key) = set.keys().next() {
@@ -103,7 +103,7 @@ impl PriceSet {
     ///
     /// # Errors
     /// [`Error::Unknown`] if the set has none of that name.
-    pub fn price(&self, name: &str) -> Result<&Price> {
+    pub fn price(&self, name: &str) -> Result<&NamedPrice> {
         let found = self.prices.iter().find(|price| price.name == name);
         found.ok_or_else(|| Error::unknown("price", name, self.prices.iter().map(|price| price.name.as_str())))
     }
@@ -121,7 +121,7 @@ fn valued(mut prices: Toml) -> Result<Toml> {
     Ok(prices)
 }
 
-fn sound(price: &Price) -> Result<()> {
+fn sound(price: &NamedPrice) -> Result<()> {
     check(&format!("price {:?}", price.name), price.value, 0.0, true)?;
     if !PRICE_UNITS.contains(&price.unit.as_str()) {
         return Err(Error::unknown("unit", &price.unit, PRICE_UNITS));
@@ -172,7 +172,7 @@ impl Ownership {
 
 /// What it costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cost {
+pub struct SystemCost {
     /// US dollars over all years.
     pub total: f64,
     /// Share of `total` that bought the equipment.
@@ -221,13 +221,13 @@ fn missing(pflops: Option<f64>, tokens: Option<f64>) -> impl Iterator<Item = Str
 /// assert_eq!(cost.per_hour, 112.0); // 100 of capital, 12 of electricity
 /// assert_eq!(cost.per_pflop_hour, Some(2.0));
 /// ```
-pub fn own(ownership: &Ownership, pflops: Option<f64>, tokens_per_second: Option<f64>) -> Result<Cost> {
+pub fn own(ownership: &Ownership, pflops: Option<f64>, tokens_per_second: Option<f64>) -> Result<SystemCost> {
     ownership.check()?;
     let hours = ownership.years * HOURS_PER_YEAR;
     let electricity = ownership.electricity_per_hour();
     let per_hour = ownership.capital_per_hour() + electricity;
     let [per_pflop_hour, per_million_tokens] = per_work(per_hour, ownership.utilisation, pflops, tokens_per_second)?;
-    Ok(Cost {
+    Ok(SystemCost {
         total: per_hour * hours,
         capital: ownership.capex,
         electricity: electricity * hours,
@@ -262,14 +262,14 @@ pub fn rent(
     utilisation: f64,
     pflops: Option<f64>,
     tokens_per_second: Option<f64>,
-) -> Result<Cost> {
+) -> Result<SystemCost> {
     check("price", price, 0.0, true)?;
     check("chips", chips as f64, 1.0, false)?;
     check_share("utilisation", utilisation)?;
     let per_hour = price * chips as f64;
     let [per_pflop_hour, per_million_tokens] = per_work(per_hour, utilisation, pflops, tokens_per_second)?;
     let not_included = ["storage and traffic out of the cloud", "staff and software"].map(str::to_owned);
-    Ok(Cost {
+    Ok(SystemCost {
         total: per_hour,
         capital: 0.0,
         electricity: 0.0,
@@ -300,7 +300,7 @@ pub struct Implied {
 /// The running cost of a system and of its peer, where a claim is about more than the purchase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Running {
+pub struct RunningCost {
     /// Years of use of both.
     pub years: f64,
     /// Average power of the system, kilowatts.
@@ -333,7 +333,7 @@ pub fn implied_capex(
     pflops: f64,
     peer_pflops: f64,
     peer_capex: Option<f64>,
-    running: Option<&Running>,
+    running: Option<&RunningCost>,
 ) -> Result<[Implied; 2]> {
     if !(claim > 0.0 && claim < 1.0) {
         return Err(Error::Value(format!("claim is {claim}; it is a share: above 0, below 1, like 0.30")));
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn test_implied_capex_makes_the_claim_true() {
-        let running = Running { years: 4.0, kilowatts: 144.0, peer_kilowatts: 132.0, pue: 1.2, price_kwh: 0.08 };
+        let running = RunningCost { years: 4.0, kilowatts: 144.0, peer_kilowatts: 132.0, pue: 1.2, price_kwh: 0.08 };
         let solved = implied_capex(0.30, 362.448, 360.0, Some(3.5e6), Some(&running)).expect("solves");
         let cost = |capex: f64, kilowatts: f64, pflops: f64| {
             let ownership = Ownership { capex, years: 4.0, kilowatts, pue: 1.2, price_kwh: 0.08, utilisation: 0.7 };
@@ -441,7 +441,7 @@ mod tests {
 
     #[test]
     fn test_implied_capex_refuses() {
-        let running = Running { years: 4.0, kilowatts: 1e6, peer_kilowatts: 1.0, pue: 1.2, price_kwh: 0.08 };
+        let running = RunningCost { years: 4.0, kilowatts: 1e6, peer_kilowatts: 1.0, pue: 1.2, price_kwh: 0.08 };
         for (claim, capex, running, needle) in [
             (0.0, None, None, "claim is 0"),
             (30.0, None, None, "claim is 30"),

@@ -8,8 +8,8 @@ use crate::error::Result;
 
 /// What one chip does in a time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Work {
-    /// Operations of each dtype, in the order of [`DTYPES`]; see [`Work::add`].
+pub struct EnergyWork {
+    /// Operations of each dtype, in the order of [`DTYPES`]; see [`EnergyWork::add`].
     pub flops: [f64; DTYPES.len()],
     /// Bytes read from and written to HBM.
     pub hbm_bytes: f64,
@@ -21,7 +21,7 @@ pub struct Work {
     pub seconds: f64,
 }
 
-impl Work {
+impl EnergyWork {
     /// Adds operations of a dtype.
     ///
     /// # Errors
@@ -69,15 +69,15 @@ pub struct Energy {
 /// [`crate::Error::Value`] if an amount is negative or the time is not positive.
 ///
 /// ```
-/// use trn3_system::energy::{EnergyModel, Work, estimate};
+/// use trn3_system::energy::{EnergyModel, EnergyWork, estimate};
 ///
 /// let model = EnergyModel::built_in("trainium3", Some(500.0)).unwrap();
-/// let mut work = Work { hbm_bytes: 4.9e12, seconds: 1.0, ..Work::default() };
+/// let mut work = EnergyWork { hbm_bytes: 4.9e12, seconds: 1.0, ..EnergyWork::default() };
 /// work.add("bf16", 629e12).unwrap();
 /// let energy = estimate(&model, &work).unwrap();
 /// assert_eq!(energy.watts.round(), 436.0); // half of 300 + 415 + 157
 /// ```
-pub fn estimate(model: &EnergyModel, work: &Work) -> Result<Energy> {
+pub fn estimate(model: &EnergyModel, work: &EnergyWork) -> Result<Energy> {
     check("seconds", work.seconds, 0.0, true)?;
     for (name, amount) in
         [("hbm bytes", work.hbm_bytes), ("link bytes", work.link_bytes), ("sbuf bytes", work.sbuf_bytes)]
@@ -154,15 +154,15 @@ mod tests {
     fn test_wrong_work_is_refused() {
         let model = model();
         for (work, needle) in [
-            (Work { seconds: 0.0, ..Work::default() }, "seconds is 0"),
-            (Work { seconds: f64::NAN, ..Work::default() }, "seconds is NaN"),
-            (Work { seconds: 1.0, hbm_bytes: -1.0, ..Work::default() }, "hbm bytes is -1"),
-            (Work { seconds: 1.0, link_bytes: f64::INFINITY, ..Work::default() }, "link bytes is inf"),
+            (EnergyWork { seconds: 0.0, ..EnergyWork::default() }, "seconds is 0"),
+            (EnergyWork { seconds: f64::NAN, ..EnergyWork::default() }, "seconds is NaN"),
+            (EnergyWork { seconds: 1.0, hbm_bytes: -1.0, ..EnergyWork::default() }, "hbm bytes is -1"),
+            (EnergyWork { seconds: 1.0, link_bytes: f64::INFINITY, ..EnergyWork::default() }, "link bytes is inf"),
         ] {
             let text = estimate(&model, &work).expect_err(needle).to_string();
             assert!(text.contains(needle), "{text}");
         }
-        let mut work = Work::default();
+        let mut work = EnergyWork::default();
         assert!(work.add("fp7", 1.0).expect_err("unknown").to_string().contains("nearest"));
         assert!(work.add("bf16", -1.0).is_err());
         assert!(EnergyModel::built_in("trainium3", Some(-5.0)).is_err());
@@ -175,8 +175,8 @@ mod tests {
             base in prop::array::uniform4(0.0..1e15f64), more in 1.0..1e15f64, which in 0..4usize, dtype in 0..DTYPES.len(),
         ) {
             let work = |amounts: [f64; 4]| {
-                let mut work = Work {
-                    hbm_bytes: amounts[1], link_bytes: amounts[2], sbuf_bytes: amounts[3], seconds: 1.0, ..Work::default()
+                let mut work = EnergyWork {
+                    hbm_bytes: amounts[1], link_bytes: amounts[2], sbuf_bytes: amounts[3], seconds: 1.0, ..EnergyWork::default()
                 };
                 work.flops[dtype] = amounts[0];
                 work

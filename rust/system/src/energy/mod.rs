@@ -20,7 +20,7 @@ mod model;
 mod rack;
 
 pub use efficiency::{Reading, per_watt};
-pub use estimate::{Energy, EnergyPart, Work, estimate};
+pub use estimate::{Energy, EnergyPart, EnergyWork, estimate};
 pub use model::{DTYPES, EnergyModel, chip_of, parameters};
 pub use rack::{RackPower, rack_power};
 

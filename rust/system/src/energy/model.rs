@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use super::{Work, check};
+use super::{EnergyWork, check};
 use crate::error::{Error, Result};
 use trn3_facts::{Facts, Value};
 
@@ -203,7 +203,7 @@ impl EnergyModel {
     ///
     /// # Errors
     /// As [`EnergyModel::peak`].
-    pub fn full_load(&self, dtype: &str, seconds: f64) -> Result<Work> {
+    pub fn full_load(&self, dtype: &str, seconds: f64) -> Result<EnergyWork> {
         self.load(dtype, 1.0, 1.0, seconds)
     }
 
@@ -211,13 +211,13 @@ impl EnergyModel {
     ///
     /// # Errors
     /// As [`EnergyModel::peak`]; [`Error::Value`] if a share is not from 0 to 1.
-    pub fn load(&self, dtype: &str, arithmetic: f64, hbm: f64, seconds: f64) -> Result<Work> {
+    pub fn load(&self, dtype: &str, arithmetic: f64, hbm: f64, seconds: f64) -> Result<EnergyWork> {
         for (name, share) in [("utilisation", arithmetic), ("hbm", hbm)] {
             if !(0.0..=1.0).contains(&share) {
                 return Err(Error::Value(format!("{name} is {share}; it is a share of the peak: 0 to 1")));
             }
         }
-        let mut work = Work { hbm_bytes: self.hbm_rate * hbm * seconds, seconds, ..Work::default() };
+        let mut work = EnergyWork { hbm_bytes: self.hbm_rate * hbm * seconds, seconds, ..EnergyWork::default() };
         work.add(dtype, self.peak(dtype)? * arithmetic * seconds)?;
         Ok(work)
     }

@@ -80,14 +80,17 @@ pub fn all_to_all(fabric: &Fabric, group: Option<&[usize]>) -> Result<TrafficBou
     for &chip in &members {
         is_member[chip] = true;
     }
-    let demand = |side: &[bool]| {
+    let across = |side: &[bool]| {
         let inside = members.iter().filter(|&&chip| side[chip]).count() as f64;
-        let across = inside * (members.len() as f64 - inside) / others;
-        (across, across)
+        let bytes = inside * (members.len() as f64 - inside) / others;
+        (bytes, bytes)
     };
     let alone = |chip: usize| if is_member[chip] { (1.0, 1.0) } else { (0.0, 0.0) };
     let sources: &[usize] = if is_shifted { &members[..1] } else { &members };
-    finish(fabric, loads, members.len() as f64, members.len() as f64, sources, |_, to| is_member[to], &demand, &alone)
+    let senders = members.len() as f64;
+    let is_sent = |_, to: usize| is_member[to];
+    let moved = Moved { total: senders, senders, sources, is_sent: &is_sent, across: &across, alone: &alone };
+    Ok(moved.bound(fabric, loads))
 }
 
 /// Any traffic: `bytes[i * chips + j]` go from chip `i` to chip `j`; what stays on a chip takes no link.
@@ -129,7 +132,7 @@ pub fn traffic(fabric: &Fabric, bytes: &[f64]) -> Result<TrafficBound> {
                 .to_owned(),
         ));
     }
-    let demand = |side: &[bool]| {
+    let across = |side: &[bool]| {
         let (mut leaves, mut enters) = (0.0, 0.0);
         for (from, row) in bytes.chunks_exact(chips).enumerate() {
             for (to, entry) in row.iter().enumerate().filter(|&(to, _)| side[from] != side[to]) {
@@ -140,7 +143,15 @@ pub fn traffic(fabric: &Fabric, bytes: &[f64]) -> Result<TrafficBound> {
     };
     let alone = |chip: usize| (out[chip], into[chip]);
     let is_sent = |from: usize, to: usize| from != to && bytes[from * chips + to] > 0.0;
-    finish(fabric, loads, out.iter().sum(), senders.len() as f64, &senders, is_sent, &demand, &alone)
+    let moved = Moved {
+        total: out.iter().sum(),
+        senders: senders.len() as f64,
+        sources: &senders,
+        is_sent: &is_sent,
+        across: &across,
+        alone: &alone,
+    };
+    Ok(moved.bound(fabric, loads))
 }
 
 /// The halves of a fabric or of a group of its chips, along every axis in which its chips differ; the narrowest first.
@@ -236,111 +247,116 @@ fn uniform_loads(fabric: &Fabric, weights: &mut [f64], members: &[usize]) -> Res
 /// Bytes that leave and enter one side of a cut.
 type Crossing = (f64, f64);
 
-#[allow(clippy::too_many_arguments)]
-fn finish(
-    fabric: &Fabric,
-    loads: Vec<f64>,
+/// What moves, apart from the links that it loads.
+struct Moved<'a> {
+    /// Bytes of all chips.
     total: f64,
+    /// Number of chips that send.
     senders: f64,
-    sources: &[usize],
-    is_sent: impl Fn(usize, usize) -> bool,
-    demand: &dyn Fn(&[bool]) -> Crossing,
-    alone: &dyn Fn(usize) -> Crossing,
-) -> Result<TrafficBound> {
-    let times: Vec<f64> = fabric.links.iter().zip(&loads).map(|(link, load)| load / link.rate).collect();
-    let time = times.iter().copied().fold(0.0, f64::max);
-    let is_full: Vec<bool> = times.iter().map(|&one| one >= time * (1.0 - SAME)).collect();
-    let binding = (0..fabric.links.len() as u32).filter(|&link| is_full[link as usize]).collect();
-    let mut levels: Vec<(u32, f64)> = (0..fabric.levels.len() as u32)
-        .filter_map(|level| {
-            let own = fabric.links.iter().zip(&times).filter(|(link, _)| link.level == level);
-            let slowest = own.map(|(_, &time)| time).fold(0.0, f64::max);
-            (slowest > 0.0).then(|| (level, total / senders / slowest))
-        })
-        .collect();
-    levels.sort_by(|left, right| left.1.total_cmp(&right.1));
-    let mut slowest: Option<(f64, (usize, usize))> = None;
-    for &from in sources {
-        let tree = fabric.tree(from);
-        let touched = fabric.touched(&tree, &is_full);
-        for to in (0..fabric.chips).filter(|&to| to != from && touched[to] && is_sent(from, to)) {
-            if slowest.is_none_or(|(latency, _)| tree.latency(to) > latency) {
-                slowest = Some((tree.latency(to), (from, to)));
-            }
-        }
-    }
-    let (by_cut, cut) = tightest_cut(fabric, demand, alone);
-    Ok(TrafficBound {
-        per_chip: total / senders / time,
-        time,
-        binding,
-        levels,
-        slowest: slowest.map(|(_, pair)| pair),
-        loads,
-        cut,
-        per_chip_by_cut: total / senders / by_cut,
-    })
+    /// The chips that send, or one of them where all are alike.
+    sources: &'a [usize],
+    /// Whether bytes go from a chip to another.
+    is_sent: &'a dyn Fn(usize, usize) -> bool,
+    /// Bytes that leave and enter one side of the chips.
+    across: &'a dyn Fn(&[bool]) -> Crossing,
+    /// Bytes that leave and enter one chip.
+    alone: &'a dyn Fn(usize) -> Crossing,
 }
 
-/// The natural cut that takes the longest, and how long.
-fn tightest_cut(
-    fabric: &Fabric,
-    demand: &dyn Fn(&[bool]) -> Crossing,
-    alone: &dyn Fn(usize) -> Crossing,
-) -> (f64, Cut) {
-    let mut found = (0.0, Cut { name: "none".to_owned(), rate: f64::INFINITY, links: Vec::new() });
-    let mut consider = |name: &dyn Fn() -> String, side: &[Option<bool>], (leaves, enters): Crossing| {
-        let flipped: Vec<Option<bool>> = side.iter().map(|of| of.map(|inside| !inside)).collect();
-        for (bytes, side) in [(leaves, side), (enters, &flipped)] {
-            let (rate, links) = one_way(fabric, side);
-            // Above by more than rounding, so that of equal cuts the first is named.
-            if bytes > 0.0 && bytes / rate > found.0 * (1.0 + SAME) {
-                found = (bytes / rate, Cut { name: name(), rate, links });
+impl Moved<'_> {
+    /// What the fullest links and the tightest cut say, given the bytes on each link.
+    fn bound(&self, fabric: &Fabric, loads: Vec<f64>) -> TrafficBound {
+        let times: Vec<f64> = fabric.links.iter().zip(&loads).map(|(link, load)| load / link.rate).collect();
+        let time = times.iter().copied().fold(0.0, f64::max);
+        let is_full: Vec<bool> = times.iter().map(|&one| one >= time * (1.0 - SAME)).collect();
+        let binding = (0..fabric.links.len() as u32).filter(|&link| is_full[link as usize]).collect();
+        let mut levels: Vec<(u32, f64)> = (0..fabric.levels.len() as u32)
+            .filter_map(|level| {
+                let own = fabric.links.iter().zip(&times).filter(|(link, _)| link.level == level);
+                let slowest = own.map(|(_, &time)| time).fold(0.0, f64::max);
+                (slowest > 0.0).then(|| (level, self.total / self.senders / slowest))
+            })
+            .collect();
+        levels.sort_by(|left, right| left.1.total_cmp(&right.1));
+        let mut slowest: Option<(f64, (usize, usize))> = None;
+        for &from in self.sources {
+            let tree = fabric.tree(from);
+            let touched = fabric.touched(&tree, &is_full);
+            for to in (0..fabric.chips).filter(|&to| to != from && touched[to] && (self.is_sent)(from, to)) {
+                if slowest.is_none_or(|(latency, _)| tree.latency(to) > latency) {
+                    slowest = Some((tree.latency(to), (from, to)));
+                }
             }
         }
-    };
-    let chips = fabric.chips;
-    let coordinates = |chip: usize| &fabric.nodes[chip].coordinates;
-    for (axis, of) in fabric.axes.iter().enumerate().filter(|(_, of)| of.size > 1) {
-        let half = of.size / 2;
-        let side: Vec<bool> = (0..chips).map(|chip| coordinates(chip)[axis] < half).collect();
-        let options: Vec<Option<bool>> = side.iter().map(|&inside| Some(inside)).collect();
-        let values: Vec<u32> = (0..of.size).collect();
-        let (low, high) = values.split_at(half as usize);
-        let name = || format!("{0} {1} | {0} {2}", of.name, span(low), span(high));
-        consider(&name, &options, demand(&side));
+        let (by_cut, cut) = self.tightest_cut(fabric);
+        TrafficBound {
+            per_chip: self.total / self.senders / time,
+            time,
+            binding,
+            levels,
+            slowest: slowest.map(|(_, pair)| pair),
+            loads,
+            cut,
+            per_chip_by_cut: self.total / self.senders / by_cut,
+        }
     }
-    for depth in 1..fabric.parts.len() {
-        let mut previous: Option<&[u32]> = None;
-        for first in 0..chips {
-            let prefix = &fabric.chip_id(first)[..depth];
-            if previous == Some(prefix) {
-                continue;
+
+    /// The natural cut that takes the longest, and how long.
+    fn tightest_cut(&self, fabric: &Fabric) -> (f64, Cut) {
+        let mut found = (0.0, Cut { name: "none".to_owned(), rate: f64::INFINITY, links: Vec::new() });
+        let mut consider = |name: &dyn Fn() -> String, side: &[Option<bool>], (leaves, enters): Crossing| {
+            let flipped: Vec<Option<bool>> = side.iter().map(|of| of.map(|inside| !inside)).collect();
+            for (bytes, side) in [(leaves, side), (enters, &flipped)] {
+                let (rate, links) = one_way(fabric, side);
+                // Above by more than rounding, so that of equal cuts the first is named.
+                if bytes > 0.0 && bytes / rate > found.0 * (1.0 + SAME) {
+                    found = (bytes / rate, Cut { name: name(), rate, links });
+                }
             }
-            previous = Some(prefix);
-            let side: Vec<bool> = (0..chips).map(|chip| fabric.chip_id(chip).starts_with(prefix)).collect();
+        };
+        let chips = fabric.chips;
+        let coordinates = |chip: usize| &fabric.nodes[chip].coordinates;
+        for (axis, of) in fabric.axes.iter().enumerate().filter(|(_, of)| of.size > 1) {
+            let half = of.size / 2;
+            let side: Vec<bool> = (0..chips).map(|chip| coordinates(chip)[axis] < half).collect();
             let options: Vec<Option<bool>> = side.iter().map(|&inside| Some(inside)).collect();
-            consider(
-                &|| format!("{} {} | the others", fabric.parts[depth - 1], joined(prefix)),
-                &options,
-                demand(&side),
-            );
-            if chips > EVERY_CUT {
-                break;
+            let values: Vec<u32> = (0..of.size).collect();
+            let (low, high) = values.split_at(half as usize);
+            let name = || format!("{0} {1} | {0} {2}", of.name, span(low), span(high));
+            consider(&name, &options, (self.across)(&side));
+        }
+        for depth in 1..fabric.parts.len() {
+            let mut previous: Option<&[u32]> = None;
+            for first in 0..chips {
+                let prefix = &fabric.chip_id(first)[..depth];
+                if previous == Some(prefix) {
+                    continue;
+                }
+                previous = Some(prefix);
+                let side: Vec<bool> = (0..chips).map(|chip| fabric.chip_id(chip).starts_with(prefix)).collect();
+                let options: Vec<Option<bool>> = side.iter().map(|&inside| Some(inside)).collect();
+                consider(
+                    &|| format!("{} {} | the others", fabric.parts[depth - 1], joined(prefix)),
+                    &options,
+                    (self.across)(&side),
+                );
+                if chips > EVERY_CUT {
+                    break;
+                }
             }
         }
-    }
-    for chip in 0..if chips > EVERY_CUT { 1 } else { chips } {
-        let (leaves, enters) = alone(chip);
-        for (bytes, links) in [(leaves, fabric.links_from(chip)), (enters, fabric.links_to(chip))] {
-            let rate: f64 = links.iter().map(|&link| fabric.links[link as usize].rate).sum();
-            if bytes > 0.0 && bytes / rate > found.0 * (1.0 + SAME) {
-                let name = format!("chip {} | the others", joined(fabric.chip_id(chip)));
-                found = (bytes / rate, Cut { name, rate, links: links.to_vec() });
+        for chip in 0..if chips > EVERY_CUT { 1 } else { chips } {
+            let (leaves, enters) = (self.alone)(chip);
+            for (bytes, links) in [(leaves, fabric.links_from(chip)), (enters, fabric.links_to(chip))] {
+                let rate: f64 = links.iter().map(|&link| fabric.links[link as usize].rate).sum();
+                if bytes > 0.0 && bytes / rate > found.0 * (1.0 + SAME) {
+                    let name = format!("chip {} | the others", joined(fabric.chip_id(chip)));
+                    found = (bytes / rate, Cut { name, rate, links: links.to_vec() });
+                }
             }
         }
+        found
     }
-    found
 }
 
 /// What can pass between two sides in the worse direction; chips of neither side are left out.

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::graph::{Adjacency, Axis, Fabric, Level};
+use super::graph::{Adjacency, Axis, Fabric, FabricLevel};
 use super::spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, rate, time};
 use super::{switched, torus};
 use crate::error::{Error, Result};
@@ -158,7 +158,7 @@ pub fn described_system(file: &str, text: &str, name: Option<&str>) -> Result<Fa
     }
 }
 
-fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<Level>> {
+fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<FabricLevel>> {
     let mut levels = Vec::new();
     for level in &spec.levels {
         let over: Vec<usize> = level.over.iter().filter_map(|axis| spec.axis(axis)).collect();
@@ -171,7 +171,7 @@ fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<Level>>
                 one * over.iter().map(|&axis| f64::from(axes[axis].size.saturating_sub(1).min(2))).sum::<f64>()
             }
         };
-        levels.push(Level {
+        levels.push(FabricLevel {
             name: level.name.clone(),
             kind: level.kind,
             over,

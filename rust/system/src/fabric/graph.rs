@@ -49,7 +49,7 @@ pub struct Link {
 
 /// A level of a fabric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Level {
+pub struct FabricLevel {
     /// Name: `server`, `rack`, `cross-rack`, `plane`, `z`, ...
     pub name: String,
     /// How its chips are joined.
@@ -91,7 +91,7 @@ pub struct Fabric {
     pub(super) profile: LinkProfile,
     pub(super) parts: Vec<String>,
     pub(super) axes: Vec<Axis>,
-    pub(super) levels: Vec<Level>,
+    pub(super) levels: Vec<FabricLevel>,
     pub(super) nodes: Vec<Node>,
     pub(super) chips: usize,
     pub(super) links: Vec<Link>,
@@ -169,7 +169,7 @@ impl Fabric {
 
     /// A link of `level` from each chip to the one that `shift` makes of its coordinates, all of one class.
     pub(super) fn add_shift(&mut self, level: usize, class: u32, shift: impl Fn(&mut [u32])) {
-        let Level { rate, latency, links, .. } = self.levels[level];
+        let FabricLevel { rate, latency, links, .. } = self.levels[level];
         for chip in 0..self.chips {
             let mut coordinates = self.nodes[chip].coordinates.clone();
             shift(&mut coordinates);
@@ -284,7 +284,7 @@ impl Fabric {
     }
 
     /// Levels, the one that routes prefer first.
-    pub fn levels(&self) -> &[Level] {
+    pub fn levels(&self) -> &[FabricLevel] {
         &self.levels
     }
 

@@ -28,8 +28,8 @@ mod tree;
 pub use bound::{Cut, TrafficBound};
 pub use build::described_system;
 pub use faults::{Fault, HealthClass, Slowdown};
-pub use graph::{Axis, Fabric, Level, Link, Node, NodeKind};
-pub use route::{Leg, Path, Route};
+pub use graph::{Axis, Fabric, FabricLevel, Link, Node, NodeKind};
+pub use route::{FabricRoute, Leg, Path};
 pub use spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, NetworkSpec, NumaSpec};
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub struct Leg {
 
 /// The way that a transfer takes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Route {
+pub struct FabricRoute {
     /// Steps from chip to chip; empty from a chip to itself.
     pub legs: Vec<Leg>,
     /// Indices of all links, in order.
@@ -148,7 +148,7 @@ impl Fabric {
     ///
     /// # Errors
     /// [`Error::Value`] if there is no such chip, [`Error::Unreachable`] if no way leads there.
-    pub fn route(&self, from: usize, to: usize) -> Result<Route> {
+    pub fn route(&self, from: usize, to: usize) -> Result<FabricRoute> {
         let tree = self.tree_to(from, to)?;
         // Backwards, the first link of the way from each node that lies on one: at each step the lowest.
         let mut next = vec![u32::MAX; self.nodes.len()];
@@ -173,7 +173,7 @@ impl Fabric {
     }
 
     /// A route of given links.
-    pub(super) fn route_of(&self, links: Vec<u32>) -> Route {
+    pub(super) fn route_of(&self, links: Vec<u32>) -> FabricRoute {
         let mut legs: Vec<Leg> = Vec::new();
         let mut is_open = false;
         for &index in &links {
@@ -205,7 +205,7 @@ impl Fabric {
         let relays = legs.iter().skip(1).map(|leg| leg.from).collect();
         let rate = legs.iter().map(|leg| leg.rate).fold(f64::INFINITY, f64::min);
         let latency = legs.iter().map(|leg| leg.latency).sum();
-        Route { legs, links, rate, latency, relays }
+        FabricRoute { legs, links, rate, latency, relays }
     }
 
     /// All ways of least latency and fewest links, each with an equal share, in the order of their links.

@@ -1,9 +1,9 @@
 //! Refuses what has no meaning, by name.
 
-use super::{LOWEST_PRIORITY, Resource, Transfer};
+use super::{FlowTransfer, LOWEST_PRIORITY, Resource};
 use crate::error::{Error, Result};
 
-pub(super) fn check(resources: &[Resource], transfers: &[Transfer]) -> Result<()> {
+pub(super) fn check(resources: &[Resource], transfers: &[FlowTransfer]) -> Result<()> {
     for Resource { name, rate } in resources {
         if !(rate.is_finite() && *rate >= 0.0) {
             return refuse(format!("resource {name:?}: rate is {rate} B/s; it must be finite and not negative"));
@@ -15,7 +15,7 @@ pub(super) fn check(resources: &[Resource], transfers: &[Transfer]) -> Result<()
     Ok(())
 }
 
-fn transfer_is_sound(index: usize, transfer: &Transfer, resources: &[Resource], transfers: usize) -> Result<()> {
+fn transfer_is_sound(index: usize, transfer: &FlowTransfer, resources: &[Resource], transfers: usize) -> Result<()> {
     for (what, value) in [("bytes", transfer.bytes), ("latency", transfer.latency), ("start", transfer.start)] {
         if !(value.is_finite() && value >= 0.0) {
             return refuse(format!("transfer {index}: {what} is {value}; it must be finite and not negative"));
@@ -61,7 +61,7 @@ fn transfer_is_sound(index: usize, transfer: &Transfer, resources: &[Resource], 
     Ok(())
 }
 
-pub(super) fn queues(transfers: &[Transfer], queues: &[Option<u32>]) -> Result<()> {
+pub(super) fn queues(transfers: &[FlowTransfer], queues: &[Option<u32>]) -> Result<()> {
     if queues.len() != transfers.len() {
         let (queues, transfers) = (queues.len(), transfers.len());
         return refuse(format!(
@@ -79,7 +79,7 @@ pub(super) fn queues(transfers: &[Transfer], queues: &[Option<u32>]) -> Result<(
 }
 
 /// The error of transfers that wait for each other; `unfinished` are those that never began.
-pub(super) fn cycle(transfers: &[Transfer], unfinished: impl Fn(u32) -> bool) -> Error {
+pub(super) fn cycle(transfers: &[FlowTransfer], unfinished: impl Fn(u32) -> bool) -> Error {
     let count = u32::try_from(transfers.len()).unwrap_or(u32::MAX);
     let Some(mut at) = (0..count).find(|&i| unfinished(i)) else {
         return Error::Value("transfers: none is left, yet some did not end".to_owned());

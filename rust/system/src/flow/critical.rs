@@ -1,6 +1,6 @@
 //! What binds the finish: the bottlenecks along the longest chains.
 
-use super::Transfer;
+use super::FlowTransfer;
 
 /// For each transfer, the resources that held it back longest.
 pub(super) struct Bottlenecks {
@@ -32,7 +32,7 @@ impl Bottlenecks {
 ///
 /// All chains that tie count, so a symmetric exchange names all of its binding links.
 pub(super) fn binding(
-    transfers: &[Transfer],
+    transfers: &[FlowTransfer],
     spans: &[(f64, f64)],
     bottlenecks: &Bottlenecks,
     behind: &[Option<u32>],

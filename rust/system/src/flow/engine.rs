@@ -8,13 +8,13 @@ use trn3_numerics::check_interrupt;
 use super::critical::{self, Bottlenecks};
 use super::network::Network;
 use super::paths::Paths;
-use super::{Outcome, Resource, TIE, Transfer, check};
+use super::{FlowTransfer, Outcome, Resource, TIE, check};
 use crate::error::{Error, Result};
 
 /// A simulation on its way.
 pub(super) struct Engine<'a> {
     resources: &'a [Resource],
-    transfers: &'a [Transfer],
+    transfers: &'a [FlowTransfer],
     followers: Followers,
     waiting_for: Vec<u32>,
     spans: Vec<(f64, f64)>,
@@ -63,7 +63,7 @@ struct Followers {
 }
 
 impl Followers {
-    fn new(transfers: &[Transfer]) -> Self {
+    fn new(transfers: &[FlowTransfer]) -> Self {
         let mut first = vec![0u32; transfers.len() + 1];
         for before in transfers.iter().flat_map(|transfer| &transfer.after) {
             first[*before as usize + 1] += 1;
@@ -88,7 +88,7 @@ impl Followers {
 }
 
 impl<'a> Engine<'a> {
-    pub(super) fn new(resources: &'a [Resource], transfers: &'a [Transfer], queues: &'a [Option<u32>]) -> Self {
+    pub(super) fn new(resources: &'a [Resource], transfers: &'a [FlowTransfer], queues: &'a [Option<u32>]) -> Self {
         Self {
             resources,
             transfers,

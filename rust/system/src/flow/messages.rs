@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Resource, Transfer};
+use super::{FlowTransfer, Resource};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 
 /// Bytes from one chip to another.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message {
+pub struct FlowMessage {
     /// Index of the chip that sends.
     pub from: usize,
     /// Index of the chip that receives. The sender itself is allowed and crosses no link.
     pub to: usize,
     /// How many bytes.
     pub bytes: f64,
-    /// Class, as [`Transfer::priority`].
+    /// Class, as [`FlowTransfer::priority`].
     pub priority: u8,
-    /// As [`Transfer::share`].
+    /// As [`FlowTransfer::share`].
     pub share: f64,
     /// Messages that must have arrived before, by index.
     pub after: Vec<u32>,
@@ -26,7 +26,7 @@ pub struct Message {
     pub start: f64,
 }
 
-impl Message {
+impl FlowMessage {
     /// Bytes from one chip to another, at once, in the highest class.
     pub fn new(from: usize, to: usize, bytes: f64) -> Self {
         Self { from, to, bytes, priority: 0, share: 1.0, after: Vec::new(), start: 0.0 }
@@ -44,16 +44,16 @@ impl Message {
 ///
 /// ```
 /// use trn3_system::fabric::{Fabric, LinkProfile};
-/// use trn3_system::flow::{self, Message, over_fabric};
+/// use trn3_system::flow::{self, FlowMessage, over_fabric};
 ///
 /// let fabric = Fabric::built_in("trn3_gen2", LinkProfile::Docs).unwrap();
-/// let (links, transfers) = over_fabric(&fabric, &[Message::new(0, 1, 256e6), Message::new(2, 1, 256e6)]).unwrap();
+/// let (links, transfers) = over_fabric(&fabric, &[FlowMessage::new(0, 1, 256e6), FlowMessage::new(2, 1, 256e6)]).unwrap();
 /// let outcome = flow::run(&links, &transfers).unwrap();
 /// // Both enter chip 1 by its 256 GB/s on the server's switch.
 /// assert!((outcome.finish - 2.0015e-3).abs() < 1e-9);
 /// assert_eq!(links[outcome.binding[0] as usize].name, "server/0/0 -> 0/0/1 (server)");
 /// ```
-pub fn over_fabric(fabric: &Fabric, messages: &[Message]) -> Result<(Vec<Resource>, Vec<Transfer>)> {
+pub fn over_fabric(fabric: &Fabric, messages: &[FlowMessage]) -> Result<(Vec<Resource>, Vec<FlowTransfer>)> {
     let count = u32::try_from(fabric.links().len())
         .map_err(|_| Error::Value(format!("{} has too many links to simulate", fabric.name())))?;
     let resources =
@@ -70,9 +70,9 @@ pub fn over_fabric(fabric: &Fabric, messages: &[Message]) -> Result<(Vec<Resourc
             }
         }
         .clone();
-        let Message { bytes, priority, share, start, .. } = *message;
+        let FlowMessage { bytes, priority, share, start, .. } = *message;
         let after = message.after.clone();
-        transfers.push(Transfer { bytes, uses, latency, priority, share, after, start, tag: 0 });
+        transfers.push(FlowTransfer { bytes, uses, latency, priority, share, after, start, tag: 0 });
     }
     Ok((resources, transfers))
 }

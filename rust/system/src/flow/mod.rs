@@ -4,7 +4,7 @@
 //! by weighted max-min fairness, within strict classes: class 0 is filled as if alone, class 1 gets what is left, and so
 //! on to class 3. Rates change only when a transfer begins or ends to move, so time goes from event to event.
 //!
-//! *Max-min*: all rates of a class rise together, in proportion to [`Transfer::share`], until a resource is full; the
+//! *Max-min*: all rates of a class rise together, in proportion to [`FlowTransfer::share`], until a resource is full; the
 //! streams through it keep that rate, the others rise on. So each stream has a *bottleneck*: a full resource on which
 //! none has a higher rate per share.
 //!
@@ -22,11 +22,11 @@
 //! hold for taking bytes away. The [lower bound](bound), which no schedule can beat, is monotone always.
 //!
 //! ```
-//! use trn3_system::flow::{Resource, Transfer, run};
+//! use trn3_system::flow::{Resource, FlowTransfer, run};
 //!
 //! // Two transfers on a link of 100 bytes a second; the shorter one ends, then the longer has the link alone.
 //! let link = [Resource::new("link", 100.0)];
-//! let outcome = run(&link, &[Transfer::over(100.0, [0]), Transfer::over(200.0, [0])]).unwrap();
+//! let outcome = run(&link, &[FlowTransfer::over(100.0, [0]), FlowTransfer::over(200.0, [0])]).unwrap();
 //! assert_eq!(outcome.spans, [(0.0, 2.0), (0.0, 3.0)]);
 //! assert_eq!(outcome.carried, [300.0]);
 //! assert_eq!(outcome.binding, [0]);
@@ -41,7 +41,7 @@ mod paths;
 pub mod reference;
 mod refill;
 
-pub use messages::{Message, over_fabric};
+pub use messages::{FlowMessage, over_fabric};
 
 use crate::error::Result;
 
@@ -69,7 +69,7 @@ impl Resource {
 
 /// Bytes that move together.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Transfer {
+pub struct FlowTransfer {
     /// How many bytes.
     pub bytes: f64,
     /// The resources it takes, by index, and how many bytes of each for each byte of its own. One that is listed twice
@@ -89,7 +89,7 @@ pub struct Transfer {
     pub tag: u32,
 }
 
-impl Default for Transfer {
+impl Default for FlowTransfer {
     fn default() -> Self {
         Self {
             bytes: 0.0,
@@ -104,7 +104,7 @@ impl Default for Transfer {
     }
 }
 
-impl Transfer {
+impl FlowTransfer {
     /// Bytes through some resources, each with weight 1.
     pub fn over(bytes: f64, resources: impl IntoIterator<Item = u32>) -> Self {
         Self { bytes, uses: resources.into_iter().map(|resource| (resource, 1.0)).collect(), ..Self::default() }
@@ -138,7 +138,7 @@ pub struct Outcome {
 /// # Errors
 /// [`Error::Value`](crate::Error::Value) if a number is negative or not finite, a share is not positive, a priority is
 /// above [`LOWEST_PRIORITY`], an index names nothing, a resource of rate 0 has traffic, or transfers wait for each other.
-pub fn run(resources: &[Resource], transfers: &[Transfer]) -> Result<Outcome> {
+pub fn run(resources: &[Resource], transfers: &[FlowTransfer]) -> Result<Outcome> {
     check::check(resources, transfers)?;
     engine::Engine::new(resources, transfers, &[]).run()
 }
@@ -149,18 +149,18 @@ pub fn run(resources: &[Resource], transfers: &[Transfer]) -> Result<Outcome> {
 ///
 /// # Errors
 /// As [`run`]; also if there is not one entry of `queues` for each transfer, or one that is in a queue has a
-/// [`start`](Transfer::start).
+/// [`start`](FlowTransfer::start).
 ///
 /// ```
-/// use trn3_system::flow::{Transfer, run_queued};
+/// use trn3_system::flow::{FlowTransfer, run_queued};
 ///
 /// // Two pieces of work of a second each, without bytes, for one engine.
-/// let work = || Transfer { latency: 1.0, ..Transfer::default() };
+/// let work = || FlowTransfer { latency: 1.0, ..FlowTransfer::default() };
 /// let outcome = run_queued(&[], &[work(), work()], &[Some(0), Some(0)]).unwrap();
 /// assert_eq!(outcome.spans, [(0.0, 1.0), (1.0, 2.0)]);
 /// assert_eq!(outcome.behind, [None, Some(0)]);
 /// ```
-pub fn run_queued(resources: &[Resource], transfers: &[Transfer], queues: &[Option<u32>]) -> Result<Outcome> {
+pub fn run_queued(resources: &[Resource], transfers: &[FlowTransfer], queues: &[Option<u32>]) -> Result<Outcome> {
     check::check(resources, transfers)?;
     check::queues(transfers, queues)?;
     engine::Engine::new(resources, transfers, queues).run()
@@ -173,13 +173,13 @@ pub fn run_queued(resources: &[Resource], transfers: &[Transfer], queues: &[Opti
 /// As [`run`], cycles excepted.
 ///
 /// ```
-/// use trn3_system::flow::{Resource, Transfer, bound};
+/// use trn3_system::flow::{Resource, FlowTransfer, bound};
 ///
 /// let links = [Resource::new("a", 100.0), Resource::new("b", 50.0)];
-/// let (seconds, binding) = bound(&links, &[Transfer::over(100.0, [0, 1]), Transfer::over(300.0, [0])]).unwrap();
+/// let (seconds, binding) = bound(&links, &[FlowTransfer::over(100.0, [0, 1]), FlowTransfer::over(300.0, [0])]).unwrap();
 /// assert_eq!((seconds, binding), (4.0, vec![0]));
 /// ```
-pub fn bound(resources: &[Resource], transfers: &[Transfer]) -> Result<(f64, Vec<u32>)> {
+pub fn bound(resources: &[Resource], transfers: &[FlowTransfer]) -> Result<(f64, Vec<u32>)> {
     check::check(resources, transfers)?;
     let mut load = vec![0.0; resources.len()];
     for transfer in transfers {

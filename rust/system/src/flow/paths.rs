@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::Transfer;
+use super::FlowTransfer;
 
 /// A set of resources as a stream takes them.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Paths {
 type Key = (u8, u64, Vec<(u32, u64)>);
 
 impl Paths {
-    pub(super) fn new(transfers: &[Transfer]) -> Self {
+    pub(super) fn new(transfers: &[FlowTransfer]) -> Self {
         let mut known: HashMap<Key, u32> = HashMap::new();
         let mut of = Vec::with_capacity(transfers.len());
         let mut scratch: Vec<(u32, f64)> = Vec::new();

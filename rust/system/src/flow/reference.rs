@@ -3,7 +3,7 @@
 //! Ends of transfers agree with [`run`](super::run) to 1e-9 of the finish. Fills are in steps: raise all rates until the
 //! first resource is full, stop the streams on it, go on.
 
-use super::{LOWEST_PRIORITY, Resource, Transfer, check};
+use super::{FlowTransfer, LOWEST_PRIORITY, Resource, check};
 use crate::error::Result;
 
 /// What is left of a full resource, or of an ended transfer, is nothing below this part of the whole.
@@ -13,7 +13,7 @@ const NOTHING: f64 = 1e-12;
 ///
 /// # Errors
 /// As [`run`](super::run).
-pub fn spans(resources: &[Resource], transfers: &[Transfer]) -> Result<Vec<(f64, f64)>> {
+pub fn spans(resources: &[Resource], transfers: &[FlowTransfer]) -> Result<Vec<(f64, f64)>> {
     check::check(resources, transfers)?;
     let count = transfers.len();
     let mut end: Vec<Option<f64>> = vec![None; count];
@@ -58,7 +58,7 @@ pub fn spans(resources: &[Resource], transfers: &[Transfer]) -> Result<Vec<(f64,
 }
 
 /// Rates of the streams that move, in their order.
-pub fn rates(resources: &[Resource], transfers: &[Transfer], moving: &[usize]) -> Vec<f64> {
+pub fn rates(resources: &[Resource], transfers: &[FlowTransfer], moving: &[usize]) -> Vec<f64> {
     let mut rates = vec![0.0; moving.len()];
     let mut left: Vec<f64> = resources.iter().map(|resource| resource.rate).collect();
     for priority in 0..=LOWEST_PRIORITY {

@@ -1,6 +1,6 @@
 //! Names a deadlock: nodes that wait for each other, across ranks.
 
-use super::job::{Job, Work, refuse};
+use super::job::{Job, JobWork, refuse};
 use super::lower::Lowered;
 use super::matching::Place;
 use crate::error::Result;
@@ -58,10 +58,10 @@ fn link(job: &Job, lowered: &Lowered, at: usize, before: u32) -> String {
     let Some(&(rank, place)) = through else { return String::new() };
     let node = &job.ranks[rank as usize][place as usize];
     match &node.work {
-        Work::Collective { exchange, group, .. } => {
+        JobWork::Collective { exchange, group, .. } => {
             format!("rank {rank}, {node}, {} of {:?}", exchange.name(), job.groups[*group as usize].name)
         }
-        Work::Receive { from, tag, .. } => format!("rank {rank}, {node}, a message of rank {from} with tag {tag}"),
+        JobWork::Receive { from, tag, .. } => format!("rank {rank}, {node}, a message of rank {from} with tag {tag}"),
         _ => format!("rank {rank}, {node}"),
     }
 }

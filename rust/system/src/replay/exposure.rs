@@ -1,17 +1,18 @@
 //! Time in which a rank computes, communicates, and communicates without computing.
 
-use super::job::{Job, Work};
+use super::job::{Job, JobWork};
 
 /// Seconds of each rank: computing, communicating, communicating only.
 pub(super) fn of(job: &Job, spans: &[Vec<(f64, f64)>]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let (mut computing, mut communicating, mut exposed) = (Vec::new(), Vec::new(), Vec::new());
     for (nodes, spans) in job.ranks.iter().zip(spans) {
-        let select = |wanted: fn(&Work) -> bool| {
+        let select = |wanted: fn(&JobWork) -> bool| {
             let all = nodes.iter().zip(spans).filter(|(node, _)| wanted(&node.work));
             union(all.map(|(_, span)| *span).collect())
         };
-        let busy = select(|work| matches!(work, Work::Compute { .. }));
-        let talk = select(|work| matches!(work, Work::Send { .. } | Work::Receive { .. } | Work::Collective { .. }));
+        let busy = select(|work| matches!(work, JobWork::Compute { .. }));
+        let talk =
+            select(|work| matches!(work, JobWork::Send { .. } | JobWork::Receive { .. } | JobWork::Collective { .. }));
         computing.push(length(&busy));
         communicating.push(length(&talk));
         exposed.push((length(&talk) - common(&busy, &talk)).max(0.0));

@@ -80,7 +80,7 @@ impl JobExchange {
 
 /// What a node does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Work {
+pub enum JobWork {
     /// Nothing.
     Nothing,
     /// Passes time beside everything else: work of the host, storage.
@@ -141,7 +141,7 @@ pub struct JobNode {
     /// The nodes of this rank, by place, that must end before it begins.
     pub after: Vec<u32>,
     /// What it does.
-    pub work: Work,
+    pub work: JobWork,
     /// Class of its transfers: 0 is served first, up to 3.
     pub priority: u8,
 }
@@ -228,10 +228,10 @@ impl Job {
     fn node_is_sound(&self, rank: usize, node: &JobNode) -> Result<()> {
         let wrong = |why: String| refuse(format!("rank {rank}, {node}: {why}"));
         let size = match &node.work {
-            Work::Nothing => 0.0,
-            Work::Wait { seconds } | Work::Compute { seconds, .. } => *seconds,
-            Work::Memory { bytes } | Work::Send { bytes, .. } | Work::Collective { bytes, .. } => *bytes,
-            Work::Receive { bytes, .. } => bytes.unwrap_or(0.0),
+            JobWork::Nothing => 0.0,
+            JobWork::Wait { seconds } | JobWork::Compute { seconds, .. } => *seconds,
+            JobWork::Memory { bytes } | JobWork::Send { bytes, .. } | JobWork::Collective { bytes, .. } => *bytes,
+            JobWork::Receive { bytes, .. } => bytes.unwrap_or(0.0),
         };
         if !(size.is_finite() && size >= 0.0) {
             return wrong(format!("its duration or size is {size}; it must be finite and not negative"));
@@ -243,7 +243,7 @@ impl Job {
             return wrong(format!("waits for node number {other}, which there is not"));
         }
         match node.work {
-            Work::Send { to: peer, .. } | Work::Receive { from: peer, .. } => {
+            JobWork::Send { to: peer, .. } | JobWork::Receive { from: peer, .. } => {
                 if peer as usize >= self.ranks.len() {
                     return wrong(format!(
                         "its counterpart is rank {peer}; the job has ranks 0 to {}",
@@ -254,7 +254,7 @@ impl Job {
                     return wrong("it exchanges with its own rank; another one is needed".to_owned());
                 }
             }
-            Work::Collective { exchange, group, root, .. } => {
+            JobWork::Collective { exchange, group, root, .. } => {
                 let Some(group) = self.groups.get(group as usize) else {
                     return wrong(format!("its process group is number {group}, which there is not"));
                 };

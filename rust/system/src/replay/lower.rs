@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::job::{Job, JobExchange, Work};
+use super::job::{Job, JobExchange, JobWork};
 use super::matching::{Collective, Matched, Place};
 use crate::collective::{Algorithm, Estimator, Extra, Operation, RankGroup, Schedule, ScheduleDemand};
 use crate::error::{Error, Result};
-use crate::flow::{Outcome, Resource, Transfer};
+use crate::flow::{FlowTransfer, Outcome, Resource};
 
 /// What a transfer stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 /// Transfers that stand for a job.
 pub(super) struct Lowered {
     pub(super) resources: Vec<Resource>,
-    pub(super) transfers: Vec<Transfer>,
+    pub(super) transfers: Vec<FlowTransfer>,
     pub(super) queues: Vec<Option<u32>>,
     pub(super) kinds: Vec<Kind>,
     /// The nodes of each transfer: one, or one of each rank of a group.
@@ -75,7 +75,7 @@ pub(super) fn lowered(estimator: &Estimator, job: &Job, matched: &Matched) -> Re
         let priced = Priced { profile: found.profile, bytes: message.bytes, algorithm: None };
         let node = &job.ranks[from as usize][message.send.1 as usize];
         made.communicate(estimator, &priced, node.priority, vec![message.send]);
-        made.push(Transfer::default(), None, Kind::Communication, vec![message.receive]);
+        made.push(FlowTransfer::default(), None, Kind::Communication, vec![message.receive]);
     }
     let mut priced = Prices { estimator, job, known: BTreeMap::new() };
     for collective in &matched.collectives {
@@ -90,7 +90,7 @@ pub(super) fn lowered(estimator: &Estimator, job: &Job, matched: &Matched) -> Re
 }
 
 impl Lowered {
-    fn push(&mut self, transfer: Transfer, queue: Option<u32>, kind: Kind, nodes: Vec<Place>) {
+    fn push(&mut self, transfer: FlowTransfer, queue: Option<u32>, kind: Kind, nodes: Vec<Place>) {
         for &(rank, at) in &nodes {
             self.of[rank as usize][at as usize] = self.transfers.len() as u32;
         }
@@ -111,7 +111,7 @@ impl Lowered {
         let tightest = all.reduce(|best, next| if seconds(next) > seconds(best) { next } else { best });
         let own = Own { latency: priced.profile.latency, tightest: tightest.map(|found| found.0) };
         self.own.insert(self.transfers.len() as u32, own);
-        self.push(Transfer { priority, ..stream }, None, Kind::Communication, nodes);
+        self.push(FlowTransfer { priority, ..stream }, None, Kind::Communication, nodes);
     }
 
     /// What a rank does by itself.
@@ -124,27 +124,27 @@ impl Lowered {
             let mut engines = None;
             for (at, node) in (0u32..).zip(nodes) {
                 let place = vec![(rank, at)];
-                let pause = |seconds| Transfer { latency: seconds, ..Transfer::default() };
+                let pause = |seconds| FlowTransfer { latency: seconds, ..FlowTransfer::default() };
                 match node.work {
-                    Work::Nothing => self.push(Transfer::default(), None, Kind::Nothing, place),
-                    Work::Wait { seconds } => self.push(pause(seconds), None, Kind::Wait, place),
-                    Work::Compute { seconds, stream } => {
+                    JobWork::Nothing => self.push(FlowTransfer::default(), None, Kind::Nothing, place),
+                    JobWork::Wait { seconds } => self.push(pause(seconds), None, Kind::Wait, place),
+                    JobWork::Compute { seconds, stream } => {
                         let next = streams.len() as u32;
                         let queue = *streams.entry((rank, stream)).or_insert(next);
                         self.push(pause(seconds), Some(queue), Kind::Compute, place);
                     }
-                    Work::Memory { bytes } => {
+                    JobWork::Memory { bytes } => {
                         let chip = job.places[rank as usize] / job.ranks_per_chip;
                         let own = *engines.get_or_insert_with(|| {
                             let rate = model.engine_rate / f64::from(job.ranks_per_chip);
                             self.resources.push(Resource::new(format!("DMA engines of rank {rank}"), rate));
                             self.resources.len() as u32 - 1
                         });
-                        let mut transfer = Transfer::over(bytes, [links + chip, links + chips + chip, own]);
+                        let mut transfer = FlowTransfer::over(bytes, [links + chip, links + chips + chip, own]);
                         transfer.priority = node.priority;
                         self.push(transfer, None, Kind::Memory, place);
                     }
-                    Work::Send { .. } | Work::Receive { .. } | Work::Collective { .. } => {}
+                    JobWork::Send { .. } | JobWork::Receive { .. } | JobWork::Collective { .. } => {}
                 }
             }
         }
@@ -183,7 +183,7 @@ impl Lowered {
                     .map(|(at, node)| {
                         let span = outcome.spans[self.of[rank][at] as usize];
                         match node.work {
-                            Work::Receive { .. } | Work::Collective { .. } => {
+                            JobWork::Receive { .. } | JobWork::Collective { .. } => {
                                 (node.after.iter().map(|&before| end(rank, before)).fold(0.0, f64::max), span.1)
                             }
                             _ => span,

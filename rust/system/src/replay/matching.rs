@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::job::{Job, JobExchange, JobNode, Work, refuse};
+use super::job::{Job, JobExchange, JobNode, JobWork, refuse};
 use crate::error::Result;
 
 /// A node by rank and place.
 pub(super) type Place = (u32, u32);
 
 /// A message: its two nodes.
-pub(super) struct Message {
+pub(super) struct MatchedMessage {
     pub(super) send: Place,
     pub(super) receive: Place,
     pub(super) bytes: f64,
@@ -27,7 +27,7 @@ pub(super) struct Collective {
 
 #[derive(Default)]
 pub(super) struct Matched {
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<MatchedMessage>,
     pub(super) collectives: Vec<Collective>,
 }
 
@@ -43,11 +43,11 @@ pub(super) fn matched(job: &Job) -> Result<Matched> {
     for (rank, nodes) in (0u32..).zip(&job.ranks) {
         for (at, node) in (0u32..).zip(nodes) {
             match node.work {
-                Work::Send { to, tag, .. } => pairs.entry((rank, to, tag)).or_default().sends.push((rank, at)),
-                Work::Receive { from, tag, .. } => {
+                JobWork::Send { to, tag, .. } => pairs.entry((rank, to, tag)).or_default().sends.push((rank, at)),
+                JobWork::Receive { from, tag, .. } => {
                     pairs.entry((from, rank, tag)).or_default().receives.push((rank, at))
                 }
-                Work::Collective { group, .. } => {
+                JobWork::Collective { group, .. } => {
                     joined[group as usize].entry(rank).or_default().push((rank, at));
                 }
                 _ => {}
@@ -68,7 +68,7 @@ fn node(job: &Job, (rank, at): Place) -> &JobNode {
     &job.ranks[rank as usize][at as usize]
 }
 
-fn message(job: &Job, (from, to, tag): (u32, u32, i64), ends: &Ends, made: &mut Vec<Message>) -> Result<()> {
+fn message(job: &Job, (from, to, tag): (u32, u32, i64), ends: &Ends, made: &mut Vec<MatchedMessage>) -> Result<()> {
     let both = ends.sends.len().min(ends.receives.len());
     if let Some(&lone) = ends.sends.get(both) {
         return refuse(format!(
@@ -87,7 +87,7 @@ fn message(job: &Job, (from, to, tag): (u32, u32, i64), ends: &Ends, made: &mut 
         ));
     }
     for (&send, &receive) in ends.sends.iter().zip(&ends.receives) {
-        let (Work::Send { bytes, .. }, Work::Receive { bytes: expected, .. }) =
+        let (JobWork::Send { bytes, .. }, JobWork::Receive { bytes: expected, .. }) =
             (&node(job, send).work, &node(job, receive).work)
         else {
             continue;
@@ -100,7 +100,7 @@ fn message(job: &Job, (from, to, tag): (u32, u32, i64), ends: &Ends, made: &mut 
                 expected.unwrap_or_default()
             ));
         }
-        made.push(Message { send, receive, bytes: *bytes });
+        made.push(MatchedMessage { send, receive, bytes: *bytes });
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn collectives(job: &Job, index: u32, joined: &BTreeMap<u32, Vec<Place>>, made: 
     for number in 0..most {
         let at = |rank: &u32| list(rank).get(number).copied();
         let Some(first) = group.ranks.iter().find_map(at) else { continue };
-        let Work::Collective { exchange, bytes, root, .. } = node(job, first).work else { continue };
+        let JobWork::Collective { exchange, bytes, root, .. } = node(job, first).work else { continue };
         let priority = node(job, first).priority;
         let mut members = Vec::with_capacity(group.ranks.len());
         for rank in &group.ranks {
@@ -130,7 +130,7 @@ fn collectives(job: &Job, index: u32, joined: &BTreeMap<u32, Vec<Place>>, made: 
                 ));
             };
             let other = node(job, place);
-            if let Work::Collective { exchange: theirs, bytes: size, root: from, .. } = other.work {
+            if let JobWork::Collective { exchange: theirs, bytes: size, root: from, .. } = other.work {
                 let difference = if theirs != exchange {
                     Some((exchange.name().to_owned(), theirs.name().to_owned()))
                 } else if size != bytes {

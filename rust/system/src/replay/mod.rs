@@ -13,11 +13,11 @@
 //! use std::sync::Arc;
 //! use trn3_system::collective::Estimator;
 //! use trn3_system::fabric::{Fabric, LinkProfile};
-//! use trn3_system::replay::{Job, JobNode, Work, replay};
+//! use trn3_system::replay::{Job, JobNode, JobWork, replay};
 //!
 //! let fabric = Arc::new(Fabric::built_in("trn3_gen2", LinkProfile::Docs)?);
 //! let node = |id, after, seconds| JobNode {
-//!     id, name: "matmul".to_owned(), after, work: Work::Compute { seconds, stream: 0 }, priority: 0
+//!     id, name: "matmul".to_owned(), after, work: JobWork::Compute { seconds, stream: 0 }, priority: 0
 //! };
 //! let job = Job { ranks: vec![vec![node(0, vec![], 2e-6), node(1, vec![0], 3e-6)]], ..Job::new(vec![0], 4) };
 //! let done = replay(&Estimator::new(fabric)?, &job)?;
@@ -27,17 +27,17 @@
 //! # Ok::<(), trn3_system::Error>(())
 //! ```
 
+mod critical;
 mod describe;
 mod exposure;
 mod job;
 mod lower;
 mod matching;
-mod path;
 #[cfg(test)]
 mod tests;
 
-pub use job::{Algorithms, Job, JobExchange, JobNode, ProcessGroup, Work};
-pub use path::Step;
+pub use critical::PathStep;
+pub use job::{Algorithms, Job, JobExchange, JobNode, JobWork, ProcessGroup};
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub struct Replay {
     /// Bytes that each link of the fabric carried, in its order.
     pub carried: Vec<f64>,
     /// A chain of nodes without slack from the begin to the finish, in order of time.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     /// Seconds of that chain by what they were spent on, the most first.
     pub by_resource: Vec<(String, f64)>,
     /// The link that bound that chain longest, by name.
@@ -86,12 +86,12 @@ pub fn replay(estimator: &Estimator, job: &Job) -> Result<Replay> {
     let spans = lowered.spans(job, &outcome);
     let (computing, communicating, exposed) = exposure::of(job, &spans);
     let links = estimator.fabric().links().len();
-    let path = path::longest(&lowered, &outcome, &spans);
+    let path = critical::longest(&lowered, &outcome, &spans);
     let mut seconds: BTreeMap<&str, f64> = BTreeMap::new();
     for step in &path {
         *seconds.entry(&step.what).or_default() += step.end - step.begin - step.latency;
         if step.latency > 0.0 {
-            *seconds.entry(path::LATENCY).or_default() += step.latency;
+            *seconds.entry(critical::LATENCY).or_default() += step.latency;
         }
     }
     let mut by_resource: Vec<(String, f64)> = seconds

@@ -11,16 +11,16 @@ fn estimator() -> Estimator {
     Estimator::new(Arc::new(fabric)).expect("has a chip")
 }
 
-fn node(id: u64, after: Vec<u32>, work: Work) -> JobNode {
+fn node(id: u64, after: Vec<u32>, work: JobWork) -> JobNode {
     JobNode { id, name: format!("n{id}"), after, work, priority: 0 }
 }
 
-fn compute(seconds: f64) -> Work {
-    Work::Compute { seconds, stream: 0 }
+fn compute(seconds: f64) -> JobWork {
+    JobWork::Compute { seconds, stream: 0 }
 }
 
-fn all_reduce(group: u32, bytes: f64) -> Work {
-    Work::Collective { exchange: JobExchange::AllReduce, group, bytes, root: 0 }
+fn all_reduce(group: u32, bytes: f64) -> JobWork {
+    JobWork::Collective { exchange: JobExchange::AllReduce, group, bytes, root: 0 }
 }
 
 fn job(ranks: Vec<Vec<JobNode>>) -> Job {
@@ -36,14 +36,14 @@ fn refusal(ranks: Vec<Vec<JobNode>>) -> String {
 #[test]
 fn test_stream_takes_what_is_ready_first() {
     // Listed first, but ready last: the stream does not wait for it.
-    let receive = Work::Receive { from: 1, bytes: None, tag: 7 };
+    let receive = JobWork::Receive { from: 1, bytes: None, tag: 7 };
     let first = vec![
         node(0, vec![], receive),
         node(1, vec![0], compute(1.0)),
         node(2, vec![], compute(2.0)),
         node(3, vec![], compute(4.0)),
     ];
-    let second = vec![node(0, vec![], compute(3.0)), node(1, vec![0], Work::Send { to: 0, bytes: 8.0, tag: 7 })];
+    let second = vec![node(0, vec![], compute(3.0)), node(1, vec![0], JobWork::Send { to: 0, bytes: 8.0, tag: 7 })];
     let done = replay(&estimator(), &job(vec![first, second])).expect("runs");
     assert_eq!(&done.spans[0][2..], [(0.0, 2.0), (2.0, 6.0)]);
     assert_eq!(done.spans[0][1], (6.0, 7.0));
@@ -90,7 +90,7 @@ fn test_priority_is_served_first() {
 #[test]
 fn test_gather_costs_as_much_as_scatter_of_all() {
     let run = |exchange, bytes| {
-        let work = |_| vec![node(0, vec![], Work::Collective { exchange, group: 0, bytes, root: 3 })];
+        let work = |_| vec![node(0, vec![], JobWork::Collective { exchange, group: 0, bytes, root: 3 })];
         replay(&estimator(), &job((0..8).map(work).collect())).expect("runs")
     };
     let (gather, scatter) = (run(JobExchange::Gather, 1e6), run(JobExchange::Scatter, 8e6));
@@ -108,19 +108,19 @@ fn test_ranks_that_disagree_are_named() {
     );
     let sizes = vec![vec![node(4, vec![], all_reduce(0, 8.0))], vec![node(5, vec![], all_reduce(0, 9.0))]];
     assert!(refusal(sizes).contains("rank 0, node 4 (\"n4\"), has 8 bytes; rank 1, node 5 (\"n5\"), has 9 bytes"));
-    let send = vec![vec![node(1, vec![], Work::Send { to: 1, bytes: 8.0, tag: 2 })], vec![]];
+    let send = vec![vec![node(1, vec![], JobWork::Send { to: 1, bytes: 8.0, tag: 2 })], vec![]];
     assert!(refusal(send).contains("rank 0, node 1 (\"n1\"): sends to rank 1 with tag 2"));
-    let receive = vec![vec![node(1, vec![], Work::Receive { from: 1, bytes: None, tag: 2 })], vec![]];
+    let receive = vec![vec![node(1, vec![], JobWork::Receive { from: 1, bytes: None, tag: 2 })], vec![]];
     assert!(refusal(receive).contains("waits for a message of rank 1 with tag 2"));
-    let own = vec![vec![node(1, vec![], Work::Send { to: 0, bytes: 8.0, tag: 2 })]];
+    let own = vec![vec![node(1, vec![], JobWork::Send { to: 0, bytes: 8.0, tag: 2 })]];
     assert!(refusal(own).contains("its own rank"));
 }
 
 #[test]
 fn test_deadlock_names_the_circle() {
     let rank = |other: u32| {
-        let receive = Work::Receive { from: other, bytes: None, tag: 0 };
-        vec![node(0, vec![], receive), node(1, vec![0], Work::Send { to: other, bytes: 1.0, tag: 0 })]
+        let receive = JobWork::Receive { from: other, bytes: None, tag: 0 };
+        vec![node(0, vec![], receive), node(1, vec![0], JobWork::Send { to: other, bytes: 1.0, tag: 0 })]
     };
     let text = refusal(vec![rank(1), rank(0)]);
     assert!(text.starts_with("deadlock: each of these waits for the next"), "{text}");

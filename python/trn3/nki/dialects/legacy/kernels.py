@@ -10,7 +10,7 @@ from typing import Any
 from trn3._trn3.machine import NkiTensor
 from trn3.nki.dialects.legacy import issuing
 from trn3.nki.dialects.legacy.views import Tensor, View
-from trn3.nki.launch.kernel import Kernel
+from trn3.nki.launch.jit import Kernel
 from trn3.nki.launch.profiling import BenchmarkKernel, timed
 from trn3.nki.values.targets import canonical_target
 

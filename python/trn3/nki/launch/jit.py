@@ -146,7 +146,7 @@ class Kernel(KernelFunction):
         ... def kernel(x):
         ...     return x
         >>> kernel.with_schedule([("store", ["first", "second"])])
-        <nki.jit kernel trn3.nki.launch.kernel.kernel>
+        <nki.jit kernel trn3.nki.launch.jit.kernel>
         """
         return self._with(edges=self._edges + tuple(_edge(edge) for edge in edges))
 

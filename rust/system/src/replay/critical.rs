@@ -9,7 +9,7 @@ pub(super) const LATENCY: &str = "latency of communication";
 
 /// A node on the path to the finish.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PathStep {
     /// The rank; of a collective, the one that the others waited for.
     pub rank: u32,
     /// The place of the node in its rank.
@@ -26,7 +26,7 @@ pub struct Step {
     pub resource: Option<u32>,
 }
 
-pub(super) fn longest(lowered: &Lowered, outcome: &Outcome, spans: &[Vec<(f64, f64)>]) -> Vec<Step> {
+pub(super) fn longest(lowered: &Lowered, outcome: &Outcome, spans: &[Vec<(f64, f64)>]) -> Vec<PathStep> {
     let last = (0..outcome.spans.len()).find(|&index| outcome.spans[index].1 == outcome.finish);
     let Some(mut at) = last else { return Vec::new() };
     let mut steps = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn longest(lowered: &Lowered, outcome: &Outcome, spans: &[Vec<(f64, f
         // The rank that arrived last.
         let arrived = |&&(rank, node): &&(u32, u32)| spans[rank as usize][node as usize].0 == begin;
         if let Some(&(rank, node)) = lowered.nodes[at].iter().find(arrived).or(lowered.nodes[at].first()) {
-            steps.push(Step { rank, node, begin, end, latency, what, resource });
+            steps.push(PathStep { rank, node, begin, end, latency, what, resource });
         }
         let mut before = transfer.after.iter().chain(outcome.behind.get(at).into_iter().flatten()).copied();
         match before.find(|&before| outcome.spans[before as usize].1 == begin) {
