@@ -17,7 +17,6 @@ Examples
 
 from __future__ import annotations
 
-from trn3._trn3.system import DoesNotFitError
 from trn3.planner.models import Model, families, model, models
 from trn3.planner.parts import (
     FrontierPoint,
@@ -34,6 +33,7 @@ from trn3.planner.parts import (
 from trn3.planner.results import Plan, Search
 from trn3.planner.serving import plan, search
 from trn3.planner.training import Training, TrainingPlan, TrainingSearch
+from trn3.system import DoesNotFitError
 
 __all__ = [
     "DoesNotFitError",

@@ -163,12 +163,7 @@ class Plan:
         if context is not None:
             request |= {"input": whole("context", context), "output": 0}
         said = self.assumptions[: len(self.assumptions) - len(self._document["assumptions"])]
-        if request.get("kernel_times"):
-            from trn3.planner.kernels import measured
-
-            request["kernel_times"], _ = measured({**request, "kernel_times": {}})
-        found: dict[str, Any] = _planner.plan(request)
-        return plan_of(found, request, said)
+        return plan_of(_planner.plan(request), request, said)
 
     def sweep(self, *, batch: Iterable[int] = (), context: Iterable[int] = ()) -> tuple[Plan, ...]:
         """Return the plans of the same layout for batches, or contexts, or all pairs of both."""

@@ -168,6 +168,7 @@ def plan(
     request |= {
         **promises,
         "objective": objective,
+        "times": times,
         "calibration": calibration,
         "memory_rate": memory_rate,
         "collectives": collectives,
@@ -178,25 +179,7 @@ def plan(
         "tdp": tdp,
         "price": price,
     }
-    found: dict[str, Any] = _planner.plan(request)
-    if times == "machine":
-        from trn3.planner.kernels import measured
-
-        # The layout is known now, and with it the products that it takes.
-        layout = {name: found["layout"][name] for name in degrees}
-        request |= {**layout, "batch": found["workload"]["batch"], "objective": None}
-        measures, text = measured(request)
-        request["kernel_times"] = measures
-        searched = found["searched"]
-        found = _planner.plan(request)
-        found["searched"] = searched
-        said = (*said, *text)
-    elif times == "roofline":
-        said = (*said, "times of operations: roofline")
-    else:
-        message = f"times is {times!r}; allowed: 'roofline', 'machine'"
-        raise ValueError(message)
-    return plan_of(found, request, said)
+    return plan_of(_planner.plan(request), request, said)
 
 
 def search(
@@ -278,11 +261,14 @@ def search(
         elif value is not None:
             request[name] = float(value) if name == "memory" else whole(name, value)
     options["speculation"] = speculation_request(options.get("speculation"))
-    request |= {**options, "objective": objective, "keep": whole("keep", keep)}
-    found: dict[str, Any] = _planner.search(request)
-    said = (*said, "times of operations: roofline")
-    plans = (plan_of(one, request, said) for one in (found["best"], *found["ranked"]))
-    ranked = tuple(plans)
+    request |= {
+        **options,
+        "objective": objective,
+        "times": "roofline",
+        "keep": whole("keep", keep),
+    }
+    found = _planner.search(request)
+    ranked = tuple(plan_of(one, request, said) for one in (found["best"], *found["ranked"]))
     return Search(ranked[0], ranked)
 
 

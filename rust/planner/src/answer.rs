@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::economics::{PlanCost, PlanEnergy, Price, cost, energy};
+use super::economics::{PlanCost, PlanEnergy, PriceSource, cost, energy};
 use super::inference::{Evaluation, Planner};
-use super::roofline::Operation;
-use super::search::{FrontierPoint, Objective};
+use super::layout::Layout;
+use super::roofline::StepOperation;
+use super::search::{FrontierPoint, ServingObjective};
 use super::shapes::{Model, Parameters};
 use trn3_system::Result;
 
@@ -65,7 +66,7 @@ struct SystemSummary {
 /// How a layout was found.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Searched {
-    pub(super) objective: Objective,
+    pub(super) objective: ServingObjective,
     pub(super) evaluated: usize,
     pub(super) refused: BTreeMap<&'static str, usize>,
     pub(super) frontier: Vec<FrontierPoint>,
@@ -81,12 +82,35 @@ pub struct SearchSummary {
 }
 
 impl PlanSummary {
+    pub(super) fn layout(&self) -> Layout {
+        self.evaluation.layout
+    }
+
+    pub(super) fn batch(&self) -> u64 {
+        self.evaluation.workload.batch
+    }
+
+    pub(super) fn chip(&self) -> &str {
+        &self.system.chip
+    }
+
+    /// With how another plan's layout was found.
+    pub(super) fn found_as(self, other: Self) -> Self {
+        Self { searched: other.searched, ..self }
+    }
+
+    /// With sentences before its assumptions.
+    pub(super) fn saying(mut self, said: impl IntoIterator<Item = String>) -> Self {
+        self.assumptions.splice(0..0, said);
+        self
+    }
+
     /// Everything about an evaluated layout: how it was found, `tdp`, `price` and `instances` as asked.
     pub(super) fn new(
         planner: &Planner<'_>,
         evaluation: Evaluation,
         searched: Option<Searched>,
-        (tdp, price, instances): (Option<f64>, Option<&Price>, Option<u32>),
+        (tdp, price, instances): (Option<f64>, Option<&PriceSource>, Option<u32>),
     ) -> Result<Self> {
         let machine = planner.machine();
         let (layout, workload, chip) = (evaluation.layout, evaluation.workload, &machine.chip);
@@ -147,5 +171,5 @@ pub struct KeyedOperation {
     pub seconds: f64,
     /// What it is.
     #[serde(flatten)]
-    pub operation: Operation,
+    pub operation: StepOperation,
 }

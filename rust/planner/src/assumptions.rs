@@ -4,13 +4,13 @@ use super::communication::Communication;
 use super::constants::Constants;
 use super::dtype::DataType;
 use super::hardware::Chip;
-use super::settings::{Calibration, MemoryRate, Settings};
+use super::settings::{Calibration, MemoryRate, ServingSettings};
 
 /// Every number that no page documents, as sentences.
 pub(super) fn described(
     chip: &Chip,
     has_experts: bool,
-    settings: &Settings,
+    settings: &ServingSettings,
     constants: &Constants,
     communication: &dyn Communication,
 ) -> Vec<String> {

@@ -8,7 +8,7 @@ use trn3_system::Result;
 /// A collective operation, or one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Collective {
+pub enum StepCollective {
     /// Every rank ends with the sum of all; `bytes` are those of the operand.
     AllReduce,
     /// Every rank ends with all parts; `bytes` are those of the result.
@@ -32,7 +32,7 @@ pub struct Group {
 
 /// What a collective takes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cost {
+pub struct ExchangeCost {
     /// Seconds.
     pub seconds: f64,
     /// Bytes that a chip sends over links.
@@ -41,7 +41,7 @@ pub struct Cost {
     pub binding: String,
 }
 
-impl Cost {
+impl ExchangeCost {
     /// Nothing to do.
     pub fn nothing() -> Self {
         Self { seconds: 0.0, link_bytes: 0.0, binding: "nothing".to_owned() }
@@ -51,7 +51,7 @@ impl Cost {
 /// What tells a plan the time of its collectives.
 pub trait Communication: Sync {
     /// The cost of one collective of a group; every group of a plan runs it at the same time.
-    fn cost(&self, collective: Collective, group: Group, bytes: f64) -> Cost;
+    fn cost(&self, collective: StepCollective, group: Group, bytes: f64) -> ExchangeCost;
 
     /// What had to be assumed.
     fn assumptions(&self) -> Vec<String>;
@@ -236,13 +236,13 @@ fn few_of_torus(members: f64, all: f64) -> (f64, f64) {
 }
 
 impl Communication for LevelCosts {
-    fn cost(&self, collective: Collective, group: Group, bytes: f64) -> Cost {
+    fn cost(&self, collective: StepCollective, group: Group, bytes: f64) -> ExchangeCost {
         if group.ranks <= 1 || bytes <= 0.0 {
-            return Cost::nothing();
+            return ExchangeCost::nothing();
         }
-        let phases = if collective == Collective::AllReduce { 2.0 } else { 1.0 };
+        let phases = if collective == StepCollective::AllReduce { 2.0 } else { 1.0 };
         let (seconds, link_bytes, binding) = match collective {
-            Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter => [
+            StepCollective::AllReduce | StepCollective::AllGather | StepCollective::ReduceScatter => [
                 self.hierarchical(group, bytes, phases),
                 self.direct(group, bytes, phases),
                 self.ring(group, bytes, phases),
@@ -250,8 +250,8 @@ impl Communication for LevelCosts {
             .into_iter()
             .min_by(|left, right| left.0.total_cmp(&right.0))
             .unwrap_or((0.0, 0.0, 0)),
-            Collective::AllToAll => self.exchange(group, bytes),
-            Collective::Send => {
+            StepCollective::AllToAll => self.exchange(group, bytes),
+            StepCollective::Send => {
                 let pair = Group { ranks: 2, stride: group.stride };
                 let (binding, stage) = self.stages(pair).enumerate().last().unzip();
                 stage.map_or((0.0, 0.0, 0), |stage| {
@@ -262,7 +262,7 @@ impl Communication for LevelCosts {
             }
         };
         let name = self.stages(group).nth(binding).map_or("nothing", |stage| stage.name);
-        Cost { seconds, link_bytes, binding: name.to_owned() }
+        ExchangeCost { seconds, link_bytes, binding: name.to_owned() }
     }
 
     fn assumptions(&self) -> Vec<String> {
@@ -288,7 +288,7 @@ mod tests {
         let (bytes, group) = (1e9, Group { ranks: 4 * chips, stride: 1 });
         // What the ranks of a chip keep on it is no traffic of links.
         let others = (group.ranks - 4) as f64 / group.ranks as f64;
-        4.0 * bytes * others / costs(system).cost(Collective::AllToAll, group, bytes).seconds / 1e9
+        4.0 * bytes * others / costs(system).cost(StepCollective::AllToAll, group, bytes).seconds / 1e9
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn test_experts_across_racks_cost_more_than_within_one() {
         let costs = costs("gen2");
-        let time = |ranks| costs.cost(Collective::AllToAll, Group { ranks, stride: 1 }, 235e6 / 4.0);
+        let time = |ranks| costs.cost(StepCollective::AllToAll, Group { ranks, stride: 1 }, 235e6 / 4.0);
         let (rack, both) = (time(288), time(576));
         assert_eq!((rack.binding.as_str(), both.binding.as_str()), ("rack", "cross-rack"));
         assert!(both.seconds > 1.2 * rack.seconds);
@@ -317,7 +317,9 @@ mod tests {
     #[test]
     fn test_cost_is_monotone_in_bytes_and_never_free() {
         let costs = costs("gen2");
-        for collective in [Collective::AllReduce, Collective::AllGather, Collective::AllToAll, Collective::Send] {
+        for collective in
+            [StepCollective::AllReduce, StepCollective::AllGather, StepCollective::AllToAll, StepCollective::Send]
+        {
             let mut last = 0.0;
             for power in 0..30 {
                 let group = Group { ranks: 64, stride: 1 };
@@ -326,7 +328,7 @@ mod tests {
                 last = time;
             }
         }
-        assert_eq!(costs.cost(Collective::AllReduce, Group { ranks: 1, stride: 1 }, 1e9).seconds, 0.0);
+        assert_eq!(costs.cost(StepCollective::AllReduce, Group { ranks: 1, stride: 1 }, 1e9).seconds, 0.0);
     }
 
     #[test]
@@ -345,7 +347,7 @@ mod tests {
                 let members = Ranks::new((0..ranks).collect(), 4, chips).expect("there");
                 let group = Group { ranks: u64::from(ranks), stride: 1 };
                 for (operation, collective) in
-                    [(Operation::AllReduce, Collective::AllReduce), (Operation::AllToAll, Collective::AllToAll)]
+                    [(Operation::AllReduce, StepCollective::AllReduce), (Operation::AllToAll, StepCollective::AllToAll)]
                 {
                     let theirs = schedules.estimate(operation, &members, 160e6, None).expect("estimates").time;
                     let ratio = theirs / levels.cost(collective, group, 160e6).seconds;
@@ -358,7 +360,7 @@ mod tests {
     #[test]
     fn test_small_all_reduce_on_the_torus_takes_the_documented_steps() {
         // Two exchanges of a microsecond and a half each, and little traffic.
-        let time = costs("trn2").cost(Collective::AllReduce, Group { ranks: 64, stride: 1 }, 16384.0).seconds;
+        let time = costs("trn2").cost(StepCollective::AllReduce, Group { ranks: 64, stride: 1 }, 16384.0).seconds;
         assert!((3e-6..7e-6).contains(&time), "{time}");
     }
 }

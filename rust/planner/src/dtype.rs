@@ -94,7 +94,7 @@ impl DataType {
 
 /// The format of each class of tensor, of keys and values, and of activations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Precision {
+pub struct TensorPrecision {
     weights: [DataType; TensorClass::ALL.len()],
     /// Keys and values.
     pub kv: DataType,
@@ -102,7 +102,7 @@ pub struct Precision {
     pub activations: DataType,
 }
 
-impl Precision {
+impl TensorPrecision {
     /// Everything in one format.
     pub fn uniform(dtype: DataType) -> Self {
         Self { weights: [dtype; TensorClass::ALL.len()], kv: dtype, activations: dtype }
@@ -177,19 +177,19 @@ mod tests {
 
     #[test]
     fn test_mxfp4_holds_the_experts_alone_where_there_are_some() {
-        let sparse = Precision::named(DataType::MxFp4, true);
+        let sparse = TensorPrecision::named(DataType::MxFp4, true);
         assert_eq!(sparse.of(TensorClass::Experts), DataType::MxFp4);
         assert_eq!(sparse.of(TensorClass::Attention), DataType::Bf16);
-        let dense = Precision::named(DataType::MxFp4, false);
+        let dense = TensorPrecision::named(DataType::MxFp4, false);
         assert_eq!(dense.of(TensorClass::Dense), DataType::MxFp4);
         assert_eq!(dense.kv, DataType::Bf16);
-        assert_eq!(Precision::named(DataType::Fp16, true), Precision::uniform(DataType::Fp16));
+        assert_eq!(TensorPrecision::named(DataType::Fp16, true), TensorPrecision::uniform(DataType::Fp16));
     }
 
     #[test]
     fn test_wrong_names_are_refused_with_the_nearest() {
         assert!(DataType::parse("mxfp5").expect_err("none").to_string().contains("mxfp"));
         let wrong = BTreeMap::from([("atention".to_owned(), "bf16".to_owned())]);
-        assert!(Precision::by_class(&wrong).expect_err("typo").to_string().contains("\"attention\""));
+        assert!(TensorPrecision::by_class(&wrong).expect_err("typo").to_string().contains("\"attention\""));
     }
 }

@@ -52,7 +52,7 @@ pub struct PlanCost {
 /// A price of a chip and hour: a number, or a name in a set of dated prices.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
-pub enum Price {
+pub enum PriceSource {
     /// US dollars.
     Dollars(f64),
     /// A name of the crate's set of prices.
@@ -132,10 +132,10 @@ pub fn energy(plan: &Evaluation, chip: &str, tdp: Option<f64>) -> Result<PlanEne
 ///
 /// # Errors
 /// [`Error::Value`] if the price is not positive, [`Error::Unknown`] if there is none of its name.
-pub fn cost(plan: &Evaluation, chip: &str, price: Option<&Price>) -> Result<Option<PlanCost>> {
+pub fn cost(plan: &Evaluation, chip: &str, price: Option<&PriceSource>) -> Result<Option<PlanCost>> {
     let (dollars, source) = match (price, usual(chip)) {
-        (Some(Price::Dollars(dollars)), _) => (*dollars, "given".to_owned()),
-        (Some(Price::Named(name)), _) => named(name)?,
+        (Some(PriceSource::Dollars(dollars)), _) => (*dollars, "given".to_owned()),
+        (Some(PriceSource::Named(name)), _) => named(name)?,
         (None, Some(name)) => {
             let (dollars, source) = named(name)?;
             (dollars, format!("{source}; taken as none was given (choice)"))

@@ -185,7 +185,7 @@ fn lnc_modes(spec: &Spec) -> Option<Vec<u32>> {
 
 /// Links of one kind, and the chips that they bring together with those of the levels inside.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Level {
+pub struct LinkLevel {
     /// What the links join: `server`, `rack`, `cross-rack`, ...
     pub name: String,
     /// Chips within reach over this level and those inside.
@@ -214,9 +214,9 @@ pub struct Machine {
     /// How many it has.
     pub chips: u32,
     /// What joins them, from the inside out.
-    pub levels: Vec<Level>,
+    pub levels: Vec<LinkLevel>,
     /// The network between several of these systems, where there is one.
-    pub network: Option<Level>,
+    pub network: Option<LinkLevel>,
     /// What had to be assumed.
     pub assumptions: Vec<String>,
     /// What its graph is made from; none for a chip alone or a cluster.
@@ -294,7 +294,15 @@ impl Machine {
         let levels = levels(&spec, profile);
         let network = spec.network.as_ref().map(|network| {
             let (rate, latency) = (si(&network.rate), si(&network.latency));
-            Level { name: network.name.clone(), chips: 0, rate, uniform: rate, latency, aligned: false, rings: false }
+            LinkLevel {
+                name: network.name.clone(),
+                chips: 0,
+                rate,
+                uniform: rate,
+                latency,
+                aligned: false,
+                rings: false,
+            }
         });
         let graph = Some((facts.clone(), profile));
         Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions, graph })
@@ -343,7 +351,7 @@ impl Machine {
             };
             self.chips = chips as u32;
             self.graph = None;
-            self.levels.push(Level { chips: self.chips, ..network });
+            self.levels.push(LinkLevel { chips: self.chips, ..network });
         }
         Ok(self)
     }
@@ -362,7 +370,7 @@ fn si(figure: &Figure) -> f64 {
     figure.value * factor(&figure.unit).unwrap_or(f64::NAN)
 }
 
-fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<Level> {
+fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<LinkLevel> {
     let mut within: BTreeSet<&str> = BTreeSet::new();
     let mut levels = Vec::new();
     let size = |axis: &str| spec.axes.iter().find(|known| known.name == axis).map_or(1.0, |known| known.size.value);
@@ -387,7 +395,7 @@ fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<Level> {
         };
         let latency = si(&level.latency);
         let (name, rings) = (level.name.clone(), level.kind == LevelKind::Ring);
-        levels.push(Level { name, chips: chips as u32, rate, uniform, latency, aligned, rings });
+        levels.push(LinkLevel { name, chips: chips as u32, rate, uniform, latency, aligned, rings });
     }
     let total: f64 = levels.iter().map(|level| level.rate).sum();
     if let (LinkProfile::Headline, Some(headline)) = (profile, &spec.headline) {

@@ -8,9 +8,9 @@ use super::constants::Constants;
 use super::hardware::{Machine, Rank};
 use super::layout::{Layout, tensor_degrees};
 use super::memory::{Footprint, Load, MemoryTable, footprint};
-use super::phase::{Costs, Phase, decode_bytes, supported};
-use super::roofline::{Efficiency, Split, Step};
-use super::settings::{Calibration, MemoryRate, Settings, Speculation, Workload};
+use super::phase::{Costs, ServingPhase, decode_bytes, supported};
+use super::roofline::{Efficiency, Split, TokenStep};
+use super::settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
 use super::shapes::Model;
 use trn3_system::{Error, Result};
 
@@ -26,9 +26,9 @@ pub struct Evaluation {
     /// Memory of a rank of the fullest stage.
     pub memory: MemoryTable,
     /// Reading one prompt, on one stage.
-    pub prefill: Phase,
+    pub prefill: ServingPhase,
     /// One step of decoding (of checking guesses, with speculation), on one stage.
-    pub decode: Phase,
+    pub decode: ServingPhase,
     /// Seconds from a prompt's start to its first token, without waiting.
     pub ttft: f64,
     /// Seconds between tokens of one sequence.
@@ -60,7 +60,7 @@ pub struct Evaluation {
 ///
 /// let machine = Machine::built_in("gen2").unwrap();
 /// let model = built_in_model("gpt-oss-120b").unwrap();
-/// let settings = Settings::new(Precision::named(DataType::MxFp4, true));
+/// let settings = ServingSettings::new(TensorPrecision::named(DataType::MxFp4, true));
 /// let planner = Planner::new(&machine, &model, 2, settings).unwrap();
 /// let layout = Layout { split: Split { tp: 8, ep: 8, ..Split::WHOLE }, replicas: 1, lnc: 2 };
 /// let plan = planner.evaluate(layout, Workload { batch: 8, input: 10_000, output: 3_000 }).unwrap();
@@ -69,7 +69,7 @@ pub struct Evaluation {
 pub struct Planner<'a> {
     machine: &'a Machine,
     model: &'a Model,
-    settings: Settings,
+    settings: ServingSettings,
     rank: Rank,
     communication: Box<dyn Communication + 'a>,
     constants: Constants,
@@ -83,7 +83,7 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     /// [`Error::Value`] if the chip has no such logical cores, or a setting is out of range.
-    pub fn new(machine: &'a Machine, model: &'a Model, lnc: u32, settings: Settings) -> Result<Self> {
+    pub fn new(machine: &'a Machine, model: &'a Model, lnc: u32, settings: ServingSettings) -> Result<Self> {
         let rank = machine.chip.rank(lnc)?;
         let costs = LevelCosts::new(machine, &rank)?;
         Self::with_communication(machine, model, lnc, settings, Box::new(costs))
@@ -97,7 +97,7 @@ impl<'a> Planner<'a> {
         machine: &'a Machine,
         model: &'a Model,
         lnc: u32,
-        mut settings: Settings,
+        mut settings: ServingSettings,
         communication: Box<dyn Communication + 'a>,
     ) -> Result<Self> {
         check(&settings)?;
@@ -138,7 +138,7 @@ impl<'a> Planner<'a> {
     }
 
     /// What is taken for granted; formats are those that the chip has.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ServingSettings {
         &self.settings
     }
 
@@ -167,31 +167,31 @@ impl<'a> Planner<'a> {
     }
 
     /// The operations of reading a prompt and of one step of decoding, on one rank.
-    pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::Operation>; 2] {
+    pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::StepOperation>; 2] {
         [self.prefill_step(split, workload), self.decode_step(split, workload)]
             .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
     }
 
     /// The collectives of reading a prompt and of one step of decoding, of one stage.
-    pub fn exchanges(&self, split: &Split, workload: Workload) -> [Vec<super::Exchange>; 2] {
+    pub fn exchanges(&self, split: &Split, workload: Workload) -> [Vec<super::StepExchange>; 2] {
         let costs = self.costs(self.model);
         [self.prefill_step(split, workload), self.decode_step(split, workload)].map(|step| costs.exchanges(split, step))
     }
 
     /// How long an operation takes by the roofline of this plan's logical core.
-    pub fn time(&self, operation: &super::Operation) -> super::Timing {
+    pub fn time(&self, operation: &super::StepOperation) -> super::OperationTiming {
         self.rank.time(operation, &self.efficiency)
     }
 
-    fn prefill_step(&self, split: &Split, workload: Workload) -> Step {
+    fn prefill_step(&self, split: &Split, workload: Workload) -> TokenStep {
         // Each data-parallel group reads a prompt of its own.
-        Step::prefill(split.dp as f64, workload.input as f64)
+        TokenStep::prefill(split.dp as f64, workload.input as f64)
     }
 
-    fn decode_step(&self, split: &Split, workload: Workload) -> Step {
+    fn decode_step(&self, split: &Split, workload: Workload) -> TokenStep {
         let sequences = workload.batch.div_ceil(split.pp).div_ceil(split.dp) * split.dp;
         let tokens = self.settings.speculation.as_ref().map_or(1.0, |speculation| speculation.length as f64 + 1.0);
-        Step { sequences: sequences as f64, tokens, past: workload.mean_context(), logits: tokens }
+        TokenStep { sequences: sequences as f64, tokens, past: workload.mean_context(), logits: tokens }
     }
 
     /// Memory under a workload.
@@ -294,9 +294,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn add_draft(&self, decode: &mut Phase, speculation: &Speculation, split: &Split, step: Step) {
+    fn add_draft(&self, decode: &mut ServingPhase, speculation: &Speculation, split: &Split, step: TokenStep) {
         let guesses = speculation.length as f64;
-        let one = Step { tokens: 1.0, logits: 1.0, ..step };
+        let one = TokenStep { tokens: 1.0, logits: 1.0, ..step };
         let seconds = match &speculation.draft {
             Some(draft) => {
                 let split = Split { ep: 1, ..*split };
@@ -385,7 +385,7 @@ pub(super) fn expert_degree(experts: &super::Experts, split: &Split) -> Option<u
     super::layout::divisors(experts.count).into_iter().rev().filter(|ep| *ep <= stage).find(fits)
 }
 
-fn check(settings: &Settings) -> Result<()> {
+fn check(settings: &ServingSettings) -> Result<()> {
     if let Some(seconds) = settings.layer_overhead
         && !(0.0..=1.0).contains(&seconds)
     {

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{DataType, Precision, built_in_model};
+use crate::{DataType, TensorPrecision, built_in_model};
 use trn3_facts::Facts;
 
 fn evaluation(model: &str, system: &str, split: Split, workload: Workload, dtype: DataType) -> Evaluation {
     let (machine, model) = (Machine::built_in(system).expect("loads"), built_in_model(model).expect("there"));
-    let settings = Settings::new(Precision::named(dtype, model.experts.is_some()));
+    let settings = ServingSettings::new(TensorPrecision::named(dtype, model.experts.is_some()));
     let planner = Planner::new(&machine, &model, 2, settings).expect("allowed");
     planner.evaluate(Layout { split, replicas: 1, lnc: 2 }, workload).expect("divides")
 }
@@ -35,7 +35,7 @@ fn test_llama_on_trn2_is_within_the_bands_of_the_published_latencies() {
 #[test]
 fn test_gpt_oss_decode_floor_is_the_published_table() {
     let model = built_in_model("gpt-oss-120b").expect("there");
-    let precision = |dtype| Precision::named(dtype, true);
+    let precision = |dtype| TensorPrecision::named(dtype, true);
     let rate = |chip| Facts::built_in(chip).expect("loads").si("hbm_bandwidth").expect("there");
     // GB a step and ms on two chips, Trainium3 in MXFP4 and Trainium2 in BF16, and the ratio.
     for (batch, gigabytes, milliseconds, ratio) in [
@@ -66,7 +66,7 @@ fn digits(number: f64, like: &str) -> String {
 #[test]
 fn test_gpt_oss_in_bf16_does_not_fit_two_trainium2() {
     let (machine, model) = (Machine::built_in("trn2").expect("loads"), built_in_model("gpt-oss-120b").expect("there"));
-    let settings = Settings::new(Precision::named(DataType::MxFp4, true));
+    let settings = ServingSettings::new(TensorPrecision::named(DataType::MxFp4, true));
     let planner = Planner::new(&machine, &model, 2, settings).expect("allowed");
     let layout = Layout { split: Split { tp: 8, ep: 8, ..Split::WHOLE }, replicas: 1, lnc: 2 };
     let error = planner.plan(layout, Workload { batch: 1, input: 10_000, output: 0 }).expect_err("too large");
@@ -77,8 +77,10 @@ fn test_gpt_oss_in_bf16_does_not_fit_two_trainium2() {
     }
     assert!(planner.assumptions().iter().any(|text| text.contains("does not multiply mxfp4")));
     // The recipe on Trainium3: two chips hold it.
-    let (machine, settings) =
-        (Machine::built_in("gen2").expect("loads"), Settings::new(Precision::named(DataType::MxFp4, true)));
+    let (machine, settings) = (
+        Machine::built_in("gen2").expect("loads"),
+        ServingSettings::new(TensorPrecision::named(DataType::MxFp4, true)),
+    );
     let planner = Planner::new(&machine, &model, 2, settings).expect("allowed");
     assert!(planner.plan(layout, Workload { batch: 1, input: 10_000, output: 3_000 }).is_ok());
 }
@@ -87,7 +89,8 @@ fn test_gpt_oss_in_bf16_does_not_fit_two_trainium2() {
 fn test_lnc_1_shares_a_bank() {
     let (machine, model) = (Machine::built_in("gen2").expect("loads"), built_in_model("llama-3-8b").expect("there"));
     let table = |lnc: u32| {
-        let planner = Planner::new(&machine, &model, lnc, Settings::new(Precision::uniform(DataType::Bf16)));
+        let planner =
+            Planner::new(&machine, &model, lnc, ServingSettings::new(TensorPrecision::uniform(DataType::Bf16)));
         let split = Split { tp: 8 / u64::from(lnc), ..Split::WHOLE };
         let workload = Workload { batch: 4, input: 8_192, output: 0 };
         planner.expect("allowed").memory(&Layout { split, replicas: 1, lnc }, workload)
@@ -111,7 +114,7 @@ fn test_speculation_divides_by_what_is_accepted() {
     let layout = Layout { split: Split { tp: 64, ..Split::WHOLE }, replicas: 1, lnc: 2 };
     let workload = Workload { batch: 1, input: 10_000, output: 1_500 };
     let tpot = |accepted: f64| {
-        let mut settings = Settings::new(Precision::uniform(DataType::Bf16));
+        let mut settings = ServingSettings::new(TensorPrecision::uniform(DataType::Bf16));
         // Heads of the draft do not divide by 64 ranks any more than published ones do; its shard rounds up.
         settings.speculation = Some(Speculation { length: 7, accepted, draft: Some(draft.clone()), draft_share: 0.0 });
         let planner = Planner::new(&machine, &model, 2, settings).expect("allowed");
@@ -127,7 +130,7 @@ fn test_measured_kernels_replace_the_roofline() {
     let (machine, model) = (Machine::built_in("gen2").expect("loads"), built_in_model("llama-3-8b").expect("there"));
     let layout = Layout { split: Split { tp: 4, ..Split::WHOLE }, replicas: 1, lnc: 2 };
     let workload = Workload { batch: 8, input: 1_000, output: 0 };
-    let mut settings = Settings::new(Precision::uniform(DataType::Bf16));
+    let mut settings = ServingSettings::new(TensorPrecision::uniform(DataType::Bf16));
     let planner = Planner::new(&machine, &model, 2, settings.clone()).expect("allowed");
     let [_, decode] = planner.operations(&layout.split, workload);
     let mlp = decode.iter().find(|operation| operation.name == "mlp_in").expect("there").clone();
@@ -147,7 +150,8 @@ fn small(tp: u64, batch: u64, input: u64, scale: f64) -> Evaluation {
         level.uniform *= scale;
     }
     let model = built_in_model("gpt-oss-120b").expect("there");
-    let planner = Planner::new(&machine, &model, 2, Settings::new(Precision::named(DataType::MxFp4, true)));
+    let planner =
+        Planner::new(&machine, &model, 2, ServingSettings::new(TensorPrecision::named(DataType::MxFp4, true)));
     let layout = Layout { split: Split { tp, ep: tp, ..Split::WHOLE }, replicas: 1, lnc: 2 };
     planner.expect("allowed").evaluate(layout, Workload { batch, input, output: 100 }).expect("divides")
 }

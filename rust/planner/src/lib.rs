@@ -6,6 +6,7 @@
 //! - [`roofline`]: the operations of a step and their times.
 //! - [`memory`]: bytes on a bank of memory in the runtime's categories.
 //! - [`communication`] and [`schedule_costs`]: what collectives cost, by levels of links or by their schedules.
+//! - [`machine_times`]: times of matrix products on the simulated core.
 //! - [`layout`]: which degrees of parallelism divide a model.
 //! - [`settings`]: what a plan takes for granted, and its workload.
 //! - [`phase`] and [`inference`]: time to the first token, time for each other, throughput, and what binds them.
@@ -26,6 +27,7 @@ pub mod economics;
 pub mod hardware;
 pub mod inference;
 pub mod layout;
+pub mod machine_times;
 pub mod memory;
 pub mod phase;
 pub mod request;
@@ -39,21 +41,23 @@ pub mod tensor_class;
 pub mod training;
 
 pub use answer::{KeyedOperation, ModelSummary, PlanSummary, SearchSummary};
-pub use communication::{Collective, Communication, Cost, Group, LevelCosts};
+pub use communication::{Communication, ExchangeCost, Group, LevelCosts, StepCollective};
 pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
 pub use constants::Constants;
-pub use dtype::{DataType, Precision};
-pub use economics::{PlanCost, PlanEnergy, Price};
-pub use hardware::{Chip, Level, Machine, Rank, serving};
+pub use dtype::{DataType, TensorPrecision};
+pub use economics::{PlanCost, PlanEnergy, PriceSource};
+pub use hardware::{Chip, LinkLevel, Machine, Rank, serving};
 pub use inference::{Evaluation, Planner};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
-pub use phase::{Activity, Exchange, Part, Phase, decode_bytes};
-pub use request::Request;
-pub use roofline::{Bound, Efficiency, Kind, Operation, Split, Step, Timing, operations, operations_with};
+pub use phase::{Activity, PhasePart, ServingPhase, StepExchange, decode_bytes};
+pub use request::PlanRequest;
+pub use roofline::{
+    Efficiency, Kind, OperationBound, OperationTiming, Split, StepOperation, TokenStep, operations, operations_with,
+};
 pub use schedule_costs::ScheduleCosts;
-pub use search::{Constraints, Found, FrontierPoint, Objective, search};
-pub use settings::{Calibration, MemoryRate, Settings, Speculation, Workload};
+pub use search::{Constraints, FrontierPoint, ServingObjective, ServingSearchResult, search};
+pub use settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
 pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, Window};
 pub use sources::{DtypeSource, ModelSource, SpeculationSource, SystemSource};
 pub use tensor_class::TensorClass;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::constants::Constants;
-use super::dtype::Precision;
+use super::dtype::TensorPrecision;
 use super::hardware::{Chip, Rank};
 use super::roofline::Split;
 use super::shapes::{Attention, Model};
@@ -116,7 +116,7 @@ pub struct Load {
 /// Heads of keys and values, of which there are fewer than ranks, are repeated; so are latent projections, routers and
 /// norms. With a pipeline, the first stage has the table of tokens and the last one the projection to the vocabulary;
 /// the larger one counts.
-pub fn weight_bytes(model: &Model, precision: &Precision, split: &Split) -> f64 {
+pub fn weight_bytes(model: &Model, precision: &TensorPrecision, split: &Split) -> f64 {
     let parameters = model.parameters();
     let (tp, stages) = (split.tp as f64, split.pp as f64);
     let bytes = |class: TensorClass| parameters.of(class) as f64 * precision.of(class).bytes();
@@ -160,7 +160,7 @@ fn attention_elements(model: &Model, tp: f64) -> f64 {
 }
 
 /// Bytes of keys and values that one rank keeps for one sequence of this length that it serves.
-pub fn kv_bytes_per_sequence(model: &Model, precision: &Precision, split: &Split, context: f64) -> f64 {
+pub fn kv_bytes_per_sequence(model: &Model, precision: &TensorPrecision, split: &Split, context: f64) -> f64 {
     let heads = model.attention.kv_heads() as f64;
     let share = (heads / split.tp as f64).max(1.0) / heads;
     model.kv_bytes(context, precision.kv) * share / (split.cp * split.pp) as f64
@@ -169,7 +169,7 @@ pub fn kv_bytes_per_sequence(model: &Model, precision: &Precision, split: &Split
 /// What serving takes on one rank.
 pub fn footprint(
     model: &Model,
-    precision: &Precision,
+    precision: &TensorPrecision,
     split: &Split,
     chip: &Chip,
     rank: &Rank,
@@ -330,7 +330,7 @@ mod tests {
     fn test_one_rank_holds_every_weight() {
         for (name, _) in BUILT_IN_MODELS {
             let model = built_in_model(name).expect(name);
-            let precision = Precision::named(DataType::MxFp4, model.experts.is_some());
+            let precision = TensorPrecision::named(DataType::MxFp4, model.experts.is_some());
             let (rank, whole) = (weight_bytes(&model, &precision, &Split::WHOLE), model.weight_bytes(&precision));
             assert!((rank / whole - 1.0).abs() < 1e-5, "{name}: {rank} against {whole}");
         }
@@ -340,7 +340,7 @@ mod tests {
     fn test_ranks_together_hold_at_least_every_weight() {
         for name in ["llama-3.3-70b", "gpt-oss-120b", "deepseek-v3", "qwen3-235b-a22b"] {
             let model = built_in_model(name).expect(name);
-            let precision = Precision::uniform(DataType::Bf16);
+            let precision = TensorPrecision::uniform(DataType::Bf16);
             let mut last = f64::INFINITY;
             for tp in [1, 2, 4, 8, 16, 32] {
                 let split = Split { tp, ep: if model.experts.is_some() { tp } else { 1 }, ..Split::WHOLE };
@@ -353,7 +353,8 @@ mod tests {
 
     #[test]
     fn test_keys_are_repeated_where_heads_are_fewer_than_ranks() {
-        let (model, precision) = (built_in_model("llama-3.3-70b").expect("there"), Precision::uniform(DataType::Bf16));
+        let (model, precision) =
+            (built_in_model("llama-3.3-70b").expect("there"), TensorPrecision::uniform(DataType::Bf16));
         let kept = |tp, cp| kv_bytes_per_sequence(&model, &precision, &Split { tp, cp, ..Split::WHOLE }, 1000.0);
         assert_eq!(kept(8, 1), kept(1, 1) / 8.0);
         assert_eq!(kept(64, 1), kept(8, 1));

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::communication::{Collective, Communication, Cost, Group};
-use super::dtype::{DataType, Precision};
+use super::communication::{Communication, ExchangeCost, Group, StepCollective};
+use super::dtype::{DataType, TensorPrecision};
 use super::hardware::{Chip, Rank};
-use super::roofline::{Bound, Efficiency, Kind, Operation, Split, Step, operations_with};
+use super::roofline::{Efficiency, Kind, OperationBound, Split, StepOperation, TokenStep, operations_with};
 use super::shapes::Model;
 
 /// A share of a phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct PhasePart {
     /// An operation, a collective, or an overhead.
     pub name: String,
     /// Seconds.
@@ -23,16 +23,16 @@ pub struct Part {
 
 /// A collective of a stage, `count` times a step, or a message to the next stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Exchange {
+pub struct StepExchange {
     /// What it is for: `attention all-reduce`, `expert dispatch`, ...
     pub name: &'static str,
     /// How often a step of one stage has it; on average over the stages.
     pub count: f64,
     /// What it does.
-    pub collective: Collective,
+    pub collective: StepCollective,
     /// The ranks that take part.
     pub group: Group,
-    /// Its size, as [`Collective`] counts it.
+    /// Its size, as [`StepCollective`] counts it.
     pub bytes: f64,
 }
 
@@ -51,11 +51,11 @@ pub struct Activity {
 
 /// A phase on one stage of the pipeline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Phase {
+pub struct ServingPhase {
     /// Seconds of one stage.
     pub seconds: f64,
     /// What they are made of, in the order of the model.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PhasePart>,
     /// Seconds by resource.
     pub by_resource: BTreeMap<String, f64>,
     /// The resource that takes most of the time.
@@ -64,7 +64,7 @@ pub struct Phase {
     pub activity: Activity,
 }
 
-impl Phase {
+impl ServingPhase {
     /// Adds a part to the end.
     pub(super) fn add(&mut self, name: &str, seconds: f64, resource: &str) {
         let mut parts = Parts { parts: std::mem::take(&mut self.parts), total: self.seconds };
@@ -78,7 +78,7 @@ impl Phase {
 /// What a phase is computed with; the same for every phase of a plan.
 pub(super) struct Costs<'a> {
     pub model: &'a Model,
-    pub precision: &'a Precision,
+    pub precision: &'a TensorPrecision,
     pub chip: &'a Chip,
     pub rank: &'a Rank,
     pub communication: &'a dyn Communication,
@@ -86,13 +86,13 @@ pub(super) struct Costs<'a> {
     /// Seconds of a layer beside its operations and collectives.
     pub layer_overhead: f64,
     pub expert_imbalance: f64,
-    /// Measured times of one operation, by [`Operation::key`].
+    /// Measured times of one operation, by [`StepOperation::key`].
     pub kernel_times: &'a BTreeMap<String, f64>,
 }
 
 impl Costs<'_> {
     /// The phase of a step.
-    pub(super) fn phase(&self, split: &Split, step: Step) -> Phase {
+    pub(super) fn phase(&self, split: &Split, step: TokenStep) -> ServingPhase {
         let mut parts = Parts::default();
         let mut activity = Activity::default();
         let on_chip = f64::from(self.rank.per_chip);
@@ -113,7 +113,7 @@ impl Costs<'_> {
         parts.finish(activity)
     }
 
-    fn time(&self, operation: &Operation) -> (f64, &'static str) {
+    fn time(&self, operation: &StepOperation) -> (f64, &'static str) {
         if !self.kernel_times.is_empty()
             && let Some(seconds) = self.kernel_times.get(&operation.key())
         {
@@ -122,17 +122,17 @@ impl Costs<'_> {
         let timing = self.rank.time(operation, &self.efficiency);
         let slowest = if operation.kind == Kind::GroupedMatmul { self.expert_imbalance } else { 1.0 };
         let memory = if self.chip.dma_rate < self.chip.hbm_rate { "DMA engines" } else { "HBM" };
-        (timing.seconds * slowest, if timing.bound == Bound::Compute { "TensorEngine" } else { memory })
+        (timing.seconds * slowest, if timing.bound == OperationBound::Compute { "TensorEngine" } else { memory })
     }
 
     /// The collectives of a stage: name, how often, what one costs.
-    fn collectives(&self, split: &Split, step: Step) -> Vec<(&'static str, f64, Cost)> {
-        let cost = |one: &Exchange| self.communication.cost(one.collective, one.group, one.bytes);
+    fn collectives(&self, split: &Split, step: TokenStep) -> Vec<(&'static str, f64, ExchangeCost)> {
+        let cost = |one: &StepExchange| self.communication.cost(one.collective, one.group, one.bytes);
         self.exchanges(split, step).iter().map(|one| (one.name, one.count, cost(one))).collect()
     }
 
     /// The collectives of a stage, without their costs.
-    pub(super) fn exchanges(&self, split: &Split, step: Step) -> Vec<Exchange> {
+    pub(super) fn exchanges(&self, split: &Split, step: TokenStep) -> Vec<StepExchange> {
         let Split { tp, cp, dp, ep, pp } = *split;
         let model = self.model;
         let stages = pp as f64;
@@ -141,58 +141,64 @@ impl Costs<'_> {
         let rows = step.sequences * step.tokens / (dp * cp) as f64;
         let activations = rows * model.width as f64 * bytes;
         let tensor = Group { ranks: tp, stride: 1 };
-        let mut all: Vec<Exchange> = Vec::with_capacity(8);
+        let mut all: Vec<StepExchange> = Vec::with_capacity(8);
         let mut add = |name, count: f64, collective, group: Group, bytes: f64| {
             if count > 0.0 && group.ranks > 1 {
-                all.push(Exchange { name, count, collective, group, bytes });
+                all.push(StepExchange { name, count, collective, group, bytes });
             }
         };
-        add("embedding all-reduce", 1.0 / stages, Collective::AllReduce, tensor, activations);
+        add("embedding all-reduce", 1.0 / stages, StepCollective::AllReduce, tensor, activations);
         if cp > 1 {
             let context = Group { ranks: cp, stride: tp };
             let heads = (model.attention.kv_heads() as f64 / tp as f64).max(1.0) / model.attention.kv_heads() as f64;
             let keys = model.kv_bytes_per_token_per_layer(self.precision.kv) * heads;
             if step.past == 0.0 {
-                add("context all-gather", layers, Collective::AllGather, context, rows * cp as f64 * keys);
+                add("context all-gather", layers, StepCollective::AllGather, context, rows * cp as f64 * keys);
             } else {
-                add("context all-reduce", layers, Collective::AllReduce, context, activations * cp as f64 / tp as f64);
+                add(
+                    "context all-reduce",
+                    layers,
+                    StepCollective::AllReduce,
+                    context,
+                    activations * cp as f64 / tp as f64,
+                );
             }
         }
-        add("attention all-reduce", layers, Collective::AllReduce, tensor, activations);
-        add("mlp all-reduce", model.dense_layers() as f64 / stages, Collective::AllReduce, tensor, activations);
+        add("attention all-reduce", layers, StepCollective::AllReduce, tensor, activations);
+        add("mlp all-reduce", model.dense_layers() as f64 / stages, StepCollective::AllReduce, tensor, activations);
         if let Some(experts) = &model.experts {
             let count = experts.layers as f64 / stages;
             if dp * cp == 1 {
                 // Every rank of the stage has every token already: the sum over ranks is all that is left.
-                add("experts all-reduce", count, Collective::AllReduce, tensor, activations);
+                add("experts all-reduce", count, StepCollective::AllReduce, tensor, activations);
             } else {
                 let apart = Group { ranks: ep, stride: split.expert_tp() };
                 let picked = experts.active as f64;
-                add("expert dispatch", count, Collective::AllToAll, apart, activations * picked / tp as f64);
+                add("expert dispatch", count, StepCollective::AllToAll, apart, activations * picked / tp as f64);
                 let within = Group { ranks: split.expert_tp(), stride: 1 };
                 let received = activations * (dp * cp) as f64 * picked / ep as f64;
-                add("expert all-gather", count, Collective::AllGather, within, received);
-                add("expert reduce-scatter", count, Collective::ReduceScatter, within, received);
-                add("expert combine", count, Collective::AllToAll, apart, activations * picked / tp as f64);
+                add("expert all-gather", count, StepCollective::AllGather, within, received);
+                add("expert reduce-scatter", count, StepCollective::ReduceScatter, within, received);
+                add("expert combine", count, StepCollective::AllToAll, apart, activations * picked / tp as f64);
                 let shared = experts.shared.is_some();
-                let last = if shared { Collective::AllReduce } else { Collective::AllGather };
+                let last = if shared { StepCollective::AllReduce } else { StepCollective::AllGather };
                 add("experts all-gather", count, last, tensor, activations);
             }
         }
         if pp > 1 {
             let next = Group { ranks: 2, stride: split.stage() };
-            add("stage transfer", 1.0, Collective::Send, next, activations / tp as f64);
+            add("stage transfer", 1.0, StepCollective::Send, next, activations / tp as f64);
         }
         // The best logit of each rank and its place.
         let picked = step.sequences / dp as f64 * step.logits;
-        add("sampling all-gather", 1.0 / stages, Collective::AllGather, tensor, picked * 8.0 * tp as f64);
+        add("sampling all-gather", 1.0 / stages, StepCollective::AllGather, tensor, picked * 8.0 * tp as f64);
         all
     }
 }
 
 #[derive(Default)]
 struct Parts {
-    parts: Vec<Part>,
+    parts: Vec<PhasePart>,
     total: f64,
 }
 
@@ -200,18 +206,18 @@ impl Parts {
     fn push(&mut self, name: &str, seconds: f64, resource: &str) {
         if seconds > 0.0 {
             self.total += seconds;
-            self.parts.push(Part { name: name.to_owned(), seconds, resource: resource.to_owned() });
+            self.parts.push(PhasePart { name: name.to_owned(), seconds, resource: resource.to_owned() });
         }
     }
 
-    fn finish(self, activity: Activity) -> Phase {
+    fn finish(self, activity: Activity) -> ServingPhase {
         let mut by_resource: BTreeMap<String, f64> = BTreeMap::new();
         for part in &self.parts {
             *by_resource.entry(part.resource.clone()).or_default() += part.seconds;
         }
         let largest = by_resource.iter().max_by(|left, right| left.1.total_cmp(right.1));
         let bottleneck = largest.map_or_else(|| "nothing".to_owned(), |(name, _)| name.clone());
-        Phase { seconds: self.total, parts: self.parts, by_resource, bottleneck, activity }
+        ServingPhase { seconds: self.total, parts: self.parts, by_resource, bottleneck, activity }
     }
 }
 
@@ -220,24 +226,24 @@ impl Parts {
 /// Of experts those that some token picks; routers, norms and biases, under one percent, are left out.
 ///
 /// ```
-/// use trn3_planner::{DataType, Precision, built_in_model, decode_bytes};
+/// use trn3_planner::{DataType, TensorPrecision, built_in_model, decode_bytes};
 ///
 /// let model = built_in_model("gpt-oss-120b").unwrap();
-/// let bytes = decode_bytes(&model, &Precision::named(DataType::MxFp4, true), 1.0, 10_000.0);
+/// let bytes = decode_bytes(&model, &TensorPrecision::named(DataType::MxFp4, true), 1.0, 10_000.0);
 /// assert_eq!(format!("{:.1}", bytes / 1e9), "5.3");
 /// ```
-pub fn decode_bytes(model: &Model, precision: &Precision, batch: f64, context: f64) -> f64 {
-    let read = |operation: &Operation| match operation.name {
+pub fn decode_bytes(model: &Model, precision: &TensorPrecision, batch: f64, context: f64) -> f64 {
+    let read = |operation: &StepOperation| match operation.name {
         "router" => 0.0,
         _ => operation.count * operation.weight_bytes,
     };
-    let step = Step::decode(batch, context);
+    let step = TokenStep::decode(batch, context);
     let weights: f64 = operations_with(model, precision, &Split::WHOLE, step, &Efficiency::PEAK).iter().map(read).sum();
     weights + batch * model.kv_bytes(context, precision.kv)
 }
 
 /// Formats of weights that a chip does not multiply, replaced by BF16, and a sentence for each.
-pub(super) fn supported(precision: &Precision, chip: &Chip, assumptions: &mut Vec<String>) -> Precision {
+pub(super) fn supported(precision: &TensorPrecision, chip: &Chip, assumptions: &mut Vec<String>) -> TensorPrecision {
     use super::tensor_class::TensorClass;
 
     let mut supported = precision.clone();

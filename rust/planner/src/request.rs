@@ -6,24 +6,28 @@ use serde::Deserialize;
 
 use super::answer::{KeyedOperation, PlanSummary, SearchSummary, Searched};
 use super::communication::{Communication, LevelCosts};
-use super::dtype::{DataType, Precision};
-use super::economics::Price;
+use super::dtype::{DataType, TensorPrecision};
+use super::economics::PriceSource;
 use super::inference::{Evaluation, Planner, expert_degree};
 use super::layout::Layout;
-use super::phase::Exchange;
-use super::roofline::{Operation, Split};
+use super::machine_times::measured;
+use super::phase::StepExchange;
+use super::roofline::{Split, StepOperation};
 use super::schedule_costs::ScheduleCosts;
-use super::search::{Constraints, Objective, search};
-use super::settings::{Calibration, MemoryRate, Settings, Speculation, Workload};
+use super::search::{Constraints, ServingObjective, search};
+use super::settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
 use super::shapes::Model;
 use super::sources::{DtypeSource, ModelSource, SpeculationSource, SystemSource};
 use trn3_system::{Error, Result};
+
+/// Times of operations that a search knows alone.
+const ROOFLINE: &str = "roofline";
 
 /// A request: what to plan, on what, under which promises.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "the fields are those of Settings, Workload and Constraints, by the same names")]
-pub struct Request {
+pub struct PlanRequest {
     pub model: ModelSource,
     pub system: SystemSource,
     #[serde(default)]
@@ -65,6 +69,9 @@ pub struct Request {
     pub collectives: Option<String>,
     #[serde(default)]
     pub layer_overhead: Option<f64>,
+    /// `roofline`, or `machine`: products are timed on the simulated core.
+    #[serde(default)]
+    pub times: Option<String>,
     #[serde(default)]
     pub kernel_times: BTreeMap<String, f64>,
     #[serde(default)]
@@ -77,13 +84,13 @@ pub struct Request {
     #[serde(default)]
     pub tdp: Option<f64>,
     #[serde(default)]
-    pub price: Option<Price>,
+    pub price: Option<PriceSource>,
     /// How many plans of a search to return.
     #[serde(default)]
     pub keep: Option<usize>,
 }
 
-impl Request {
+impl PlanRequest {
     /// A request from its JSON text.
     ///
     /// # Errors
@@ -92,16 +99,16 @@ impl Request {
         serde_json::from_str(text).map_err(|error| Error::Value(format!("the request is wrong: {error}")))
     }
 
-    fn precision(&self, model: &Model) -> Result<Precision> {
+    fn precision(&self, model: &Model) -> Result<TensorPrecision> {
         let has_experts = model.experts.is_some();
         match &self.dtype {
-            Some(DtypeSource::Name(name)) => Ok(Precision::named(DataType::parse(name)?, has_experts)),
-            Some(DtypeSource::Classes(classes)) => Precision::by_class(classes),
-            None => Ok(Precision::named(model.published_dtype.unwrap_or(DataType::Bf16), has_experts)),
+            Some(DtypeSource::Name(name)) => Ok(TensorPrecision::named(DataType::parse(name)?, has_experts)),
+            Some(DtypeSource::Classes(classes)) => TensorPrecision::by_class(classes),
+            None => Ok(TensorPrecision::named(model.published_dtype.unwrap_or(DataType::Bf16), has_experts)),
         }
     }
 
-    fn settings(&self, model: &Model) -> Result<Settings> {
+    fn settings(&self, model: &Model) -> Result<ServingSettings> {
         let calibration = match self.calibration.as_deref() {
             None | Some("fitted") => Calibration::Fitted,
             Some("peak") => Calibration::Peak,
@@ -130,14 +137,14 @@ impl Request {
                 },
             }),
         };
-        Ok(Settings {
+        Ok(ServingSettings {
             calibration,
             memory_rate,
             layer_overhead: self.layer_overhead,
             speculation,
             kernel_times: self.kernel_times.clone(),
             profiling: self.profiling,
-            ..Settings::new(self.precision(model)?)
+            ..ServingSettings::new(self.precision(model)?)
         })
     }
 
@@ -213,6 +220,37 @@ impl Request {
     /// Those of the model, the system, the layout and the search; [`Error::Memory`] if it does not fit, unless
     /// `report_overflow` is set.
     pub fn plan(&self) -> Result<PlanSummary> {
+        match self.times.as_deref() {
+            None | Some(ROOFLINE) => self.planned(),
+            Some("machine") => self.timed(),
+            Some(other) => Err(Error::Value(format!("times is '{other}'; allowed: 'roofline', 'machine'"))),
+        }
+    }
+
+    /// The plan with times of products on the simulated core. The layout comes from the roofline, and with it the products
+    /// that it takes.
+    fn timed(&self) -> Result<PlanSummary> {
+        let found = self.planned()?;
+        let Layout { split: Split { tp, cp, dp, ep, pp }, replicas, lnc } = found.layout();
+        let fixed = Self {
+            tp: Some(tp),
+            cp: Some(cp),
+            dp: Some(dp),
+            ep: Some(ep),
+            pp: Some(pp),
+            replicas: Some(replicas),
+            batch: Some(found.batch()),
+            objective: None,
+            ..self.clone()
+        };
+        let operations = fixed.operations()?;
+        let operations = operations.iter().map(|keyed| &keyed.operation);
+        let (kernel_times, said) = measured(operations, found.chip(), lnc)?;
+        let plan = Self { kernel_times, ..fixed }.planned()?;
+        Ok(plan.found_as(found).saying(said))
+    }
+
+    fn planned(&self) -> Result<PlanSummary> {
         self.with_planner(|planner| {
             let searches = !self.constraints().fix_layout() && self.replicas.is_none();
             if searches || self.objective.is_some() {
@@ -236,8 +274,11 @@ impl Request {
     /// The best plans for an objective.
     ///
     /// # Errors
-    /// Those of [`Request::plan`].
+    /// Those of [`PlanRequest::plan`].
     pub fn search(&self) -> Result<SearchSummary> {
+        if let Some(other) = self.times.as_deref().filter(|times| *times != ROOFLINE) {
+            return Err(Error::Value(format!("times is '{other}'; a search has 'roofline' alone")));
+        }
         self.with_planner(|planner| self.search_with(planner, self.keep.unwrap_or(10)))
     }
 
@@ -245,13 +286,13 @@ impl Request {
     /// front end measures to fill `kernel_times`.
     ///
     /// # Errors
-    /// Those of [`Request::plan`].
+    /// Those of [`PlanRequest::plan`].
     pub fn operations(&self) -> Result<Vec<KeyedOperation>> {
         self.with_planner(|planner| {
             let (layout, workload) = (self.layout(planner), self.workload());
             planner.evaluate(layout, workload)?;
             let [prefill, decode] = planner.operations(&layout.split, workload);
-            let list = |phase: &'static str, operations: Vec<Operation>| {
+            let list = |phase: &'static str, operations: Vec<StepOperation>| {
                 operations.into_iter().map(move |operation| {
                     let seconds = planner.time(&operation).seconds / operation.count.max(f64::MIN_POSITIVE);
                     KeyedOperation { phase, key: operation.key(), seconds, operation }
@@ -264,8 +305,8 @@ impl Request {
     /// The collectives of a plan's layout by phase: what, how often, of which ranks, how large.
     ///
     /// # Errors
-    /// Those of [`Request::plan`].
-    pub fn exchanges(&self) -> Result<BTreeMap<&'static str, Vec<Exchange>>> {
+    /// Those of [`PlanRequest::plan`].
+    pub fn exchanges(&self) -> Result<BTreeMap<&'static str, Vec<StepExchange>>> {
         self.with_planner(|planner| {
             let (layout, workload) = (self.layout(planner), self.workload());
             planner.evaluate(layout, workload)?;
@@ -275,7 +316,7 @@ impl Request {
     }
 
     fn search_with(&self, planner: &Planner<'_>, keep: usize) -> Result<SearchSummary> {
-        let objective = Objective::parse(self.objective.as_deref().unwrap_or("throughput"))?;
+        let objective = ServingObjective::parse(self.objective.as_deref().unwrap_or("throughput"))?;
         let found = search(planner, self.workload(), objective, &self.constraints(), keep)?;
         let searched =
             Searched { objective, evaluated: found.evaluated, refused: found.refused, frontier: found.frontier };
@@ -291,7 +332,10 @@ impl Request {
         evaluation: Evaluation,
         searched: Option<Searched>,
     ) -> Result<PlanSummary> {
-        PlanSummary::new(planner, evaluation, searched, (self.tdp, self.price.as_ref(), self.system.instances))
+        let said = self.times.iter().filter(|times| *times == ROOFLINE);
+        let said = said.map(|times| format!("times of operations: {times}"));
+        let asked = (self.tdp, self.price.as_ref(), self.system.instances);
+        Ok(PlanSummary::new(planner, evaluation, searched, asked)?.saying(said))
     }
 }
 

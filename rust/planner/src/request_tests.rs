@@ -1,7 +1,7 @@
 use super::*;
 
 fn planned(body: &str) -> Result<serde_json::Value> {
-    let request = Request::parse(&format!("{{{body}}}"))?;
+    let request = PlanRequest::parse(&format!("{{{body}}}"))?;
     Ok(serde_json::to_value(request.plan()?).expect("has a form"))
 }
 

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::dtype::{DataType, Precision};
+use super::dtype::{DataType, TensorPrecision};
 use super::hardware::Rank;
 use super::shapes::{Attention, Experts, FeedForward, Model};
 use super::tensor_class::TensorClass;
@@ -49,7 +49,7 @@ impl Split {
 
 /// What a stage works on at once: new tokens of some sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Step {
+pub struct TokenStep {
     /// Sequences of the replica, over all of its data-parallel groups.
     pub sequences: f64,
     /// New tokens of each.
@@ -60,7 +60,7 @@ pub struct Step {
     pub logits: f64,
 }
 
-impl Step {
+impl TokenStep {
     /// Reading prompts of `tokens` tokens.
     pub fn prefill(sequences: f64, tokens: f64) -> Self {
         Self { sequences, tokens, past: 0.0, logits: 1.0 }
@@ -99,7 +99,7 @@ pub enum Kind {
 ///
 /// A product is `[m, k] x [k, n]`, done for `groups` sets of weights (experts) or heads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Operation {
+pub struct StepOperation {
     /// Its name: `qkv`, `attention`, `experts_in`, ...
     pub name: &'static str,
     /// What it mainly is.
@@ -130,7 +130,7 @@ pub struct Operation {
     pub shard: f64,
 }
 
-impl Operation {
+impl StepOperation {
     /// All bytes that one of `count` moves.
     pub fn bytes(&self) -> f64 {
         self.weight_bytes + self.kv_bytes + self.activation_bytes
@@ -139,10 +139,10 @@ impl Operation {
     /// The name under which a measured time replaces the roofline's: kind, shape and format.
     ///
     /// ```
-    /// use trn3_planner::{Precision, DataType, Split, Step, built_in_model, operations};
+    /// use trn3_planner::{TensorPrecision, DataType, Split, TokenStep, built_in_model, operations};
     ///
     /// let model = built_in_model("llama-3-8b").unwrap();
-    /// let all = operations(&model, &Precision::uniform(DataType::Bf16), &Split::WHOLE, Step::prefill(1.0, 512.0));
+    /// let all = operations(&model, &TensorPrecision::uniform(DataType::Bf16), &Split::WHOLE, TokenStep::prefill(1.0, 512.0));
     /// assert_eq!(all[1].key(), "matmul:512x4096x6144:bf16");
     /// ```
     pub fn key(&self) -> String {
@@ -163,7 +163,7 @@ impl Operation {
 /// What limits an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Bound {
+pub enum OperationBound {
     /// The TensorEngine.
     Compute,
     /// Memory and the DMA engines that stream from it.
@@ -174,7 +174,7 @@ pub enum Bound {
 
 /// How long one operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Timing {
+pub struct OperationTiming {
     /// Seconds for all `count` of it.
     pub seconds: f64,
     /// Seconds of arithmetic alone.
@@ -182,7 +182,7 @@ pub struct Timing {
     /// Seconds of traffic alone.
     pub memory: f64,
     /// Which of the two is the longer one.
-    pub bound: Bound,
+    pub bound: OperationBound,
 }
 
 /// How far below their peaks parts of the machine run.
@@ -208,12 +208,12 @@ impl Rank {
     /// The roofline: the longer of arithmetic and traffic.
     ///
     /// A format that the chip does not multiply takes the time of BF16.
-    pub fn time(&self, operation: &Operation, efficiency: &Efficiency) -> Timing {
+    pub fn time(&self, operation: &StepOperation, efficiency: &Efficiency) -> OperationTiming {
         let peak = self.peaks[operation.dtype.index()].or(self.peaks[DataType::Bf16.index()]).unwrap_or(f64::NAN);
         let compute = operation.count * operation.flops / (peak * efficiency.of_shard(operation.shard));
         let memory = operation.count * operation.bytes() / self.memory_rate;
-        let bound = if compute > memory { Bound::Compute } else { Bound::Memory };
-        Timing { seconds: compute.max(memory), compute, memory, bound }
+        let bound = if compute > memory { OperationBound::Compute } else { OperationBound::Memory };
+        OperationTiming { seconds: compute.max(memory), compute, memory, bound }
     }
 }
 
@@ -238,33 +238,33 @@ impl Routing {
 /// divided by `pp`, embedding and logits included, so that `pp` stages make the model.
 ///
 /// Norms pass `norm_passes` activations; see [`operations_with`] for another number.
-pub fn operations(model: &Model, precision: &Precision, split: &Split, step: Step) -> Vec<Operation> {
+pub fn operations(model: &Model, precision: &TensorPrecision, split: &Split, step: TokenStep) -> Vec<StepOperation> {
     operations_with(model, precision, split, step, &Efficiency::PEAK)
 }
 
 /// [`operations`] with the passes of norms of `efficiency`.
 pub fn operations_with(
     model: &Model,
-    precision: &Precision,
+    precision: &TensorPrecision,
     split: &Split,
-    step: Step,
+    step: TokenStep,
     efficiency: &Efficiency,
-) -> Vec<Operation> {
+) -> Vec<StepOperation> {
     let list = Builder { model, precision, split, step, share: 1.0 / split.pp as f64 };
     list.all(efficiency.norm_passes)
 }
 
 struct Builder<'a> {
     model: &'a Model,
-    precision: &'a Precision,
+    precision: &'a TensorPrecision,
     split: &'a Split,
-    step: Step,
+    step: TokenStep,
     /// The part of the layers that the stage has.
     share: f64,
 }
 
 impl Builder<'_> {
-    fn all(&self, norm_passes: f64) -> Vec<Operation> {
+    fn all(&self, norm_passes: f64) -> Vec<StepOperation> {
         let mut all = Vec::with_capacity(16);
         let model = self.model;
         let layers = model.layers as f64 * self.share;
@@ -293,7 +293,7 @@ impl Builder<'_> {
             columns,
             f64::INFINITY,
         ));
-        all.push(Operation {
+        all.push(StepOperation {
             n: columns,
             activation_bytes: picked * columns * DataType::Fp32.bytes(),
             ..self.streaming("sampling", Kind::Sample, TensorClass::Unembedding, self.share, picked, 0.0)
@@ -306,10 +306,10 @@ impl Builder<'_> {
         self.step.sequences * self.step.tokens / (self.split.dp * self.split.cp) as f64
     }
 
-    fn attention(&self, all: &mut Vec<Operation>, layers: f64) {
+    fn attention(&self, all: &mut Vec<StepOperation>, layers: f64) {
         let (width, rows, tp) = (self.model.width as f64, self.rows(), self.split.tp as f64);
         let class = TensorClass::Attention;
-        let add = |all: &mut Vec<Operation>, name, k: f64, n: f64, shard: f64| {
+        let add = |all: &mut Vec<StepOperation>, name, k: f64, n: f64, shard: f64| {
             all.push(self.matmul(name, class, layers, rows, k, n, shard));
         };
         // The rate of products was fitted to the width of the feed-forward shard, so all of a layer share it.
@@ -348,8 +348,8 @@ impl Builder<'_> {
         add(all, "attention_out", output, width, shard);
     }
 
-    fn scores(&self, name: &'static str, layers: f64, window: Option<u64>) -> Operation {
-        let Step { sequences, tokens, past, .. } = self.step;
+    fn scores(&self, name: &'static str, layers: f64, window: Option<u64>) -> StepOperation {
+        let TokenStep { sequences, tokens, past, .. } = self.step;
         let (tp, cp) = (self.split.tp as f64, self.split.cp as f64);
         let attention = &self.model.attention;
         let local = sequences / self.split.dp as f64;
@@ -364,7 +364,7 @@ impl Builder<'_> {
             Attention::Grouped { head_width, .. } => 2.0 * heads * head_width as f64,
             Attention::Latent { nope, rope, value, .. } => heads * (nope + rope + value) as f64,
         };
-        Operation {
+        StepOperation {
             name,
             kind: Kind::Attention,
             class: TensorClass::Attention,
@@ -395,7 +395,7 @@ impl Builder<'_> {
         experts.block.width as f64 / self.split.expert_tp() as f64
     }
 
-    fn experts(&self, all: &mut Vec<Operation>, experts: &Experts) {
+    fn experts(&self, all: &mut Vec<StepOperation>, experts: &Experts) {
         let layers = experts.layers as f64 * self.share;
         let (width, rows) = (self.model.width as f64, self.rows());
         let shard = self.expert_shard(experts);
@@ -410,7 +410,7 @@ impl Builder<'_> {
         let columns = experts.block.inputs() as f64 * shard;
         for (name, k, n) in [("experts_in", width, columns), ("experts_out", shard, width)] {
             let one = self.matmul(name, TensorClass::Experts, layers, routing.tokens, k, n, shard);
-            all.push(Operation {
+            all.push(StepOperation {
                 kind: Kind::GroupedMatmul,
                 groups: routing.busy,
                 flops: one.flops * routing.busy,
@@ -423,7 +423,7 @@ impl Builder<'_> {
 
     fn block(
         &self,
-        all: &mut Vec<Operation>,
+        all: &mut Vec<StepOperation>,
         names: [&'static str; 2],
         class: TensorClass,
         layers: f64,
@@ -444,9 +444,9 @@ impl Builder<'_> {
         k: f64,
         n: f64,
         shard: f64,
-    ) -> Operation {
+    ) -> StepOperation {
         let stored = self.precision.of(class);
-        Operation {
+        StepOperation {
             name,
             kind: Kind::Matmul,
             class,
@@ -472,9 +472,9 @@ impl Builder<'_> {
         count: f64,
         rows: f64,
         passes: f64,
-    ) -> Operation {
+    ) -> StepOperation {
         let width = self.model.width as f64;
-        Operation {
+        StepOperation {
             name,
             kind,
             class,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::communication::{Collective, Communication, Cost, Group, LevelCosts};
+use super::communication::{Communication, ExchangeCost, Group, LevelCosts, StepCollective};
 use super::hardware::{Machine, Rank};
 use trn3_system::collective::{self, Estimator, Operation};
 use trn3_system::fabric::Fabric;
@@ -34,27 +34,27 @@ impl ScheduleCosts {
         Ok(Self { estimator, levels: LevelCosts::new(machine, rank)?, per_chip: rank.per_chip })
     }
 
-    fn schedule(&self, collective: Collective, group: Group, bytes: f64) -> Result<Cost> {
+    fn schedule(&self, collective: StepCollective, group: Group, bytes: f64) -> Result<ExchangeCost> {
         let operation = match collective {
-            Collective::AllReduce => Operation::AllReduce,
-            Collective::AllGather => Operation::AllGather,
-            Collective::ReduceScatter => Operation::ReduceScatter,
-            Collective::AllToAll => Operation::AllToAll,
-            Collective::Send => return Ok(self.levels.cost(collective, group, bytes)),
+            StepCollective::AllReduce => Operation::AllReduce,
+            StepCollective::AllGather => Operation::AllGather,
+            StepCollective::ReduceScatter => Operation::ReduceScatter,
+            StepCollective::AllToAll => Operation::AllToAll,
+            StepCollective::Send => return Ok(self.levels.cost(collective, group, bytes)),
         };
         let ranks = (0..group.ranks).map(|index| (index * group.stride) as u32).collect();
         let members = collective::RankGroup::new(ranks, self.per_chip, self.estimator.fabric().chips())?;
         let estimate = self.estimator.estimate(operation, &members, bytes * self.levels.groups(group), None)?;
         let link_bytes = self.levels.cost(collective, group, bytes).link_bytes;
         let binding = format!("{} ({})", estimate.binding, estimate.algorithm);
-        Ok(Cost { seconds: estimate.time, link_bytes, binding })
+        Ok(ExchangeCost { seconds: estimate.time, link_bytes, binding })
     }
 }
 
 impl Communication for ScheduleCosts {
-    fn cost(&self, collective: Collective, group: Group, bytes: f64) -> Cost {
+    fn cost(&self, collective: StepCollective, group: Group, bytes: f64) -> ExchangeCost {
         if group.ranks <= 1 || bytes <= 0.0 {
-            return Cost::nothing();
+            return ExchangeCost::nothing();
         }
         self.schedule(collective, group, bytes).unwrap_or_else(|_| self.levels.cost(collective, group, bytes))
     }
@@ -78,11 +78,11 @@ mod tests {
         let machine = Machine::built_in("gen2").expect("loads");
         let rank = machine.chip.rank(2).expect("allowed");
         let costs = ScheduleCosts::new(&machine, &rank).expect("builds");
-        let cost = |stride, bytes| costs.cost(Collective::AllReduce, Group { ranks: 8, stride }, bytes).seconds;
+        let cost = |stride, bytes| costs.cost(StepCollective::AllReduce, Group { ranks: 8, stride }, bytes).seconds;
         // Four groups beside each other share the chips' links.
         assert!(cost(4, 1e8) > 2.0 * cost(1, 1e8));
         assert!(cost(1, 1e9) > 5.0 * cost(1, 1e8));
-        assert_eq!(costs.cost(Collective::AllReduce, Group { ranks: 1, stride: 1 }, 1e9).seconds, 0.0);
+        assert_eq!(costs.cost(StepCollective::AllReduce, Group { ranks: 1, stride: 1 }, 1e9).seconds, 0.0);
     }
 
     #[test]

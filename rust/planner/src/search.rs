@@ -15,7 +15,7 @@ use trn3_system::{Error, Result, check_interrupt};
 /// What the best plan is best at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Objective {
+pub enum ServingObjective {
     /// Generated tokens a second a chip, with the prompts read on the same chips where an output length is given.
     #[default]
     Throughput,
@@ -27,7 +27,7 @@ pub enum Objective {
     Cost,
 }
 
-impl Objective {
+impl ServingObjective {
     /// The objective of a name: `throughput`, `tpot` (`latency`), `ttft` or `cost`.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ pub struct FrontierPoint {
 
 /// What a search found.
 #[derive(Clone, Debug, Serialize)]
-pub struct Found {
+pub struct ServingSearchResult {
     /// The best plan.
     pub best: Evaluation,
     /// The best ones in order, the first included, one for each layout.
@@ -156,10 +156,10 @@ struct Point {
 pub fn search(
     planner: &Planner<'_>,
     workload: Workload,
-    objective: Objective,
+    objective: ServingObjective,
     constraints: &Constraints,
     keep: usize,
-) -> Result<Found> {
+) -> Result<ServingSearchResult> {
     workload.check()?;
     check(constraints)?;
     let layouts = layouts(planner, constraints)?;
@@ -212,7 +212,7 @@ pub fn search(
             ranked.push(planner.evaluate_checked(point.layout, Workload { batch: point.batch, ..workload }));
         }
     }
-    Ok(Found { best: ranked[0].clone(), ranked, frontier, evaluated, refused })
+    Ok(ServingSearchResult { best: ranked[0].clone(), ranked, frontier, evaluated, refused })
 }
 
 fn check(constraints: &Constraints) -> Result<()> {
@@ -332,12 +332,12 @@ fn batches(planner: &Planner<'_>, layout: Layout, workload: Workload, constraint
     candidates.into_iter().map(point).collect()
 }
 
-fn compare(left: &Point, right: &Point, objective: Objective) -> Ordering {
+fn compare(left: &Point, right: &Point, objective: ServingObjective) -> Ordering {
     let by_rate = right.rate.total_cmp(&left.rate);
     let by_value = match objective {
-        Objective::Throughput | Objective::Cost => by_rate.then(left.tpot.total_cmp(&right.tpot)),
-        Objective::Tpot => left.tpot.total_cmp(&right.tpot).then(by_rate),
-        Objective::Ttft => left.ttft.total_cmp(&right.ttft).then(by_rate),
+        ServingObjective::Throughput | ServingObjective::Cost => by_rate.then(left.tpot.total_cmp(&right.tpot)),
+        ServingObjective::Tpot => left.tpot.total_cmp(&right.tpot).then(by_rate),
+        ServingObjective::Ttft => left.ttft.total_cmp(&right.ttft).then(by_rate),
     };
     let size = |point: &Point| {
         let Split { tp, cp, dp, ep, pp } = point.layout.split;
@@ -349,7 +349,7 @@ fn compare(left: &Point, right: &Point, objective: Objective) -> Ordering {
 fn frontier(points: &[Point]) -> Vec<FrontierPoint> {
     let mut sorted: Vec<&Point> = points.iter().collect();
     sorted.sort_by(|left, right| {
-        left.tpot.total_cmp(&right.tpot).then_with(|| compare(left, right, Objective::Throughput))
+        left.tpot.total_cmp(&right.tpot).then_with(|| compare(left, right, ServingObjective::Throughput))
     });
     let mut best = 0.0;
     let mut frontier = Vec::new();
@@ -371,13 +371,18 @@ fn frontier(points: &[Point]) -> Vec<FrontierPoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DataType, Machine, Precision, Settings, built_in_model};
+    use crate::{DataType, Machine, ServingSettings, TensorPrecision, built_in_model};
 
     const WORKLOAD: Workload = Workload { batch: 1, input: 10_000, output: 3_000 };
 
-    fn found(model: &str, system: &str, objective: Objective, constraints: &Constraints) -> Result<Found> {
+    fn found(
+        model: &str,
+        system: &str,
+        objective: ServingObjective,
+        constraints: &Constraints,
+    ) -> Result<ServingSearchResult> {
         let (machine, model) = (Machine::built_in(system).expect("loads"), built_in_model(model).expect("there"));
-        let settings = Settings::new(Precision::named(DataType::MxFp4, model.experts.is_some()));
+        let settings = ServingSettings::new(TensorPrecision::named(DataType::MxFp4, model.experts.is_some()));
         let planner = Planner::new(&machine, &model, 2, settings).expect("allowed");
         search(&planner, WORKLOAD, objective, constraints, 10)
     }
@@ -385,11 +390,11 @@ mod tests {
     #[test]
     fn test_search_keeps_its_promises_and_repeats_itself() {
         let constraints = Constraints { ttft: Some(1.0), tpot: Some(0.02), ..Constraints::default() };
-        let first = found("gpt-oss-120b", "gen2", Objective::Throughput, &constraints).expect("some");
+        let first = found("gpt-oss-120b", "gen2", ServingObjective::Throughput, &constraints).expect("some");
         assert!(first.ranked.iter().all(|plan| plan.ttft <= 1.0 && plan.tpot <= 0.02 && plan.memory.fits));
         let rates: Vec<f64> = first.ranked.iter().filter_map(|plan| plan.served_tokens_per_second_per_chip).collect();
         assert!(rates.is_sorted_by(|left, right| left >= right));
-        let second = found("gpt-oss-120b", "gen2", Objective::Throughput, &constraints).expect("some");
+        let second = found("gpt-oss-120b", "gen2", ServingObjective::Throughput, &constraints).expect("some");
         assert_eq!(first.ranked, second.ranked);
         assert!(first.frontier.is_sorted_by(|left, right| {
             left.tokens_per_second_per_user >= right.tokens_per_second_per_user
@@ -400,8 +405,8 @@ mod tests {
     #[test]
     fn test_objectives_differ() {
         let none = Constraints::default();
-        let fast = found("gpt-oss-120b", "gen2", Objective::Tpot, &none).expect("some").best;
-        let cheap = found("gpt-oss-120b", "gen2", Objective::Cost, &none).expect("some").best;
+        let fast = found("gpt-oss-120b", "gen2", ServingObjective::Tpot, &none).expect("some").best;
+        let cheap = found("gpt-oss-120b", "gen2", ServingObjective::Cost, &none).expect("some").best;
         assert!(fast.tpot < cheap.tpot);
         assert!(fast.tokens_per_second_per_chip < cheap.tokens_per_second_per_chip);
     }
@@ -410,10 +415,10 @@ mod tests {
     fn test_search_equals_every_plan_tried_by_hand() {
         let (machine, model) =
             (Machine::built_in("trn2").expect("loads"), built_in_model("llama-3-8b").expect("there"));
-        let planner = Planner::new(&machine, &model, 2, Settings::new(Precision::uniform(DataType::Bf16)));
+        let planner = Planner::new(&machine, &model, 2, ServingSettings::new(TensorPrecision::uniform(DataType::Bf16)));
         let planner = planner.expect("allowed");
         let constraints = Constraints { batch: Some(8), pp: Some(1), ..Constraints::default() };
-        let best = search(&planner, WORKLOAD, Objective::Tpot, &constraints, 1).expect("some").best;
+        let best = search(&planner, WORKLOAD, ServingObjective::Tpot, &constraints, 1).expect("some").best;
         let by_hand = [1_u64, 2, 4, 8, 16, 32].map(|tp| {
             let layout = Layout { split: Split { tp, ..Split::WHOLE }, replicas: 64 / tp, lnc: 2 };
             planner.plan(layout, Workload { batch: 8, ..WORKLOAD }).map_or(f64::INFINITY, |plan| plan.tpot)
@@ -426,7 +431,8 @@ mod tests {
         // Many sequences of little context: the exchange of tokens is what binds.
         let machine = Machine::built_in("gen2").expect("loads");
         let model = built_in_model("deepseek-v3").expect("there");
-        let planner = Planner::new(&machine, &model, 2, Settings::new(Precision::named(DataType::MxFp8, true)));
+        let planner =
+            Planner::new(&machine, &model, 2, ServingSettings::new(TensorPrecision::named(DataType::MxFp8, true)));
         let planner = planner.expect("allowed");
         let wide = |dp| {
             let layout = Layout { split: Split { dp, ep: 256, ..Split::WHOLE }, replicas: 1, lnc: 2 };
@@ -446,7 +452,7 @@ mod tests {
         // The search agrees.
         let constraints = Constraints { tp: Some(1), pp: Some(1), ep: Some(256), ..Constraints::default() };
         let workload = Workload { batch: 1, input: 500, output: 0 };
-        let found = search(&planner, workload, Objective::Throughput, &constraints, 10).expect("some");
+        let found = search(&planner, workload, ServingObjective::Throughput, &constraints, 10).expect("some");
         let order: Vec<u64> = found.ranked.iter().map(|plan| plan.layout.split.dp).collect();
         assert_eq!(order, [256, 512]);
     }
@@ -454,7 +460,7 @@ mod tests {
     #[test]
     fn test_impossible_searches_explain_themselves() {
         let said = |model: &str, system: &str, constraints: Constraints| {
-            found(model, system, Objective::Throughput, &constraints).expect_err("refused").to_string()
+            found(model, system, ServingObjective::Throughput, &constraints).expect_err("refused").to_string()
         };
         let slow = said("llama-3.1-405b", "trn2", Constraints { tpot: Some(1e-4), ..Constraints::default() });
         assert!(slow.contains("tpot <= 0.1 ms") && slow.contains("the least are"), "{slow}");

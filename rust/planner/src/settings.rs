@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::dtype::Precision;
+use super::dtype::TensorPrecision;
 use super::shapes::Model;
 use trn3_system::{Error, Result};
 
@@ -45,9 +45,9 @@ pub struct Speculation {
 
 /// What a plan takes for granted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Settings {
+pub struct ServingSettings {
     /// Formats of tensors.
-    pub precision: Precision,
+    pub precision: TensorPrecision,
     /// Fitted constants, or peaks.
     pub calibration: Calibration,
     /// What streams weights.
@@ -56,15 +56,15 @@ pub struct Settings {
     pub layer_overhead: Option<f64>,
     /// Speculative decoding.
     pub speculation: Option<Speculation>,
-    /// Measured times of single operations, seconds by [`Operation::key`](crate::Operation::key).
+    /// Measured times of single operations, seconds by [`StepOperation::key`](crate::StepOperation::key).
     pub kernel_times: BTreeMap<String, f64>,
     /// Whether the profiler's buffers take memory.
     pub profiling: bool,
 }
 
-impl Settings {
+impl ServingSettings {
     /// Fitted constants, nothing measured, no speculation.
-    pub fn new(precision: Precision) -> Self {
+    pub fn new(precision: TensorPrecision) -> Self {
         Self {
             precision,
             calibration: Calibration::default(),

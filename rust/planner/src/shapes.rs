@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::dtype::{DataType, Precision};
+use super::dtype::{DataType, TensorPrecision};
 use super::tensor_class::TensorClass;
 
 /// How attention is built.
@@ -295,7 +295,7 @@ impl Model {
     }
 
     /// Bytes of all weights in these formats.
-    pub fn weight_bytes(&self, precision: &Precision) -> f64 {
+    pub fn weight_bytes(&self, precision: &TensorPrecision) -> f64 {
         let parameters = self.parameters();
         TensorClass::ALL.into_iter().map(|class| parameters.of(class) as f64 * precision.of(class).bytes()).sum()
     }

@@ -88,9 +88,9 @@ impl SystemSource {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum DtypeSource {
-    /// As [`crate::Precision::named`].
+    /// As [`crate::TensorPrecision::named`].
     Name(String),
-    /// As [`crate::Precision::by_class`].
+    /// As [`crate::TensorPrecision::by_class`].
     Classes(BTreeMap<String, String>),
 }
 

@@ -2,8 +2,9 @@
 
 use pyo3::prelude::*;
 use serde::Serialize;
+use trn3_machine::arch::ArchSpec;
 use trn3_planner::training::{TrainingRequest, published};
-use trn3_planner::{BUILT_IN_MODELS, FAMILIES, ModelSource, ModelSummary, Request};
+use trn3_planner::{BUILT_IN_MODELS, DataType, FAMILIES, ModelSource, ModelSummary, PlanRequest, machine_times};
 use trn3_system::Result;
 
 use crate::door;
@@ -22,6 +23,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(families, &module)?)?;
     module.add_function(wrap_pyfunction!(plan_training, &module)?)?;
     module.add_function(wrap_pyfunction!(published_training, &module)?)?;
+    module.add_function(wrap_pyfunction!(time_product, &module)?)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
     py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.planner", &module)
@@ -31,9 +33,9 @@ type Answer<'py> = PyResult<Bound<'py, PyAny>>;
 
 fn answer<'py, R: Serialize + Send>(
     request: &Bound<'py, PyAny>,
-    work: impl FnOnce(&Request) -> Result<R> + Send,
+    work: impl FnOnce(&PlanRequest) -> Result<R> + Send,
 ) -> Answer<'py> {
-    let asked: Request = from_python("request", request)?;
+    let asked: PlanRequest = from_python("request", request)?;
     to_python(request.py(), &door::run(request.py(), || work(&asked))?)
 }
 
@@ -41,28 +43,28 @@ fn answer<'py, R: Serialize + Send>(
 #[pyfunction]
 #[pyo3(signature = (request, /))]
 fn plan<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
-    answer(request, Request::plan)
+    answer(request, PlanRequest::plan)
 }
 
 /// The best plans for an objective.
 #[pyfunction]
 #[pyo3(signature = (request, /))]
 fn search<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
-    answer(request, Request::search)
+    answer(request, PlanRequest::search)
 }
 
 /// The operations of a plan, with the keys under which measured times are given.
 #[pyfunction]
 #[pyo3(signature = (request, /))]
 fn operations<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
-    answer(request, Request::operations)
+    answer(request, PlanRequest::operations)
 }
 
 /// The collectives of a plan by phase, with their groups and sizes.
 #[pyfunction]
 #[pyo3(signature = (request, /))]
 fn exchanges<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
-    answer(request, Request::exchanges)
+    answer(request, PlanRequest::exchanges)
 }
 
 /// The shapes and counts of a model, whose source is `{"name": ...}`, `{"json": [NAME, TEXT]}` or `{"toml": ...}`.
@@ -97,4 +99,32 @@ fn plan_training<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
 #[pyfunction]
 fn published_training(py: Python<'_>) -> Answer<'_> {
     to_python(py, &door::run(py, published)?)
+}
+
+/// Return how long one physical core takes for ``[m, k] x [k, n]``, in seconds.
+///
+/// Parameters
+/// ----------
+/// m, k, n
+///     Any sizes of at least 1; they are rounded up to tiles.
+/// dtype
+///     ``"bf16"``, ``"fp16"`` or ``"fp32"``.
+/// arch
+///     ``"trn1"``, ``"trn2"`` or ``"trn3"``.
+///
+/// Raises
+/// ------
+/// ValueError
+///     For any other.
+///
+/// Examples
+/// --------
+/// >>> from trn3.planner.kernels import time_product
+/// >>> time_product(128, 1024, 2048) > 2 * 128 * 1024 * 2048 / 78.6e12
+/// True
+#[pyfunction]
+#[pyo3(signature = (m, k, n, dtype="bf16", arch="trn3"))]
+fn time_product(py: Python<'_>, m: u64, k: u64, n: u64, dtype: &str, arch: &str) -> PyResult<f64> {
+    let arch = door::run(py, || ArchSpec::shared(arch))?;
+    door::run(py, || machine_times::time_product([m, k, n], DataType::parse(dtype)?, &arch))
 }

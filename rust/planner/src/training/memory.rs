@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::layout::TrainingLayout;
 use super::recipe::{Recipe, Recompute};
 use crate::constants::Constants;
-use crate::dtype::{DataType, Precision};
+use crate::dtype::{DataType, TensorPrecision};
 use crate::hardware::{Chip, Rank};
 use crate::memory::{Category, Footprint, add_runtime, weight_bytes};
 use crate::shapes::{Attention, Model};
@@ -87,7 +87,7 @@ pub fn footprint(
     let constants = Constants::load()?;
     let split = layout.split();
     let stored = DataType::Bf16.bytes();
-    let elements = weight_bytes(model, &Precision::uniform(DataType::Bf16), &split) / stored;
+    let elements = weight_bytes(model, &TensorPrecision::uniform(DataType::Bf16), &split) / stored;
     let expert_elements = model.parameters().of(TensorClass::Experts) as f64 / (split.stage() * split.pp) as f64;
     let others = elements - expert_elements;
     let share = |stage: u8| {

@@ -28,10 +28,10 @@ mod step;
 pub use layout::TrainingLayout;
 pub use memory::{Activations, activations, footprint};
 pub use published::{PublishedRow, published};
-pub use recipe::{Moments, Recipe, Recompute, Settings};
-pub use report::{Phase, TrainingPlan};
+pub use recipe::{Moments, Recipe, Recompute, TrainingSettings};
+pub use report::{TrainingPhase, TrainingPlan};
 pub use request::TrainingRequest;
-pub use search::{Found, Objective, Space, search, search_with};
+pub use search::{LayoutSpace, TrainingObjective, TrainingSearchResult, search, search_with};
 pub use step::{Times, step};
 
 use super::communication::{Communication, LevelCosts};
@@ -61,7 +61,7 @@ pub fn plan_with(
     layout: &TrainingLayout,
     communication: &dyn Communication,
 ) -> Result<TrainingPlan> {
-    let settings = Settings::load()?;
+    let settings = TrainingSettings::load()?;
     recipe.check(model)?;
     layout.check(model, machine, recipe)?;
     let rank = machine.chip.rank(layout.lnc)?;

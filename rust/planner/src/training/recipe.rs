@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::{DataType, Precision};
+use crate::dtype::{DataType, TensorPrecision};
 use crate::shapes::Model;
 use trn3_facts::Facts;
 use trn3_system::{Error, Result};
@@ -82,7 +82,7 @@ pub struct Recipe {
     /// Tokens of a sequence.
     pub sequence: u64,
     /// Formats in which products are done; weights are kept in BF16 whatever they are.
-    pub precision: Precision,
+    pub precision: TensorPrecision,
     /// The optimizer.
     pub moments: Moments,
     /// Assumed TDP of a chip, watts; the facts' choice without.
@@ -97,7 +97,7 @@ impl Recipe {
         Self {
             global_batch,
             sequence,
-            precision: Precision::uniform(DataType::Bf16),
+            precision: TensorPrecision::uniform(DataType::Bf16),
             moments: Moments::Master,
             tdp: None,
             price: None,
@@ -128,7 +128,7 @@ impl Recipe {
 
 /// Constants of the model of training; see `models/training.toml` of the facts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct TrainingSettings {
     /// What operations reach of their peaks, fitted.
     pub achieved_fraction: f64,
     /// Time of a backward product over that of a forward one.
@@ -147,13 +147,13 @@ pub(super) fn facts() -> Result<Facts> {
     Ok(trn3_facts::parameters("training")?)
 }
 
-static SETTINGS: LazyLock<Result<Settings>> = LazyLock::new(|| {
+static SETTINGS: LazyLock<Result<TrainingSettings>> = LazyLock::new(|| {
     let facts = facts()?;
     let strict = match facts.parts.get("strict_priority") {
         Some(toml::Value::Array(names)) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
         _ => Vec::new(),
     };
-    Ok(Settings {
+    Ok(TrainingSettings {
         achieved_fraction: facts.si("achieved_fraction")?,
         backward: facts.si("backward")?,
         dp_overlap: facts.si("dp_overlap")?,
@@ -163,7 +163,7 @@ static SETTINGS: LazyLock<Result<Settings>> = LazyLock::new(|| {
     })
 });
 
-impl Settings {
+impl TrainingSettings {
     /// The constants of the crate, read once.
     ///
     /// # Errors

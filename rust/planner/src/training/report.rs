@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::layout::TrainingLayout;
-use super::recipe::{Recipe, Recompute, Settings};
+use super::recipe::{Recipe, Recompute, TrainingSettings};
 use super::step::{Exposed, Times};
 use crate::communication::Communication;
 use crate::dtype::DataType;
@@ -17,7 +17,7 @@ use trn3_system::{Error, Result};
 
 /// A part of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Phase {
+pub struct TrainingPhase {
     /// `forward`, `backward`, `recompute`, `tensor parallel`, ...
     pub name: &'static str,
     /// Seconds that it adds to the step.
@@ -66,7 +66,7 @@ pub struct TrainingPlan {
     /// Waiting of the pipeline over its work: `(pp - 1) / (interleave * micro_batches)`.
     pub bubble: f64,
     /// Parts of the step, the longest first.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<TrainingPhase>,
     /// What limits the longest part.
     pub binding: String,
     /// Memory by class.
@@ -93,7 +93,7 @@ pub(super) fn report(
     memory: MemoryTable,
     times: &Times,
     communication: &dyn Communication,
-    settings: &Settings,
+    settings: &TrainingSettings,
 ) -> Result<TrainingPlan> {
     let rank = machine.chip.rank(layout.lnc)?;
     let chips = layout.ranks().div_ceil(u64::from(rank.per_chip));
@@ -165,17 +165,19 @@ fn main_format(times: &Times) -> DataType {
     DataType::ALL.into_iter().fold(DataType::Bf16, most)
 }
 
-fn phases(times: &Times) -> Vec<Phase> {
+fn phases(times: &Times) -> Vec<TrainingPhase> {
     let unit = if times.arithmetic_share >= 0.5 { "compute" } else { "memory" };
-    let plain = |name, seconds: f64, binding: &str| Phase {
+    let plain = |name, seconds: f64, binding: &str| TrainingPhase {
         name,
         seconds,
         share: seconds / times.step,
         hidden: 0.0,
         binding: binding.to_owned(),
     };
-    let collective =
-        |name, part: &Exposed| Phase { hidden: part.total - part.exposed, ..plain(name, part.exposed, &part.binding) };
+    let collective = |name, part: &Exposed| TrainingPhase {
+        hidden: part.total - part.exposed,
+        ..plain(name, part.exposed, &part.binding)
+    };
     let mut phases = vec![
         plain("forward", times.forward, unit),
         plain("backward", times.backward, unit),
@@ -234,7 +236,7 @@ fn assumptions(
     layout: &TrainingLayout,
     times: &Times,
     communication: &dyn Communication,
-    settings: &Settings,
+    settings: &TrainingSettings,
     energy: Option<&Energy>,
     main: DataType,
 ) -> Vec<String> {

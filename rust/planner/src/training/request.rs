@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Found, Moments, Objective, Recipe, Space, search, search_with};
-use crate::dtype::{DataType, Precision};
+use super::{LayoutSpace, Moments, Recipe, TrainingObjective, TrainingSearchResult, search, search_with};
+use crate::dtype::{DataType, TensorPrecision};
 use crate::hardware::Machine;
 use crate::schedule_costs::ScheduleCosts;
 use crate::shapes::Model;
@@ -37,7 +37,7 @@ pub struct TrainingRequest {
     #[serde(default)]
     pub collectives: Option<String>,
     #[serde(default)]
-    pub space: Space,
+    pub space: LayoutSpace,
 }
 
 impl TrainingRequest {
@@ -60,7 +60,7 @@ impl TrainingRequest {
     /// let text = r#"{"model": {"name": "llama-3-8b"}, "system": {"name": "gen2"}, "global_batch": 1152, "sequence": 4096}"#;
     /// assert!(TrainingRequest::parse(text).unwrap().search().unwrap().fitting > 0);
     /// ```
-    pub fn search(&self) -> Result<Found> {
+    pub fn search(&self) -> Result<TrainingSearchResult> {
         let model = self.model.load()?;
         let machine = self.machine()?;
         let recipe = Recipe {
@@ -70,7 +70,7 @@ impl TrainingRequest {
             price: self.price,
             ..Recipe::new(self.global_batch, self.sequence)
         };
-        let objective = self.objective.as_deref().map_or(Ok(Objective::StepTime), Objective::parse)?;
+        let objective = self.objective.as_deref().map_or(Ok(TrainingObjective::StepTime), TrainingObjective::parse)?;
         match self.collectives.as_deref() {
             None | Some("levels") => search(&model, &machine, &recipe, objective, &self.space),
             Some("schedules") => {
@@ -82,11 +82,13 @@ impl TrainingRequest {
         }
     }
 
-    fn precision(&self, model: &Model) -> Result<Precision> {
+    fn precision(&self, model: &Model) -> Result<TensorPrecision> {
         match &self.dtype {
-            None => Ok(Precision::uniform(DataType::Bf16)),
-            Some(DtypeSource::Name(name)) => Ok(Precision::named(DataType::parse(name)?, model.experts.is_some())),
-            Some(DtypeSource::Classes(names)) => Precision::by_class(names),
+            None => Ok(TensorPrecision::uniform(DataType::Bf16)),
+            Some(DtypeSource::Name(name)) => {
+                Ok(TensorPrecision::named(DataType::parse(name)?, model.experts.is_some()))
+            }
+            Some(DtypeSource::Classes(names)) => TensorPrecision::by_class(names),
         }
     }
 

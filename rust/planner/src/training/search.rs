@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::TrainingLayout;
 use super::memory::footprint;
-use super::recipe::{Recipe, Recompute, Settings};
+use super::recipe::{Recipe, Recompute, TrainingSettings};
 use super::report::TrainingPlan;
 use super::step::{Times, step};
 use crate::communication::{Communication, LevelCosts};
@@ -19,7 +19,7 @@ use trn3_system::{Error, Result, check_interrupt};
 /// What is to be least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Objective {
+pub enum TrainingObjective {
     /// The time of a step; on given chips its cost too, and one over MFU.
     #[default]
     StepTime,
@@ -29,7 +29,7 @@ pub enum Objective {
     Memory,
 }
 
-impl Objective {
+impl TrainingObjective {
     /// The objective of a name: `step_time`, `energy`, `memory`, or what is the same on given chips as the first:
     /// `throughput`, `tokens_per_second`, `mfu`, `cost`.
     ///
@@ -54,7 +54,7 @@ impl Objective {
 /// Where to look; an empty list means every value that makes sense.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Space {
+pub struct LayoutSpace {
     /// Chips to use; all of the system without.
     pub chips: Option<u64>,
     /// Physical cores of a logical one; the chip's default without.
@@ -83,7 +83,7 @@ pub struct Space {
     pub keep: Option<usize>,
 }
 
-impl Space {
+impl LayoutSpace {
     /// Whether any degree is given.
     fn fixes_degrees(&self) -> bool {
         let free = Self {
@@ -99,7 +99,7 @@ impl Space {
 
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
+pub struct TrainingSearchResult {
     /// The best plans, the best first.
     pub plans: Vec<TrainingPlan>,
     /// Layouts that divide and were timed or weighed.
@@ -114,7 +114,13 @@ pub struct Found {
 ///
 /// # Errors
 /// [`Error::Value`] if nothing divides; [`Error::Memory`] with the table of the smallest if nothing fits.
-pub fn search(model: &Model, machine: &Machine, recipe: &Recipe, objective: Objective, space: &Space) -> Result<Found> {
+pub fn search(
+    model: &Model,
+    machine: &Machine,
+    recipe: &Recipe,
+    objective: TrainingObjective,
+    space: &LayoutSpace,
+) -> Result<TrainingSearchResult> {
     let rank = machine.chip.rank(lnc_of(machine, space)?)?;
     search_with(model, machine, recipe, objective, space, &LevelCosts::new(machine, &rank)?)
 }
@@ -127,10 +133,10 @@ pub fn search_with(
     model: &Model,
     machine: &Machine,
     recipe: &Recipe,
-    objective: Objective,
-    space: &Space,
+    objective: TrainingObjective,
+    space: &LayoutSpace,
     communication: &dyn Communication,
-) -> Result<Found> {
+) -> Result<TrainingSearchResult> {
     recipe.check(model)?;
     let lnc = lnc_of(machine, space)?;
     let rank = machine.chip.rank(lnc)?;
@@ -139,7 +145,7 @@ pub fn search_with(
         return Err(Error::Value(format!("chips is {chips}; {} has {}, so 1 to that", machine.title, machine.chips)));
     }
     let ranks = chips * u64::from(rank.per_chip);
-    let settings = Settings::load()?;
+    let settings = TrainingSettings::load()?;
     let strict = settings.strict(&machine.chip.name);
     let power = EnergyModel::built_in(&machine.chip.name, recipe.tdp);
     let mut best: Vec<(f64, TrainingLayout)> = Vec::new();
@@ -167,11 +173,11 @@ pub fn search_with(
             return;
         }
         fitting += 1;
-        let score = if objective == Objective::Memory {
+        let score = if objective == TrainingObjective::Memory {
             Ok(memory.used)
         } else {
             let times = step(model, &rank, recipe, layout, communication, &settings, strict);
-            if objective == Objective::Energy { joules(&power, &rank, &times) } else { Ok(times.step) }
+            if objective == TrainingObjective::Energy { joules(&power, &rank, &times) } else { Ok(times.step) }
         };
         match score {
             Ok(score) => insert(&mut best, keep, (score, *layout)),
@@ -204,11 +210,18 @@ pub fn search_with(
         .into_iter()
         .map(|(_, layout)| super::plan_with(model, machine, recipe, &layout, communication))
         .collect::<Result<Vec<_>>>()?;
-    Ok(Found { plans, evaluated, fitting })
+    Ok(TrainingSearchResult { plans, evaluated, fitting })
 }
 
 /// Why no layout divides: the degree that was given and does not, or the number of chips.
-fn nothing_divides(model: &Model, machine: &Machine, recipe: &Recipe, space: &Space, ranks: u64, lnc: u32) -> Error {
+fn nothing_divides(
+    model: &Model,
+    machine: &Machine,
+    recipe: &Recipe,
+    space: &LayoutSpace,
+    ranks: u64,
+    lnc: u32,
+) -> Error {
     let first = |list: &[u64]| list.first().copied().unwrap_or(1);
     let (tp, pp, cp) = (first(&space.tp), first(&space.pp), first(&space.cp));
     let one = tp.saturating_mul(pp).saturating_mul(cp).max(1);
@@ -240,7 +253,7 @@ fn nothing_divides(model: &Model, machine: &Machine, recipe: &Recipe, space: &Sp
     ))
 }
 
-fn lnc_of(machine: &Machine, space: &Space) -> Result<u32> {
+fn lnc_of(machine: &Machine, space: &LayoutSpace) -> Result<u32> {
     let lnc = space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
     machine.chip.rank(lnc).map(|rank| rank.lnc)
 }
@@ -291,7 +304,7 @@ fn each_layout(
     model: &Model,
     machine: &Machine,
     recipe: &Recipe,
-    space: &Space,
+    space: &LayoutSpace,
     ranks: u64,
     lnc: u32,
     visit: &mut dyn FnMut(&TrainingLayout),
@@ -371,7 +384,7 @@ pub(super) fn nearest_that_fits(
     if let Some(found) = one.or_else(two) {
         return Some(found.name());
     }
-    let space = Space { lnc: Some(layout.lnc), ..Space::default() };
-    let found = search(model, machine, recipe, Objective::StepTime, &space).ok()?;
+    let space = LayoutSpace { lnc: Some(layout.lnc), ..LayoutSpace::default() };
+    let found = search(model, machine, recipe, TrainingObjective::StepTime, &space).ok()?;
     found.plans.first().map(|plan| format!("{} on {} chips", plan.layout.name(), plan.chips))
 }

@@ -1,13 +1,13 @@
 //! Time of one step: operations of a micro-batch, collectives of each class, bubble, optimizer.
 
 use super::layout::TrainingLayout;
-use super::recipe::{Recipe, Recompute, Settings};
-use crate::communication::{Collective, Communication, Cost, Group};
+use super::recipe::{Recipe, Recompute, TrainingSettings};
+use crate::communication::{Communication, ExchangeCost, Group, StepCollective};
 use crate::constants::Constants;
-use crate::dtype::{DataType, Precision};
+use crate::dtype::{DataType, TensorPrecision};
 use crate::hardware::Rank;
 use crate::memory::weight_bytes;
-use crate::roofline::{Efficiency, Kind, Step, operations_with};
+use crate::roofline::{Efficiency, Kind, TokenStep, operations_with};
 use crate::shapes::Model;
 use crate::tensor_class::TensorClass;
 
@@ -69,7 +69,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, cost: Cost, times: f64) {
+    fn add(&mut self, cost: ExchangeCost, times: f64) {
         let seconds = cost.seconds * times;
         self.seconds += seconds;
         self.bytes += cost.link_bytes * times;
@@ -91,7 +91,7 @@ pub fn step(
     recipe: &Recipe,
     layout: &TrainingLayout,
     communication: &dyn Communication,
-    settings: &Settings,
+    settings: &TrainingSettings,
     strict_priority: bool,
 ) -> Times {
     let micro_batches = layout.micro_batches(recipe) as f64;
@@ -180,10 +180,10 @@ impl Compute {
         rank: &Rank,
         recipe: &Recipe,
         layout: &TrainingLayout,
-        settings: &Settings,
+        settings: &TrainingSettings,
     ) -> Self {
         let sequences = (layout.micro_batch * layout.expert_replicas()) as f64;
-        let step = Step::training(sequences, recipe.sequence as f64);
+        let step = TokenStep::training(sequences, recipe.sequence as f64);
         let passes = Constants::load().map_or(Efficiency::PEAK.norm_passes, |constants| constants.norm_passes);
         let efficiency = Efficiency { half_rate_width: 0.0, norm_passes: passes };
         let operations = operations_with(model, &recipe.precision, &layout.split(), step, &efficiency);
@@ -238,10 +238,10 @@ fn micro_batch_collectives(
         // Attention and feed-forward block each end in a sum, forward and backward.
         let times = 2.0 * passes * layers;
         if layout.sequence_parallel {
-            tensor.add(communication.cost(Collective::AllGather, group, bytes), times);
-            tensor.add(communication.cost(Collective::ReduceScatter, group, bytes), times);
+            tensor.add(communication.cost(StepCollective::AllGather, group, bytes), times);
+            tensor.add(communication.cost(StepCollective::ReduceScatter, group, bytes), times);
         } else {
-            tensor.add(communication.cost(Collective::AllReduce, group, bytes), times);
+            tensor.add(communication.cost(StepCollective::AllReduce, group, bytes), times);
         }
     }
     if layout.cp > 1 {
@@ -251,8 +251,8 @@ fn micro_batch_collectives(
         let bytes = layout.micro_batch as f64 * recipe.sequence as f64 * kept * element;
         // Keys and values are gathered in every pass over attention; their gradients are summed once.
         let again = if layout.recompute == Recompute::None { 0.0 } else { 1.0 };
-        context.add(communication.cost(Collective::AllGather, group, bytes), (1.0 + again) * layers);
-        context.add(communication.cost(Collective::ReduceScatter, group, bytes), layers);
+        context.add(communication.cost(StepCollective::AllGather, group, bytes), (1.0 + again) * layers);
+        context.add(communication.cost(StepCollective::ReduceScatter, group, bytes), layers);
     }
     if let Some(sparse) = &model.experts
         && layout.ep > 1
@@ -261,21 +261,21 @@ fn micro_batch_collectives(
         let spread = if layout.sequence_parallel { layout.tp as f64 } else { 1.0 };
         let bytes = tokens / spread * sparse.active as f64 * model.width as f64 * element;
         let times = 2.0 * passes * sparse.layers as f64 / layout.pp as f64;
-        experts.add(communication.cost(Collective::AllToAll, group, bytes), times);
+        experts.add(communication.cost(StepCollective::AllToAll, group, bytes), times);
     }
     (tensor, context, experts)
 }
 
 /// One message from a stage to the next.
-fn message(model: &Model, recipe: &Recipe, layout: &TrainingLayout, communication: &dyn Communication) -> Cost {
+fn message(model: &Model, recipe: &Recipe, layout: &TrainingLayout, communication: &dyn Communication) -> ExchangeCost {
     if layout.pp == 1 {
-        return Cost::nothing();
+        return ExchangeCost::nothing();
     }
     let spread = if layout.sequence_parallel { layout.tp as f64 } else { 1.0 };
     let tokens = layout.micro_batch as f64 * recipe.sequence as f64 / layout.cp as f64;
     let bytes = tokens * model.width as f64 * recipe.precision.activations.bytes() / spread;
     let group = Group { ranks: 2, stride: layout.tp * layout.cp * layout.dp };
-    communication.cost(Collective::Send, group, bytes)
+    communication.cost(StepCollective::Send, group, bytes)
 }
 
 /// Collectives of data parallelism: those of a step and those of each micro-batch.
@@ -293,7 +293,7 @@ fn data_collectives(
     let mut data = Data { once: Sum::default(), each: Sum::default() };
     let split = layout.split();
     let stored = DataType::Bf16.bytes();
-    let elements = weight_bytes(model, &Precision::uniform(DataType::Bf16), &split) / stored;
+    let elements = weight_bytes(model, &TensorPrecision::uniform(DataType::Bf16), &split) / stored;
     let of_experts = model.parameters().of(TensorClass::Experts) as f64 / (split.stage() * split.pp) as f64;
     let groups = [
         (elements - of_experts, Group { ranks: layout.data_ranks(), stride: layout.tp }),
@@ -309,18 +309,18 @@ fn data_collectives(
         let (gradients, weights) = (elements * recipe.moments.gradient_bytes(), elements * stored);
         let cost = |collective, bytes| communication.cost(collective, group, bytes);
         match layout.zero {
-            0 => data.once.add(cost(Collective::AllReduce, gradients), 1.0),
+            0 => data.once.add(cost(StepCollective::AllReduce, gradients), 1.0),
             1 => {
-                data.once.add(cost(Collective::ReduceScatter, gradients), 1.0);
-                data.once.add(cost(Collective::AllGather, weights), 1.0);
+                data.once.add(cost(StepCollective::ReduceScatter, gradients), 1.0);
+                data.once.add(cost(StepCollective::AllGather, weights), 1.0);
             }
             2 => {
-                data.each.add(cost(Collective::ReduceScatter, gradients), 1.0);
-                data.once.add(cost(Collective::AllGather, weights), 1.0);
+                data.each.add(cost(StepCollective::ReduceScatter, gradients), 1.0);
+                data.once.add(cost(StepCollective::AllGather, weights), 1.0);
             }
             _ => {
-                data.each.add(cost(Collective::ReduceScatter, gradients), 1.0);
-                data.each.add(cost(Collective::AllGather, weights), 2.0);
+                data.each.add(cost(StepCollective::ReduceScatter, gradients), 1.0);
+                data.each.add(cost(StepCollective::AllGather, weights), 2.0);
             }
         }
     }
@@ -331,7 +331,7 @@ fn data_collectives(
 fn optimizer_bytes(model: &Model, recipe: &Recipe, layout: &TrainingLayout) -> f64 {
     let split = layout.split();
     let stored = DataType::Bf16.bytes();
-    let elements = weight_bytes(model, &Precision::uniform(DataType::Bf16), &split) / stored;
+    let elements = weight_bytes(model, &TensorPrecision::uniform(DataType::Bf16), &split) / stored;
     let share = if layout.zero > 0 { elements / layout.data_ranks() as f64 } else { elements };
     share * (2.0 * recipe.moments.state_bytes() + recipe.moments.gradient_bytes() + stored)
 }

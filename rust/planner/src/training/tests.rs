@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::memory::Category;
-use crate::{DataType, Precision, built_in_model};
+use crate::{DataType, TensorPrecision, built_in_model};
 
 fn trn1(instances: u32) -> Machine {
     Machine::built_in("trn1").expect("loads").cluster(instances).expect("allowed")
@@ -170,17 +170,17 @@ fn test_what_does_not_fit_shows_its_table_and_what_does() {
     for needle in ["does not fit", "optimizer states", "gradients", "activations", "would fit"] {
         assert!(text.contains(needle), "{text}");
     }
-    let fixed = Space { tp: vec![4], zero: vec![0], pp: vec![1], cp: vec![1], ..Space::default() };
-    let text = search(&llama, &machine, &recipe, Objective::StepTime, &fixed).expect_err("fixed").to_string();
+    let fixed = LayoutSpace { tp: vec![4], zero: vec![0], pp: vec![1], cp: vec![1], ..LayoutSpace::default() };
+    let text = search(&llama, &machine, &recipe, TrainingObjective::StepTime, &fixed).expect_err("fixed").to_string();
     assert!(text.contains("zero 3") && text.contains("would fit"), "{text}");
-    let text = search(&llama, &machine, &Recipe::new(1024, 8192), Objective::StepTime, &Space::default());
+    let text = search(&llama, &machine, &Recipe::new(1024, 8192), TrainingObjective::StepTime, &LayoutSpace::default());
     let text = text.expect_err("nine does not divide it").to_string();
     assert!(text.contains("chips=128") && text.contains("a batch of 1152"), "{text}");
-    let fewer = Space { chips: Some(128), ..Space::default() };
-    assert!(search(&llama, &machine, &Recipe::new(1024, 8192), Objective::StepTime, &fewer).is_ok());
+    let fewer = LayoutSpace { chips: Some(128), ..LayoutSpace::default() };
+    assert!(search(&llama, &machine, &Recipe::new(1024, 8192), TrainingObjective::StepTime, &fewer).is_ok());
     let one = Machine::built_in("trainium3").expect("loads");
-    let space = Space { keep: Some(1), ..Space::default() };
-    let text = search(&llama, &one, &recipe, Objective::StepTime, &space).expect_err("one chip").to_string();
+    let space = LayoutSpace { keep: Some(1), ..LayoutSpace::default() };
+    let text = search(&llama, &one, &recipe, TrainingObjective::StepTime, &space).expect_err("one chip").to_string();
     assert!(text.contains("chips would be needed") && text.contains("optimizer states"), "{text}");
 }
 
@@ -188,23 +188,35 @@ fn test_what_does_not_fit_shows_its_table_and_what_does() {
 fn test_search_finds_what_is_no_slower_than_any_layout_tried() {
     let machine = trn1(32);
     let (llama, recipe) = (model("llama-3-8b"), Recipe::new(1024, 8192));
-    let found = search(&llama, &machine, &recipe, Objective::StepTime, &Space { keep: Some(3), ..Space::default() });
+    let found = search(
+        &llama,
+        &machine,
+        &recipe,
+        TrainingObjective::StepTime,
+        &LayoutSpace { keep: Some(3), ..LayoutSpace::default() },
+    );
     let found = found.expect("something fits");
     assert!(found.plans[0].step_time <= llama_8b().step_time);
     assert!(found.plans.windows(2).all(|pair| pair[0].step_time <= pair[1].step_time));
     assert!(found.plans.iter().all(|plan| plan.memory.fits && plan.chips == 512));
     assert!(found.fitting <= found.evaluated && found.evaluated > 500);
-    let again = search(&llama, &machine, &recipe, Objective::StepTime, &Space { keep: Some(3), ..Space::default() });
+    let again = search(
+        &llama,
+        &machine,
+        &recipe,
+        TrainingObjective::StepTime,
+        &LayoutSpace { keep: Some(3), ..LayoutSpace::default() },
+    );
     assert_eq!(again.expect("fits"), found);
-    let small = search(&llama, &machine, &recipe, Objective::Memory, &Space::default()).expect("fits");
+    let small = search(&llama, &machine, &recipe, TrainingObjective::Memory, &LayoutSpace::default()).expect("fits");
     assert!(small.plans[0].memory.used <= found.plans[0].memory.used);
 }
 
 #[test]
 fn test_sparse_models_share_their_experts_out() {
     let machine = Machine::built_in("gen2").expect("loads");
-    let space = Space { ep: vec![32], ..Space::default() };
-    let found = search(&model("gpt-oss-120b"), &machine, &Recipe::new(2304, 4096), Objective::StepTime, &space);
+    let space = LayoutSpace { ep: vec![32], ..LayoutSpace::default() };
+    let found = search(&model("gpt-oss-120b"), &machine, &Recipe::new(2304, 4096), TrainingObjective::StepTime, &space);
     let plan = &found.expect("fits").plans[0];
     assert!(plan.phases.iter().any(|phase| phase.name == "expert parallel"));
     assert_eq!(plan.layout.ep, 32);
@@ -230,7 +242,7 @@ fn test_a_million_chips_take_no_longer_to_plan_than_one_server() {
 /// The model of clusters by roles is another one: exchanges of all with all inside, trees between.
 #[test]
 fn test_gradients_of_a_million_chips_take_what_the_cluster_says() {
-    use crate::{Collective, Group};
+    use crate::{Group, StepCollective};
     use trn3_facts::Facts;
     use trn3_system::cluster::{Between, Cluster, ClusterExchange, ExchangeOperation, NetworkOptions};
     use trn3_system::fabric::LinkProfile;
@@ -251,7 +263,7 @@ fn test_gradients_of_a_million_chips_take_what_the_cluster_says() {
         let step = cluster.step(&[gradients]).expect("works");
         // Four ranks of a chip reduce a quarter each.
         let group = Group { ranks: 999_936, stride: 4 };
-        let ours = costs.cost(Collective::AllReduce, group, bytes / 4.0).seconds;
+        let ours = costs.cost(StepCollective::AllReduce, group, bytes / 4.0).seconds;
         assert!((0.5..2.0).contains(&(ours / step.seconds)), "{bytes}: {ours} against {}", step.seconds);
     }
 }
@@ -284,7 +296,8 @@ fn test_narrow_formats_are_faster_and_counted_against_their_peak() {
         let recipe = Recipe { precision, ..Recipe::new(1024, 8192) };
         plan(&model("llama-3-8b"), &machine, &recipe, &layout).expect("fits")
     };
-    let (wide, narrow) = (with(Precision::uniform(DataType::Bf16)), with(Precision::named(DataType::MxFp8, false)));
+    let (wide, narrow) =
+        (with(TensorPrecision::uniform(DataType::Bf16)), with(TensorPrecision::named(DataType::MxFp8, false)));
     assert!(narrow.step_time < wide.step_time);
     assert!((narrow.peak / wide.peak - 4.0).abs() < 1e-9);
 }
@@ -324,10 +337,10 @@ proptest! {
             }
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
-        let space = Space {
-            tp: vec![tp], pp: vec![pp], cp: vec![cp], dp: Some(dp), micro_batch: vec![micro_batch], ..Space::default()
+        let space = LayoutSpace {
+            tp: vec![tp], pp: vec![pp], cp: vec![cp], dp: Some(dp), micro_batch: vec![micro_batch], ..LayoutSpace::default()
         };
-        let found = search(&model(name), &machine, &recipe, Objective::Memory, &space);
+        let found = search(&model(name), &machine, &recipe, TrainingObjective::Memory, &space);
         prop_assert!(found.is_ok() || !found.unwrap_err().to_string().is_empty());
     }
 }
@@ -345,7 +358,7 @@ proptest! {
         };
         let machine = Machine::built_in("gen2").unwrap();
         let rank = machine.chip.rank(2).unwrap();
-        let settings = Settings::load().unwrap();
+        let settings = TrainingSettings::load().unwrap();
         let llama = model("llama-3-8b");
         let time = |machine: &Machine, recipe: &Recipe| {
             let costs = LevelCosts::new(machine, &rank).unwrap();
