@@ -27,6 +27,7 @@ from trn3.nki.language import assignment as tensors
 from trn3.nki.launch.debugging import last_findings
 from trn3.nki.launch.jit import Kernel, jit, simulate
 from trn3.nki.launch.multirank import profile_ranks, simulate_ranks, spmd
+from trn3.nki.launch.observers import Launched, observing
 from trn3.nki.launch.profiling import baremetal, benchmark, profile, simulate_kernel, trace
 from trn3.nki.lint import lint
 from trn3.nki.ranks.gang import DeadlockError
@@ -42,6 +43,7 @@ __all__ = [
     "DiffRow",
     "FrameworkKernel",
     "Kernel",
+    "Launched",
     "baremetal",
     "benchmark",
     "collectives",
@@ -55,6 +57,7 @@ __all__ = [
     "language",
     "last_findings",
     "lint",
+    "observing",
     "profile",
     "profile_ranks",
     "record",

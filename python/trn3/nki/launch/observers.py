@@ -50,7 +50,6 @@ def observing(observer: Observer) -> Iterator[None]:
     --------
     >>> import numpy as np
     >>> from trn3 import nki
-    >>> from trn3.nki.launch import observers
     >>> import trn3.nki.language as nl
     >>> @nki.jit
     ... def copied(x):
@@ -58,7 +57,7 @@ def observing(observer: Observer) -> Iterator[None]:
     ...     nl.store(out, nl.load(x))
     ...     return out
     >>> seen = []
-    >>> with observers.observing(seen.append):
+    >>> with nki.observing(seen.append):
     ...     _ = copied(np.ones((128, 8), np.float32))
     >>> [(each.kernel, each.arch, each.latency_ps > 0) for each in seen]
     [('copied', 'trn3', True)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 import trn3
-from trn3.nki.launch import observers
+from trn3 import nki
 from trn3.studies.budget.record import Budget, BudgetError, Change, Costs, KernelCost
 
 #: Carries what a test spent to the process that reports, whichever process ran it.
@@ -83,13 +83,13 @@ class BudgetPlugin:
         """Measure a test, and fail it if it passed but got slower than allowed."""
         costs: dict[str, KernelCost] = {}
 
-        def note(launched: observers.Launched) -> None:
+        def note(launched: nki.Launched) -> None:
             kernel = f"{launched.kernel} on {launched.arch}"
             if launched.ranks > 1:
                 kernel += f", {launched.ranks} ranks"
             costs[kernel] = costs.get(kernel, KernelCost(0, 0)) + KernelCost(1, launched.latency_ps)
 
-        with observers.observing(note):
+        with nki.observing(note):
             result = yield
         numbers = {kernel: [cost.launches, cost.latency_ps] for kernel, cost in costs.items()}
         test = item.stash.get(_TEST, item.nodeid)

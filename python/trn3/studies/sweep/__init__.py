@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from trn3.studies.sweep.errors import SweepCheckpointError
+from trn3.studies.sweep.identity import SweepCheckpointError
 from trn3.studies.sweep.points import (
     BrokenExecutorError,
     Point,

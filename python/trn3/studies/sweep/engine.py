@@ -9,10 +9,10 @@ one that ran out of memory has all of it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from trn3.studies.sweep.executors import Futures
 from trn3.studies.sweep.grid import Grid
 from trn3.studies.sweep.journal import Journal
 from trn3.studies.sweep.points import WorkerDiedError
@@ -23,6 +23,21 @@ from trn3.studies.sweep.tasks import Event, Finished, PointError, PointOutcome, 
 POLL_SECONDS = 0.2
 #: How often a task may get lost through no fault of its own before it counts as failed.
 MAX_LOSSES = 10
+
+
+class Workplace(Protocol):
+    """Where points run: at most `capacity` are submitted at a time."""
+
+    capacity: int
+
+    def submit(self, task: Task) -> None:
+        """Have a task run."""
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        """Return what has become of tasks as soon as there is news, or nothing after a while."""
+
+    def close(self, *, cancel: bool) -> None:
+        """End what runs for the sweep; `cancel` if tasks may be in flight."""
 
 
 @dataclass(slots=True)
@@ -36,7 +51,7 @@ class SweepRun:
     """
 
     grid: Grid
-    futures: Futures
+    workplace: Workplace
     retries: int
     max_crashes: int
     checkpoint: Journal | None
@@ -54,7 +69,7 @@ class SweepRun:
             fresh = self._draw()
             is_exhausted = False
             while True:
-                while self._in_flight < self.futures.capacity:
+                while self._in_flight < self.workplace.capacity:
                     task = self._again.popleft() if self._again else next(fresh, None)
                     if task is None:
                         is_exhausted = True
@@ -65,7 +80,7 @@ class SweepRun:
                     if not self._suspects:
                         break
                     self._submit(self._suspects.popleft())
-                for event in self.futures.wait(POLL_SECONDS):
+                for event in self.workplace.wait(POLL_SECONDS):
                     self._in_flight -= 1
                     self._take(event)
                 self._show()
@@ -85,7 +100,7 @@ class SweepRun:
 
     def _submit(self, task: Task) -> None:
         task.attempts += 1
-        self.futures.submit(task)
+        self.workplace.submit(task)
         self._in_flight += 1
 
     def _take(self, event: Event) -> None:

@@ -1,8 +1,8 @@
-"""Points on executors: those that the caller gives, and our own.
+"""Points on executors that the caller gives, and in this very process.
 
 An executor is anything whose ``submit(fn, *args)`` returns a future with ``add_done_callback``,
 ``done``, ``result`` and ``cancel``: those of `concurrent.futures`, a ``distributed.Client``, and
-what its ``get_executor()`` gives; beside them this very process, and our own processes.
+what its ``get_executor()`` gives.
 """
 
 from __future__ import annotations
@@ -10,26 +10,38 @@ from __future__ import annotations
 import queue
 import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from typing import Any
 
-from trn3.studies.sweep.errors import LostPointError, UnloadableFunctionError
-from trn3.studies.sweep.points import BrokenExecutorError, WorkerStartError
-from trn3.studies.sweep.processes import Processes, available_cores, pickle_function
-from trn3.studies.sweep.tasks import Event, PointOutcome, Task, describe_error, run_token
+from trn3.studies.sweep.points import BrokenExecutorError
+from trn3.studies.sweep.processes import available_cores, pickle_function
+from trn3.studies.sweep.tasks import Event, PointOutcome, Task, failed, run_point, run_token
 
 #: Tasks in flight for each worker of an executor: one runs, one is there when it ends. **(choice)**
 IN_FLIGHT_PER_WORKER = 2
 
 
 class InProcess:
-    """An executor that runs what it is given at once."""
+    """Runs points of one function here, each when it is waited for."""
 
-    def submit(self, fn: Callable[..., Any], *args: Any) -> Future[Any]:
-        """Call the function."""
-        future: Future[Any] = Future()
-        future.set_result(fn(*args))
-        return future
+    capacity = 1
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._fn = fn
+        self._tasks: list[Task] = []
+
+    def submit(self, task: Task) -> None:
+        """Take the task."""
+        self._tasks.append(task)
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        """Run what there is."""
+        del seconds
+        tasks, self._tasks = self._tasks, []
+        return [Event(task, run_point(self._fn, task.parameters)) for task in tasks]
+
+    def close(self, *, cancel: bool) -> None:
+        """Do nothing."""
 
 
 class Futures:
@@ -49,17 +61,13 @@ class Futures:
             _check_dask(fn, executor)
         elif isinstance(executor, ProcessPoolExecutor):
             pickle_function(fn, "use threads: concurrent.futures.ThreadPoolExecutor")
-        self._capacity = in_flight or IN_FLIGHT_PER_WORKER * _workers_of(executor)
+        #: Twice the workers there were at the start, or what the caller said.
+        self.capacity = in_flight or IN_FLIGHT_PER_WORKER * _workers_of(executor)
         self._futures: dict[str, tuple[Task, Any]] = {}
         self._refused: list[Event] = []
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._run = secrets.token_hex(8)
         self._submitted = 0
-
-    @property
-    def capacity(self) -> int:
-        """Twice the workers there were at the start, or what the caller said."""
-        return self._capacity
 
     def submit(self, task: Task) -> None:
         """Submit the task under a token of its own; at most `capacity` are in flight."""
@@ -67,13 +75,11 @@ class Futures:
         token = f"{self._run}-{self._submitted}"
         try:
             future = self._executor.submit(run_token, self._fn, task.parameters, token)
-        except WorkerStartError:
-            raise
         except Exception as error:
             if self._is_closed(error):
                 raise self._broken(error) from error
             # Parameters that cannot be sent, for instance.
-            self._refused.append(Event(task, PointOutcome(None, describe_error(error), 0.0)))
+            self._refused.append(Event(task, failed(error)))
             return
         self._futures[token] = task, future
         future.add_done_callback(lambda _: self._done.put(token))
@@ -99,20 +105,13 @@ class Futures:
         ]
 
     def close(self, *, cancel: bool) -> None:
-        """End our own processes; cancel what is in flight, if so, on an executor of the caller."""
-        if isinstance(self._executor, Processes):
-            self._executor.close(kill=cancel)
-        elif cancel:
-            for _, future in self._futures.values():
-                future.cancel()
+        """Leave the executor to its owner, without what is in flight, if so."""
+        for _, future in self._futures.values() if cancel else ():
+            future.cancel()
 
     def _event(self, task: Task, future: Any) -> Event:
         try:
             outcome = future.result()
-        except (WorkerStartError, UnloadableFunctionError):
-            raise
-        except LostPointError as loss:
-            return Event(task, death=loss.death)
         except BrokenExecutor as error:
             raise self._broken(error) from error
         except CancelledError:
@@ -126,7 +125,7 @@ class Futures:
                     return Event(task)
                 if isinstance(error, KilledWorker):
                     return Event(task, death=str(error), crashes=error.allowed_failures + 1)
-            return Event(task, PointOutcome(None, describe_error(error), 0.0))
+            return Event(task, failed(error))
         assert isinstance(outcome, PointOutcome)
         return Event(task, outcome)
 

@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from trn3.studies.sweep.errors import SweepCheckpointError
 from trn3.studies.sweep.grid import Grid, Parameters, ProductGrid, describe
 from trn3.studies.sweep.values import (
     Json,
@@ -17,6 +16,10 @@ from trn3.studies.sweep.values import (
     class_name,
     json_text,
 )
+
+
+class SweepCheckpointError(ValueError):
+    """A checkpoint is damaged, in use, of another sweep, or cannot hold a value."""
 
 
 def header_of(

@@ -26,9 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trn3.studies.sweep.errors import SweepCheckpointError
 from trn3.studies.sweep.grid import Parameters
-from trn3.studies.sweep.identity import digest_of
+from trn3.studies.sweep.identity import SweepCheckpointError, digest_of
 from trn3.studies.sweep.tasks import PointError, PointOutcome
 from trn3.studies.sweep.values import Json, UnsupportedValueError, ValueCodec, json_text
 
@@ -170,9 +169,14 @@ class Journal:
         # A file from elsewhere may try to run functions from its schema, or be damaged on purpose.
         for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "locking_mode = EXCLUSIVE"):
             ask(f"PRAGMA {pragma}")
+        ask("PRAGMA synchronous = NORMAL")
         ask("BEGIN EXCLUSIVE")
-        is_new = self.path.stat().st_size == 0 and not ask("SELECT * FROM sqlite_master")
-        if not is_new:
+        if self.path.stat().st_size == 0 and not ask("SELECT * FROM sqlite_master"):
+            ask(f"PRAGMA application_id = {APPLICATION}")
+            ask(f"PRAGMA user_version = {FORMAT_VERSION}")
+            ask(SCHEMA)
+            self._write(HEADER, header)
+        else:
             self._check_format()
             for row in self._database.execute("SELECT * FROM records ORDER BY point"):
                 self._take(*row, header=header)
@@ -180,15 +184,6 @@ class Journal:
                 raise self._damaged("it does not name its sweep")
         ask("COMMIT")
         ask("PRAGMA journal_mode = WAL")
-        ask("PRAGMA synchronous = NORMAL")
-        if is_new:
-            ask("BEGIN EXCLUSIVE")
-            ask(f"PRAGMA application_id = {APPLICATION}")
-            ask(f"PRAGMA user_version = {FORMAT_VERSION}")
-            ask(SCHEMA)
-            self._write(HEADER, header)
-            ask("COMMIT")
-            ask("PRAGMA wal_checkpoint(FULL)")
 
     def _ask(self, statement: str, *values: str | int) -> list[Any]:
         return self._database.execute(statement, values).fetchall()

@@ -1,8 +1,9 @@
 """Points on processes of this machine.
 
-Each process is the only one of a `concurrent.futures.ProcessPoolExecutor` of its own. So when a
-process dies, it is known which point it ran, and no other point or process is touched; an executor
-of many processes ends all of them when one dies, and cannot say which point did it.
+A process runs one point at a time and has a pipe of its own. So when one dies, whenever that is, it
+is known which point it ran, and no other point or process is touched. Pools whose processes share
+a pipe, that of the standard library and others, lose every point when one dies in the middle of its
+answer; and they hand a point through three threads where a pipe needs none.
 
 Processes are spawned, not forked: a fork of a process with threads (those of the numerics, of
 NumPy) may hang.
@@ -16,24 +17,22 @@ import pickle
 import resource
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from multiprocessing import resource_tracker
-from multiprocessing.context import SpawnContext, SpawnProcess
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context, resource_tracker
+from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
-from trn3.studies.sweep.errors import LostPointError, UnloadableFunctionError
-from trn3.studies.sweep.grid import Parameters, describe
+from trn3.studies.sweep.grid import describe
 from trn3.studies.sweep.points import WorkerStartError
-from trn3.studies.sweep.tasks import PointError
-from trn3.studies.sweep.worker import answer, find_problem, start
+from trn3.studies.sweep.tasks import Event, Task, failed
+from trn3.studies.sweep.worker import serve
 
 #: Workers killed one after the other while they start, none having come up in between.
 MAX_FAILED_STARTS = 3
 #: How long a worker without work may take to end before it is killed.
 GOODBYE_SECONDS = 5.0
-#: Descriptors that a worker takes here: three pipes and what tells of its end, and some to spare.
-FILES_PER_WORKER = 8
+#: Descriptors that a worker takes here: its pipe and what tells of its end, and some to spare.
+FILES_PER_WORKER = 4
 #: Descriptors left to everything else when the limit of open files is raised.
 OTHER_FILES = 512
 
@@ -43,151 +42,122 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-class OneProcessContext(SpawnContext):
-    """Starts processes, and keeps the last one: an executor does not say how its process ended."""
-
-    process: SpawnProcess | None = None
-
-    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
-        """Make a process."""
-        self.process = SpawnProcess(*args, **kwargs)
-        return self.process
-
-
 class Worker:
-    """A process, and the executor of it alone."""
+    """A process, the pipe to it, and the task it runs."""
 
     def __init__(self, function: bytes, threads: int) -> None:
-        self._context = OneProcessContext()
-        self.executor = ProcessPoolExecutor(
-            1, mp_context=self._context, initializer=start, initargs=(function, threads)
-        )
-        self.is_idle = True
-        self.problem: Future[PointError | None]
-
-    def start(self) -> None:
-        """Start the process."""
-        self.problem = self.executor.submit(find_problem)
-
-    @property
-    def was_ready(self) -> bool:
-        """Whether the process has come up, even if it has died since."""
-        return self.problem.done() and self.problem.exception() is None
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process runs."""
-        process = self._context.process
-        return process is not None and process.is_alive()
-
-    def kill(self) -> None:
-        """Kill the process."""
-        process = self._context.process
-        if process is not None and process.pid is not None:
-            process.kill()
+        context = get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, function, threads))
+        self.task: Task | None = None
+        self.is_ready = False
+        try:
+            self.process.start()
+        finally:
+            # Else the end of the process would not end the pipe.
+            theirs.close()
 
     def end(self) -> int:
-        """End the process once it has no work; return its exit code."""
-        process = self._context.process
-        self.executor.shutdown(wait=False, cancel_futures=True)
-        if process is None or process.pid is None:
-            return 0
-        process.join(GOODBYE_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join()
-        return process.exitcode or 0
-
-
-class Answer:
-    """The future of a point: done also when its process has died."""
-
-    def __init__(self, pool: Processes, worker: Worker, message: bytes) -> None:
-        self._pool, self._worker = pool, worker
-        self._answer = worker.executor.submit(answer, message)
-        worker.is_idle = False
-
-    def add_done_callback(self, function: Callable[[Any], object]) -> None:
-        """Have a function called when it is done."""
-        self._answer.add_done_callback(function)
-
-    def done(self) -> bool:
-        """Whether there is an answer, or nobody who could give one."""
-        return self._answer.done() or not self._worker.is_alive
-
-    def result(self) -> Any:
-        """Return the outcome, once it is done."""
-        return self._pool.result(self._worker, self._answer)
+        """End the process, which it does by itself once it has no work; return its exit code."""
+        self.pipe.close()
+        self.process.join(GOODBYE_SECONDS)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        return self.process.exitcode or 0
 
 
 class Processes:
-    """An executor of one function on local processes; one that dies is replaced."""
+    """Runs points of one function on local processes; one that dies is replaced."""
 
     def __init__(self, fn: Callable[..., Any], workers: int) -> None:
+        self.capacity = workers
         self._name = describe(fn)
         self._function = pickle_function(fn, "pass workers=0 to run in this process")
         self._threads = max(1, available_cores() // workers)
         self._workers: list[Worker] = []
+        self._answers = DefaultSelector()
+        self._refused: list[Event] = []
         self._failed_starts = 0
         _allow_open_files(FILES_PER_WORKER * workers)
 
-    def submit(self, call: object, fn: object, parameters: Parameters, token: object) -> Answer:
-        """Give a point to a worker without one, started if need be; workers have the function."""
-        del call, fn, token
-        message = pickle.dumps(parameters, protocol=pickle.HIGHEST_PROTOCOL)
+    def submit(self, task: Task) -> None:
+        """Give the task to a worker without one, started if need be."""
+        try:
+            message = pickle.dumps(task.parameters, protocol=pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            self._refused.append(Event(task, failed(error)))
+            return
         while True:
-            worker = next((each for each in self._workers if each.is_idle), None)
+            worker = next((each for each in self._workers if each.task is None), None)
             if worker is None:
                 with _interrupts_held_back():
                     worker = Worker(self._function, self._threads)
                     self._workers.append(worker)
-                    worker.start()
+                self._answers.register(worker.pipe, EVENT_READ, worker)
             try:
-                return Answer(self, worker, message)
-            except BrokenExecutor:
+                worker.pipe.send_bytes(message)
+            except OSError:
                 self._retire(worker)
+            else:
+                worker.task = task
+                return
 
-    def result(self, worker: Worker, future: Future[bytes]) -> Any:
-        """Return what a worker has answered.
+    def wait(self, seconds: float) -> Sequence[Event]:
+        """Return what has become of tasks as soon as there is news, or nothing after a while."""
+        if self._refused:
+            events, self._refused = self._refused, []
+            return events
+        ready = [key.data for key, _ in self._answers.select(seconds)]
+        return [event for event in map(self._read, ready) if event is not None]
 
-        Raises
-        ------
-        LostPointError
-            If the worker has died.
-        WorkerStartError, UnloadableFunctionError
-            If no other will do better.
-        """
-        try:
-            message = future.result(timeout=0)
-        except (BrokenExecutor, TimeoutError):
-            ended = self._retire(worker)
-            raise LostPointError(ended if worker.was_ready else None) from None
-        worker.is_idle = True
-        self._failed_starts = 0
-        problem = worker.problem.result()
-        if problem is not None:
-            refusal = (
-                f"{self._name} cannot be loaded in a worker process ({problem}); define it in a "
-                "module or in a script that is a file, not at a prompt, or pass workers=0 to run "
-                "in this process"
-            )
-            raise UnloadableFunctionError(refusal)
-        return pickle.loads(message)
-
-    def close(self, *, kill: bool) -> None:
+    def close(self, *, cancel: bool) -> None:
         """End all processes."""
         workers, self._workers = self._workers, []
-        for worker in workers if kill else ():
-            worker.kill()
+        for worker in workers if cancel else ():
+            worker.process.kill()
+        for worker in workers:
+            worker.pipe.close()
         for worker in workers:
             worker.end()
+        self._answers.close()
+
+    def _read(self, worker: Worker) -> Event | None:
+        """Take what a worker says, or that it says nothing any more."""
+        task = worker.task
+        try:
+            message = worker.pipe.recv_bytes()
+        except (EOFError, OSError):
+            ended = self._retire(worker)
+            # A worker that never came up has not begun its point.
+            return Event(task, death=ended if worker.is_ready else None) if task else None
+        if not worker.is_ready:
+            problem = pickle.loads(message)
+            if problem is not None:
+                refusal = (
+                    f"{self._name} cannot be loaded in a worker process ({problem}); define it in "
+                    "a module or in a script that is a file, not at a prompt, or pass workers=0 "
+                    "to run in this process"
+                )
+                raise TypeError(refusal)
+            worker.is_ready = True
+            self._failed_starts = 0
+            return None
+        assert task is not None
+        worker.task = None
+        try:
+            outcome = pickle.loads(message)
+        except Exception as error:
+            outcome = failed(error)
+        return Event(task, outcome)
 
     def _retire(self, worker: Worker) -> str:
         """Let go of a worker that has ended, and say how it did."""
+        self._answers.unregister(worker.pipe)
         self._workers.remove(worker)
         code = worker.end()
         ended = describe_exit(code)
-        if not worker.was_ready:
+        if not worker.is_ready:
             self._failed_starts += 1
             if code > 0 or self._failed_starts >= MAX_FAILED_STARTS:
                 message = (

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from trn3.studies.sweep.engine import SweepRun
+from trn3.studies.sweep.engine import SweepRun, Workplace
 from trn3.studies.sweep.executors import Futures, InProcess
 from trn3.studies.sweep.grid import (
     Grid,
@@ -135,7 +135,7 @@ def sweep(
     _check_count("max_crashes", max_crashes, 1)
     codec = ValueCodec(value_types)
     shown = make_progress(progress)
-    futures = Futures(fn, *_choose_executor(fn, executor, workers, in_flight))
+    workplace = _choose_workplace(fn, executor, workers, in_flight)
     log: Journal | None = None
     run: SweepRun | None = None
     is_whole = False
@@ -145,7 +145,7 @@ def sweep(
             _check_listed(log, points)
             for note in log.notes:
                 _LOG.warning(note)
-        run = SweepRun(points, futures, retries, max_crashes, log, shown)
+        run = SweepRun(points, workplace, retries, max_crashes, log, shown)
         run.run()
         is_whole = True
     except BaseException as error:
@@ -160,7 +160,7 @@ def sweep(
     finally:
         # Processes first: nothing must outlive a checkpoint that cannot be closed.
         try:
-            futures.close(cancel=not is_whole)
+            workplace.close(cancel=not is_whole)
         finally:
             if log is not None:
                 log.close()
@@ -173,31 +173,31 @@ def default_workers() -> int:
     return 0 if is_nested else available_cores()
 
 
-def _choose_executor(
+def _choose_workplace(
     fn: Callable[..., Any], executor: Any, workers: int | None, in_flight: int | None
-) -> tuple[Any, int | None]:
-    """Return what runs the points, and how many it is given at a time."""
+) -> Workplace:
+    """Return what runs the points."""
     if executor is not None:
         if workers is not None:
             message = "workers is for processes of this machine and executor for others; give one"
             raise ValueError(message)
         if in_flight is not None:
             _check_count("in_flight", in_flight, 1)
-        return executor, in_flight
+        return Futures(fn, executor, in_flight)
     if in_flight is not None:
         message = "in_flight goes with an executor; a local worker process has one point at a time"
         raise ValueError(message)
     count = default_workers() if workers is None else workers
     _check_count("workers", count, 0, MAX_WORKERS)
     if count == 0:
-        return InProcess(), 1
+        return InProcess(fn)
     if multiprocessing.current_process().daemon:
         message = (
             f"workers is {count}, but this process (a Dask worker's, or another daemonic one) may "
             "not start processes; pass workers=0 to run in it"
         )
         raise ValueError(message)
-    return Processes(fn, count), count
+    return Processes(fn, count)
 
 
 def _check_names(fn: Callable[..., Any], grid: Grid) -> None:

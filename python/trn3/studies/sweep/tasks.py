@@ -91,7 +91,7 @@ def run_point(fn: Callable[..., Any], parameters: Parameters) -> PointOutcome:
     try:
         value = fn(**parameters)
     except caught as error:
-        return PointOutcome(None, describe_error(error, skip=1), time.perf_counter() - started)
+        return failed(error, time.perf_counter() - started, skip=1)
     return PointOutcome(value, None, time.perf_counter() - started)
 
 
@@ -99,6 +99,11 @@ def run_token(fn: Callable[..., Any], parameters: Parameters, token: str) -> Poi
     """Call the function; `token` differs for each call, so that no scheduler takes two for one."""
     del token
     return run_point(fn, parameters)
+
+
+def failed(error: BaseException, seconds: float = 0.0, skip: int = 0) -> PointOutcome:
+    """Return the outcome of a call that raised, or that could not be made."""
+    return PointOutcome(None, describe_error(error, skip), seconds)
 
 
 def describe_error(error: BaseException, skip: int = 0) -> PointError:
