@@ -20,6 +20,7 @@ from house import (
     picture,
     private_names,
     sizes,
+    tests_tree,
 )
 from house.finding import Check, Rules
 
@@ -38,6 +39,7 @@ CHECKS: dict[str, Check] = {
     "long_files": sizes.find_long,
     "alike_files": sizes.find_alike,
     "figures": figures.find,
+    "tests": tests_tree.find,
 }
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import networkx as nx
 
 from house import __main__ as house, drill, picture
-
-from .trees import RULES, plant, plant_crates
+from support.trees import RULES, plant, plant_crates
 
 SETTLE = "run: PYTHONPATH=scripts python -m house --settle"
 
