@@ -12,7 +12,7 @@ DOCUMENT = ROOT / "docs" / "reference" / "nki-coverage.md"
 def main() -> None:
     """Replace what stands between the document's marks."""
     sys.path.insert(0, str(ROOT / "tests"))
-    from nki_conformance.coverage import markdown
+    from support.conformance.coverage import markdown
     from trn3.validation.documents import replace_section
 
     text = replace_section(DOCUMENT.read_text(encoding="utf-8"), markdown())

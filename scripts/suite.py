@@ -17,7 +17,10 @@ CARGO_END = re.compile(r"^test result: .*$", re.MULTILINE)
 
 
 # Tests that run side by side.
-KERNELS = ("tests/nki", "tests/corpora", "tests/machine", "tests/examples")
+KERNELS = (
+    "tests/bindings", "tests/corpora", "tests/examples", "tests/machine", "tests/nki",
+    "tests/profile",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""Run every check, compare with the debt, report: ``python -m house [--settle]``.
+"""Run every check, compare with the debt, report: ``python -m house [--settle | --lines]``.
 
-To settle is to write the debt and the drawn parts of the pages for maintainers anew.
+To settle is to write the debt and the drawn parts of the pages for maintainers anew; ``--lines``
+prints how much of each room is Python, and why.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from house import (
     arrows,
     circles,
     class_names,
+    code_lines,
     crate_arrows,
     debt,
     drill,
@@ -20,6 +22,7 @@ from house import (
     picture,
     private_names,
     sizes,
+    tests_tree,
 )
 from house.finding import Check, Rules
 
@@ -38,6 +41,8 @@ CHECKS: dict[str, Check] = {
     "long_files": sizes.find_long,
     "alike_files": sizes.find_alike,
     "figures": figures.find,
+    "python_lines": code_lines.find,
+    "tests": tests_tree.find,
 }
 
 
@@ -46,14 +51,18 @@ def write_pages(rules: Rules) -> None:
     (ROOT / picture.PAGE).write_text(picture.draw(ROOT, rules), encoding="utf-8")
     page = ROOT / drill.FOLDER / "drill.md"
     page.write_text(drill.page(ROOT), encoding="utf-8")
+    (ROOT / code_lines.PAGE).write_text(code_lines.page(ROOT, rules), encoding="utf-8")
 
 
 def main(words: list[str]) -> int:
     """Return 0 if what is found is what is listed, 1 if not, 2 for an unknown word."""
-    if words not in ([], ["--settle"]):
-        print(f"python -m house: {' '.join(words)!r} is no option; --settle is", file=sys.stderr)
+    if words not in ([], ["--settle"], ["--lines"]):
+        print(f"python -m house: {' '.join(words)!r} is not --settle or --lines", file=sys.stderr)
         return 2
     rules = tomllib.loads((HERE / "house.toml").read_text(encoding="utf-8"))
+    if "--lines" in words:
+        print(code_lines.shown(ROOT, rules))
+        return 0
     listed = debt.read(HERE / "debt.toml")
     found = {name: check(ROOT, rules) for name, check in CHECKS.items()}
     if "--settle" in words:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cli.conftest import model, refused, run, spawn
+from support.command_line import model, refused, run, spawn
 
 __all__ = ["model", "refused", "run", "spawn"]

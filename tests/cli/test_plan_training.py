@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.conftest import Outcome
+from support.command_line import Outcome
 
 Run = Callable[..., Outcome]
 LLAMA = ["plan", "llama-3-8b", "--train", "--global-batch", "1024", "--sequence", "8192"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.conftest import Outcome
+from support.command_line import Outcome
 
 Run = Callable[..., Outcome]
 TCO = [

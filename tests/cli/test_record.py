@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from examples.kernel_files import FOLDER, kernels_of
+from support.kernel_files import FOLDER, kernels_of
 from trn3.nki.launch.programs import Program, replay_ranks
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from machine.profiles import attention
+from support.profiles import attention
 from trn3.__main__ import main
 from trn3.interchange import chakra
 

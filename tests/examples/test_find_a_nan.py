@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from examples.kernel_files import kernels_of
+from support.kernel_files import kernels_of
 from trn3 import nki
 
 ROOT = Path(__file__).resolve().parents[2]

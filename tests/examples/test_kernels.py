@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from examples.kernel_files import kernels_of
+from support.kernel_files import kernels_of
 from trn3 import nki, numerics
 
 BF16, F32 = 2.0**-8, 2.0**-24

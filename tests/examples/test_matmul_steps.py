@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from examples.kernel_files import FOLDER, kernels_of
+from support.kernel_files import FOLDER, kernels_of
 from trn3 import nki
 from trn3.profile import Profile
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from examples.kernel_files import FOLDER, kernels_of
+from support.kernel_files import FOLDER, kernels_of
 from trn3 import nki
 from trn3.cli import script
 from trn3.profile import Profile

@@ -8,8 +8,7 @@ import pytest
 
 from house import arrows
 from house.table import Table
-
-from .trees import RULES, plant
+from support.trees import RULES, plant
 
 
 def keys(root: Path, files: dict[str, str]) -> list[str]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from house import circles
-
-from .trees import RULES, plant, plant_crates
+from support.trees import RULES, plant, plant_crates
 
 
 def python_keys(root: Path, files: dict[str, str]) -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from house import class_names
-
-from .trees import RULES, plant, plant_crates
+from support.trees import RULES, plant, plant_crates
 
 
 def test_the_same_class_twice_is_found_in_both_places(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from house import crate_arrows
-
-from .trees import RULES, plant, plant_crates
+from support.trees import RULES, plant, plant_crates
 
 
 def test_a_dependency_upwards_is_found(tmp_path: Path) -> None:

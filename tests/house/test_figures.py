@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from house import figures
-
-from .trees import RULES, plant, plant_crates
+from support.trees import RULES, plant, plant_crates
 
 SPECS = """
 [core.clock_tensor]

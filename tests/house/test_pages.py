@@ -9,8 +9,7 @@ from pathlib import Path
 import networkx as nx
 
 from house import __main__ as house, drill, picture
-
-from .trees import RULES, plant, plant_crates
+from support.trees import RULES, plant, plant_crates
 
 SETTLE = "run: PYTHONPATH=scripts python -m house --settle"
 
@@ -67,13 +66,3 @@ def test_a_drill_that_is_not_true_is_found(tmp_path: Path) -> None:
         "gone.toml is gone (w)", "other.toml does not hold 'x = 1' (w)",
     ]  # fmt: skip
     assert "| w | `there.toml` | d |" in drill.page(root)
-
-
-def test_paths_that_pages_name_exist() -> None:
-    """Whatever a page for maintainers calls by its path is there."""
-    pages = sorted((house.ROOT / drill.FOLDER).rglob("*.md"))
-    assert len(pages) >= 10
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        for name in re.findall(r"`((?:rust|python|tests|scripts|docs)/[\w./-]+)`", text):
-            assert (house.ROOT / name).exists(), f"{page.name}: {name}"

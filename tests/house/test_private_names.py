@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from house import private_names
-
-from .trees import RULES, plant
+from support.trees import RULES, plant
 
 OWNER = """
 class Chip:

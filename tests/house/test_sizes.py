@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from house import sizes
-
-from .trees import RULES, plant
+from support.trees import RULES, plant
 
 
 def test_a_long_file_is_found(tmp_path: Path) -> None:

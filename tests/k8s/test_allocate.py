@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from k8s.claims import DRIVER, OWN, attribute, claim, devices_of, exactly, numbers_of, opaque
+from support.resource_claims import (
+    DRIVER,
+    OWN,
+    attribute,
+    claim,
+    devices_of,
+    exactly,
+    numbers_of,
+    opaque,
+)
 from trn3 import k8s
 
 GROUP = "resource.aws.com/devicegroup{}_id"

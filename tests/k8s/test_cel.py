@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from k8s.claims import DRIVER
+from support.resource_claims import DRIVER
 from trn3 import k8s
 from trn3.k8s.cel import SelectorError, compile_selector
 from trn3.k8s.inventory import Device, Inventory

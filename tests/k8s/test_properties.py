@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from k8s.claims import DRIVER, attribute, claim, exactly
+from support.resource_claims import DRIVER, attribute, claim, exactly
 from trn3 import k8s
 
 SYSTEMS = {

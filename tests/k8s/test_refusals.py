@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from k8s.claims import DRIVER, attribute, claim, exactly, opaque
+from support.resource_claims import DRIVER, attribute, claim, exactly, opaque
 from trn3 import k8s
 
 GROUP = "resource.aws.com/devicegroup4_id"

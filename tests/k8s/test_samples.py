@@ -8,7 +8,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
-from k8s.claims import DRIVER, devices_of, numbers_of
+from support.resource_claims import DRIVER, devices_of, numbers_of
 from trn3 import k8s
 
 DATA = Path(__file__).parent / "data"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .sandbox import ROOT, run
+from support.sandbox import ROOT, run
 
 # Downloaded once, so that a second run needs no network.
 WHEELHOUSE = ROOT / "build" / "wheelhouse"

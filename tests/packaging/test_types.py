@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .sandbox import ROOT
+from support.sandbox import ROOT
 
 USER = """
 import ml_dtypes

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import trn3
-
-from .sandbox import ROOT, run
+from support.sandbox import ROOT, run
 
 # Where no `make test` has built the extension before, the wheel takes minutes.
 pytestmark = pytest.mark.timeout(1800)

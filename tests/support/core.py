@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from support.engines import TYPES, cast
-from trn3._trn3.machine import NkiTensor
-from trn3.machine import NeuronCore
+from trn3.machine import NeuronCore, NkiTensor
 from trn3.nki import simulate
 from trn3.nki.language.creation import ndarray
 from trn3.nki.ranks.context import Context, Running, core

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_conformance.suite import ROWS
-from nki_conformance.table import Call, Tiles
+from support.conformance.suite import ROWS
+from support.conformance.table import Call, Tiles
 from support.core import Machine
 from trn3.machine.instructions import REQUIRED, InstructionDescription, instructions
 from trn3.nki import isa

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kernellib.attention.attention_bwd import attention_bwd
-from library_cases import data, launched
+from support.library_cases import data, launched
 
 
 def gradients(

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kernellib.attention.attention_cte import AttnConfig, attention_cte
-from library_cases import assert_close, data, launched
+from support.library_cases import assert_close, data, launched
 
 
 def reference(

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import kernellib.attention.attention_tkg as tkg
-from library_cases import assert_close, data, launched
+from support.library_cases import assert_close, data, launched
 
 
 def case(bs: int, heads: int, d: int, block: int, blocks: int, dtype: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kernellib.conv.conv1d import conv1d, depthwise_conv1d
-from library_cases import assert_close, data, launched
+from support.library_cases import assert_close, data, launched
 
 
 def windows_of(x: NDArray[Any], length: int) -> NDArray[np.float64]:

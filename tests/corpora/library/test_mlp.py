@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kernellib.core.utils.common_types import ActFnType, QuantizationType
 from kernellib.mlp.mlp import MLPParameters, mlp, mlp_down_mx
-from library_cases import assert_close, data, launched
+from support.library_cases import assert_close, data, launched
 from trn3.nki.values import neuron_dtypes as dt
 
 

@@ -12,7 +12,7 @@ from kernellib.core.utils.allocator import SbufManager
 from kernellib.core.utils.common_types import NormType
 from kernellib.norms.rmsnorm_quant import RmsNormQuantConfig, rmsnorm_quant_kernel
 from kernellib.norms.rmsnorm_tkg import rmsnorm_tkg
-from library_cases import assert_close, data, launched, normed
+from support.library_cases import assert_close, data, launched, normed
 
 
 @pytest.mark.parametrize("lnc", [None, 1, 2])

@@ -8,7 +8,7 @@ import pytest
 
 from kernellib.core.utils.common_types import QuantizationType
 from kernellib.projection.output_projection import output_projection_cte, output_projection_tkg
-from library_cases import assert_close, data, launched
+from support.library_cases import assert_close, data, launched
 
 
 @pytest.mark.parametrize("lnc", [None, 1, 2])

@@ -10,7 +10,7 @@ import pytest
 
 from kernellib.core.utils.common_types import NormType, OutputLayout, QuantizationType
 from kernellib.projection.qkv_cte import QkvQuant, qkv_cte
-from library_cases import assert_close, clipped, data, launched, normed
+from support.library_cases import assert_close, clipped, data, launched, normed
 
 
 @pytest.mark.parametrize("lnc", [None, 1, 2])

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kernellib.embeddings.rope import RoPE, rope_hf
-from library_cases import assert_close, data, launched
+from support.library_cases import assert_close, data, launched
 
 
 def angles(half: int, batch: int, seqlen: int) -> tuple[NDArray[Any], NDArray[Any]]:

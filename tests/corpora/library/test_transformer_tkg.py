@@ -12,7 +12,7 @@ from kernellib.attention.attention_tkg import KVCache
 from kernellib.core.utils.common_types import ActFnType, NormType
 from kernellib.mlp.mlp import MLPParameters
 from kernellib.transformer.transformer_tkg import Layer, transformer_tkg
-from library_cases import data, launched, normed
+from support.library_cases import data, launched, normed
 from test_attention_tkg import case, reference
 from test_mlp import activated
 

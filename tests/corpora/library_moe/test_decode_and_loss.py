@@ -13,9 +13,9 @@ from expertlib.experimental.loss.cross_entropy import (
     cross_entropy_backward,
     cross_entropy_forward,
 )
-from moe_reference import BF16, problem
 
 import trn3.nki.language as nl
+from support.moe_reference import BF16, problem
 from trn3 import nki
 
 torch = pytest.importorskip("torch")

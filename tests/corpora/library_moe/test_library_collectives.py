@@ -19,9 +19,9 @@ from expertlib.experimental.collectives.exchange import (
     expert_dispatch,
     reduce_scatter_gather,
 )
-from moe_reference import BF16
 
 import trn3.nki.collectives as ncc
+from support.moe_reference import BF16
 from trn3 import nki
 
 WORLDS = [(1, 1), (2, 1), (2, 2), (4, 1), (4, 2), (8, 2), (16, 1)]

@@ -15,7 +15,8 @@ from expertlib.core.moe.blockwise_mm import (
 from expertlib.core.moe.moe_parameters import SkipMode
 from expertlib.core.router.router_topk import RouterActFnType, XHbmLayout, router_topk
 from expertlib.core.utils.common_types import ExpertAffinityScaleMode
-from moe_reference import BF16, Problem, problem
+
+from support.moe_reference import BF16, Problem, problem
 
 
 def _close(got: Any, wanted: np.ndarray, tolerance: float = 2e-2) -> None:

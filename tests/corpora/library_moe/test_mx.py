@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from expertlib.core.moe.blockwise_mx import blockwise_mm_shard_intermediate_mx
 from expertlib.core.moe.mx_utils import mxfp_load_kernel
-from moe_reference import BF16, problem
-from mx_reference import FORMATS, pack, quantise, scale_of, unpack
 
 import trn3.nki
 import trn3.nki.language as nl
+from support.moe_reference import BF16, problem
+from support.mx_reference import FORMATS, pack, quantise, scale_of, unpack
 from trn3.nki.values import neuron_dtypes as dt, version
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from machine.profiles import attention, by_hand, profile_data
+from support.profiles import attention, by_hand, profile_data
 from trn3.interchange import chakra
 from trn3.profile import Profile, ProfileData
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from machine.profiles import attention
+from support.profiles import attention
 from trn3 import collectives, systems
 from trn3.facts import load
 from trn3.interchange import chakra

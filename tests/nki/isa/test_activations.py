@@ -12,7 +12,7 @@ import pytest
 from support.core import Machine
 from support.engines import TYPES, assert_same, cases, cast, sample, widen
 from trn3 import numerics
-from trn3._trn3.machine import NkiValidationError
+from trn3.machine import NkiValidationError
 from trn3.nki.isa import activations as nisa, reduce_cmd
 
 FUNCTIONS: dict[str, Any] = {

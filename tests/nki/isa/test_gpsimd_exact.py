@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from support.core import Machine
 from support.engines import TYPES, assert_same, cast
-from trn3._trn3.machine import NkiValidationError, VirtualRegister
+from trn3.machine import NkiValidationError, VirtualRegister
 from trn3.nki import isa as nisa
 
 FP32_MIN = float(np.finfo(np.float32).min)

@@ -10,7 +10,7 @@ import pytest
 
 from support.core import Machine
 from support.engines import TYPES, cases
-from trn3._trn3.machine import NkiValidationError
+from trn3.machine import NkiValidationError
 from trn3.nki.isa import quantize as nisa
 
 ELEMENTS: dict[str, tuple[Any, int, float]] = {

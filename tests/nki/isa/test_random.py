@@ -10,7 +10,7 @@ import pytest
 from oracle.xorwow import Lanes
 from support.core import Machine
 from support.engines import TYPES, assert_same
-from trn3._trn3.machine import NkiTensor, NkiValidationError, SkippedValueError
+from trn3.machine import NkiTensor, NkiValidationError, SkippedValueError
 from trn3.nki import isa as nisa
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.core import Machine
 from support.engines import FLOATS, INTEGERS, assert_same, cases, cast, sample, widen
 from trn3 import numerics
-from trn3._trn3.machine import NkiValidationError
+from trn3.machine import NkiValidationError
 from trn3.nki.isa import search as nisa, select, shuffle, statistics as stats
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.core import Machine
 from support.engines import FLOATS, INTEGERS, assert_same, cases, cast, sample, widen
-from trn3._trn3.machine import NkiValidationError
+from trn3.machine import NkiValidationError
 from trn3.nki.isa import reduce_cmd, select as nisa
 
 LOWEST = np.finfo(np.float32).min

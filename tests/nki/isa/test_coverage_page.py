@@ -1,0 +1,22 @@
+"""The page on coverage is counted from the suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trn3.nki.isa as nisa
+from support.conformance.coverage import FUNCTIONS, markdown
+from support.conformance.suite import REFUSALS, ROWS
+from trn3.validation import BEGIN, END
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "nki-coverage.md"
+
+
+def test_the_page_is_current() -> None:
+    section = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
+    assert section == markdown(), "run: python scripts/nki_coverage_doc.py"
+
+
+def test_tables_name_functions_that_exist() -> None:
+    assert {entry.function for entry in [*ROWS, *REFUSALS]} <= set(FUNCTIONS)
+    assert all(callable(getattr(nisa, name)) for name in FUNCTIONS)

@@ -1,0 +1,51 @@
+"""What pages call by its name or path is there, under its present name."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+FOLDERS = "rust|python|tests|scripts|docs|examples|benches"
+#: Names of other programs that look like ours: components of SST, the driver of claims.
+OTHERS = {"trn3.ComputeArray", "trn3.Tile", "trn3.internal"}
+
+
+def lacks(name: str) -> str:
+    """Return the part of a dotted name that is not there; a name of the past warns and fails."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            thing = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            if not hasattr(thing, part):
+                return part
+            thing = getattr(thing, part)
+        return ""
+    return name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_and_paths_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in set(re.findall(r"`(trn3(?:\.\w+)+)", text)) - OTHERS:
+        assert not lacks(name), name
+    for path in re.findall(
+        r"`((?:rust|python|tests|scripts|docs|examples|benches)/[\w./-]+)`", text
+    ):
+        assert (ROOT / path).exists(), path
+    for link in re.findall(r"\]\(([\w./-]+\.\w+)\)", text):
+        assert (page.parent / link).exists(), link
+
+
+def test_a_name_of_the_past_is_found() -> None:
+    assert lacks("trn3.nki.isa.memset") == ""
+    assert lacks("trn3.nki.isa.memsat") == "memsat"
+    with pytest.warns(DeprecationWarning, match=r"trn3\.chakra is now"):
+        lacks("trn3.chakra.codec")

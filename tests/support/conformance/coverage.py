@@ -1,0 +1,101 @@
+"""The page on coverage, counted from the tables and the docstrings.
+
+``scripts/nki_coverage_doc.py`` writes it, and a test compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any, Final
+
+import trn3.nki.isa as nisa
+import trn3.nki.language as nl
+from support.conformance.suite import REFUSALS, ROWS
+from support.conformance.table import KINDS
+from trn3.machine.instructions import instructions
+
+#: What of `nki.isa` is no instruction: queries, and a register to start with.
+_QUERIES: Final = ("get_nc_sub_version", "get_nc_version", "register_alloc")
+#: The instructions and queries of NKI 0.6, and of older versions.
+FUNCTIONS: Final = tuple(
+    sorted([*(row.name for row in instructions().values() if not row.is_own), *_QUERIES])
+)
+
+_NOTES: Final = {
+    "core_barrier": "on two cores; deadlocks and races: tests of LNC=2",
+    "sendrecv": "on two cores; deadlocks and refusals: tests of LNC=2",
+    "get_nc_sub_version": "always 0",
+    "nc_matmul": "whole numbers here; the order of sums and roundings: tests of `nki.isa`",
+    "nc_matmul_mx": "whole numbers here; the order of sums and roundings: tests of `nki.isa`",
+    "rng": "GpSimdE's draws bit for bit; VectorE's repeat with its state",
+    "rand2": "limits and mean",
+    "dropout": "rate within six deviations; kept values bit for bit",
+}
+
+_CHOICE: Final = "**choice"
+
+
+def _standing(found: Any) -> str:
+    """Say how sure the semantics are: a docstring marks what the documentation leaves open."""
+    if found is None:
+        return "missing"
+    return "model choice" if _CHOICE in (inspect.getdoc(found) or "") else "exact"
+
+
+def _types(labels: Iterable[str]) -> str:
+    """Return the element types that labels name."""
+    words = {word for label in labels for word in label.split("-")}
+    known = [name for name in KINDS if name in words]
+    return "all" if len(known) == len(KINDS) else ", ".join(known)
+
+
+def markdown() -> str:
+    """Return what stands between the marks of the page."""
+    parts = [_summary(), "## `nki.isa`", _instructions(), "## `nki.language`", _names()]
+    return "\n\n".join(parts)
+
+
+def _summary() -> str:
+    functions = [name for name in FUNCTIONS if hasattr(nisa, name)]
+    tested = {row.function for row in ROWS}
+    return (
+        f"{len(functions)} of {len(FUNCTIONS)} functions of `nki.isa` run, {len(tested)} of them "
+        f"by the tables: {len(ROWS)} rows against NumPy, {len(REFUSALS)} refusals."
+    )
+
+
+def _instructions() -> str:
+    lines = [
+        (
+            "| function | engines | semantics | rows | element types named | targets | refusals "
+            "| notes |"
+        ),
+        "|---|---|---|--:|---|---|--:|---|",
+    ]
+    for name in FUNCTIONS:
+        rows = [row for row in ROWS if row.function == name]
+        refused = [refusal for refusal in REFUSALS if refusal.function == name]
+        targets = sorted({row.arch for row in rows} | {each.arch for each in refused})
+        cells = [
+            f"`{name}`",
+            ", ".join(instructions()[name].engines if name in instructions() else ()),
+            _standing(getattr(nisa, name, None)),
+            str(len(rows)),
+            _types(row.label for row in rows),
+            ", ".join(targets),
+            str(len(refused)),
+            _NOTES.get(name, ""),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _names() -> str:
+    lines = ["| semantics | functions |", "|---|---|"]
+    functions = [name for name in nl.__all__ if inspect.isfunction(getattr(nl, name))]
+    for standing in ("exact", "model choice", "missing"):
+        names = [name for name in functions if _standing(getattr(nl, name)) == standing]
+        if names:
+            lines.append(f"| {standing} | {', '.join(f'`{name}`' for name in names)} |")
+    return "\n".join(lines)
