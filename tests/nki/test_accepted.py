@@ -1,0 +1,191 @@
+"""What the hardware's own front end accepts: a test for each rule that kernels rely on."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import trn3.nki.collectives as ncc
+import trn3.nki.isa as nisa
+import trn3.nki.language as nl
+from support.core import get, put, run
+from trn3 import nki
+
+
+def ramp(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def test_tensors_are_true() -> None:
+    """``if params.bias:`` asks whether there is one, wherever it lies and however small."""
+
+    def body() -> None:
+        assert nl.ndarray((128, 4), nl.float32, buffer=nl.sbuf)
+        assert nl.ndarray((1, 1), nl.float32, buffer=nl.psum)
+        assert nl.ndarray((1, 1), nl.float32, buffer=nl.shared_hbm)
+
+    run(body)
+
+
+def test_empty_slices_are_views_and_nothing_is_done_on_them() -> None:
+    def body() -> None:
+        tile = put(ramp(4, 6))
+        empty = tile[:, nl.ds(2, 0)]
+        assert empty.shape == (4, 0)
+        assert tile[:, 6:6].shape == tile.slice(1, 3, 3).shape == (4, 0)
+        before = nisa.tensor_copy(tile[:, 0:2], tile[:, 2:4])
+        nothing = nisa.tensor_copy(tile[:, nl.ds(0, 0)], empty)
+        nisa.activation(tile[:, nl.ds(0, 0)], nl.exp, empty)
+        nisa.tensor_tensor(empty, empty, empty, nl.add)
+        nisa.memset(empty, 1.0)
+        hbm = nl.ndarray((4, 6), nl.float32, buffer=nl.private_hbm)
+        nisa.dma_copy(hbm[:, nl.ds(0, 0)], empty)
+        after = nisa.tensor_copy(tile[:, 4:6], tile[:, 2:4])
+        # It can be named as what others wait for, or wait itself.
+        after.depends_on(nothing)
+        nothing.depends_on(before)
+        assert after.id == before.id + 1
+        np.testing.assert_array_equal(get(tile), ramp(4, 6)[:, [2, 3, 2, 3, 2, 3]])
+
+    run(body)
+    with pytest.raises(ValueError, match="3:2 on dimension 1 ends before it begins"):
+        run(lambda: put(ramp(4, 6))[:, 3:2])
+
+
+def test_empty_slices_take_no_time_and_are_not_recorded() -> None:
+    @nki.jit
+    def kernel(x: Any, count: int) -> Any:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        if count >= 0:
+            nisa.tensor_copy(tile[:, nl.ds(0, count)], tile[:, nl.ds(4, count)])
+        nl.store(out, tile)
+        return out
+
+    x = ramp(4, 8)
+    (_, none), (result, empty) = (nki.profile(kernel, x, count) for count in (-1, 0))
+    np.testing.assert_array_equal(result, x)
+    assert empty.latency_us == none.latency_us
+    program = nki.record(kernel, x, 0)
+    np.testing.assert_array_equal(program.run(x), x)
+
+
+def test_views_know_the_tensor_they_were_made_from() -> None:
+    def body() -> None:
+        tile = put(ramp(4, 6))
+        assert tile.base_tensor is tile
+        view = tile[1:3, 2:4].expand_dim(1)
+        assert view.base_tensor.shape == (4, 6)
+        assert view.base_tensor.storage_id == tile.storage_id
+        np.testing.assert_array_equal(get(view.base_tensor), ramp(4, 6))
+        bits = tile.view(nl.int32)
+        assert bits.base_tensor.dtype == nl.float32
+
+    run(body)
+
+
+def test_reshape_by_keyword() -> None:
+    def body() -> None:
+        assert put(ramp(4, 6)).reshape(shape=(4, 2, 3)).shape == (4, 2, 3)
+
+    run(body)
+
+
+def test_broadcast_to_casts() -> None:
+    def body() -> None:
+        tile = nl.broadcast_to(put(ramp(4, 1)), (4, 3), dtype=nl.bfloat16)
+        assert (tile.shape, tile.dtype) == ((4, 3), nl.bfloat16)
+        np.testing.assert_array_equal(get(tile), np.repeat(ramp(4, 1), 3, axis=1))
+
+    run(body)
+
+
+def test_gather_flattened_takes_the_axis_third() -> None:
+    def body() -> None:
+        data, places = put(ramp(2, 4)), put(np.array([[3, 0], [1, 1]], np.uint32))
+        got = nl.gather_flattened(data, places, 0, dtype=nl.bfloat16)
+        assert got.dtype == nl.bfloat16
+        np.testing.assert_array_equal(get(got), [[3, 0], [5, 5]])
+        with pytest.raises(ValueError, match="axis is 2; allowed: 0"):
+            nl.gather_flattened(data, places, 2)
+
+    run(body)
+
+
+def test_while_loop_takes_its_condition_by_either_name() -> None:
+    def body() -> None:
+        seen: list[int] = []
+
+        def step(register: Any) -> Any:
+            seen.append(register.state)
+            return nisa.VirtualRegister(register.state - 1)
+
+        nl.while_loop(init=nisa.VirtualRegister(2), body_fun=step)
+        nl.while_loop(init_reg=nisa.VirtualRegister(1), body_fun=step)
+        assert seen == [2, 1, 1]
+        with pytest.raises(TypeError, match="needs init and body_fun, each once"):
+            nl.while_loop(nisa.VirtualRegister(1), step, init=nisa.VirtualRegister(1))
+
+    run(body)
+
+
+def test_vector_select_by_the_documented_name() -> None:
+    @nki.jit
+    def kernel(x: Any, rows: Any) -> Any:
+        out = nl.ndarray((2, 3), x.dtype, buffer=nl.shared_hbm)
+        places = nl.load(rows)
+        tile = nl.ndarray((2, 3), x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x.vector_select(0, vector_offset=places))
+        nl.store(out, tile)
+        return out
+
+    got = kernel(ramp(5, 3), np.array([[4], [1]], np.int32))
+    np.testing.assert_array_equal(got, ramp(5, 3)[[4, 1]])
+
+
+def test_ranks_take_names() -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        assert ncc.rank_id(name="rank").state == 0
+        group = ncc.ReplicaGroup([[0]])
+        hand = ncc.collective_permute_implicit_current_processing_rank_id(0, group, name="hand")
+        assert hand.state == 0
+        return x
+
+    kernel(ramp(2, 2))
+
+
+def test_names_of_the_documentation() -> None:
+    assert isinstance(nl.float32, nl.DType)
+    assert isinstance(nl.tile_size, nl._TileSize)
+
+
+def test_addresses_by_keyword() -> None:
+    """What `functools.partial` gave a keyword in front can be called by keyword alone."""
+    from trn3.nki.dialects.legacy import compiler
+
+    def bank(bank_map: dict[int, int], idx: Any, pdim_size: int, fdim_size: int) -> Any:
+        return bank_map[idx[0]], 0, 0
+
+    place = compiler.psum.alloc(functools.partial(bank, bank_map={0: 3, 1: 5}))
+    given = place.addresses
+    assert given is not None
+    assert [given((index,), 128, 2048) for index in (0, 1)] == [(3, 0, 0), (5, 0, 0)]
+
+
+def test_specs_stand_for_arrays_where_time_is_asked() -> None:
+    import trn3.nki.typing as nt
+
+    @nki.benchmark(warmup=1, iters=2)
+    def kernel(x: Any, places: Any) -> Any:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x))
+        return out
+
+    result = kernel(nt.tensor[[4, 6], nl.bfloat16], nt.tensor[[4, 1], nl.int32])
+    assert (result.shape, str(result.dtype)) == ((4, 6), "bfloat16")
+    np.testing.assert_array_equal(result, kernel(nt.tensor[[4, 6], nl.bfloat16], result))
+    assert kernel.benchmark_result.nc_latency.get_latency_percentile(50) > 0
