@@ -189,3 +189,60 @@ def test_specs_stand_for_arrays_where_time_is_asked() -> None:
     assert (result.shape, str(result.dtype)) == ((4, 6), "bfloat16")
     np.testing.assert_array_equal(result, kernel(nt.tensor[[4, 6], nl.bfloat16], result))
     assert kernel.benchmark_result.nc_latency.get_latency_percentile(50) > 0
+
+
+REDUCTIONS: dict[str, Any] = {
+    "sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod, "mean": np.mean, "var": np.var,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize(
+    "axis", [1, 2, (1, 3), (2, 4), (4, 1), (1, 2), (1, 2, 3, 4), (-1,), (1, 2, 4), -3]
+)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions_over_any_free_axes(name: str, axis: Any, keepdims: bool) -> None:
+    shape = (3, 2, 4, 3, 5)
+    values = np.random.default_rng(1).integers(1, 4, shape).astype(np.float32)
+    wanted = REDUCTIONS[name](values, axis=axis, keepdims=keepdims or name == "var")
+    if wanted.ndim == 1:
+        wanted = wanted[:, None]
+
+    def body() -> None:
+        tile = put(values)
+        for source in (tile, nl.copy(tile)):
+            got = getattr(nl, name)(source, axis=axis, keepdims=keepdims)
+            assert got.shape == wanted.shape
+            np.testing.assert_allclose(get(got), wanted, rtol=1e-6)
+
+    run(body)
+
+
+def test_reductions_over_any_free_axes_are_one_instruction() -> None:
+    @nki.jit
+    def kernel(x: Any, axis: Any) -> Any:
+        out = nl.ndarray((4, 2, 5), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.sum(nl.load(x), axis=axis))
+        return out
+
+    x = ramp(4, 2, 3, 5)
+    result, profile = nki.profile(kernel, x, 2)
+    np.testing.assert_array_equal(result, x.sum(axis=2))
+    assert len(profile.data.instructions) == 3
+
+
+@pytest.mark.parametrize("axis", [0, (0, 1), (), (1, 1), 5, (1, -4)])
+def test_reductions_refuse_what_is_no_free_axis(axis: Any) -> None:
+    with pytest.raises(ValueError, match="allowed: free axes, from 1 to 4, each once"):
+        run(lambda: nl.sum(put(ramp(2, 2, 2, 2, 2)), axis=axis))
+
+
+def test_softmax_over_an_axis_in_the_middle() -> None:
+    values = np.random.default_rng(2).standard_normal((3, 4, 5)).astype(np.float32)
+    powers = np.exp(values - values.max(axis=1, keepdims=True))
+
+    def body() -> None:
+        got = get(nl.softmax(put(values), axis=1))
+        np.testing.assert_allclose(got, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+    run(body)
