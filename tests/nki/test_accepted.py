@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from support.core import get, put, run
 from trn3 import nki
+from trn3.numerics import quantize_mx
 
 
 def ramp(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -70,7 +72,8 @@ def test_empty_slices_take_no_time_and_are_not_recorded() -> None:
     np.testing.assert_array_equal(result, x)
     assert empty.latency_us == none.latency_us
     program = nki.record(kernel, x, 0)
-    np.testing.assert_array_equal(program.run(x), x)
+    (out,) = program.run({"x": x}).outputs.values()
+    np.testing.assert_array_equal(out, x)
 
 
 def test_views_know_the_tensor_they_were_made_from() -> None:
@@ -109,6 +112,7 @@ def test_gather_flattened_takes_the_axis_third() -> None:
         got = nl.gather_flattened(data, places, 0, dtype=nl.bfloat16)
         assert got.dtype == nl.bfloat16
         np.testing.assert_array_equal(get(got), [[3, 0], [5, 5]])
+        assert nl.gather_flattened(data, places, nl.bfloat16).dtype == nl.bfloat16
         with pytest.raises(ValueError, match="axis is 2; allowed: 0"):
             nl.gather_flattened(data, places, 2)
 
@@ -246,3 +250,87 @@ def test_softmax_over_an_axis_in_the_middle() -> None:
         np.testing.assert_allclose(got, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
 
     run(body)
+
+
+def test_repeated_elements_of_psum_count_once() -> None:
+    """A broadcast read touches few bytes, however many elements it yields."""
+
+    def body() -> None:
+        psum = put(ramp(128, 64), nl.psum)
+        wide = psum.expand_dim(2).broadcast(2, 128)
+        assert wide.shape == (128, 64, 128)
+        tile = nl.ndarray(wide.shape, nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(tile, wide)
+        np.testing.assert_array_equal(get(tile), np.repeat(ramp(128, 64)[..., None], 128, axis=2))
+
+    run(body)
+
+
+@pytest.mark.parametrize("op", [nl.multiply, nl.subtract])
+def test_scalars_of_bfloat16_are_widened(op: Any) -> None:
+    def body() -> None:
+        scalar = put(np.array([[1.5], [-2.25]], ml_dtypes.bfloat16))
+        data, other, out = put(ramp(2, 4)), put(ramp(2, 4)), nl.ndarray((2, 4), nl.float32)
+        nisa.scalar_tensor_tensor(out, data, op, scalar, nl.add, other)
+        both = np.multiply if op is nl.multiply else np.subtract
+        wanted = both(ramp(2, 4), np.array([[1.5], [-2.25]], np.float32)) + ramp(2, 4)
+        np.testing.assert_array_equal(get(out), wanted)
+
+    run(body)
+
+
+def test_nothing_is_skipped_at_static_addresses() -> None:
+    def body() -> None:
+        source, skip = put(ramp(4, 6), nl.private_hbm), nisa.oob_mode.skip
+        tile = nl.ndarray((4, 6), nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(tile, source, oob_mode=skip)
+        np.testing.assert_array_equal(get(tile), ramp(4, 6))
+
+    run(body)
+
+
+@pytest.mark.parametrize("rows", [4, 8, 32])
+def test_products_of_one_quadrant_take_larger_scale_tiles(rows: int) -> None:
+    """The first rows count, and the others need not hold anything."""
+    rng = np.random.default_rng(4)
+    left, right = (
+        quantize_mx(rng.standard_normal((128, n)).astype(np.float32), "float8_e4m3fn", axis=0)
+        for n in (16, 8)
+    )
+
+    def body() -> None:
+        operands = []
+        for side in (left, right):
+            data, scales = side.to_trn3_layout()
+            assert scales.shape == (4, side.shape[1])
+            tile = put(data).view(nl.float8_e4m3fn_x4)
+            scale = nl.ndarray((rows, side.shape[1]), nl.uint8, buffer=nl.sbuf)
+            nisa.dma_copy(scale[0:4], put(scales, nl.private_hbm))
+            operands.append((tile, scale))
+        (stationary, one), (moving, other) = operands
+        out = nl.ndarray((16, 8), nl.float32, buffer=nl.psum)
+        nisa.nc_matmul_mx(out, stationary, moving, one, other)
+        wanted = left.dequantize().astype(np.float64).T @ right.dequantize().astype(np.float64)
+        np.testing.assert_allclose(get(out), wanted, rtol=1e-5, atol=1e-5)
+
+    run(body)
+
+
+def test_rows_between_scales_are_read_as_zero() -> None:
+    """Kernels store a scale tile whole; what lies between the quadrants' scales is a finding."""
+
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray((128, 4), nl.uint8, buffer=nl.shared_hbm)
+        data = nl.ndarray((128, 4), nl.float8_e4m3fn_x4, buffer=nl.sbuf)
+        scales = nl.ndarray((128, 4), nl.uint8, buffer=nl.sbuf)
+        nisa.quantize_mx(data, nl.load(x), scales)
+        nisa.dma_copy(out, scales)
+        return out
+
+    x = np.random.default_rng(5).standard_normal((128, 16)).astype(ml_dtypes.bfloat16)
+    got, profile = nki.profile(kernel, x)
+    scaled = np.arange(128) % 32 < 4
+    assert not got[~scaled].any()
+    assert got[scaled].all()
+    assert any("uninitialised" in str(finding).lower() for finding in profile.findings)

@@ -279,7 +279,7 @@ def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
 
 
 def gather_flattened(
-    data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: DTypeLike | None = None
+    data: NkiTensor, indices: NkiTensor, axis: int | DTypeLike = 0, dtype: DTypeLike | None = None
 ) -> NkiTensor:
     """Return elements of each partition by their places in it.
 
@@ -291,7 +291,8 @@ def gather_flattened(
     indices : tile, [P, ...]
         Integers from 0; the result has its shape.
     axis : int
-        0 **(choice)**: free axes are flattened, so there is no other to gather along.
+        0 **(choice)**: free axes are flattened, so there is no other to gather along. An element
+        type in this place, where version 0.1.0 had it, is taken as `dtype`.
     dtype, optional
         Element type of the result; data's by default.
 
@@ -300,6 +301,8 @@ def gather_flattened(
     ValueError
         For another axis.
     """
+    if not isinstance(axis, int) and dtype is None:
+        axis, dtype = 0, axis
     if axis != 0:
         message = f"nl.gather_flattened axis is {axis!r}; allowed: 0"
         raise ValueError(message)
