@@ -83,8 +83,11 @@ def _has_grown(recorded: object, now: object) -> bool:
     before, after = _Parameters(recorded), _Parameters(now)
     place = len(before.by_place)
     added = after.by_place[place:] + [each for each in after.by_name if each not in before.by_name]
+    kept = zip(before.by_place, after.by_place, strict=False)
     return (
-        after.by_place[:place] == before.by_place
+        place <= len(after.by_place)
+        # What had to be given may be left out.
+        and all(old == new or new.startswith(f"{old}=") for old, new in kept)
         and before.by_name <= after.by_name
         and before.rest <= after.rest
         # What was gathered before would land in the new argument.

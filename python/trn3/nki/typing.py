@@ -19,6 +19,9 @@ class _Subscripted(type):
 class tensor(metaclass=_Subscripted):
     """Annotation of a tensor argument; with lengths in brackets its shape is checked at the call.
 
+    With a list of lengths and an element type, ``nt.tensor[[128, 512], nl.bfloat16]``, it stands
+    for an array where only time is asked: `nki.benchmark` and `nki.profile` fill it.
+
     Attributes
     ----------
     shape : tuple of int or None
@@ -47,6 +50,17 @@ class tensor(metaclass=_Subscripted):
 
     def __repr__(self) -> str:
         return f"nki.typing.{type(self).__name__}{list(self.shape or ())}"
+
+    @property
+    def declared(self) -> tuple[tuple[int, ...], DTypeLike] | None:
+        """Shape and element type of what stands for an array; None for a mere annotation."""
+        if (
+            self.shape is None
+            or len(self.shape) != 2
+            or not isinstance(self.shape[0], (list, tuple))
+        ):
+            return None
+        return tuple(int(length) for length in self.shape[0]), self.shape[1]
 
     def check(self, argument: str, shape: tuple[int, ...]) -> None:
         """Compare an argument's shape with the annotation.

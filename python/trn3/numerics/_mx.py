@@ -276,7 +276,7 @@ class MXArray:
         data : array, [K / 4, F]
             uint32 for fp8, uint16 for fp4: element k = 32 b + 4 i + j lies on partition 8 b + i,
             lane j, lane 0 in the low bits.
-        scales : uint8 array, [K / 4, F]
+        scales : uint8 array, [K / 4, F]; [4, F] for K = 128
             The scales of block b in row 32 (b // 4) + b % 4; all other rows are 0.
 
         Raises
@@ -306,8 +306,9 @@ class MXArray:
         ----------
         data : array, [K / 4, F]
             uint32 for fp8, uint16 for fp4; K is 128, 256, 384 or 512.
-        scales : uint8 array, [K / 4, F]
-            Rows that hold no block's scales are not read.
+        scales : uint8 array, [K / 4, F]; [4, F] for K = 128
+            Rows that hold no block's scales are not read. For K = 128 [32, F] is read too, as
+            version 0.1.0 laid it out.
         dtype : dtype
             That of the elements: float8_e4m3fn, float8_e5m2 or float4_e2m1fn.
 

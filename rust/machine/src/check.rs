@@ -33,6 +33,12 @@ pub fn column_index(view: &View) -> Option<&View> {
     }
 }
 
+/// Elements of a partition that a view touches: what it repeats counts once.
+fn touched(view: &View) -> usize {
+    let axes = view.shape.iter().zip(&view.strides).skip(1);
+    axes.filter(|(_, stride)| **stride != 0).map(|(length, _)| length).product()
+}
+
 impl Check<'_> {
     /// A refusal by this instruction.
     pub fn refuse(&self, operand: &'static str, got: impl ToString, allowed: impl ToString) -> Error {
@@ -67,8 +73,8 @@ impl Check<'_> {
         self.consecutive(operand, view)?;
         self.start_partition(operand, view)?;
         let (elements, limit) = match view.storage.buffer {
-            // The limit is counted in float32 words of a whole partition of PSUM.
-            Buffer::Psum => ((view.free_size() * view.dtype.size()).div_ceil(4), self.arch.psum_operand_elements),
+            // The limit is counted in float32 words of a whole partition of PSUM: those touched, however often.
+            Buffer::Psum => ((touched(view) * view.dtype.size()).div_ceil(4), self.arch.psum_operand_elements),
             _ => (view.free_size(), self.arch.sbuf_operand_elements),
         };
         if elements as u64 > limit {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::core::{At, NeuronCore};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::isa::Instruction;
 use crate::isa::rank_call::RankCall;
+use crate::isa::{Instruction, NOTHING, is_idle};
 use crate::memory::Request;
 use crate::named_edges::NamedEdges;
 use crate::program::{Program, Recorder, Step};
@@ -57,6 +57,10 @@ impl Conductor {
         site: SiteId,
         name: Option<&str>,
     ) -> Result<u32> {
+        if is_idle(instruction) {
+            self.edges.note(name, NOTHING);
+            return Ok(NOTHING);
+        }
         instruction.prepare(core.arch())?;
         let after = self.edges.producers(name);
         let step = self.recorder.as_mut().map(|recorder| recorder.encode(instruction, name, &after)).transpose()?;
@@ -90,7 +94,7 @@ impl Conductor {
     /// Those of [`NeuronCore::order`].
     pub fn order(&mut self, core: &mut NeuronCore, consumer: u32, producer: u32) -> Result<()> {
         core.order(consumer, producer)?;
-        if let Some(recorder) = &mut self.recorder {
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| consumer != NOTHING && producer != NOTHING) {
             recorder.order(consumer, producer);
         }
         Ok(())

@@ -12,7 +12,7 @@ use trn3_numerics::{Xorwow, with_default_environment};
 use crate::arch::ArchSpec;
 use crate::cost_model::{ArchCost, CostModel};
 use crate::error::{Error, Result};
-use crate::isa::{Instruction, OperandRole};
+use crate::isa::{Instruction, NOTHING, OperandRole, is_idle};
 use crate::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precision, Request, Sharing};
 use crate::opcode::Opcodes;
 use crate::shadow::{Loss, Shadow};
@@ -192,11 +192,15 @@ impl NeuronCore {
         self.number
     }
 
-    /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline.
+    /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline; what has an empty operand
+    /// does nothing, and its number is [`NOTHING`].
     ///
     /// # Errors
     /// What the checks refuse, what the memories report, and the run's instruction limit.
     pub fn issue(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
+        if is_idle(instruction) {
+            return Ok(NOTHING);
+        }
         let arch = Arc::clone(&self.state.arch);
         self.begin(instruction, &arch, at)?;
         if self.options.values || self.is_known(instruction)? {
@@ -334,6 +338,9 @@ impl NeuronCore {
     /// # Errors
     /// [`Error::Value`] when the producer is no earlier instruction, or the consumer was issued too long ago.
     pub fn order(&mut self, consumer: u32, producer: u32) -> Result<()> {
+        if consumer == NOTHING || producer == NOTHING {
+            return Ok(());
+        }
         if producer >= consumer {
             return Err(Error::Value(format!(
                 "instruction {consumer} cannot depend on {producer}, which comes no earlier"

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
+use crate::isa::NOTHING;
 use crate::site::SiteId;
 
 /// Which instructions wait for which, by name, as a run goes on.
@@ -54,7 +55,7 @@ impl NamedEdges {
         };
         let mut found = Vec::new();
         for producer in producers {
-            if let Some((id, loops)) = self.issued.get(producer) {
+            if let Some((id, loops)) = self.issued.get(producer).filter(|(id, _)| *id != NOTHING) {
                 if *loops != self.loops && self.crossing.is_none() {
                     self.crossing = Some((consumer.clone(), producer.clone()));
                 }

@@ -3,7 +3,7 @@
 mod beside;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use smallvec::SmallVec;
@@ -97,6 +97,8 @@ pub struct Tenancy {
     pub used: AtomicU64,
     /// Who got its bytes, where it gave way to another tensor for good.
     pub evicted: OnceLock<String>,
+    /// Whether block scales were written to it, a few rows of each quadrant.
+    pub scaled: AtomicBool,
 }
 
 /// The memory of one tensor. Views share it; when the last one goes, its place is free again.

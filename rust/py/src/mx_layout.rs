@@ -76,6 +76,9 @@ fn to_tile<'py, W: X4Word + Word>(x: MxInput<'py>) -> PyResult<(Array<'py>, Arra
         *length /= LANES;
     }
     let mut data = Output::allocate(numpy::dtype::<W>(py), &shape)?;
+    if let Some(length) = shape.first_mut() {
+        *length = trn3_numerics::scale_rows(LANES * *length);
+    }
     let mut scale_rows = Output::allocate(numpy::dtype::<u8>(py), &shape)?;
     {
         let (view, data, scale_rows) = (x.view()?, data.words_mut::<W>()?, scale_rows.words_mut()?);
@@ -112,11 +115,13 @@ fn from_tile<'py, W: X4Word + Word>(
             return Err(PyValueError::new_err(format!("data has shape {}; {needed}", tuple(shape))));
         }
     };
-    if scale_rows.shape() != data.shape() {
-        let (came, shape) = (tuple(scale_rows.shape()), tuple(data.shape()));
-        return Err(PyValueError::new_err(format!("scales has shape {came}; it must have data's shape {shape}")));
-    }
     let contraction = LANES * partitions;
+    let wanted = [trn3_numerics::scale_rows(contraction), free];
+    // Version 0.1.0 gave a tile of one quadrant as many rows as its data.
+    if *scale_rows.shape() != wanted && scale_rows.shape() != data.shape() {
+        let (came, shape) = (tuple(scale_rows.shape()), tuple(&wanted));
+        return Err(PyValueError::new_err(format!("scales has shape {came}; it must have shape {shape}")));
+    }
     let mut elements = Output::allocate(dtype::descr_of(py, format)?, &[contraction, free])?;
     let mut scales = Output::allocate(dtype::descr_of(py, Format::F8E8M0Fnu)?, &[contraction / BLOCK, free])?;
     {

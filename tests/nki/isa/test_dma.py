@@ -151,7 +151,6 @@ def test_copy_follows_a_register_and_a_one_element_tile() -> None:
         ("trn1", {"dge_mode": nisa.dge_mode.hwdge}, "available from gen3 on"),
         ("trn3", {"engine": nisa.scalar_engine}, "engine is scalar without dge_mode hwdge"),
         ("trn3", {"engine": nisa.vector_engine, "dge_mode": nisa.dge_mode.hwdge}, "sync or scalar"),
-        ("trn3", {"oob_mode": SKIP}, "skip needs a dynamic address"),
     ],
 )
 def test_copy_refuses_options(arch: str, options: Any, words: str) -> None:

@@ -276,7 +276,7 @@ def test_reductions_of_higher_rank(axis: Any, keepdims: bool, shape: tuple[int, 
 
 @pytest.mark.parametrize("axis", [0, (0, 1), (), 3, (1, 1)])
 def test_reductions_refuse_other_axes(axis: Any) -> None:
-    with pytest.raises(ValueError, match="axis must be the last contiguous dim"):
+    with pytest.raises(ValueError, match="allowed: free axes, from 1 to 1, each once"):
         apply(nl.sum, X, axis)
 
 

@@ -198,8 +198,8 @@ MESSAGES: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
      r"Matmul contraction dimension mismatch: stationary\[0\]=3 != moving\[0\]=4"),
     (lambda s, p, h: nisa.tensor_reduce(s, nl.add, nl.zeros((4, 2, 2, 2, 2), nl.float32), (2, 4)),
      r"tensor_reduce axis must be the last contiguous dim\(s\) of the tile. Got axis=\(2, 4\)"),
-    (lambda s, p, h: nl.sum(nl.zeros((4, 2, 2, 2, 2), nl.float32), axis=(2, 4)),
-     r"axis must be the last contiguous dim\(s\) of the tile. Got axis=\(2, 4\)"),
+    (lambda s, p, h: nl.sum(nl.zeros((4, 2, 2, 2, 2), nl.float32), axis=(0, 4)),
+     r"axis is \(0, 4\) for a tile with 5 axes; allowed: free axes, from 1 to 4, each once"),
 ]  # fmt: skip
 
 

@@ -146,3 +146,86 @@ def test_mixes_with_abstract_classes() -> None:
 
     assert Concrete(3).size() == 3
     assert repr(Frozen(1)) == "Frozen(a=1, b='b')"
+
+
+@dataclass
+class Layer(nl.NKIObject):
+    """Fields with and without default, and what the body names without annotation."""
+
+    rows: int
+    columns: int = 4
+    bias: Any = None
+    fused = False
+    tiles = 2
+
+    def __post_init__(self) -> None:
+        self.elements = None if self.rows is None else self.rows * self.columns * self.tiles
+
+
+@dataclass
+class Wider(Layer):
+    depth: int = 1
+    fused = True
+
+
+@dataclass(frozen=True)
+class Fixed(nl.NKIObject):
+    rows: int
+    fused = False
+
+
+def test_dataclasses_take_what_their_body_names() -> None:
+    layer = Layer(3, fused=True, tiles=5)  # type: ignore[call-arg]
+    assert (layer.rows, layer.columns, layer.fused, layer.tiles, layer.elements) == (
+        3,
+        4,
+        True,
+        5,
+        60,
+    )
+    # The class's own stay as they are.
+    assert (Layer.fused, Layer(1).tiles) == (False, 2)
+    wider = Wider(rows=2, depth=3, tiles=1)  # type: ignore[call-arg]
+    assert (wider.depth, wider.fused, wider.elements) == (3, True, 8)
+    fixed = Fixed(1, fused=True)  # type: ignore[call-arg]
+    assert (fixed.rows, fixed.fused) == (1, True)
+
+
+def test_fields_of_dataclasses_that_are_not_given_are_unset() -> None:
+    layer: Any = Layer()  # type: ignore[call-arg]
+    assert (layer.rows, layer.columns, layer.elements) == (None, 4, None)
+    assert Fixed().rows is None  # type: ignore[call-arg]
+    assert Data().b == []  # type: ignore[call-arg]
+
+
+def test_dataclasses_refuse_what_nobody_named() -> None:
+    with pytest.raises(TypeError, match=r"Layer\(\) got 'row', which is no field; allowed: rows, "):
+        Layer(row=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        Layer(1, 2, 3, 4)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="multiple values"):
+        Layer(1, rows=2)  # type: ignore[misc]
+
+
+class Loose(nl.NKIObject):
+    rows: int
+    fused = False
+
+
+def test_plain_subclasses_take_what_their_body_names() -> None:
+    loose: Any = Loose(rows=1, fused=True)
+    assert (loose.rows, loose.fused, Loose.fused) == (1, True, False)
+    with pytest.raises(TypeError, match=r"allowed: rows, fused"):
+        Loose(fuse=True)
+
+
+class Undecorated(Layer):
+    name: str
+    depth: int = 7
+
+
+def test_subclasses_of_dataclasses_without_the_decorator() -> None:
+    item: Any = Undecorated(2, name="x", fused=True)  # type: ignore[call-arg]
+    assert (item.rows, item.columns, item.name, item.depth, item.fused) == (2, 4, "x", 7, True)
+    assert item.elements == 16
+    assert Undecorated(1).name is None

@@ -131,6 +131,7 @@ def collective_permute_implicit_current_processing_rank_id(
     iteration_id: int | VirtualRegister,
     replica_group: ReplicaGroup,
     channel_id: int = 0,
+    name: str | None = None,
     **ignored: Any,
 ) -> VirtualRegister:
     """Return the rank whose data is in hand at a step of the ring, as a register.
@@ -143,6 +144,8 @@ def collective_permute_implicit_current_processing_rank_id(
         Which ranks work together.
     channel_id : int
         All channels go the same way round.
+    name : str, optional
+        Names the register; no instruction is issued that could have it.
 
     Raises
     ------
@@ -151,15 +154,22 @@ def collective_permute_implicit_current_processing_rank_id(
     ValueError
         If the rank is in no list.
     """
+    del name
     return rank_in_hand(iteration_id, channel_id, replica_group, ignored)
 
 
-def rank_id() -> VirtualRegister:
+def rank_id(name: str | None = None) -> VirtualRegister:
     """Return the number of this rank in the launch, as a register.
+
+    Parameters
+    ----------
+    name : str, optional
+        Names the register; no instruction is issued that could have it.
 
     Raises
     ------
     RuntimeError
         Outside a kernel.
     """
+    del name
     return rank_register()

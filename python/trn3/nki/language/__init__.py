@@ -108,10 +108,11 @@ from trn3.nki.language.movement import (
 )
 from trn3.nki.language.random import dropout, rand, random_seed
 from trn3.nki.language.reductions import all, max, mean, min, prod, rms_norm, softmax, sum, var
-from trn3.nki.language.tile_sizes import tile_size
+from trn3.nki.language.tile_sizes import _TileSize as _TileSize, tile_size
 from trn3.nki.typing import tensor
 from trn3.nki.values.axes import nc, par_dim, spmd_dim
 from trn3.nki.values.element_types import (
+    DType,
     bfloat16,
     bool_,
     float4_e2m1fn_x4,
@@ -151,6 +152,7 @@ bool = bool_
 range = _builtins.range
 
 __all__ = [
+    "DType",
     "MemoryRegion",
     "NKIObject",
     "NkiTensor",

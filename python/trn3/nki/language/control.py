@@ -249,21 +249,24 @@ def fori_loop(
 
 
 def while_loop(
-    init_reg: VirtualRegister, body_fun: Callable[[VirtualRegister], VirtualRegister]
+    init_reg: VirtualRegister | None = None,
+    body_fun: Callable[[VirtualRegister], VirtualRegister] | None = None,
+    *,
+    init: VirtualRegister | None = None,
 ) -> None:
     """Call a function on a register until it holds 0: ``while r != 0: r = body_fun(r)``.
 
     Parameters
     ----------
-    init_reg : VirtualRegister
-        Holds the first condition; 0 skips the loop.
+    init_reg, init : VirtualRegister
+        Holds the first condition; 0 skips the loop. Newer releases call it `init`.
     body_fun : callable
         Takes the register, returns the one that holds the next condition.
 
     Raises
     ------
     TypeError
-        If `init_reg` or what `body_fun` returns is no register.
+        If the first condition or what `body_fun` returns is no register, or one of them is missing.
     RuntimeError
         If a register was never written, or inside `no_reorder`.
 
@@ -286,8 +289,11 @@ def while_loop(
     [3, 2, 1]
     """
     _check_dynamic("while_loop")
-    register: Any = init_reg
-    origin = "while_loop init_reg"
+    if body_fun is None or (init_reg is None) == (init is None):
+        message = "while_loop needs init and body_fun, each once"
+        raise TypeError(message)
+    register: Any = init if init_reg is None else init_reg
+    origin = "while_loop init"
     with _DynamicLoop():
         while True:
             if not isinstance(register, VirtualRegister):

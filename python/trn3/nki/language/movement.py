@@ -210,8 +210,8 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     return result
 
 
-def broadcast_to(x: NkiTensor, shape: Sequence[int]) -> NkiTensor:
-    """Return a tile with axes of length 1 repeated; x itself if the shape is its own.
+def broadcast_to(x: NkiTensor, shape: Sequence[int], dtype: DTypeLike | None = None) -> NkiTensor:
+    """Return a tile with axes of length 1 repeated; x itself if shape and type are its own.
 
     Free axes are repeated by a copy, partitions by a product with ones on TensorE; every value
     stays as it is.
@@ -222,6 +222,8 @@ def broadcast_to(x: NkiTensor, shape: Sequence[int]) -> NkiTensor:
         In SBUF or PSUM.
     shape : sequence of int
         As many axes as x.
+    dtype, optional
+        Element type of the result; that of x by default.
 
     Raises
     ------
@@ -229,6 +231,8 @@ def broadcast_to(x: NkiTensor, shape: Sequence[int]) -> NkiTensor:
         If an axis of another length than 1 differs.
     """
     tile = require_tile("broadcast_to", "x", x)
+    if dtype is not None:
+        x = tile = converted(tile, dtype)
     wanted = tuple(int(length) for length in shape)
     fits = len(wanted) == tile.ndim and not any(
         length not in (1, target) for length, target in zip(tile.shape, wanted, strict=False)
@@ -275,7 +279,7 @@ def expand_dims(x: NkiTensor, axis: int) -> NkiTensor:
 
 
 def gather_flattened(
-    data: NkiTensor, indices: NkiTensor, dtype: DTypeLike | None = None
+    data: NkiTensor, indices: NkiTensor, axis: int | DTypeLike = 0, dtype: DTypeLike | None = None
 ) -> NkiTensor:
     """Return elements of each partition by their places in it.
 
@@ -286,9 +290,22 @@ def gather_flattened(
     data : tile, [P, ...]
     indices : tile, [P, ...]
         Integers from 0; the result has its shape.
+    axis : int
+        0 **(choice)**: free axes are flattened, so there is no other to gather along. An element
+        type in this place, where version 0.1.0 had it, is taken as `dtype`.
     dtype, optional
         Element type of the result; data's by default.
+
+    Raises
+    ------
+    ValueError
+        For another axis.
     """
+    if not isinstance(axis, int) and dtype is None:
+        axis, dtype = 0, axis
+    if axis != 0:
+        message = f"nl.gather_flattened axis is {axis!r}; allowed: 0"
+        raise ValueError(message)
     source = in_sbuf(require_tile("gather_flattened", "data", data))
     places = in_sbuf(converted(require_tile("gather_flattened", "indices", indices), uint32))
     result = ndarray(places.shape, source.dtype)

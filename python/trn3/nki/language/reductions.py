@@ -18,19 +18,19 @@ Axis: TypeAlias = int | Sequence[int]
 
 
 def _axes(function: str, axis: Axis, rank: int) -> tuple[int, ...]:
-    """Return the axes to reduce, rising: the last ones of the tile.
+    """Return the axes to reduce, rising.
 
     Raises
     ------
     ValueError
-        If they are not the last ones, or hold the partitions.
+        If there is none, one twice, or one that is no free axis.
     """
     given = (axis,) if isinstance(axis, int) else tuple(axis)
     axes = tuple(sorted(item + rank if item < 0 else item for item in given))
-    if not axes or axes != tuple(range(rank - len(axes), rank)) or axes[0] < 1:
+    if not axes or axes[0] < 1 or axes[-1] >= rank or len(set(axes)) < len(axes):
         message = (
-            f"nl.{function}: tensor_reduce axis must be the last contiguous dim(s) of the tile. "
-            f"Got axis={given} of a tile with {rank} axes; allowed: free axes up to the last"
+            f"nl.{function} axis is {given} for a tile with {rank} axes; "
+            f"allowed: free axes, from 1 to {rank - 1}, each once"
         )
         raise ValueError(message)
     return axes
@@ -38,8 +38,8 @@ def _axes(function: str, axis: Axis, rank: int) -> tuple[int, ...]:
 
 def _kept(shape: tuple[int, ...], axes: tuple[int, ...], *, keepdims: bool) -> tuple[int, ...]:
     if keepdims:
-        return (*shape[: axes[0]], *(1 for _ in axes))
-    kept = shape[: axes[0]]
+        return tuple(1 if item in axes else length for item, length in enumerate(shape))
+    kept = tuple(length for item, length in enumerate(shape) if item not in axes)
     return kept if len(kept) > 1 else (*kept, 1)
 
 
@@ -57,7 +57,12 @@ def _reduce(
     axes = _axes(function, axis, tile.ndim)
     default: DType = tile.dtype
     result = ndarray(_kept(tile.shape, axes, keepdims=keepdims), dtype or default)
-    isa.tensor_reduce(result, op, tile, axes, negate=negate, keepdims=keepdims)
+    stay = tuple(item for item in range(tile.ndim) if item not in axes)
+    # The instruction reduces the last axes: those are walked innermost, wherever they lie.
+    moved = tile.permute(stay + axes)
+    last = tuple(range(len(stay), tile.ndim))
+    target = result.reshape((*moved.shape[: len(stay)], *(1 for _ in last))) if keepdims else result
+    isa.tensor_reduce(target, op, moved, last, negate=negate, keepdims=keepdims)
     return result
 
 
@@ -65,14 +70,14 @@ def _reduce(
 def sum(
     x: NkiTensor, axis: Axis, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> NkiTensor:
-    """Return the sum over the last free axes.
+    """Return the sum over free axes.
 
     Parameters
     ----------
     x : tile, [P, ...]
         In SBUF or PSUM.
     axis : int or sequence of int
-        One or more axes, up to the last; the partition axis 0 cannot be reduced.
+        One or more free axes, in any order; the partition axis 0 cannot be reduced.
     dtype, optional
         Element type of the result; x's by default. Sums are float32 until then.
     keepdims : bool, optional
@@ -86,7 +91,7 @@ def sum(
     Raises
     ------
     ValueError
-        For other axes.
+        For other axes, or one twice.
 
     Examples
     --------
@@ -108,7 +113,7 @@ def sum(
 def max(
     x: NkiTensor, axis: Axis, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> NkiTensor:
-    """Return the largest over the last free axes, NaN if any is; as `sum`."""
+    """Return the largest over free axes, NaN if any is; as `sum`."""
     return _reduce("max", "maximum", x, axis, dtype, keepdims=keepdims)
 
 
@@ -116,7 +121,7 @@ def max(
 def min(
     x: NkiTensor, axis: Axis, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> NkiTensor:
-    """Return the smallest over the last free axes, NaN if any is; as `sum`."""
+    """Return the smallest over free axes, NaN if any is; as `sum`."""
     return _reduce("min", "minimum", x, axis, dtype, keepdims=keepdims)
 
 
@@ -124,7 +129,7 @@ def min(
 def prod(
     x: NkiTensor, axis: Axis, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> NkiTensor:
-    """Return the product over the last free axes; as `sum`."""
+    """Return the product over free axes; as `sum`."""
     return _reduce("prod", "multiply", x, axis, dtype, keepdims=keepdims)
 
 
@@ -140,7 +145,7 @@ def all(
 def mean(
     x: NkiTensor, axis: Axis, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> NkiTensor:
-    """Return the mean over the last free axes, summed in float32; as `sum`."""
+    """Return the mean over free axes, summed in float32; as `sum`."""
     total = _reduce("mean", "add", x, axis, float32, keepdims=keepdims)
     result = result_like(total, dtype, x.dtype)
     isa.tensor_scalar(result, total, "multiply", 1 / _count(x, axis))
@@ -155,7 +160,7 @@ def _count(x: NkiTensor, axis: Axis) -> int:
 def var(
     x: NkiTensor, axis: Axis, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> NkiTensor:
-    """Return the population variance over the last free axes; reduced axes stay, of length 1.
+    """Return the population variance over free axes; reduced axes stay, of length 1.
 
     Deviations from the mean are squared and summed in float32 (**choice**). `keepdims` is ignored,
     as in other versions.
@@ -173,7 +178,7 @@ def var(
 
 
 def softmax(x: NkiTensor, axis: Axis = -1, dtype: DTypeLike | None = None) -> NkiTensor:
-    """Return e^x over its sum along the last free axes.
+    """Return e^x over its sum along free axes.
 
     The maximum is taken off first; the sum's reciprocal is VectorE's.
 
@@ -203,7 +208,7 @@ def softmax(x: NkiTensor, axis: Axis = -1, dtype: DTypeLike | None = None) -> Nk
     axes = _axes("softmax", axis, tile.ndim)
     largest = _reduce("softmax", "maximum", tile, axes, float32, keepdims=True, negate=True)
     powers = ndarray(tile.shape, float32)
-    if axes[0] == 1:
+    if len(axes) == tile.ndim - 1:
         # One maximum and one sum a partition: ScalarE subtracts, evaluates and adds up in one go.
         total = ndarray((tile.shape[0], 1), float32)
         isa.activation(

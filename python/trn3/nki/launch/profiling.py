@@ -7,8 +7,12 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from trn3.nki.launch.jit import Kernel, arch_of, as_kernel, jit
 from trn3.nki.ranks.context import slot
+from trn3.nki.typing import tensor as annotated_tensor
+from trn3.nki.values.element_types import canonicalise
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike
@@ -50,7 +54,8 @@ def profile(
         ``kernel[lnc]`` too. Arguments of the names `arch`, `values`, `strict`, `shadow`
         and `max_instructions` cannot be given to it by keyword here.
     *args, **kwargs
-        The kernel's arguments.
+        The kernel's arguments. ``nt.tensor[[128, 512], nl.bfloat16]`` stands for an array whose
+        values do not matter **(choice)**: normally distributed from a fixed seed, integers 0.
     arch : str, dict or ArchSpec, optional
         Machine to run on instead of the kernel's target: a target's name, the path of a machine
         description (``.toml``), or a what-if, as `trn3.machine.arch` takes it:
@@ -113,8 +118,21 @@ def profile(
         shadow=shadow,
         max_instructions=max_instructions,
     )
-    result = runnable.launch(cores, args, kwargs)
+    result = runnable.launch(
+        cores, tuple(map(_filled, args)), {name: _filled(value) for name, value in kwargs.items()}
+    )
     return result, profile_of(cores, runnable.name)
+
+
+def _filled(value: Any) -> Any:
+    declared = value.declared if isinstance(value, annotated_tensor) else None
+    if declared is None:
+        return value
+    shape, dtype = declared[0], canonicalise(declared[1])
+    values = np.zeros(shape)
+    if dtype.is_float and not dtype.is_packed:
+        values = np.random.default_rng(0).standard_normal(shape)
+    return values.astype(dtype.np_dtype)
 
 
 def check_shadow(shadow: bool, values: bool) -> None:

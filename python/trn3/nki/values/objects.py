@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from trn3._trn3.machine import NkiTensor
 __all__ = ["NKIObject"]
 
 _PLAIN = (int, float, str, bool, bytes, enum.Enum, type(None))
+#: The file that methods come from which `dataclasses` wrote.
+_GENERATED = "<string>"
 
 
 def _annotated(cls: type) -> list[str]:
@@ -44,10 +48,11 @@ def _same(one: Any, other: Any) -> bool:
 class NKIObject:
     """Base of classes whose objects kernels take, make and pass on.
 
-    A subclass that only annotates its fields is built by keyword or by position in the order of
-    annotation; a field that is not given has its class's default, or None. ``__post_init__`` is
-    called if there is one. Dataclasses and classes with an ``__init__`` of their own are left as
-    they are.
+    A subclass is built by keyword from what its class body names, annotated or not, or by position
+    in the order of annotation; a field that is not given has its class's default, or None.
+    ``__post_init__`` is called if there is one. A dataclass is built by the same rule: what the
+    decorator made sees every field, and a name of the body without annotation is set before
+    ``__post_init__`` runs. Classes with an ``__init__`` of their own are left as they are.
 
     Objects are equal if their classes and fields are; tensors only if they are the same object.
     They can be dict keys even where a dataclass took the hash away: the hash is made of the fields
@@ -72,9 +77,14 @@ class NKIObject:
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Any:
         """Make an object that can be a dict key."""
-        # A dataclass that compares takes the hash away after the class is made.
+        # The decorator works after the class is made: a dataclass that compares has lost its hash,
+        # and has an `__init__` that insists on every field.
         if cls.__hash__ is None:
             cls.__hash__ = NKIObject.__hash__  # type: ignore[unreachable]
+        owner = next(base for base in cls.__mro__ if "__init__" in vars(base))
+        made = vars(owner)["__init__"]
+        if getattr(getattr(made, "__code__", None), "co_filename", None) == _GENERATED:
+            owner.__init__ = _filling(made)  # type: ignore[misc]
         return super().__new__(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -91,11 +101,8 @@ class NKIObject:
                 message = f"{cls.__name__}() got field {name} twice"
                 raise TypeError(message)
             # A class without annotations takes any field, as its kernels assign any.
-            if names and name not in names:
-                message = (
-                    f"{cls.__name__}() got {name!r}, which is no field; allowed: {', '.join(names)}"
-                )
-                raise TypeError(message)
+            if names and name not in names and name not in _named(cls):
+                raise _no_field(cls, name, names)
             given[name] = value
         for name in names:
             if name not in given:
@@ -117,6 +124,54 @@ class NKIObject:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in _fields(self).items())
         return f"{type(self).__qualname__}({fields})"
+
+
+def _no_field(cls: type, name: str, names: Sequence[str]) -> TypeError:
+    allowed = ", ".join([*names, *_named(cls)])
+    return TypeError(f"{cls.__name__}() got {name!r}, which is no field; allowed: {allowed}")
+
+
+def _named(cls: type) -> list[str]:
+    """Return what the bodies of a class and its bases name without annotation, as values."""
+    annotated = _annotated(cls)
+    return [
+        name
+        for base in reversed(cls.__mro__)
+        if base is not NKIObject and issubclass(base, NKIObject)
+        for name, value in vars(base).items()
+        if not name.startswith("__")
+        and name not in annotated
+        and not callable(value)
+        and not hasattr(value, "__get__")
+    ]
+
+
+def _filling(made: Callable[..., None]) -> Callable[..., None]:
+    """Return an `__init__` that hands the dataclass's own every field, None for the unset ones."""
+    signature = inspect.signature(made)
+    unset = {
+        name: None
+        for name, parameter in signature.parameters.items()
+        if parameter.default is inspect.Parameter.empty
+    }
+
+    @functools.wraps(made)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        cls = type(self)
+        # A subclass without the decorator has fields that the decorated base knows nothing of.
+        later = [name for name in _annotated(cls) if name not in signature.parameters]
+        others = {name: _default(cls, name) for name in later}
+        for name in [name for name in kwargs if name not in signature.parameters]:
+            if name not in others and name not in _named(cls):
+                raise _no_field(cls, name, _annotated(cls))
+            others[name] = kwargs.pop(name)
+        for name, value in others.items():
+            # Also where the class is frozen.
+            object.__setattr__(self, name, value)
+        bound = signature.bind_partial(self, *args, **kwargs)
+        made(**{**unset, **bound.arguments})
+
+    return __init__
 
 
 def _default(cls: type, name: str) -> Any:

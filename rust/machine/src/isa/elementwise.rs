@@ -198,7 +198,14 @@ impl Instruction for ScalarTensorTensor {
         check.same_tile("operand1", &self.operand1, "dst", &self.dst)?;
         check.not_both_psum("data", &self.data, "operand1", &self.operand1)?;
         operators::check_arithmetic(&check, "op0", self.op0)?;
-        operators::check_scalar(&check, "operand0", self.op0, &self.operand0, &self.data)?;
+        match self.operand0.view() {
+            // Widened on the way in.
+            Some(view) if view.dtype == DType::BFloat16 && !self.op0.is_unary() => {
+                check.vector("operand0", view, &self.data)?;
+                check.no_columns("operand0", view)?;
+            }
+            _ => operators::check_scalar(&check, "operand0", self.op0, &self.operand0, &self.data)?,
+        }
         operators::check_binary(&check, "op1", self.op1)
     }
 

@@ -1,5 +1,7 @@
 //! quantize_mx: 16-bit floats to MXFP8 blocks.
 
+use std::sync::atomic::Ordering;
+
 use trn3_numerics::{ArrayMut, ArrayView, Draws, Format, MxOptions, Rounding, ScaleRule, quantize_mx};
 
 use crate::arch::ArchSpec;
@@ -146,6 +148,7 @@ impl Instruction for QuantizeMx {
             packed[partition * columns + block % columns] = u32::from_le_bytes(*quad);
         }
         state.memory.write_bits(&self.dst, &packed)?;
+        self.dst_scale.storage.tenancy.scaled.store(true, Ordering::Relaxed);
         let bytes: Vec<u32> = scales.iter().map(|&byte| u32::from(byte)).collect();
         for (block, bytes) in bytes.chunks_exact(columns.max(1)).enumerate() {
             let mut row = self.dst_scale.clone();

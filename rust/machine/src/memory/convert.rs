@@ -1,6 +1,7 @@
 //! Between the bytes of elements and float32: the rounding rules are the arithmetic core's.
 
 use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 use half::bf16;
 use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, Rounding, Source, Xorwow, cast};
@@ -9,15 +10,30 @@ use super::lines;
 use super::resolve::Resolved;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::view::View;
 
 /// Below this many elements a call of the arithmetic core costs more than its work.
 const FEW: usize = 64;
 
 const NAN: f32 = f32::from_bits(0x7fc0_0000);
 
-/// What reading uninitialised memory gives, as bits: NaN, in integers 4, in bool 1, and what has no NaN holds a 4 in
-/// each of its parts **(choice)**.
-pub(super) fn sentinel(dtype: DType) -> u32 {
+/// What reading memory gives that nothing was written to, as bits. What it stands for has to show in results and may not
+/// look like a value that a kernel computes **(choice)**:
+///
+/// | elements | read as | why |
+/// | --- | --- | --- |
+/// | floats, block scales | NaN | spreads to whatever it touches |
+/// | integers | 4 | no NaN, and neither 0 nor 1, which kernels clear and count with |
+/// | bool | 1 | what is not 0 |
+/// | four to a word | NaN in each; 4 where the type has none | as their parts |
+/// | bytes of a tile that holds block scales | 0 | engines skip the rows between those of the quadrants, and kernels store such tiles whole |
+///
+/// The finding is the same for all of them.
+pub(super) fn unwritten(view: &View) -> u32 {
+    let dtype = view.dtype;
+    if holds_scales(view) {
+        return 0;
+    }
     match dtype {
         DType::Bool => 1,
         DType::Float4E2M1FnX4 => 0x4444,
@@ -33,11 +49,16 @@ pub(super) fn sentinel(dtype: DType) -> u32 {
     }
 }
 
-/// What reading uninitialised memory gives, as a value.
-pub(super) fn sentinel_value(dtype: DType) -> f32 {
-    match dtype {
+fn holds_scales(view: &View) -> bool {
+    view.dtype.size() == 1 && view.storage.tenancy.scaled.load(Ordering::Relaxed)
+}
+
+/// As [`unwritten`], as a value.
+pub(super) fn unwritten_value(view: &View) -> f32 {
+    match view.dtype {
+        DType::UInt8 if holds_scales(view) => 0.0,
         DType::Bool => 1.0,
-        _ if dtype.is_integer() => 4.0,
+        dtype if dtype.is_integer() => 4.0,
         _ => NAN,
     }
 }

@@ -36,7 +36,7 @@ impl Memory {
         let mut scratch = std::mem::take(&mut self.scratch);
         let codes = codes_of(&mut scratch, source.len() * source.item);
         self.with_bytes(&from.view.storage, |bytes| lines::gather(bytes, &source, codes));
-        patch(codes, &missing, from.view.dtype);
+        patch(codes, &missing, from.view);
         match source.performed() {
             None => self.store(&target, &to.view.storage, codes),
             Some(rows) => {
@@ -78,7 +78,7 @@ impl Memory {
         let mut scratch = std::mem::take(&mut self.scratch);
         let codes = codes_of(&mut scratch, source.len() * item);
         self.with_bytes(&from.view.storage, |bytes| lines::gather(bytes, &source, codes));
-        patch(codes, &missing, from.view.dtype);
+        patch(codes, &missing, from.view);
         match item {
             1 => replace::<1>(codes, keep, &fill, row),
             2 => replace::<2>(codes, keep, &fill, row),

@@ -102,7 +102,7 @@ impl Memory {
                 let mut words = vec![0u32; (place.len() * place.item).div_ceil(size_of::<u32>())];
                 let codes = codes_of(&mut words, place.len() * place.item);
                 self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, codes));
-                patch(codes, &missing, view.dtype);
+                patch(codes, &missing, view);
                 if view.dtype == DType::TFloat32 {
                     words.iter_mut().for_each(|word| *word &= TF32_BITS);
                 }

@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::site::SiteId;
 use crate::storage::Storage;
+use crate::view::View;
 
 /// The value of one element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +53,7 @@ impl Memory {
         done?;
         self.each_exact(&place, view, |element, value| out[element] = value as f32);
         for element in missing {
-            out[element] = convert::sentinel_value(view.dtype);
+            out[element] = convert::unwritten_value(view);
         }
         Ok(())
     }
@@ -76,7 +77,7 @@ impl Memory {
             _ => lines::read(bytes, &place, out, u32::from_le_bytes),
         });
         for element in missing {
-            out[element] = convert::sentinel(view.dtype);
+            out[element] = convert::unwritten(view);
         }
         Ok(())
     }
@@ -92,7 +93,7 @@ impl Memory {
         let missing = self.check_read(&place, view, reader)?;
         let mut codes = vec![0; place.len() * place.item];
         self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, &mut codes));
-        patch(&mut codes, &missing, view.dtype);
+        patch(&mut codes, &missing, view);
         Ok(codes)
     }
 
@@ -133,7 +134,7 @@ impl Memory {
         });
         self.each_exact(&place, view, |_, exact| value = [exact as f32]);
         if !missing.is_empty() {
-            (code, value) = (convert::sentinel(view.dtype).to_le_bytes(), [convert::sentinel_value(view.dtype)]);
+            (code, value) = (convert::unwritten(view).to_le_bytes(), [convert::unwritten_value(view)]);
         }
         Ok(match view.dtype.is_integer() {
             true => Scalar::Int(convert::integer(view.dtype, u32::from_le_bytes(code))),
@@ -378,8 +379,8 @@ fn narrow(values: &[u32], item: usize, codes: &mut [u8]) {
 }
 
 /// Uninitialised elements hold what reading them gives.
-pub(super) fn patch(codes: &mut [u8], missing: &[usize], dtype: DType) {
-    let (item, code) = (dtype.size(), convert::sentinel(dtype).to_le_bytes());
+pub(super) fn patch(codes: &mut [u8], missing: &[usize], view: &View) {
+    let (item, code) = (view.dtype.size(), convert::unwritten(view).to_le_bytes());
     for element in missing {
         codes[element * item..][..item].copy_from_slice(&code[..item]);
     }

@@ -14,7 +14,7 @@ use crate::view::{Dynamic, ScalarIndex, View};
 pub enum Index {
     /// One position; negative ones count from the end.
     At(i64),
-    /// `start:stop:step`. Negative bounds count from the end; nothing is clamped, and a range may not be empty.
+    /// `start:stop:step`. Negative bounds count from the end and nothing is clamped; `start` may be `stop`, for none.
     Range {
         /// First position; None: 0.
         start: Option<i64>,
@@ -46,7 +46,7 @@ impl View {
     /// left. A position known at execution does as an integer does **(choice)**.
     ///
     /// # Errors
-    /// [`Error::OutOfBounds`]: a position outside the axis. [`Error::Value`]: an empty range, a step below 1, too many
+    /// [`Error::OutOfBounds`]: a position outside the axis. [`Error::Value`]: a range that ends before it begins, a step below 1, too many
     /// keys, a second dynamic key, a key on an axis whose positions an index tile already picks, a dynamic key on the
     /// partition axis. [`Error::Type`]: a dynamic index that is no 32-bit integer.
     pub fn index(&self, keys: &[Index]) -> Result<View> {
@@ -216,12 +216,10 @@ impl View {
             let last = stop.saturating_sub(1);
             return Err(self.out_of_bound(axis, format_args!("index range [{start}, {last}]")));
         }
-        if start >= stop {
-            return Err(self.refuse(format_args!(
-                "slice {start}:{stop} on dimension {axis} is empty; a view has at least one element"
-            )));
+        if start > stop {
+            return Err(self.refuse(format_args!("slice {start}:{stop} on dimension {axis} ends before it begins")));
         }
-        Ok((start, ((stop - start - 1) / step + 1) as usize, step))
+        Ok((start, (stop - start).unsigned_abs().div_ceil(step.unsigned_abs()) as usize, step))
     }
 
     /// The dynamic part of `size` positions along `axis` from `index` on.
@@ -232,9 +230,9 @@ impl View {
         if axis == 0 && self.is_on_chip() {
             return Err(self.refuse("a dynamic index on dimension 0, the partitions, whose start must be known"));
         }
-        if size < 1 || size > self.shape[axis] {
+        if size > self.shape[axis] {
             let length = self.shape[axis];
-            let text = format!("dynamic slice of {size} on dimension {axis}, must be in [1, {length}]");
+            let text = format!("dynamic slice of {size} on dimension {axis}, must be in [0, {length}]");
             return Err(self.refuse(text));
         }
         if self.strides[axis] == 0 && self.shape[axis] > 1 {

@@ -18,9 +18,9 @@ impl View {
     /// Unless `0 <= start < end <= shape[dim]` and `step >= 1`; on an axis whose positions an index tile picks.
     pub fn slice(&self, dim: usize, start: i64, end: i64, step: i64) -> Result<View> {
         let dim = self.axis("slice", dim)?;
-        if start < 0 || start >= end || end > self.shape[dim] as i64 {
+        if start < 0 || start > end || end > self.shape[dim] as i64 {
             return Err(Error::OutOfBounds(format!(
-                "slice of tensor `{}` on dimension {dim}: start {start}, end {end}; must be 0 <= start < end <= {}",
+                "slice of tensor `{}` on dimension {dim}: start {start}, end {end}; must be 0 <= start <= end <= {}",
                 self.storage.name, self.shape[dim]
             )));
         }

@@ -159,11 +159,23 @@ fn unpack_row<W: X4Word>(words: &[W], codes: &mut [u8]) {
     }
 }
 
-fn check_scale_rows(came: usize, words: usize) -> Result<()> {
-    if came == words {
+/// Rows of the scales that [`to_trn3_layout`] writes for an array of this contraction length: a tile of one quadrant has
+/// its four alone, a larger one as many as its data.
+///
+/// ```
+/// assert_eq!([128, 256, 512].map(trn3_numerics::scale_rows), [4, 64, 128]);
+/// ```
+pub fn scale_rows(contraction: usize) -> usize {
+    if contraction == QUADRANT { QUADRANT_BLOCKS } else { contraction / LANES }
+}
+
+fn check_scale_rows(came: usize, contraction: usize, free: usize) -> Result<()> {
+    let needed = scale_rows(contraction) * free;
+    if came == needed {
         return Ok(());
     }
-    Err(Error::shape("scales", &[came], format!("{words} bytes are needed, one a word of data")))
+    let rows = if contraction == QUADRANT { "[4, F]" } else { "[K / 4, F]" };
+    Err(Error::shape("scales", &[came], format!("{needed} bytes are needed, {rows}")))
 }
 
 /// The row of a tile's scales that holds those of one block: the first four rows of each quadrant of 32 partitions serve
@@ -187,7 +199,8 @@ fn tile_shape(shape: &[usize]) -> Result<(usize, usize)> {
 /// Lays a [K, F] array, blocked along axis 0, out as `nc_matmul_mx` reads it from SBUF.
 ///
 /// K is 128, 256, 384 or 512. `data` is [K / 4, F] words: k = 32 b + 4 i + j lies on partition 8 b + i, lane j.
-/// `scale_rows` is [K / 4, F] bytes: the scales of block b stand in row 32 (b / 4) + b % 4, all other rows are 0.
+/// `scale_rows` is [K / 4, F] bytes, [4, F] for K = 128: the scales of block b stand in row 32 (b / 4) + b % 4, all other
+/// rows are 0.
 ///
 /// # Errors
 /// [`Error::Dtype`] when words of this type do not hold the elements' format; [`Error::Shape`] and [`Error::Value`] for other
@@ -202,10 +215,10 @@ fn tile_shape(shape: &[usize]) -> Result<(usize, usize)> {
 ///     scales: ArrayView::from_codes(Format::F8E8M0Fnu, &[10, 11, 12, 13], &[4, 1])?,
 ///     axis: 0,
 /// };
-/// let (mut data, mut scale_rows) = ([0u32; 32], [0u8; 32]);
+/// let (mut data, mut scale_rows) = ([0u32; 32], [0u8; 4]);
 /// to_trn3_layout(&x, &mut data, &mut scale_rows)?;
 /// assert_eq!(data[1], 0x0706_0504);
-/// assert_eq!(scale_rows[..5], [10, 11, 12, 13, 0]);
+/// assert_eq!(scale_rows, [10, 11, 12, 13]);
 /// # Ok::<(), trn3_numerics::Error>(())
 /// ```
 pub fn to_trn3_layout<W: X4Word>(x: &MxView<'_>, data: &mut [W], scale_rows: &mut [u8]) -> Result<()> {
@@ -215,7 +228,7 @@ pub fn to_trn3_layout<W: X4Word>(x: &MxView<'_>, data: &mut [W], scale_rows: &mu
         return Err(Error::value("axis", x.axis, "a tile is blocked along axis 0"));
     }
     check_words::<W>("data", x.elements.format(), data.len(), contraction * free)?;
-    check_scale_rows(scale_rows.len(), data.len())?;
+    check_scale_rows(scale_rows.len(), contraction, free)?;
     if free == 0 {
         return Ok(());
     }
@@ -241,7 +254,8 @@ pub fn to_trn3_layout<W: X4Word>(x: &MxView<'_>, data: &mut [W], scale_rows: &mu
 
 /// Reads a tile back; the inverse of [`to_trn3_layout`]. Scale rows that hold no block's scales are not read.
 ///
-/// `elements` is [K, F] and `scales` [K / 32, F], for `data` and `scale_rows` of [K / 4, F].
+/// `elements` is [K, F] and `scales` [K / 32, F], for `data` and `scale_rows` of [K / 4, F]; for K = 128 `scale_rows` is
+/// [4, F], or [32, F] as version 0.1.0 laid it out.
 ///
 /// # Errors
 /// As [`to_trn3_layout`].
@@ -254,7 +268,7 @@ pub fn to_trn3_layout<W: X4Word>(x: &MxView<'_>, data: &mut [W], scale_rows: &mu
 /// data[1] = 0x0706_0504;
 /// from_trn3_layout(
 ///     &data,
-///     &[127; 32],
+///     &[127; 4],
 ///     ArrayMut::from_codes(Format::F8E5M2, &mut elements, &[128, 1])?,
 ///     ArrayMut::from_codes(Format::F8E8M0Fnu, &mut scales, &[4, 1])?,
 /// )?;
@@ -270,7 +284,9 @@ pub fn from_trn3_layout<W: X4Word>(
 ) -> Result<()> {
     let (contraction, free) = tile_shape(elements.shape())?;
     check_words::<W>("data", elements.format(), data.len(), contraction * free)?;
-    check_scale_rows(scale_rows.len(), data.len())?;
+    if scale_rows.len() != data.len() {
+        check_scale_rows(scale_rows.len(), contraction, free)?;
+    }
     scales.expect("scales", Format::F8E8M0Fnu, &[contraction / BLOCK, free])?;
     if free == 0 {
         return Ok(());

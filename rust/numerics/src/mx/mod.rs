@@ -5,7 +5,7 @@ mod quantizer;
 mod scalar;
 mod simd;
 
-pub use layout::{X4Word, from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
+pub use layout::{X4Word, from_trn3_layout, pack_x4, scale_rows, to_trn3_layout, unpack_x4};
 
 use std::fmt;
 use std::str::FromStr;

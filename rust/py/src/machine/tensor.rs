@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 use trn3_machine::dtype::DType;
-use trn3_machine::storage::Buffer;
 use trn3_machine::view::{Index, ScalarIndex, View};
 
 use crate::machine::error::exception;
@@ -240,6 +239,19 @@ impl PyTensor {
         PyTuple::new(py, self.view.storage.shape.iter())
     }
 
+    /// The tensor that the view was made from; of a whole tensor, itself.
+    #[getter]
+    fn base_tensor<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let view = &slf.get().view;
+        let whole = View::whole(std::sync::Arc::clone(&view.storage));
+        let is_whole = view.shape == whole.shape
+            && view.strides == whole.strides
+            && view.offset == whole.offset
+            && view.dtype == whole.dtype
+            && !view.is_indirect();
+        if is_whole { Ok(slf) } else { Bound::new(slf.py(), Self { view: whole }) }
+    }
+
     fn is_contiguous(&self) -> bool {
         self.view.is_contiguous()
     }
@@ -286,9 +298,21 @@ impl PyTensor {
         }
     }
 
-    fn vector_select(&self, dim: i64, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+    #[pyo3(signature = (dim, index=None, *, vector_offset=None))]
+    fn vector_select(
+        &self,
+        dim: i64,
+        index: Option<&Bound<'_, PyAny>>,
+        vector_offset: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
         let dim = self.dim("vector_select", "dim", dim)?;
-        wrap(self.view.vector_select(dim, tensor("vector_select", "index", index)?.clone()))
+        let (name, picked) = match (index, vector_offset) {
+            (Some(index), None) => ("index", index),
+            (None, Some(offset)) => ("vector_offset", offset),
+            (Some(_), Some(_)) => return Err(PyTypeError::new_err("vector_select got vector_offset twice")),
+            (None, None) => return Err(PyTypeError::new_err("vector_select misses vector_offset: a tile of indexes")),
+        };
+        wrap(self.view.vector_select(dim, tensor("vector_select", name, picked)?.clone()))
     }
 
     #[pyo3(signature = (*positional, dims=None))]
@@ -399,18 +423,10 @@ impl PyTensor {
         self.view.to_string()
     }
 
-    /// **(choice)** A tensor in HBM is true: kernels ask that way whether an optional argument is there. What may be a
-    /// question about values is refused: tiles on chip, and tensors of one element.
-    fn __bool__(&self) -> PyResult<bool> {
-        let on_chip = matches!(self.view.storage.buffer, Buffer::Sbuf | Buffer::Psum);
-        if on_chip || self.view.len() == 1 {
-            let message = format!(
-                "{} has no truth value while a kernel is compiled; compare it with None, or load it into a register",
-                self.view
-            );
-            return Err(PyTypeError::new_err(message));
-        }
-        Ok(true)
+    /// A tensor is true: kernels ask that way whether an optional argument is there. Its values are not asked; those of
+    /// a register are.
+    fn __bool__(&self) -> bool {
+        true
     }
 
     /// The same tensor: a view is a handle, and its bytes stay where they are.

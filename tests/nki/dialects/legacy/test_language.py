@@ -329,7 +329,7 @@ def _refused(body: Callable[[Any], Any], kind: type[Exception], text: str) -> No
 
 
 def test_refusals_name_the_line_and_what_is_allowed() -> None:
-    _refused(lambda x: nl.sum(x, axis=0), ValueError, "last contiguous dim")
+    _refused(lambda x: nl.sum(x, axis=0), ValueError, "allowed: free axes, from 1 to 1, each once")
     _refused(lambda x: x or x, TypeError, "mask=, nl.where")
     _refused(lambda x: nl.add(1.0, 2.0), TypeError, "at least one tile")
     _refused(lambda x: nl.add(x, x[:, 0:5]), ValueError, "of equal length")
@@ -490,3 +490,20 @@ def test_steps_and_constants() -> None:
     wanted = np.empty_like(X)
     wanted[:, 0::2], wanted[:, 1::2] = X[:, :6], X[:, 6:]
     assert np.array_equal(run(body, X), wanted + constant)
+
+
+@pytest.mark.parametrize("axis", [1, (1, 3), (3, 1), (2,), (1, 2), (1, 2, 3)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions_over_any_free_axes(axis: Any, keepdims: bool) -> None:
+    values = np.random.default_rng(3).integers(-5, 6, (4, 3, 2, 5)).astype(np.float32)
+    wanted = values.max(axis=axis, keepdims=keepdims).reshape((4, -1))
+
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(wanted.shape, x.dtype, buffer=nl.shared_hbm)
+        got = nl.max(nl.load(x), axis=axis, keepdims=keepdims)
+        assert got.shape[0] == 4
+        nl.store(out, got.reshape(wanted.shape))
+        return out
+
+    np.testing.assert_array_equal(kernel(values), wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -94,6 +95,16 @@ class _Modulo:
         return self._bank + bank * banks, partition, byte
 
 
+def _by_keyword(function: Addresses) -> Addresses:
+    """Return a function of three places that calls one with these keywords, if it takes them."""
+    try:
+        inspect.signature(function).bind(idx=(), pdim_size=0, fdim_size=0)
+    except (TypeError, ValueError):  # other names, or no signature at all
+        return function
+    called: Callable[..., Sequence[int]] = function
+    return lambda block, partitions, count: called(idx=block, pdim_size=partitions, fdim_size=count)
+
+
 def _counts(value: Any) -> Block:
     return tuple(int(n) for n in value) if isinstance(value, (tuple, list)) else (int(value),)
 
@@ -121,13 +132,15 @@ class _Memory:
         Parameters
         ----------
         func : callable
-            Returns (partition, byte) in SBUF, (bank, partition, byte) in PSUM.
+            Returns (partition, byte) in SBUF, (bank, partition, byte) in PSUM. It is called by the
+            keywords ``idx``, ``pdim_size`` and ``fdim_size`` where it has them, as functions that
+            `functools.partial` gave more keywords need it, else by position.
         """
         given: Any = func
         if not callable(given):
             message = f"{self._memory}.alloc func is {func!r}; allowed: a function"
             raise TypeError(message)
-        return Allocator(self._memory, func)
+        return Allocator(self._memory, _by_keyword(func))
 
     def auto_alloc(self) -> Allocator:
         """Leave the place to the simulator."""

@@ -58,13 +58,6 @@ impl Options {
                 return Err(check.refuse("dge_mode", got, "unknown or swdge"));
             }
         }
-        if self.out_of_bounds == OutOfBounds::Skip && !views.iter().any(|(_, view)| view.is_indirect()) {
-            return Err(check.refuse(
-                "oob_mode",
-                "is skip with static addresses",
-                "error; skip needs a dynamic address",
-            ));
-        }
         Ok(())
     }
 

@@ -31,8 +31,8 @@ pub struct NcMatmulMx {
     pub stationary: View,
     /// [P, N] of a packed type in SBUF.
     pub moving: View,
-    /// Scales of `stationary`: [P / 8, M] for P = 32, else as many partitions as the data, less the first row's place in
-    /// its quadrant; of each quadrant its first four rows count.
+    /// Scales of `stationary`: [P / 8, M] or more partitions for P = 32, else as many as the data, less the first row's
+    /// place in its quadrant; of each quadrant its first four rows count.
     pub stationary_scale: View,
     /// Scales of `moving`, alike.
     pub moving_scale: View,
@@ -69,10 +69,11 @@ impl NcMatmulMx {
         }
         let came = scale.partitions();
         let allowed = if partitions <= quadrant {
-            if came == partitions / SCALED_PARTITIONS {
+            // Of a tile that was made for more, the first rows count.
+            if came >= partitions / SCALED_PARTITIONS {
                 return Ok(());
             }
-            format!("{} partitions, one for 8 of the data", partitions / SCALED_PARTITIONS)
+            format!("at least {} partitions, one for 8 of the data", partitions / SCALED_PARTITIONS)
         } else {
             if came == partitions || came == partitions - start {
                 return Ok(());
@@ -116,14 +117,14 @@ fn elements(state: &mut State, view: &View) -> Result<Vec<u8>> {
     Ok(codes)
 }
 
-/// The scales of a tile as [P / 8, F] codes: the first four rows of each quadrant, those of one quadrant being all.
+/// The scales of a tile as [P / 8, F] codes: the first four rows of each quadrant.
 fn scales(state: &mut State, view: &View, partitions: usize) -> Result<Vec<u8>> {
     let quadrant = state.arch.quadrant_partitions as usize;
     let rows = quadrant / SCALED_PARTITIONS;
     let mut codes = Vec::new();
     let mut bits = Vec::new();
     let arch = state.arch.clone();
-    if partitions <= quadrant || super::picks_columns(view) {
+    if super::picks_columns(view) {
         state.memory.read_bits(super::operand(&arch, view), &mut bits, state.site)?;
         let columns = view.free_size();
         for (row, line) in bits.chunks_exact(columns.max(1)).enumerate() {

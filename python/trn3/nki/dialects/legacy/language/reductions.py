@@ -29,19 +29,19 @@ from trn3.nki.values.operators import token
 
 
 def axes_of(function: str, axis: Any, rank: int) -> tuple[int, ...]:
-    """Return the axes to reduce, rising: the last ones of the tile.
+    """Return the axes to reduce, rising.
 
     Raises
     ------
     ValueError
-        If they are not the last ones, or hold the partitions.
+        If there is none, one twice, or one that is no free axis.
     """
     given = (axis,) if isinstance(axis, (int, np.integer)) else tuple(axis)
     axes = tuple(sorted(int(item) + rank if item < 0 else int(item) for item in given))
-    if not axes or axes != tuple(range(rank - len(axes), rank)) or axes[0] < 1:
+    if not axes or axes[0] < 1 or axes[-1] >= rank or len(set(axes)) < len(axes):
         message = (
-            f"{function}: tensor_reduce axis must be the last contiguous dim(s) of the tile. "
-            f"Got axis={given} of a tile with {rank} axes; allowed: free axes up to the last"
+            f"{function} axis is {given} for a tile with {rank} axes; "
+            f"allowed: free axes, from 1 to {rank - 1}, each once"
         )
         raise error(ValueError, message)
     return axes
@@ -59,12 +59,13 @@ def reduce(
     negate: bool = False,
     name: str | None = None,
 ) -> Tensor:
-    """Return a tile reduced over its last axes; masked elements do not take part."""
+    """Return a tile reduced over free axes; masked elements do not take part."""
     tile = require(function, "x", x)
     axes = axes_of(function, axis, tile.ndim)
-    kept = tile.shape[: axes[0]]
+    stay = tuple(item for item in range(tile.ndim) if item not in axes)
+    kept = tuple(tile.shape[item] for item in stay)
     if keepdims:
-        kept = (*kept, *(1 for _ in axes))
+        kept = tuple(1 if item in axes else length for item, length in enumerate(tile.shape))
     elif len(kept) < 2:
         kept = (*kept, 1)
     truth = as_mask(mask, tile.shape)
@@ -80,10 +81,15 @@ def reduce(
         if truth is False:
             return
         box = boxes[0]
-        source = tile.resolve(box)
-        part = tuple(box[: axes[0]])
-        target = dst if source.shape[: axes[0]] == dst.shape[: axes[0]] else dst[part]
-        isa.tensor_reduce(target, op, source, axes, negate=negate, keepdims=keepdims, name=name)
+        # The instruction reduces the last axes: those are walked innermost, wherever they lie.
+        source = tile.resolve(box).permute(stay + axes)
+        if keepdims:
+            part = tuple(slice(0, 1) if item in axes else box[item] for item in range(tile.ndim))
+        else:
+            part = tuple(box[item] for item in stay)
+        target = dst[part]
+        last = tuple(range(len(stay), tile.ndim))
+        isa.tensor_reduce(target, op, source, last, negate=negate, keepdims=keepdims, name=name)
 
     flush()
     left_out: Any = None
