@@ -11,7 +11,7 @@ from trn3.nki.language.creation import ndarray
 from trn3.nki.language.tiles import require_tile, result_like
 from trn3.nki.typing import DTypeLike
 from trn3.nki.values.element_types import float32, int32
-from trn3.nki.values.operators import token
+from trn3.nki.values.operators import tokens
 
 
 def _activate(name: str, x: NkiTensor, dtype: DTypeLike | None) -> NkiTensor:
@@ -21,7 +21,6 @@ def _activate(name: str, x: NkiTensor, dtype: DTypeLike | None) -> NkiTensor:
     return result
 
 
-@token("exp")
 def exp(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return e to the power x.
 
@@ -53,121 +52,101 @@ def exp(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return _activate("exp", x, dtype)
 
 
-@token("log")
 def log(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the natural logarithm; valid from 2^-64 to 2^64, else as `exp`."""
     return _activate("log", x, dtype)
 
 
-@token("sqrt")
 def sqrt(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the square root; valid from 2^-116 to 2^118, else as `exp`."""
     return _activate("sqrt", x, dtype)
 
 
-@token("abs")
 def abs(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the magnitude; as `exp`."""
     return _activate("abs", x, dtype)
 
 
-@token("sign")
 def sign(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return -1, 0 or 1; as `exp`."""
     return _activate("sign", x, dtype)
 
 
-@token("square")
 def square(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x * x; as `exp`."""
     return _activate("square", x, dtype)
 
 
-@token("tanh")
 def tanh(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the hyperbolic tangent; as `exp`."""
     return _activate("tanh", x, dtype)
 
 
-@token("arctan")
 def arctan(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the inverse tangent; valid from -pi/2 to pi/2, else as `exp`."""
     return _activate("arctan", x, dtype)
 
 
-@token("sigmoid")
 def sigmoid(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 / (1 + e^-x); as `exp`."""
     return _activate("sigmoid", x, dtype)
 
 
-@token("relu")
 def relu(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x where positive, else 0; as `exp`."""
     return _activate("relu", x, dtype)
 
 
-@token("gelu")
 def gelu(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x Φ(x), Φ the normal distribution; as `exp`."""
     return _activate("gelu", x, dtype)
 
 
-@token("gelu_dx")
 def gelu_dx(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the derivative of `gelu`; as `exp`."""
     return _activate("gelu_dx", x, dtype)
 
 
-@token("gelu_apprx_tanh")
 def gelu_apprx_tanh(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2; as `exp`."""
     return _activate("gelu_apprx_tanh", x, dtype)
 
 
-@token("gelu_apprx_sigmoid")
 def gelu_apprx_sigmoid(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x sigmoid(1.702 x); as `exp`."""
     return _activate("gelu_apprx_sigmoid", x, dtype)
 
 
-@token("gelu_apprx_sigmoid_dx")
 def gelu_apprx_sigmoid_dx(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the derivative of `gelu_apprx_sigmoid`; as `exp`."""
     return _activate("gelu_apprx_sigmoid_dx", x, dtype)
 
 
-@token("silu")
 def silu(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x sigmoid(x); as `exp`."""
     return _activate("silu", x, dtype)
 
 
-@token("silu_dx")
 def silu_dx(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the derivative of `silu`; as `exp`."""
     return _activate("silu_dx", x, dtype)
 
 
-@token("softplus")
 def softplus(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return log(1 + e^x); as `exp`."""
     return _activate("softplus", x, dtype)
 
 
-@token("mish")
 def mish(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x tanh(softplus(x)); as `exp`."""
     return _activate("mish", x, dtype)
 
 
-@token("erf")
 def erf(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the error function; as `exp`."""
     return _activate("erf", x, dtype)
 
 
-@token("erf_dx")
 def erf_dx(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the derivative of `erf`; as `exp`."""
     return _activate("erf_dx", x, dtype)
@@ -195,7 +174,6 @@ def _reduced(function: str, x: NkiTensor) -> NkiTensor:
     return bounded
 
 
-@token("sin")
 def sin(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the sine of any angle.
 
@@ -208,7 +186,6 @@ def sin(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return result
 
 
-@token("cos")
 def cos(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the cosine of any angle: sin(pi/2 - a), a the size of x less whole turns; as `sin`."""
     angle = _reduced("cos", x)
@@ -221,7 +198,6 @@ def cos(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return result
 
 
-@token("tan")
 def tan(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the tangent, as `sin` times the reciprocal of `cos`."""
     top, bottom = sin(x, float32), cos(x, float32)
@@ -237,19 +213,23 @@ def _token_only(name: str) -> NoReturn:
     raise TypeError(message)
 
 
-@token("prelu")
 def prelu(*_: Any, **__: Any) -> NoReturn:
     """Stand for x where positive, else a multiple of x: an ``op=`` token of ``activate2``."""
     _token_only("prelu")
 
 
-@token("bypass")
 def bypass(*_: Any, **__: Any) -> NoReturn:
     """Stand for the operand itself: an ``op=`` token."""
     _token_only("bypass")
 
 
-@token("average")
 def average(*_: Any, **__: Any) -> NoReturn:
     """Stand for the mean: an ``op=`` token of ``tensor_partition_reduce``."""
     _token_only("average")
+
+
+tokens(
+    exp, log, sqrt, abs, sign, square, tanh, arctan, sigmoid, relu, gelu, gelu_dx,
+    gelu_apprx_tanh, gelu_apprx_sigmoid, gelu_apprx_sigmoid_dx, silu, silu_dx, softplus, mish,
+    erf, erf_dx, sin, cos, tan, prelu, bypass, average,
+)  # fmt: skip

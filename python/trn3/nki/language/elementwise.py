@@ -21,7 +21,7 @@ from trn3.nki.language.tiles import (
 from trn3.nki.ranks.context import context
 from trn3.nki.typing import DTypeLike
 from trn3.nki.values.element_types import float32, int32, uint8
-from trn3.nki.values.operators import token
+from trn3.nki.values.operators import tokens
 
 
 def _binary(
@@ -64,7 +64,6 @@ def _on_host(name: str, x: Operand, y: Operand, dtype: DTypeLike | None) -> NkiT
     return converted(result, default if dtype is None else dtype)
 
 
-@token("add")
 def add(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x + y.
 
@@ -104,19 +103,16 @@ def add(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     return _binary("add", x, y, dtype)
 
 
-@token("subtract")
 def subtract(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x - y; operands and result as `add`."""
     return _binary("subtract", x, y, dtype)
 
 
-@token("multiply")
 def multiply(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x * y; operands and result as `add`."""
     return _binary("multiply", x, y, dtype)
 
 
-@token("divide")
 def divide(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x / y, correctly rounded in float32; operands and result as `add`.
 
@@ -126,31 +122,26 @@ def divide(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     return _on_host("divide", x, y, dtype)
 
 
-@token("maximum")
 def maximum(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the larger of x and y, NaN if either is (**choice**); operands as `add`."""
     return _binary("maximum", x, y, dtype)
 
 
-@token("minimum")
 def minimum(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the smaller of x and y, NaN if either is (**choice**); operands as `add`."""
     return _binary("minimum", x, y, dtype)
 
 
-@token("abs_max")
 def abs_max(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the one of larger magnitude with its sign, y on a tie (gen4); operands as `add`."""
     return _binary("abs_max", x, y, dtype)
 
 
-@token("abs_min")
 def abs_min(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the one of smaller magnitude with its sign, y on a tie (gen4); operands as `add`."""
     return _binary("abs_min", x, y, dtype)
 
 
-@token("power")
 def power(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x to the power y, on GpSimdE; operands in SBUF, else as `add`.
 
@@ -171,7 +162,6 @@ def power(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     return _binary("power", *pair, tile.dtype if dtype is None else dtype)
 
 
-@token("mod")
 def mod(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the remainder with the divisor's sign; operands as `add`.
 
@@ -180,7 +170,6 @@ def mod(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     return _on_host("mod", x, y, dtype)
 
 
-@token("fmod")
 def fmod(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the remainder with the dividend's sign; operands as `add`.
 
@@ -189,61 +178,51 @@ def fmod(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     return _on_host("fmod", x, y, dtype)
 
 
-@token("equal")
 def equal(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x == y, else 0, in the type of x's tile; operands as `add`."""
     return _binary("equal", x, y, dtype, truth=True)
 
 
-@token("not_equal")
 def not_equal(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x != y, else 0, in the type of x's tile; operands as `add`."""
     return _binary("not_equal", x, y, dtype, truth=True)
 
 
-@token("less")
 def less(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x < y, else 0, in the type of x's tile; operands as `add`."""
     return _binary("less", x, y, dtype, truth=True)
 
 
-@token("less_equal")
 def less_equal(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x <= y, else 0, in the type of x's tile; operands as `add`."""
     return _binary("less_equal", x, y, dtype, truth=True)
 
 
-@token("greater")
 def greater(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x > y, else 0, in the type of x's tile; operands as `add`."""
     return _binary("greater", x, y, dtype, truth=True)
 
 
-@token("greater_equal")
 def greater_equal(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x >= y, else 0, in the type of x's tile; operands as `add`."""
     return _binary("greater_equal", x, y, dtype, truth=True)
 
 
-@token("logical_and")
 def logical_and(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x and y are nonzero, else 0, in the type of x's tile; operands as `add`."""
     return _binary("logical_and", x, y, dtype, truth=True)
 
 
-@token("logical_or")
 def logical_or(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x or y is nonzero, else 0, in the type of x's tile; operands as `add`."""
     return _binary("logical_or", x, y, dtype, truth=True)
 
 
-@token("logical_xor")
 def logical_xor(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where one of x and y is nonzero, else 0; operands as `add`."""
     return _binary("logical_xor", x, y, dtype, truth=True)
 
 
-@token("logical_not")
 def logical_not(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 where x is 0 and 0 where x is 1, in the type of x.
 
@@ -257,37 +236,31 @@ def logical_not(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return flipped if dtype is None else converted(flipped, dtype)
 
 
-@token("bitwise_and")
 def bitwise_and(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the bits set in both x and y; integers alone, else as `add`."""
     return _binary("bitwise_and", x, y, dtype)
 
 
-@token("bitwise_or")
 def bitwise_or(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the bits set in x or y; integers alone, else as `add`."""
     return _binary("bitwise_or", x, y, dtype)
 
 
-@token("bitwise_xor")
 def bitwise_xor(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the bits set in one of x and y; integers alone, else as `add`."""
     return _binary("bitwise_xor", x, y, dtype)
 
 
-@token("left_shift")
 def left_shift(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x shifted towards high bits by y; integers alone, else as `add`."""
     return _binary("left_shift", x, y, dtype)
 
 
-@token("right_shift")
 def right_shift(x: Operand, y: Operand, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x shifted towards low bits by y, zeros from above; integers alone, else as `add`."""
     return _binary("right_shift", x, y, dtype)
 
 
-@token("invert")
 def invert(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x with every bit flipped; integers alone."""
     tile = require_tile("invert", "x", x)
@@ -299,13 +272,11 @@ def invert(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return _binary("bitwise_xor", tile, ones, dtype)
 
 
-@token("negative")
 def negative(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return -x, by a multiplication on VectorE."""
     return _binary("multiply", require_tile("negative", "x", x), -1.0, dtype)
 
 
-@token("copy")
 def copy(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return a new SBUF tile of x's values: bit for bit, unless `dtype` is another type."""
     tile = require_tile("copy", "x", x)
@@ -314,7 +285,6 @@ def copy(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return result
 
 
-@token("reciprocal")
 def reciprocal(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 / x, on VectorE: slower than ScalarE's, and more exact."""
     tile = require_tile("reciprocal", "x", x)
@@ -323,7 +293,6 @@ def reciprocal(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     return result
 
 
-@token("rsqrt")
 def rsqrt(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return 1 / sqrt(x), on GpSimdE; x lies in SBUF."""
     tile = require_tile("rsqrt", "x", x)
@@ -412,19 +381,24 @@ def _rounded(name: str, x: NkiTensor, dtype: DTypeLike | None) -> NkiTensor:
     return result
 
 
-@token("floor")
 def floor(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the largest whole number that is not above x; zeros are positive (**choice**)."""
     return _rounded("floor", x, dtype)
 
 
-@token("ceil")
 def ceil(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return the smallest whole number that is not below x; zeros are positive (**choice**)."""
     return _rounded("ceil", x, dtype)
 
 
-@token("trunc")
 def trunc(x: NkiTensor, dtype: DTypeLike | None = None) -> NkiTensor:
     """Return x without its fraction; zeros are positive (**choice**)."""
     return _rounded("trunc", x, dtype)
+
+
+tokens(
+    add, subtract, multiply, divide, maximum, minimum, abs_max, abs_min, power, mod, fmod, equal,
+    not_equal, less, less_equal, greater, greater_equal, logical_and, logical_or, logical_xor,
+    logical_not, bitwise_and, bitwise_or, bitwise_xor, left_shift, right_shift, invert, negative,
+    copy, reciprocal, rsqrt, floor, ceil, trunc,
+)  # fmt: skip

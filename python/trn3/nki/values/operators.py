@@ -14,14 +14,17 @@ import numpy as np
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# What NumPy calls as `nki.language` does.
+_SAME: Final = (
+    "abs", "add", "arctan", "bitwise_and", "bitwise_or", "bitwise_xor", "copy", "divide", "equal",
+    "exp", "greater", "greater_equal", "invert", "left_shift", "less", "less_equal", "log",
+    "logical_and", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "not_equal",
+    "power", "reciprocal", "right_shift", "sign", "sin", "sqrt", "square", "subtract", "tanh",
+)  # fmt: skip
+
 #: Operator names, as `nki.language` spells them, by token.
 OPERATORS: Final[dict[object, str]] = {
-    np.add: "add",
-    np.subtract: "subtract",
-    np.multiply: "multiply",
-    np.divide: "divide",
-    np.maximum: "maximum",
-    np.minimum: "minimum",
+    **{getattr(np, name): name for name in _SAME},
     np.max: "maximum",
     np.min: "minimum",
     np.sum: "add",
@@ -31,37 +34,15 @@ OPERATORS: Final[dict[object, str]] = {
     builtins.min: "minimum",
     builtins.abs: "abs",
     builtins.pow: "power",
-    np.power: "power",
-    np.abs: "abs",
-    np.square: "square",
-    np.reciprocal: "reciprocal",
-    np.invert: "invert",
-    np.bitwise_and: "bitwise_and",
-    np.bitwise_or: "bitwise_or",
-    np.bitwise_xor: "bitwise_xor",
-    np.left_shift: "left_shift",
-    np.right_shift: "right_shift",
-    np.equal: "equal",
-    np.not_equal: "not_equal",
-    np.greater_equal: "greater_equal",
-    np.greater: "greater",
-    np.less_equal: "less_equal",
-    np.less: "less",
-    np.logical_and: "logical_and",
-    np.logical_or: "logical_or",
-    np.logical_xor: "logical_xor",
-    np.copy: "copy",
-    np.exp: "exp",
-    np.log: "log",
-    np.sin: "sin",
-    np.arctan: "arctan",
-    np.tanh: "tanh",
-    np.sqrt: "sqrt",
-    np.sign: "sign",
 }
 
 # Names that mean another one, as strings.
 _ALIASES: Final = {"max": "maximum", "min": "minimum", "absolute": "abs", "pow": "power"}
+
+
+def tokens(*functions: Callable[..., Any]) -> None:
+    """Make functions stand for the operators of their names in ``op=`` arguments."""
+    OPERATORS.update({function: function.__name__ for function in functions})
 
 
 def token(name: str) -> Callable[[F], F]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
@@ -28,82 +28,68 @@ __all__ = ["Tensor", "View", "require"]
 T = TypeVar("T")
 
 
+def _operate(name: str, *operands: Any) -> Tensor:
+    return ACTIONS[name](*operands)  # type: ignore[no-any-return]
+
+
+def _updated(name: str, target: T, value: Any, *, is_spare: bool = False) -> T:
+    return ACTIONS["update"](name, target, value, is_spare=is_spare)  # type: ignore[no-any-return]
+
+
+def _with(name: str) -> Callable[[Any, Any], Tensor]:
+    return lambda self, other: _operate(name, self, other)
+
+
+def _after(name: str) -> Callable[[Any, Any], Tensor]:
+    return lambda self, other: _operate(name, other, self)
+
+
+def _alone(name: str) -> Callable[[Any], Tensor]:
+    return lambda self: _operate(name, self)
+
+
+def _in_place(name: str) -> Callable[[T, Any], T]:
+    return lambda self, other: _updated(name, self, other)
+
+
 class Operators:
     """What tiles do under Python's operators."""
 
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> Tensor:
-        return _operate("add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _operate("add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _operate("subtract", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _operate("subtract", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _operate("multiply", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _operate("multiply", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _operate("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _operate("divide", other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return _operate("mod", self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return _operate("mod", other, self)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return _operate("power", self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return _operate("power", other, self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return _operate("bitwise_and", self, other)
-
-    def __rand__(self, other: Any) -> Tensor:
-        return _operate("bitwise_and", other, self)
-
-    def __or__(self, other: Any) -> Tensor:
-        return _operate("bitwise_or", self, other)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return _operate("bitwise_or", other, self)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return _operate("bitwise_xor", self, other)
-
-    def __rxor__(self, other: Any) -> Tensor:
-        return _operate("bitwise_xor", other, self)
-
-    def __lshift__(self, other: Any) -> Tensor:
-        return _operate("left_shift", self, other)
-
-    def __rshift__(self, other: Any) -> Tensor:
-        return _operate("right_shift", self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return _operate("less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return _operate("less_equal", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return _operate("greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return _operate("greater_equal", self, other)
+    __add__ = _with("add")
+    __radd__ = _after("add")
+    __sub__ = _with("subtract")
+    __rsub__ = _after("subtract")
+    __mul__ = _with("multiply")
+    __rmul__ = _after("multiply")
+    __truediv__ = _with("divide")
+    __rtruediv__ = _after("divide")
+    __mod__ = _with("mod")
+    __rmod__ = _after("mod")
+    __pow__ = _with("power")
+    __rpow__ = _after("power")
+    __and__ = _with("bitwise_and")
+    __rand__ = _after("bitwise_and")
+    __or__ = _with("bitwise_or")
+    __ror__ = _after("bitwise_or")
+    __xor__ = _with("bitwise_xor")
+    __rxor__ = _after("bitwise_xor")
+    __lshift__ = _with("left_shift")
+    __rshift__ = _with("right_shift")
+    __lt__ = _with("less")
+    __le__ = _with("less_equal")
+    __gt__ = _with("greater")
+    __ge__ = _with("greater_equal")
+    __matmul__ = _with("matmul")
+    __neg__ = _alone("negative")
+    __invert__ = _alone("invert")
+    __isub__ = _in_place("subtract")
+    __imul__ = _in_place("multiply")
+    __itruediv__ = _in_place("divide")
+    __iand__ = _in_place("bitwise_and")
+    __ior__ = _in_place("bitwise_or")
+    __ixor__ = _in_place("bitwise_xor")
 
     def __eq__(self, other: object) -> Any:
         if other is None or isinstance(other, (str, type)):
@@ -115,36 +101,9 @@ class Operators:
             return True
         return _operate("not_equal", self, other)
 
-    def __neg__(self) -> Tensor:
-        return _operate("negative", self)
-
-    def __invert__(self) -> Tensor:
-        return _operate("invert", self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return _operate("matmul", self, other)
-
     def __iadd__(self, other: Any) -> Self:
         is_spare = sys.getrefcount(other) <= TEMPORARY
         return _updated("add", self, other, is_spare=is_spare)
-
-    def __isub__(self, other: Any) -> Self:
-        return _updated("subtract", self, other)
-
-    def __imul__(self, other: Any) -> Self:
-        return _updated("multiply", self, other)
-
-    def __itruediv__(self, other: Any) -> Self:
-        return _updated("divide", self, other)
-
-    def __iand__(self, other: Any) -> Self:
-        return _updated("bitwise_and", self, other)
-
-    def __ior__(self, other: Any) -> Self:
-        return _updated("bitwise_or", self, other)
-
-    def __ixor__(self, other: Any) -> Self:
-        return _updated("bitwise_xor", self, other)
 
 
 class Tensor(Operators):
@@ -332,11 +291,3 @@ def require(function: str, argument: str, value: Any, *, on_chip: bool = True) -
         )
         raise error(ValueError, message)
     return value
-
-
-def _operate(name: str, *operands: Any) -> Tensor:
-    return ACTIONS[name](*operands)  # type: ignore[no-any-return]
-
-
-def _updated(name: str, target: T, value: Any, *, is_spare: bool = False) -> T:
-    return ACTIONS["update"](name, target, value, is_spare=is_spare)  # type: ignore[no-any-return]
