@@ -33,7 +33,9 @@ __all__ = [
     "hooks",
     "instruction_table",
     "isa",
+    "reach",
     "replay",
+    "span_indexes",
 ]
 
 class NkiValidationError(AssertionError): ...
@@ -52,6 +54,14 @@ def boxes(
     constant: Sequence[NDArray[np.int64]],
 ) -> list[list[tuple[int, int]]]: ...
 def even_steps(numbers: NDArray[np.int64]) -> tuple[int, list[int]] | None: ...
+def reach(
+    array: NDArray[np.int64],
+) -> tuple[int, int, tuple[int, list[int]] | None]: ...
+def span_indexes(
+    name: str,
+    indexes: Sequence[NDArray[np.int64] | tuple[int, int, int]],
+    partition: int | None,
+) -> tuple[list[int], list[NDArray[np.int64]]]: ...
 def dropped_keywords() -> list[tuple[str, str, str]]: ...
 def instruction_table() -> list[dict[str, Any]]: ...
 

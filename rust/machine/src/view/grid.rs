@@ -174,7 +174,7 @@ impl Cutter<'_> {
 }
 
 /// Distances along each axis of arrays in C order.
-fn strides(shape: &[usize]) -> Vec<usize> {
+pub(super) fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis];
@@ -183,7 +183,7 @@ fn strides(shape: &[usize]) -> Vec<usize> {
 }
 
 /// Calls `each` with the position and the offset of every element of a region, in C order.
-fn visit(region: &[Range<usize>], strides: &[usize], mut each: impl FnMut(&[usize], usize)) {
+pub(super) fn visit(region: &[Range<usize>], strides: &[usize], mut each: impl FnMut(&[usize], usize)) {
     if region.iter().any(Range::is_empty) {
         return;
     }
@@ -197,6 +197,49 @@ fn visit(region: &[Range<usize>], strides: &[usize], mut each: impl FnMut(&[usiz
         for inner in axis + 1..region.len() {
             offset -= (position[inner] - region[inner].start) * strides[inner];
             position[inner] = region[inner].start;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(shape: &[usize], found: &[Vec<Range<usize>>]) -> Vec<usize> {
+        let mut counts = vec![0; shape.iter().product()];
+        for region in found {
+            visit(region, &strides(shape), |_, offset| counts[offset] += 1);
+        }
+        counts
+    }
+
+    #[test]
+    fn test_boxes_hold_every_mask_of_a_small_grid_once() {
+        for bits in 0u32..1 << 12 {
+            let mask: Vec<bool> = (0..12).map(|bit| bits >> bit & 1 == 1).collect();
+            let wanted: Vec<usize> = mask.iter().map(|&inside| usize::from(inside)).collect();
+            assert_eq!(covered(&[3, 4], &boxes(&[3, 4], Some(&mask), &[], &[])), wanted);
+        }
+    }
+
+    #[test]
+    fn test_numbers_in_a_box_are_even_or_constant() {
+        for code in 0u32..3u32.pow(8) {
+            let numbers: Vec<i64> = (0..8).map(|place| i64::from(code / 3u32.pow(place) % 3)).collect();
+            let within = |region: &[Range<usize>]| {
+                let mut inside = Vec::new();
+                visit(region, &[4, 1], |_, offset| inside.push(numbers[offset]));
+                (region.iter().map(ExactSizeIterator::len).collect::<Vec<_>>(), inside)
+            };
+            let even = boxes(&[2, 4], None, &[&numbers], &[]);
+            assert_eq!(covered(&[2, 4], &even), [1; 8]);
+            for (shape, inside) in even.iter().map(|region| within(region)) {
+                let (_, steps) = even_steps(&shape, &inside).expect("steps");
+                assert!(steps.iter().all(|&step| step >= 0), "{numbers:?}");
+            }
+            let constant = boxes(&[2, 4], None, &[], &[&numbers]);
+            assert_eq!(covered(&[2, 4], &constant), [1; 8]);
+            assert!(constant.iter().all(|region| within(region).1.windows(2).all(|pair| pair[0] == pair[1])));
         }
     }
 }

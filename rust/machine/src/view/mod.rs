@@ -10,6 +10,7 @@ mod footprint;
 pub mod grid;
 mod index;
 mod pattern;
+pub mod span;
 mod text;
 mod transform;
 

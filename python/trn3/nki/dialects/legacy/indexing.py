@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trn3._trn3 import machine
 from trn3._trn3.machine import NkiTensor, VirtualRegister, ds
 from trn3.nki.dialects.legacy.actions import action
 from trn3.nki.dialects.legacy.blocks import Blocks
-from trn3.nki.dialects.legacy.indices import LoopRange, affine
+from trn3.nki.dialects.legacy.indices import LoopRange
 from trn3.nki.dialects.legacy.issuing import error, flush
 from trn3.nki.dialects.legacy.pieces import Box, is_whole, part_of, whole
 from trn3.nki.dialects.legacy.views import Tensor, View
@@ -101,7 +102,7 @@ def _is_inside(tensor: Tensor, parts: list[Any]) -> bool:
 def _advanced(tensor: Tensor, parts: list[Any]) -> Tensor:
     """Return the grid that index expressions span over a tensor."""
     dynamic: tuple[int, Tensor] | None = None
-    arrays: dict[int, NDArray[np.int64]] = {}
+    indexes: list[NDArray[np.int64] | tuple[int, int, int]] = []
     for dim, part in enumerate(parts):
         if isinstance(part, Tensor):
             if dynamic is not None:
@@ -109,92 +110,51 @@ def _advanced(tensor: Tensor, parts: list[Any]) -> Tensor:
                 raise error(IndexError, message)
             dynamic = (dim, part)
             # A place on the grid for each index; their values are the machine's.
-            arrays[dim] = np.zeros(part.shape if part.size > 1 else (), np.int64)
+            indexes.append(np.zeros(part.shape if part.size > 1 else (), np.int64))
         elif isinstance(part, np.ndarray):
-            arrays[dim] = part.view(np.ndarray)
+            indexes.append(np.asarray(part.view(np.ndarray), np.int64, order="C"))
         elif isinstance(part, int):
             length = tensor.shape[dim]
-            arrays[dim] = np.asarray(part + length if part < 0 else part)
+            indexes.append(np.asarray(part + length if part < 0 else part, np.int64))
         elif isinstance(part, ds):
             message = "a dynamic nl.ds beside index expressions; allowed: one or the other"
             raise error(IndexError, message)
-    try:
-        common = np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError:
-        shapes = ", ".join(str(array.shape) for array in arrays.values())
-        message = f"index expressions of shapes {shapes} do not fit together"
-        raise error(IndexError, message) from None
-    slices = [dim for dim in range(tensor.ndim) if dim not in arrays]
-    # As in NumPy: in place of the expressions where they are neighbours, else first.
-    spread = [dim for dim, array in arrays.items() if array.ndim] or list(arrays)[:1]
-    together = bool(spread) and all(dim in arrays for dim in range(spread[0], spread[-1] + 1))
-    before = [dim for dim in slices if together and dim < spread[0]]
-    rank = len(common) + len(slices)
-    first = len(before)
-    numbers: list[NDArray[np.int64]] = []
-    for dim in range(tensor.ndim):
-        shape = [1] * rank
-        if dim in arrays:
-            array = arrays[dim]
-            padded = (1,) * (len(common) - array.ndim) + array.shape
-            shape[first : first + len(common)] = padded
-            numbers.append(array.reshape(shape))
         else:
-            part = parts[dim]
-            stop = tensor.shape[dim] if part.stop is None else part.stop
-            stop = stop + tensor.shape[dim] if stop < 0 else stop
-            own = np.arange(part.start or 0, stop, part.step or 1, dtype=np.int64)
-            if not own.size:
-                raise error(IndexError, f"tensor `{tensor.name}`: the slice {part} is empty")
-            place = slices.index(dim)
-            axis = place if place < first else place + len(common)
-            shape[axis] = own.size
-            numbers.append(own.reshape(shape))
-    grid = tuple(np.broadcast_shapes(*(array.shape for array in numbers)))
-    if is_on_chip(tensor.buffer):
-        grid, numbers = _partitions_first(tensor, grid, numbers)
-    elif not grid:
-        grid, numbers = (1,), [array.reshape((1,)) for array in numbers]
-    access = Access(tensor, grid, numbers, dynamic)
+            indexes.append(_run(tensor, dim, part))
+    partition = tensor.block_rank if is_on_chip(tensor.buffer) else None
+    try:
+        grid, numbers = machine.span_indexes(tensor.name, indexes, partition)
+    except IndexError as refused:
+        raise error(IndexError, str(refused)) from None
+    access = Access(tensor, tuple(grid), numbers, dynamic)
     return access.simplified()
 
 
-def _partitions_first(
-    tensor: Tensor, grid: tuple[int, ...], numbers: list[NDArray[np.int64]]
-) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
-    """Return a grid whose first axis is the one that the partition index runs along."""
-    partition = numbers[tensor.block_rank]
-    axes = [axis for axis, length in enumerate(partition.shape) if length > 1]
-    if len(axes) > 1 or (axes and affine(partition) is None):
-        message = (
-            f"the partition index of tensor `{tensor.name}` runs along {len(axes)} axes of the "
-            "grid unevenly; allowed: along one, by nl.arange(n)[:, None]"
-        )
-        raise error(IndexError, message)
-    if axes and axes[0] != 0:
-        numbers = [np.moveaxis(array, axes[0], 0) for array in numbers]
-    elif not axes and (not grid or grid[0] != 1):
-        numbers = [array[None] for array in numbers]
-    if numbers[0].ndim < 2:
-        numbers = [array.reshape((*array.shape, 1)) for array in numbers]
-    return tuple(np.broadcast_shapes(*(array.shape for array in numbers))), numbers
+def _run(tensor: Tensor, dim: int, part: slice) -> tuple[int, int, int]:
+    """Return the start, count and step of the numbers of a slice."""
+    length = tensor.shape[dim]
+    stop = length if part.stop is None else part.stop
+    own = range(part.start or 0, stop + length if stop < 0 else stop, part.step or 1)
+    if not own:
+        raise error(IndexError, f"tensor `{tensor.name}`: the slice {part} is empty")
+    return own.start, len(own), own.step
 
 
-class _Axis:
-    """One axis' index expression within a box: its pattern, if it has one, and its range."""
+class _Axis(NamedTuple):
+    """One axis' index expression within a box: its range, and its first number and its steps."""
 
-    __slots__ = ("high", "is_even", "low", "pattern")
+    low: int
+    high: int
+    pattern: tuple[int, list[int]] | None
 
-    def __init__(self, numbers: NDArray[np.int64]) -> None:
-        self.pattern = affine(numbers)
-        self.is_even = self.pattern is not None and min(self.pattern[1], default=0) >= 0
-        if self.pattern is None:
-            self.low, self.high = int(numbers.min()), int(numbers.max())
-            return
-        start, steps = self.pattern
-        spans = [step * (length - 1) for step, length in zip(steps, numbers.shape, strict=True)]
-        self.low = start + sum(span for span in spans if span < 0)
-        self.high = start + sum(span for span in spans if span > 0)
+    @property
+    def is_even(self) -> bool:
+        """Whether it has steps, and none runs backwards."""
+        return self.pattern is not None and min(self.pattern[1], default=0) >= 0
+
+
+def _axis(numbers: NDArray[np.int64]) -> _Axis:
+    return _Axis(*machine.reach(np.asarray(numbers, np.int64, order="C")))
 
 
 class Access(Tensor):
@@ -278,7 +238,7 @@ class Access(Tensor):
 
     def _whole(self) -> list[_Axis]:
         if self._axes is None:
-            self._axes = [_Axis(array) for array in self._numbers]
+            self._axes = [_axis(array) for array in self._numbers]
         return self._axes
 
     def _outside(self, axes: list[_Axis]) -> str | None:
@@ -296,7 +256,7 @@ class Access(Tensor):
         if is_whole(box, self.shape):
             axes = self._whole()
         else:
-            axes = [_Axis(part_of(array, box)) for array in self._numbers]
+            axes = [_axis(part_of(array, box)) for array in self._numbers]
         problem = self._outside(axes)
         if problem is not None:
             raise error(IndexError, problem)
