@@ -202,10 +202,13 @@ class Environment:
                 environment=self.variables,
             )
 
-    def extension(self, *, required: bool = True) -> bool:
+    def extension(
+        self, *, required: bool = True, meanwhile: Callable[[], None] | None = None
+    ) -> bool:
         """Build the extension in place, optimised, unless its sources are the same as before.
 
-        Returns whether it is there, which matters if it is not `required`.
+        Its last and longest part is work for one core: `meanwhile` runs steps beside it. Returns
+        whether it is there, which matters if it is not `required`.
         """
         sources = [path for path in (ROOT / "rust").rglob("*") if path.is_file()]
         sources += filter(Path.is_file, (ROOT / "Cargo.toml", ROOT / "Cargo.lock"))
@@ -219,12 +222,15 @@ class Environment:
         built = (ROOT / "python" / "trn3").glob("_trn3*.so")
         if any(built) and is_fresh("extension", key):
             self.runner.note("extension, optimised", "unchanged")
+            if meanwhile is not None:
+                meanwhile()
             return True
         result = self.runner.run(
             "extension, optimised",
             [PYTHON, "-m", "maturin", "develop", "--release", "--locked"],
             environment=self.variables,
             required=required,
+            meanwhile=meanwhile,
         )
         if result.ok:
             set_stamp("extension", key)

@@ -56,17 +56,20 @@ def test(runner: Runner) -> int:
     environment.packages("model weights", group("demo-weights"), dependencies=False)
     environment.packages("documentation packages", extra("docs"))
     environment.hosts()
-    if environment.extension(required=False):
-        return suite.run([*suite.lints(), *suite.tests()], runner, environment)
-    # Tests would run an extension built from other sources; what needs none still has its say.
-    suite.run(suite.lints(), runner, environment, failed=1)
-    return 1
+    rows: list[suite.Row] = []
+    built = environment.extension(
+        required=False,
+        meanwhile=lambda: rows.extend(suite.results(suite.lints(), runner, environment)),
+    )
+    # Without it tests would run an extension built from other sources.
+    rows += suite.results(suite.tests() if built else [], runner, environment)
+    return suite.summarise(rows, runner, failed=int(not built))
 
 
 def lint(runner: Runner) -> int:
     """Run the checks that need no tests."""
     environment = prepare(runner, extension=False)
-    return suite.run(suite.lints(), runner, environment)
+    return suite.summarise(suite.results(suite.lints(), runner, environment), runner)
 
 
 def format_sources(runner: Runner) -> int:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -61,11 +61,13 @@ class Runner:
         environment: Mapping[str, str],
         required: bool = False,
         show: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> Result:
         """Run `command` as step `name`.
 
         With `required` a failure raises `StepError`. With `show` the output goes to the terminal as
-        it comes, instead of to the log.
+        it comes, instead of to the log. `meanwhile` runs other steps beside it; the line of this
+        one comes when both are done.
         """
         log = self.logs / (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") + ".log")
         words = [str(word) for word in command]
@@ -73,11 +75,16 @@ class Runner:
         with log.open("wb") as sink:
             sink.write(f"$ {' '.join(words)}\n".encode())
             sink.flush()
-            self._begin(name)
-            if show:
-                self._end_line()
-            status = self._wait(name, words, environment, None if show else sink, log, start)
-        result = Result(name, status == 0, time.monotonic() - start, log)
+            if meanwhile is not None:
+                status, seconds = self._wait_beside(words, environment, sink, log, meanwhile)
+                self._begin(name)
+            else:
+                self._begin(name)
+                if show:
+                    self._end_line()
+                status = self._wait(name, words, environment, None if show else sink, log, start)
+                seconds = time.monotonic() - start
+        result = Result(name, status == 0, seconds, log)
         if not show:
             self._finish(result)
         if not result.ok:
@@ -97,17 +104,11 @@ class Runner:
         """Return `text` in an ANSI colour if the terminal shows colours."""
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
 
-    def _wait(
-        self,
-        name: str,
-        words: list[str],
-        environment: Mapping[str, str],
-        sink: BinaryIO | None,
-        log: Path,
-        start: float,
-    ) -> int:
+    def _launch(
+        self, words: list[str], environment: Mapping[str, str], sink: BinaryIO | None, log: Path
+    ) -> subprocess.Popen[bytes] | None:
         try:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 words,
                 cwd=self.root,
                 env=dict(environment),
@@ -118,6 +119,19 @@ class Runner:
         except OSError as error:
             with log.open("a") as text:
                 text.write(f"{words[0]}: {error.strerror}\n")
+            return None
+
+    def _wait(
+        self,
+        name: str,
+        words: list[str],
+        environment: Mapping[str, str],
+        sink: BinaryIO | None,
+        log: Path,
+        start: float,
+    ) -> int:
+        process = self._launch(words, environment, sink, log)
+        if process is None:
             return 127
         stop = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(name, log, start, stop), daemon=True)
@@ -136,6 +150,37 @@ class Runner:
             stop.set()
             if ticker.is_alive():
                 ticker.join()
+
+    def _wait_beside(
+        self,
+        words: list[str],
+        environment: Mapping[str, str],
+        sink: BinaryIO,
+        log: Path,
+        meanwhile: Callable[[], None],
+    ) -> tuple[int, float]:
+        """Return the status of a command and the seconds that it took, however long the rest."""
+        start = time.monotonic()
+        process = self._launch(words, environment, sink, log)
+        if process is None:
+            meanwhile()
+            return 127, 0.0
+        ends: list[float] = []
+
+        def watch() -> None:
+            process.wait()
+            ends.append(time.monotonic())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            meanwhile()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            watcher.join()
+        return process.returncode, ends[0] - start
 
     def _tick(self, name: str, log: Path, start: float, stop: threading.Event) -> None:
         while not stop.wait(0.5):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from environment import BUILD, PYTHON, ROOT, Environment
 from steps import Result, Runner
@@ -16,11 +17,17 @@ PYTEST_END = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+ in [\d.]+s.*?|no tests ran i
 CARGO_END = re.compile(r"^test result: .*$", re.MULTILINE)
 
 
-# Tests that run side by side.
-KERNELS = (
-    "tests/bindings", "tests/corpora", "tests/examples", "tests/machine", "tests/nki",
-    "tests/profile",
-)  # fmt: skip
+#: Tests that count threads, processes, bytes and seconds, and have the machine to themselves.
+QUIET = (
+    "benches",
+    "tests/bindings/test_replay.py",
+    "tests/cli/test_failures.py",
+    "tests/cli/test_interruption.py",
+    "tests/numerics",
+    "tests/packaging",
+    "tests/studies",
+    "tests/system/test_door.py",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,10 @@ class Check:
     command: Sequence[str | Path]
     variables: tuple[tuple[str, str], ...] = ()
     count: Callable[[str], dict[str, int]] | None = None
+
+
+#: How a check ended, and its counts of tests by word if it counts any.
+Row: TypeAlias = tuple[Result, dict[str, int] | None]
 
 
 def tally(lines: Sequence[str]) -> dict[str, int]:
@@ -98,50 +109,45 @@ def sphinx(target: Path) -> list[str | Path]:
 def tests() -> list[Check]:
     """Return the checks that need the extension, pytest last."""
     pytest: list[str | Path] = [PYTHON, "-m", "pytest", "--continue-on-collection-errors"]
+    others = ["tests", "python/trn3", "scripts/house", *(f"--ignore={path}" for path in QUIET)]
+    cargo = ["cargo", "test", "--locked", "--features", "trn3-machine/example-instruction"]
     stubtest = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
     return [
         Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
         Check("documentation", sphinx(BUILD / "docs" / "html")),
-        Check(
-            "cargo test",
-            ["cargo", "test", "--locked", "--features", "trn3-machine/example-instruction"],
-            count=count_cargo,
-        ),
-        # Criterion runs each bench once, untimed.
-        Check("cargo benches, once", ["cargo", "test", "--locked", "--bench", "*"]),
-        # Kernels share nothing and use one thread each: two at a time. Other tests count threads,
-        # processes and seconds, and have the machine to themselves.
-        Check("pytest, kernels", [*pytest, "-n", "2", *KERNELS], count=count_pytest),
-        Check(
-            "pytest",
-            [*pytest, *(f"--ignore={folder}" for folder in KERNELS)],
-            count=count_pytest,
-        ),
+        Check("cargo test", cargo, count=count_cargo),
+        # Criterion runs each bench once, untimed; the same features, so that nothing is built anew.
+        Check("cargo benches, once", [*cargo, "--bench", "*"]),
+        # All others share nothing and use one thread each: two at a time.
+        Check("pytest, side by side", [*pytest, "-n", "2", *others], count=count_pytest),
+        Check("pytest", [*pytest, *QUIET], count=count_pytest),
     ]
 
 
-def run(
-    checks: Sequence[Check], runner: Runner, environment: Environment, *, failed: int = 0
-) -> int:
-    """Run every check, failed ones or not, print the summary and return the exit status.
+def results(checks: Sequence[Check], runner: Runner, environment: Environment) -> list[Row]:
+    """Run every check, failed ones or not, and return how each ended with its counts of tests."""
+    rows = []
+    for check in checks:
+        variables = {**environment.variables, **dict(check.variables)}
+        result = runner.run(check.name, check.command, environment=variables)
+        rows.append((result, check.count(result.output) if check.count else None))
+    return rows
+
+
+def summarise(rows: Sequence[Row], runner: Runner, *, failed: int = 0) -> int:
+    """Print the summary and return the exit status.
 
     `failed` is how many failures to count that happened before.
     """
     passed = 0
-    rows: list[tuple[Result, dict[str, int]]] = []
-    for check in checks:
-        variables = {**environment.variables, **dict(check.variables)}
-        result = runner.run(check.name, check.command, environment=variables)
-        counts = check.count(result.output) if check.count else {}
-        wrong = counts.get("failed", 0) + counts.get("error", 0)
-        passed += counts.get("passed", 0) if check.count else result.ok
-        # A run that stops before it counts anything has failed all the same.
-        failed += wrong or not result.ok
-        rows.append((result, counts))
     print(f"\n  {'check':<28}{'result':<10}{'seconds':>9}  tests")
     for result, counts in rows:
+        found = counts or {}
+        passed += result.ok if counts is None else found.get("passed", 0)
+        # A run that stops before it counts anything has failed all the same.
+        failed += found.get("failed", 0) + found.get("error", 0) or not result.ok
         word = runner.paint(f"{'ok':<10}", 32) if result.ok else runner.paint(f"{'FAILED':<10}", 31)
-        words = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+        words = ", ".join(f"{number} {word}" for word, number in found.items() if number)
         print(f"  {result.name:<28}{word}{result.seconds:9.1f}  {words}".rstrip())
     print(f"  output of each: {runner.logs.relative_to(ROOT)}/")
     for result, _ in rows:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
-
-from kernellib.core.utils.common_types import NormType
 
 DTYPES = {
     "bfloat16": ml_dtypes.bfloat16,
@@ -41,11 +40,11 @@ def launched(kernel: Any, lnc: int | None) -> Any:
     return kernel if lnc is None else kernel[lnc]
 
 
-def normed(x: NDArray[Any], gamma: Any, beta: Any, kind: NormType, eps: float) -> NDArray[Any]:
+def normed(x: NDArray[Any], gamma: Any, beta: Any, kind: Enum, eps: float) -> NDArray[Any]:
     """Normalise the last axis in float64."""
     x = x.astype(np.float64)
     h = x.shape[-1]
-    if kind == NormType.LAYER_NORM:
+    if kind.name == "LAYER_NORM":
         x = x - x.sum(-1, keepdims=True) / h
     x = x / np.sqrt((x**2).sum(-1, keepdims=True) / h + eps)
     x = x if gamma is None else x * gamma.astype(np.float64)
