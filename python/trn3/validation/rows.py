@@ -146,7 +146,7 @@ def chosen(
     return tuple(each for each in among if not names or any(fits(each, name) for name in names))
 
 
-class Entry:
+class TableEntry:
     """An entry of a table as TOML has it.
 
     Parameters
@@ -195,7 +195,7 @@ def _row(
     content: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
 ) -> PublishedRow:
     known = {each.name.rstrip("_") for each in fields(PublishedRow)}
-    entry = Entry(f"row {content.get('id', 'without an id')}", content, known)
+    entry = TableEntry(f"row {content.get('id', 'without an id')}", content, known)
     class_ = entry.choice("class", ("fit", "hold"))
     unit = entry.choice("unit", UNITS)
     published = content.get("published")
@@ -224,7 +224,7 @@ def _absent(entry: Mapping[str, Any], sources: Mapping[str, str]) -> Absent:
             hardware=str(entry["hardware"]),
             published=str(entry["published"]),
             source=sources[
-                Entry(f"row {entry['what']}", entry, entry).choice("source", sorted(sources))
+                TableEntry(f"row {entry['what']}", entry, entry).choice("source", sorted(sources))
             ],
             reason=" ".join(str(entry["reason"]).split()),
         )

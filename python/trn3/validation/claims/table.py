@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from trn3 import facts
-from trn3.validation.rows import Entry, RowError, chosen
+from trn3.validation.rows import RowError, TableEntry, chosen
 
 Status: TypeAlias = Literal["arithmetic", "model", "assumption", "open"]
 
@@ -202,7 +202,7 @@ def fits(claim: PublishedClaim, name: str) -> bool:
 def _claim(
     content: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
 ) -> PublishedClaim:
-    entry = Entry(f"claim {content.get('id', 'without an id')}", content, _CLAIM_KEYS)
+    entry = TableEntry(f"claim {content.get('id', 'without an id')}", content, _CLAIM_KEYS)
     status = entry.choice("status", STATUS_TEXTS)
     tolerance = content.get("tolerance", tolerances.get(status))
     cited = [entry.choice("source", sorted(sources), key) for key in content.get("sources", ())]
@@ -232,7 +232,7 @@ def _claim(
     )
 
 
-def _figure(claim: Entry, content: Mapping[str, Any], tolerance: float | None) -> Figure:
+def _figure(claim: TableEntry, content: Mapping[str, Any], tolerance: float | None) -> Figure:
     name = str(content.get("name", ""))
     unknown = sorted(set(content) - _FIGURE_KEYS)
     if unknown or not name:
