@@ -68,7 +68,9 @@ def _values(hint: Any) -> dict[str, Any]:
         hint = hint.__origin__
     while typing.get_origin(hint) in (list, types.UnionType, typing.Union):
         hint = typing.get_args(hint)[0]
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+    if typing.get_origin(hint) is typing.Literal:
+        found["choices"] = list(typing.get_args(hint))
+    elif isinstance(hint, type) and issubclass(hint, enum.Enum):
         found["choices"] = [each.value for each in hint]
     elif isinstance(hint, type):
         found["type"] = "path" if issubclass(hint, Path) else hint.__name__

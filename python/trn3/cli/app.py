@@ -18,8 +18,7 @@ from typing import Annotated, NoReturn, cast
 
 import typer
 
-from trn3.cli import commands, quantize
-from trn3.cli.plots import check_matplotlib
+from trn3.cli import commands, profile, quantize
 from trn3.cli.refusal import RefusedError
 from trn3.cli.settings import check_settings
 
@@ -34,84 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
 quantize.register(app)
-
-
-@app.command()
-def profile(
-    kernel: Annotated[str, typer.Argument(help="The kernel, as FILE.py:NAME.")],
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--shape",
-            help="NAME=128x512:bfloat16 makes an array for an argument; NAME=2048 sets a size of "
-            "the file's inputs function, or a plain argument. Repeatable.",
-        ),
-    ] = None,
-    arch: Annotated[
-        str | None,
-        typer.Option(
-            help="trn2, mine.toml, or with changes: trn3:vector_clock_mhz=+20%.  [default: the "
-            "target, trn3]"
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Folder for trace.perfetto, timeline.png, roofline.png, profile.json."
-        ),
-    ] = None,
-    values: Annotated[
-        bool,
-        typer.Option("--values/--timing-only", help="Compute values, or time alone (faster)."),
-    ] = True,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Reading uninitialised memory is an error.")
-    ] = False,
-    shadow: Annotated[
-        bool,
-        typer.Option("--shadow", help="Tell what precision each line loses against float64."),
-    ] = False,
-    max_instructions: Annotated[
-        int | None, typer.Option(min=1, help="Stop a kernel that issues more instructions.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the arrays that are made.")] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
-    ] = False,
-) -> None:
-    """Run an NKI kernel on one simulated NeuronCore and show what it costs and why.
-
-    The file is imported as it is: `import nki` in it means trn3's. With --out, a timeline that
-    opens in the Perfetto UI and two pictures are written too.
-    """
-    from rich.console import Console
-
-    from trn3.cli import kernel_file, profile as command
-
-    check_settings()
-    if out is not None:
-        check_matplotlib("--out")
-        command.check_folder(out)
-    request = command.ProfileRequest(
-        target=kernel,
-        shapes=tuple(shape or ()),
-        arch=arch,
-        values=values,
-        strict=strict,
-        shadow=shadow,
-        max_instructions=max_instructions,
-        seed=seed,
-    )
-    try:
-        outcome = command.run(request)
-    except (kernel_file.KernelFileError, command.KernelRunError) as error:
-        message, *details = str(error).splitlines()
-        raise RefusedError(message, details) from error
-    written = command.save(outcome.profile, out) if out is not None else []
-    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    command.show(outcome, written, console, as_json=as_json)
+profile.register(app)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

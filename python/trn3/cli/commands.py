@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Final
+
 import typer
 
-from trn3.cli import (
-    compare,
-    cost,
-    diff,
-    export,
-    fabric,
-    k8s,
-    lint,
-    nccom_test,
-    plan,
-    power,
-    record,
-    spec,
-    trace,
-    validate,
-)
-
 # In the order of the help text.
-MODULES = (
-    spec,
-    compare,
-    fabric,
-    plan,
-    power,
-    cost,
-    nccom_test,
-    k8s,
-    trace,
-    record,
-    export,
-    validate,
-    diff,
-    lint,
-)
+MODULES: Final = (
+    "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
+    "export", "validate", "diff", "lint",
+)  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -46,4 +20,4 @@ def register(app: typer.Typer) -> None:
     Modules of commands import only what parsing needs; work is imported when a command runs.
     """
     for module in MODULES:
-        module.register(app)
+        import_module(f"trn3.cli.{module}").register(app)

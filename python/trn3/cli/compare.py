@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.plots import check_plot
+from trn3.cli.refusal import RefusedError, refusing
+from trn3.cli.settings import JsonForTable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from trn3.facts.comparison import Cell, Comparison
-
-
-class Peaks(StrEnum):
-    """Values of ``--peaks``."""
-
-    PUBLISHED = "published"
-    ARRAY = "array"
 
 
 def register(app: typer.Typer) -> None:
@@ -33,12 +27,10 @@ def register(app: typer.Typer) -> None:
             list[str], typer.Argument(help="Two or more: trainium3, b300, gen2, mine.toml, ...")
         ],
         peaks: Annotated[
-            Peaks,
+            Literal["published", "array"],
             typer.Option(help="Published figures, or array x clock where the parts are known."),
-        ] = Peaks.PUBLISHED,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
-        ] = False,
+        ] = "published",
+        as_json: JsonForTable = False,
         as_csv: Annotated[
             bool, typer.Option("--csv", help="Print CSV instead of a table.")
         ] = False,
@@ -52,56 +44,41 @@ def register(app: typer.Typer) -> None:
         A derived figure follows from those of the system's parts; where sources conflict, the
         range of what they say is shown. Ratios are to the first system.
         """
-        from trn3.cli.consoles import output
-        from trn3.cli.plots import check_plot
+        from trn3.facts.comparison import compare
 
         if as_json and as_csv:
             message = "--json and --csv exclude each other; give one"
             raise RefusedError(message)
         if plot is not None:
             check_plot(plot)
-        comparison = _compare(systems, peaks)
+        with refusing(ValueError, OSError):
+            comparison = compare(*systems, peaks=peaks)
         if plot is not None:
             from trn3.system.plots import plot_comparison
 
             plot_comparison(comparison, plot)
         if as_json:
-            import trn3
-
-            document = {"trn3_version": trn3.__version__, **comparison.as_json()}
-            typer.echo(json.dumps(document, indent=2, allow_nan=False))
+            print_json(comparison.as_json(), versioned=True)
         elif as_csv:
             typer.echo(comparison.as_csv(), nl=False)
         else:
             _show(comparison, output())
 
 
-def _compare(systems: list[str], peaks: Peaks) -> Comparison:
-    from trn3.facts.comparison import compare
-
-    try:
-        return compare(*systems, peaks=peaks.value)
-    except (ValueError, OSError) as error:
-        raise RefusedError(str(error)) from error
-
-
 def _show(comparison: Comparison, console: Console) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("")
+    shown = table("", pad_edge=False)
     for number, facts in enumerate(comparison.systems):
-        table.add_column(facts.title, justify="right")
+        shown.add_column(facts.title, justify="right")
         if number:
-            table.add_column("ratio", justify="right")
+            shown.add_column("ratio", justify="right")
     for row in comparison.rows:
         cells = []
         for number, (cell, ratio) in enumerate(zip(row.cells, row.ratios, strict=True)):
             cells.append(_text(cell))
             if number:
                 cells.append("" if ratio is None else f"{ratio:.2f}")
-        table.add_row(row.title, *cells)
-    console.print(table)
+        shown.add_row(row.title, *cells)
+    console.print(shown)
     console.print(
         "(d) derived from other figures; (c) sources conflict, with what they say; "
         "the others are exact: as published",

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.refusal import RefusedError, refusing
+from trn3.cli.settings import JsonForTables
 
-T = TypeVar("T")
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 PriceSource = Annotated[
     str | None,
     typer.Option(help="A set of dated prices, or a .toml file; names of it may stand for numbers."),
@@ -42,7 +39,7 @@ def tco(
     system: System = None,
     tokens_per_second: Tokens = None,
     prices: PriceSource = None,
-    as_json: AsJson = False,
+    as_json: JsonForTables = False,
 ) -> None:
     """Cost of owning a system: an hour, a PFLOP-hour, a million tokens.
 
@@ -50,8 +47,8 @@ def tco(
     """
     import trn3.economics.cost as model
 
-    def work() -> model.SystemCost:
-        return model.tco(
+    with refusing(ValueError):
+        found = model.tco(
             capex=_price("--capex", capex, prices),
             years=years,
             kW=kw,
@@ -62,8 +59,6 @@ def tco(
             system=system,
             tokens_per_second=tokens_per_second,
         )
-
-    found = _refusing(work)
     _print(found, as_json=as_json)
 
 
@@ -83,7 +78,7 @@ def cost(
         float | None,
         typer.Option(help="Instead: solve this claim of better cost per PFLOPS, like 0.30."),
     ] = None,
-    as_json: AsJson = False,
+    as_json: JsonForTables = False,
 ) -> None:
     """Cost of rented chips at a price; without one, the dated prices that can be chosen.
 
@@ -92,15 +87,14 @@ def cost(
     """
     import trn3.economics.cost as model
 
-    if claim is not None:
-        if price is not None:
-            message = "--claim and --price answer different questions; give one of them"
-            raise RefusedError(message)
-        found: Any = _refusing(lambda: model.implied_capex(claim))
-        _print(found, as_json=as_json)
-    elif price is not None:
-        rented = _refusing(
-            lambda: model.rental(
+    if claim is not None and price is not None:
+        message = "--claim and --price answer different questions; give one of them"
+        raise RefusedError(message)
+    with refusing(ValueError):
+        if claim is not None:
+            _print(model.implied_capex(claim), as_json=as_json)
+        elif price is not None:
+            rented = model.rental(
                 _price("--price", price, prices),
                 chips,
                 utilisation,
@@ -108,18 +102,10 @@ def cost(
                 system=system,
                 tokens_per_second=tokens_per_second,
             )
-        )
-        _print(rented, as_json=as_json)
-    else:
-        names = model.price_sets() if prices is None else [prices]
-        _list(_refusing(lambda: {name: model.prices(name) for name in names}), as_json)
-
-
-def _refusing(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except ValueError as error:
-        raise RefusedError(str(error)) from error
+            _print(rented, as_json=as_json)
+        else:
+            names = model.price_sets() if prices is None else [prices]
+            _list({name: model.prices(name) for name in names}, as_json)
 
 
 def _price(option: str, text: str, source: str | None) -> Any:
@@ -133,7 +119,8 @@ def _price(option: str, text: str, source: str | None) -> Any:
         sets = ", ".join(model.price_sets())
         message = f"{option} is {text!r}: a number is needed, or --prices with its name ({sets})"
         raise RefusedError(message)
-    found = _refusing(lambda: model.prices(source))
+    with refusing(ValueError):
+        found = model.prices(source)
     if text not in found:
         message = f"{option}: {source} has no price {text!r}; it has {', '.join(found)}"
         raise RefusedError(message)
@@ -142,26 +129,18 @@ def _price(option: str, text: str, source: str | None) -> Any:
 
 def _print(found: Any, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2, allow_nan=False))
-        return
-    from trn3.cli.consoles import output
-
-    output().print(str(found))
+        print_json(asdict(found))
+    else:
+        output().print(str(found))
 
 
 def _list(sets: dict[str, dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        plain = {name: [asdict(price) for price in found.values()] for name, found in sets.items()}
-        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+        print_json({name: list(map(asdict, found.values())) for name, found in sets.items()})
         return
-    from rich.table import Table
-
-    from trn3.cli.consoles import output
-
+    headings = ("price", "value", "unit", "date", "source")
     for name, found in sets.items():
-        table = Table(box=None, header_style="bold", title=name, title_justify="left")
-        for heading in ("price", "value", "unit", "date", "source"):
-            table.add_column(heading, justify="right" if heading == "value" else "left")
+        rows = table(*headings, right=("value",), title=name, title_justify="left")
         for price in found.values():
-            table.add_row(price.name, f"{price.value:g}", price.unit, price.date, price.source)
-        output().print(table)
+            rows.add_row(price.name, f"{price.value:g}", price.unit, price.date, price.source)
+        output().print(rows)

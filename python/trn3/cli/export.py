@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from trn3.cli.refusal import RefusedError
-
-
-class Target(StrEnum):
-    """Simulators that systems are written for."""
-
-    ASTRA_SIM = "astra-sim"
-    CALCULON = "calculon"
-    LLMCOMPASS = "llmcompass"
+from trn3.cli.refusal import refusing
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +15,10 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def export(
-        target: Annotated[Target, typer.Argument(help="The simulator to write for.")],
+        target: Annotated[
+            Literal["astra-sim", "calculon", "llmcompass"],
+            typer.Argument(help="The simulator to write for."),
+        ],
         system: Annotated[str, typer.Argument(help="gen2, trn2, ... or a .toml file.")],
         out: Annotated[
             Path | None, typer.Option("--out", "-o", help="The file.  [default: standard output]")
@@ -38,15 +32,13 @@ def register(app: typer.Typer) -> None:
         from trn3 import interchange
 
         functions = {
-            Target.ASTRA_SIM: interchange.astra_sim,
-            Target.CALCULON: interchange.calculon,
-            Target.LLMCOMPASS: interchange.llmcompass,
+            "astra-sim": interchange.astra_sim,
+            "calculon": interchange.calculon,
+            "llmcompass": interchange.llmcompass,
         }
-        try:
+        with refusing(ValueError, ImportError):
             document = functions[target](system)
             text = document.text()
-        except (ValueError, ImportError) as error:
-            raise RefusedError(str(error)) from error
         for note in document.notes:
             typer.echo(f"note: {note}", err=True)
         if out is None:

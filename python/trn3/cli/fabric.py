@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.plots import check_plot
+from trn3.cli.refusal import RefusedError, refusing
+from trn3.cli.settings import JsonForTables
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from trn3.system import Bound, Link, Route, System
     from trn3.traffic import Traffic
+
+Profile: TypeAlias = Literal["docs", "headline"]
 
 # Shown one by one up to here, by level beyond; --json has all.
 SHOWN_LINKS = 6
@@ -39,9 +43,6 @@ FailOption = Annotated[
         "links of a bundle. Repeatable.",
     ),
 ]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,17 +58,15 @@ def register(app: typer.Typer) -> None:
         size: Annotated[
             str | None, typer.Option("--bytes", help="Also the time of so many: 64kb, 1MiB, 4e9.")
         ] = None,
-        as_json: JsonOption = False,
+        as_json: JsonForTables = False,
     ) -> None:
         """Show the way from one chip to another: links, switches, relays, latency, rate."""
         num_bytes = None if size is None else parse_size(size)
         with_faults = _system(system, links, fail)
-        try:
+        with refusing(ValueError, ConnectionError):
             found = with_faults.route(_chip(source), _chip(target))
-        except (ValueError, ConnectionError) as error:
-            raise RefusedError(str(error)) from error
         if as_json:
-            _print_json(_route_document(found, with_faults, num_bytes))
+            print_json(_route_document(found, with_faults, num_bytes), versioned=True)
         else:
             _show_route(found, with_faults, num_bytes)
 
@@ -88,18 +87,16 @@ def register(app: typer.Typer) -> None:
         size: Annotated[
             str | None, typer.Option("--bytes", help="What each chip sends, for the time: 235MB.")
         ] = None,
-        as_json: JsonOption = False,
+        as_json: JsonForTables = False,
     ) -> None:
         """Show how fast a traffic can be, the links that bind, and what faults cost."""
         num_bytes = None if size is None else parse_size(size)
         with_faults = _system(system, links, fail)
-        try:
+        with refusing(ValueError, OSError):
             asked = _traffic(traffic, with_faults, group, num_bytes)
             found = with_faults.bound(asked)
-        except (ValueError, OSError) as error:
-            raise RefusedError(str(error)) from error
         if as_json:
-            _print_json(_bound_document(found, with_faults))
+            print_json(_bound_document(found, with_faults), versioned=True)
         else:
             _show_bound(found, with_faults)
 
@@ -114,21 +111,17 @@ def register(app: typer.Typer) -> None:
         plot: Annotated[
             Path | None, typer.Option(help="Draw the fabric: a .png, .svg or .pdf file.")
         ] = None,
-        as_json: JsonOption = False,
+        as_json: JsonForTables = False,
     ) -> None:
         """List the chips of a system: cores, memory, what they are connected to, NUMA nodes."""
         if plot is not None:
-            from trn3.cli.plots import check_plot
-
             check_plot(plot)
         with_faults = _system(system, links, fail, lnc)
         if plot is not None:
-            try:
+            with refusing(ValueError, OSError):
                 with_faults.plot(plot)
-            except (ValueError, OSError) as error:
-                raise RefusedError(str(error)) from error
         if as_json:
-            _print_json(_devices_document(with_faults))
+            print_json(_devices_document(with_faults), versioned=True)
         else:
             _show_devices(with_faults)
 
@@ -167,19 +160,12 @@ def parse_size(text: str) -> float:
 def _system(name: str, links: str, faults: Sequence[str] | None, lnc: int | None = None) -> System:
     from trn3 import systems
 
-    profile: Literal["docs", "headline"]
-    if links == "docs":
-        profile = "docs"
-    elif links == "headline":
-        profile = "headline"
-    else:
+    if links not in ("docs", "headline"):
         message = f"--links is {links!r}; allowed: docs, headline"
         raise RefusedError(message)
-    try:
-        whole = systems.load(name, links=profile, lnc=lnc)
+    with refusing(ValueError, OSError):
+        whole = systems.load(name, links=cast("Profile", links), lnc=lnc)
         return whole.fail(*faults) if faults else whole
-    except (ValueError, OSError) as error:
-        raise RefusedError(str(error)) from error
 
 
 def _chip(text: str) -> str | int:
@@ -216,16 +202,7 @@ def _traffic(name: str, system: System, group: str | None, num_bytes: float | No
     raise ValueError(message)
 
 
-def _print_json(document: dict[str, Any]) -> None:
-    import trn3
-
-    whole = {"trn3_version": trn3.__version__, **document}
-    typer.echo(json.dumps(whole, indent=2, allow_nan=False))
-
-
 def _print(*lines: str | Table) -> None:
-    from trn3.cli.consoles import output
-
     console = output()
     for line in lines:
         console.print(line, markup=False) if isinstance(line, str) else console.print(line)
@@ -240,56 +217,40 @@ def _assumed(assumptions: Sequence[str]) -> list[str]:
     return ["assumptions:", *(f"  {line}" for line in assumptions)] if assumptions else []
 
 
-def _table(*headings: str, right: Sequence[str] = ()) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
-    return table
+LINK = ("source", "target", "level", "links", "rate", "latency")
 
 
-def _link_document(link: Link) -> dict[str, Any]:
-    from trn3.system.links import node_name
-
-    return {
-        "source": node_name(link.source),
-        "target": node_name(link.target),
-        "level": link.level,
-        "links": link.links,
-        "rate": link.rate,
-        "latency": link.latency,
-    }
-
-
-def _route_document(route: Route, system: System, num_bytes: float | None) -> dict[str, Any]:
+def _entries(of: object, *names: str) -> dict[str, Any]:
+    """Return attributes as JSON has them: chips by their names, what has no limit as null."""
     import math
 
     from trn3.system.links import node_name
 
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            is_chip = bool(value) and all(isinstance(part, int) for part in value)
+            return node_name(value) if is_chip else [plain(part) for part in value]
+        return None if isinstance(value, float) and math.isinf(value) else value
+
+    return {name: plain(getattr(of, name)) for name in names}
+
+
+def _links(links: Iterable[Link]) -> list[dict[str, Any]]:
+    return [_entries(link, *LINK) for link in links]
+
+
+def _route_document(route: Route, system: System, num_bytes: float | None) -> dict[str, Any]:
+    ends = ("source", "target")
     document: dict[str, Any] = {
         "system": system.name,
-        "links": system.links,
-        "faults": list(system.faults),
-        "source": node_name(route.source),
-        "target": node_name(route.target),
-        "hops": route.hops,
-        "relays": [node_name(chip) for chip in route.relays],
-        "rate": route.rate if math.isfinite(route.rate) else None,
-        "latency": route.latency,
+        **_entries(system, "links", "faults"),
+        **_entries(route, *ends, "hops", "relays", "rate", "latency"),
         "legs": [
-            {
-                "source": node_name(leg.source),
-                "target": node_name(leg.target),
-                "level": leg.level,
-                "switch": leg.switch,
-                "rate": leg.rate,
-                "latency": leg.latency,
-                "links": [_link_document(link) for link in leg.links],
-            }
+            _entries(leg, *ends, "level", "switch", "rate", "latency")
+            | {"links": _links(leg.links)}
             for leg in route.legs
         ],
-        "assumptions": list(route.assumptions),
+        **_entries(route, "assumptions"),
     }
     if num_bytes is not None:
         document |= {"bytes": num_bytes, "time": route.time(num_bytes)}
@@ -304,11 +265,11 @@ def _show_route(route: Route, system: System, num_bytes: float | None) -> None:
     if not route.legs:
         _print(_head(system), f"{ends}: the same chip, no link is used")
         return
-    table = _table("leg", "level", "from", "to", "switch", "links", "rate", "latency",
-                   right=("leg", "rate", "latency"))  # fmt: skip
+    headings = ("leg", "level", "from", "to", "switch", "links", "rate", "latency")
+    legs = table(*headings, right=("leg", "rate", "latency"), fixed=True, pad_edge=False)
     for number, leg in enumerate(route.legs, start=1):
         first = leg.links[0]
-        table.add_row(
+        legs.add_row(
             str(number),
             leg.level,
             node_name(leg.source),
@@ -323,35 +284,25 @@ def _show_route(route: Route, system: System, num_bytes: float | None) -> None:
     lines = [f"{summary}, relays: {relays}"]
     if num_bytes is not None:
         lines.append(f"{text.size(num_bytes, digits=4)}: {text.time(route.time(num_bytes))}")
-    _print(_head(system), table, *lines, *_assumed(route.assumptions))
+    _print(_head(system), legs, *lines, *_assumed(route.assumptions))
 
 
 def _bound_document(bound: Bound, system: System) -> dict[str, Any]:
-    from trn3.system.links import node_name
-
     document: dict[str, Any] = {
         "system": system.name,
-        "links": system.links,
-        "faults": list(system.faults),
-        "traffic": bound.traffic,
-        "per_chip": bound.per_chip,
-        "total": bound.total,
-        "binding": {
-            "levels": list(bound.binding.levels),
-            "links": [_link_document(link) for link in bound.binding],
-        },
+        **_entries(system, "links", "faults"),
+        **_entries(bound, "traffic", "per_chip", "total"),
+        "binding": {**_entries(bound.binding, "levels"), "links": _links(bound.binding)},
         "levels": dict(bound.levels),
-        "slowest": None if bound.slowest is None else [node_name(chip) for chip in bound.slowest],
+        **_entries(bound, "slowest"),
         "cut": {
-            "name": bound.cut.name,
-            "rate": bound.cut.rate,
+            **_entries(bound.cut, "name", "rate"),
             "per_chip": bound.per_chip_by_cut,
             "reached": bound.is_by_cut,
         },
-        "time": bound.time,
-        "assumptions": list(bound.assumptions),
+        **_entries(bound, "time", "assumptions"),
     }
-    if system.faults and not system.cut_off:
+    if _is_priced(system):
         slowdown = system.slowdown
         document["slowdown"] = {
             "factor": slowdown.factor,
@@ -378,13 +329,14 @@ def _show_bound(bound: Bound, system: System) -> None:
         latency = system.route(*bound.slowest).latency
         ends = " -> ".join(map(node_name, bound.slowest))
         lines.append(f"slowest pair: {ends}, {text.time(latency)} for its first byte")
-    table = _table("level", "alone allows", "fullest link", right=("alone allows", "fullest link"))
+    numbers = ("alone allows", "fullest link")
+    levels = table("level", *numbers, right=numbers, fixed=True, pad_edge=False)
     for name, rate in bound.levels.items():
-        table.add_row(name, f"{text.rate(rate)} a chip", f"{bound.per_chip / rate:.0%}")
+        levels.add_row(name, f"{text.rate(rate)} a chip", f"{bound.per_chip / rate:.0%}")
     verdict = "no routing does better" if bound.is_by_cut else "another routing might do better"
     cut = f"cut: {bound.cut}; allows {text.rate(bound.per_chip_by_cut)} a chip: {verdict}"
     after = [f"faults cost all-to-all: {system.slowdown}"] if _is_priced(system) else []
-    _print(_head(system), *lines, table, cut, *after, *_assumed(bound.assumptions))
+    _print(_head(system), *lines, levels, cut, *after, *_assumed(bound.assumptions))
 
 
 def _is_priced(system: System) -> bool:
@@ -418,9 +370,7 @@ def _devices_document(system: System) -> dict[str, Any]:
         "system": system.name,
         "title": system.title,
         "id": list(system.id_parts),
-        "chip": system.chip,
-        "lnc": system.lnc,
-        "faults": list(system.faults),
+        **_entries(system, "chip", "lnc", "faults"),
         "devices": _devices(system),
     }
 
@@ -432,12 +382,13 @@ def _show_devices(system: System) -> None:
     numbers = {device["id"]: device["device"] for device in devices}
     name = "/".join(system.id_parts)
     headings = ("device", name, "cores", "logical cores", "memory", "connected to", "NUMA node")
-    table = _table(*headings, right=("device", "cores", "logical cores", "memory"))
+    columns = ("device", "cores", "logical cores", "memory")
+    rows = table(*headings, right=columns, fixed=True, pad_edge=False)
     for device in devices:
         memory = device["memory_bytes"]
         # Chips by number, as the vendor's tool lists them; switches by name.
         connected = [str(numbers.get(node, node)) for node in device["connected"]]
-        table.add_row(
+        rows.add_row(
             str(device["device"]),
             device["id"],
             str(device["cores"]),
@@ -449,4 +400,4 @@ def _show_devices(system: System) -> None:
     cut_off = ", ".join(map(node_name, system.cut_off))
     after = [f"cut off: {cut_off}"] if cut_off else []
     totals = f"{system.ranks} logical cores at lnc={system.lnc}"
-    _print(f"{_head(system)}, {totals}", table, *after)
+    _print(f"{_head(system)}, {totals}", rows, *after)

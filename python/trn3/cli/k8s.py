@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from trn3.cli.consoles import output, print_json
+from trn3.cli.refusal import refusing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,7 +84,7 @@ def _slices(
     """Write the ResourceSlices of a system: one pool for each node."""
     from trn3 import k8s
 
-    with _refusals():
+    with refusing(k8s.K8sError):
         objects = k8s.resource_slices(
             system,
             nodes=nodes,
@@ -114,7 +113,7 @@ def _device_class(
     """Write the DeviceClass of a driver."""
     from trn3 import k8s
 
-    with _refusals():
+    with refusing(k8s.K8sError):
         chosen = k8s.DEFAULT_DRIVER if driver is None else driver
         body = k8s.device_class(chosen if name is None else name, driver=chosen)
     _write([body], out, as_json=as_json, validate=validate)
@@ -141,11 +140,11 @@ def _allocate(
     """
     from trn3 import k8s
 
-    with _refusals():
+    with refusing(k8s.K8sError):
         result = k8s.allocate(_read(claims), _read(inventory), _read(allocated or []))
     _write(result.objects, out, as_json=as_json, validate=validate)
     if out is not None:
-        _show_allocation(result, _console())
+        _show_allocation(result, output(120))
     for note in result.notes:
         typer.echo(f"trn3: note: {note}", err=True)
 
@@ -162,24 +161,12 @@ def _free(
     """Show what is free, and in what pieces."""
     from trn3 import k8s
 
-    with _refusals():
+    with refusing(k8s.K8sError):
         report = k8s.fragmentation(_read(inventory), _read(allocated or []))
     if as_json:
-        typer.echo(json.dumps(report.to_dict(), indent=2))
+        print_json(report.to_dict())
     else:
-        _show_free(report, _console())
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn what the library refuses into the command's one line."""
-    from trn3.cli.refusal import RefusedError
-    from trn3.k8s import K8sError
-
-    try:
-        yield
-    except K8sError as error:
-        raise RefusedError(str(error)) from error
+        _show_free(report, output(120))
 
 
 def _read(paths: Sequence[Path]) -> list[Document]:
@@ -209,30 +196,18 @@ def _taints(words: Sequence[str]) -> dict[str, list[dict[str, str]]]:
 def _write(
     objects: Sequence[dict[str, Any]], out: Path | None, *, as_json: bool, validate: bool
 ) -> None:
-    from trn3.k8s import check, to_json, to_yaml
+    from trn3 import k8s
+    from trn3.files import write_bytes
 
     if validate:
-        with _refusals():
-            check(objects)
-    form: Callable[[Sequence[dict[str, Any]]], str] = to_json if as_json else to_yaml
+        with refusing(k8s.K8sError):
+            k8s.check(objects)
+    form: Callable[[Sequence[dict[str, Any]]], str] = k8s.to_json if as_json else k8s.to_yaml
     text = form(objects).rstrip("\n") + "\n"
     if out is None:
         typer.echo(text, nl=False)
-        return
-    # Whole or not at all: a reader never sees half a file.
-    partial = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(out)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    else:
+        write_bytes(out, [text.encode()])
 
 
 def _show_allocation(result: Allocation, console: Console) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -13,8 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from trn3.cli.refusal import RefusedError
+from trn3.machine import ArchError
 
-class KernelFileError(Exception):
+#: How errors of the machine begin that know the kernel's line.
+_PLACE = re.compile(r"[^\n:]+:\d+: ")
+
+
+class KernelFileError(RefusedError):
     """The kernel cannot be found or given arguments; the text says why."""
 
 
@@ -89,9 +98,45 @@ def load_all(target: str) -> dict[str, Callable[..., Any]]:
     return kernels
 
 
-def path_of(target: str) -> Path:
-    """Return the file of ``file.py:kernel``."""
-    return _split(target)[0]
+@contextmanager
+def explained(target: str, arch: str | None = None) -> Iterator[None]:
+    """Turn what code of the user raises into a refusal that names the line."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, RefusedError) or type(error) is MemoryError:
+            raise
+        path, _ = _split(target)
+        if isinstance(error, ArchError):
+            text = f"--arch {arch}: {error}"
+        elif isinstance(error, SystemExit):
+            text = f"{path}: it ended the process (SystemExit: {error})"
+        else:
+            text = _explain(error, path)
+        message, *details = text.splitlines()
+        raise RefusedError(message, details) from error
+
+
+def _explain(error: Exception, path: Path) -> str:
+    """Where the user's code raised, what, and why; the place as the user wrote the path."""
+    text = str(error) or "no message"
+    where = ""
+    if isinstance(error, SyntaxError):
+        where, text = f"{error.filename}:{error.lineno}: ", error.msg
+    elif place := _PLACE.match(text):
+        where, text = place[0], text[place.end() :]
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if _is_below(frame.filename, path)]
+        if own:
+            where = f"{own[-1].filename}:{own[-1].lineno}: "
+    where = where.replace(str(path.resolve()), str(path), 1)
+    return f"{where}{type(error).__name__}: {text}"
+
+
+def _is_below(filename: str, path: Path) -> bool:
+    """Whether code is in the kernel's folder: its file, or one that it imports from beside it."""
+    return Path(filename).resolve().is_relative_to(path.resolve().parent)
 
 
 def _split(target: str) -> tuple[Path, str]:

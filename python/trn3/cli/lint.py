@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.settings import JsonForTable
 
 if TYPE_CHECKING:
     from trn3.nki.lint import PortabilityFinding
@@ -22,9 +22,7 @@ def register(app: typer.Typer) -> None:
         kernel: Annotated[
             str, typer.Argument(help="FILE.py for all kernels in it, or FILE.py:KERNEL.")
         ],
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
-        ] = False,
+        as_json: JsonForTable = False,
     ) -> None:
         """Find what the hardware compiler would refuse in NKI kernels that run here.
 
@@ -34,7 +32,7 @@ def register(app: typer.Typer) -> None:
         names, findings = _search(kernel)
         if as_json:
             document = {"kernels": names, "findings": [asdict(finding) for finding in findings]}
-            typer.echo(json.dumps(document, indent=2))
+            print_json(document)
         else:
             _show(names, findings)
         if findings:
@@ -44,24 +42,15 @@ def register(app: typer.Typer) -> None:
 def _search(target: str) -> tuple[list[str], list[PortabilityFinding]]:
     """Return the kernels that were searched, and what was found in any of them."""
     from trn3.cli import kernel_file
-    from trn3.cli.profile import KernelRunError, explained
     from trn3.nki.lint import lint
 
-    path = kernel_file.path_of(target)
-    try:
-        with explained(path):
-            kernels = kernel_file.load_all(target)
-            findings = {finding for kernel in kernels.values() for finding in lint(kernel)}
-    except (kernel_file.KernelFileError, KernelRunError) as error:
-        message, *details = str(error).splitlines()
-        raise RefusedError(message, details) from error
+    with kernel_file.explained(target):
+        kernels = kernel_file.load_all(target)
+        findings = {finding for kernel in kernels.values() for finding in lint(kernel)}
     return list(kernels), sorted(findings)
 
 
 def _show(names: list[str], findings: list[PortabilityFinding]) -> None:
-    from rich.table import Table
-
-    from trn3.cli.consoles import output
     from trn3.text import printable
 
     console = output()
@@ -69,17 +58,17 @@ def _show(names: list[str], findings: list[PortabilityFinding]) -> None:
     if not findings:
         console.print(f"{searched}: nothing that compilers are known to refuse")
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for heading in ("place", "rule", "found", "write instead"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "rule")
+    rows = table("place", "rule", "found", "write instead", pad_edge=False)
+    for column in rows.columns:
+        column.overflow, column.no_wrap = "fold", column.header == "rule"
     for finding in findings:
-        table.add_row(
+        rows.add_row(
             printable(finding.location),
             finding.rule,
             printable(finding.message),
             printable(finding.instead),
             style="yellow" if finding.severity == "warning" else None,
         )
-    console.print(table, markup=False)
+    console.print(rows, markup=False)
     refused = sum(finding.severity == "error" for finding in findings)
     console.print(f"{searched}: {refused} refused, {len(findings) - refused} may be refused")

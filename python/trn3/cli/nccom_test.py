@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, table
+from trn3.cli.refusal import RefusedError, refusing
+from trn3.cli.settings import JsonForTable
 from trn3.text import nearest
 
 if TYPE_CHECKING:
@@ -90,9 +92,7 @@ def nccom_test(
     report: Annotated[
         Path | None, typer.Option("--report-to-json-file", help="Write the rows to a file.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
-    ] = False,
+    as_json: JsonForTable = False,
 ) -> None:
     """Time a collective over sizes on a simulated system.
 
@@ -108,7 +108,7 @@ def nccom_test(
         raise RefusedError(f"operation is {operation!r}; {hint}allowed: {', '.join(OPERATIONS)}")
     if datatype not in TYPES:
         raise RefusedError(f"datatype is {datatype!r}; allowed: {', '.join(TYPES)}")
-    try:
+    with refusing(ValueError):
         where = _load(system, nodes, links, lnc)
         count = where.ranks if ranks is None else ranks
         if not 1 <= count <= where.ranks:
@@ -124,8 +124,6 @@ def nccom_test(
             if check:
                 row["check"] = _check(name, where, count, cost, size, TYPES[datatype])
             rows.append(row)
-    except ValueError as error:
-        raise RefusedError(str(error)) from error
     document = {
         "operation": name,
         "system": where.name,
@@ -281,17 +279,11 @@ _FORMS = {
 
 
 def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int) -> None:
-    from rich.table import Table
-
-    from trn3.cli.consoles import output
-
     screen = output()
     screen.print(f"[bold]{name}[/] on {system.title}, {ranks} ranks, lnc={system.lnc}")
-    table = Table(box=None, header_style="bold")
-    for heading in rows[0]:
-        if heading != "variant":
-            left = heading in {"type", "algorithm", "check"}
-            table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    headings = [heading for heading in rows[0] if heading != "variant"]
+    numbers = set(headings) - {"type", "algorithm", "check"}
+    lines = table(*headings, right=numbers, fixed=True)
     for row in rows:
         cells = []
         for heading, value in row.items():
@@ -299,7 +291,7 @@ def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int) -> 
                 cells.append(f"{value} ({row['variant'].replace('_', ' ')})")
             elif heading != "variant":
                 cells.append(f"{value:.2f}" if isinstance(value, float) else str(value))
-        table.add_row(*cells)
-    screen.print(table)
+        lines.add_row(*cells)
+    screen.print(lines)
     average = sum(row["busbw(GB/s)"] for row in rows) / len(rows)
     screen.print(f"Avg bus bandwidth: {average:.4f} GB/s (of 2**30 bytes)")

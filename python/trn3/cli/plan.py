@@ -2,76 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json
+from trn3.cli.plots import check_plot
+from trn3.cli.refusal import RefusedError, detailing, refusing
+from trn3.cli.settings import JsonForTables
 
 if TYPE_CHECKING:
     from trn3.planner import Phase, Plan
 
 SHOWN_RESOURCES = 3
 TRAIN = "Training"
-
-
-class Times(StrEnum):
-    """Values of ``--times``."""
-
-    ROOFLINE = "roofline"
-    MACHINE = "machine"
-
-
-class Calibration(StrEnum):
-    """Values of ``--calibration``."""
-
-    FITTED = "fitted"
-    PEAK = "peak"
-
-
-class Collectives(StrEnum):
-    """Values of ``--collectives``."""
-
-    LEVELS = "levels"
-    SCHEDULES = "schedules"
-
-
-class Objective(StrEnum):
-    """Values of ``--objective``."""
-
-    THROUGHPUT = "throughput"
-    TPOT = "tpot"
-    TTFT = "ttft"
-    COST = "cost"
-    STEP_TIME = "step_time"
-    ENERGY = "energy"
-    MEMORY = "memory"
-
-
-class Links(StrEnum):
-    """Values of ``--links``."""
-
-    DOCS = "docs"
-    HEADLINE = "headline"
-
-
-class Recompute(StrEnum):
-    """Values of ``--recompute``."""
-
-    NONE = "none"
-    SELECTIVE = "selective"
-    FULL = "full"
-
-
-class Optimizer(StrEnum):
-    """Values of ``--optimizer``."""
-
-    MASTER = "master"
-    STOCHASTIC_ROUNDING = "stochastic_rounding"
-    ALL_BF16 = "all_bf16"
 
 
 Degree = Annotated[int | None, typer.Option(min=1)]
@@ -128,20 +73,23 @@ def plan(
     instances: Annotated[
         int, typer.Option(min=1, help="How many of the system, joined by EFA.")
     ] = 1,
-    links: Annotated[Links, typer.Option(help="Rates of links.")] = Links.DOCS,
+    links: Annotated[Literal["docs", "headline"], typer.Option(help="Rates of links.")] = "docs",
     objective: Annotated[
-        Objective | None, typer.Option(help="What to search for.  [default: throughput]")
+        Literal["throughput", "tpot", "ttft", "cost", "step_time", "energy", "memory"] | None,
+        typer.Option(help="What to search for.  [default: throughput]"),
     ] = None,
     times: Annotated[
-        Times, typer.Option(help="Products by the roofline, or timed on the simulated core.")
-    ] = Times.ROOFLINE,
+        Literal["roofline", "machine"],
+        typer.Option(help="Products by the roofline, or timed on the simulated core."),
+    ] = "roofline",
     calibration: Annotated[
-        Calibration, typer.Option(help="Overheads fitted to published measurements, or none.")
-    ] = Calibration.FITTED,
+        Literal["fitted", "peak"],
+        typer.Option(help="Overheads fitted to published measurements, or none."),
+    ] = "fitted",
     collectives: Annotated[
-        Collectives,
+        Literal["levels", "schedules"],
         typer.Option(help="Collectives by levels of links, or by schedules on the graph."),
-    ] = Collectives.LEVELS,
+    ] = "levels",
     draft: Annotated[
         str | None, typer.Option(help="Speculate with this model (as CONFIG), or a share: 0.05.")
     ] = None,
@@ -183,19 +131,17 @@ def plan(
         typer.Option(min=1, help="Parts of the model on each stage.", rich_help_panel=TRAIN),
     ] = None,
     recompute: Annotated[
-        Recompute | None,
+        Literal["none", "selective", "full"] | None,
         typer.Option(help="What of the forward pass is done again.", rich_help_panel=TRAIN),
     ] = None,
     optimizer: Annotated[
-        Optimizer,
+        Literal["master", "stochastic_rounding", "all_bf16"],
         typer.Option(
             help="Adam: FP32 master weights, none (BF16 rounded stochastically), or all in BF16.",
             rich_help_panel=TRAIN,
         ),
-    ] = Optimizer.MASTER,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
-    ] = False,
+    ] = "master",
+    as_json: JsonForTables = False,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw the breakdown and the frontier: a .png, .svg or .pdf file."),
@@ -207,14 +153,11 @@ def plan(
     With --train, plan a step of training instead; degrees that are not given are searched for.
     Every number that nobody documents is listed.
     """
-    from trn3.cli.consoles import output
-    from trn3.cli.plots import check_plot
-
     if plot is not None:
         check_plot(plot)
     target: Any = system
-    if instances > 1 or links is not Links.DOCS:
-        target = _System(system, links.value, instances)
+    if instances > 1 or links != "docs":
+        target = _System(system, links, instances)
     degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp}
     of_training: dict[str, Any] = {
         "global_batch": global_batch,
@@ -222,7 +165,7 @@ def plan(
         "micro_batch": micro_batch,
         "zero": zero,
         "interleave": interleave,
-        "recompute": None if recompute is None else recompute.value,
+        "recompute": recompute,
     }
     if train:
         from trn3.cli import plan_training
@@ -243,8 +186,8 @@ def plan(
             {
                 **degrees,
                 **of_training,
-                "optimizer": optimizer.value,
-                "objective": None if objective is None else objective.value,
+                "optimizer": optimizer,
+                "objective": objective,
                 "tdp": tdp,
                 "price": _price(price),
             },
@@ -252,8 +195,8 @@ def plan(
             dtype=_dtypes(dtype or []),
             chips=chips,
             lnc=lnc,
-            links=links.value,
-            collectives=collectives.value,
+            links=links,
+            collectives=collectives,
             as_json=as_json,
         )
         return
@@ -273,10 +216,10 @@ def plan(
         ttft_slo=slo_ttft,
         tpot_slo=slo_tpot,
         chips=chips,
-        objective=None if objective is None else objective.value,
-        times=times.value,
-        calibration=calibration.value,
-        collectives=collectives.value,
+        objective=objective,
+        times=times,
+        calibration=calibration,
+        collectives=collectives,
         speculation=_speculation(draft, draft_tokens, accepted),
         tdp=tdp,
         price=_price(price),
@@ -284,10 +227,7 @@ def plan(
     if plot is not None:
         found.plot(plot)
     if as_json:
-        import trn3
-
-        document = {"trn3_version": trn3.__version__, **found.to_dict()}
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        print_json(found.to_dict(), versioned=True)
         return
     _show(found, output())
     if plot is not None:
@@ -300,10 +240,8 @@ class _System:
     def __init__(self, name: str, links: str, instances: int) -> None:
         from trn3.planner.requests import system_request
 
-        try:
+        with refusing(ValueError, OSError):
             request = system_request(name)
-        except (ValueError, OSError) as error:
-            raise RefusedError(str(error)) from error
         self.name = request["name"]
         self.links = links
         self.instances = instances
@@ -313,13 +251,8 @@ class _System:
 def _plan(model: str, system: Any, **options: Any) -> Plan:
     import trn3
 
-    try:
+    with detailing(trn3.planner.DoesNotFitError), refusing(ValueError, TypeError, OSError):
         return trn3.plan(model, system, **options)
-    except (ValueError, TypeError, OSError) as error:
-        raise RefusedError(str(error)) from error
-    except trn3.planner.DoesNotFitError as error:
-        message, *table = str(error).splitlines()
-        raise RefusedError(message, table) from error
 
 
 def _dtypes(given: list[str]) -> str | dict[str, str] | None:

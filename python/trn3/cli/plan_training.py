@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.refusal import RefusedError, detailing
 
 if TYPE_CHECKING:
     from trn3.planner.training import TrainingPlan
@@ -38,7 +36,6 @@ def run(
     RefusedError
         If there is no such plan; its details are the memory table where that is why.
     """
-    import trn3
     from trn3.planner.training import Training, plan_training
 
     if unused:
@@ -49,7 +46,7 @@ def run(
             message = f"--train needs --{name.replace('_', '-')}"
             raise RefusedError(message)
     given = {name: value for name, value in training.items() if value is not None}
-    try:
+    with detailing(ValueError, TypeError, MemoryError):
         asked = Training(**given)
         plan = plan_training(
             model,
@@ -61,40 +58,27 @@ def run(
             links=links,
             collectives=collectives,
         )
-    except (ValueError, TypeError, MemoryError) as error:
-        message, *details = str(error).splitlines()
-        raise RefusedError(message, details) from error
     if as_json:
-        document = {"trn3_version": trn3.__version__, **asdict(plan)}
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        print_json(asdict(plan), versioned=True)
     else:
         show(plan)
 
 
 def show(plan: TrainingPlan) -> None:
     """Print a plan."""
-    from rich.table import Table
-
-    from trn3.cli.consoles import output
-
     screen = output()
     screen.print(f"[bold]{plan.model}[/] on {plan.chips:,} chips of {plan.system}: it fits")
     for name, value in _figures(plan):
         screen.print(f"{name:<16}{value}")
-    phases = Table(box=None, header_style="bold")
-    phases.add_column("part of a step")
-    for heading in ("ms", "share", "hidden ms"):
-        phases.add_column(heading, justify="right")
-    phases.add_column("limited by")
+    numbers = ("ms", "share", "hidden ms")
+    phases = table("part of a step", *numbers, "limited by", right=numbers)
     for phase in plan.phases:
         hidden = f"{phase.hidden * 1e3:,.1f}" if phase.hidden else ""
         phases.add_row(
             phase.name, f"{phase.seconds * 1e3:,.1f}", f"{phase.share:.1%}", hidden, phase.binding
         )
     screen.print(phases)
-    memory = Table(box=None, header_style="bold")
-    memory.add_column("memory of a logical core")
-    memory.add_column("GiB", justify="right")
+    memory = table("memory of a logical core", "GiB", right=("GiB",))
     for name, size in plan.memory.rows.items():
         memory.add_row(name, f"{size / 2**30:.3f}")
     memory.add_row(

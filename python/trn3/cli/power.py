@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.refusal import refusing
+from trn3.cli.settings import JsonForTables
 
 
 def register(app: typer.Typer) -> None:
@@ -33,9 +34,7 @@ def power(
     against: Annotated[
         str | None, typer.Option(help="Compare performance per watt with this chip.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
-    ] = False,
+    as_json: JsonForTables = False,
 ) -> None:
     """Estimate the power of a chip or a system, and say every assumption in it.
 
@@ -44,41 +43,32 @@ def power(
     """
     import trn3.economics.power as model
 
-    try:
+    with refusing(ValueError):
         found = model.power(
             system, dtype=dtype, utilisation=utilisation, hbm=hbm, link=link * 1e9, tdp=tdp
         )
         readings = None if against is None else model.perf_per_watt(found.chip, against)
-    except ValueError as error:
-        raise RefusedError(str(error)) from error
     if as_json:
         document: dict[str, Any] = asdict(found)
         if readings is not None:
             document["perf_per_watt"] = asdict(readings)
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        print_json(document)
         return
     _show(found, readings)
 
 
 def _show(found: Any, readings: Any) -> None:
-    from rich.table import Table
-
-    from trn3.cli.consoles import output
-
     screen = output()
     count = "" if found.chips == 1 else f", {found.chips} chips"
     screen.print(
         f"[bold]{found.system}[/]{count}: {found.watts:,.0f} W at a TDP of {found.tdp:g} W"
     )
-    parts = Table(box=None, header_style="bold")
-    parts.add_column("part of one chip")
-    parts.add_column("W", justify="right")
+    parts = table("part of one chip", "W", right=("W",))
     for name, watts in found.parts.items():
         parts.add_row(name, f"{watts:,.1f}")
     screen.print(parts)
-    variants = Table(box=None, header_style="bold")
-    for heading in ("TDP", "power", "racks", "each", "cooling"):
-        variants.add_column(heading, justify="right" if heading != "cooling" else "left")
+    numbers = ("TDP", "power", "racks", "each")
+    variants = table(*numbers, "cooling", right=numbers)
     racks = {rack.tdp: rack for rack in found.racks}
     for tdp, watts in found.variants.items():
         rack = racks.get(tdp)
@@ -93,12 +83,10 @@ def _show(found: Any, readings: Any) -> None:
         variants.add_row(f"{tdp:g} W", f"{watts:,.0f} W", *cells)
     screen.print(variants)
     if readings is not None:
-        table = Table(box=None, header_style="bold")
-        table.add_column("performance per watt")
-        table.add_column(f"x {readings.peer}", justify="right")
-        table.add_column("if")
+        times = f"x {readings.peer}"
+        ratios = table("performance per watt", times, "if", right=(times,))
         for reading in readings:
-            table.add_row(reading.name, f"{reading.ratio:.2f}", reading.assumption)
-        screen.print(table)
+            ratios.add_row(reading.name, f"{reading.ratio:.2f}", reading.assumption)
+        screen.print(ratios)
     for text in found.assumptions:
         screen.print(f"assumed: {text}")

@@ -7,92 +7,129 @@ import inspect
 import json
 import math
 import os
-import re
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-from rich.console import Console
+import typer
 
-from trn3.cli import kernel_file
-from trn3.cli.progress import PATIENCE_SECONDS
-from trn3.machine import ArchError
-from trn3.profile import Profile
+from trn3.cli.consoles import output
+from trn3.cli.plots import check_matplotlib
+from trn3.cli.refusal import RefusedError
+from trn3.cli.settings import JsonForTables, MaxInstructions, Seed, check_settings
 
-#: How errors of the machine begin that know the kernel's line.
-_PLACE = re.compile(r"[^\n:]+:\d+: ")
+if TYPE_CHECKING:
+    from trn3.profile import Profile
 
-
-class KernelRunError(Exception):
-    """The kernel failed; the first line says where and why, further ones hold details."""
+# A faster run needs no sign of life.
+PATIENCE_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class ProfileRequest:
-    """What to run, on what, and how."""
-
-    target: str
-    shapes: tuple[str, ...]
-    arch: str | None
-    values: bool
-    strict: bool
-    shadow: bool
-    max_instructions: int | None
-    seed: int
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(profile)
 
 
-@dataclass(frozen=True)
-class ProfileOutcome:
-    """What a run gave."""
+def profile(
+    kernel: Annotated[str, typer.Argument(help="The kernel, as FILE.py:NAME.")],
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--shape",
+            help="NAME=128x512:bfloat16 makes an array for an argument; NAME=2048 sets a size of "
+            "the file's inputs function, or a plain argument. Repeatable.",
+        ),
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            help="trn2, mine.toml, or with changes: trn3:vector_clock_mhz=+20%.  [default: the "
+            "target, trn3]"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for trace.perfetto, timeline.png, roofline.png, profile.json."
+        ),
+    ] = None,
+    values: Annotated[
+        bool,
+        typer.Option("--values/--timing-only", help="Compute values, or time alone (faster)."),
+    ] = True,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Reading uninitialised memory is an error.")
+    ] = False,
+    shadow: Annotated[
+        bool,
+        typer.Option("--shadow", help="Tell what precision each line loses against float64."),
+    ] = False,
+    max_instructions: MaxInstructions = None,
+    seed: Seed = 0,
+    as_json: JsonForTables = False,
+) -> None:
+    """Run an NKI kernel on one simulated NeuronCore and show what it costs and why.
 
-    profile: Profile
-    #: Largest difference from the file's golden over its largest magnitude; None without one, NaN
-    #: where one of them is no number and the other is.
-    error: float | None
-    wall_seconds: float
-
-
-def run(request: ProfileRequest) -> ProfileOutcome:
-    """Run the kernel and compare its result with the file's golden where there is one.
-
-    Raises
-    ------
-    trn3.cli.kernel_file.KernelFileError, KernelRunError
-        If the kernel is not found or fails; the message holds the kernel's line.
+    The file is imported as it is: `import nki` in it means trn3's. With --out, a timeline that
+    opens in the Perfetto UI and two pictures are written too.
     """
     from trn3 import nki
+    from trn3.cli import kernel_file
 
-    path = kernel_file.path_of(request.target)
-    with explained(path):
-        file = kernel_file.load(request.target)
-        arguments = kernel_file.arguments(file, list(request.shapes), request.seed)
+    check_settings()
+    if out is not None:
+        check_matplotlib("--out")
+        check_folder(out)
+    with kernel_file.explained(kernel):
+        file = kernel_file.load(kernel)
+        arguments = kernel_file.arguments(file, shape or [], seed)
     started = time.perf_counter()
-    with _status(f"running {file.name}"), explained(path, request.arch):
-        result, profile = nki.profile(
+    with _status(f"running {file.name}"), kernel_file.explained(kernel, arch):
+        result, found = nki.profile(
             file.kernel,
-            arch=request.arch,
-            values=request.values,
-            strict=request.strict,
-            shadow=request.shadow,
-            max_instructions=request.max_instructions,
+            arch=arch,
+            values=values,
+            strict=strict,
+            shadow=shadow,
+            max_instructions=max_instructions,
             **arguments,
         )
-    wall = time.perf_counter() - started
+    wall_seconds = time.perf_counter() - started
     golden = file.companion("golden")
     error = None
-    if request.values and golden is not None:
-        with explained(path):
+    if values and golden is not None:
+        with kernel_file.explained(kernel):
             names = inspect.signature(golden).parameters
             wanted = golden(**{name: arguments[name] for name in names if name in arguments})
         error = _difference(result, wanted)
-    return ProfileOutcome(profile, error, wall)
+    written = save(found, out) if out is not None else []
+    if as_json:
+        document = {
+            **found.figures(),
+            "golden_error": "nan" if _is_nan(error) else error,
+            "wall_seconds": wall_seconds,
+            "files": [str(path) for path in written],
+        }
+        typer.echo(json.dumps(document, indent=2, default=float))
+    else:
+        _show(found, error, wall_seconds)
+        for path in written:
+            typer.echo(f"wrote {path}")
+
+
+def _show(profile: Profile, error: float | None, wall_seconds: float) -> None:
+    console = output(100)
+    console.print(profile.summary())
+    if _is_nan(error):
+        console.print("The result is NaN or infinite where the golden is not, or the other way.")
+    elif error is not None:
+        console.print(f"Largest difference from the golden: {error:.2e} of its largest magnitude")
+    rate = sum(len(core.data.instructions) for core in profile.cores) / max(wall_seconds, 1e-9)
+    console.print(f"Simulated in {wall_seconds:.2f} s ({rate:,.0f} instructions/s)")
 
 
 def check_folder(folder: Path) -> None:
@@ -134,63 +171,24 @@ def save(profile: Profile, folder: Path) -> list[Path]:
         raise
 
 
-@contextmanager
-def explained(path: Path, arch: str | None = None) -> Iterator[None]:
-    """Turn what code of the user raises into one error that names the line."""
-    try:
-        yield
-    except (kernel_file.KernelFileError, KernelRunError):
-        raise
-    except ArchError as error:
-        message = f"--arch {arch}: {error}"
-        raise KernelRunError(message) from error
-    except SystemExit as error:
-        message = f"{path}: it ended the process (SystemExit: {error})"
-        raise KernelRunError(message) from error
-    except Exception as error:
-        if type(error) is MemoryError:
-            raise
-        raise KernelRunError(_explain(error, path)) from error
-
-
-def _explain(error: Exception, path: Path) -> str:
-    """Where the user's code raised, what, and why; the place as the user wrote the path."""
-    text = str(error) or "no message"
-    where = ""
-    if isinstance(error, SyntaxError):
-        where, text = f"{error.filename}:{error.lineno}: ", error.msg
-    elif place := _PLACE.match(text):
-        where, text = place[0], text[place.end() :]
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if _is_below(frame.filename, path)]
-        if own:
-            where = f"{own[-1].filename}:{own[-1].lineno}: "
-    where = where.replace(str(path.resolve()), str(path), 1)
-    return f"{where}{type(error).__name__}: {text}"
-
-
-def _is_below(filename: str, path: Path) -> bool:
-    """Whether code is in the kernel's folder: its file, or one that it imports from beside it."""
-    return Path(filename).resolve().is_relative_to(path.resolve().parent)
-
-
 def _is_nan(error: float | None) -> bool:
     return error is not None and math.isnan(error)
 
 
 def _difference(result: Any, golden: Any) -> float:
+    import numpy as np
+
     results = result if isinstance(result, (tuple, list)) else [result]
     goldens = golden if isinstance(golden, (tuple, list)) else [golden]
     if len(results) != len(goldens):
         message = f"the kernel returns {len(results)} tensors, the golden {len(goldens)}"
-        raise KernelRunError(message)
+        raise RefusedError(message)
     worst = 0.0
     for got, wanted in zip(results, goldens, strict=True):
         exact = np.asarray(wanted, dtype=np.float64)
         if np.shape(got) != exact.shape:
             message = f"the kernel returns shape {np.shape(got)}, the golden {exact.shape}"
-            raise KernelRunError(message)
+            raise RefusedError(message)
         values = np.asarray(got).astype(np.float64)
         if not np.array_equal(np.isfinite(values), np.isfinite(exact)):
             return math.nan
@@ -207,6 +205,8 @@ def _status(text: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    from rich.console import Console
+
     finished = threading.Event()
 
     def show() -> None:
@@ -222,29 +222,3 @@ def _status(text: str) -> Iterator[None]:
     finally:
         finished.set()
         thread.join()
-
-
-def show(outcome: ProfileOutcome, written: list[Path], console: Console, *, as_json: bool) -> None:
-    """Print the summary, or its numbers as JSON."""
-    if as_json:
-        document = {
-            **outcome.profile.figures(),
-            "golden_error": "nan" if _is_nan(outcome.error) else outcome.error,
-            "wall_seconds": outcome.wall_seconds,
-        }
-        document["files"] = [str(path) for path in written]
-        console.file.write(json.dumps(document, indent=2, default=float) + "\n")
-        return
-    console.print(outcome.profile.summary())
-    if _is_nan(outcome.error):
-        console.print("The result is NaN or infinite where the golden is not, or the other way.")
-    elif outcome.error is not None:
-        console.print(
-            f"Largest difference from the golden: {outcome.error:.2e} of its largest magnitude"
-        )
-    rate = sum(len(core.data.instructions) for core in outcome.profile.cores) / max(
-        outcome.wall_seconds, 1e-9
-    )
-    console.print(f"Simulated in {outcome.wall_seconds:.2f} s ({rate:,.0f} instructions/s)")
-    for path in written:
-        console.print(f"wrote {path}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from trn3.cli.consoles import UNLIMITED_WIDTH, print_json
 from trn3.cli.plots import check_plot
 from trn3.cli.refusal import RefusedError
-from trn3.cli.settings import check_settings
+from trn3.cli.settings import JsonForTables, check_settings
 
 if TYPE_CHECKING:
     from trn3.checkpoint.outcomes import QuantizationReport, ScaleRule as RuleName
-
-UNLIMITED_WIDTH = 10_000
 
 
 def register(app: typer.Typer) -> None:
@@ -91,9 +89,7 @@ def quantize(
         typer.Option(help="Do not quantize tensors whose name matches this glob. Repeatable."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing outputs.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
-    ] = False,
+    as_json: JsonForTables = False,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw a histogram of the errors: a .png, .svg or .pdf file."),
@@ -166,10 +162,7 @@ def _check_output(path: Path, model: Path, *, force: bool) -> None:
 
 def _show(report: QuantizationReport, *, as_json: bool) -> None:
     if as_json:
-        import trn3
-
-        document = {"trn3_version": trn3.__version__, **report.to_plain()}
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        print_json(report.to_plain(), versioned=True)
     else:
         from rich.console import Console
 

@@ -14,6 +14,7 @@ from trn3.text import decibels, printable, size
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
     from trn3.checkpoint.outcomes import FormatReport, QuantizationReport, TensorReport
 
@@ -65,9 +66,22 @@ DISPENSABLE = ("format", "bits/\nvalue", "time\nms")
 MIN_NAME_WIDTH = 24
 
 
-def _format_table(written: FormatReport, width: int) -> RenderableType:
+def _bare_table(title: str, **style: bool) -> Table:
     from rich import box
     from rich.table import Table
+
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        **style,  # type: ignore[arg-type]
+    )
+
+
+def _format_table(written: FormatReport, width: int) -> RenderableType:
     from rich.text import Text
 
     total = written.total()
@@ -87,16 +101,7 @@ def _format_table(written: FormatReport, width: int) -> RenderableType:
     for heading in DISPENSABLE:
         if sum(widths[heading] for heading in shown) > width:
             shown.remove(heading)
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        collapse_padding=True,
-        show_edge=False,
-        show_footer=True,
-    )
+    table = _bare_table(title, collapse_padding=True, show_footer=True)
     for heading in shown:
         foot = Text(footer[heading])
         if heading in {"tensor", "shape", "format"}:
@@ -128,21 +133,12 @@ def _cells(tensor: TensorReport, format_name: str) -> dict[str, str]:
 
 
 def _passed_table(passed_through: Mapping[str, str]) -> RenderableType:
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     by_reason: dict[str, list[str]] = {}
     for name, reason in passed_through.items():
         by_reason.setdefault(reason, []).append(name)
-    table = Table(
-        title="stored as they are",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-        show_edge=False,
-    )
+    table = _bare_table("stored as they are")
     table.add_column("tensors", justify="right")
     table.add_column("why")
     table.add_column("which", overflow="fold")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trn3.cli.consoles import print_json
 from trn3.cli.refusal import RefusedError
+from trn3.cli.settings import Seed
 
 if TYPE_CHECKING:
     from trn3.nki import Program
@@ -32,7 +33,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(help="trn1, trn2, trn3, or a .toml file.  [default: the target, trn3]"),
         ] = None,
-        seed: Annotated[int, typer.Option(min=0, help="Of the arrays that are made.")] = 0,
+        seed: Seed = 0,
         ranks: Annotated[
             int,
             typer.Option(
@@ -51,30 +52,24 @@ def register(app: typer.Typer) -> None:
         at the same times. Loops are unrolled; branches stay as they went. Ranks that meet in
         collectives have a program each.
         """
-        from trn3.cli import kernel_file, profile as command
+        from trn3.cli import kernel_file
         from trn3.nki import record_ranks
 
-        path = kernel_file.path_of(kernel)
         if not out.absolute().parent.is_dir():
             message = f"--out {out}: there is no folder {out.absolute().parent}"
             raise RefusedError(message)
-        try:
-            with command.explained(path, arch):
-                file = kernel_file.load(kernel)
-                words = list(shape or ())
-                given = [kernel_file.arguments(file, words, seed + rank) for rank in range(ranks)]
-                programs = record_ranks(file.kernel, given, arch=arch)
-        except (kernel_file.KernelFileError, command.KernelRunError) as error:
-            message, *details = str(error).splitlines()
-            raise RefusedError(message, details) from error
+        with kernel_file.explained(kernel, arch):
+            file = kernel_file.load(kernel)
+            words = list(shape or ())
+            given = [kernel_file.arguments(file, words, seed + rank) for rank in range(ranks)]
+            programs = record_ranks(file.kernel, given, arch=arch)
         documents = []
         for rank, program in enumerate(programs):
             path = out if ranks == 1 else out.with_suffix(f".{rank}{out.suffix}")
             program.save(path)
             documents.append(_document(path, program))
         if as_json:
-            answer: dict[str, Any] = documents[0] if ranks == 1 else {"programs": documents}
-            typer.echo(json.dumps(answer, indent=2))
+            print_json(documents[0] if ranks == 1 else {"programs": documents})
             return
         for document in documents:
             count, machine = document["instructions"], document["arch"]

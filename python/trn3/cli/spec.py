@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.refusal import refusing
+from trn3.cli.settings import JsonForTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,44 +31,30 @@ def register(app: typer.Typer) -> None:
         sources: Annotated[
             bool, typer.Option("--sources", help="Show every source and why one is used.")
         ] = False,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
-        ] = False,
+        as_json: JsonForTable = False,
     ) -> None:
         """Show a system's figures: computed from its parts, beside what is published.
 
         Where sources disagree, the range of what they say is shown, and with --sources why one is
         used.
         """
-        from trn3.cli.consoles import output
-
         console = output()
         if system is None:
             _list(console, as_json=as_json)
             return
-        figures = _spec_of(system)
+        from trn3.facts.spec import spec_of
+
+        with refusing(ValueError, OSError):
+            figures = spec_of(system)
         if as_json:
-            import trn3
             from trn3.facts.spec import as_json as plain
 
-            document = {"trn3_version": trn3.__version__, **plain(figures)}
-            typer.echo(json.dumps(document, indent=2, allow_nan=False))
+            print_json(plain(figures), versioned=True)
         else:
             _show(figures, console, sources=sources)
 
 
-def _spec_of(system: str) -> Spec:
-    from trn3.facts.spec import spec_of
-
-    try:
-        return spec_of(system)
-    except (ValueError, OSError) as error:
-        raise RefusedError(str(error)) from error
-
-
 def _list(console: Console, *, as_json: bool) -> None:
-    from rich.table import Table
-
     from trn3 import facts
 
     others: dict[str, list[str]] = {}
@@ -85,15 +72,13 @@ def _list(console: Console, *, as_json: bool) -> None:
             }
             for system in systems
         ]
-        typer.echo(json.dumps({"systems": entries}, indent=2))
+        print_json({"systems": entries})
         return
-    table = Table(box=None, header_style="bold")
-    for heading in ("system", "kind", "title", "figures", "in conflict", "also called"):
-        right = heading in {"figures", "in conflict"}
-        table.add_column(heading, justify="right" if right else "left")
+    headings = ("system", "kind", "title", "figures", "in conflict", "also called")
+    rows = table(*headings, right=("figures", "in conflict"))
     for system in systems:
         conflicts = sum(quantity.conflict for quantity in system.values())
-        table.add_row(
+        rows.add_row(
             system.name,
             system.kind,
             system.title,
@@ -101,12 +86,11 @@ def _list(console: Console, *, as_json: bool) -> None:
             str(conflicts or ""),
             ", ".join(others.get(system.name, ())),
         )
-    console.print(table)
+    console.print(rows)
 
 
 def _show(figures: Spec, console: Console, *, sources: bool) -> None:
-    from rich.table import Table
-
+    from trn3.facts import shown
     from trn3.text import printable
 
     facts = figures.facts
@@ -114,15 +98,13 @@ def _show(figures: Spec, console: Console, *, sources: bool) -> None:
     for role, part in figures.parts.items():
         if role in {"core", "chip", "server"}:
             console.print(f"{role}: {part.facts.title} (trn3 spec {part.facts.name})")
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("figure", no_wrap=True)
-    table.add_column("value", justify="right")
-    for heading in ("unit", "status", "published", "how"):
-        table.add_column(heading)
+    headings = ("figure", "value", "unit", "status", "published", "how")
+    rows = table(*headings, right=("value",), pad_edge=False)
+    rows.columns[0].no_wrap = True
     for key, quantity in figures.items():
-        table.add_row(
+        rows.add_row(
             key,
-            printable(_value(quantity)),
+            printable(shown(quantity.value)),
             quantity.unit,
             quantity.status,
             printable(_published(quantity)),
@@ -131,14 +113,8 @@ def _show(figures: Spec, console: Console, *, sources: bool) -> None:
         )
         if sources:
             for line in _sources(quantity):
-                table.add_row("", "", "", "", "", printable(line), style="dim")
-    console.print(table)
-
-
-def _value(quantity: Quantity) -> str:
-    from trn3.facts import shown
-
-    return shown(quantity.value)
+                rows.add_row("", "", "", "", "", printable(line), style="dim")
+    console.print(rows)
 
 
 def _published(quantity: Quantity) -> str:

@@ -4,44 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.refusal import refusing
+from trn3.cli.settings import JsonForTable, JsonForTables
 from trn3.files import write_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trn3.interchange.chakra import TraceReplay
-
-
-class Form(StrEnum):
-    """Forms that a profile can be converted to."""
-
-    CHAKRA = "chakra"
-    PERFETTO = "perfetto"
-    CSV = "csv"
-
-
-class ComputeTime(StrEnum):
-    """How long computation takes in a replay."""
-
-    DURATION = "duration"
-    ROOFLINE = "roofline"
-
-
-class MemoryTime(StrEnum):
-    """What memory nodes take in a replay."""
-
-    BYTES = "bytes"
-    DURATION = "duration"
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +32,9 @@ def register(app: typer.Typer) -> None:
     @trace.command()
     def convert(
         profile: Annotated[Path, typer.Argument(help="The profile, as `trn3 profile` saves it.")],
-        to: Annotated[Form, typer.Option("--to", help="The form to write.")],
+        to: Annotated[
+            Literal["chakra", "perfetto", "csv"], typer.Option("--to", help="The form to write.")
+        ],
         out: Annotated[
             Path | None,
             typer.Option("--out", "-o", help="The file.  [default: by the profile]"),
@@ -65,19 +45,14 @@ def register(app: typer.Typer) -> None:
         from trn3.interchange import chakra
         from trn3.profile import Profile
 
-        try:
+        with refusing(ValueError, TypeError, naming=profile):
             source = Profile.from_json(profile)
-        except (ValueError, TypeError) as error:
-            message = f"{profile}: {error}"
-            raise RefusedError(message) from error
-        endings = {Form.CHAKRA: f".{rank}.et", Form.PERFETTO: ".perfetto", Form.CSV: ".csv"}
+        endings = {"chakra": f".{rank}.et", "perfetto": ".perfetto", "csv": ".csv"}
         target = out or profile.with_suffix(endings[to])
-        if to is Form.CHAKRA:
-            try:
+        if to == "chakra":
+            with refusing(ImportError):
                 chakra.write(chakra.from_profile(source, rank=rank), target)
-            except ImportError as error:
-                raise RefusedError(str(error)) from error
-        elif to is Form.PERFETTO:
+        elif to == "perfetto":
             source.to_perfetto(target)
         else:
             write_bytes(target, _csv(source.table()))
@@ -86,20 +61,13 @@ def register(app: typer.Typer) -> None:
     @trace.command()
     def info(
         file: Annotated[Path, typer.Argument(help="A Chakra trace, NAME.RANK.et.")],
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
-        ] = False,
+        as_json: JsonForTable = False,
     ) -> None:
         """Say what is in a Chakra execution trace."""
-        from rich.table import Table
-
-        from trn3.cli.consoles import output
         from trn3.interchange import chakra
 
-        try:
+        with refusing(ValueError, ImportError):
             trace = chakra.read(file)
-        except (ValueError, ImportError) as error:
-            raise RefusedError(str(error)) from error
         counts = Counter(node.type.name for node in trace.nodes)
         times: Counter[str] = Counter()
         for node in trace.nodes:
@@ -113,17 +81,14 @@ def register(app: typer.Typer) -> None:
                 "types": {name: {"nodes": counts[name], "us": times[name]} for name in counts},
                 "attributes": {each.name: str(each.value) for each in trace.attributes},
             }
-            typer.echo(json.dumps(document, indent=2))
+            print_json(document)
             return
         console = output()
         console.print(f"{file}: schema {trace.version}, {len(trace.nodes)} nodes, {span:,} us")
-        table = Table(box=None, header_style="bold")
-        table.add_column("type")
-        table.add_column("nodes", justify="right")
-        table.add_column("in all, us", justify="right")
+        types = table("type", "nodes", "in all, us", right=("nodes", "in all, us"))
         for name in sorted(counts):
-            table.add_row(name, f"{counts[name]:,}", f"{times[name]:,}")
-        console.print(table)
+            types.add_row(name, f"{counts[name]:,}", f"{times[name]:,}")
+        console.print(types)
         for each in trace.attributes:
             console.print(f"{each.name}: {each.value!s}")
 
@@ -134,11 +99,11 @@ def register(app: typer.Typer) -> None:
             str, typer.Option("--system", "-s", help="gen2, trn2_instance, ... or a .toml file.")
         ],
         compute: Annotated[
-            ComputeTime, typer.Option(help="How long computation takes.")
-        ] = ComputeTime.DURATION,
+            Literal["duration", "roofline"], typer.Option(help="How long computation takes.")
+        ] = "duration",
         memory: Annotated[
-            MemoryTime, typer.Option(help="What memory nodes take.")
-        ] = MemoryTime.BYTES,
+            Literal["bytes", "duration"], typer.Option(help="What memory nodes take.")
+        ] = "bytes",
         dtype: Annotated[str, typer.Option(help="Whose peak the roofline takes.")] = "bf16",
         streams: Annotated[
             str | None,
@@ -156,33 +121,29 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option(help="Write a .json file that Perfetto opens.")
         ] = None,
         rows: Annotated[int, typer.Option(min=1, help="The most ranks to list.")] = 16,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON for machines instead of tables.")
-        ] = False,
+        as_json: JsonForTables = False,
     ) -> None:
         """Run the traces of all ranks of a job on a simulated system."""
         from trn3 import systems
         from trn3.interchange import chakra
 
-        try:
+        with refusing(ValueError, ImportError, ConnectionError):
             result = chakra.replay(
                 prefix,
                 systems.load(system, lnc=lnc),
                 ranks_per_chip=ranks_per_chip,
-                compute=compute.value,
-                memory=memory.value,
+                compute=compute,
+                memory=memory,
                 dtype=dtype,
                 streams=streams,
                 groups=groups,
                 algorithm=algorithm,
             )
-        except (ValueError, ImportError, ConnectionError) as error:
-            raise RefusedError(str(error)) from error
         if perfetto is not None:
             result.to_perfetto(perfetto)
             typer.echo(f"wrote {perfetto}", err=True)
         if as_json:
-            typer.echo(json.dumps(result.to_dict(), indent=2))
+            print_json(result.to_dict())
         else:
             _print_replay(result, rows)
 
@@ -190,10 +151,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _print_replay(result: TraceReplay, rows: int) -> None:
-    from rich.table import Table
-
     from trn3 import text
-    from trn3.cli.consoles import output
 
     console = output()
     console.print(
@@ -203,21 +161,18 @@ def _print_replay(result: TraceReplay, rows: int) -> None:
     if result.binding_link is not None:
         carried = text.size(result.bytes_by_link.get(result.binding_link, 0.0), digits=4)
         console.print(f"binding link: {result.binding_link}, which carried {carried}")
-    path = Table("path to the finish", box=None, header_style="bold")
-    path.add_column("time", justify="right")
-    path.add_column("share", justify="right")
+    path = table("path to the finish", "time", "share", right=("time", "share"))
     for what, seconds in list(result.by_resource.items())[:8]:
         path.add_row(what, text.time(seconds), f"{seconds / result.finish:.1%}")
     console.print(path)
-    table = Table("rank", "chip", box=None, header_style="bold")
-    for name in ("finish", "compute", "communication", "exposed"):
-        table.add_column(name, justify="right")
+    numbers = ("finish", "compute", "communication", "exposed")
+    ranks = table("rank", "chip", *numbers, right=numbers)
     shown = result.shown(rows)
     for each in shown:
         times = (each.finish, each.compute_busy, each.communication, each.exposed)
         chip = "/".join(map(str, each.chip))
-        table.add_row(str(each.rank), chip, *map(text.time, times))
-    console.print(table)
+        ranks.add_row(str(each.rank), chip, *map(text.time, times))
+    console.print(ranks)
     if len(shown) < result.num_ranks:
         others = result.num_ranks - len(shown)
         console.print(f"and {others} more ranks (listed: the first, and the most exposed)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trn3.cli.refusal import RefusedError
+from trn3.cli.consoles import output, print_json, table
+from trn3.cli.refusal import RefusedError, refusing
+from trn3.cli.settings import JsonForTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,9 +83,7 @@ def register(app: typer.Typer) -> None:
                 "energy). Repeatable.",
             ),
         ] = None,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
-        ] = False,
+        as_json: JsonForTable = False,
         write: Annotated[
             Path | None,
             typer.Option(
@@ -101,30 +100,23 @@ def register(app: typer.Typer) -> None:
         """
         from rich.console import Console
 
-        from trn3.cli.consoles import output
         from trn3.validation import RowError
 
         if write is not None and (rows or only):
             message = "--write takes all rows; leave the names and --only out"
             raise RefusedError(message)
-        try:
+        with refusing(RowError):
             if write is not None:
                 check_document(write)
             comparison = run(select(rows or [], only or []), Console(stderr=True))
-        except (RowError, DocumentError) as error:
-            raise RefusedError(str(error)) from error
         if write is not None:
             write_document(comparison, write)
         if as_json:
-            typer.echo(plain(comparison))
+            print_json(plain(comparison), versioned=True)
         else:
             show(comparison, output())
         if comparison.has_miss:
             raise typer.Exit(1)
-
-
-class DocumentError(Exception):
-    """The document has no place for the comparison."""
 
 
 def select(names: Sequence[str], only: Sequence[Only]) -> Selection:
@@ -195,19 +187,15 @@ def show(comparison: Compared, console: Console) -> None:
 
 
 def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
-    from rich.table import Table
-
     from trn3 import validation
     from trn3.validation import percent
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("row", "hardware", "class", "predicted", "published", "ratio", ""):
-        right = heading in {"predicted", "published", "ratio"}
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    table.add_column("source")
+    numbers = ("predicted", "published", "ratio")
+    rows = table("row", "hardware", "class", *numbers, "", right=numbers, fixed=True)
+    rows.add_column("source")
     for result in results:
         row = result.row
-        table.add_row(
+        rows.add_row(
             row.id,
             row.hardware,
             row.class_,
@@ -217,7 +205,7 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
             "" if result.verdict == "within" else result.verdict,
             row.source,
         )
-    console.print(table)
+    console.print(rows)
     for summary in validation.summarise(results):
         console.print(
             f"{summary.class_}: {summary.rows} rows, median error {percent(summary.median)}, "
@@ -227,32 +215,19 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
 
 
 def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
-    from rich.table import Table
-
     from trn3.validation import claims, percent
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("#", "claim", "figure", "computed", "published", "ratio"):
-        right = heading in {"#", "computed", "published", "ratio"}
-        table.add_column(heading, justify="right" if right else "left", no_wrap=right)
-    for heading in ("status", "verdict", "source"):
-        table.add_column(heading)
+    numbers = ("computed", "published", "ratio")
+    rows = table("#", "claim", "figure", *numbers, "status", "verdict", "source",
+                 right=("#", *numbers))  # fmt: skip
+    for column in rows.columns:
+        column.no_wrap = column.justify == "right"
     for result in results:
         claim = result.claim
         for entry in result.figures:
-            published = entry.figure.published
-            table.add_row(
-                "" if claim.number is None else str(claim.number),
-                claim.id,
-                entry.name,
-                f"{claims.number(entry)} {entry.figure.unit}",
-                "" if published is None else f"{published} {entry.figure.unit}",
-                "" if entry.ratio is None else f"{entry.ratio:.3f}",
-                claims.STATUS_TEXTS[claim.status],
-                entry.verdict,
-                entry.figure.source or claim.source,
-            )
-    console.print(table)
+            head = "" if claim.number is None else str(claim.number)
+            rows.add_row(head, claim.id, *claims.cells(entry))
+    console.print(rows)
     for result in results:
         for remark in result.claim.remarks:
             console.print(f"{result.claim.id}: {remark}", style="dim", soft_wrap=True)
@@ -276,9 +251,8 @@ def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
         console.print(f"{summary.status}: {', '.join(parts)}", soft_wrap=True)
 
 
-def plain(comparison: Compared) -> str:
+def plain(comparison: Compared) -> dict[str, Any]:
     """Return the comparison for machines: one list of rows, of which `kind` says what they are."""
-    import trn3
     from trn3 import validation
     from trn3.validation import claims
 
@@ -308,8 +282,7 @@ def plain(comparison: Compared) -> str:
         for summary in validation.summarise(comparison.rows)
     ]
     summaries += [asdict(summary) for summary in claims.summarise(comparison.claims)]
-    document = {"trn3_version": trn3.__version__, "rows": rows, "summary": summaries}
-    return json.dumps(document, indent=2, allow_nan=False)
+    return {"rows": rows, "summary": summaries}
 
 
 def _figure(entry: FigureResult) -> dict[str, Any]:
@@ -344,19 +317,16 @@ def check_document(path: Path) -> None:
 
     Raises
     ------
-    DocumentError
+    RefusedError
         If it has not.
     OSError
         If it cannot be read.
     """
     from trn3.validation import CLAIMS_BEGIN, CLAIMS_END, replace_section
 
-    try:
+    with refusing(ValueError, naming=path):
         text = replace_section(path.read_text(encoding="utf-8"), "")
         replace_section(text, "", CLAIMS_BEGIN, CLAIMS_END)
-    except ValueError as error:
-        message = f"{path}: {error}"
-        raise DocumentError(message) from error
 
 
 def write_document(comparison: Compared, path: Path) -> None:

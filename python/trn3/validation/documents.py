@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from trn3.validation.rows import Absent
@@ -33,6 +33,21 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
+def markdown_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], right: Collection[str] = ()
+) -> str:
+    """Return a Markdown table; `right` are the headings of columns of numbers.
+
+    >>> print(markdown_table(["size", "us"], [("1 KiB", 8.5)], right=["us"]))
+    | size | us |
+    |---|--:|
+    | 1 KiB | 8.5 |
+    """
+    marks = "|".join("--:" if heading in right else "---" for heading in headings)
+    lines = [f"| {' | '.join(map(str, cells))} |" for cells in (headings, *rows)]
+    return "\n".join([lines[0], f"|{marks}|", *lines[1:]])
+
+
 def markdown(results: Sequence[RowResult], absent: Iterable[Absent]) -> str:
     """Return the tables and explanations, ready for a document."""
     parts = [_summary(summarise(results))]
@@ -51,40 +66,42 @@ def markdown(results: Sequence[RowResult], absent: Iterable[Absent]) -> str:
     gone = list(absent)
     if gone:
         parts.append("### Published, but not rebuilt")
-        lines = ["| what | hardware | published | where | why not |", "|---|---|---|---|---|"]
-        lines += [
-            f"| {a.what} | {a.hardware} | {a.published} | {a.source} | {a.reason} |" for a in gone
-        ]
-        parts.append("\n".join(lines))
+        rows = [(a.what, a.hardware, a.published, a.source, a.reason) for a in gone]
+        parts.append(markdown_table(("what", "hardware", "published", "where", "why not"), rows))
     return "\n\n".join(parts)
 
 
 def _summary(summaries: Iterable[ClassSummary]) -> str:
-    lines = [
-        "| class | rows | median error | worst | explained misses | worst of the others |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    lines += [
-        f"| {s.class_} | {s.rows} | {percent(s.median)} | {percent(s.worst)} ({s.worst_row}) "
-        f"| {s.explained} | {percent(s.worst_unexplained)} |"
+    numbers = ("rows", "median error", "worst", "explained misses", "worst of the others")
+    rows = [
+        (
+            s.class_,
+            s.rows,
+            percent(s.median),
+            f"{percent(s.worst)} ({s.worst_row})",
+            s.explained,
+            percent(s.worst_unexplained),
+        )
         for s in summaries
     ]
-    return "\n".join(lines)
+    return markdown_table(("class", *numbers), rows, right=numbers)
 
 
 def _rows(results: Iterable[RowResult]) -> str:
-    lines = [
-        "| row | hardware | what | predicted | published | ratio | where |",
-        "|---|---|---|--:|--:|--:|---|",
-    ]
-    for result in results:
-        row = result.row
-        mark = "" if result.verdict == "within" else " (miss)"
-        lines.append(
-            f"| {row.id} | {row.hardware} | {row.what} | {figure(result.predicted)} {row.unit} "
-            f"| {figure(row.published)} {row.unit} | {result.ratio:.3f}{mark} | {row.source} |"
+    numbers = ("predicted", "published", "ratio")
+    rows = [
+        (
+            result.row.id,
+            result.row.hardware,
+            result.row.what,
+            f"{figure(result.predicted)} {result.row.unit}",
+            f"{figure(result.row.published)} {result.row.unit}",
+            f"{result.ratio:.3f}{'' if result.verdict == 'within' else ' (miss)'}",
+            result.row.source,
         )
-    return "\n".join(lines)
+        for result in results
+    ]
+    return markdown_table(("row", "hardware", "what", *numbers, "where"), rows, right=numbers)
 
 
 def _miss(result: RowResult) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast
 
 Class: TypeAlias = Literal["fit", "hold"]
 
@@ -120,52 +120,100 @@ def parse(text: str) -> Table:
     return Table(rows, absent)
 
 
-def _row(
-    entry: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
-) -> PublishedRow:
-    name = str(entry.get("id", "without an id"))
-    known = {
-        "id", "hardware", "what", "published", "unit", "class", "source", "experiment",
-        "quantity", "tolerance", "parameters", "miss",
-    }  # fmt: skip
-    unknown = sorted(set(entry) - known)
-    if unknown:
-        message = f"row {name} has {', '.join(unknown)}; allowed: {', '.join(sorted(known))}"
-        raise RowError(message)
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
 
-    def text(key: str) -> str:
-        value = entry.get(key)
-        if not isinstance(value, str) or not value:
-            message = f"row {name}: {key} is {value!r}, must be a text"
+
+N = TypeVar("N", bound=_Named)
+
+
+def chosen(
+    kind: str, names: Sequence[str], among: Sequence[N], fits: Callable[[N, str], bool]
+) -> tuple[N, ...]:
+    """Return those that fit a name, in their order; all without names.
+
+    Raises
+    ------
+    RowError
+        If a name fits none.
+    """
+    for name in names:
+        if not any(fits(each, name) for each in among):
+            ids = ", ".join(each.id for each in among)
+            message = f"no {kind} is called {name}; {kind}s: {ids}"
             raise RowError(message)
-        return value
+    return tuple(each for each in among if not names or any(fits(each, name) for name in names))
 
-    class_ = text("class")
-    if class_ not in {"fit", "hold"}:
-        message = f"row {name}: class is {class_}; allowed: fit, hold"
-        raise RowError(message)
-    unit = text("unit")
-    if unit not in UNITS:
-        message = f"row {name}: unit is {unit}; allowed: {', '.join(UNITS)}"
-        raise RowError(message)
-    published = entry.get("published")
+
+class TableEntry:
+    """An entry of a table as TOML has it.
+
+    Parameters
+    ----------
+    name
+        What messages call it.
+    content, known
+        What it holds, and what it may hold.
+
+    Raises
+    ------
+    RowError
+        If it holds something else.
+    """
+
+    def __init__(self, name: str, content: Mapping[str, Any], known: Collection[str]) -> None:
+        self.name = name
+        self._content = content
+        if unknown := sorted(set(content) - set(known)):
+            raise self.error(f" has {', '.join(unknown)}; allowed: {', '.join(sorted(known))}")
+
+    def error(self, text: str) -> RowError:
+        """Return the error that says something of this entry."""
+        return RowError(f"{self.name}{text}")
+
+    def text(self, key: str) -> str:
+        """Return a text that must be there, on one line."""
+        value = self._content.get(key)
+        if not isinstance(value, str) or not value:
+            raise self.error(f": {key} is {value!r}, must be a text")
+        return " ".join(value.split())
+
+    def text_if_any(self, key: str) -> str | None:
+        """Return a text on one line, or None where there is none."""
+        return None if self._content.get(key) is None else self.text(key)
+
+    def choice(self, key: str, allowed: Collection[str], value: str | None = None) -> str:
+        """Return a text that must be one of some."""
+        chosen = self.text(key) if value is None else value
+        if chosen not in allowed:
+            raise self.error(f": {key} is {chosen}; allowed: {', '.join(allowed)}")
+        return chosen
+
+
+def _row(
+    content: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
+) -> PublishedRow:
+    known = {each.name.rstrip("_") for each in fields(PublishedRow)}
+    entry = TableEntry(f"row {content.get('id', 'without an id')}", content, known)
+    class_ = entry.choice("class", ("fit", "hold"))
+    unit = entry.choice("unit", UNITS)
+    published = content.get("published")
     if not isinstance(published, (int, float)) or published <= 0:
-        message = f"row {name}: published is {published!r}, must be a positive number"
-        raise RowError(message)
-    miss = entry.get("miss")
+        raise entry.error(f": published is {published!r}, must be a positive number")
     return PublishedRow(
-        id=text("id"),
-        hardware=text("hardware"),
-        what=text("what"),
+        id=entry.text("id"),
+        hardware=entry.text("hardware"),
+        what=entry.text("what"),
         published=float(published),
         unit=unit,
         class_=cast(Class, class_),
-        source=_source(text("source"), sources, name),
-        experiment=text("experiment"),
-        quantity=text("quantity"),
-        tolerance=float(entry.get("tolerance", tolerances.get(class_, 0.0))),
-        parameters=MappingProxyType(dict(entry.get("parameters", {}))),
-        miss=None if miss is None else " ".join(str(miss).split()),
+        source=sources[entry.choice("source", sorted(sources))],
+        experiment=entry.text("experiment"),
+        quantity=entry.text("quantity"),
+        tolerance=float(content.get("tolerance", tolerances.get(class_, 0.0))),
+        parameters=MappingProxyType(dict(content.get("parameters", {}))),
+        miss=entry.text_if_any("miss"),
     )
 
 
@@ -175,19 +223,14 @@ def _absent(entry: Mapping[str, Any], sources: Mapping[str, str]) -> Absent:
             what=str(entry["what"]),
             hardware=str(entry["hardware"]),
             published=str(entry["published"]),
-            source=_source(str(entry["source"]), sources, str(entry["what"])),
+            source=sources[
+                TableEntry(f"row {entry['what']}", entry, entry).choice("source", sorted(sources))
+            ],
             reason=" ".join(str(entry["reason"]).split()),
         )
     except KeyError as error:
         message = f"an absent measurement lacks {error.args[0]}: {dict(entry)}"
         raise RowError(message) from error
-
-
-def _source(key: str, sources: Mapping[str, str], name: str) -> str:
-    if key not in sources:
-        message = f"row {name}: source is {key}; allowed: {', '.join(sorted(sources))}"
-        raise RowError(message)
-    return sources[key]
 
 
 def select(
@@ -202,13 +245,7 @@ def select(
     RowError
         If a name fits no row.
     """
-    among = table().rows if rows is None else tuple(rows)
-
-    for name in names:
-        if not any(fits(row, name) for row in among):
-            message = f"no row is called {name}; rows: {', '.join(row.id for row in among)}"
-            raise RowError(message)
-    return tuple(row for row in among if not names or any(fits(row, name) for name in names))
+    return chosen("row", names, table().rows if rows is None else tuple(rows), fits)
 
 
 def fits(row: PublishedRow, name: str) -> bool:

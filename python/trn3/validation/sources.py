@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from trn3.machine import NeuronCore
-from trn3.validation.documents import figure
+from trn3.validation.documents import figure, markdown_table
 
 ARCHS: Final = ("trn1", "trn2", "trn3")
 #: How a source begins, the letter for it, and its name.
@@ -43,10 +43,7 @@ def sources_table() -> str:
         arch: {entry[0]: entry[1:] for entry in NeuronCore(arch, values=False).arch_entries()}
         for arch in ARCHS
     }
-    lines = [
-        f"| figure | unit | {' | '.join(ARCHS)} | sources |",
-        f"|---|---|{'--:|' * len(ARCHS)}---|",
-    ]
+    rows = []
     counts = {arch: dict.fromkeys((k[1] for k in KINDS), 0) for arch in ARCHS}
     for key in machines[ARCHS[0]]:
         cells, by_source = [], dict[str, list[str]]()
@@ -60,16 +57,13 @@ def sources_table() -> str:
         else:
             sources = "; ".join(f"**{', '.join(a)}** {s}" for s, a in by_source.items())
         unit = machines[ARCHS[0]][key][1]
-        lines.append(f"| `{key}` | {unit} | {' | '.join(cells)} | {sources} |")
+        rows.append((f"`{key}`", unit, *cells, sources))
     summary = [
-        f"| | {' | '.join(ARCHS)} |",
-        f"|---|{'--:|' * len(ARCHS)}",
-    ]
-    summary += [
-        f"| {letter}: {name} | {' | '.join(str(counts[arch][letter]) for arch in ARCHS)} |"
+        (f"{letter}: {name}", *(counts[arch][letter] for arch in ARCHS))
         for _, letter, name in KINDS
     ]
-    return "\n".join(summary) + "\n\n" + "\n".join(lines)
+    figures = markdown_table(("figure", "unit", *ARCHS, "sources"), rows, right=ARCHS)
+    return f"{markdown_table(('', *ARCHS), summary, right=ARCHS)}\n\n{figures}"
 
 
 def _exact(value: float) -> str:

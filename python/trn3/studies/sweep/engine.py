@@ -16,7 +16,7 @@ from typing import Protocol
 from trn3.studies.sweep.grid import Grid
 from trn3.studies.sweep.journal import Journal
 from trn3.studies.sweep.points import WorkerDiedError
-from trn3.studies.sweep.progress import Progress
+from trn3.studies.sweep.progress import Silent
 from trn3.studies.sweep.tasks import Event, Finished, PointError, PointOutcome, Task
 
 #: How long to wait for news before progress is shown again, in seconds.
@@ -55,7 +55,7 @@ class SweepRun:
     retries: int
     max_crashes: int
     checkpoint: Journal | None
-    progress: Progress
+    progress: Silent
     finished: list[Finished | None] = field(default_factory=list)
     done: int = 0
     failed: int = 0

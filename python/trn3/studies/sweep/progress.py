@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Self, TypeAlias
 
 #: Called with how many points are finished and how many there are, None if nobody knows.
 ProgressFunction: TypeAlias = Callable[[int, int | None], object]
@@ -15,24 +14,7 @@ ProgressFunction: TypeAlias = Callable[[int, int | None], object]
 PATIENCE_SECONDS = 2.0
 
 
-class Progress(Protocol):
-    """Something that is told of every finished point, and often in between."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        place: TracebackType | None,
-        /,
-    ) -> None: ...
-
-    def update(self, done: int, failed: int, total: int | None) -> None:
-        """Take note of the counts."""
-
-
-def make_progress(progress: object) -> Progress:
+def make_progress(progress: object) -> Silent:
     """Return what `progress` of `trn3.sweep` asks for.
 
     Raises
@@ -56,7 +38,7 @@ def make_progress(progress: object) -> Progress:
 
 
 class Silent:
-    """Shows nothing."""
+    """Is told of every finished point, and often in between, and shows nothing; others derive."""
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +47,7 @@ class Silent:
         return
 
     def update(self, done: int, failed: int, total: int | None) -> None:
-        """Do nothing."""
+        """Take note of the counts."""
 
 
 class Calls(Silent):

@@ -1,8 +1,8 @@
 """What is published about systems, claim by claim, computed again.
 
-The claims are data, ``claims.toml``; a function for each computes its figures from spec files,
-fabrics, collectives, plans and the simulated core. `run` compares. ``trn3 validate`` shows them
-beside the measurements of kernels.
+The claims are data, ``claims.toml``; formulas in it and functions here compute the figures, from
+spec files, fabrics, collectives, plans and the simulated core. `run` compares. ``trn3 validate``
+shows them beside the measurements of kernels.
 
 Examples
 --------
@@ -13,17 +13,17 @@ Examples
 """
 
 from trn3.validation.claims import collectives, energy, fabric, facts, machine, planner
-from trn3.validation.claims._registry import known
 from trn3.validation.claims.check import (
     ClaimResult,
     FigureResult,
     Result,
     StatusSummary,
     Verdict,
+    known,
     run,
     summarise,
 )
-from trn3.validation.claims.documents import markdown, number
+from trn3.validation.claims.documents import cells, markdown, number
 from trn3.validation.claims.table import (
     STATUS_TEXTS,
     Claim,
@@ -44,6 +44,7 @@ __all__ = [
     "Result",
     "StatusSummary",
     "Verdict",
+    "cells",
     "collectives",
     "energy",
     "fabric",

@@ -22,6 +22,6 @@ def claim(name: str) -> Callable[[Function], Function]:
     return register
 
 
-def known() -> Mapping[str, Function]:
+def functions() -> Mapping[str, Function]:
     """Return all functions by the ids of their claims."""
     return dict(_functions)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
+from functools import partial
 from typing import Literal, TypeAlias
 
-from trn3.validation.claims._registry import known
-from trn3.validation.claims.table import STATUS_TEXTS, Figure, PublishedClaim
+from trn3.validation.claims import collectives, facts
+from trn3.validation.claims._registry import Figures, Function, functions
+from trn3.validation.claims.table import STATUS_TEXTS, Figure, PublishedClaim, table
 from trn3.validation.rows import RowError
 
 Verdict: TypeAlias = Literal["exact", "within", "fit", "refuted", "shown", "miss", "explained miss"]
@@ -120,6 +122,31 @@ class StatusSummary:
     held_median: float | None
 
 
+def known() -> Mapping[str, Function]:
+    """Return what computes the figures of claims, in base units, by the claims' ids."""
+    claims = {claim.id: claim for claim in table()}
+    from_table = [
+        claim.id
+        for claim in claims.values()
+        if claim.example or any("formula" in figure.inputs for figure in claim.figures)
+    ]
+    names = dict.fromkeys([*functions(), *from_table])
+    return {name: partial(_compute, name, claims.get(name)) for name in names}
+
+
+def _compute(name: str, claim: PublishedClaim | None) -> Figures:
+    found = dict(functions()[name]()) if name in functions() else {}
+    if claim is None:
+        return found
+    if claim.example:
+        found.update(collectives.example(claim))
+    for figure in claim.figures:
+        if "formula" in figure.inputs:
+            by = figure.inputs.get("by", "")
+            found[figure.name] = facts.computed(figure.inputs["formula"], by)
+    return found
+
+
 def run(claims: Iterable[PublishedClaim]) -> Iterator[ClaimResult]:
     """Give the results of claims as they come.
 
@@ -128,12 +155,12 @@ def run(claims: Iterable[PublishedClaim]) -> Iterator[ClaimResult]:
     trn3.validation.RowError
         If nothing computes a claim, or it computes other figures than the table has.
     """
-    functions = known()
+    computing = known()
     for claim in claims:
-        if claim.id not in functions:
-            message = f"claim {claim.id}: nothing computes it; known: {', '.join(functions)}"
+        if claim.id not in computing:
+            message = f"claim {claim.id}: nothing computes it; known: {', '.join(computing)}"
             raise RowError(message)
-        computed = functions[claim.id]()
+        computed = computing[claim.id]()
         names = [figure.name for figure in claim.figures]
         if set(computed) != set(names):
             message = (

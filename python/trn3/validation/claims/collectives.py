@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from trn3 import collectives, facts, systems
+from trn3 import collectives, systems
 from trn3.collectives import SystemLike
 from trn3.validation.claims._registry import Figures, claim
+from trn3.validation.claims.table import Figure, PublishedClaim
 
 #: Sizes between which two algorithms change places.
 SMALLEST: Final = 1e3
@@ -83,99 +82,37 @@ def _single_step_mesh() -> Figures:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A line of an example of nccom-test: its figure in the spec file, size and algorithm."""
+def example(claim: PublishedClaim) -> Figures:
+    """Return times of an example of nccom-test: those of the model, and what starts a step.
 
-    name: str
-    key: str
-    size: float
-    algorithm: str = "auto"
-
-
-def examples(
-    operation: str, system: SystemLike, ranks: Sequence[int], lines: Sequence[Example]
-) -> Figures:
-    """Return times of a table: those of the model, and one constant for what starts a step.
-
-    The constant is read off the table's first line. Within a table the mode of launching is the
-    same; between tables it is not. Where the example names no algorithm, the one that then takes
+    That constant is read off the example's first line. Within an example the mode of launching is
+    the same; between examples it is not. Where a line names no algorithm, the one that then takes
     the least time is meant.
     """
+    operation, ranks = claim.example["operation"], range(claim.example["ranks"])
+    system: SystemLike = claim.example["system"]
+    if claim.example["instances"] > 1:
+        system = systems.cluster(claim.example["instances"], claim.example["system"])
 
-    def forms(line: Example) -> list[tuple[int, float]]:
+    def forms(line: Figure) -> list[tuple[int, float]]:
         """Give steps and seconds of the algorithms that may be meant."""
-        names = [line.algorithm]
-        if line.algorithm == "auto":
-            names = list(collectives.candidates(operation, line.size, system, ranks))
+        size = line.inputs["size"]
+        names = [line.inputs.get("algorithm", "auto")]
+        if names == ["auto"]:
+            names = list(collectives.candidates(operation, size, system, ranks))
         return [
             (
-                collectives.time(operation, line.size, system, ranks, name).steps,
-                collectives.estimate(operation, line.size, system, ranks, name),
+                collectives.time(operation, size, system, ranks, name).steps,
+                collectives.estimate(operation, size, system, ranks, name),
             )
             for name in names
         ]
 
-    first = lines[0]
-    published = facts.load("collectives")[first.key].si
+    first = claim.figures[0]
+    published = float(str(first.published)) * first.scale
     # With the largest of these the quickest algorithm takes the published time.
     start = max((published - seconds) / steps for steps, seconds in forms(first))
     return {
-        line.name: min(steps * start + seconds for steps, seconds in forms(line)) for line in lines
+        line.name: min(steps * start + seconds for steps, seconds in forms(line))
+        for line in claim.figures
     }
-
-
-KI: Final = 2**10
-MI: Final = 2**20
-GI: Final = 2**30
-
-
-@claim("nccom-all-gather-32")
-def _all_gather_32() -> Figures:
-    lines = [
-        Example("1 KiB", "nccom_allgather_32r_1k", KI),
-        Example("8 KiB", "nccom_allgather_32r_8k", 8 * KI),
-        Example("64 KiB", "nccom_allgather_32r_64k", 64 * KI),
-        Example("512 KiB", "nccom_allgather_32r_512k", 512 * KI),
-    ]
-    return examples("all_gather", "trn1_32xlarge", range(32), lines)
-
-
-@claim("nccom-all-gather-8")
-def _all_gather_8() -> Figures:
-    lines = [
-        Example("1 KiB", "nccom_allgather_8r_1k", KI),
-        Example("512 KiB", "nccom_allgather_8r_512k", 512 * KI),
-    ]
-    return examples("all_gather", "trn1_32xlarge", range(8), lines)
-
-
-@claim("nccom-all-reduce-2")
-def _all_reduce_2() -> Figures:
-    lines = [
-        Example("1 KiB", "nccom_allreduce_2r_1k", KI),
-        Example("4 MiB", "nccom_allreduce_2r_4m", 4 * MI),
-        Example("1 GiB", "nccom_allreduce_2r_1g", GI),
-    ]
-    return examples("all_reduce", "trn1_32xlarge", range(2), lines)
-
-
-@claim("nccom-all-reduce-16")
-def _all_reduce_16() -> Figures:
-    lines = [
-        Example("4 B, mesh", "nccom_allreduce_16r_4b", 4, "mesh"),
-        Example("2 MiB, rdh", "nccom_allreduce_16r_2m", 2 * MI, "rdh"),
-        Example("32 MiB, kangaring", "nccom_allreduce_16r_32m", 32 * MI, "kangaring"),
-        Example("512 MiB, kangaring", "nccom_allreduce_16r_512m", 512 * MI, "kangaring"),
-    ]
-    return examples("all_reduce", "trn1_32xlarge", range(16), lines)
-
-
-@claim("nccom-all-reduce-64")
-def _all_reduce_64() -> Figures:
-    lines = [
-        Example("8 B", "nccom_allreduce_64r_2node_8b", 8),
-        Example("1 MiB", "nccom_allreduce_64r_2node_1m", MI),
-        Example("1 GiB", "nccom_allreduce_64r_2node_1g", GI),
-    ]
-    return examples("all_reduce", systems.cluster(2, "trn1_32xlarge"), range(64), lines)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from trn3.validation.claims.check import ClaimResult, FigureResult, StatusSummary, summarise
 from trn3.validation.claims.table import STATUS_TEXTS
-from trn3.validation.documents import figure, percent
+from trn3.validation.documents import figure, markdown_table, percent
 
 
 def markdown(results: Sequence[ClaimResult]) -> str:
@@ -31,20 +31,17 @@ def number(result: FigureResult) -> str:
 
 
 def _summary(summaries: Iterable[StatusSummary]) -> str:
-    heads = (
-        "status", "claims", "figures", "exact", "refuted", "explained misses", "misses", "fitted",
+    numbers = (
+        "claims", "figures", "exact", "refuted", "explained misses", "misses", "fitted",
         "median error", "worst", "worst of the unexplained", "median of those not fitted",
     )  # fmt: skip
-    lines = [f"| {' | '.join(heads)} |", "|---|" + "--:|" * (len(heads) - 1)]
+    rows = []
     for s in summaries:
-        counts = (
-            s.claims, s.figures, s.exact, s.refuted, s.explained, s.misses, s.fitted
-        )  # fmt: skip
+        counts = (s.claims, s.figures, s.exact, s.refuted, s.explained, s.misses, s.fitted)
         worst = "-" if s.worst is None else f"{percent(s.worst)} ({s.worst_figure})"
         errors = (_part(s.median), worst, _part(s.worst_unexplained), _part(s.held_median))
-        cells = (s.status, *map(str, counts), *errors)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((s.status, *counts, *errors))
+    return markdown_table(("status", *numbers), rows, right=numbers)
 
 
 def _part(error: float | None) -> str:
@@ -52,24 +49,32 @@ def _part(error: float | None) -> str:
 
 
 def _rows(results: Iterable[ClaimResult]) -> str:
-    lines = [
-        "| # | claim | figure | computed | published | ratio | status | verdict | source |",
-        "|--:|---|---|--:|--:|--:|---|---|---|",
-    ]
+    numbers = ("computed", "published", "ratio")
+    headings = ("#", "claim", "figure", *numbers, "status", "verdict", "source")
+    rows = []
     for result in results:
-        claim = result.claim
-        heads = ["" if claim.number is None else str(claim.number), claim.claim]
+        heads = (
+            "" if result.claim.number is None else str(result.claim.number),
+            result.claim.claim,
+        )
         for entry in result.figures:
-            published = entry.figure.published
-            ratio = "" if entry.ratio is None else f"{entry.ratio:.3f}"
-            lines.append(
-                f"| {heads[0]} | {heads[1]} | {entry.name} | {number(entry)} {entry.figure.unit} "
-                f"| {'' if published is None else f'{published} {entry.figure.unit}'} | {ratio} "
-                f"| {STATUS_TEXTS[claim.status]} | {entry.verdict} "
-                f"| {entry.figure.source or claim.source} |"
-            )
-            heads = ["", ""]
-    return "\n".join(lines)
+            rows.append((*heads, *cells(entry)))
+            heads = ("", "")
+    return markdown_table(headings, rows, right=("#", *numbers))
+
+
+def cells(entry: FigureResult) -> tuple[str, ...]:
+    """Return a figure as tables show it: name, numbers, ratio, status, verdict, source."""
+    published, unit = entry.figure.published, entry.figure.unit
+    return (
+        entry.name,
+        f"{number(entry)} {unit}",
+        "" if published is None else f"{published} {unit}",
+        "" if entry.ratio is None else f"{entry.ratio:.3f}",
+        STATUS_TEXTS[entry.claim.status],
+        entry.verdict,
+        entry.figure.source or entry.claim.source,
+    )
 
 
 def _remarks(results: Iterable[ClaimResult]) -> Iterable[str]:

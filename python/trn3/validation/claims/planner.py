@@ -52,7 +52,6 @@ def _gpt_oss_latency() -> Figures:
     return {
         "batch 1": _gpt_oss_ratio(1),
         "batch 64": _gpt_oss_ratio(64),
-        "least: KV cache alone": memory,
         "most: expert weights alone": memory * bits(ml_dtypes.bfloat16) / block,
     }
 

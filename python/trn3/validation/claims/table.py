@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from importlib.resources import files
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from trn3 import facts
-from trn3.validation.rows import RowError
+from trn3.validation.rows import RowError, TableEntry, chosen
 
 Status: TypeAlias = Literal["arithmetic", "model", "assumption", "open"]
 
@@ -33,11 +33,13 @@ PERCENT: Final = "%"
 _CLAIM_KEYS: Final = frozenset(
     {
         "number", "id", "claim", "status", "area", "sources", "figures", "tolerance", "assumption",
-        "fitted", "miss", "refuted", "flag", "note", "bound",
+        "fitted", "miss", "refuted", "flag", "note", "bound", "example",
     }
 )  # fmt: skip
+#: What a figure is computed from.
+_INPUTS: Final = ("formula", "by", "size", "algorithm")
 _FIGURE_KEYS: Final = frozenset(
-    {"name", "published", "unit", "fact", "miss", "tolerance", "fitted"}
+    {"name", "published", "unit", "fact", "miss", "tolerance", "fitted", *_INPUTS}
 )
 
 
@@ -62,6 +64,9 @@ class Figure:
         Who published this very number, where that differs from the claim's.
     is_fitted
         Whether a constant of the model was read off this very number.
+    inputs
+        What it is computed from: a ``formula`` of figures of systems, and ``by`` whom the one that
+        it takes from a source is; of an example of nccom-test the ``size`` and the ``algorithm``.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Figure:
     miss: str | None
     source: str | None
     is_fitted: bool
+    inputs: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def scale(self) -> float:
@@ -106,6 +112,9 @@ class PublishedClaim:
         What contradicts it, and what else a reader should know.
     is_bound
         Whether the published numbers are upper bounds.
+    example
+        Of which operation, system, number of instances and of ranks the figures are, where they
+        are an example of nccom-test.
     """
 
     id: str
@@ -121,6 +130,7 @@ class PublishedClaim:
     flag: str | None
     note: str | None
     is_bound: bool
+    example: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -181,12 +191,7 @@ def select(
     trn3.validation.RowError
         If a name fits no claim.
     """
-    claims = table() if among is None else tuple(among)
-    for name in names:
-        if not any(fits(claim, name) for claim in claims):
-            message = f"no claim is called {name}; claims: {', '.join(c.id for c in claims)}"
-            raise RowError(message)
-    return tuple(c for c in claims if not names or any(fits(c, name) for name in names))
+    return chosen("claim", names, table() if among is None else tuple(among), fits)
 
 
 def fits(claim: PublishedClaim, name: str) -> bool:
@@ -195,77 +200,47 @@ def fits(claim: PublishedClaim, name: str) -> bool:
 
 
 def _claim(
-    entry: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
+    content: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
 ) -> PublishedClaim:
-    name = str(entry.get("id", "without an id"))
-    unknown = sorted(set(entry) - _CLAIM_KEYS)
-    if unknown:
-        message = (
-            f"claim {name} has {', '.join(unknown)}; allowed: {', '.join(sorted(_CLAIM_KEYS))}"
-        )
-        raise RowError(message)
-
-    def text(key: str, *, needed: bool = False) -> str | None:
-        value = entry.get(key)
-        if value is None and not needed:
-            return None
-        if not isinstance(value, str) or not value:
-            message = f"claim {name}: {key} is {value!r}, must be a text"
-            raise RowError(message)
-        return " ".join(value.split())
-
-    def choice(key: str, allowed: Collection[str]) -> str:
-        value = text(key, needed=True)
-        if value is None or value not in allowed:
-            message = f"claim {name}: {key} is {value}; allowed: {', '.join(allowed)}"
-            raise RowError(message)
-        return value
-
-    status = choice("status", STATUS_TEXTS)
-    tolerance = entry.get("tolerance", tolerances.get(status))
-    cited = entry.get("sources", ())
-    for source in cited:
-        if source not in sources:
-            message = f"claim {name}: source is {source}; allowed: {', '.join(sorted(sources))}"
-            raise RowError(message)
-    figures = tuple(_figure(name, figure, tolerance) for figure in entry.get("figures", ()))
-    if any(figure.is_fitted for figure in figures) and "fitted" not in entry:
-        message = f"claim {name} has figures that were fitted to and does not say what: fitted"
-        raise RowError(message)
+    entry = TableEntry(f"claim {content.get('id', 'without an id')}", content, _CLAIM_KEYS)
+    status = entry.choice("status", STATUS_TEXTS)
+    tolerance = content.get("tolerance", tolerances.get(status))
+    cited = [entry.choice("source", sorted(sources), key) for key in content.get("sources", ())]
+    figures = tuple(_figure(entry, figure, tolerance) for figure in content.get("figures", ()))
+    if any(figure.is_fitted for figure in figures) and "fitted" not in content:
+        raise entry.error(" has figures that were fitted to and does not say what: fitted")
     if not cited or not figures:
-        message = f"claim {name} has no {'figures' if cited else 'sources'}; it needs one or more"
-        raise RowError(message)
-    if status == "assumption" and "assumption" not in entry:
-        message = f"claim {name} needs an assumption and does not state it"
-        raise RowError(message)
-    number = entry.get("number")
+        raise entry.error(f" has no {'figures' if cited else 'sources'}; it needs one or more")
+    if status == "assumption" and "assumption" not in content:
+        raise entry.error(" needs an assumption and does not state it")
+    number = content.get("number")
     return PublishedClaim(
-        id=cast(str, text("id", needed=True)),
+        id=entry.text("id"),
         number=None if number is None else int(number),
-        claim=cast(str, text("claim", needed=True)),
+        claim=entry.text("claim"),
         status=cast(Status, status),
-        area=choice("area", AREAS),
-        source="; ".join(sources[source] for source in cited),
+        area=entry.choice("area", AREAS),
+        source="; ".join(sources[key] for key in cited),
         figures=figures,
-        assumption=text("assumption"),
-        fitted=text("fitted"),
-        refuted=text("refuted"),
-        flag=text("flag"),
-        note=text("note"),
-        is_bound=bool(entry.get("bound", False)),
+        assumption=entry.text_if_any("assumption"),
+        fitted=entry.text_if_any("fitted"),
+        refuted=entry.text_if_any("refuted"),
+        flag=entry.text_if_any("flag"),
+        note=entry.text_if_any("note"),
+        is_bound=bool(content.get("bound", False)),
+        example=MappingProxyType(content.get("example", {})),
     )
 
 
-def _figure(claim: str, entry: Mapping[str, Any], tolerance: float | None) -> Figure:
-    name = str(entry.get("name", ""))
-    unknown = sorted(set(entry) - _FIGURE_KEYS)
+def _figure(claim: TableEntry, content: Mapping[str, Any], tolerance: float | None) -> Figure:
+    name = str(content.get("name", ""))
+    unknown = sorted(set(content) - _FIGURE_KEYS)
     if unknown or not name:
         what = f"has {', '.join(unknown)}" if unknown else "lacks its name"
-        message = f"claim {claim}: a figure {what}; allowed: {', '.join(sorted(_FIGURE_KEYS))}"
-        raise RowError(message)
-    published, unit, source = entry.get("published"), entry.get("unit"), None
-    if "fact" in entry:
-        system, _, key = str(entry["fact"]).partition(".")
+        raise claim.error(f": a figure {what}; allowed: {', '.join(sorted(_FIGURE_KEYS))}")
+    published, unit, source = content.get("published"), content.get("unit"), None
+    if "fact" in content:
+        system, _, key = str(content["fact"]).partition(".")
         quantity = facts.load(system)[key]
         published, source = str(quantity.value), quantity.sources[0].source
         # The rest of a unit says under which conditions it holds.
@@ -274,20 +249,20 @@ def _figure(claim: str, entry: Mapping[str, Any], tolerance: float | None) -> Fi
         try:
             Decimal(published)
         except (InvalidOperation, TypeError, ValueError) as error:
-            message = f"claim {claim}: {name} is {published!r}, must be a number as it is printed"
-            raise RowError(message) from error
+            text = f": {name} is {published!r}, must be a number as it is printed"
+            raise claim.error(text) from error
     figure = Figure(
         name=name,
         published=published,
         unit=str(unit),
-        tolerance=entry.get("tolerance", tolerance),
-        miss=entry.get("miss"),
+        tolerance=content.get("tolerance", tolerance),
+        miss=content.get("miss"),
         source=source,
-        is_fitted=bool(entry.get("fitted", False)),
+        is_fitted=bool(content.get("fitted", False)),
+        inputs=MappingProxyType({key: content[key] for key in _INPUTS if key in content}),
     )
     try:
         _ = figure.scale
     except ValueError as error:
-        message = f"claim {claim}: {name}: {error}"
-        raise RowError(message) from error
+        raise claim.error(f": {name}: {error}") from error
     return figure
