@@ -18,10 +18,12 @@ from types import ModuleType
 MOVED: dict[str, str] = {
     "trn3.budget": "trn3.studies.budget",
     "trn3.chakra": "trn3.interchange.chakra",
+    "trn3.chakra.attributes": "trn3.interchange.chakra.replaying",
     "trn3.chakra.plans": "trn3.interchange.chakra.steps",
     "trn3.cli.results": "trn3.checkpoint.outcomes",
     "trn3.cli.statistics": "trn3.checkpoint.statistics",
     "trn3.cli.writer": "trn3.checkpoint.writer",
+    "trn3.chakra.schema": "trn3.interchange.chakra.codec",
     "trn3.export": "trn3.interchange",
     "trn3.export.document": "trn3.interchange.exported",
     "trn3.machine.data": "trn3.profile.data",

@@ -1,7 +1,7 @@
 # Facts, fabrics, collectives, energy; what has named parts comes and leaves as mappings.
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self, TypeAlias, final
+from typing import Any, Protocol, Self, TypeAlias, TypedDict, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,13 @@ __all__ = [
     "Collectives",
     "DoesNotFitError",
     "Fabric",
+    "TraceError",
     "UnreachableError",
     "built_in_prices",
+    "chakra_decode",
+    "chakra_encode",
+    "chakra_order",
+    "chakra_replay",
     "collective_names",
     "cost_implied",
     "cost_own",
@@ -31,10 +36,10 @@ __all__ = [
     "health_classes",
     "parse_prices",
     "price_sets",
-    "replay_job",
 ]
 
 class DoesNotFitError(MemoryError): ...
+class TraceError(ValueError): ...
 class UnreachableError(ConnectionError): ...
 
 def built_in_prices(name: str, /) -> dict[str, Any]: ...
@@ -303,32 +308,115 @@ class Collectives:
 
 def collective_names() -> tuple[list[str], list[str], list[str]]: ...
 
-_NodeColumns: TypeAlias = tuple[
+class _Attribute(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def doc(self) -> str: ...
+
+class _Info(Protocol):
+    @property
+    def values(self) -> str: ...
+    @property
+    def shapes(self) -> str: ...
+    @property
+    def types(self) -> str: ...
+
+class _Node(Protocol):
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> int: ...
+    @property
+    def ctrl_deps(self) -> Sequence[int]: ...
+    @property
+    def data_deps(self) -> Sequence[int]: ...
+    @property
+    def start_time_micros(self) -> int: ...
+    @property
+    def duration_micros(self) -> int: ...
+    @property
+    def inputs(self) -> _Info | None: ...
+    @property
+    def outputs(self) -> _Info | None: ...
+    @property
+    def attributes(self) -> Sequence[_Attribute]: ...
+    @property
+    def storage(self) -> bytes | None: ...
+
+class _Trace(Protocol):
+    @property
+    def version(self) -> str: ...
+    @property
+    def attributes(self) -> Sequence[_Attribute]: ...
+    @property
+    def nodes(self) -> Sequence[_Node]: ...
+
+# name, value, kind, text for readers
+_AttributeFields: TypeAlias = tuple[str, Any, str, str]
+_InfoFields: TypeAlias = tuple[str, str, str]
+# id, name, type; what it waits for, for order and for data; begin and duration; inputs and outputs;
+# attributes; storage
+_NodeFields: TypeAlias = tuple[
+    int,
+    str,
+    int,
     list[int],
-    list[str],
-    NDArray[np.uint8],
-    NDArray[np.float64],
-    NDArray[np.uint32],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-    list[list[int]],
+    list[int],
+    int,
+    int,
+    _InfoFields | None,
+    _InfoFields | None,
+    list[_AttributeFields],
+    bytes | None,
 ]
 
-def replay_job(
-    system: Collectives,
-    places: list[int],
-    ranks_per_chip: int,
-    groups: list[tuple[str, list[int]]],
-    algorithms: tuple[str, list[tuple[str, str]]],
-    ranks: list[_NodeColumns],
-    /,
-) -> tuple[
-    tuple[list[NDArray[np.float64]], list[NDArray[np.float64]], float],
-    tuple[list[float], list[float], list[float]],
-    list[tuple[str, float]],
-    list[tuple[int, int, float, float, float, str]],
-    list[tuple[str, float]],
-    str | None,
-    list[tuple[str, str, int]],
-    list[str],
-]: ...
+def chakra_encode(trace: _Trace, /) -> bytes: ...
+def chakra_decode(
+    data: bytes, what: str, /
+) -> tuple[str, list[_AttributeFields], list[_NodeFields]]: ...
+def chakra_order(trace: _Trace, what: str, /) -> list[int]: ...
+
+class _ReplayOptions(Protocol):
+    @property
+    def ranks_per_chip(self) -> int: ...
+    @property
+    def placement(self) -> Sequence[int] | None: ...
+    @property
+    def peaks(self) -> tuple[str, float, float] | None: ...
+    @property
+    def moves_bytes(self) -> bool: ...
+    @property
+    def streams(self) -> str | None: ...
+    @property
+    def groups(self) -> Mapping[str, Sequence[int]]: ...
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def algorithms(self) -> Sequence[tuple[str, str]]: ...
+
+# Nodes by their places in the traces.
+class _Found(TypedDict):
+    finish: float
+    starts: list[NDArray[np.float64]]
+    ends: list[NDArray[np.float64]]
+    computing: list[float]
+    communicating: list[float]
+    exposed: list[float]
+    bytes_by_link: list[tuple[str, float]]
+    path: list[tuple[int, int, float, float, float, str]]
+    by_resource: list[tuple[str, float]]
+    binding_link: str | None
+    algorithms: list[tuple[str, str, int]]
+    places: list[int]
+    assumptions: list[str]
+
+def chakra_replay(
+    system: Collectives, traces: Sequence[_Trace], options: _ReplayOptions, /
+) -> _Found: ...

@@ -232,8 +232,6 @@ class Plan:
         ------
         ValueError
             As `trn3.interchange.chakra.from_plan`.
-        ImportError
-            If protobuf is not installed (the extra ``interchange``).
         """
         written: list[Path] = offers.take("plan to Chakra")(self, prefix, phase)
         return written

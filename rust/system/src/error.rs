@@ -20,6 +20,9 @@ pub enum Error {
     /// An argument is wrong; the text names it, what came and what is allowed (Python: `ValueError`).
     #[error("{0}")]
     Value(String),
+    /// An execution trace is wrong; the text names rank and node (Python: `trn3.interchange.chakra.TraceError`).
+    #[error("{0}")]
+    Trace(String),
     /// Two chips cannot reach each other (Python: `ConnectionError`).
     #[error("{0}")]
     Unreachable(String),

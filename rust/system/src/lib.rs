@@ -1,5 +1,6 @@
 //! Chips, UltraServers and clusters of Trainium: what they are made of, how they are joined, what a job takes on them.
 //!
+//! - [`chakra`]: execution traces of other tools, read, written and replayed.
 //! - [`cluster`]: many equal units on one network, by roles.
 //! - [`collective`]: schedules of collectives, executed on data, counted and timed.
 //! - [`energy`]: joules, watts and dollars of a job, with every assumption.
@@ -11,6 +12,7 @@
 //! one core needs none of it, and whoever studies a network needs no core.
 #![forbid(unsafe_code)]
 
+pub mod chakra;
 pub mod cluster;
 pub mod collective;
 pub mod energy;

@@ -5,8 +5,6 @@ metadata, then a node for each piece of work: computation, memory access, send, 
 collective. `read` and `write` them, make them from what a kernel's run recorded (`from_profile`)
 or from a plan (`from_plan`), and `replay` them on a simulated system.
 
-Needs the extra ``interchange`` (the package ``protobuf``).
-
 Examples
 --------
 >>> from trn3.interchange import chakra
@@ -42,8 +40,8 @@ from trn3.interchange.chakra.trace import (
     Node,
     NodeType,
     Trace,
-    TraceError,
 )
+from trn3.system.execution_traces import TraceError
 
 __all__ = [
     "Attribute",

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from trn3 import text
-from trn3.interchange.chakra.trace import Node, NodeType, Trace
+from trn3.interchange.chakra.trace import NodeType, Trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -348,58 +348,31 @@ def _named(rank: int, lane: int | None, name: str) -> dict[str, Any]:
 
 
 def made(
-    system: System,
-    ranks_per_chip: int,
-    places: Sequence[int],
-    traces: Sequence[Trace],
-    orders: Sequence[NDArray[np.int64]],
-    found: Any,
-    said: tuple[str, ...],
+    system: System, ranks_per_chip: int, traces: Sequence[Trace], found: Mapping[str, Any]
 ) -> TraceReplay:
-    """Return the result of what the core found, with nodes in the order of their traces."""
-    import numpy as np
-
-    (
-        (starts, ends, finish),
-        (computing, communicating, exposed),
-        links,
-        path,
-        spent,
-        link,
-        by,
-        more,
-    ) = found
-
-    def placed(times: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
-        back = np.empty_like(times)
-        back[order] = times
-        back.flags.writeable = False
-        return back
-
-    def node(rank: int, at: int) -> Node:
-        return traces[rank].nodes[int(orders[rank][at])]
-
-    steps = tuple(
-        PathStep(rank, node(rank, at).id, node(rank, at).name, begin, end, latency, what)
-        for rank, at, begin, end, latency, what in path
-    )
-    chips = system.chips
-    communicates = any(NodeType(each.type) in _COMMUNICATION for t in traces for each in t.nodes)
+    """Return the result of what the core found."""
+    for times in (*found["starts"], *found["ends"]):
+        times.flags.writeable = False
+    nodes = [trace.nodes for trace in traces]
+    chips, spent = system.chips, found["by_resource"]
     return TraceReplay(
         system=system.name,
-        finish=finish,
-        starts=tuple(placed(*each) for each in zip(starts, orders, strict=True)),
-        ends=tuple(placed(*each) for each in zip(ends, orders, strict=True)),
-        exposed=tuple(exposed),
-        compute_busy=tuple(computing),
-        communication=tuple(communicating),
-        bytes_by_link=MappingProxyType(dict(links)),
+        finish=found["finish"],
+        starts=tuple(found["starts"]),
+        ends=tuple(found["ends"]),
+        exposed=tuple(found["exposed"]),
+        compute_busy=tuple(found["computing"]),
+        communication=tuple(found["communicating"]),
+        bytes_by_link=MappingProxyType(dict(found["bytes_by_link"])),
         binding=spent[0][0] if spent else "nothing",
-        binding_link=link,
+        binding_link=found["binding_link"],
         by_resource=MappingProxyType(dict(spent)),
-        critical_path=steps,
-        algorithms=MappingProxyType({(of, name): count for of, name, count in by}),
-        assumptions=tuple(dict.fromkeys((*said, *more))) if communicates else said,
+        critical_path=tuple(
+            PathStep(rank, nodes[rank][at].id, nodes[rank][at].name, *rest)
+            for rank, at, *rest in found["path"]
+        ),
+        algorithms=MappingProxyType({(of, name): count for of, name, count in found["algorithms"]}),
+        assumptions=tuple(found["assumptions"]),
         _traces=tuple(traces),
-        _chips=tuple(chips[place // ranks_per_chip] for place in places),
+        _chips=tuple(chips[place // ranks_per_chip] for place in found["places"]),
     )

@@ -8,6 +8,8 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
+from trn3.system import execution_traces
+
 Scalar: TypeAlias = bool | int | float | str | bytes
 
 #: The schema version that files of ours name.
@@ -31,10 +33,6 @@ KINDS: Final[Mapping[str, tuple[type, tuple[int, int] | None]]] = {
     "string": (str, None),
     "bytes": (bytes, None),
 }
-
-
-class TraceError(ValueError):
-    """A trace is wrong: its file, or what its nodes say."""
 
 
 class NodeType(IntEnum):
@@ -232,20 +230,7 @@ class Trace:
         TraceError
             If not; the text names `what` and the node.
         """
-        if len(self.by_id) < len(self.nodes):
-            # The mapping keeps the last of each id.
-            twice = next(node for node in self.nodes if self.by_id[node.id] is not node)
-            message = f"{what}: two nodes have the id {twice.id}, the first is {twice.name!r}"
-            raise TraceError(message)
-        for node in self.nodes:
-            for dep in node.deps:
-                if dep not in self.by_id:
-                    message = (
-                        f"{what}: node {node.id} ({node.name!r}) waits for {dep}, which is no "
-                        f"node; there are {len(self.nodes)}"
-                    )
-                    raise TraceError(message)
-        self.order(what)
+        execution_traces.order(self, what)
 
     def order(self, what: str = "trace") -> tuple[Node, ...]:
         """Return the nodes so that each stands after those it waits for, else by place in the file.
@@ -253,32 +238,6 @@ class Trace:
         Raises
         ------
         TraceError
-            If nodes wait for each other in a cycle.
+            As `check`.
         """
-        import heapq
-
-        place = {node.id: i for i, node in enumerate(self.nodes)}
-        waiting = [0] * len(self.nodes)
-        followers: dict[int, list[int]] = {}
-        for i, node in enumerate(self.nodes):
-            for dep in set(node.deps):
-                waiting[i] += 1
-                followers.setdefault(place[dep], []).append(i)
-        ready = [i for i, number in enumerate(waiting) if number == 0]
-        heapq.heapify(ready)
-        done: list[Node] = []
-        while ready:
-            i = heapq.heappop(ready)
-            done.append(self.nodes[i])
-            for follower in followers.get(i, ()):
-                waiting[follower] -= 1
-                if waiting[follower] == 0:
-                    heapq.heappush(ready, follower)
-        if len(done) < len(self.nodes):
-            stuck = next(self.nodes[i] for i, number in enumerate(waiting) if number)
-            message = (
-                f"{what}: node {stuck.id} ({stuck.name!r}) waits for itself, through "
-                f"{', '.join(map(str, stuck.deps))}"
-            )
-            raise TraceError(message)
-        return tuple(done)
+        return tuple(self.nodes[at] for at in execution_traces.order(self, what))
