@@ -9,7 +9,7 @@ those, then known to be good to 2^-10 ulp, judge every bfloat16 and a sweep of f
 from __future__ import annotations
 
 import re
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -21,9 +21,11 @@ from oracle.arrays import all_codes, assert_same_bits, bits, from_bits, layouts,
 from oracle.formats import BFLOAT16, FLOAT16, FLOAT32, Format
 from oracle.rounding import cast_codes
 from trn3 import numerics
-from trn3.numerics._arguments import Activation
+from trn3._trn3 import ACTIVATIONS as NAMES
 
-NAMES: tuple[Activation, ...] = get_args(Activation)
+if TYPE_CHECKING:
+    from trn3._trn3 import _Activation as Activation
+
 POSITIVE_ONLY = ("log", "sqrt", "rsqrt")
 ROUNDED = ("copy", "square", "relu", "prelu", "sqrt", "reciprocal", "sign", "abs")
 TRANSCENDENTAL = tuple(name for name in NAMES if name not in ROUNDED)

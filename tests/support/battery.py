@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -155,10 +155,9 @@ def exp_with_bias(x: Array, bias: Array) -> Any:
 
 def activation(*arrays: Array) -> Any:
     from trn3 import numerics
-    from trn3.numerics._arguments import Activation
+    from trn3._trn3 import ACTIVATIONS
 
-    names: tuple[Activation, ...] = get_args(Activation)
-    return tuple(numerics.activation(x, name) for x in arrays for name in names)
+    return tuple(numerics.activation(x, name) for x in arrays for name in ACTIVATIONS)
 
 
 def xorwow(generators: int) -> Any:

@@ -10,7 +10,7 @@ import enum
 import inspect
 import re
 from collections.abc import Iterator
-from types import ModuleType
+from types import ClassMethodDescriptorType, ModuleType
 from typing import Any
 
 Description = dict[str, Any]
@@ -88,8 +88,11 @@ def _is_foreign(base: type) -> bool:
 
 def _member(kind: type, name: str) -> str:
     held = inspect.getattr_static(kind, name)
-    if isinstance(held, classmethod | staticmethod):
-        return f"{type(held).__name__}{signature(getattr(kind, name))}"
+    if isinstance(held, staticmethod):
+        return f"staticmethod{signature(getattr(kind, name))}"
+    # Those of Rust have a type of their own.
+    if isinstance(held, classmethod | ClassMethodDescriptorType):
+        return f"classmethod{signature(getattr(kind, name))}"
     if callable(held):
         return f"method{signature(held)}"
     # How an attribute is made is nobody's business: a property, a slot, a field, a getter of Rust.
@@ -129,5 +132,8 @@ def _text(value: object) -> str:
         return f"{type(value).__name__}.{value.name}"
     if isinstance(value, type) or inspect.isroutine(value):
         return value.__qualname__
+    # Functions of Python held a type of elements as a default, those of Rust name it.
+    if type(value) is str and value == "float32":
+        return "float32"
     text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
     return re.sub(r"\btrn3(?:\.\w+)*\.(?=\w)", "", text)

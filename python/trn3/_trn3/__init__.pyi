@@ -1,9 +1,9 @@
-# The compiled core, documented by `trn3` and `trn3.numerics`; arguments go by position.
+# The compiled core, which documents itself; `trn3` and `trn3.numerics` re-export parts of it.
 
-from typing import Any, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from trn3._trn3 import (
     checkpoint as checkpoint,
@@ -15,48 +15,69 @@ from trn3._trn3 import (
 )
 
 __all__ = [
+    "ACTIVATIONS",
+    "MXArray",
+    "SparseArray",
     "TFloat32",
-    "XorwowCore",
+    "Xorwow",
     "__version__",
     "activation",
     "cast",
     "checkpoint",
     "compress",
-    "dequantize_mx",
     "exp",
     "facts",
-    "from_tags",
-    "from_trn3_layout",
     "get_num_threads",
     "machine",
     "matmul",
     "matmul_mx",
     "matmul_sparse",
-    "pack_x4",
     "planner",
     "profile",
     "prune",
     "quantize_mx",
     "set_num_threads",
     "simd_level",
-    "sparse_to_dense",
     "system",
     "tfloat32",
-    "to_tags",
-    "to_trn3_layout",
-    "unpack_x4",
 ]
 
-# elements, scales, axis
-_MXParts: TypeAlias = tuple[NDArray[Any], NDArray[Any], int]
-# values, indices, pattern, axis
-_SparseParts: TypeAlias = tuple[NDArray[Any], NDArray[np.uint8], str, int]
-# c, out_dtype, rounding, rng, out
-_ProductOptions: TypeAlias = tuple[
-    NDArray[Any] | None, Any, str, XorwowCore | NDArray[np.uint32] | None, NDArray[Any] | None
+_Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
+_Overflow: TypeAlias = Literal["ieee", "saturate"]
+_ScaleRule: TypeAlias = Literal["trn3", "ocp", "rceil"]
+_Pattern: TypeAlias = Literal["4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2"]
+_Activation: TypeAlias = Literal[
+    "copy",
+    "square",
+    "sigmoid",
+    "relu",
+    "prelu",
+    "gelu",
+    "gelu_dx",
+    "gelu_apprx_tanh",
+    "gelu_apprx_sigmoid",
+    "gelu_apprx_sigmoid_dx",
+    "silu",
+    "silu_dx",
+    "tanh",
+    "softplus",
+    "mish",
+    "erf",
+    "erf_dx",
+    "exp",
+    "log",
+    "sin",
+    "arctan",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "sign",
+    "abs",
 ]
+_FormatLike: TypeAlias = DTypeLike | TFloat32
 
 __version__: str
+ACTIVATIONS: tuple[_Activation, ...]
 
 @final
 class TFloat32:
@@ -71,77 +92,164 @@ def get_num_threads() -> int: ...
 def simd_level() -> str: ...
 def activation(
     x: NDArray[Any],
-    function: str,
-    parameter: float,
-    out_dtype: Any,
-    out: NDArray[Any] | None,
-    /,
+    function: _Activation,
+    *,
+    parameter: float = 0.0,
+    out_dtype: _FormatLike | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]: ...
 def cast(
     x: NDArray[Any],
-    dtype: Any,
-    rounding: str,
-    overflow: str,
-    rng: XorwowCore | NDArray[np.uint32] | None,
-    out: NDArray[Any] | None,
-    /,
+    dtype: _FormatLike,
+    *,
+    rounding: _Rounding = "nearest",
+    overflow: _Overflow = "ieee",
+    rng: Xorwow | NDArray[np.uint32] | None = None,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]: ...
 def quantize_mx(
     x: NDArray[Any],
-    dtype: Any,
-    axis: int,
-    scale_rule: str | None,
-    rounding: str,
-    rng: XorwowCore | NDArray[np.uint32] | None,
-    out: _MXParts | None,
-    /,
-) -> _MXParts: ...
-def dequantize_mx(x: _MXParts, dtype: Any, out: NDArray[Any] | None, /) -> NDArray[Any]: ...
-def pack_x4(elements: NDArray[Any], /) -> NDArray[Any]: ...
-def unpack_x4(packed: NDArray[Any], dtype: Any, /) -> NDArray[Any]: ...
-def to_trn3_layout(x: _MXParts, /) -> tuple[NDArray[Any], NDArray[np.uint8]]: ...
-def from_trn3_layout(
-    data: NDArray[Any], scales: NDArray[np.uint8], dtype: Any, /
-) -> tuple[NDArray[Any], NDArray[Any]]: ...
-def matmul(a: NDArray[Any], b: NDArray[Any], options: _ProductOptions, /) -> NDArray[Any]: ...
-def matmul_mx(a: _MXParts, b: _MXParts, options: _ProductOptions, /) -> NDArray[Any]: ...
+    dtype: _FormatLike,
+    *,
+    axis: int = -1,
+    scale_rule: _ScaleRule | None = None,
+    rounding: _Rounding = "nearest",
+    rng: Xorwow | NDArray[np.uint32] | None = None,
+    out: MXArray | None = None,
+) -> MXArray: ...
+def matmul(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    *,
+    c: NDArray[Any] | None = None,
+    out_dtype: _FormatLike = ...,
+    rounding: _Rounding = "nearest",
+    rng: Xorwow | NDArray[np.uint32] | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]: ...
+def matmul_mx(
+    a: MXArray,
+    b: MXArray,
+    *,
+    c: NDArray[Any] | None = None,
+    out_dtype: _FormatLike = ...,
+    rounding: _Rounding = "nearest",
+    rng: Xorwow | NDArray[np.uint32] | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]: ...
+def matmul_sparse(
+    a: NDArray[Any],
+    w: SparseArray,
+    *,
+    c: NDArray[Any] | None = None,
+    out_dtype: _FormatLike = ...,
+    rounding: _Rounding = "nearest",
+    rng: Xorwow | NDArray[np.uint32] | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]: ...
+@overload
 def exp(
     x: NDArray[Any],
-    bias: float | NDArray[Any],
-    out_dtype: Any,
-    accumulate: bool,
-    out: NDArray[Any] | None,
-    /,
-) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float32]]: ...
-def compress(
-    w: NDArray[Any], pattern: str, axis: int, /
-) -> tuple[NDArray[Any], NDArray[np.uint8], int]: ...
-def prune(w: NDArray[Any], pattern: str, axis: int, /) -> NDArray[Any]: ...
-def sparse_to_dense(sparse: _SparseParts, /) -> NDArray[Any]: ...
-def to_tags(sparse: _SparseParts, /) -> NDArray[np.uint16]: ...
-def from_tags(
-    values: NDArray[Any], tags: NDArray[np.uint16], pattern: str, axis: int, /
-) -> tuple[NDArray[Any], NDArray[np.uint8], int]: ...
-def matmul_sparse(
-    a: NDArray[Any], w: _SparseParts, options: _ProductOptions, /
+    *,
+    bias: float | NDArray[Any] = 0.0,
+    out_dtype: _FormatLike | None = None,
+    accumulate: Literal[False] = False,
+    out: NDArray[Any] | None = None,
 ) -> NDArray[Any]: ...
+@overload
+def exp(
+    x: NDArray[Any],
+    *,
+    bias: float | NDArray[Any] = 0.0,
+    out_dtype: _FormatLike | None = None,
+    accumulate: Literal[True],
+    out: NDArray[Any] | None = None,
+) -> tuple[NDArray[Any], NDArray[np.float32]]: ...
+@overload
+def exp(
+    x: NDArray[Any],
+    *,
+    bias: float | NDArray[Any] = 0.0,
+    out_dtype: _FormatLike | None = None,
+    accumulate: bool,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float32]]: ...
+def compress(w: NDArray[Any], pattern: _Pattern, *, axis: int = -2) -> SparseArray: ...
+def prune(w: NDArray[Any], pattern: _Pattern, *, axis: int = -2) -> NDArray[Any]: ...
 
 @final
-class XorwowCore:
-    @staticmethod
-    def from_state(state: NDArray[np.uint32], /) -> XorwowCore: ...
-    @staticmethod
-    def seed(seed: int, lanes: int, generators: int, /) -> XorwowCore: ...
-    def uint32(self, n: int, out: NDArray[np.uint32] | None, /) -> NDArray[np.uint32]: ...
-    def uniform(self, n: int, low: float, high: float, /) -> NDArray[np.float32]: ...
-    def jump(self, n: int, /) -> None: ...
-    def copy(self) -> XorwowCore: ...
-    def equals(self, other: XorwowCore, /) -> bool: ...
+class MXArray:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    @property
+    def elements(self) -> NDArray[Any]: ...
+    @property
+    def scales(self) -> NDArray[Any]: ...
+    @property
+    def axis(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+    @classmethod
+    def from_parts(
+        cls, elements: NDArray[Any], scales: NDArray[Any], axis: int = -1
+    ) -> MXArray: ...
+    def dequantize(
+        self, dtype: _FormatLike = ..., *, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]: ...
+    def to_x4(self) -> NDArray[Any]: ...
+    @classmethod
+    def from_x4(
+        cls, packed: NDArray[Any], scales: NDArray[Any], dtype: _FormatLike, axis: int = -1
+    ) -> MXArray: ...
+    def to_trn3_layout(self) -> tuple[NDArray[Any], NDArray[np.uint8]]: ...
+    @classmethod
+    def from_trn3_layout(
+        cls, data: NDArray[Any], scales: NDArray[np.uint8], dtype: _FormatLike
+    ) -> MXArray: ...
+
+@final
+class SparseArray:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    @property
+    def values(self) -> NDArray[Any]: ...
+    @property
+    def indices(self) -> NDArray[np.uint8]: ...
+    @property
+    def pattern(self) -> _Pattern: ...
+    @property
+    def axis(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+    def to_dense(self) -> NDArray[Any]: ...
+    def to_tags(self) -> NDArray[np.uint16]: ...
+    @classmethod
+    def from_tags(
+        cls, values: NDArray[Any], tags: NDArray[np.uint16], pattern: _Pattern, axis: int = -2
+    ) -> SparseArray: ...
+
+@final
+class Xorwow:
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __new__(cls, state: NDArray[np.uint32]) -> Xorwow: ...
+    @classmethod
+    def seed(cls, seed: int, lanes: int = 128, generators: int = 1) -> Xorwow: ...
+    def uint32(self, n: int, *, out: NDArray[np.uint32] | None = None) -> NDArray[np.uint32]: ...
+    def uniform(self, n: int, low: float = 0.0, high: float = 1.0) -> NDArray[np.float32]: ...
+    def jump(self, n: int) -> None: ...
     @property
     def state(self) -> NDArray[np.uint32]: ...
     @state.setter
     def state(self, state: NDArray[np.uint32], /) -> None: ...
     @property
     def phase(self) -> int: ...
-    @phase.setter
-    def phase(self, phase: int, /) -> None: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __copy__(self) -> Xorwow: ...
+    def __deepcopy__(self, memo: dict[int, Any], /) -> Xorwow: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...

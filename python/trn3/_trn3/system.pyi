@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, TypeAlias, TypedDict, final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._trn3 import XorwowCore
+from trn3._trn3 import Xorwow
 
 __all__ = [
     "Cluster",
@@ -261,7 +261,7 @@ class _AskedNumbers(Protocol):
     @property
     def order(self) -> str: ...
     @property
-    def rng(self) -> XorwowCore | None: ...
+    def rng(self) -> Xorwow | None: ...
 
 # [n, n] of each in row order, by sender
 class _AskedCounts(Protocol):

@@ -14,7 +14,6 @@ from trn3.collectives.groups import Ranks
 from trn3.facts.mappings import FrozenMapping
 
 if TYPE_CHECKING:
-    from trn3._trn3 import XorwowCore
     from trn3.numerics import Xorwow
 
 Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
@@ -120,12 +119,10 @@ def _item_bytes(dtype: np.dtype[Any], wire: str | None) -> float:
     return 4 if wire == "tfloat32" else _format("dtype", wire)[1].itemsize  # type: ignore[union-attr]
 
 
-def _generator(rng: Xorwow | int | None) -> Any:
+def _generator(rng: Xorwow | int | None) -> Xorwow | None:
     from trn3.numerics import Xorwow
 
-    if rng is None:
-        return None
-    return (rng if isinstance(rng, Xorwow) else Xorwow.seed(rng)).__trn3_core__
+    return rng if rng is None or isinstance(rng, Xorwow) else Xorwow.seed(rng)
 
 
 def described(found: Mapping[str, Any], ranks: int) -> dict[str, Any]:
@@ -180,7 +177,7 @@ class AskedNumbers:
     out: str | None
     rounding: str
     order: str
-    rng: XorwowCore | None
+    rng: Xorwow | None
 
 
 def run(

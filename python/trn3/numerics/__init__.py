@@ -16,14 +16,21 @@ A wrong or unsupported dtype is a `TypeError`; a wrong shape, axis, pattern, opt
 the notes of each function.
 """
 
-from trn3._trn3 import tfloat32
-from trn3.numerics._activation import activation
-from trn3.numerics._cast import cast
-from trn3.numerics._exp import exp
-from trn3.numerics._matmul import matmul, matmul_mx
-from trn3.numerics._mx import MXArray, quantize_mx
-from trn3.numerics._sparse import SparseArray, compress, matmul_sparse, prune
-from trn3.numerics._xorwow import Xorwow
+from trn3._trn3 import (
+    MXArray,
+    SparseArray,
+    Xorwow,
+    activation,
+    cast,
+    compress,
+    exp,
+    matmul,
+    matmul_mx,
+    matmul_sparse,
+    prune,
+    quantize_mx,
+    tfloat32,
+)
 
 __all__ = [
     "MXArray",

@@ -1,9 +1,47 @@
 //! Options and numbers as Python callers write them.
 
+use pyo3::IntoPyObjectExt;
+use pyo3::PyTypeCheck;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString};
 use trn3_numerics::{Activation, Overflow, Pattern, Rounding, ScaleRule};
+
+use crate::array::Input;
+
+/// An argument as it came, or none: what has a default other than None, whose None is refused like anything else.
+pub(crate) struct Given<'py>(Option<Bound<'py, PyAny>>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Given<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(Some(object.to_owned())))
+    }
+}
+
+impl<'py> Given<'py> {
+    /// The default.
+    pub(crate) const NOTHING: Self = Self(None);
+
+    /// What `read` makes of it, or the default.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Bound<'py, PyAny>) -> PyResult<T>, default: T) -> PyResult<T> {
+        self.0.as_ref().map_or(Ok(default), read)
+    }
+
+    /// An axis of the array `argument`; without one, that which `default` counts from the end.
+    pub(crate) fn axis(&self, argument: &str, array: &Input<'py>, default: i64) -> PyResult<usize> {
+        self.axis_of(argument, array.shape(), array.py(), default)
+    }
+
+    /// As [`Given::axis`], by the array's shape.
+    pub(crate) fn axis_of(&self, argument: &str, shape: &[usize], py: Python<'py>, default: i64) -> PyResult<usize> {
+        match &self.0 {
+            Some(came) => axis(argument, shape, came),
+            None => axis(argument, shape, &default.into_bound_py_any(py)?),
+        }
+    }
+}
 
 /// `{argument} is {what came}; allowed: {allowed}`, as the core words it.
 pub(crate) fn refused(argument: &str, came: &Bound<'_, PyAny>, allowed: &str) -> PyErr {
@@ -21,6 +59,19 @@ fn option<T: Copy>(argument: &str, came: &Bound<'_, PyAny>, choices: &[(&str, T)
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("'{name}'")).collect();
         refused(argument, came, &names.join(", "))
     })
+}
+
+/// An argument that has to be of a class.
+pub(crate) fn class<'a, 'py, T: PyTypeCheck>(
+    argument: &str,
+    allowed: &str,
+    came: &'a Bound<'py, PyAny>,
+) -> PyResult<&'a Bound<'py, T>> {
+    let refused = || -> PyResult<PyErr> {
+        let name = came.get_type().name()?;
+        Ok(PyTypeError::new_err(format!("{argument} is of type {name}; allowed: {allowed}")))
+    };
+    came.cast::<T>().map_err(|_| refused().unwrap_or_else(|error| error))
 }
 
 /// The argument `function`.
@@ -99,10 +150,9 @@ pub(crate) fn axis(argument: &str, shape: &[usize], came: &Bound<'_, PyAny>) -> 
     Ok(if axis < 0 { axis + rank } else { axis } as usize)
 }
 
-/// The argument `scale_rule`; None leaves the choice to the element format.
-pub(crate) fn scale_rule(came: &Bound<'_, PyAny>) -> PyResult<Option<ScaleRule>> {
-    let rules = ScaleRule::ALL.map(|rule| (rule.name(), Some(rule)));
-    if came.is_none() { Ok(None) } else { option("scale_rule", came, &rules) }
+/// The argument `scale_rule`.
+pub(crate) fn scale_rule(came: &Bound<'_, PyAny>) -> PyResult<ScaleRule> {
+    option("scale_rule", came, &ScaleRule::ALL.map(|rule| (rule.name(), rule)))
 }
 
 /// The argument `pattern`.

@@ -414,3 +414,13 @@ pub(crate) fn tuple(shape: &[usize]) -> String {
         _ => format!("({})", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
     }
 }
+
+/// Whether two arrays have one type, shape and bits.
+pub(crate) fn same_bits(one: &Bound<'_, PyUntypedArray>, other: &Bound<'_, PyUntypedArray>) -> PyResult<bool> {
+    if !one.dtype().is_equiv_to(&other.dtype()) || one.shape() != other.shape() {
+        return Ok(false);
+    }
+    let bits = format!("u{}", one.dtype().itemsize());
+    let view = |array: &Bound<'_, PyUntypedArray>| Ok::<_, PyErr>(array.call_method1("view", (&*bits,))?.unbind());
+    one.py().import("numpy")?.call_method1("array_equal", (view(one)?, view(other)?))?.extract()
+}

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use trn3_numerics::{Draws, Rounding};
 
 use crate::array::{Held, Words, tuple};
-use crate::xorwow::XorwowCore;
+use crate::xorwow::PyXorwow;
 
 const ALLOWED: &str = "an Xorwow, or a uint32 array of one draw for each rounding";
 
@@ -14,7 +14,7 @@ enum Given<'py> {
     Nothing,
     /// One draw for each rounding, in C order.
     Words(Words<'py, u32>),
-    Generators(Bound<'py, XorwowCore>),
+    Generators(Bound<'py, PyXorwow>),
 }
 
 /// The argument, which goes with stochastic rounding.
@@ -25,25 +25,25 @@ pub(crate) struct Rng<'py>(Given<'py>);
 pub(crate) enum DrawSource<'a> {
     Nothing,
     Words(&'a [u32]),
-    Generators(&'a XorwowCore),
+    Generators(&'a PyXorwow),
 }
 
 impl<'py> Rng<'py> {
     /// The argument, which comes with stochastic rounding and only then; draws must have the shape given.
-    pub(crate) fn new(came: &Bound<'py, PyAny>, rounding: Rounding, shape: &[usize]) -> PyResult<Self> {
-        match (came.is_none(), rounding) {
-            (true, Rounding::Nearest | Rounding::Zero) => return Ok(Self(Given::Nothing)),
-            (true, Rounding::Stochastic) => {
+    pub(crate) fn new(came: Option<&Bound<'py, PyAny>>, rounding: Rounding, shape: &[usize]) -> PyResult<Self> {
+        let came = match (came, rounding) {
+            (None, Rounding::Nearest | Rounding::Zero) => return Ok(Self(Given::Nothing)),
+            (None, Rounding::Stochastic) => {
                 let text = format!("rng is missing; rounding='stochastic' needs it: {ALLOWED}");
                 return Err(PyValueError::new_err(text));
             }
-            (false, Rounding::Nearest | Rounding::Zero) => {
+            (Some(_), Rounding::Nearest | Rounding::Zero) => {
                 let text = format!("rng is given with rounding='{}'; only 'stochastic' takes it", rounding.name());
                 return Err(PyValueError::new_err(text));
             }
-            (false, Rounding::Stochastic) => {}
-        }
-        if let Ok(generators) = came.cast::<XorwowCore>() {
+            (Some(came), Rounding::Stochastic) => came,
+        };
+        if let Ok(generators) = came.cast::<PyXorwow>() {
             generators.get().check_free()?;
             return Ok(Self(Given::Generators(generators.clone())));
         }

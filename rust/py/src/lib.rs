@@ -1,7 +1,7 @@
 //! The extension module `trn3._trn3`: converts arguments, releases the interpreter lock, forwards to `trn3-numerics`.
 //!
-//! The public, documented Python interface is the package `trn3`; what stands here is called by it alone, takes every
-//! argument by position, and is described for type checkers in `python/trn3/_trn3/`.
+//! The public Python interface is the package `trn3`, which re-exports what stands here with its documentation or calls
+//! it; types are described for type checkers in `python/trn3/_trn3/`.
 #![deny(unsafe_code)]
 
 mod activation;
@@ -18,9 +18,11 @@ mod facts;
 mod machine;
 mod matmul;
 mod mx;
+mod mx_array;
 mod mx_layout;
 mod planner;
 mod profile;
+mod quantize;
 mod sparse;
 mod system;
 mod threads;
@@ -45,15 +47,15 @@ mod _trn3 {
     #[pymodule_export]
     use crate::matmul::{matmul, matmul_mx};
     #[pymodule_export]
-    use crate::mx::{dequantize_mx, quantize_mx};
+    use crate::mx_array::MxArray;
     #[pymodule_export]
-    use crate::mx_layout::{from_trn3_layout, pack_x4, to_trn3_layout, unpack_x4};
+    use crate::quantize::quantize_mx;
     #[pymodule_export]
-    use crate::sparse::{compress, from_tags, matmul_sparse, prune, sparse_to_dense, to_tags};
+    use crate::sparse::{SparseArray, compress, matmul_sparse, prune};
     #[pymodule_export]
     use crate::threads::{get_num_threads, set_num_threads, simd_level};
     #[pymodule_export]
-    use crate::xorwow::XorwowCore;
+    use crate::xorwow::PyXorwow;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -64,6 +66,7 @@ mod _trn3 {
         crate::profile::register(module)?;
         crate::facts::register(module)?;
         crate::system::register(module)?;
+        module.add("ACTIVATIONS", crate::activation::names(module.py())?)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
         module.add("__version__", crate::python_version(env!("CARGO_PKG_VERSION")))
     }

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use trn3_numerics::{BLOCK, Format, X4Word};
 
 use crate::array::{Input, Output, Word, Words, tuple};
-use crate::mx::{ELEMENTS, MxInput, PartsGiven};
+use crate::mx::{ELEMENTS, MxInput};
 use crate::{door, dtype};
 
 /// Elements in a word.
@@ -14,10 +14,8 @@ const LANES: usize = 4;
 
 type Array<'py> = Bound<'py, PyUntypedArray>;
 
-#[pyfunction]
-#[pyo3(signature = (elements, /))]
-pub(crate) fn pack_x4<'py>(elements: &Bound<'py, PyAny>) -> PyResult<Array<'py>> {
-    let elements = Input::new("elements", elements, ELEMENTS)?;
+/// Elements, four in a word.
+pub(crate) fn pack_x4(elements: Input<'_>) -> PyResult<Array<'_>> {
     match elements.format() {
         Format::F4E2M1Fn => pack::<u16>(elements),
         _ => pack::<u32>(elements),
@@ -36,8 +34,7 @@ fn pack<'py, W: X4Word + Word>(elements: Input<'py>) -> PyResult<Array<'py>> {
     Ok(output.into_array())
 }
 
-#[pyfunction]
-#[pyo3(signature = (packed, dtype, /))]
+/// Elements of words that hold four.
 pub(crate) fn unpack_x4<'py>(packed: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Array<'py>> {
     match element_format(dtype)? {
         Format::F4E2M1Fn => unpack::<u16>(packed, Format::F4E2M1Fn),
@@ -59,10 +56,8 @@ fn unpack<'py, W: X4Word + Word>(packed: &Bound<'py, PyAny>, format: Format) -> 
     Ok(output.into_array())
 }
 
-#[pyfunction]
-#[pyo3(signature = (x, /))]
-pub(crate) fn to_trn3_layout<'py>(x: PartsGiven<'py>) -> PyResult<(Array<'py>, Array<'py>)> {
-    let x = MxInput::new(["elements", "scales"], &x)?;
+/// Words and rows of scales of a tile as the hardware reads it.
+pub(crate) fn to_trn3_layout(x: MxInput<'_>) -> PyResult<(Array<'_>, Array<'_>)> {
     match x.elements.format() {
         Format::F4E2M1Fn => to_tile::<u16>(x),
         _ => to_tile::<u32>(x),
@@ -87,8 +82,7 @@ fn to_tile<'py, W: X4Word + Word>(x: MxInput<'py>) -> PyResult<(Array<'py>, Arra
     Ok((data.into_array(), scale_rows.into_array()))
 }
 
-#[pyfunction]
-#[pyo3(signature = (data, scales, dtype, /))]
+/// Elements and scales of such a tile.
 pub(crate) fn from_trn3_layout<'py>(
     data: &Bound<'py, PyAny>,
     scales: &Bound<'py, PyAny>,

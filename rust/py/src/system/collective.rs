@@ -19,7 +19,7 @@ use crate::array::{Output, Words};
 use crate::door;
 use crate::draws::DrawSource;
 use crate::value::to_python;
-use crate::xorwow::XorwowCore;
+use crate::xorwow::PyXorwow;
 
 /// Adds the class of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -67,7 +67,7 @@ struct AskedNumbers<'py> {
     out: Option<String>,
     rounding: Bound<'py, PyAny>,
     order: String,
-    rng: Option<Bound<'py, XorwowCore>>,
+    rng: Option<Bound<'py, PyXorwow>>,
 }
 
 impl AskedNumbers<'_> {
