@@ -15,6 +15,7 @@ mod dtype;
 mod error;
 mod exp;
 mod facts;
+mod k8s;
 mod machine;
 mod matmul;
 mod mx;
@@ -65,6 +66,7 @@ mod _trn3 {
         crate::planner::register(module)?;
         crate::profile::register(module)?;
         crate::facts::register(module)?;
+        crate::k8s::register(module)?;
         crate::system::register(module)?;
         module.add("ACTIVATIONS", crate::activation::names(module.py())?)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;

@@ -108,6 +108,10 @@ fn described(what: &str, given: &Bound<'_, PyAny>, deep: usize) -> PyResult<Valu
     if let Ok(whole) = given.extract::<i64>() {
         return Ok(whole.into());
     }
+    // Dates and times, as YAML reads them: their text is what JSON would have.
+    if let Ok(text) = given.call_method0("isoformat") {
+        return described(what, &text, 0);
+    }
     let of = given.get_type().name()?;
     Err(PyTypeError::new_err(format!("{what} is of type {of}; allowed: numbers, texts, lists, mappings, None")))
 }
