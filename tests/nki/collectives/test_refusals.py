@@ -45,7 +45,7 @@ def refused(kernel: Callable[..., Any], error: Any, text: str, n: int = 2) -> No
     array = np.ones((4, 6), np.float32)
     with pytest.raises(error, match=text) as caught:
         nki.simulate_ranks(kernel, [(array.copy(),) for _ in range(n)])
-    assert "test_collectives_refused.py:" in str(caught.value)
+    assert "test_refusals.py:" in str(caught.value)
 
 
 def sbuf(x: Any, shape: tuple[int, ...] = (4, 6)) -> Any:
@@ -197,7 +197,7 @@ def diverging(x: Any, group: Any, what: str) -> None:
 @pytest.mark.parametrize("what", ["gather", "less", "maximum"])
 def test_ranks_that_diverge_are_named_with_both_lines(what: str) -> None:
     array = np.ones((4, 6), np.float32)
-    text = r"(?s)rank 1 calls all_.*_refused.py:\d+\), rank 0 calls all_reduce.*py:\d+\)"
+    text = r"(?s)rank 1 calls all_.*_refusals.py:\d+\), rank 0 calls all_reduce.*py:\d+\)"
     with pytest.raises(ValueError, match=text):
         nki.simulate_ranks(diverging, [(array, whole(2), "add"), (array, whole(2), what)])
 
