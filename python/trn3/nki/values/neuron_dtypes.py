@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3 import _trn3, numerics
+from trn3 import numerics
 from trn3.nki.values import element_types
 from trn3.nki.values.element_types import DType, canonicalise
 
@@ -143,8 +143,16 @@ def _packed(dtype: Any) -> DType | None:
 
 
 def _unpack(array: NDArray[Any], packed: DType) -> NDArray[np.float32]:
-    words = np.ascontiguousarray(array).view(f"u{packed.itemsize}")
-    return _trn3.unpack_x4(words, _ELEMENTS[packed]).astype(np.float32)
+    element = _ELEMENTS[packed]
+    if packed is element_types.float4_e2m1fn_x4:
+        words = np.ascontiguousarray(array).view(np.uint16)[..., np.newaxis]
+        nibbles = (words >> np.arange(0, 16, 4, dtype=np.uint16)) & 0xF
+        parts = nibbles.astype(np.uint8).view(element)
+    else:
+        parts = np.ascontiguousarray(array)[..., np.newaxis].view(element)
+    shape = (*array.shape[:-1], array.shape[-1] * _PACK)
+    unpacked: NDArray[np.float32] = parts.astype(np.float32).reshape(shape)
+    return unpacked
 
 
 def _pack(array: NDArray[Any], packed: DType) -> NDArray[Any]:
@@ -155,4 +163,10 @@ def _pack(array: NDArray[Any], packed: DType) -> NDArray[Any]:
         raise ValueError(message)
     values = np.ascontiguousarray(array, np.float32)
     parts = numerics.cast(values, _ELEMENTS[packed], overflow="saturate")
-    return _trn3.pack_x4(parts).view(packed.dtype)
+    shape = (*array.shape[:-1], array.shape[-1] // _PACK)
+    if packed is not element_types.float4_e2m1fn_x4:
+        return parts.view(packed.dtype).reshape(shape)
+    nibbles = parts.view(np.uint8).astype(np.uint16).reshape(*shape, _PACK)
+    shifted = nibbles << np.arange(0, 16, 4, dtype=np.uint16)
+    words: NDArray[np.uint16] = np.bitwise_or.reduce(shifted, axis=-1).astype(np.uint16)
+    return words.view(packed.dtype)
