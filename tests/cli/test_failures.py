@@ -207,8 +207,8 @@ def test_wrong_settings(
 def test_options_are_what_the_work_knows() -> None:
     """The command line names them without importing what does the work."""
     assert list(Format) == list(FORMATS)
-    assert {"default", *get_args(outcomes.ScaleRule)} == set(ScaleRule)
-    assert set(get_args(outcomes.Rounding)) == set(Rounding)
+    assert {"default", *get_args(outcomes.ScaleRule)} == set(get_args(ScaleRule))
+    assert set(get_args(outcomes.Rounding)) == set(get_args(Rounding))
 
 
 def test_unknown_command(refused: Refused) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+SPECS = Path(__file__).parents[2] / "rust" / "facts" / "specs"
 
 
 def trn3(*words: object) -> subprocess.CompletedProcess[str]:
@@ -93,3 +96,16 @@ def test_picture_is_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert path.stat().st_size > 10_000
     assert f"wrote {path}" in done.stdout
+
+
+@pytest.mark.parametrize("joined", [("--instances", 2), ("--links", "headline")])
+def test_spec_files_of_ones_own_are_joined_like_others(
+    tmp_path: Path, joined: tuple[object]
+) -> None:
+    path = tmp_path / "mine.toml"
+    text = (SPECS / "trn3_gen2.toml").read_text(encoding="utf-8")
+    path.write_text(re.sub(r"^(\[+)trn3_gen2", r"\1mine", text, flags=re.MULTILINE), "utf-8")
+    words = ("llama-3.2-1b", "--tp", 2, "--batch", 1, *joined, "--json", "--system")
+    mine, ours = (json.loads(trn3(*words, system).stdout) for system in (path, "gen2"))
+    for key in ("chips", "tpot", "ttft"):
+        assert mine[key] == ours[key]

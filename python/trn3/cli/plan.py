@@ -245,7 +245,7 @@ class _System:
         self.name = request["name"]
         self.links = links
         self.instances = instances
-        self._file = request.get("toml")
+        self.spec_file = request.get("toml")
 
 
 def _plan(model: str, system: Any, **options: Any) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -15,7 +15,7 @@ from trn3.cli.refusal import RefusedError
 from trn3.cli.settings import JsonForTables, check_settings
 
 if TYPE_CHECKING:
-    from trn3.checkpoint.outcomes import QuantizationReport, ScaleRule as RuleName
+    from trn3.checkpoint.outcomes import QuantizationReport
 
 
 def register(app: typer.Typer) -> None:
@@ -31,21 +31,8 @@ class Format(StrEnum):
     MXFP4_E2M1 = "mxfp4-e2m1"
 
 
-class ScaleRule(StrEnum):
-    """Rules of ``--scale-rule``."""
-
-    DEFAULT = "default"
-    TRN3 = "trn3"
-    OCP = "ocp"
-    RCEIL = "rceil"
-
-
-class Rounding(StrEnum):
-    """Modes of ``--rounding``."""
-
-    NEAREST = "nearest"
-    ZERO = "zero"
-    STOCHASTIC = "stochastic"
+ScaleRule: TypeAlias = Literal["default", "trn3", "ocp", "rceil"]
+Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
 
 
 def quantize(
@@ -65,10 +52,8 @@ def quantize(
     scale_rule: Annotated[
         ScaleRule,
         typer.Option(help="How a block's scale is chosen. default: trn3 for MXFP8, ocp for MXFP4."),
-    ] = ScaleRule.DEFAULT,
-    rounding: Annotated[Rounding, typer.Option(help="How elements are rounded.")] = (
-        Rounding.NEAREST
-    ),
+    ] = "default",
+    rounding: Annotated[Rounding, typer.Option(help="How elements are rounded.")] = "nearest",
     seed: Annotated[
         int | None,
         typer.Option(min=0, max=2**64 - 1, help="For --rounding stochastic.  [default: 0]"),
@@ -107,7 +92,7 @@ def quantize(
     from trn3.cli.progress import progress_on_stderr
 
     check_settings()
-    if seed is not None and rounding is not Rounding.STOCHASTIC:
+    if seed is not None and rounding != "stochastic":
         message = "--seed has a meaning only with --rounding stochastic"
         raise RefusedError(message)
     if len(set(to)) < len(to):
@@ -129,10 +114,8 @@ def quantize(
         report = quantize_checkpoint(
             model,
             outputs,
-            scale_rule=(
-                None if scale_rule is ScaleRule.DEFAULT else cast("RuleName", scale_rule.value)
-            ),
-            rounding=rounding.value,
+            scale_rule=(None if scale_rule == "default" else scale_rule),
+            rounding=rounding,
             seed=seed or 0,
             axis=axis,
             include=include or (),

@@ -264,6 +264,9 @@ _DECODERS: dict[str, Callable[[ValueCodec, Mapping[str, Any]], Any]] = {
 }
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
 def json_text(plain: Json) -> str:
     """Return the one line of JSON that a plain form is stored and fingerprinted as."""
-    return json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return _ENCODER.encode(plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trn3 import facts
 from trn3.facts.expressions import evaluate, names_in
 from trn3.facts.spec import spec_of
+from trn3.validation.claims.planner import planned
 
 
 def computed(formula: str, by: str = "") -> float:
@@ -34,8 +35,9 @@ def figure(name: str, by: str = "") -> float:
     """Return a figure in base units.
 
     ``SYSTEM.FIGURE`` is as it follows from the system's parts, ``published.SYSTEM.FIGURE`` as its
-    page has it, ``parts.SYSTEM.FIGURE`` as its parts say where computations follow its page, and
-    ``said.SYSTEM.FIGURE`` what the source says that has `by` in its name.
+    page has it, ``parts.SYSTEM.FIGURE`` as its parts say where computations follow its page,
+    ``said.SYSTEM.FIGURE`` what the source says that has `by` in its name, and ``plan.NAME.FIGURE``
+    of a plan of ``claims.toml``.
 
     Raises
     ------
@@ -47,6 +49,8 @@ def figure(name: str, by: str = "") -> float:
         return spec_of(system)[key].si
     if reading == "published":
         return facts.load(system)[key].si
+    if reading == "plan":
+        return float(getattr(planned(system), key))
     if reading == "parts":
         quantity = spec_of(system)[key]
         if quantity.computed is not None:

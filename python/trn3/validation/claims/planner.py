@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import ml_dtypes
 
@@ -13,82 +13,37 @@ from trn3.facts.spec import spec_of
 from trn3.planner import training
 from trn3.validation.claims._bits import bits
 from trn3.validation.claims._registry import Figures, claim
+from trn3.validation.claims.table import document
 
-#: What the tutorials and the recipe of GPT-OSS serve: tokens in, and ranks of a replica.
-CONTEXT: Final = 10_000
-TUTORIAL: Final = {
-    "input_tokens": CONTEXT, "output_tokens": 1_500, "batch": 1, "tp": 64, "lnc": 2, "replicas": 1,
-}  # fmt: skip
-#: Two chips of four logical cores.
-RECIPE: Final = {"input_tokens": CONTEXT, "tp": 8, "lnc": 2, "replicas": 1}
-BATCHES: Final = (1, 8, 64, 256)
 #: What the published runs of training had: instances, and tokens of a sequence.
 NODES: Final = 32
 SEQUENCE: Final = 8_192
 
 
-def _plan(model: str, system: str, dtype: str, **request: Any) -> planner.Plan:
-    # What does not fit is planned too: bytes moved are compared, and the claim says so.
-    return planner.plan(model, system, dtype=dtype, on_overflow="report", **request)
-
-
 @cache
-def _gpt_oss_ratio(batch: int) -> float:
-    """Return time of a decoding step on Trainium2 in BF16 over Trainium3 in MXFP4: bandwidth."""
-    slow = _plan("gpt-oss-120b", "trn2_instance", "bf16", **RECIPE, batch=batch)
-    fast = _plan("gpt-oss-120b", "trn3_gen2", "mxfp4", **RECIPE, batch=batch)
-    return slow.decode_floor_seconds / fast.decode_floor_seconds
+def planned(name: str) -> planner.Plan:
+    """Return one of the plans of ``claims.toml``.
 
+    What does not fit is planned too: bytes moved are compared, and the claim says so.
 
-@claim("gpt-oss-throughput")
-def _gpt_oss_throughput() -> Figures:
-    return {f"batch {batch}": _gpt_oss_ratio(batch) for batch in BATCHES}
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    known = document()["plans"]
+    if name not in known:
+        message = f"plan is {name}; allowed: {', '.join(known)}"
+        raise ValueError(message)
+    request = dict(known[name])
+    return planner.plan(request.pop("model"), on_overflow="report", **request)
 
 
 @claim("gpt-oss-latency")
 def _gpt_oss_latency() -> Figures:
     memory = spec_of("trainium3")["hbm_bandwidth"].si / spec_of("trainium2")["hbm_bandwidth"].si
     block = bits(ml_dtypes.float4_e2m1fn) + bits(ml_dtypes.float8_e8m0fnu) / BLOCK
-    return {
-        "batch 1": _gpt_oss_ratio(1),
-        "batch 64": _gpt_oss_ratio(64),
-        "most: expert weights alone": memory * bits(ml_dtypes.bfloat16) / block,
-    }
-
-
-def _latency(model: str) -> Figures:
-    plan = _plan(model, "trn2_instance", "bf16", **TUTORIAL)
-    return {
-        "time per token": plan.tpot,
-        "time to the first token": plan.ttft,
-        "weights at the HBM peak alone": plan.decode_floor_seconds,
-    }
-
-
-@claim("llama-70b-latency")
-def _llama_70b_latency() -> Figures:
-    return _latency("llama-3.3-70b")
-
-
-@claim("llama-405b-latency")
-def _llama_405b_latency() -> Figures:
-    return _latency("llama-3.1-405b")
-
-
-@claim("speculation")
-def _speculation() -> Figures:
-    measured = facts.load("measured")
-
-    def yielded(model: str, dtype: str, key: str) -> float:
-        guesses = {"length": 7, "accepted": 1.0, "draft": "llama-3.2-1b"}
-        plan = _plan(model, "trn2_instance", dtype, **TUTORIAL, speculation=guesses)
-        # With one token a step its time is that of the step.
-        return plan.tpot / measured[key].si
-
-    return {
-        "tokens a step, 70B": yielded("llama-3.3-70b", "bf16", "llama33_70b_trn2_tpot_spec"),
-        "tokens a step, 405B": yielded("llama-3.1-405b", "fp8", "llama31_405b_trn2_tpot_spec_fp8"),
-    }
+    return {"most: expert weights alone": memory * bits(ml_dtypes.bfloat16) / block}
 
 
 @cache

@@ -155,8 +155,13 @@ def table() -> tuple[PublishedClaim, ...]:
     trn3.validation.RowError
         If the table is wrong; the text names the claim.
     """
-    text = files("trn3.validation").joinpath("claims.toml").read_text(encoding="utf-8")
-    return parse(text)
+    return _parsed(document())
+
+
+@cache
+def document() -> Mapping[str, Any]:
+    """Return what ``claims.toml`` holds."""
+    return tomllib.loads(files("trn3.validation").joinpath("claims.toml").read_text("utf-8"))
 
 
 def parse(text: str) -> tuple[PublishedClaim, ...]:
@@ -167,7 +172,10 @@ def parse(text: str) -> tuple[PublishedClaim, ...]:
     trn3.validation.RowError
         If an entry is missing, unknown, of the wrong type, or an id or number comes twice.
     """
-    document = tomllib.loads(text)
+    return _parsed(tomllib.loads(text))
+
+
+def _parsed(document: Mapping[str, Any]) -> tuple[PublishedClaim, ...]:
     sources = document.get("sources", {})
     tolerances = document.get("tolerances", {})
     claims = tuple(_claim(entry, sources, tolerances) for entry in document.get("claim", ()))
