@@ -20,6 +20,7 @@ __all__ = [
     "chakra_encode",
     "chakra_order",
     "chakra_replay",
+    "chakra_step",
     "collective_names",
     "cost_implied",
     "cost_own",
@@ -378,9 +379,12 @@ _NodeFields: TypeAlias = tuple[
 ]
 
 def chakra_encode(trace: _Trace, /) -> bytes: ...
-def chakra_decode(
-    data: bytes, what: str, /
-) -> tuple[str, list[_AttributeFields], list[_NodeFields]]: ...
+
+# version, attributes, nodes
+_TraceFields: TypeAlias = tuple[str, list[_AttributeFields], list[_NodeFields]]
+
+def chakra_decode(data: bytes, what: str, /) -> _TraceFields: ...
+def chakra_step(step: Mapping[str, Any], /) -> list[_TraceFields]: ...
 def chakra_order(trace: _Trace, what: str, /) -> list[int]: ...
 
 class _ReplayOptions(Protocol):
