@@ -16,7 +16,7 @@ from trn3.system.chip_figures import checked_lnc, chip_facts, count_of
 from trn3.system.collectives import CollectiveMethods
 from trn3.system.fabric import Slowdown
 from trn3.system.faults import Fault, check_health, fault_name
-from trn3.system.joined_chips import JoinedChips, Links
+from trn3.system.joined_chips import Links
 from trn3.system.links import ChipId, ChipLike, Group, Link, NodeId, node_name
 from trn3.system.views import Views
 from trn3.traffic import Traffic
@@ -29,7 +29,7 @@ __all__ = ["ChipLike", "Group", "Links", "System"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System(JoinedChips, CollectiveMethods, Views):
+class System(Views, CollectiveMethods):
     """A number of chips and the fabric that joins them.
 
     Made by `trn3.systems`, by the class methods of `Instance` and `UltraServer`, or from a file by
@@ -232,11 +232,6 @@ class System(JoinedChips, CollectiveMethods, Views):
             _whole=self._whole or self,
             _failed=(*self._failed, tuple(named)),
         )
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What has failed, in words."""
-        return tuple(self._fabric.faults)
 
     @property
     def cut_off(self) -> tuple[ChipId, ...]:

@@ -9,7 +9,7 @@ use pyo3::types::PyTuple;
 use trn3_facts::Facts;
 use trn3_system::Error;
 use trn3_system::fabric::{
-    Cut, Fabric, FabricRoute, Fault, HealthClass, LinkProfile, Node, NodeKind, TrafficBound as Limit, bound,
+    Cut, Drawing, Fabric, FabricRoute, Fault, HealthClass, LinkProfile, Node, NodeKind, TrafficBound as Limit, bound,
     described_system,
 };
 
@@ -34,6 +34,10 @@ type CutParts = (String, f64, Vec<u32>);
 type LinkParts = (usize, usize, f64, f64, String, u32);
 type LevelParts = (String, &'static str, u32, f64, f64, f64);
 type Limits = (f64, f64, Vec<u32>, Vec<(String, f64)>, Option<(usize, usize)>, CutParts, f64, bool);
+
+type DrawnNode = (String, f64, f64, bool, &'static str);
+type DrawnLink = ((usize, usize), (f64, f64), &'static str);
+type DrawingParts = (String, Vec<(String, &'static str)>, Vec<DrawnNode>, Vec<DrawnLink>);
 
 /// A graph of chips and switches.
 #[pyclass(frozen, name = "Fabric", module = "trn3._trn3.system")]
@@ -192,6 +196,18 @@ impl PyFabric {
     fn levels(&self) -> Vec<LevelParts> {
         let levels = self.fabric.levels().iter();
         levels.map(|of| (of.name.clone(), of.kind.name(), of.links, of.rate, of.latency, of.chip_rate)).collect()
+    }
+
+    /// Title, levels, nodes and links of a drawing.
+    fn drawing(&self) -> PyResult<DrawingParts> {
+        let Drawing { title, levels, nodes, links } = self.fabric.drawing().map_err(exception)?;
+        let nodes = nodes.into_iter().map(|node| (node.name, node.x, node.y, node.is_switch, node.colour)).collect();
+        Ok((title, levels, nodes, links.into_iter().map(|link| (link.ends, link.control, link.colour)).collect()))
+    }
+
+    /// A drawing as the text of an SVG file.
+    fn svg(&self) -> PyResult<String> {
+        Ok(self.fabric.drawing().map_err(exception)?.svg())
     }
 
     /// The chip of an id.
