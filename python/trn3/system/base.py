@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -128,6 +129,22 @@ class System(Views, CollectiveMethods):
     def spec_file(self) -> tuple[str, str] | None:
         """Name and text of the spec file that it was loaded from; None for one of the package."""
         return self._file
+
+    def exported(self, program: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """Return what another simulator reads of it, and what was simplified; see `interchange`.
+
+        Parameters
+        ----------
+        program
+            ``"astra_sim"``, ``"calculon"`` or ``"llmcompass"``.
+
+        Raises
+        ------
+        ValueError
+            If it has faults, lacks a figure, or there is no such program.
+        """
+        content, notes = self._fabric.export(program, *(self._file or (self.name, None)))
+        return content, tuple(notes)
 
     @property
     def cores_per_chip(self) -> int:

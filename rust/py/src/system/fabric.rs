@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use trn3_facts::Facts;
 use trn3_system::Error;
+use trn3_system::exports::{ExportFormat, export};
 use trn3_system::fabric::{
     Cut, Drawing, Fabric, FabricRoute, Fault, HealthClass, LinkProfile, Node, NodeKind, TrafficBound as Limit, bound,
     described_system,
@@ -15,6 +16,7 @@ use trn3_system::fabric::{
 
 use super::error::exception;
 use crate::door;
+use crate::value::to_python;
 
 /// Adds the class and the functions of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -208,6 +210,27 @@ impl PyFabric {
     /// A drawing as the text of an SVG file.
     fn svg(&self) -> PyResult<String> {
         Ok(self.fabric.drawing().map_err(exception)?.svg())
+    }
+
+    /// What another simulator reads of it, and notes; `text` is that of its spec file, or `None` for the core's own.
+    #[pyo3(signature = (format, file, text, /))]
+    fn export<'py>(
+        &self,
+        py: Python<'py>,
+        format: &str,
+        file: &str,
+        text: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<String>)> {
+        let name = self.fabric.name();
+        let work = || {
+            let facts = match text {
+                None => Facts::built_in(name)?,
+                Some(text) => described_system(file, text, Some(name))?,
+            };
+            export(&self.fabric, &facts, ExportFormat::parse(format)?)
+        };
+        let made = door::run(py, work)?;
+        Ok((to_python(py, &made.content)?, made.notes))
     }
 
     /// The chip of an id.
