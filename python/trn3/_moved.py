@@ -37,6 +37,7 @@ MOVED: dict[str, str] = {
     "trn3.k8s.topology": "trn3.k8s.slices",
     "trn3.k8s.values": "trn3.k8s.devices",
     "trn3.k8s.workloads": "trn3.k8s.allocate",
+    "trn3.export.levels": "trn3.interchange.exported",
     "trn3.machine.data": "trn3.profile.data",
     "trn3.machine.families": "trn3.profile.families",
     "trn3.machine.figures": "trn3.profile.plots",

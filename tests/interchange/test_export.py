@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, strategies as st
 
 import trn3
 from trn3 import interchange
-from trn3.interchange.calculon import _ramp
 
 FABRICS = {
     "trn1_32xlarge": 16,
@@ -46,26 +44,6 @@ def test_astra_sim_has_the_documented_rates() -> None:
     assert switched.content["npus_count"] == [4, 18, 2]
     assert switched.content["bandwidth"] == [256.0, 320.0, 128.0]
     assert any("rack switch also joins" in note for note in switched.notes)
-
-
-@given(st.floats(0, 1e-3), st.floats(1e-7, 1e-5), st.floats(0.1, 1.0, exclude_max=True))
-def test_calculon_ramp_is_the_integral_of_the_speed(
-    seconds: float, ramp: float, start: float
-) -> None:
-    mean = _ramp(seconds, ramp, start)
-    elapsed = seconds / mean
-    # The work that a speed growing linearly from `start` does, by the trapezoid rule on its corner.
-    rising = min(elapsed, ramp)
-    speed = start + (1 - start) * rising / ramp
-    work = rising * (start + speed) / 2 + max(0.0, elapsed - ramp)
-    assert work == pytest.approx(seconds, rel=1e-6, abs=1e-15)
-    assert start - 1e-9 <= mean <= 1.0
-
-
-def test_calculon_ramp_gives_three_quarters_in_its_length() -> None:
-    # A burst of the ramp's length, 3 us, does three quarters of the peak's work.
-    assert _ramp(0.75 * 3e-6, 3e-6, 0.5) == pytest.approx(0.75)
-    assert _ramp(100e-6, 3e-6, 0.5) > 0.98
 
 
 @pytest.mark.parametrize("system", FABRICS)

@@ -20,6 +20,7 @@ __all__ = [
     "chakra_encode",
     "chakra_order",
     "chakra_replay",
+    "chakra_step",
     "collective_names",
     "cost_implied",
     "cost_own",
@@ -108,6 +109,11 @@ _Limits: TypeAlias = tuple[
     bool,
 ]
 
+# name, x, y, whether it is a switch, colour
+_DrawnNode: TypeAlias = tuple[str, float, float, bool, str]
+# indices of the nodes that it joins, control point of its curve, colour
+_DrawnLink: TypeAlias = tuple[tuple[int, int], tuple[float, float], str]
+
 @final
 class Fabric:
     @staticmethod
@@ -141,6 +147,13 @@ class Fabric:
     def links(self) -> list[tuple[int, int, float, float, str, int]]: ...
     # name, kind, number of links, rate, latency, rate of a chip
     def levels(self) -> list[tuple[str, str, int, float, float, float]]: ...
+    def drawing(
+        self,
+    ) -> tuple[str, list[tuple[str, str]], list[_DrawnNode], list[_DrawnLink]]: ...
+    def svg(self) -> str: ...
+    def export(
+        self, format: str, file: str, text: str | None, /
+    ) -> tuple[dict[str, Any], list[str]]: ...
     def index_of(self, chip: list[int], /) -> int: ...
     def select(self, patterns: str, /) -> list[int]: ...
     def route(self, source: int, target: int, /) -> _Route: ...
@@ -378,9 +391,12 @@ _NodeFields: TypeAlias = tuple[
 ]
 
 def chakra_encode(trace: _Trace, /) -> bytes: ...
-def chakra_decode(
-    data: bytes, what: str, /
-) -> tuple[str, list[_AttributeFields], list[_NodeFields]]: ...
+
+# version, attributes, nodes
+_TraceFields: TypeAlias = tuple[str, list[_AttributeFields], list[_NodeFields]]
+
+def chakra_decode(data: bytes, what: str, /) -> _TraceFields: ...
+def chakra_step(step: Mapping[str, Any], /) -> list[_TraceFields]: ...
 def chakra_order(trace: _Trace, what: str, /) -> list[int]: ...
 
 class _ReplayOptions(Protocol):

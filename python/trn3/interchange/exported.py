@@ -6,9 +6,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from trn3.files import write_bytes
+from trn3.system import System
+from trn3.system.catalogue import load
 
 
 class ExportError(ValueError):
@@ -68,3 +71,26 @@ class ExportDocument:
 
 #: Its name in earlier releases.
 Document = ExportDocument
+
+
+def export(system: object, program: str, form: Literal["json", "yaml"]) -> ExportDocument:
+    """Return a system, given by name, by the path of a spec file or as it is, for a program.
+
+    Raises
+    ------
+    ExportError
+        If it cannot be said in the program's terms.
+    ValueError
+        If there is no system of that name.
+    TypeError
+        If it is none of these.
+    """
+    if not isinstance(system, str | Path | System):
+        message = f"system is {system!r}, must be a name, a spec file or a system of trn3"
+        raise TypeError(message)
+    asked = load(system)
+    try:
+        content, notes = asked.exported(program)
+    except ValueError as error:
+        raise ExportError(str(error)) from error
+    return ExportDocument(asked.title, content, notes, form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from trn3.system.chip_figures import checked_lnc, chip_facts, count_of
 from trn3.system.collectives import CollectiveMethods
 from trn3.system.fabric import Slowdown
 from trn3.system.faults import Fault, check_health, fault_name
-from trn3.system.joined_chips import JoinedChips, Links
+from trn3.system.joined_chips import Links
 from trn3.system.links import ChipId, ChipLike, Group, Link, NodeId, node_name
 from trn3.system.views import Views
 from trn3.traffic import Traffic
@@ -29,7 +30,7 @@ __all__ = ["ChipLike", "Group", "Links", "System"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class System(JoinedChips, CollectiveMethods, Views):
+class System(Views, CollectiveMethods):
     """A number of chips and the fabric that joins them.
 
     Made by `trn3.systems`, by the class methods of `Instance` and `UltraServer`, or from a file by
@@ -128,6 +129,22 @@ class System(JoinedChips, CollectiveMethods, Views):
     def spec_file(self) -> tuple[str, str] | None:
         """Name and text of the spec file that it was loaded from; None for one of the package."""
         return self._file
+
+    def exported(self, program: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """Return what another simulator reads of it, and what was simplified; see `interchange`.
+
+        Parameters
+        ----------
+        program
+            ``"astra_sim"``, ``"calculon"`` or ``"llmcompass"``.
+
+        Raises
+        ------
+        ValueError
+            If it has faults, lacks a figure, or there is no such program.
+        """
+        content, notes = self._fabric.export(program, *(self._file or (self.name, None)))
+        return content, tuple(notes)
 
     @property
     def cores_per_chip(self) -> int:
@@ -232,11 +249,6 @@ class System(JoinedChips, CollectiveMethods, Views):
             _whole=self._whole or self,
             _failed=(*self._failed, tuple(named)),
         )
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What has failed, in words."""
-        return tuple(self._fabric.faults)
 
     @property
     def cut_off(self) -> tuple[ChipId, ...]:

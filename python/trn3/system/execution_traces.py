@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trn3._trn3 import system as _core
-from trn3._trn3.system import TraceError, chakra_decode as decode, chakra_encode as encode
+from trn3._trn3.system import (
+    TraceError,
+    chakra_decode as decode,
+    chakra_encode as encode,
+    chakra_order as order,
+    chakra_step as step,
+)
 from trn3.system.base import System
 
-__all__ = ["ReplayOptions", "TraceError", "decode", "encode", "order", "replay"]
-
-order = _core.chakra_order
+__all__ = ["ReplayOptions", "TraceError", "decode", "encode", "order", "replay", "step"]
 
 
 @dataclass(frozen=True, slots=True)

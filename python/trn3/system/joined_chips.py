@@ -47,6 +47,11 @@ class JoinedChips:
         return self._fabric.title
 
     @property
+    def faults(self) -> tuple[str, ...]:
+        """What has failed, in words."""
+        return tuple(self._fabric.faults)
+
+    @property
     def chip(self) -> str | None:
         """Name of the spec file of its chips."""
         return self._fabric.chip

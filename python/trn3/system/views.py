@@ -6,13 +6,13 @@ from pathlib import Path
 
 from trn3 import offers
 from trn3.system import draw
-from trn3.system.draw import Drawable
+from trn3.system.joined_chips import JoinedChips
 
 
-class Views:
+class Views(JoinedChips):
     """What `System` draws and exports."""
 
-    def to_svg(self: Drawable) -> str:
+    def to_svg(self) -> str:
         """Return a drawing as the text of an SVG file.
 
         Raises
@@ -20,9 +20,9 @@ class Views:
         ValueError
             If the system has more than 1,024 chips.
         """
-        return draw.svg(self)
+        return self._fabric.svg()
 
-    def plot(self: Drawable, path: str | Path) -> Path:
+    def plot(self, path: str | Path) -> Path:
         """Draw the system into a .png, .svg or .pdf file (the extra ``plot``) and return its path.
 
         Raises
@@ -34,9 +34,9 @@ class Views:
         OSError
             If the file cannot be written.
         """
-        return draw.plot(self, Path(path))
+        return draw.plot(self._fabric, Path(path))
 
-    def to_astra_sim(self: Drawable) -> str:
+    def to_astra_sim(self) -> str:
         """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.interchange`.
 
         Raises

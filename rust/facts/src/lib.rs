@@ -45,7 +45,7 @@ pub use facts::{Facts, Siblings};
 pub use formula::{Rule, Rules, formulas};
 pub use peak::{array_peak, peak};
 pub use quantity::{Quantity, Source, Status, agree};
-pub use show::{rounded, shown};
+pub use show::{general, rounded, shown};
 pub use spec::{Override, Overrides, ROLES, Spec, figure};
 pub use unit::{factor, known_factor};
 pub use value::Value;

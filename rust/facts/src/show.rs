@@ -62,7 +62,7 @@ fn separated(text: &str) -> String {
 }
 
 /// So many significant digits, none of them a trailing zero; with an exponent where C's `%g` has one.
-fn general(value: f64, digits: usize) -> String {
+pub fn general(value: f64, digits: usize) -> String {
     let trimmed = |text: &str| match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => text.to_owned(),

@@ -4,6 +4,7 @@
 //! - [`cluster`]: many equal units on one network, by roles.
 //! - [`collective`]: schedules of collectives, executed on data, counted and timed.
 //! - [`energy`]: joules, watts and dollars of a job, with every assumption.
+//! - [`exports`]: systems as inputs of other simulators.
 //! - [`fabric`]: graphs of chips and switches, routes, bounds, faults.
 //! - [`flow`]: how long transfers take that share links, ports, engines and memories.
 //! - [`replay`]: graphs of work of all ranks of a job, run on a system.
@@ -17,6 +18,7 @@ pub mod cluster;
 pub mod collective;
 pub mod energy;
 pub mod error;
+pub mod exports;
 pub mod fabric;
 pub mod flow;
 pub mod replay;

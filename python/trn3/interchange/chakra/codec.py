@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from trn3.files import write_bytes
 from trn3.interchange.chakra.trace import Attribute, IOInfo, Node, NodeType, Trace
@@ -49,7 +51,11 @@ def loads(data: bytes, what: str = "trace") -> Trace:
     TraceError
         If they are no trace, or its nodes contradict each other; the text has the offset.
     """
-    version, attributes, nodes = execution_traces.decode(bytes(data), what)
+    return made(*execution_traces.decode(bytes(data), what))
+
+
+def made(version: str, attributes: Iterable[Any], nodes: Iterable[Any]) -> Trace:
+    """Return a trace as the core gives it."""
     return Trace(
         tuple(
             Node(

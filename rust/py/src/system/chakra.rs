@@ -10,19 +10,21 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 use trn3_system::Error;
 use trn3_system::chakra::{
     ChakraAttribute, ChakraInfo, ChakraMetadata, ChakraNode, ChakraOptions, ChakraScalar, ChakraTrace, ChakraValue,
-    ComputeTime, MemoryTime, RankPeaks, replay_traces,
+    ComputeTime, MemoryTime, PlannedStep, RankPeaks, replay_traces,
 };
 use trn3_system::replay::Algorithms;
 
 use super::collective::PyCollectives;
 use super::error::exception;
 use crate::door;
+use crate::value::from_python;
 
 /// Adds the functions of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(chakra_encode, module)?)?;
     module.add_function(wrap_pyfunction!(chakra_decode, module)?)?;
     module.add_function(wrap_pyfunction!(chakra_order, module)?)?;
+    module.add_function(wrap_pyfunction!(chakra_step, module)?)?;
     module.add_function(wrap_pyfunction!(chakra_replay, module)?)
 }
 
@@ -200,18 +202,31 @@ fn chakra_encode<'py>(py: Python<'py>, trace: TraceParts<'py>) -> PyResult<Bound
     Ok(PyBytes::new(py, &door::run(py, || trace.encode())?))
 }
 
-/// Version, attributes and nodes of a file; `what` is its name in errors.
-#[pyfunction]
-#[pyo3(signature = (data, what, /))]
-#[allow(clippy::type_complexity)]
-fn chakra_decode<'py>(
-    py: Python<'py>,
-    data: PyBackedBytes,
-    what: &str,
-) -> PyResult<(String, Vec<AttributeFields<'py>>, Vec<NodeFields<'py>>)> {
-    let ChakraTrace { metadata, nodes } = door::run(py, || ChakraTrace::decode(&data, what))?;
+/// Version, attributes, nodes.
+type TraceFields<'py> = (String, Vec<AttributeFields<'py>>, Vec<NodeFields<'py>>);
+
+fn trace_fields<'py>(py: Python<'py>, trace: ChakraTrace) -> PyResult<TraceFields<'py>> {
+    let ChakraTrace { metadata, nodes } = trace;
     let nodes = nodes.into_iter().map(|node| node_fields(py, node)).collect::<PyResult<_>>()?;
     Ok((metadata.version, attribute_fields(py, metadata.attributes)?, nodes))
+}
+
+/// The trace of a file; `what` is its name in errors.
+#[pyfunction]
+#[pyo3(signature = (data, what, /))]
+fn chakra_decode<'py>(py: Python<'py>, data: PyBackedBytes, what: &str) -> PyResult<TraceFields<'py>> {
+    let trace = door::run(py, || ChakraTrace::decode(&data, what))?;
+    trace_fields(py, trace)
+}
+
+/// The traces of a plan's step, one for each rank.
+#[pyfunction]
+#[pyo3(signature = (step, /))]
+fn chakra_step<'py>(step: &Bound<'py, PyAny>) -> PyResult<Vec<TraceFields<'py>>> {
+    let py = step.py();
+    let step: PlannedStep = from_python("step", step)?;
+    let traces = door::run(py, || step.traces())?;
+    traces.into_iter().map(|trace| trace_fields(py, trace)).collect()
 }
 
 /// Places of a trace's nodes, each after those that it waits for.

@@ -8,13 +8,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use trn3_facts::Facts;
 use trn3_system::Error;
+use trn3_system::exports::{ExportFormat, export};
 use trn3_system::fabric::{
-    Cut, Fabric, FabricRoute, Fault, HealthClass, LinkProfile, Node, NodeKind, TrafficBound as Limit, bound,
+    Cut, Drawing, Fabric, FabricRoute, Fault, HealthClass, LinkProfile, Node, NodeKind, TrafficBound as Limit, bound,
     described_system,
 };
 
 use super::error::exception;
 use crate::door;
+use crate::value::to_python;
 
 /// Adds the class and the functions of this file.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -34,6 +36,10 @@ type CutParts = (String, f64, Vec<u32>);
 type LinkParts = (usize, usize, f64, f64, String, u32);
 type LevelParts = (String, &'static str, u32, f64, f64, f64);
 type Limits = (f64, f64, Vec<u32>, Vec<(String, f64)>, Option<(usize, usize)>, CutParts, f64, bool);
+
+type DrawnNode = (String, f64, f64, bool, &'static str);
+type DrawnLink = ((usize, usize), (f64, f64), &'static str);
+type DrawingParts = (String, Vec<(String, &'static str)>, Vec<DrawnNode>, Vec<DrawnLink>);
 
 /// A graph of chips and switches.
 #[pyclass(frozen, name = "Fabric", module = "trn3._trn3.system")]
@@ -192,6 +198,39 @@ impl PyFabric {
     fn levels(&self) -> Vec<LevelParts> {
         let levels = self.fabric.levels().iter();
         levels.map(|of| (of.name.clone(), of.kind.name(), of.links, of.rate, of.latency, of.chip_rate)).collect()
+    }
+
+    /// Title, levels, nodes and links of a drawing.
+    fn drawing(&self) -> PyResult<DrawingParts> {
+        let Drawing { title, levels, nodes, links } = self.fabric.drawing().map_err(exception)?;
+        let nodes = nodes.into_iter().map(|node| (node.name, node.x, node.y, node.is_switch, node.colour)).collect();
+        Ok((title, levels, nodes, links.into_iter().map(|link| (link.ends, link.control, link.colour)).collect()))
+    }
+
+    /// A drawing as the text of an SVG file.
+    fn svg(&self) -> PyResult<String> {
+        Ok(self.fabric.drawing().map_err(exception)?.svg())
+    }
+
+    /// What another simulator reads of it, and notes; `text` is that of its spec file, or `None` for the core's own.
+    #[pyo3(signature = (format, file, text, /))]
+    fn export<'py>(
+        &self,
+        py: Python<'py>,
+        format: &str,
+        file: &str,
+        text: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyAny>, Vec<String>)> {
+        let name = self.fabric.name();
+        let work = || {
+            let facts = match text {
+                None => Facts::built_in(name)?,
+                Some(text) => described_system(file, text, Some(name))?,
+            };
+            export(&self.fabric, &facts, ExportFormat::parse(format)?)
+        };
+        let made = door::run(py, work)?;
+        Ok((to_python(py, &made.content)?, made.notes))
     }
 
     /// The chip of an id.

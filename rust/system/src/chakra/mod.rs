@@ -2,7 +2,7 @@
 //!
 //! A trace is a file for each rank: a stream of protobuf messages, first one of metadata, then a node for each piece of
 //! work. [`ChakraTrace::decode`] and [`ChakraTrace::encode`] read and write it, [`replay_traces`] runs the traces of all
-//! ranks on a system. The messages are those of `execution_trace.proto`.
+//! ranks on a system, [`PlannedStep::traces`] makes them of a plan's step. The messages are those of `execution_trace.proto`.
 
 mod attributes;
 mod codec;
@@ -10,6 +10,7 @@ mod lower;
 mod messages;
 mod options;
 mod replay;
+mod steps;
 mod trace;
 mod value;
 
@@ -20,5 +21,6 @@ pub use messages::{
 };
 pub use options::{ChakraOptions, ComputeTime, MemoryTime, RankPeaks};
 pub use replay::{ChakraReplay, replay_traces};
+pub use steps::{PlannedStep, StepExchange, StepGroup, StepOperation, VERSION};
 pub use trace::{COLLECTIVES, ChakraNodeType, ChakraTrace};
 pub use value::ChakraScalar;

@@ -31,7 +31,7 @@ impl Cluster {
         // Of what a chip sends, the part that goes to chips outside a set which has so many.
         let outside = |inside: f64| (others + 1.0 - inside) / others;
         if unit > 1.0 {
-            let inside = self.inside.rate(&self.unit, Pattern::ClusterExchange, self.unit.chips())?;
+            let inside = self.inside.rate(&self.unit, Pattern::Exchange, self.unit.chips())?;
             levels.push((inside.level, inside.rate * others / (unit - 1.0)));
         }
         if outside(unit) > 0.0 {

@@ -273,7 +273,7 @@ impl Cluster {
 
     fn inside_phase(&self, phases: &mut Vec<ExchangePhase>, name: &str, bytes: f64, chips: usize) -> Result<()> {
         if chips > 1 {
-            let inside = self.inside.rate(&self.unit, Pattern::ClusterExchange, chips)?;
+            let inside = self.inside.rate(&self.unit, Pattern::Exchange, chips)?;
             let sent = bytes * (chips - 1) as f64 / chips as f64;
             phases.push(ExchangePhase {
                 name: name.to_owned(),
@@ -392,7 +392,7 @@ impl Cluster {
         let mut candidates: Vec<(f64, String)> = Vec::new();
         let mut latency = 0.0;
         if chips > 1 {
-            let inside = self.inside.rate(&self.unit, Pattern::ClusterExchange, chips)?;
+            let inside = self.inside.rate(&self.unit, Pattern::Exchange, chips)?;
             candidates.push((bytes * (chips - 1) as f64 / all / inside.rate, inside.level));
             latency = inside.latency;
         }

@@ -23,7 +23,7 @@ pub(super) struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
     /// Each chip of a group to each other one, in equal parts.
-    ClusterExchange,
+    Exchange,
     /// Each chip to the one that many places on.
     Shift,
 }
@@ -52,7 +52,7 @@ impl Inside {
 
     fn find(&self, unit: &Fabric, pattern: Pattern, size: usize) -> Result<Rate> {
         let chips = self.chips;
-        let whole = pattern == Pattern::ClusterExchange && size == chips;
+        let whole = pattern == Pattern::Exchange && size == chips;
         if !whole && chips > MOST_CHIPS {
             return Err(Error::Value(format!(
                 "{}: groups of {size} of its {chips} chips; above {MOST_CHIPS} chips allowed is: chips = {chips}",
@@ -60,7 +60,7 @@ impl Inside {
             )));
         }
         let peers = |chip: usize| match pattern {
-            Pattern::ClusterExchange => (chip / size * size..(chip / size + 1) * size, chip),
+            Pattern::Exchange => (chip / size * size..(chip / size + 1) * size, chip),
             Pattern::Shift => ((chip + size) % chips..(chip + size) % chips + 1, chip),
         };
         let bound = if whole {
@@ -76,7 +76,7 @@ impl Inside {
             bound::traffic(unit, &bytes)?
         };
         // The first group stands for all: units are alike along their axes.
-        let firsts = if pattern == Pattern::ClusterExchange { 0..size } else { 0..chips };
+        let firsts = if pattern == Pattern::Exchange { 0..size } else { 0..chips };
         let mut latency = 0.0f64;
         for chip in if whole { 0..1 } else { firsts } {
             let (peers, own) = peers(chip);

@@ -16,6 +16,7 @@
 pub mod bound;
 mod build;
 mod cycles;
+mod drawing;
 mod faults;
 mod graph;
 mod route;
@@ -27,6 +28,7 @@ mod tree;
 
 pub use bound::{Cut, TrafficBound};
 pub use build::described_system;
+pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use faults::{Fault, HealthClass, Slowdown};
 pub use graph::{Axis, Fabric, FabricLevel, Link, Node, NodeKind};
 pub use route::{FabricRoute, Leg, Path};

@@ -1,0 +1,166 @@
+//! Peaks, and efficiencies by size.
+
+use serde_json::{Map, Value, json};
+use trn3_facts::{Facts, general};
+
+use super::{Dimension, ExportContent, chip_of, or, rounded, spec_of};
+use crate::error::{Error, Result};
+use crate::fabric::LevelKind;
+
+const GIBI: f64 = (1u64 << 30) as f64;
+/// Sizes at which the tables have a line: GFLOP of an operation, MB of an access.
+const GFLOP_STEPS: [f64; 6] = [1000.0, 100.0, 10.0, 1.0, 0.1, 0.0];
+const MB_STEPS: [f64; 5] = [100.0, 10.0, 1.0, 0.1, 0.0];
+
+pub(super) fn export(dimensions: &[Dimension], facts: &Facts) -> Result<ExportContent> {
+    let chip = chip_of(facts)?;
+    for key in ["tflops_bf16", "hbm_bandwidth", "hbm_capacity"] {
+        if !chip.quantities.contains_key(key) {
+            let (file, name) = (&chip.file, &chip.name);
+            return Err(Error::Spec(format!(
+                "{file}: {name} lacks {key}, which Calculon needs; add [{name}.{key}] with default, unit and sources"
+            )));
+        }
+    }
+    let spec = spec_of(&chip)?;
+    let ramp = or(&spec, "core.tensor_didt_ramp", 0.0);
+    let start = if ramp == 0.0 { 1.0 } else { or(&spec, "core.tensor_didt_start_fraction", 1.0) };
+    let setup = or(&spec, "core.dma_setup_latency", 0.0);
+    let bf16 = or(&spec, "tflops_bf16", 0.0);
+    let fp8 = ["tflops_mxfp8", "tflops_fp8"].into_iter().find_map(|key| spec.known(key));
+    let dtypes: Vec<(&str, f64)> = [("float16", Some(bf16)), ("bfloat16", Some(bf16)), ("float8", fp8)]
+        .into_iter()
+        .filter_map(|(name, rate)| Some((name, rate?)))
+        .collect();
+    let peak = dtypes.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
+    let hbm = or(&spec, "hbm_bandwidth", 0.0);
+    let bandwidth = hbm.min(or(&spec, "dma_bandwidth", hbm));
+    let vector = match or(&spec, "core.tflops_vector_fp32", 0.0) * or(&spec, "cores", 1.0) {
+        0.0 => or(&spec, "tflops_fp32", bf16),
+        vector => vector,
+    };
+    let by_dtype = |line: &dyn Fn(f64) -> Value| -> Map<String, Value> {
+        dtypes.iter().map(|(name, rate)| ((*name).to_owned(), line(*rate))).collect()
+    };
+    let matrix = |rate: f64| {
+        let efficiency = |size: f64| rounded(rate / peak * ramped(size * 1e9 / rate, ramp, start), 6);
+        json!(GFLOP_STEPS.map(|size| json!([step(size), efficiency(size)])))
+    };
+    let rate = rounded(bandwidth / 1e9, 6);
+    let content = json!({
+        "matrix": {"tflops": rounded(peak / 1e12, 6), "gflops_efficiency": by_dtype(&matrix)},
+        "vector": {"tflops": rounded(vector / 1e12, 6), "gflops_efficiency": by_dtype(&|_| json!([[0, 1.0]]))},
+        "mem1": {
+            "GiB": rounded(or(&spec, "hbm_capacity", 0.0) / GIBI, 6),
+            "GBps": rate,
+            "MB_efficiency": MB_STEPS.map(|size| json!([step(size), filled(size * 1e6, bandwidth, setup)])),
+        },
+        // No rate to the host is published: without capacity nothing is offloaded.
+        "mem2": {"GiB": 0, "GBps": rate, "MB_efficiency": [[0, 1.0]]},
+        "processing_mode": "roofline",
+        "networks": networks(dimensions),
+    });
+    let of_dma =
+        if setup == 0.0 { String::new() } else { format!(", with {} us to set up a DMA", general(setup * 1e6, 6)) };
+    let of_matrix = match ramp {
+        0.0 => "matrix efficiency is 1: no ramp is published for this chip".to_owned(),
+        ramp => format!(
+            "matrix efficiency is the ramp of the current limit: {} of the peak, full after {} us",
+            general(start, 6),
+            general(ramp * 1e6, 6)
+        ),
+    };
+    let notes = vec![
+        "one processor is one chip; peaks are array x clock".to_owned(),
+        format!("memory runs at the lesser of HBM and DMA engines{of_dma}"),
+        of_matrix,
+        "mem2 has no capacity: no rate to the host is published".to_owned(),
+        "collectives run beside computation (CC-cores), so networks use no processor".to_owned(),
+    ];
+    Ok(ExportContent { content, notes })
+}
+
+/// A size of a table, whole where it is.
+fn step(size: f64) -> Value {
+    if size.fract() == 0.0 { json!(size as u64) } else { json!(size) }
+}
+
+fn networks(dimensions: &[Dimension]) -> Vec<Value> {
+    let mut size = 1;
+    let last = dimensions.len().saturating_sub(1);
+    let network = |(at, dimension): (usize, &Dimension)| {
+        size *= dimension.size;
+        // Both directions of a ring serve a collective.
+        let ways = if dimension.kind == LevelKind::Ring && dimension.size > 2 { 2.0 } else { 1.0 };
+        json!({
+            "bandwidth": rounded(dimension.rate * ways / 1e9, 6),
+            "efficiency": 1.0,
+            "size": size,
+            "latency": rounded(dimension.latency, 6),
+            "ops": {"p2p": 1.0, "reduce_scatter": 1.0, "all_gather": 1.0, "all_reduce": 1.0},
+            "collective_minus1_scalar": true,
+            "must_be_filled": at < last,
+            "processor_usage": 0.0,
+        })
+    };
+    dimensions.iter().enumerate().map(network).collect()
+}
+
+/// The mean speed over a burst whose work takes `seconds` at full speed, where the speed grows linearly from `start` to 1.
+fn ramped(seconds: f64, ramp: f64, start: f64) -> f64 {
+    if ramp == 0.0 {
+        return 1.0;
+    }
+    if seconds <= 0.0 {
+        return start;
+    }
+    // Work done while the speed grows.
+    let whole = ramp * (1.0 + start) / 2.0;
+    if seconds >= whole {
+        return seconds / (ramp + seconds - whole);
+    }
+    // Speed grows linearly, so its mean is that of its first and last value.
+    let slope = (1.0 - start) / ramp;
+    (start + (start * start + 2.0 * slope * seconds).sqrt()) / 2.0
+}
+
+fn filled(size: f64, bandwidth: f64, setup: f64) -> f64 {
+    if setup == 0.0 {
+        return 1.0;
+    }
+    // Nothing is a whole access; a tenth of the smallest line stands for it.
+    let size = if size == 0.0 { MB_STEPS[3] * 1e5 } else { size };
+    rounded(size / (size + setup * bandwidth), 6)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::ramped;
+
+    proptest! {
+        #[test]
+        fn test_the_ramp_is_the_integral_of_the_speed(
+            seconds in 0.0..1e-3,
+            ramp in 1e-7..1e-5,
+            start in 0.1..1.0,
+        ) {
+            let mean = ramped(seconds, ramp, start);
+            let elapsed = seconds / mean;
+            // The work that a speed growing linearly from `start` does, by the trapezoid rule on its corner.
+            let rising = elapsed.min(ramp);
+            let speed = start + (1.0 - start) * rising / ramp;
+            let work: f64 = rising * (start + speed) / 2.0 + (elapsed - ramp).max(0.0);
+            prop_assert!((work - seconds).abs() <= 1e-6 * seconds + 1e-15);
+            prop_assert!(start - 1e-9 <= mean && mean <= 1.0);
+        }
+    }
+
+    #[test]
+    fn test_the_ramp_gives_three_quarters_in_its_length() {
+        // A burst of the ramp's length, 3 us, does three quarters of the peak's work.
+        assert!((ramped(0.75 * 3e-6, 3e-6, 0.5) - 0.75).abs() < 1e-12);
+        assert!(ramped(100e-6, 3e-6, 0.5) > 0.98);
+    }
+}
