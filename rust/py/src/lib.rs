@@ -20,6 +20,7 @@ mod machine;
 mod matmul;
 mod mx;
 mod mx_array;
+mod mx_errors;
 mod mx_layout;
 mod planner;
 mod profile;
