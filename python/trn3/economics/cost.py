@@ -388,9 +388,7 @@ def implied_capex(
     capex = None if peer_capex is None else _amount("peer_capex", peer_capex, "USD")
     for name, value in (running or {}).items():
         _check_finite(name, value)
-    first, second = _peak(None, system), _peak(None, peer)
-    assert first is not None
-    assert second is not None
+    first, second = _core.published_pflops(system), _core.published_pflops(peer)
     given = None if running is None else dict(running)
     readings = _core.cost_implied(claim, first, second, capex, given)
     per_dollar, per_performance = (typed(Implied, reading) for reading in readings)
@@ -429,17 +427,7 @@ def _peak(pflops: float | None, system: str | None) -> float | None:
     if pflops is not None:
         message = f"pflops={pflops:g} and system={system!r} are given; needed: one of them"
         raise ValueError(message)
-    held = facts.load(facts.canonical(system))
-    for key, scale in (
-        ("pflops_mxfp8", 1.0),
-        ("pflops_fp8", 1.0),
-        ("tflops_mxfp8", 1e-3),
-        ("tflops_fp8", 1e-3),
-    ):
-        if key in held:
-            return held[key].number * scale
-    message = f"system {system!r} has no published 8-bit peak; give pflops=... instead"
-    raise ValueError(message)
+    return _core.published_pflops(system)
 
 
 def _said(name: str, value: Price | float) -> str:

@@ -90,7 +90,8 @@ fn speculation(facts: &Facts, name: &'static str, model: &str, dtype: &str) -> R
         "{needed:.1} of at most {MOST_ACCEPTED:.0} tokens a step, solved for (acceptance is not published); guesses of a \
          Llama of 1 B, {dtype}"
     );
-    row(facts, name, milliseconds(needed)?, true, &assumed)
+    let row = row(facts, name, milliseconds(needed)?, true, &assumed)?;
+    Ok(if row.what == name { PublishedRow { what: "with speculation".to_owned(), ..row } } else { row })
 }
 
 /// Published figures of serving: latencies of Llama on Trainium2, to which three constants of the model are fitted; what
