@@ -24,7 +24,8 @@ def typed(kind: type[Made], found: Mapping[str, Any], **given: Any) -> Made:
     ...                  "frontier": [], "more": 0})
     Searched(objective='tpot', evaluated=1, refused={'memory': 2}, frontier=())
     """
-    taken = ((name, hint) for name, hint in _fields(kind).items() if name in found.keys() - given)
+    owner: Any = kind
+    taken = ((name, hint) for name, hint in _fields(owner).items() if name in found.keys() - given)
     return kind(**{name: _value(hint, found[name]) for name, hint in taken}, **given)
 
 
@@ -45,4 +46,6 @@ def _value(hint: Any, value: Any) -> Any:
         return tuple(_value(inner[0], each) for each in value)
     if origin is Mapping:
         return dict(value)
-    return typed(hint, value) if dataclasses.is_dataclass(hint) else value
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return typed(hint, value)
+    return value

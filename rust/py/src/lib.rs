@@ -25,6 +25,7 @@ mod mx_layout;
 mod planner;
 mod profile;
 mod quantize;
+mod run_figures;
 mod sparse;
 mod system;
 mod threads;
@@ -66,6 +67,7 @@ mod _trn3 {
         crate::machine::register(module)?;
         crate::planner::register(module)?;
         crate::profile::register(module)?;
+        crate::run_figures::register(module)?;
         crate::facts::register(module)?;
         crate::k8s::register(module)?;
         crate::system::register(module)?;
