@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import trn3
 from trn3.checkpoint.formats import (
     BLOCK,
     FORMATS,
@@ -46,13 +45,11 @@ from trn3.checkpoint.safetensors import (
     SafetensorsReader,
     TensorEntry,
 )
-from trn3.checkpoint.statistics import Gatherer
 from trn3.checkpoint.writer import SafetensorsWriter
 from trn3.numerics import MXArray, Xorwow, quantize_mx
 from trn3.text import nearest
 
-# Large enough that calls cost little beside their work, small enough that the float64 arrays of the
-# statistics stay in cache.
+# Large enough that calls cost little beside their work.
 PIECE_VALUES = 1 << 16
 COPY_BYTES = 1 << 22
 SOURCES = ("F32", "BF16", "F16")
@@ -252,20 +249,18 @@ def _run(
             )
             writers.append(stack.enter_context(writer))
             formats.append(FormatReport(mx_format, path, rule, writer.num_bytes))
-        gatherer = stack.enter_context(Gatherer(trn3.get_num_threads()))
         total_bytes = sum(entry.num_bytes for entry in reader.tensors.values())
         done = 0
         for entry in reader.tensors.values():
             steps = (
                 _copy(reader, entry, writers)
                 if entry.name in passed_through
-                else _quantize(reader, entry, formats, writers, gatherer, options)
+                else _quantize(reader, entry, formats, writers, options)
             )
             for num_bytes in steps:
                 done += num_bytes
                 if on_progress is not None:
                     on_progress(done, total_bytes)
-        gatherer.finish()
         for writer in writers:
             writer.finish()
         for writer in writers:
@@ -348,7 +343,6 @@ def _quantize(
     entry: TensorEntry,
     formats: Sequence[FormatReport],
     writers: Sequence[SafetensorsWriter],
-    gatherer: Gatherer,
     options: QuantizationOptions,
 ) -> Iterator[int]:
     dtype = DTYPES[entry.dtype][1]
@@ -386,12 +380,8 @@ def _quantize(
                 rng=rng,
             )
             report.seconds += time.perf_counter() - began
-            gatherer.add(
-                report.statistics,
-                x,
-                quantized,
-                largest=mx_format.largest,
-                with_histogram=options.with_histogram,
+            report.statistics.update(
+                x, quantized, largest=mx_format.largest, with_histogram=options.with_histogram
             )
             _store(writer, entry.name, start, quantized, mx_format)
         yield num_bytes

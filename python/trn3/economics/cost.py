@@ -31,6 +31,7 @@ from typing import Any
 
 from trn3 import facts
 from trn3._trn3 import system as _core
+from trn3.typed import typed
 
 __all__ = [
     "Cost",
@@ -279,18 +280,17 @@ def tco(
     # Python's json writes NaN and infinities as no other reader takes them.
     for name, value in ownership.items():
         _check_finite("kW" if name == "kilowatts" else name, value)
-    found = _core.cost_own(ownership, peak, tokens_per_second)
-    given: dict[str, Price | float | None] = {
-        "capex": capex,
-        "years": years,
-        "kW": kW,
-        "pue": pue,
-        "price_kwh": price_kwh,
-        "utilisation": utilisation,
-        "pflops": peak,
-        "tokens_per_second": tokens_per_second,
-    }
-    return _cost(found, given)
+    return cost_of(
+        _core.cost_own(ownership, peak, tokens_per_second),
+        capex=capex,
+        years=years,
+        kW=kW,
+        pue=pue,
+        price_kwh=price_kwh,
+        utilisation=utilisation,
+        pflops=peak,
+        tokens_per_second=tokens_per_second,
+    )
 
 
 def rental(
@@ -336,15 +336,14 @@ def rental(
         message = f"chips is {chips}; it must be at least 1"
         raise ValueError(message)
     peak = _peak(pflops, system)
-    found = _core.cost_rent(rate, chips, utilisation, peak, tokens_per_second)
-    given: dict[str, Price | float | None] = {
-        "price": price,
-        "chips": chips,
-        "utilisation": utilisation,
-        "pflops": peak,
-        "tokens_per_second": tokens_per_second,
-    }
-    return _cost(found, given)
+    return cost_of(
+        _core.cost_rent(rate, chips, utilisation, peak, tokens_per_second),
+        price=price,
+        chips=chips,
+        utilisation=utilisation,
+        pflops=peak,
+        tokens_per_second=tokens_per_second,
+    )
 
 
 def implied_capex(
@@ -389,29 +388,24 @@ def implied_capex(
     capex = None if peer_capex is None else _amount("peer_capex", peer_capex, "USD")
     for name, value in (running or {}).items():
         _check_finite(name, value)
-    first, second = _peak(None, system), _peak(None, peer)
-    assert first is not None
-    assert second is not None
-    both = [
-        Implied(**{**entry, "assumptions": tuple(entry["assumptions"])})
-        for entry in _core.cost_implied(
-            claim, first, second, capex, None if running is None else dict(running)
-        )
-    ]
+    first, second = _core.published_pflops(system), _core.published_pflops(peer)
+    given = None if running is None else dict(running)
+    readings = _core.cost_implied(claim, first, second, capex, given)
+    per_dollar, per_performance = (typed(Implied, reading) for reading in readings)
     return ImpliedCapex(
         claim=claim,
         system=facts.canonical(system),
         peer=facts.canonical(peer),
-        per_dollar=both[0],
-        per_performance=both[1],
-        assumptions=both[0].assumptions,
+        per_dollar=per_dollar,
+        per_performance=per_performance,
+        assumptions=per_dollar.assumptions,
     )
 
 
-def _cost(found: dict[str, Any], given: Mapping[str, Price | float | None]) -> SystemCost:
+def cost_of(found: Mapping[str, Any], **given: Price | float | None) -> SystemCost:
+    """Return the cost that a result of the core says, and what it was made from."""
     inputs = {name: value for name, value in given.items() if value is not None}
-    lists = {name: tuple(found[name]) for name in ("not_included", "assumptions")}
-    return SystemCost(**{**found, **lists}, inputs=inputs)
+    return typed(SystemCost, {**found, "inputs": inputs})
 
 
 def _amount(name: str, value: float | Price, unit: str) -> float:
@@ -433,17 +427,7 @@ def _peak(pflops: float | None, system: str | None) -> float | None:
     if pflops is not None:
         message = f"pflops={pflops:g} and system={system!r} are given; needed: one of them"
         raise ValueError(message)
-    held = facts.load(facts.canonical(system))
-    for key, scale in (
-        ("pflops_mxfp8", 1.0),
-        ("pflops_fp8", 1.0),
-        ("tflops_mxfp8", 1e-3),
-        ("tflops_fp8", 1e-3),
-    ):
-        if key in held:
-            return held[key].number * scale
-    message = f"system {system!r} has no published 8-bit peak; give pflops=... instead"
-    raise ValueError(message)
+    return _core.published_pflops(system)
 
 
 def _said(name: str, value: Price | float) -> str:

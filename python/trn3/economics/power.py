@@ -22,6 +22,7 @@ from typing import Any
 
 from trn3._trn3 import system as _core
 from trn3.facts import canonical
+from trn3.typed import typed
 
 __all__ = [
     "Energy",
@@ -272,14 +273,19 @@ def energy(
         sbuf_bytes,
         seconds,
     )
-    return Energy(
+    return energy_of(found, chips)
+
+
+def energy_of(found: Mapping[str, Any], chips: int = 1) -> Energy:
+    """Return the energy of so many chips that a result of the core says of one."""
+    return typed(
+        Energy,
+        found,
         joules=found["joules"] * chips,
         watts=found["watts"] * chips,
         parts={part["name"]: part["joules"] * chips for part in found["parts"]},
-        tdp=found["tdp"],
         variants={tdp: watts * chips for tdp, watts in found["variants"]},
         chips=chips,
-        assumptions=tuple(found["assumptions"]),
     )
 
 
@@ -394,11 +400,7 @@ def rack_power(system: str = "trn3_gen2", *, tdp: float | None = None) -> tuple[
     >>> [(rack.watts / 1e3, rack.cooling) for rack in power.rack_power("trn3_gen2", tdp=1000)]
     [(144.0, 'liquid')]
     """
-    return tuple(_rack(entry) for entry in _core.energy_racks(canonical(system), tdp))
-
-
-def _rack(entry: dict[str, Any]) -> RackPower:
-    return RackPower(**{**entry, "assumptions": tuple(entry["assumptions"])})
+    return tuple(typed(RackPower, rack) for rack in _core.energy_racks(canonical(system), tdp))
 
 
 def _check_chips(chips: int) -> None:

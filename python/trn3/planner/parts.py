@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 GIB = 2**30
 
@@ -184,49 +183,3 @@ class Searched:
     evaluated: int
     refused: Mapping[str, int]
     frontier: tuple[FrontierPoint, ...]
-
-
-def phase_of(found: dict[str, Any]) -> PlanPhase:
-    """Return a phase of a result of the core."""
-    activity = found["activity"]
-    return PlanPhase(
-        seconds=found["seconds"],
-        parts=tuple(Part(**part) for part in found["parts"]),
-        by_resource=found["by_resource"],
-        bottleneck=found["bottleneck"],
-        flops=activity["flops"],
-        hbm_bytes=activity["hbm_bytes"],
-        link_bytes=activity["link_bytes"],
-    )
-
-
-def energy_of(found: dict[str, Any] | None) -> PlanEnergy | None:
-    """Return what a result of the core draws, if it says."""
-    if found is None:
-        return None
-    return PlanEnergy(
-        **{
-            **found,
-            "variants": dict(found["variants"]),
-            "assumptions": tuple(found["assumptions"]),
-        }
-    )
-
-
-def cost_of(found: dict[str, Any] | None) -> PlanCost | None:
-    """Return what a result of the core costs, if it says."""
-    if found is None:
-        return None
-    lists = {name: tuple(found[name]) for name in ("not_included", "assumptions")}
-    return PlanCost(**{**found, **lists})
-
-
-def searched_of(found: dict[str, Any] | None) -> Searched | None:
-    """Return how a result of the core was found, if it was searched for."""
-    if found is None:
-        return None
-    points = tuple(
-        FrontierPoint(**{**point, "layout": Layout(**point["layout"])})
-        for point in found["frontier"]
-    )
-    return Searched(found["objective"], found["evaluated"], found["refused"], points)

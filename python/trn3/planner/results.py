@@ -21,12 +21,9 @@ from trn3.planner.parts import (
     PlanEnergy,
     PlanPhase,
     Searched,
-    cost_of,
-    energy_of,
-    phase_of,
-    searched_of,
 )
 from trn3.planner.requests import whole
+from trn3.typed import typed
 
 __all__ = [
     "FrontierPoint",
@@ -316,36 +313,27 @@ class Search:
 
 def plan_of(found: dict[str, Any], request: dict[str, Any], said: tuple[str, ...]) -> Plan:
     """Return the plan of a result of the core; `said` are assumptions made before it."""
-    memory, workload = found["memory"], found["workload"]
-    same = (
-        "chips", "fits", "why_not", "largest_batch", "ttft", "tpot", "tokens_per_second_per_user",
-        "tokens_per_second", "tokens_per_second_per_chip", "served_tokens_per_second_per_chip",
-        "requests_per_second", "prefill_mfu", "decode_mbu", "dtypes",
-    )  # fmt: skip
-    rows = tuple(
-        MemoryRow(row["category"], row["per_rank"], row["per_bank"], row["per_replica"])
-        for row in memory["rows"]
-    )
-    return Plan(
-        **{name: found[name] for name in same},
+    memory, workload, system = found["memory"], found["workload"], found["system"]
+    rows = tuple(typed(MemoryRow, row, per_core=row["per_rank"]) for row in memory["rows"])
+    return typed(
+        Plan,
+        found,
         model=summary(found["model"], request["model"]),
-        system=found["system"]["name"],
-        chip=found["system"]["chip"],
-        layout=Layout(**found["layout"]),
+        system=system["name"],
+        chip=system["chip"],
         batch=workload["batch"],
         input_tokens=workload["input"],
         output_tokens=workload["output"],
-        prefill=phase_of(found["prefill"]),
-        decode=phase_of(found["decode"]),
+        prefill=_phase(found["prefill"]),
+        decode=_phase(found["decode"]),
         decode_floor_bytes=found["floor_bytes"],
         decode_floor_seconds=found["floor_seconds"],
-        energy=energy_of(found["energy"]),
-        cost=cost_of(found["cost"]),
-        searched=searched_of(found["searched"]),
         assumptions=(*said, *found["assumptions"]),
-        _memory=MemoryTable(
-            rows, memory["ranks_per_bank"], memory["bank"], memory["used"], memory["fits"]
-        ),
+        _memory=typed(MemoryTable, memory, rows=rows, cores_per_bank=memory["ranks_per_bank"]),
         _document=found,
         _request=request,
     )
+
+
+def _phase(found: dict[str, Any]) -> PlanPhase:
+    return typed(PlanPhase, {**found["activity"], **found})

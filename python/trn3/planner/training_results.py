@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trn3.economics.cost import Price, SystemCost
-from trn3.economics.power import Energy
+from trn3.economics.cost import Price, SystemCost, cost_of
+from trn3.economics.power import Energy, energy_of
+from trn3.typed import typed
 
 GIB = 2**30
 
@@ -204,39 +205,12 @@ class Published:
 
 def plan_of(entry: dict[str, Any], price: float | Price | None) -> TrainingPlan:
     """Return the plan of a result of the core; `price` is what its cost was made from."""
-    memory = entry["memory"]
-    energy = entry["energy"]
-    cost = entry["cost"]
-    shaped: dict[str, Any] = {
-        "layout": TrainingLayout(**entry["layout"]),
-        "phases": tuple(TrainingPhase(**phase) for phase in entry["phases"]),
-        "memory": Memory(
-            rows={row["category"]: row["per_rank"] for row in memory["rows"]},
-            used=memory["used"],
-            available=memory["bank"],
-            fits=memory["fits"],
-        ),
-        "energy": None if energy is None else _energy(energy),
-        "cost": None if cost is None else _cost(cost, price),
-        "not_included": tuple(entry["not_included"]),
-        "assumptions": tuple(entry["assumptions"]),
-    }
-    return TrainingPlan(**{**entry, **shaped})
-
-
-def _energy(entry: dict[str, Any]) -> Energy:
-    return Energy(
-        joules=entry["joules"],
-        watts=entry["watts"],
-        parts={part["name"]: part["joules"] for part in entry["parts"]},
-        tdp=entry["tdp"],
-        variants=dict(entry["variants"]),
-        chips=1,
-        assumptions=tuple(entry["assumptions"]),
+    memory, energy, cost = entry["memory"], entry["energy"], entry["cost"]
+    rows = {row["category"]: row["per_rank"] for row in memory["rows"]}
+    return typed(
+        TrainingPlan,
+        entry,
+        memory=typed(Memory, {**memory, "available": memory["bank"]}, rows=rows),
+        energy=None if energy is None else energy_of(energy),
+        cost=None if cost is None else cost_of(cost, price=price),
     )
-
-
-def _cost(entry: dict[str, Any], price: float | Price | None) -> SystemCost:
-    lists = {name: tuple(entry[name]) for name in ("not_included", "assumptions")}
-    inputs = {} if price is None else {"price": price}
-    return SystemCost(**{**entry, **lists}, inputs=inputs)

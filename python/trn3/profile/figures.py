@@ -29,20 +29,21 @@ FORMAT = "trn3-profile"
 FORMAT_VERSION = 1
 
 
-class RunFigures:
+class RunFigures(_profile.Figures):
     """What one run of a kernel cost, and why: figures and tables, without files and pictures."""
 
     _run: _profile.Profile
     _data: ProfileData | None
 
-    def __init__(self, data: ProfileData) -> None:
-        self._run = _profile.Profile(data)
-        self._data = data
+    def __new__(cls, data: ProfileData) -> Self:
+        made = cls.of_run(_profile.Profile(data))
+        made._data = data
+        return made
 
     @classmethod
     def of_run(cls, run: _profile.Profile) -> Self:
-        """Return the profile of a run on one core that the compiled core holds."""
-        made = cls.__new__(cls)
+        """Return the profile of a run that the compiled core holds."""
+        made = _profile.Figures.__new__(cls, run)
         made._run, made._data = run, None
         return made
 
@@ -66,16 +67,6 @@ class RunFigures:
         return (self,)
 
     @property
-    def latency_us(self) -> float:
-        """Length of the busy window, in microseconds."""
-        return self._run.latency_us
-
-    @property
-    def overhead_us(self) -> float:
-        """What starting and ending a kernel costs beside the latency, in microseconds."""
-        return self._run.overhead_us
-
-    @property
     def findings(self) -> list[Finding]:
         """What the run found to complain of; of several cores, ``core`` says on which."""
         return [Finding.taken(fields) for fields in self._run.findings()]
@@ -87,69 +78,6 @@ class RunFigures:
         Empty unless the run had a shadow: ``trn3.nki.profile(..., shadow=True)``.
         """
         return tuple(PrecisionLoss(**fields) for fields in self._run.precision())
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulate operations of all matmuls."""
-        return self._run.macs
-
-    @property
-    def dma_bytes(self) -> int:
-        """Bytes that DMA instructions moved."""
-        return self._run.dma_bytes
-
-    @property
-    def hbm_read_bytes(self) -> int:
-        """Bytes read from HBM."""
-        return self._run.hbm_read_bytes
-
-    @property
-    def hbm_write_bytes(self) -> int:
-        """Bytes written to HBM."""
-        return self._run.hbm_write_bytes
-
-    @property
-    def sbuf_peak_bytes(self) -> int:
-        """The most bytes of an SBUF partition in use at a time, of any core."""
-        return self._run.sbuf_peak_bytes
-
-    @property
-    def psum_peak_bytes(self) -> int:
-        """The most bytes of a PSUM partition in use at a time, of any core."""
-        return self._run.psum_peak_bytes
-
-    @property
-    def ideal_matmul_us(self) -> float:
-        """How long all matmuls would take at the peak of their element types, in microseconds.
-
-        Of several cores, shared evenly by them.
-        """
-        return self._run.ideal_matmul_us
-
-    @property
-    def mfu(self) -> float:
-        """Model FLOPs utilisation: `ideal_matmul_us` as part of the latency."""
-        return self._run.mfu
-
-    @property
-    def mbu(self) -> float:
-        """Memory bandwidth utilisation: HBM bytes as part of what HBM gives in the latency."""
-        return self._run.mbu
-
-    @cached_property
-    def dma_engine_us(self) -> NDArray[np.float64]:
-        """How long each DMA engine moved bytes, in microseconds: those of core 0 first."""
-        return self._run.dma_engine_us()
-
-    @property
-    def dma_efficiency(self) -> float | None:
-        """Bytes moved as part of what DMA engines at work could move; None without transfers."""
-        return self._run.dma_efficiency
-
-    @property
-    def arithmetic_intensity(self) -> float:
-        """FLOP of matmuls per byte of HBM traffic; infinite without traffic, 0 without matmuls."""
-        return self._run.arithmetic_intensity
 
     def roofline(self) -> Roofline:
         """Return where the kernel stands under the ceilings of the machine."""
@@ -183,11 +111,6 @@ class RunFigures:
         """
         return dict(self._engine(engine).waits)
 
-    @cached_property
-    def critical_engine_us(self) -> dict[str, float]:
-        """How much of the critical path each engine holds, on whichever core, in microseconds."""
-        return self._run.critical_engine_us()
-
     def critical_path(self) -> list[CriticalStep]:
         """Return the instructions that decide the latency, by rising start.
 
@@ -211,17 +134,6 @@ class RunFigures:
         """
         return self._run.hbm_bytes_by_bin(np.asarray(edges_ps, np.float64))
 
-    def verdict(self) -> str:
-        """Return in plain words what binds the kernel and what to look at first."""
-        return self._run.verdict()
-
-    def figures(self) -> dict[str, Any]:
-        """Return every figure as plain data, with units in the names; what is infinite is None.
-
-        Of several cores, ``cores`` has those of each.
-        """
-        return self._run.figures()
-
     def to_dict(self) -> dict[str, Any]:
         """Return figures and raw data as dicts, lists, strings and numbers, ready for JSON."""
         return {
@@ -231,16 +143,6 @@ class RunFigures:
             "data": self.data.to_dict(),
         }
 
-    def table(self, name: TableName = "Instruction") -> Table:
-        """Return one of `tables` by its name.
-
-        Raises
-        ------
-        ValueError
-            If there is no table of this name.
-        """
-        return self._run.table(name)
-
     def tables(self) -> dict[TableName, Table]:
         """Return ``Instruction``, ``DmaPacket`` and ``Summary``, with Neuron Explorer's columns.
 
@@ -249,7 +151,7 @@ class RunFigures:
         column of theirs that the machine does not know is left out, never filled with a guess;
         columns of our own begin with ``trn3_``.
         """
-        return {name: self._run.table(name) for name in _profile.TABLES}
+        return {name: self.table(name) for name in _profile.TABLES}
 
     def to_dataframe(self, table: TableName = "Instruction") -> pd.DataFrame:
         """Return one of `tables` as a pandas data frame.

@@ -197,9 +197,12 @@ class LogicalProfile(Profile):
         The profile of each core, in order of their numbers.
     """
 
-    def __init__(self, cores: Sequence[Profile]) -> None:
-        self._cores = tuple(cores)
-        self._run = _profile.Profile.joint([core._run for core in self._cores])
+    _cores: tuple[Profile, ...]
+
+    def __new__(cls, cores: Sequence[Profile]) -> Self:
+        made = cls.of_run(_profile.Profile.joint([core._run for core in cores]))
+        made._cores = tuple(cores)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._cores,)

@@ -24,6 +24,7 @@
 mod built_in;
 mod check;
 mod comparison;
+mod documents;
 mod error;
 mod expression;
 mod facts;
@@ -39,6 +40,7 @@ mod value;
 
 pub use built_in::{BUILT_IN, NCCOM_TABLES, PRICES, aliases, canonical, parameters};
 pub use comparison::{Cell, Comparison, ComparisonRow, Peaks, compare};
+pub use documents::systems_page;
 pub use error::{Error, Result, allowed};
 pub use expression::{Expression, evaluate};
 pub use facts::{Facts, Siblings};

@@ -44,8 +44,8 @@ pub use fpenv::with_default_environment;
 pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape};
 pub use matmul_sparse::matmul_sparse;
 pub use mx::{
-    BLOCK, MxOptions, MxView, ScaleRule, X4Word, dequantize_mx, from_trn3_layout, pack_x4, quantize_mx, scale_rows,
-    to_trn3_layout, unpack_x4,
+    BLOCK, HISTOGRAM_BINS, HISTOGRAM_LIMIT, MxErrors, MxOptions, MxView, ScaleRule, X4Word, dequantize_mx,
+    from_trn3_layout, pack_x4, quantize_mx, scale_rows, to_trn3_layout, unpack_x4,
 };
 pub use par::{check_interrupt, num_threads, set_num_threads, with_interrupt_check};
 pub use simd::{SimdLevel, simd_level, with_level};

@@ -82,6 +82,11 @@ pub struct SearchSummary {
 }
 
 impl PlanSummary {
+    /// What the plan's layout does.
+    pub fn into_evaluation(self) -> Evaluation {
+        self.evaluation
+    }
+
     pub(super) fn layout(&self) -> Layout {
         self.evaluation.layout
     }

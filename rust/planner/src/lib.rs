@@ -13,6 +13,7 @@
 //! - [`economics`]: watts and dollars.
 //! - [`mod@search`]: the best of all plans.
 //! - [`request`], [`sources`] and [`answer`]: all of it as front ends ask for it and show it, in forms that serde knows.
+//! - [`published`]: what was published of serving, computed again.
 //! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod layout;
 pub mod machine_times;
 pub mod memory;
 pub mod phase;
+pub mod published;
 pub mod request;
 pub mod roofline;
 pub mod schedule_costs;
@@ -51,6 +53,7 @@ pub use inference::{Evaluation, Planner};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
 pub use phase::{Activity, PhasePart, ServingPhase, StepExchange, decode_bytes};
+pub use published::PublishedRow;
 pub use request::PlanRequest;
 pub use roofline::{
     Efficiency, Kind, OperationBound, OperationTiming, Split, StepOperation, TokenStep, operations, operations_with,

@@ -1,4 +1,4 @@
-//! Binding of safetensors files.
+//! Binding of safetensors files, and of what quantising them does.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,10 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use trn3_checkpoint::{CheckpointFile, Error};
+use trn3_numerics::{HISTOGRAM_BINS, HISTOGRAM_LIMIT};
 
 use crate::door;
+use crate::mx_errors::ErrorStatistics;
 
 create_exception!(
     trn3.checkpoint,
@@ -78,6 +80,9 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = parent.py();
     let module = PyModule::new(py, "checkpoint")?;
     module.add_class::<SafetensorsFile>()?;
+    module.add_class::<ErrorStatistics>()?;
+    module.add("HISTOGRAM_BINS", HISTOGRAM_BINS)?;
+    module.add("HISTOGRAM_LIMIT", HISTOGRAM_LIMIT)?;
     module.add("CheckpointError", py.get_type::<CheckpointError>())?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.

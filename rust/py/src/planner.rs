@@ -3,8 +3,10 @@
 use pyo3::prelude::*;
 use serde::Serialize;
 use trn3_machine::arch::ArchSpec;
-use trn3_planner::training::{TrainingRequest, published};
-use trn3_planner::{BUILT_IN_MODELS, DataType, FAMILIES, ModelSource, ModelSummary, PlanRequest, machine_times};
+use trn3_planner::training::{self, TrainingRequest};
+use trn3_planner::{
+    BUILT_IN_MODELS, DataType, FAMILIES, ModelSource, ModelSummary, PlanRequest, machine_times, published,
+};
 use trn3_system::Result;
 
 use crate::door;
@@ -22,6 +24,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(models, &module)?)?;
     module.add_function(wrap_pyfunction!(families, &module)?)?;
     module.add_function(wrap_pyfunction!(plan_training, &module)?)?;
+    module.add_function(wrap_pyfunction!(published_serving, &module)?)?;
     module.add_function(wrap_pyfunction!(published_training, &module)?)?;
     module.add_function(wrap_pyfunction!(time_product, &module)?)?;
     parent.add_submodule(&module)?;
@@ -98,7 +101,13 @@ fn plan_training<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
 /// Published rates of training beside the model's.
 #[pyfunction]
 fn published_training(py: Python<'_>) -> Answer<'_> {
-    to_python(py, &door::run(py, published)?)
+    to_python(py, &door::run(py, training::published)?)
+}
+
+/// Published figures of serving beside the model's.
+#[pyfunction]
+fn published_serving(py: Python<'_>) -> Answer<'_> {
+    to_python(py, &door::run(py, published::published)?)
 }
 
 /// Return how long one physical core takes for ``[m, k] x [k, n]``, in seconds.

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use trn3_profile::{
     CAUSES, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns,
-    PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TableColumn, TransferColumns,
+    PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TransferColumns,
 };
 
 use crate::door;
@@ -174,8 +174,8 @@ fn of_cores(py: Python<'_>, cores: Vec<PyRef<'_, PyCore>>, kernel: &str) -> PyRe
 
 /// What one run of a kernel cost; see `trn3.profile.Profile`.
 #[pyclass(frozen, module = "trn3._trn3.profile", name = "Profile")]
-struct PyProfile {
-    profile: Profile,
+pub(crate) struct PyProfile {
+    pub(crate) profile: Profile,
 }
 
 #[pymethods]
@@ -213,83 +213,6 @@ impl PyProfile {
         self.profile.instructions()
     }
 
-    #[getter]
-    fn latency_us(&self) -> f64 {
-        self.profile.latency_us()
-    }
-
-    #[getter]
-    fn overhead_us(&self) -> f64 {
-        self.profile.overhead_us()
-    }
-
-    #[getter]
-    fn macs(&self) -> u64 {
-        self.profile.macs()
-    }
-
-    #[getter]
-    fn dma_bytes(&self) -> u64 {
-        self.profile.dma_bytes()
-    }
-
-    #[getter]
-    fn hbm_read_bytes(&self) -> u64 {
-        self.profile.hbm_read_bytes()
-    }
-
-    #[getter]
-    fn hbm_write_bytes(&self) -> u64 {
-        self.profile.hbm_write_bytes()
-    }
-
-    #[getter]
-    fn sbuf_peak_bytes(&self) -> u64 {
-        self.profile.sbuf_peak_bytes()
-    }
-
-    #[getter]
-    fn psum_peak_bytes(&self) -> u64 {
-        self.profile.psum_peak_bytes()
-    }
-
-    #[getter]
-    fn ideal_matmul_us(&self) -> f64 {
-        self.profile.ideal_matmul_us()
-    }
-
-    #[getter]
-    fn mfu(&self) -> f64 {
-        self.profile.mfu()
-    }
-
-    #[getter]
-    fn mbu(&self) -> f64 {
-        self.profile.mbu()
-    }
-
-    #[getter]
-    fn dma_efficiency(&self) -> Option<f64> {
-        self.profile.dma_efficiency()
-    }
-
-    #[getter]
-    fn arithmetic_intensity(&self) -> f64 {
-        self.profile.arithmetic_intensity()
-    }
-
-    fn dma_engine_us<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        PyArray1::from_vec(py, self.profile.dma_engine_us())
-    }
-
-    fn critical_engine_us<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (engine, time) in ENGINES.iter().zip(self.profile.critical_engine_us()) {
-            dict.set_item(engine, time)?;
-        }
-        Ok(dict)
-    }
-
     fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.profile.findings())
     }
@@ -325,14 +248,6 @@ impl PyProfile {
         Ok(PyArray1::from_vec(py, door::compute(py, || self.profile.hbm_bytes_by_bin(&edges))?))
     }
 
-    fn verdict(&self) -> String {
-        self.profile.verdict()
-    }
-
-    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_python(py, &door::compute(py, || self.profile.figures())?)
-    }
-
     fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let text = door::compute(py, || self.profile.to_json())?.map_err(exception)?;
         Ok(PyBytes::new(py, text.as_bytes()))
@@ -340,28 +255,6 @@ impl PyProfile {
 
     fn to_perfetto<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &door::compute(py, || self.profile.to_perfetto())?))
-    }
-
-    /// A table by its name: an array for each column.
-    fn table<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyDict>> {
-        let Some(table) = door::compute(py, || self.profile.table(name))? else {
-            let allowed = TABLES.join(", ");
-            return Err(PyValueError::new_err(format!("table is {name:?}, must be one of {allowed}")));
-        };
-        let dict = PyDict::new(py);
-        for (name, column) in table.columns {
-            match column {
-                TableColumn::Integers(values) => dict.set_item(name, PyArray1::from_vec(py, values))?,
-                TableColumn::Floats(values) => dict.set_item(name, PyArray1::from_vec(py, values))?,
-                TableColumn::Names { names, places } => {
-                    let names = PyTuple::new(py, names)?;
-                    let text = |place: u32| Ok(names.get_item(place as usize)?.unbind());
-                    let texts = places.into_iter().map(text).collect::<PyResult<Vec<Py<PyAny>>>>()?;
-                    dict.set_item(name, PyArray1::from_vec(py, texts))?;
-                }
-            }
-        }
-        Ok(dict)
     }
 
     /// What the core that ends last recorded, by the fields of `ProfileData`.

@@ -27,7 +27,7 @@ mod step;
 
 pub use layout::TrainingLayout;
 pub use memory::{Activations, activations, footprint};
-pub use published::{PublishedRow, published};
+pub use published::published;
 pub use recipe::{Moments, Recipe, Recompute, TrainingSettings};
 pub use report::{TrainingPhase, TrainingPlan};
 pub use request::TrainingRequest;

@@ -1,33 +1,11 @@
 //! Published rates of training against the model's.
 
-use serde::Serialize;
-
 use super::{Recipe, Recompute, TrainingLayout, TrainingPlan, plan};
 use crate::config::built_in_model;
 use crate::hardware::Machine;
+use crate::published::PublishedRow;
 use trn3_facts::Facts;
 use trn3_system::Result;
-
-/// One published figure and what the model gives.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PublishedRow {
-    /// Name of the row.
-    pub name: &'static str,
-    /// What was measured, and on what.
-    pub what: &'static str,
-    /// Unit of both figures.
-    pub unit: &'static str,
-    /// The published figure.
-    pub published: f64,
-    /// The model's.
-    pub computed: f64,
-    /// Whether the constant of the model was fitted to this row.
-    pub fitted: bool,
-    /// What the source does not say and had to be assumed.
-    pub assumed: &'static str,
-    /// Where the figure is from.
-    pub source: String,
-}
 
 /// The published rates of training on Trainium1, computed again; the first one is the row that
 /// `achieved_fraction` was fitted to.
@@ -58,14 +36,14 @@ pub fn published() -> Result<Vec<PublishedRow>> {
     let many = train("bert-large", 16, 1_048_576, 128, TrainingLayout { dp: 512, ..bert })?;
     let rate = facts.quantity("bert_large_ph1_trn1")?.number().unwrap_or_default();
     let scaling = facts.quantity("bert_scaling_16_nodes")?.number().unwrap_or_default();
-    let row = |name, what, published, computed, fitted, assumed, source| PublishedRow {
+    let row = |name, what: &str, published, computed, fitted, assumed: &str, source| PublishedRow {
         name,
-        what,
-        unit: "sequences/s",
+        what: what.to_owned(),
+        unit: "sequences/s".to_owned(),
         published,
         computed,
         fitted,
-        assumed,
+        assumed: assumed.to_owned(),
         source,
     };
     Ok(vec![
@@ -106,7 +84,7 @@ pub fn published() -> Result<Vec<PublishedRow>> {
             source("bert_large_ph1_trn1")?,
         ),
         PublishedRow {
-            unit: "fraction",
+            unit: "fraction".to_owned(),
             ..row(
                 "bert-large-trn1-scaling",
                 "BERT-large phase 1, rate of 16 nodes over 16 times the rate of one",

@@ -38,6 +38,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(evaluate, &module)?)?;
     module.add_function(wrap_pyfunction!(names_in, &module)?)?;
     module.add_function(wrap_pyfunction!(nccom_tables, &module)?)?;
+    module.add_function(wrap_pyfunction!(systems_page, &module)?)?;
     parent.add_submodule(&module)?;
     // Submodules made in code are importable by name only once the interpreter knows them.
     py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.facts", &module)
@@ -154,6 +155,12 @@ fn compare(systems: Vec<(FactsView, Vec<FactsView>)>, published: bool) -> PyResu
         (row.id, row.title, row.unit, cells, ratios)
     };
     Ok(table.rows.into_iter().map(row).collect())
+}
+
+/// What the page on systems shows, as Markdown.
+#[pyfunction]
+fn systems_page() -> PyResult<String> {
+    trn3_facts::systems_page().map_err(exception)
 }
 
 /// How far those who say something about a figure agree.

@@ -1,7 +1,7 @@
 //! Energy, power and cost; requests come as numbers and mappings, results leave as dictionaries.
 
 use pyo3::prelude::*;
-use trn3_system::energy::cost::{Ownership, PriceSet, RunningCost, implied_capex, own, rent};
+use trn3_system::energy::cost::{Ownership, PriceSet, RunningCost, implied_capex, own, pflops, rent};
 use trn3_system::energy::{self, EnergyModel, EnergyWork};
 
 use super::error::exception;
@@ -20,6 +20,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cost_own, module)?)?;
     module.add_function(wrap_pyfunction!(cost_rent, module)?)?;
     module.add_function(wrap_pyfunction!(cost_implied, module)?)?;
+    module.add_function(wrap_pyfunction!(published_pflops, module)?)?;
     module.add_function(wrap_pyfunction!(price_sets, module)?)?;
     module.add_function(wrap_pyfunction!(built_in_prices, module)?)?;
     module.add_function(wrap_pyfunction!(parse_prices, module)?)
@@ -133,6 +134,13 @@ fn cost_implied<'py>(
 ) -> Answer<'py> {
     let running: Option<RunningCost> = running.map(|given| from_python("running cost", given)).transpose()?;
     to_python(py, &implied_capex(claim, pflops, peer_pflops, peer_capex, running.as_ref()).map_err(exception)?)
+}
+
+/// The published 8-bit peak of a system, in PFLOPS.
+#[pyfunction]
+#[pyo3(signature = (system, /))]
+fn published_pflops(system: &str) -> PyResult<f64> {
+    pflops(system).map_err(exception)
 }
 
 /// Names of the price sets that the core carries.
