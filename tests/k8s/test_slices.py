@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from trn3 import k8s
-from trn3.k8s import schema, topology
+from trn3.k8s import schema
 
 SYSTEMS = ["trn1_32xlarge", "trn2_instance", "trn2_ultraserver", "trn3_gen1", "trn3_gen2"]
 VERSIONS = ["1.34", "1.35", "1.36", "1.37"]
@@ -29,10 +29,6 @@ def devices(slices: list[dict[str, Any]], kind: str = "neuron_device") -> list[d
         for device in each["spec"]["devices"]
         if attributes(device)["resourceType"] == kind
     ]
-
-
-def test_topology_names_every_system() -> None:
-    assert topology.names() == SYSTEMS
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from trn3._trn3 import (
     checkpoint as checkpoint,
     facts as facts,
+    k8s as k8s,
     machine as machine,
     planner as planner,
     profile as profile,
@@ -28,6 +29,7 @@ __all__ = [
     "from_tags",
     "from_trn3_layout",
     "get_num_threads",
+    "k8s",
     "machine",
     "matmul",
     "matmul_mx",

@@ -13,10 +13,10 @@ from __future__ import annotations
 from trn3.k8s.allocate import Allocation, Placed, allocate
 from trn3.k8s.documents import Document, parse, read, to_json, to_yaml
 from trn3.k8s.errors import AllocationError, K8sError
-from trn3.k8s.names import DEFAULT_DRIVER
 from trn3.k8s.report import FragmentationReport, NodeReport, fragmentation
 from trn3.k8s.schema import check
 from trn3.k8s.slices import (
+    DEFAULT_DRIVER,
     NEURON_DRIVER_VERSION,
     device_class,
     pool_slices,

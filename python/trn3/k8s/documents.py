@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from trn3.k8s.errors import K8sError, guess
-
-API_GROUP = "resource.k8s.io"
-API_VERSION = f"{API_GROUP}/v1"
-RESOURCE_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+from trn3._trn3 import k8s as core
+from trn3.k8s.errors import K8sError, asked
 
 Object = dict[str, Any]
 """A Kubernetes object as plain data."""
@@ -44,6 +41,16 @@ class Document:
         return f"{self.source}: {self.kind} {self.name or '(without a name)'}"
 
 
+Given: TypeAlias = Iterable[Document | Mapping[str, Any]]
+
+
+def sourced(given: Given, source: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return objects with where they came from; what is plain data came from `source`."""
+    return [
+        (each.source, each.body) if isinstance(each, Document) else (source, each) for each in given
+    ]
+
+
 def read(path: Path | str) -> list[Document]:
     """Read the objects of a file.
 
@@ -64,7 +71,11 @@ def read(path: Path | str) -> list[Document]:
 
 
 def parse(text: str, source: str = "input") -> list[Document]:
-    """Read the objects of a text; `source` is named in errors."""
+    """Read the objects of a text; `source` is named in errors.
+
+    >>> [str(each) for each in parse("{apiVersion: v1, kind: Pod, metadata: {name: a}}", "file")]
+    ['file: Pod a']
+    """
     import yaml
 
     try:
@@ -78,79 +89,11 @@ def parse(text: str, source: str = "input") -> list[Document]:
     except (ValueError, RecursionError) as error:  # a date such as 2026-13-45, nesting without end
         message = f"{source}: is not YAML: {error}"
         raise K8sError(message) from error
-    documents = [each for body in bodies if body is not None for each in _objects(body, source)]
-    if not documents:
+    found = asked(core.documents, [(source, body) for body in bodies if body is not None])
+    if not found:
         message = f"{source}: holds no Kubernetes object"
         raise K8sError(message)
-    return documents
-
-
-def from_objects(objects: Iterable[Mapping[str, Any]], source: str = "input") -> list[Document]:
-    """Wrap objects that are plain data already."""
-    return [document for body in objects for document in _objects(dict(body), source)]
-
-
-def _objects(body: object, source: str) -> Iterator[Document]:
-    if not isinstance(body, dict):
-        message = (
-            f"{source}: an object has apiVersion, kind and metadata; this is a "
-            f"{type(body).__name__}"
-        )
-        raise K8sError(message)
-    kind, version = body.get("kind"), body.get("apiVersion")
-    for key, value in (("kind", kind), ("apiVersion", version)):
-        if not isinstance(value, str) or not value:
-            message = f"{source}: an object without {key}: {_short(body)}"
-            raise K8sError(message)
-    assert isinstance(kind, str)
-    assert isinstance(version, str)
-    if kind == "List" or (kind.endswith("List") and "items" in body):
-        items = body.get("items")
-        if not isinstance(items, list):
-            message = f"{source}: {kind}: items must be a list"
-            raise K8sError(message)
-        for item in items:
-            # Items of a typed list need not repeat what they are.
-            filled = (
-                {"apiVersion": version, "kind": kind.removesuffix("List"), **item}
-                if isinstance(item, dict) and kind != "List"
-                else item
-            )
-            yield from _objects(filled, source)
-        return
-    document = Document(source, body)
-    if kind in RESOURCE_KINDS and version != API_VERSION:
-        message = (
-            f"{document}: apiVersion {version} is not supported, {API_VERSION} is (Kubernetes 1.34 "
-            "and later)"
-        )
-        if version.startswith(f"{API_GROUP}/v1beta1"):
-            message += (
-                "; in v1 deviceClassName, count, selectors, ... of a request stand under exactly: "
-                "and a device's attributes are not under basic:"
-            )
-        raise K8sError(message)
-    if version.startswith(f"{API_GROUP}/") and kind not in RESOURCE_KINDS:
-        hint = guess(kind, RESOURCE_KINDS)
-        message = (
-            f"{document}: {API_GROUP} has no such kind here; known: "
-            f"{', '.join(RESOURCE_KINDS)}{hint}"
-        )
-        raise K8sError(message)
-    metadata = body.get("metadata")
-    if metadata is not None and not isinstance(metadata, dict):
-        message = f"{document.source}: {kind}: metadata must be a mapping"
-        raise K8sError(message)
-    yield document
-
-
-def _short(body: Mapping[str, Any]) -> str:
-    return ", ".join(sorted(map(str, body))[:6]) or "it is empty"
-
-
-def of_kind(documents: Sequence[Document], *kinds: str) -> list[Document]:
-    """Return the documents of these kinds, in order."""
-    return [document for document in documents if document.kind in kinds]
+    return [Document(source, body) for body in found]
 
 
 def to_yaml(objects: Iterable[Mapping[str, Any]]) -> str:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
-from trn3.text import nearest
+from trn3._trn3 import k8s as core
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class K8sError(ValueError):
     """An object or a request is wrong; the text names it and the nearest thing that would work."""
+
+
+class SelectorError(K8sError):
+    """An expression cannot be read, or fails on a device."""
 
 
 class AllocationError(K8sError):
@@ -29,13 +37,12 @@ class AllocationError(K8sError):
         self.request = request
 
 
-def guess(word: str, allowed: object) -> str:
-    """Return a hint at what was probably meant, or nothing.
-
-    >>> guess("cuont", ["count", "selectors"])
-    '; did you mean count?'
-    >>> guess("zzz", ["count", "selectors"])
-    ''
-    """
-    close = nearest(word, allowed, 0.6) if isinstance(allowed, Iterable) else None
-    return f"; did you mean {close}?" if close else ""
+def asked(function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """Call a function of the core; what it refuses is raised as what it is here."""
+    try:
+        return function(*arguments, **named)
+    except core.RefusalError as refusal:
+        claim, request, text, of_selector = refusal.args
+    if claim:
+        raise AllocationError(claim, request, text)
+    raise (SelectorError if of_selector else K8sError)(text)

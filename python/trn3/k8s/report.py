@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trn3.k8s.claims import read_claim
-from trn3.k8s.documents import Document, of_kind
-from trn3.k8s.placement import SLOT_SIZES
-from trn3.k8s.state import State, as_documents, hold
+from trn3._trn3 import k8s as core
+from trn3.k8s.documents import Document, sourced
+from trn3.k8s.errors import asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +85,8 @@ def fragmentation(
     >>> report.free, report.nodes[0].groups
     (16, {16: 1, 8: 2, 4: 4})
     """
-    state = State.build(as_documents(inventory, "inventory"), [])
-    for document in of_kind(as_documents(allocated, "allocated"), "ResourceClaim"):
-        claim = read_claim(document)
-        if claim.allocation is not None:
-            hold(state, claim)
-    nodes = []
-    for name, layout in state.layouts.items():
-        free = state.free[name] & layout.chips
-        largest, rest = 0, free
-        while rest:
-            part = layout.part(rest & -rest, rest)
-            largest, rest = max(largest, part.bit_count()), rest & ~part
-        groups: dict[int, set[int]] = {}
-        for sized in layout.groups:
-            for group in sized:
-                groups.setdefault(group.bit_count(), set())
-                if group & free == group:
-                    groups[group.bit_count()].add(group)
-        counts = {size: len(groups[size]) for size in sorted(groups, reverse=True)}
-        nodes.append(NodeReport(name, layout.chips.bit_count(), free.bit_count(), counts, largest))
-    sets = {
-        size: sum(
-            all(state.whole(node) for node in slot)
-            for block in state.blocks
-            for slot in block.slots(size)
-        )
-        for size in SLOT_SIZES
-    }
-    whole = sum(all(state.whole(node) for node in block.nodes) for block in state.blocks)
-    return FragmentationReport(tuple(nodes), sets if state.blocks else {}, len(state.blocks), whole)
+    found = asked(
+        core.fragmentation, sourced(inventory, "inventory"), sourced(allocated, "allocated")
+    )
+    nodes = tuple(NodeReport(**{**node, "groups": dict(node["groups"])}) for node in found["nodes"])
+    return FragmentationReport(**{**found, "nodes": nodes, "sets": dict(found["sets"])})

@@ -15,6 +15,7 @@ mod dtype;
 mod error;
 mod exp;
 mod facts;
+mod k8s;
 mod machine;
 mod matmul;
 mod mx;
@@ -63,6 +64,7 @@ mod _trn3 {
         crate::planner::register(module)?;
         crate::profile::register(module)?;
         crate::facts::register(module)?;
+        crate::k8s::register(module)?;
         crate::system::register(module)?;
         module.add("tfloat32", Py::new(module.py(), crate::dtype::TFloat32)?)?;
         module.add("__version__", crate::python_version(env!("CARGO_PKG_VERSION")))
