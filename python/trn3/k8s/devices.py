@@ -1,4 +1,4 @@
-"""What an allocation speaks of: devices as slices offer them, claims, and what a placement costs."""
+"""What an allocation speaks of: devices as slices offer them, claims, what a placement costs."""
 
 from __future__ import annotations
 

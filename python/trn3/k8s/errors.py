@@ -41,7 +41,7 @@ def asked(function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
     """Call a function of the core; what it refuses is raised as what it is here."""
     try:
         return function(*arguments, **named)
-    except core.Refusal as refusal:
+    except core.RefusalError as refusal:
         claim, request, text, of_selector = refusal.args
     if claim:
         raise AllocationError(claim, request, text)

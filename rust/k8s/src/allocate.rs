@@ -48,7 +48,8 @@ pub struct PlacedClaim {
 impl PlacedClaim {
     /// All of it as plain data.
     pub fn plain(&self) -> Value {
-        let devices: Vec<Value> = self.devices.iter().map(|(request, device)| json!([request, device.plain()])).collect();
+        let devices: Vec<Value> =
+            self.devices.iter().map(|(request, device)| json!([request, device.plain()])).collect();
         json!({
             "claim": {
                 "source": &*self.claim.document.source, "document": self.claim.document.body,
@@ -134,7 +135,8 @@ pub fn allocate(claims: &[Document], inventory: &[Document], allocated: &[Docume
     for unit in &pending {
         placed.extend(place(&mut state, unit)?);
     }
-    let mut notes: Vec<String> = work.ignored.iter().map(|each| format!("{each} has no claims and was left aside")).collect();
+    let mut notes: Vec<String> =
+        work.ignored.iter().map(|each| format!("{each} has no claims and was left aside")).collect();
     notes.extend(half_full(&state));
     Ok(Allocation { placed, kept, notes })
 }
@@ -161,7 +163,8 @@ fn half_full(state: &AllocationState) -> Vec<String> {
         let empty: Vec<usize> = slot.iter().copied().filter(|node| state.is_whole(*node)).collect();
         let list = names(&empty).join(", ");
         let count = empty.len();
-        let text = format!("ultraserverMode {mode}: {count} of the {mode} nodes of its set are not claimed yet: {list}");
+        let text =
+            format!("ultraserverMode {mode}: {count} of the {mode} nodes of its set are not claimed yet: {list}");
         (count > 0).then_some(text)
     };
     slots.into_iter().filter_map(note).collect()
@@ -275,7 +278,13 @@ fn commit(
         }
         config.extend(from_claim(claim, &used));
         let body = body(claim, &name, results, config);
-        placed.push(PlacedClaim { claim: claim.clone(), node: name.clone(), devices, score: found.score.clone(), body });
+        placed.push(PlacedClaim {
+            claim: claim.clone(),
+            node: name.clone(),
+            devices,
+            score: found.score.clone(),
+            body,
+        });
     }
     Ok(placed)
 }

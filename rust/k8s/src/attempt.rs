@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::claims::{ClaimAsk, ClaimConstraint, ResourceClaim};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_interrupt};
 use crate::search::{self, Assignment, SearchRule, Want};
 use crate::state::AllocationState;
 use crate::workload::ClaimUnit;
@@ -31,7 +31,9 @@ pub(crate) fn ways(unit: &ClaimUnit) -> Result<Vec<Way<'_>>> {
     for (claim, request) in requests() {
         let mut longer = Vec::with_capacity(ways.len() * request.alternatives.len());
         for way in &ways {
-            longer.extend(request.alternatives.iter().map(|ask| way.iter().cloned().chain([(claim, ask.clone())]).collect()));
+            longer.extend(
+                request.alternatives.iter().map(|ask| way.iter().cloned().chain([(claim, ask.clone())]).collect()),
+            );
         }
         ways = longer;
     }
@@ -93,6 +95,7 @@ pub(crate) fn attempt(
     if let Some(known) = state.found.borrow().get(&key) {
         return Ok(known.clone());
     }
+    check_interrupt()?;
     let (_, _, wants, rules, opened) = &key;
     let found = search::search(&state.layouts[node].shape, free, wants, rules, opened)?;
     state.found.borrow_mut().insert(key, found.clone());

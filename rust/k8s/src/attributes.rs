@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::document::Object;
 use crate::names;
-use crate::slices::SliceOptions;
+use crate::options::SliceOptions;
 use crate::topology::{NodeSystem, TopologyNode};
 
 const DRA_DRIVER_VERSION: &str = "1.0.0";

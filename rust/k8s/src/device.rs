@@ -81,7 +81,8 @@ impl PoolDevice {
             self.attributes.iter().map(|((domain, name), value)| json!([domain, name, value.plain()])).collect();
         let capacity: Vec<Value> =
             self.capacity.iter().map(|((domain, name), value)| json!([domain, name, value.to_string()])).collect();
-        let taints: Vec<Value> = self.taints.iter().map(|taint| json!([taint.key, taint.value, taint.effect])).collect();
+        let taints: Vec<Value> =
+            self.taints.iter().map(|taint| json!([taint.key, taint.value, taint.effect])).collect();
         json!({
             "driver": self.driver, "pool": self.pool, "node": self.node, "name": self.name,
             "attributes": attributes, "capacity": capacity, "taints": taints,

@@ -27,6 +27,9 @@ pub enum Error {
     /// The search on a node tried as much as it may; [`allocate`](crate::allocate) tells which claim it was.
     #[error("the search gave up: too many combinations of devices")]
     SearchLimit,
+    /// Whoever waits was told to stop (Python: what the signal's handler raised).
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// What functions of this crate return.
@@ -36,6 +39,11 @@ impl Error {
     pub(crate) fn unmet(claim: &str, request: &str, reason: impl Into<String>) -> Self {
         Self::Unmet { claim: claim.to_owned(), request: request.to_owned(), reason: reason.into() }
     }
+}
+
+/// What long searches ask in between.
+pub(crate) fn check_interrupt() -> Result<()> {
+    trn3_numerics::check_interrupt().map_err(|_| Error::Interrupted)
 }
 
 impl From<trn3_facts::Error> for Error {

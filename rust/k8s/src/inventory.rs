@@ -251,4 +251,3 @@ pub(crate) fn by_node(devices: &[PoolDevice]) -> Vec<(String, Vec<usize>)> {
     }
     nodes
 }
-

@@ -46,8 +46,8 @@ impl NodeLayout {
         let wholes = Bits::of(count, |number| devices[number].is_node());
         let chips = Bits::of(count, |number| !wholes.has(number));
         let same = |left: usize, right: usize| pool_of(devices[left]) == pool_of(devices[right]);
-        let footprint =
-            (0..count).map(|number| Bits::of(count, |other| other == number || (wholes.has(number) && same(number, other))));
+        let footprint = (0..count)
+            .map(|number| Bits::of(count, |other| other == number || (wholes.has(number) && same(number, other))));
         let distances = distances(&devices);
         let near = |left: usize, right: usize| {
             let whole = wholes.has(left) || wholes.has(right);

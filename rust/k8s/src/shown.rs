@@ -14,7 +14,8 @@ pub(crate) fn shown(value: &Value) -> String {
         Value::String(text) => quoted(text),
         Value::Array(values) => format!("[{}]", values.iter().map(shown).collect::<Vec<_>>().join(", ")),
         Value::Object(entries) => {
-            let entries: Vec<_> = entries.iter().map(|(key, value)| format!("{}: {}", quoted(key), shown(value))).collect();
+            let entries: Vec<_> =
+                entries.iter().map(|(key, value)| format!("{}: {}", quoted(key), shown(value))).collect();
             format!("{{{}}}", entries.join(", "))
         }
     }
@@ -30,7 +31,13 @@ pub(crate) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "NoneType",
         Value::Bool(_) => "bool",
-        Value::Number(number) => if number.is_f64() { "float" } else { "int" },
+        Value::Number(number) => {
+            if number.is_f64() {
+                "float"
+            } else {
+                "int"
+            }
+        }
         Value::String(_) => "str",
         Value::Array(_) => "list",
         Value::Object(_) => "dict",

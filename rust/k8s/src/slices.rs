@@ -4,62 +4,15 @@
 //! which stands for the whole node: whoever is given it holds the devices of its pool too **(choice; slices have no word
 //! for it but counters)**.
 
-use indexmap::IndexMap;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::attributes::Publisher;
 use crate::document::API_VERSION;
 use crate::error::{Error, Result};
 use crate::names;
+use crate::options::{SliceOptions, TaintWords};
 use crate::shown::{is_nothing, quoted};
 use crate::topology::NodeSystem;
-
-/// Version that devices report unless told otherwise: the driver of Neuron SDK 2.27.
-pub const NEURON_DRIVER_VERSION: &str = "2.25.4.0";
-
-/// A taint as it is asked for: texts by `key`, `value` and `effect`.
-type TaintWords = IndexMap<String, String>;
-
-/// What of a system is published, and under which names.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SliceOptions {
-    /// How many nodes; by default one UltraServer or one instance. More than an UltraServer has begin another.
-    pub nodes: Option<i64>,
-    /// The driver's name, which is the domain of the plain attributes too.
-    pub driver: String,
-    /// Publish `logicalNeuronCore` in our domain: what the nodes were started with.
-    pub lnc: Option<i64>,
-    /// Publish the device groups of EFA, `resource.aws.com/devicegroup{1,4,8,16}_id`.
-    pub efa: bool,
-    /// Publish a device for each whole node of an UltraServer.
-    pub node_devices: bool,
-    /// What devices report as the version of the driver.
-    pub neuron_driver_version: String,
-    /// What devices report as the type of their instance; by default the system's.
-    pub instance_type: Option<String>,
-    /// Taints by `pool/device`.
-    pub taints: IndexMap<String, Vec<TaintWords>>,
-    /// Of the pools.
-    pub generation: i64,
-}
-
-impl Default for SliceOptions {
-    fn default() -> Self {
-        Self {
-            nodes: None,
-            driver: names::DEFAULT_DRIVER.to_owned(),
-            lnc: None,
-            efa: true,
-            node_devices: true,
-            neuron_driver_version: NEURON_DRIVER_VERSION.to_owned(),
-            instance_type: None,
-            taints: IndexMap::new(),
-            generation: 1,
-        }
-    }
-}
 
 /// The ResourceSlices of a system: `trn1`, `trn2`, `trn2_ultraserver`, `gen1`, `gen2` or the name of a spec.
 ///

@@ -146,8 +146,8 @@ impl AllocationState {
     }
 
     /// The aligned set of nodes that a node belongs to.
-    fn slot_of(&self, node: usize, mode: usize) -> Option<Vec<usize>> {
-        self.block_of(node)?.slots(mode).into_iter().find(|slot| slot.contains(&node))
+    fn slot_of(&self, node: usize, mode: usize) -> Option<&Vec<usize>> {
+        self.block_of(node)?.slots(mode).iter().find(|slot| slot.contains(&node))
     }
 
     /// Marks a device as taken; with a mode, opens the set of its node.
@@ -162,10 +162,10 @@ impl AllocationState {
                 self.holders.entry(*place).or_insert_with(|| claim.to_owned());
             }
         }
-        if let Some(mode) = mode.filter(|mode| *mode > 1) {
-            if let Some(slot) = self.slot_of(node, mode) {
-                self.slots.insert(slot, mode);
-            }
+        if let Some(mode) = mode.filter(|mode| *mode > 1)
+            && let Some(slot) = self.slot_of(node, mode).cloned()
+        {
+            self.slots.insert(slot, mode);
         }
     }
 
@@ -237,9 +237,9 @@ impl AllocationState {
             Some(mode) => {
                 let (mut begun, mut fresh) = (Vec::new(), Vec::new());
                 for slot in self.blocks.iter().flat_map(|block| block.slots(mode)) {
-                    if self.slots.get(&slot) == Some(&mode) {
-                        begun.extend(slot.into_iter().filter(|node| self.is_whole(*node)));
-                    } else if self.are_whole(&slot) && !slot.iter().any(|node| kept.contains(node)) {
+                    if self.slots.get(slot) == Some(&mode) {
+                        begun.extend(slot.iter().copied().filter(|node| self.is_whole(*node)));
+                    } else if self.are_whole(slot) && !slot.iter().any(|node| kept.contains(node)) {
                         fresh.extend(slot);
                     }
                 }
@@ -255,7 +255,7 @@ impl AllocationState {
         let mut costs = vec![usize::from(self.are_whole(&block.nodes))];
         for size in SLOT_SIZES {
             // A set that the claim itself is going to fill is not lost.
-            let lost = size > mode && self.slot_of(node, size).is_some_and(|slot| self.are_whole(&slot));
+            let lost = size > mode && self.slot_of(node, size).is_some_and(|slot| self.are_whole(slot));
             costs.push(usize::from(lost));
         }
         costs

@@ -10,32 +10,39 @@ use crate::values::AttributeValue;
 /// Sizes of aligned sets that are kept whole where it costs nothing, the larger first.
 pub(crate) const SLOT_SIZES: [usize; 2] = [4, 2];
 
+/// Sizes of aligned sets: what claims may ask for.
+const SET_SIZES: [usize; 3] = [1, 2, 4];
+
 /// The nodes of one UltraServer, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UltraServerNodes {
     pub(crate) nodes: Vec<usize>,
-    racks: Vec<i64>,
+    /// Aligned sets, by size.
+    sets: [Vec<Vec<usize>>; SET_SIZES.len()],
 }
 
 impl UltraServerNodes {
-    /// Aligned sets of nodes **(choice)**: counted from the first server of a rack, they do not cross racks unless a rack
-    /// has fewer servers than a set.
-    pub(crate) fn slots(&self, size: usize) -> Vec<Vec<usize>> {
-        if size == 1 {
-            return self.nodes.iter().map(|node| vec![*node]).collect();
-        }
+    fn new(members: &[Member]) -> Self {
+        let nodes: Vec<usize> = members.iter().map(|each| each.4).collect();
         let mut racks: Vec<(i64, Vec<usize>)> = Vec::new();
-        for (node, rack) in self.nodes.iter().zip(&self.racks) {
+        for (rack, _, _, _, node) in members {
             match racks.iter_mut().find(|(known, _)| known == rack) {
                 Some((_, nodes)) => nodes.push(*node),
                 None => racks.push((*rack, vec![*node])),
             }
         }
-        let mut lists: Vec<Vec<usize>> = racks.into_iter().map(|(_, nodes)| nodes).collect();
-        if lists.iter().any(|nodes| nodes.len() < size) {
-            lists = vec![self.nodes.clone()];
-        }
-        lists.iter().flat_map(|nodes| nodes.chunks_exact(size)).map(<[usize]>::to_vec).collect()
+        let sets = SET_SIZES.map(|size| {
+            let whole = [(0, nodes.clone())];
+            let lists = if racks.iter().any(|(_, nodes)| nodes.len() < size) { &whole } else { racks.as_slice() };
+            lists.iter().flat_map(|(_, nodes)| nodes.chunks_exact(size)).map(<[usize]>::to_vec).collect()
+        });
+        Self { nodes, sets }
+    }
+
+    /// Aligned sets of nodes **(choice)**: counted from the first server of a rack, they do not cross racks unless a rack
+    /// has fewer servers than a set.
+    pub(crate) fn slots(&self, size: usize) -> &[Vec<usize>] {
+        SET_SIZES.iter().position(|each| *each == size).map_or(&[], |place| &self.sets[place])
     }
 }
 
@@ -47,7 +54,8 @@ pub(crate) fn ultraservers(layouts: &[NodeLayout], inventory: &[PoolDevice]) -> 
     let mut found: BTreeMap<&str, Vec<Member>> = BTreeMap::new();
     for (number, layout) in layouts.iter().enumerate() {
         let devices = layout.devices.iter().map(|place| &inventory[*place]);
-        let named = |device: &'_ PoolDevice| device.of_driver("capacityBlockId").and_then(AttributeValue::text).is_some();
+        let named =
+            |device: &'_ PoolDevice| device.of_driver("capacityBlockId").and_then(AttributeValue::text).is_some();
         let Some(device) = devices.into_iter().find(|device| named(device)) else { continue };
         let block = device.of_driver("capacityBlockId").and_then(AttributeValue::text).unwrap_or_default();
         let own = |name: &str| device.own(name).and_then(AttributeValue::int).unwrap_or(0);
@@ -58,9 +66,5 @@ pub(crate) fn ultraservers(layouts: &[NodeLayout], inventory: &[PoolDevice]) -> 
     blocks.iter_mut().for_each(|members| members.sort());
     // By the first of their names; of equal ones by that of the block.
     blocks.sort_by_cached_key(|members| members.iter().map(|each| (each.2.clone(), each.3.clone())).min());
-    let block = |members: Vec<Member>| UltraServerNodes {
-        racks: members.iter().map(|each| each.0).collect(),
-        nodes: members.iter().map(|each| each.4).collect(),
-    };
-    blocks.into_iter().map(block).collect()
+    blocks.iter().map(|members| UltraServerNodes::new(members)).collect()
 }

@@ -178,7 +178,7 @@ fn references<'a>(document: &Document, spec: &'a Object) -> Result<Vec<&'a Objec
     let containers = ["initContainers", "containers"].into_iter().filter_map(|key| spec.get(key)?.as_array()).flatten();
     for container in containers {
         let claims = container.get("resources").and_then(|resources| resources.get("claims")?.as_array());
-        for name in claims.into_iter().flatten().map(word).filter(|name| !known.contains(name)) {
+        if let Some(name) = claims.into_iter().flatten().map(word).find(|name| !known.contains(name)) {
             let has = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Err(Error::Malformed(format!(
                 "{document}: container {} uses claim {name}, which the pod does not have under resourceClaims (it has \

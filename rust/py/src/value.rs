@@ -3,6 +3,8 @@
 //! The core's types are described once, by serde. What is asked comes as Python objects, what is answered leaves as such;
 //! nothing is text on the way, so that no error speaks of places in a text that nobody wrote.
 
+use std::fmt::{Display, Formatter};
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PySequence, PyString};
@@ -54,16 +56,33 @@ pub(crate) fn dict(py: Python<'_>, entries: Map<String, Value>) -> PyResult<Boun
 /// # Errors
 /// `TypeError` for objects of other types, `ValueError` for what the core has no such entry or number for.
 pub(crate) fn from_python<T: DeserializeOwned>(what: &str, given: &Bound<'_, PyAny>) -> PyResult<T> {
-    let value = described(what, given, DEEPEST)?;
+    let value = described(&Place::Whole(what), given, DEEPEST)?;
     serde_json::from_value(value).map_err(|error| PyValueError::new_err(format!("the {what} is wrong: {error}")))
 }
 
 /// Python objects as plain data; `what` is their name in errors.
 pub(crate) fn plain(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Value> {
-    described(what, given, DEEPEST)
+    described(&Place::Whole(what), given, DEEPEST)
 }
 
-fn described(what: &str, given: &Bound<'_, PyAny>, deep: usize) -> PyResult<Value> {
+/// Where in what was given a value stands: written out for errors alone, since most values have none.
+enum Place<'a> {
+    Whole(&'a str),
+    Entry(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Whole(name) => f.write_str(name),
+            Place::Entry(owner, key) => write!(f, "{owner}.{key}"),
+            Place::Item(owner, index) => write!(f, "{owner}[{index}]"),
+        }
+    }
+}
+
+fn described(what: &Place<'_>, given: &Bound<'_, PyAny>, deep: usize) -> PyResult<Value> {
     if given.is_none() {
         return Ok(Value::Null);
     }
@@ -92,7 +111,7 @@ fn described(what: &str, given: &Bound<'_, PyAny>, deep: usize) -> PyResult<Valu
         for item in mapping.items()? {
             let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
             let key: String = key.str()?.extract()?;
-            let value = described(&format!("{what}.{key}"), &value, deep - 1)?;
+            let value = described(&Place::Entry(what, &key), &value, deep - 1)?;
             entries.insert(key, value);
         }
         return Ok(Value::Object(entries));
@@ -100,7 +119,7 @@ fn described(what: &str, given: &Bound<'_, PyAny>, deep: usize) -> PyResult<Valu
     if let Ok(sequence) = given.cast::<PySequence>() {
         let mut values = Vec::new();
         for (index, value) in sequence.try_iter()?.enumerate() {
-            values.push(described(&format!("{what}[{index}]"), &value?, deep - 1)?);
+            values.push(described(&Place::Item(what, index), &value?, deep - 1)?);
         }
         return Ok(Value::Array(values));
     }
@@ -116,7 +135,7 @@ fn described(what: &str, given: &Bound<'_, PyAny>, deep: usize) -> PyResult<Valu
     Err(PyTypeError::new_err(format!("{what} is of type {of}; allowed: numbers, texts, lists, mappings, None")))
 }
 
-fn real(what: &str, given: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn real(what: &Place<'_>, given: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Some(number) = Number::from_f64(given.extract()?) {
         return Ok(Value::Number(number));
     }

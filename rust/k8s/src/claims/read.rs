@@ -62,12 +62,22 @@ pub(crate) fn read_claim(document: &Document, name: Option<String>, origin: &str
         known.extend(alternatives.cloned());
     }
     let mut constraints = Vec::new();
-    for (place, entry) in reader.items(devices.get("constraints"), &format!("{path}.constraints"), names::MAX_CONSTRAINTS)? {
+    for (place, entry) in
+        reader.items(devices.get("constraints"), &format!("{path}.constraints"), names::MAX_CONSTRAINTS)?
+    {
         constraints.push(constraint(&reader, entry, &place, &known)?);
     }
     let config = reader.config(devices.get("config"), &format!("{path}.config"), Some(&known))?;
     let label = format!("{}/{name}", document.namespace());
-    Ok(ResourceClaim { document: document.clone(), name, label, origin: origin.to_owned(), requests, constraints, config })
+    Ok(ResourceClaim {
+        document: document.clone(),
+        name,
+        label,
+        origin: origin.to_owned(),
+        requests,
+        constraints,
+        config,
+    })
 }
 
 fn constraint(reader: &Reader<'_>, entry: &Value, path: &str, known: &[String]) -> Result<ClaimConstraint> {

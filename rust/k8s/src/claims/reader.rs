@@ -40,7 +40,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The entries of a list, with the path of each; there is none where nothing is given.
-    pub(super) fn items<'v>(&self, value: Option<&'v Value>, path: &str, most: usize) -> Result<Vec<(String, &'v Value)>> {
+    pub(super) fn items<'v>(
+        &self,
+        value: Option<&'v Value>,
+        path: &str,
+        most: usize,
+    ) -> Result<Vec<(String, &'v Value)>> {
         match value {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(entries)) if entries.len() > most => {

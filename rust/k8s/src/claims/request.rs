@@ -23,7 +23,8 @@ impl Reader<'_> {
     /// A request and its alternatives.
     pub(super) fn request(&self, entry: &Value, path: &str) -> Result<ClaimRequest> {
         if entry.get("deviceClassName").is_some() {
-            let reason = "deviceClassName stands directly in the request, which is v1beta1; in v1 it stands under exactly:";
+            let reason =
+                "deviceClassName stands directly in the request, which is v1beta1; in v1 it stands under exactly:";
             return Err(self.fail(path, reason));
         }
         let body = self.fields(Some(entry), path, &["name", "exactly", "firstAvailable"])?;
@@ -99,7 +100,8 @@ impl Reader<'_> {
         };
         if number > names::MAX_RESULTS as u64 {
             let most = names::MAX_RESULTS;
-            let reason = format!("{number}: a claim holds at most {most} devices; use several claims, one for each pod");
+            let reason =
+                format!("{number}: a claim holds at most {most} devices; use several claims, one for each pod");
             return Err(self.fail(&place, reason));
         }
         Ok(Some(number as usize))
@@ -116,7 +118,9 @@ impl Reader<'_> {
                 Some(Some("Exists")) => true,
                 _ => {
                     let came = operator.map(shown).unwrap_or_default();
-                    return Err(self.fail(&format!("{place}.operator"), format!("must be Exists or Equal; it is {came}")));
+                    return Err(
+                        self.fail(&format!("{place}.operator"), format!("must be Exists or Equal; it is {came}"))
+                    );
                 }
             };
             if given(body, "key").is_none() && !exists {
@@ -135,7 +139,8 @@ impl Reader<'_> {
         let place = format!("{path}.requests");
         let body = self.mapping(self.fields(value, path, &["requests"])?.get("requests"), &place)?;
         let read = |(key, amount): (&String, &Value)| {
-            let (domain, identifier) = key.rsplit_once('/').map_or((None, key.as_str()), |(domain, rest)| (Some(domain), rest));
+            let (domain, identifier) =
+                key.rsplit_once('/').map_or((None, key.as_str()), |(domain, rest)| (Some(domain), rest));
             let amount = ResourceQuantity::read(amount);
             let amount = amount.map_err(|error: Error| self.fail(&format!("{place}[{key}]"), error))?;
             Ok((domain.map(str::to_owned), identifier.to_owned(), amount))

@@ -25,7 +25,7 @@ struct Group {
 pub(super) fn no_set(state: &AllocationState, mode: usize) -> String {
     let slots = |size: usize| state.blocks.iter().flat_map(move |block| block.slots(size));
     let is_kept = |slot: &[usize]| state.slots.keys().flatten().any(|node| slot.contains(node));
-    let is_open = |size: usize| slots(size).any(|slot| state.are_whole(&slot) && (size == 1 || !is_kept(&slot)));
+    let is_open = |size: usize| slots(size).any(|slot| state.are_whole(slot) && (size == 1 || !is_kept(slot)));
     let smaller = [2, 1].into_iter().filter(|size| *size < mode).find(|size| is_open(*size));
     let whole = |slot: &[usize]| slot.iter().filter(|node| state.is_whole(**node)).count();
     let Some(best) = first_largest(slots(mode), |slot| whole(slot) as i64) else {
@@ -39,15 +39,15 @@ pub(super) fn no_set(state: &AllocationState, mode: usize) -> String {
     let names: Vec<&str> = used.iter().map(|node| state.name_of(*node)).collect();
     let names = names.join(", ");
     let free = best.len() - used.len();
-    let mut text = format!(
-        "ultraserverMode {mode} needs {mode} wholly free nodes of one aligned set; the best set has {free}"
-    );
+    let mut text =
+        format!("ultraserverMode {mode} needs {mode} wholly free nodes of one aligned set; the best set has {free}");
     let mut hints: Vec<String> = smaller.map(|size| format!("mode {size}")).into_iter().collect();
     if used.is_empty() {
         text += ", which is kept for another claim of an UltraServer mode";
     } else {
         let devices = used.iter().flat_map(|node| &state.layouts[*node].devices);
-        let holders: BTreeSet<&str> = devices.filter_map(|device| state.holders.get(device)).map(String::as_str).collect();
+        let holders: BTreeSet<&str> =
+            devices.filter_map(|device| state.holders.get(device)).map(String::as_str).collect();
         let holders: Vec<&str> = holders.into_iter().collect();
         text += &format!(" ({names} used by {})", holders.join(", "));
         hints.push(format!("free {names}"));
@@ -134,9 +134,9 @@ pub(super) fn busy(
     let fitting = groups.iter().filter(|group| group.devices.len() >= count);
     if let Some(best) = first_largest(fitting, |group| group.free as i64) {
         let held = best.devices.iter().filter(|device| !state.is_free(**device));
-        let held = held.take(count.saturating_sub(best.free)).map(|device| {
-            format!("{} (held by {})", state.devices[*device], state.holder(*device, ANOTHER))
-        });
+        let held = held
+            .take(count.saturating_sub(best.free))
+            .map(|device| format!("{} (held by {})", state.devices[*device], state.holder(*device, ANOTHER)));
         let held: Vec<String> = held.collect();
         if !held.is_empty() {
             hints.push(format!("free {}", held.join(", ")));
@@ -158,8 +158,7 @@ fn busy_all(state: &AllocationState, claim: &ResourceClaim, ask: &Arc<ClaimAsk>,
     let holders: BTreeSet<&str> = held.iter().map(|device| state.holder(*device, ANOTHER)).collect();
     let holders: Vec<&str> = holders.into_iter().collect();
     let left = best.devices.len() - held.len();
-    let hint =
-        if left > 0 { format!(", or ask for {left} with allocationMode ExactCount") } else { String::new() };
+    let hint = if left > 0 { format!(", or ask for {left} with allocationMode ExactCount") } else { String::new() };
     Ok(Some(format!(
         "All needs every device of a node that matches to be free; {} comes nearest, with {} of {} held by {}: free \
          them{hint}",

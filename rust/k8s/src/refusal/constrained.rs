@@ -58,7 +58,8 @@ fn without(state: &AllocationState, ask: &ClaimAsk, constraint: &ClaimConstraint
     let all = matching::matching(state, ask)?;
     let chips: Vec<usize> = all.iter().copied().filter(|device| !state.devices[*device].is_node()).collect();
     let devices = if chips.is_empty() { all } else { chips };
-    let mut attributes = devices.iter().flat_map(|device| state.devices[*device].attributes.iter().map(|(name, _)| name));
+    let mut attributes =
+        devices.iter().flat_map(|device| state.devices[*device].attributes.iter().map(|(name, _)| name));
     if attributes.clone().any(|name| *name == constraint.attribute) {
         return Ok(None);
     }

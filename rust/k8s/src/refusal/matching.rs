@@ -118,9 +118,8 @@ fn present(expression: &str, devices: &[&PoolDevice]) -> String {
 
 fn too_small(ask: &ClaimAsk, left: &[&PoolDevice]) -> String {
     for (domain, identifier, amount) in &ask.capacity {
-        let there = |device: &&'_ PoolDevice| {
-            device.capacity(domain.as_ref().unwrap_or(&device.driver), identifier).cloned()
-        };
+        let there =
+            |device: &&'_ PoolDevice| device.capacity(domain.as_ref().unwrap_or(&device.driver), identifier).cloned();
         let mut most: Option<ResourceQuantity> = None;
         for each in left.iter().filter_map(there) {
             if most.as_ref().is_none_or(|most| each > *most) {
@@ -164,8 +163,7 @@ pub(super) fn too_many(state: &AllocationState, ask: &ClaimAsk) -> Why {
     let per_node = per_node(state, ask)?;
     let is_node = |device: &usize| state.devices[*device].is_node();
     let Some(count) = ask.count else {
-        let is_mixed =
-            |(_, devices): &(usize, Vec<usize>)| devices.iter().any(is_node) && !devices.iter().all(is_node);
+        let is_mixed = |(_, devices): &(usize, Vec<usize>)| devices.iter().any(is_node) && !devices.iter().all(is_node);
         let mixed = per_node.iter().all(is_mixed) && !ask.admin;
         return Ok(mixed.then(|| {
             format!(

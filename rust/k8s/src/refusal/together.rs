@@ -10,12 +10,7 @@ use crate::state::AllocationState;
 use crate::workload::ClaimUnit;
 
 /// Names the first request that is too much.
-pub(super) fn together(
-    state: &AllocationState,
-    unit: &ClaimUnit,
-    way: &Way<'_>,
-    nodes: &[usize],
-) -> Result<Reason> {
+pub(super) fn together(state: &AllocationState, unit: &ClaimUnit, way: &Way<'_>, nodes: &[usize]) -> Result<Reason> {
     for end in 1..=way.len() {
         let fits = match fits(state, nodes, &way[..end]) {
             Err(Error::SearchLimit) => false,

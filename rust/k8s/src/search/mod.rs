@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bits::Bits;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_interrupt};
 use crate::layout::LayoutShape;
 use crate::score::PlacementScore;
 
@@ -110,14 +110,18 @@ fn usable(shape: &LayoutShape, free: &Bits, wants: &[Want], distinct: &[&SearchR
     for (index, want) in wants.iter().enumerate() {
         let is_free = |position: &usize| want.admin || shape.footprint[*position].is_within(free);
         let positions: Vec<usize> = want.candidates.iter().copied().filter(is_free).collect();
-        // "All" means all: one that is taken fails the request.
+        // "All" means all: one that is taken, or cannot differ from others, fails the request.
         let misses = want.count.is_none() && positions.len() < want.candidates.len();
         if misses || positions.len() < want.count.unwrap_or(1) {
             return None;
         }
         let rules: Vec<_> = distinct.iter().filter(|rule| rule.wants.contains(&index)).collect();
         let has_all = |position: &usize| rules.iter().all(|rule| rule.values[*position].is_some());
-        usable.push(positions.into_iter().filter(has_all).collect());
+        let kept: Vec<usize> = positions.iter().copied().filter(has_all).collect();
+        if want.count.is_none() && kept.len() < positions.len() {
+            return None;
+        }
+        usable.push(kept);
     }
     Some(usable)
 }
@@ -165,10 +169,12 @@ impl Filling<'_> {
         let is_open = |position: &usize| want.admin || !self.shape.footprint[*position].meets(taken);
         let positions: Vec<usize> = self.allowed[index].iter().copied().filter(is_open).collect();
         let count = want.count.unwrap_or(self.allowed[index].len());
-        let rules: Vec<&SearchRule> = self.distinct.iter().copied().filter(|rule| rule.wants.contains(&index)).collect();
+        let rules: Vec<&SearchRule> =
+            self.distinct.iter().copied().filter(|rule| rule.wants.contains(&index)).collect();
         let mut free = self.free.clone();
         free.remove(taken);
         for chosen in sets::sets(self.shape, &free, &positions, count, &rules) {
+            check_interrupt()?;
             *steps = steps.checked_sub(1).ok_or(Error::SearchLimit)?;
             if !self.is_disjoint(&chosen) || !differ_from(&rules, &chosen, done) {
                 continue;

@@ -31,7 +31,7 @@ pub(super) fn sets<'a>(
     count: usize,
     rules: &'a [&'a SearchRule],
 ) -> Box<dyn Iterator<Item = Vec<usize>> + 'a> {
-    if count > positions.len() {
+    if count == 0 || count > positions.len() {
         return Box::new(std::iter::empty());
     }
     let all = Combinations { positions, count, places: Some((0..count).collect()) };

@@ -15,7 +15,10 @@ fn node(count: usize) -> NodeLayout {
         pool: "p".to_owned(),
         node: "n".to_owned(),
         name: format!("c-{number}"),
-        attributes: vec![(("d.internal".to_owned(), "devicegroup4_id".to_owned()), AttributeValue::Int(number as i64 / 4))],
+        attributes: vec![(
+            ("d.internal".to_owned(), "devicegroup4_id".to_owned()),
+            AttributeValue::Int(number as i64 / 4),
+        )],
         capacity: Vec::new(),
         taints: Vec::new(),
         seen: OnceLock::new(),
@@ -108,9 +111,29 @@ fn test_sets_are_counted_and_given_in_order() {
 #[test]
 fn test_a_search_that_takes_too_long_gives_up() {
     let layout = node(40);
-    let wants: Vec<Want> = (0..4).map(|_| Want { count: Some(8), candidates: (0..40).collect(), admin: false }).collect();
+    let wants: Vec<Want> =
+        (0..4).map(|_| Want { count: Some(8), candidates: (0..40).collect(), admin: false }).collect();
     // Three values for 32 devices that must all differ.
     let values: Arc<[Option<u32>]> = (0..40).map(|number| Some(number % 31)).collect();
     let rule = SearchRule { wants: vec![0, 1, 2, 3], values, distinct: true };
     assert_eq!(search(&layout.shape, &layout.all(), &wants, &[rule], &[]), Err(Error::SearchLimit));
+}
+
+#[test]
+fn test_a_search_stops_when_it_is_told_to() {
+    let layout = node(40);
+    let wants = [Want { count: Some(8), candidates: (0..40).collect(), admin: false }];
+    let values: Arc<[Option<u32>]> = (0..40).map(|number| Some(number % 7)).collect();
+    let rule = SearchRule { wants: vec![0], values, distinct: true };
+    // Every set of eight has a value twice, and there are many to try.
+    let many = [wants[0].clone(), Want { count: Some(30), ..wants[0].clone() }];
+    let stopped = trn3_numerics::with_interrupt_check(
+        || true,
+        || {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            search(&layout.shape, &layout.all(), &many, &[], &[])
+        },
+    );
+    assert_eq!(stopped, Err(Error::Interrupted));
+    assert_eq!(search(&layout.shape, &layout.all(), &wants, &[rule], &[]), Ok(None));
 }

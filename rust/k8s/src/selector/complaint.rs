@@ -16,10 +16,11 @@ const WORDS: [&str; 7] = ["device", "size", "contains", "startsWith", "endsWith"
 pub(super) fn of_reading(expression: &str, errors: &ParseErrors) -> String {
     let (mut line, mut column) = errors.errors.first().map_or((0, 0), |error| error.pos);
     let lines: Vec<&str> = expression.lines().collect();
-    // The parser gives no place when the text ends too early.
-    if line < 1 || column < 1 {
-        line = lines.len().max(1) as isize;
-        column = lines.last().map_or(0, |last| last.chars().count()) as isize + 1;
+    // Where the text ends too early, the parser gives no place, or one behind the blanks at the end.
+    let written: Vec<&str> = expression.trim_end().lines().collect();
+    let end = (written.len().max(1) as isize, written.last().map_or(0, |last| last.chars().count()) as isize + 1);
+    if line < 1 || column < 1 || (line, column) > end {
+        (line, column) = end;
     }
     let text = one_line(expression);
     let there = lines.get(line as usize - 1).and_then(|source| source.chars().nth(column as usize - 1));
@@ -34,7 +35,8 @@ pub(super) fn of_evaluation(error: &ExecutionError, device: &PoolDevice) -> Stri
         ExecutionError::NoSuchKey(key) => missing(key, device),
         ExecutionError::UndeclaredReference(name) => undeclared(name),
         ExecutionError::NoSuchOverload(overload) => mismatch(overload.argument_types(), device),
-        ExecutionError::UnsupportedBinaryOperator(_, left, right) | ExecutionError::ValuesNotComparable(left, right) => {
+        ExecutionError::UnsupportedBinaryOperator(_, left, right)
+        | ExecutionError::ValuesNotComparable(left, right) => {
             mismatch(&[left, right].map(|value| value.type_of().to_string()), device)
         }
         ExecutionError::UnexpectedType { .. } | ExecutionError::UnsupportedTargetType { .. } => mismatch(&[], device),

@@ -4,15 +4,17 @@
 /// How many operators and brackets may lie in each other; Kubernetes allows about as many.
 pub(super) const MAX_DEPTH: usize = 96;
 
-/// Expressions that any stack is deep enough for.
-const SHALLOW: usize = 12;
+/// How deep expressions may be that are read, or evaluated, on whatever stack there is: a bracket takes a dozen calls of
+/// the parser, and one or two of what evaluates.
+pub(super) const READ_ANYWHERE: usize = 4;
+pub(super) const EVALUATED_ANYWHERE: usize = 24;
 
-/// Bytes of the stack on which others are read: a bracket takes a dozen calls of the parser.
+/// Bytes of the stack for others.
 const STACK: usize = 64 << 20;
 
 /// Does work that is as recursive as an expression is deep, where there is enough stack; `None` if there is none.
-pub(super) fn with_stack<R: Send>(depth: usize, work: impl FnOnce() -> R + Send) -> Option<R> {
-    if depth <= SHALLOW {
+pub(super) fn with_stack<R: Send>(depth: usize, anywhere: usize, work: impl FnOnce() -> R + Send) -> Option<R> {
+    if depth <= anywhere {
         return Some(work());
     }
     std::thread::scope(|scope| {
@@ -47,9 +49,10 @@ pub(super) fn depth(expression: &str) -> usize {
                 grow(&mut chains, &mut total);
             }
             b',' | b'&' | b'|' => {
+                let bracket = usize::from(chains.len() > 1);
                 if let Some(last) = chains.last_mut() {
-                    total -= *last;
-                    *last = 0;
+                    total = total - *last + bracket;
+                    *last = bracket;
                 }
             }
             b'.' | b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'?' => grow(&mut chains, &mut total),
@@ -111,6 +114,9 @@ mod tests {
             ("(", "1", ")"),
             ("[", "1", "]"),
             ("f(", "1", ")"),
+            ("f(1, ", "1", ")"),
+            ("[1, ", "1", "]"),
+            ("(true && ", "true", ")"),
             ("1 + ", "1", ""),
             ("", "a", ".a"),
             ("", "a", "[1]"),

@@ -33,6 +33,7 @@ pub struct Selector {
     place: String,
     expression: String,
     program: Arc<Program>,
+    depth: usize,
 }
 
 impl Selector {
@@ -53,13 +54,13 @@ impl Selector {
             let most = depth::MAX_DEPTH;
             return Err(Error::Selector(format!("cannot be read: more than {most} operators in each other: {text}")));
         }
-        let read = depth::with_stack(depth, || functions::ENVIRONMENT.compile(expression));
+        let read = depth::with_stack(depth, depth::READ_ANYWHERE, || functions::ENVIRONMENT.compile(expression));
         let program = match read {
             Some(Ok(program)) => program,
             Some(Err(errors)) => return Err(Error::Selector(complaint::of_reading(expression, &errors))),
-            None => return Err(Error::Selector("cannot be read: there is no memory for it".to_owned())),
+            None => return Err(no_memory()),
         };
-        Ok(Self { place: place.into(), expression: expression.to_owned(), program: Arc::new(program) })
+        Ok(Self { place: place.into(), expression: expression.to_owned(), program: Arc::new(program), depth })
     }
 
     /// The text that was read.
@@ -72,6 +73,11 @@ impl Selector {
     /// # Errors
     /// [`Error::Selector`] if the expression fails on the device, as Kubernetes refuses the claim then.
     pub fn accepts(&self, device: &PoolDevice) -> Result<bool> {
+        depth::with_stack(self.depth, depth::EVALUATED_ANYWHERE, || self.evaluate(device))
+            .unwrap_or_else(|| Err(no_memory()))
+    }
+
+    fn evaluate(&self, device: &PoolDevice) -> Result<bool> {
         let resolver = Named(device);
         let mut context = Context::with_env(functions::ENVIRONMENT.clone());
         context.set_variable_resolver(&resolver);
@@ -85,6 +91,10 @@ impl Selector {
         let expression = crate::shown::quoted(&self.expression);
         Err(Error::Selector(format!("{}: {expression}: {complaint}", self.place)))
     }
+}
+
+fn no_memory() -> Error {
+    Error::Selector("there is no memory for an expression as deep as this".to_owned())
 }
 
 /// The one variable that there is.

@@ -83,10 +83,19 @@ fn test_selectors_that_cannot_be_read_have_a_position() {
 
 #[test]
 fn test_expressions_as_deep_as_may_be_are_read_and_evaluated() {
-    for (left, middle, right) in
-        [("(", "1", ")"), ("[", "1", "]"), ("size(", "'a'", ")"), ("1 + ", "1", ""), ("", "a", ".a"), ("", "a", "[1]"),
-            ("1 == ", "1", ""), ("true ? 1 : ", "1", ""), ("!", "true", ""), ("-", "1", ""), ("1 in ", "[]", "")]
-    {
+    for (left, middle, right) in [
+        ("(", "1", ")"),
+        ("[", "1", "]"),
+        ("size(", "'a'", ")"),
+        ("1 + ", "1", ""),
+        ("", "a", ".a"),
+        ("", "a", "[1]"),
+        ("1 == ", "1", ""),
+        ("true ? 1 : ", "1", ""),
+        ("!", "true", ""),
+        ("-", "1", ""),
+        ("1 in ", "[]", ""),
+    ] {
         for count in (1..=48).chain(80..=96) {
             // What it gives does not matter, as long as there is an answer.
             said(&format!("{}{middle}{}", left.repeat(count), right.repeat(count)));

@@ -11,7 +11,12 @@ use trn3_k8s::{Document, Error, Result, SliceOptions};
 use crate::door::{self, Fault};
 use crate::value::{from_python, plain, to_python};
 
-create_exception!(trn3, Refusal, PyValueError, "Claim, request and text of what is refused; whether a selector is.");
+create_exception!(
+    trn3,
+    RefusalError,
+    PyValueError,
+    "Claim, request and text of what is refused; whether a selector is."
+);
 
 /// Adds the submodule `k8s`.
 pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -20,7 +25,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ASSUMPTIONS", PyTuple::new(py, trn3_k8s::ASSUMPTIONS)?)?;
     module.add("DEFAULT_DRIVER", trn3_k8s::DEFAULT_DRIVER)?;
     module.add("NEURON_DRIVER_VERSION", trn3_k8s::NEURON_DRIVER_VERSION)?;
-    module.add("Refusal", py.get_type::<Refusal>())?;
+    module.add("RefusalError", py.get_type::<RefusalError>())?;
     module.add_function(wrap_pyfunction!(resource_slices, &module)?)?;
     module.add_function(wrap_pyfunction!(pool_slices, &module)?)?;
     module.add_function(wrap_pyfunction!(device_class, &module)?)?;
@@ -35,9 +40,10 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
 impl Fault for Error {
     fn exception(self, _line: &str) -> PyErr {
         match self {
-            Error::Unmet { claim, request, reason } => Refusal::new_err((claim, request, reason, false)),
-            Error::Selector(text) => Refusal::new_err(("", "", text, true)),
-            other => Refusal::new_err(("", "", other.to_string(), false)),
+            Error::Unmet { claim, request, reason } => RefusalError::new_err((claim, request, reason, false)),
+            Error::Selector(text) => RefusalError::new_err(("", "", text, true)),
+            Error::Interrupted => crate::error::exception(trn3_numerics::Error::Interrupted),
+            other => RefusalError::new_err(("", "", other.to_string(), false)),
         }
     }
 }
@@ -58,13 +64,7 @@ fn resource_slices<'py>(system: &str, options: &Bound<'py, PyAny>) -> Answer<'py
 /// The devices of a pool over as few slices as may be.
 #[pyfunction]
 #[pyo3(signature = (pool, devices, driver, node, generation, /))]
-fn pool_slices<'py>(
-    pool: &str,
-    devices: &Bound<'py, PyAny>,
-    driver: &str,
-    node: &str,
-    generation: i64,
-) -> Answer<'py> {
+fn pool_slices<'py>(pool: &str, devices: &Bound<'py, PyAny>, driver: &str, node: &str, generation: i64) -> Answer<'py> {
     let bodies: Vec<Value> = from_python("devices", devices)?;
     let slices = door::run(devices.py(), || trn3_k8s::pool_slices(pool, bodies, driver, node, generation))?;
     to_python(devices.py(), &slices)
