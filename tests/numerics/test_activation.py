@@ -9,7 +9,7 @@ those, then known to be good to 2^-10 ulp, judge every bfloat16 and a sweep of f
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,11 +21,8 @@ from oracle.arrays import all_codes, assert_same_bits, bits, from_bits, layouts,
 from oracle.formats import BFLOAT16, FLOAT16, FLOAT32, Format
 from oracle.rounding import cast_codes
 from trn3 import numerics
-from trn3._trn3 import ACTIVATIONS as NAMES
 
-if TYPE_CHECKING:
-    from trn3._trn3 import _Activation as Activation
-
+NAMES = tuple(oracle.EXACT)
 POSITIVE_ONLY = ("log", "sqrt", "rsqrt")
 ROUNDED = ("copy", "square", "relu", "prelu", "sqrt", "reciprocal", "sign", "abs")
 TRANSCENDENTAL = tuple(name for name in NAMES if name not in ROUNDED)
@@ -35,7 +32,7 @@ SPECIAL = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0]
 INF = float("inf")
 
 
-def activate(x: npt.NDArray[Any], name: Activation, **options: Any) -> npt.NDArray[Any]:
+def activate(x: npt.NDArray[Any], name: Any, **options: Any) -> npt.NDArray[Any]:
     """Call the function, prelu with the oracle's slope."""
     slope = oracle.SLOPE if name == "prelu" else 0.0
     return numerics.activation(x, name, parameter=slope, **options)
@@ -72,7 +69,7 @@ def sample(name: str) -> npt.NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("name", TRANSCENDENTAL)
-def test_activation_is_within_its_limit_of_mpmath(name: Activation) -> None:
+def test_activation_is_within_its_limit_of_mpmath(name: Any) -> None:
     """The exact judge; it judges the fast formulas as well, which the tests below rely on."""
     x = sample(name)
     got = activate(x, name)
@@ -93,14 +90,14 @@ def test_activation_is_within_its_limit_of_mpmath(name: Activation) -> None:
 
 
 @pytest.mark.parametrize("name", TRANSCENDENTAL)
-def test_activation_of_every_bfloat16_is_within_its_limit(name: Activation) -> None:
+def test_activation_of_every_bfloat16_is_within_its_limit(name: Any) -> None:
     with np.errstate(invalid="ignore"):
         x = domain(name, all_codes(BFLOAT16).astype(np.float32))
     check_with_fast_formulas(name, x)
 
 
 @pytest.mark.parametrize("name", TRANSCENDENTAL)
-def test_activation_of_float32_is_within_its_limit(name: Activation) -> None:
+def test_activation_of_float32_is_within_its_limit(name: Any) -> None:
     """A sweep of all float32, and of the range in which the functions differ from their limits."""
     random = np.random.default_rng(27)
     ranges = [random.uniform(-16, 16, 60_000), random.uniform(-150, 90, 20_000)]
@@ -111,12 +108,12 @@ def test_activation_of_float32_is_within_its_limit(name: Activation) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", TRANSCENDENTAL)
-def test_activation_of_many_float32_is_within_its_limit(name: Activation) -> None:
+def test_activation_of_many_float32_is_within_its_limit(name: Any) -> None:
     for offset in range(16):
         check_with_fast_formulas(name, domain(name, strided_float32(1 << 20, offset * 257 + 1)))
 
 
-def check_with_fast_formulas(name: Activation, x: npt.NDArray[np.float32]) -> None:
+def check_with_fast_formulas(name: Any, x: npt.NDArray[np.float32]) -> None:
     """Compare float32 results with the long double formulas, but where those cancel."""
     x = x[~near_zero(name, x)]
     with np.errstate(all="ignore"):
@@ -127,7 +124,7 @@ def check_with_fast_formulas(name: Activation, x: npt.NDArray[np.float32]) -> No
 
 
 @pytest.mark.parametrize("name", oracle.CANCELLING)
-def test_derivatives_near_their_zeros(name: Activation) -> None:
+def test_derivatives_near_their_zeros(name: Any) -> None:
     """Every float32 that is within a thousand steps of the zero, and the signs on either side."""
     zero = np.array([oracle.ZEROS[name]], dtype=np.float32)
     x = (bits(zero).astype(np.int64) + np.arange(-1000, 1001)).astype(np.uint32).view(np.float32)
@@ -138,7 +135,7 @@ def test_derivatives_near_their_zeros(name: Activation) -> None:
 
 
 @pytest.mark.parametrize("name", ROUNDED)
-def test_simple_functions_are_correctly_rounded(name: Activation) -> None:
+def test_simple_functions_are_correctly_rounded(name: Any) -> None:
     """In float64 they are exact, or good enough that rounding again makes no difference."""
     with np.errstate(invalid="ignore"):
         brain = all_codes(BFLOAT16).astype(np.float32)
@@ -195,14 +192,14 @@ SPECIAL_RESULTS: dict[str, list[float]] = {
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16], ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_special_values(name: Activation, dtype: Any) -> None:
+def test_special_values(name: Any, dtype: Any) -> None:
     got = activate(np.array(SPECIAL, dtype=np.float32).astype(dtype), name, out_dtype=np.float32)
     expected = bits(np.array([np.nan, np.nan, *SPECIAL_RESULTS[name]], dtype=np.float32))
     assert bits(got).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("name", POSITIVE_ONLY)
-def test_outside_the_domain_is_the_canonical_nan(name: Activation) -> None:
+def test_outside_the_domain_is_the_canonical_nan(name: Any) -> None:
     x = -np.abs(strided_float32(10_000))
     x = x[np.isfinite(x) & (x < 0)]
     assert (bits(activate(x, name)) == FLOAT32.nan_code).all()
@@ -229,9 +226,7 @@ def test_every_nan_gives_the_canonical_one() -> None:
         ("log", 1e-45, 1e-38, 0),
     ],
 )
-def test_subnormal_results_and_arguments(
-    name: Activation, low: float, high: float, least: int
-) -> None:
+def test_subnormal_results_and_arguments(name: Any, low: float, high: float, least: int) -> None:
     x = np.linspace(low, high, 1000).astype(np.float32)
     got = activate(x, name)
     for argument, result in zip(x.tolist(), got.tolist(), strict=True):
@@ -258,7 +253,7 @@ def test_exp_is_the_exponent_units() -> None:
 @pytest.mark.parametrize("source", [FLOAT32, BFLOAT16, FLOAT16], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_other_formats_are_the_cast_of_the_float32_result(
-    name: Activation, source: Format, target: Format
+    name: Any, source: Format, target: Format
 ) -> None:
     x = strided_float32(4000) if source is FLOAT32 else all_codes(source)[::17]
     with np.errstate(invalid="ignore"):
@@ -308,7 +303,7 @@ def test_prelu_slope(slope: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["gelu", "log", "copy"])
-def test_any_memory_layout(name: Activation) -> None:
+def test_any_memory_layout(name: Any) -> None:
     x = np.random.default_rng(3).standard_normal((6, 8, 10)).astype(np.float32)
     expected = bits(activate(x, name))
     for layout, same in layouts(x):
