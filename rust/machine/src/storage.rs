@@ -97,6 +97,8 @@ pub struct Tenancy {
     pub used: AtomicU64,
     /// Who got its bytes, where it gave way to another tensor for good.
     pub evicted: OnceLock<String>,
+    /// When something was first written to it, in writes to tensors with addresses; 0: never, or it has none.
+    pub written: AtomicU64,
     /// Whether block scales were written to it, a few rows of each quadrant.
     pub scaled: AtomicBool,
 }

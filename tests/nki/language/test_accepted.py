@@ -285,6 +285,8 @@ def test_nothing_is_skipped_at_static_addresses() -> None:
         tile = nl.ndarray((4, 6), nl.float32, buffer=nl.sbuf)
         nisa.dma_copy(tile, source, oob_mode=skip)
         np.testing.assert_array_equal(get(tile), ramp(4, 6))
+        nisa.dma_compute(tile, [source, source], nl.add, oob_mode=skip)
+        np.testing.assert_array_equal(get(tile), 2 * ramp(4, 6))
 
     run(body)
 

@@ -140,7 +140,7 @@ def test_while_loop() -> None:
     with pytest.raises(TypeError, match="body returned is of type int; allowed: VirtualRegister"):
         run(lambda: nl.while_loop(nisa.VirtualRegister(1), wrong))
     bad: Any = 3
-    with pytest.raises(TypeError, match="while_loop init_reg is of type int"):
+    with pytest.raises(TypeError, match="while_loop init is of type int"):
         run(lambda: nl.while_loop(bad, body))
 
 

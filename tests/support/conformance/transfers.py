@@ -162,7 +162,6 @@ def refusals() -> Iterator[Refusal]:
     yield no("priority-trn2", lambda: copy(priority=1), "gen4", arch="trn2")
     yield no("packed", lambda: copy(dst=Tile((8, 4), "float8_e5m2_x4")), "float8_e5m2_x4|packed")
     yield no("mode-unknown", lambda: copy(oob_mode=99), "oob_mode", TypeError)
-    yield no("skip-alone", lambda: copy(oob_mode=isa.oob_mode.skip), "oob_mode")
     yield no("number", lambda: copy(src=1.0), "src", TypeError)
     yield no("unknown-keyword", lambda: copy(mask=None), "mask", TypeError)
 
@@ -193,4 +192,3 @@ def refusals() -> Iterator[Refusal]:
     yield no("seventeen", lambda: summed(srcs=[ones((8, 4)) for _ in range(17)]), "16")
     yield no("elements", lambda: summed(srcs=[ones((8, 4)), ones((8, 5))]), "elements")
     yield no("psum", lambda: summed(srcs=[ones((8, 4), buffer="psum"), ones((8, 4))]), "psum")
-    yield no("skip-alone", lambda: summed(oob_mode=isa.oob_mode.skip), "oob_mode")

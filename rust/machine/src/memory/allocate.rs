@@ -75,8 +75,7 @@ impl Memory {
         }
         self.last_fresh = (!is_shared).then_some((request.buffer, place));
         if is_shared {
-            let live = self.places(request.buffer).largest();
-            self.reuse.overlap(&storage, &live);
+            self.reuse.overlap(&storage);
         }
         let places = self.places_mut(request.buffer);
         places.take(place.byte, end, &storage);

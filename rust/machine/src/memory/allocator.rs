@@ -66,6 +66,8 @@ pub(super) struct Allocator {
     automatic: usize,
     /// Live tensors by number, with the bytes of a partition they hold.
     tensors: HashMap<u64, (Weak<Storage>, Range<usize>)>,
+    /// The numbers of those without an address, which kernels that place tensors themselves have few of.
+    tenants: BTreeSet<u64>,
 }
 
 /// Share of the usable bytes below which a tensor counts as small.
@@ -85,6 +87,7 @@ impl Allocator {
             peak: 0,
             automatic: 0,
             tensors: HashMap::new(),
+            tenants: BTreeSet::new(),
         }
     }
 
@@ -207,7 +210,10 @@ impl Allocator {
     /// A tensor now holds these bytes.
     pub(super) fn take(&mut self, start: usize, end: usize, storage: &Arc<Storage>) {
         self.tensors.insert(storage.id, (Arc::downgrade(storage), start..end));
-        self.automatic += if storage.addressed { 0 } else { end - start };
+        if !storage.addressed {
+            self.automatic += end - start;
+            self.tenants.insert(storage.id);
+        }
         self.change(start, end, |segment, live, _| {
             if segment.users == 0 {
                 *live += segment.end - segment.start;
@@ -221,7 +227,10 @@ impl Allocator {
     /// A tensor is gone, and holds its bytes no longer.
     pub(super) fn give_back(&mut self, id: u64, addressed: bool) {
         let Some((_, Range { start, end })) = self.tensors.remove(&id) else { return };
-        self.automatic -= if addressed { 0 } else { end - start };
+        if !addressed {
+            self.automatic -= end - start;
+            self.tenants.remove(&id);
+        }
         self.clock += 1;
         self.change(start, end, |segment, live, clock| {
             segment.users = segment.users.saturating_sub(1);
@@ -277,10 +286,8 @@ impl Allocator {
 
     /// The live tensors without an address, in the order in which they were made.
     pub(super) fn tenants(&self) -> Vec<(Arc<Storage>, Range<usize>)> {
-        let live = self.tensors.values().filter_map(|(storage, bytes)| Some((storage.upgrade()?, bytes.clone())));
-        let mut tenants: Vec<_> = live.filter(|(storage, _)| !storage.addressed).collect();
-        tenants.sort_by_key(|(storage, _)| storage.id);
-        tenants
+        let held = self.tenants.iter().filter_map(|id| self.tensors.get(id));
+        held.filter_map(|(storage, bytes)| Some((storage.upgrade()?, bytes.clone()))).collect()
     }
 
     /// The live tensors, largest first.

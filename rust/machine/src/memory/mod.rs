@@ -317,7 +317,7 @@ impl Memory {
         self.moved.clear();
         self.ranges.clear();
         self.watch = nonfinite::Watch::default();
-        self.reuse = reuse::Reuse::default();
+        self.reuse.restart();
     }
 
     /// The memories of one of two runs beside this one: they keep more than types hold, and note no uses.
