@@ -34,6 +34,7 @@ __all__ = [
     "matmul",
     "matmul_mx",
     "matmul_sparse",
+    "pack_x4",
     "planner",
     "profile",
     "prune",
@@ -42,6 +43,7 @@ __all__ = [
     "simd_level",
     "system",
     "tfloat32",
+    "unpack_x4",
 ]
 
 _Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
@@ -176,6 +178,8 @@ def exp(
     accumulate: bool,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.float32]]: ...
+def pack_x4(elements: NDArray[Any], /) -> NDArray[Any]: ...
+def unpack_x4(packed: NDArray[Any], dtype: _FormatLike, /) -> NDArray[Any]: ...
 def compress(w: NDArray[Any], pattern: _Pattern, *, axis: int = -2) -> SparseArray: ...
 def prune(w: NDArray[Any], pattern: _Pattern, *, axis: int = -2) -> NDArray[Any]: ...
 

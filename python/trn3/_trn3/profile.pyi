@@ -5,6 +5,7 @@ from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 from trn3._trn3.machine import NeuronCore
 
@@ -71,6 +72,7 @@ class Profile:
     def to_perfetto(self) -> bytes: ...
     def columns(self) -> dict[str, Any]: ...
 
+@disjoint_base
 class Figures:
     def __new__(cls, run: Profile, /) -> Self: ...
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from numpy.typing import NDArray
@@ -54,12 +53,7 @@ class MXCheckpoint(Mapping[str, MXArray | NDArray[Any]]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[str]:

@@ -18,7 +18,6 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -85,12 +84,7 @@ class SafetensorsWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.discard()
 
     def write(self, name: str, start: int, data: NDArray[np.uint8]) -> None:

@@ -7,6 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from trn3._trn3 import facts as _core
+from trn3._trn3.facts import agree, factor, shown
+
+__all__ = [
+    "Quantity",
+    "Source",
+    "Status",
+    "Value",
+    "agree",
+    "factor",
+    "figure_of",
+    "shown",
+    "source_of",
+]
 
 Value: TypeAlias = "int | float | bool | str | tuple[Value, ...]"
 Status: TypeAlias = Literal["exact", "derived", "conflicting"]
@@ -122,44 +135,6 @@ class Quantity:
 
     def __str__(self) -> str:
         return f"{shown(self.value)} {self.unit}".rstrip()
-
-
-def agree(value: float, published: float) -> bool:
-    """Return whether two figures are within 0.6 %, or one is the other, rounded.
-
-    Examples
-    --------
-    >>> agree(19.66, 20), agree(705.6, 700), agree(629.1, 671), agree(0.544, 1)
-    (True, True, False, False)
-    """
-    return _core.agree(value, published)
-
-
-def factor(unit: str) -> float:
-    """Return what one of a unit is in base units.
-
-    Raises
-    ------
-    ValueError
-        If spec files do not know it.
-
-    Examples
-    --------
-    >>> factor("TB/s"), factor("Gbit/s"), factor("GiB")
-    (1000000000000.0, 125000000.0, 1073741824.0)
-    """
-    return _core.factor(unit)
-
-
-def shown(value: Value) -> str:
-    """Return a value as text: numbers with separators and at most five digits after the point.
-
-    Examples
-    --------
-    >>> shown(2516.5824), shown(1000000), shown(0.5), shown(("4:16", "1:2")), shown(True)
-    ('2,516.6', '1,000,000', '0.5', '4:16, 1:2', 'yes')
-    """
-    return _core.shown(value)
 
 
 def source_of(fields: Mapping[str, Any]) -> Source:

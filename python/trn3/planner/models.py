@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from trn3._trn3 import planner as _planner
+from trn3._trn3.planner import families, models
+
+__all__ = ["Model", "ModelLike", "families", "model", "models", "request_of", "summary"]
 
 ModelLike: TypeAlias = "str | PathLike[str] | Mapping[str, Any] | Model"
 """A model: its name, the path of a ``config.json`` or ``.toml``, the parsed file, or a `Model`."""
@@ -49,24 +52,6 @@ class Model:
     def __repr__(self) -> str:
         billions, active = self.parameters / 1e9, self.parameters_active / 1e9
         return f"<{self.name}: {billions:.1f} B parameters, {active:.1f} B active>"
-
-
-def models() -> list[str]:
-    """Return the names of the models whose shapes the package has.
-
-    >>> "deepseek-v3" in models()
-    True
-    """
-    return _planner.models()
-
-
-def families() -> list[str]:
-    """Return the values of ``model_type`` that are understood.
-
-    >>> "gpt_oss" in families()
-    True
-    """
-    return _planner.families()
 
 
 def model(source: ModelLike) -> Model:

@@ -286,23 +286,16 @@ class ProfileData:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the data as dicts, lists, strings and numbers that `from_dict` understands."""
-        document: dict[str, Any] = {}
-        for declared in dataclasses.fields(self):
-            value = getattr(self, declared.name)
-            if isinstance(value, np.ndarray):
-                value = value.tolist()
-            elif dataclasses.is_dataclass(value):
-                value = {
-                    inner.name: entry.tolist() if isinstance(entry, np.ndarray) else entry
-                    for inner in dataclasses.fields(value)
-                    for entry in [getattr(value, inner.name)]
-                }
-            elif declared.name == "sites":
-                value = [list(site) for site in value]
-            elif isinstance(value, tuple):
-                value = list(value)
-            document[declared.name] = value
+        document: dict[str, Any] = _plain(self)
         return document
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _fields(owner: type[Any], what: str, document: Any) -> dict[str, Any]:

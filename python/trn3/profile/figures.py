@@ -36,6 +36,7 @@ class RunFigures(_profile.Figures):
     _data: ProfileData | None
 
     def __new__(cls, data: ProfileData) -> Self:
+        """Form the figures of what a run recorded."""
         made = cls.of_run(_profile.Profile(data))
         made._data = data
         return made

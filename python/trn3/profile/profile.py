@@ -200,6 +200,7 @@ class LogicalProfile(Profile):
     _cores: tuple[Profile, ...]
 
     def __new__(cls, cores: Sequence[Profile]) -> Self:
+        """Form the joint figures of the cores."""
         made = cls.of_run(_profile.Profile.joint([core._run for core in cores]))
         made._cores = tuple(cores)
         return made

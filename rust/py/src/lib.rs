@@ -52,6 +52,8 @@ mod _trn3 {
     #[pymodule_export]
     use crate::mx_array::MxArray;
     #[pymodule_export]
+    use crate::mx_layout::{pack_array, unpack_x4};
+    #[pymodule_export]
     use crate::quantize::quantize_mx;
     #[pymodule_export]
     use crate::sparse::{SparseArray, compress, matmul_sparse, prune};

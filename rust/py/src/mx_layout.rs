@@ -15,6 +15,13 @@ const LANES: usize = 4;
 type Array<'py> = Bound<'py, PyUntypedArray>;
 
 /// Elements, four in a word.
+#[pyfunction(name = "pack_x4")]
+#[pyo3(signature = (elements, /))]
+pub(crate) fn pack_array<'py>(elements: &Bound<'py, PyAny>) -> PyResult<Array<'py>> {
+    pack_x4(Input::new("elements", elements, ELEMENTS)?)
+}
+
+/// As [`pack_array`].
 pub(crate) fn pack_x4(elements: Input<'_>) -> PyResult<Array<'_>> {
     match elements.format() {
         Format::F4E2M1Fn => pack::<u16>(elements),
@@ -35,6 +42,8 @@ fn pack<'py, W: X4Word + Word>(elements: Input<'py>) -> PyResult<Array<'py>> {
 }
 
 /// Elements of words that hold four.
+#[pyfunction]
+#[pyo3(signature = (packed, dtype, /))]
 pub(crate) fn unpack_x4<'py>(packed: &Bound<'py, PyAny>, dtype: &Bound<'py, PyAny>) -> PyResult<Array<'py>> {
     match element_format(dtype)? {
         Format::F4E2M1Fn => unpack::<u16>(packed, Format::F4E2M1Fn),

@@ -78,13 +78,21 @@ fn model<'py>(source: &Bound<'py, PyAny>) -> Answer<'py> {
     to_python(source.py(), &door::run(source.py(), || asked.load().map(|model| ModelSummary::new(&model)))?)
 }
 
-/// Names of the models whose shapes the core has.
+/// Return the names of the models whose shapes the package has.
+///
+/// >>> from trn3.planner import models
+/// >>> "deepseek-v3" in models()
+/// True
 #[pyfunction]
 fn models() -> Vec<&'static str> {
     BUILT_IN_MODELS.iter().map(|(name, _)| *name).collect()
 }
 
-/// The model families that configurations may be of.
+/// Return the values of ``model_type`` that are understood.
+///
+/// >>> from trn3.planner import families
+/// >>> "gpt_oss" in families()
+/// True
 #[pyfunction]
 fn families() -> Vec<&'static str> {
     FAMILIES.to_vec()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyMapping, PyTuple};
 use trn3_facts::{BUILT_IN, Error, Expression, Facts, Overrides, Peaks, Rules, Spec};
 
 use fields::{CellView, FactsView, Figure, QuantityView, SourceView, SpecView};
@@ -177,40 +177,87 @@ fn range_of(quantity: QuantityView) -> Option<(f64, f64)> {
     trn3_facts::Quantity::from(quantity).range()
 }
 
-/// What one of a unit is in base units.
+/// Return what one of a unit is in base units.
+///
+/// Raises
+/// ------
+/// ValueError
+///     If spec files do not know it.
+///
+/// Examples
+/// --------
+/// >>> from trn3.facts import factor
+/// >>> factor("TB/s"), factor("Gbit/s"), factor("GiB")
+/// (1000000000000.0, 125000000.0, 1073741824.0)
 #[pyfunction]
-#[pyo3(signature = (unit, /))]
 fn factor(unit: &str) -> PyResult<f64> {
     trn3_facts::known_factor(unit).map_err(exception)
 }
 
-/// Whether two figures are within 0.6 %, or the second is the first, rounded.
+/// Return whether two figures are within 0.6 %, or one is the other, rounded.
+///
+/// Examples
+/// --------
+/// >>> from trn3.facts import agree
+/// >>> agree(19.66, 20), agree(705.6, 700), agree(629.1, 671), agree(0.544, 1)
+/// (True, True, False, False)
 #[pyfunction]
-#[pyo3(signature = (value, published, /))]
 fn agree(value: f64, published: f64) -> bool {
     trn3_facts::agree(value, published)
 }
 
-/// A value as text.
+/// Return a value as text: numbers with separators and at most five digits after the point.
+///
+/// Examples
+/// --------
+/// >>> from trn3.facts import shown
+/// >>> shown(2516.5824), shown(1000000), shown(0.5), shown(("4:16", "1:2")), shown(True)
+/// ('2,516.6', '1,000,000', '0.5', '4:16, 1:2', 'yes')
 #[pyfunction]
-#[pyo3(signature = (value, /))]
 fn shown(value: Figure) -> String {
     trn3_facts::shown(&value.0)
 }
 
-/// The value of an expression, given what its names stand for.
+/// Return the value of an expression.
+///
+/// Parameters
+/// ----------
+/// text
+///     The expression. A name may have dots: ``core.clock_tensor``.
+/// names
+///     What the names stand for.
+///
+/// Raises
+/// ------
+/// ExpressionError
+///     If the text is something else, names what is not there, or has no finite value.
+///
+/// Examples
+/// --------
+/// >>> from trn3.facts.expressions import evaluate
+/// >>> evaluate("512*128*2*2.4e9*8/1e12")
+/// 2516.5824
+/// >>> evaluate("chips * chip.hbm_bandwidth", {"chips": 144, "chip.hbm_bandwidth": 4.9e12})
+/// 705600000000000.0
 #[pyfunction]
-#[pyo3(signature = (text, names, /))]
-fn evaluate(text: &str, names: BTreeMap<String, f64>) -> PyResult<f64> {
+#[pyo3(signature = (text, names=None))]
+fn evaluate(text: &str, names: Option<&Bound<'_, PyMapping>>) -> PyResult<f64> {
+    let items = names.map(|names| names.items()?.extract::<Vec<(String, f64)>>()).transpose()?;
+    let names: BTreeMap<String, f64> = items.unwrap_or_default().into_iter().collect();
     Expression::parse(text).and_then(|found| found.value(|name| names.get(name).copied())).map_err(exception)
 }
 
-/// The names that an expression reads, sorted.
+/// Return the names that an expression reads, sorted.
+///
+/// Examples
+/// --------
+/// >>> from trn3.facts.expressions import names_in
+/// >>> names_in("cores * core.pe_rows * max(2, cores)")
+/// ('core.pe_rows', 'cores')
 #[pyfunction]
-#[pyo3(signature = (text, /))]
-fn names_in(text: &str) -> PyResult<Vec<String>> {
+fn names_in<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyTuple>> {
     let found = Expression::parse(text).map_err(exception)?;
-    Ok(found.names().into_iter().map(str::to_owned).collect())
+    PyTuple::new(py, found.names())
 }
 
 /// Published outputs of nccom-test, as TOML.
