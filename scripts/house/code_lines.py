@@ -77,7 +77,9 @@ def shown(root: Path, rules: Rules, digits: int = 0) -> str:
     """
     why, rooms = rules["python_lines"]["why"], by_room(root, rules)
     order = sorted(rooms, key=lambda name: (-round(rooms[name], -digits), name))
-    rows = [f"| `{name}` | {round(rooms[name], -digits):,} | {why[name]} |" for name in order]
+    rows = [
+        f"| `{name}` | {round(rooms[name], -digits):,} | {why.get(name, '')} |" for name in order
+    ]
     head = ["| room | lines | why it is Python |", "| --- | --: | --- |"]
     return "\n".join([*head, *rows, f"| all | {round(rooms.total(), -digits):,} | |"])
 

@@ -49,3 +49,13 @@ def test_a_name_of_the_past_is_found() -> None:
     assert lacks("trn3.nki.isa.memsat") == "memsat"
     with pytest.warns(DeprecationWarning, match=r"trn3\.chakra is now"):
         lacks("trn3.chakra.codec")
+
+
+def test_the_changelog_has_each_heading_once() -> None:
+    """Entries of branches that meet belong under the headings that are there."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for release in text.split("\n## ")[1:]:
+        headings = re.findall(r"^### (.+)$", release, re.MULTILINE)
+        assert len(headings) == len(set(headings)), headings
+        entries = re.findall(r"^- (.+)$", release, re.MULTILINE)
+        assert len(entries) == len(set(entries))
