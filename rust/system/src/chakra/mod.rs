@@ -21,6 +21,6 @@ pub use messages::{
 };
 pub use options::{ChakraOptions, ComputeTime, MemoryTime, RankPeaks};
 pub use replay::{ChakraReplay, replay_traces};
-pub use steps::{PlannedStep, StepExchange, StepGroup, StepOperation, VERSION};
+pub use steps::{PlannedStep, TracedExchange, TracedGroup, TracedOperation, VERSION};
 pub use trace::{COLLECTIVES, ChakraNodeType, ChakraTrace};
 pub use value::ChakraScalar;

@@ -33,7 +33,7 @@ const LAST: [&str; 3] = ["unembedding", "sampling", "sampling all-gather"];
 
 /// An operation of one logical core in one stage, and what one of it takes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct StepOperation {
+pub struct TracedOperation {
     /// Its name.
     pub name: String,
     /// How often it runs.
@@ -52,7 +52,7 @@ pub struct StepOperation {
 
 /// Ranks that exchange: how many, and how far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct StepGroup {
+pub struct TracedGroup {
     /// How many.
     pub ranks: u32,
     /// How far apart.
@@ -61,7 +61,7 @@ pub struct StepGroup {
 
 /// What ranks exchange in one stage: a collective, or the `send` to the next stage.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct StepExchange {
+pub struct TracedExchange {
     /// Its name.
     pub name: String,
     /// `all_reduce`, `all_gather`, `reduce_scatter`, `all_to_all` or `send`.
@@ -71,7 +71,7 @@ pub struct StepExchange {
     /// Bytes of one.
     pub bytes: f64,
     /// Who takes part.
-    pub group: StepGroup,
+    pub group: TracedGroup,
 }
 
 /// One step of a plan, with sums over the layers of one stage.
@@ -92,9 +92,9 @@ pub struct PlannedStep {
     /// Layers of the model.
     pub layers: u32,
     /// What is computed.
-    pub operations: Vec<StepOperation>,
+    pub operations: Vec<TracedOperation>,
     /// What is exchanged.
-    pub exchanges: Vec<StepExchange>,
+    pub exchanges: Vec<TracedExchange>,
     /// Seconds of a stage by name of an operation; `layer overhead` is spread over the layers.
     pub seconds: BTreeMap<String, f64>,
 }
@@ -108,7 +108,7 @@ struct Piece<'a> {
 
 enum Work<'a> {
     Compute { attributes: Vec<ChakraAttribute>, ps: u64 },
-    Exchange(&'a StepExchange),
+    Exchange(&'a TracedExchange),
 }
 
 impl Piece<'_> {
@@ -157,7 +157,7 @@ impl PlannedStep {
         (total, all / f64::from(total))
     }
 
-    fn pieces(&self) -> (Vec<Piece<'_>>, Option<&StepExchange>) {
+    fn pieces(&self) -> (Vec<Piece<'_>>, Option<&TracedExchange>) {
         let stages = f64::from(self.stages);
         let mut pieces: Vec<Piece<'_>> = Vec::new();
         let computed = |ops: f64, bytes: f64, seconds: f64| {
@@ -193,7 +193,7 @@ impl PlannedStep {
         (pieces, transfer)
     }
 
-    fn trace(&self, rank: u32, pieces: &[Piece<'_>], transfer: Option<&StepExchange>) -> Result<ChakraTrace> {
+    fn trace(&self, rank: u32, pieces: &[Piece<'_>], transfer: Option<&TracedExchange>) -> Result<ChakraTrace> {
         let size = self.ranks / self.stages;
         let stage = rank / size;
         let mut made = Maker { rank, nodes: Vec::new(), clock: 0 };
@@ -286,10 +286,10 @@ impl Maker {
         });
     }
 
-    fn collective(&mut self, one: &StepExchange) -> Result<()> {
+    fn collective(&mut self, one: &TracedExchange) -> Result<()> {
         let number = JobExchange::ALL.iter().position(|exchange| exchange.name() == one.collective);
         let number = number.ok_or_else(|| Error::Value(format!("{:?} is no collective of a step", one.collective)))?;
-        let StepGroup { ranks, stride } = one.group;
+        let TracedGroup { ranks, stride } = one.group;
         let block = self.rank / (ranks * stride) * ranks * stride + self.rank % stride;
         // Plans give the gathered buffer, traces a rank's input.
         let bytes = if one.collective == "all_gather" { one.bytes / f64::from(ranks) } else { one.bytes };
@@ -303,7 +303,7 @@ impl Maker {
         Ok(())
     }
 
-    fn message(&mut self, one: &StepExchange, other: u32, is_send: bool) {
+    fn message(&mut self, one: &TracedExchange, other: u32, is_send: bool) {
         let (source, target) = if is_send { (self.rank, other) } else { (other, self.rank) };
         let whole = |name: &str, number: i64| attribute(name, ChakraValue::Int64(number));
         let attributes = vec![

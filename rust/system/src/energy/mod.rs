@@ -17,6 +17,7 @@ pub mod cost;
 mod efficiency;
 mod estimate;
 mod model;
+mod price_set;
 mod rack;
 
 pub use efficiency::{Reading, per_watt};
