@@ -266,8 +266,8 @@ STARTING = """
 import sys, trn3
 from support.sweeps import square
 import trn3.studies.sweep
-print(flush=True)
 try:
+    print(flush=True)
     trn3.sweep(square, {"x": range(10**9)}, workers=3)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
