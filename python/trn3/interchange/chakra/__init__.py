@@ -40,8 +40,8 @@ from trn3.interchange.chakra.trace import (
     Node,
     NodeType,
     Trace,
+    TraceError,
 )
-from trn3.system.execution_traces import TraceError
 
 __all__ = [
     "Attribute",

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trn3.interchange.chakra.codec import read, write
-from trn3.interchange.chakra.trace import Trace
-from trn3.system.execution_traces import TraceError
+from trn3.interchange.chakra.trace import Trace, TraceError
 
 
 def rank_files(prefix: str | os.PathLike[str]) -> list[Path]:

@@ -9,6 +9,19 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from trn3.system import execution_traces
+from trn3.system.execution_traces import TraceError
+
+__all__ = [
+    "KINDS",
+    "VERSION",
+    "Attribute",
+    "CollectiveType",
+    "IOInfo",
+    "Node",
+    "NodeType",
+    "Trace",
+    "TraceError",
+]
 
 Scalar: TypeAlias = bool | int | float | str | bytes
 

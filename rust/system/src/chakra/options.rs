@@ -7,7 +7,7 @@ use crate::replay::Algorithms;
 /// What one rank does a second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankPeaks {
-    /// Whose peak it is, for [`ChakraReplay::assumptions`].
+    /// Whose peak it is, for [`ChakraReplay::assumptions`](super::ChakraReplay::assumptions).
     pub dtype: String,
     /// Operations a second.
     pub ops: f64,
