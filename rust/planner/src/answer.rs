@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::economics::{PlanCost, PlanEnergy, PriceSource, cost, energy};
 use super::inference::{Evaluation, Planner};
 use super::layout::Layout;
-use super::roofline::StepOperation;
+use super::roofline::LayerOperation;
 use super::search::{FrontierPoint, ServingObjective};
 use super::shapes::{Model, Parameters};
 use trn3_system::Result;
@@ -176,5 +176,5 @@ pub struct KeyedOperation {
     pub seconds: f64,
     /// What it is.
     #[serde(flatten)]
-    pub operation: StepOperation,
+    pub operation: LayerOperation,
 }

@@ -167,19 +167,19 @@ impl<'a> Planner<'a> {
     }
 
     /// The operations of reading a prompt and of one step of decoding, on one rank.
-    pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::StepOperation>; 2] {
+    pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::LayerOperation>; 2] {
         [self.prefill_step(split, workload), self.decode_step(split, workload)]
             .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
     }
 
     /// The collectives of reading a prompt and of one step of decoding, of one stage.
-    pub fn exchanges(&self, split: &Split, workload: Workload) -> [Vec<super::StepExchange>; 2] {
+    pub fn exchanges(&self, split: &Split, workload: Workload) -> [Vec<super::LayerExchange>; 2] {
         let costs = self.costs(self.model);
         [self.prefill_step(split, workload), self.decode_step(split, workload)].map(|step| costs.exchanges(split, step))
     }
 
     /// How long an operation takes by the roofline of this plan's logical core.
-    pub fn time(&self, operation: &super::StepOperation) -> super::OperationTiming {
+    pub fn time(&self, operation: &super::LayerOperation) -> super::OperationTiming {
         self.rank.time(operation, &self.efficiency)
     }
 

@@ -52,11 +52,11 @@ pub use hardware::{Chip, LinkLevel, Machine, Rank, serving};
 pub use inference::{Evaluation, Planner};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
-pub use phase::{Activity, PhasePart, ServingPhase, StepExchange, decode_bytes};
+pub use phase::{Activity, LayerExchange, PhasePart, ServingPhase, decode_bytes};
 pub use published::PublishedRow;
 pub use request::PlanRequest;
 pub use roofline::{
-    Efficiency, Kind, OperationBound, OperationTiming, Split, StepOperation, TokenStep, operations, operations_with,
+    Efficiency, Kind, LayerOperation, OperationBound, OperationTiming, Split, TokenStep, operations, operations_with,
 };
 pub use schedule_costs::ScheduleCosts;
 pub use search::{Constraints, FrontierPoint, ServingObjective, ServingSearchResult, search};

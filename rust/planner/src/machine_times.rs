@@ -24,7 +24,7 @@ use trn3_machine::view::View;
 use trn3_system::{Error, Result};
 
 use super::dtype::DataType;
-use super::roofline::{Kind, StepOperation};
+use super::roofline::{Kind, LayerOperation};
 
 /// Rows of a tile of either operand.
 const PARTITIONS: u64 = 128;
@@ -178,13 +178,13 @@ fn run([m, k, n]: [u64; 3], dtype: DType, arch: &Arc<ArchSpec>) -> trn3_machine:
     Ok(kernel.core.makespan())
 }
 
-/// Times of the products among a plan's operations by [`StepOperation::key`], and what they rest on, as sentences; half of the
+/// Times of the products among a plan's operations by [`LayerOperation::key`], and what they rest on, as sentences; half of the
 /// columns on each of `lnc` cores.
 ///
 /// # Errors
 /// [`Error::Value`] for a chip whose core is not simulated.
 pub(super) fn measured<'a>(
-    operations: impl IntoIterator<Item = &'a StepOperation>,
+    operations: impl IntoIterator<Item = &'a LayerOperation>,
     chip: &str,
     lnc: u32,
 ) -> Result<(BTreeMap<String, f64>, Vec<String>)> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::communication::{Communication, ExchangeCost, Group, StepCollective};
 use super::dtype::{DataType, TensorPrecision};
 use super::hardware::{Chip, Rank};
-use super::roofline::{Efficiency, Kind, OperationBound, Split, StepOperation, TokenStep, operations_with};
+use super::roofline::{Efficiency, Kind, LayerOperation, OperationBound, Split, TokenStep, operations_with};
 use super::shapes::Model;
 
 /// A share of a phase.
@@ -23,7 +23,7 @@ pub struct PhasePart {
 
 /// A collective of a stage, `count` times a step, or a message to the next stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StepExchange {
+pub struct LayerExchange {
     /// What it is for: `attention all-reduce`, `expert dispatch`, ...
     pub name: &'static str,
     /// How often a step of one stage has it; on average over the stages.
@@ -86,7 +86,7 @@ pub(super) struct Costs<'a> {
     /// Seconds of a layer beside its operations and collectives.
     pub layer_overhead: f64,
     pub expert_imbalance: f64,
-    /// Measured times of one operation, by [`StepOperation::key`].
+    /// Measured times of one operation, by [`LayerOperation::key`].
     pub kernel_times: &'a BTreeMap<String, f64>,
 }
 
@@ -113,7 +113,7 @@ impl Costs<'_> {
         parts.finish(activity)
     }
 
-    fn time(&self, operation: &StepOperation) -> (f64, &'static str) {
+    fn time(&self, operation: &LayerOperation) -> (f64, &'static str) {
         if !self.kernel_times.is_empty()
             && let Some(seconds) = self.kernel_times.get(&operation.key())
         {
@@ -127,12 +127,12 @@ impl Costs<'_> {
 
     /// The collectives of a stage: name, how often, what one costs.
     fn collectives(&self, split: &Split, step: TokenStep) -> Vec<(&'static str, f64, ExchangeCost)> {
-        let cost = |one: &StepExchange| self.communication.cost(one.collective, one.group, one.bytes);
+        let cost = |one: &LayerExchange| self.communication.cost(one.collective, one.group, one.bytes);
         self.exchanges(split, step).iter().map(|one| (one.name, one.count, cost(one))).collect()
     }
 
     /// The collectives of a stage, without their costs.
-    pub(super) fn exchanges(&self, split: &Split, step: TokenStep) -> Vec<StepExchange> {
+    pub(super) fn exchanges(&self, split: &Split, step: TokenStep) -> Vec<LayerExchange> {
         let Split { tp, cp, dp, ep, pp } = *split;
         let model = self.model;
         let stages = pp as f64;
@@ -141,10 +141,10 @@ impl Costs<'_> {
         let rows = step.sequences * step.tokens / (dp * cp) as f64;
         let activations = rows * model.width as f64 * bytes;
         let tensor = Group { ranks: tp, stride: 1 };
-        let mut all: Vec<StepExchange> = Vec::with_capacity(8);
+        let mut all: Vec<LayerExchange> = Vec::with_capacity(8);
         let mut add = |name, count: f64, collective, group: Group, bytes: f64| {
             if count > 0.0 && group.ranks > 1 {
-                all.push(StepExchange { name, count, collective, group, bytes });
+                all.push(LayerExchange { name, count, collective, group, bytes });
             }
         };
         add("embedding all-reduce", 1.0 / stages, StepCollective::AllReduce, tensor, activations);
@@ -233,7 +233,7 @@ impl Parts {
 /// assert_eq!(format!("{:.1}", bytes / 1e9), "5.3");
 /// ```
 pub fn decode_bytes(model: &Model, precision: &TensorPrecision, batch: f64, context: f64) -> f64 {
-    let read = |operation: &StepOperation| match operation.name {
+    let read = |operation: &LayerOperation| match operation.name {
         "router" => 0.0,
         _ => operation.count * operation.weight_bytes,
     };

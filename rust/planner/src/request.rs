@@ -11,8 +11,8 @@ use super::economics::PriceSource;
 use super::inference::{Evaluation, Planner, expert_degree};
 use super::layout::Layout;
 use super::machine_times::measured;
-use super::phase::StepExchange;
-use super::roofline::{Split, StepOperation};
+use super::phase::LayerExchange;
+use super::roofline::{LayerOperation, Split};
 use super::schedule_costs::ScheduleCosts;
 use super::search::{Constraints, ServingObjective, search};
 use super::settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
@@ -292,7 +292,7 @@ impl PlanRequest {
             let (layout, workload) = (self.layout(planner), self.workload());
             planner.evaluate(layout, workload)?;
             let [prefill, decode] = planner.operations(&layout.split, workload);
-            let list = |phase: &'static str, operations: Vec<StepOperation>| {
+            let list = |phase: &'static str, operations: Vec<LayerOperation>| {
                 operations.into_iter().map(move |operation| {
                     let seconds = planner.time(&operation).seconds / operation.count.max(f64::MIN_POSITIVE);
                     KeyedOperation { phase, key: operation.key(), seconds, operation }
@@ -306,7 +306,7 @@ impl PlanRequest {
     ///
     /// # Errors
     /// Those of [`PlanRequest::plan`].
-    pub fn exchanges(&self) -> Result<BTreeMap<&'static str, Vec<StepExchange>>> {
+    pub fn exchanges(&self) -> Result<BTreeMap<&'static str, Vec<LayerExchange>>> {
         self.with_planner(|planner| {
             let (layout, workload) = (self.layout(planner), self.workload());
             planner.evaluate(layout, workload)?;

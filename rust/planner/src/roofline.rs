@@ -99,7 +99,7 @@ pub enum Kind {
 ///
 /// A product is `[m, k] x [k, n]`, done for `groups` sets of weights (experts) or heads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct StepOperation {
+pub struct LayerOperation {
     /// Its name: `qkv`, `attention`, `experts_in`, ...
     pub name: &'static str,
     /// What it mainly is.
@@ -130,7 +130,7 @@ pub struct StepOperation {
     pub shard: f64,
 }
 
-impl StepOperation {
+impl LayerOperation {
     /// All bytes that one of `count` moves.
     pub fn bytes(&self) -> f64 {
         self.weight_bytes + self.kv_bytes + self.activation_bytes
@@ -208,7 +208,7 @@ impl Rank {
     /// The roofline: the longer of arithmetic and traffic.
     ///
     /// A format that the chip does not multiply takes the time of BF16.
-    pub fn time(&self, operation: &StepOperation, efficiency: &Efficiency) -> OperationTiming {
+    pub fn time(&self, operation: &LayerOperation, efficiency: &Efficiency) -> OperationTiming {
         let peak = self.peaks[operation.dtype.index()].or(self.peaks[DataType::Bf16.index()]).unwrap_or(f64::NAN);
         let compute = operation.count * operation.flops / (peak * efficiency.of_shard(operation.shard));
         let memory = operation.count * operation.bytes() / self.memory_rate;
@@ -238,7 +238,7 @@ impl Routing {
 /// divided by `pp`, embedding and logits included, so that `pp` stages make the model.
 ///
 /// Norms pass `norm_passes` activations; see [`operations_with`] for another number.
-pub fn operations(model: &Model, precision: &TensorPrecision, split: &Split, step: TokenStep) -> Vec<StepOperation> {
+pub fn operations(model: &Model, precision: &TensorPrecision, split: &Split, step: TokenStep) -> Vec<LayerOperation> {
     operations_with(model, precision, split, step, &Efficiency::PEAK)
 }
 
@@ -249,7 +249,7 @@ pub fn operations_with(
     split: &Split,
     step: TokenStep,
     efficiency: &Efficiency,
-) -> Vec<StepOperation> {
+) -> Vec<LayerOperation> {
     let list = Builder { model, precision, split, step, share: 1.0 / split.pp as f64 };
     list.all(efficiency.norm_passes)
 }
@@ -264,7 +264,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn all(&self, norm_passes: f64) -> Vec<StepOperation> {
+    fn all(&self, norm_passes: f64) -> Vec<LayerOperation> {
         let mut all = Vec::with_capacity(16);
         let model = self.model;
         let layers = model.layers as f64 * self.share;
@@ -293,7 +293,7 @@ impl Builder<'_> {
             columns,
             f64::INFINITY,
         ));
-        all.push(StepOperation {
+        all.push(LayerOperation {
             n: columns,
             activation_bytes: picked * columns * DataType::Fp32.bytes(),
             ..self.streaming("sampling", Kind::Sample, TensorClass::Unembedding, self.share, picked, 0.0)
@@ -306,10 +306,10 @@ impl Builder<'_> {
         self.step.sequences * self.step.tokens / (self.split.dp * self.split.cp) as f64
     }
 
-    fn attention(&self, all: &mut Vec<StepOperation>, layers: f64) {
+    fn attention(&self, all: &mut Vec<LayerOperation>, layers: f64) {
         let (width, rows, tp) = (self.model.width as f64, self.rows(), self.split.tp as f64);
         let class = TensorClass::Attention;
-        let add = |all: &mut Vec<StepOperation>, name, k: f64, n: f64, shard: f64| {
+        let add = |all: &mut Vec<LayerOperation>, name, k: f64, n: f64, shard: f64| {
             all.push(self.matmul(name, class, layers, rows, k, n, shard));
         };
         // The rate of products was fitted to the width of the feed-forward shard, so all of a layer share it.
@@ -348,7 +348,7 @@ impl Builder<'_> {
         add(all, "attention_out", output, width, shard);
     }
 
-    fn scores(&self, name: &'static str, layers: f64, window: Option<u64>) -> StepOperation {
+    fn scores(&self, name: &'static str, layers: f64, window: Option<u64>) -> LayerOperation {
         let TokenStep { sequences, tokens, past, .. } = self.step;
         let (tp, cp) = (self.split.tp as f64, self.split.cp as f64);
         let attention = &self.model.attention;
@@ -364,7 +364,7 @@ impl Builder<'_> {
             Attention::Grouped { head_width, .. } => 2.0 * heads * head_width as f64,
             Attention::Latent { nope, rope, value, .. } => heads * (nope + rope + value) as f64,
         };
-        StepOperation {
+        LayerOperation {
             name,
             kind: Kind::Attention,
             class: TensorClass::Attention,
@@ -395,7 +395,7 @@ impl Builder<'_> {
         experts.block.width as f64 / self.split.expert_tp() as f64
     }
 
-    fn experts(&self, all: &mut Vec<StepOperation>, experts: &Experts) {
+    fn experts(&self, all: &mut Vec<LayerOperation>, experts: &Experts) {
         let layers = experts.layers as f64 * self.share;
         let (width, rows) = (self.model.width as f64, self.rows());
         let shard = self.expert_shard(experts);
@@ -410,7 +410,7 @@ impl Builder<'_> {
         let columns = experts.block.inputs() as f64 * shard;
         for (name, k, n) in [("experts_in", width, columns), ("experts_out", shard, width)] {
             let one = self.matmul(name, TensorClass::Experts, layers, routing.tokens, k, n, shard);
-            all.push(StepOperation {
+            all.push(LayerOperation {
                 kind: Kind::GroupedMatmul,
                 groups: routing.busy,
                 flops: one.flops * routing.busy,
@@ -423,7 +423,7 @@ impl Builder<'_> {
 
     fn block(
         &self,
-        all: &mut Vec<StepOperation>,
+        all: &mut Vec<LayerOperation>,
         names: [&'static str; 2],
         class: TensorClass,
         layers: f64,
@@ -444,9 +444,9 @@ impl Builder<'_> {
         k: f64,
         n: f64,
         shard: f64,
-    ) -> StepOperation {
+    ) -> LayerOperation {
         let stored = self.precision.of(class);
-        StepOperation {
+        LayerOperation {
             name,
             kind: Kind::Matmul,
             class,
@@ -472,9 +472,9 @@ impl Builder<'_> {
         count: f64,
         rows: f64,
         passes: f64,
-    ) -> StepOperation {
+    ) -> LayerOperation {
         let width = self.model.width as f64;
-        StepOperation {
+        LayerOperation {
             name,
             kind,
             class,

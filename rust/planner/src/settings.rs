@@ -56,7 +56,7 @@ pub struct ServingSettings {
     pub layer_overhead: Option<f64>,
     /// Speculative decoding.
     pub speculation: Option<Speculation>,
-    /// Measured times of single operations, seconds by [`StepOperation::key`](crate::StepOperation::key).
+    /// Measured times of single operations, seconds by [`LayerOperation::key`](crate::LayerOperation::key).
     pub kernel_times: BTreeMap<String, f64>,
     /// Whether the profiler's buffers take memory.
     pub profiling: bool,

@@ -1,13 +1,13 @@
 //! Microscaling: blocks of 32 elements that share a power-of-two scale.
 
-mod errors;
 mod layout;
 mod quantizer;
 mod scalar;
 mod simd;
+mod statistics;
 
-pub use errors::{HISTOGRAM_BINS, HISTOGRAM_LIMIT, MxErrors};
 pub use layout::{X4Word, from_trn3_layout, pack_x4, scale_rows, to_trn3_layout, unpack_x4};
+pub use statistics::{HISTOGRAM_BINS, HISTOGRAM_LIMIT, MxErrors};
 
 use std::fmt;
 use std::str::FromStr;

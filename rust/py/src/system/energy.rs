@@ -1,7 +1,7 @@
 //! Energy, power and cost; requests come as numbers and mappings, results leave as dictionaries.
 
 use pyo3::prelude::*;
-use trn3_system::energy::cost::{Ownership, PriceSet, RunningCost, implied_capex, own, pflops, rent};
+use trn3_system::energy::cost::{Ownership, PriceSet, RunningCost, implied_capex, own, rent};
 use trn3_system::energy::{self, EnergyModel, EnergyWork};
 
 use super::error::exception;
@@ -140,7 +140,7 @@ fn cost_implied<'py>(
 #[pyfunction]
 #[pyo3(signature = (system, /))]
 fn published_pflops(system: &str) -> PyResult<f64> {
-    pflops(system).map_err(exception)
+    energy::published_pflops(system).map_err(exception)
 }
 
 /// Names of the price sets that the core carries.

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 pub use super::price_set::{NamedPrice, PriceSet};
 use super::{check, check_share};
 use crate::error::{Error, Result};
-use trn3_facts::{Facts, canonical};
 
 /// Hours of a year **(choice:** 365 days**)**.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
@@ -67,27 +66,6 @@ pub struct SystemCost {
     pub not_included: Vec<String>,
     /// What is assumed.
     pub assumptions: Vec<String>,
-}
-
-/// Names of 8-bit peaks in spec files, the preferred first, and PFLOPS in one of their units.
-const PEAKS: [(&str, f64); 4] =
-    [("pflops_mxfp8", 1.0), ("pflops_fp8", 1.0), ("tflops_mxfp8", 1e-3), ("tflops_fp8", 1e-3)];
-
-/// The published 8-bit peak of a chip or system, in PFLOPS.
-///
-/// # Errors
-/// [`Error::Unknown`] if there is no such system, [`Error::Value`] if no peak of it is published.
-///
-/// ```
-/// assert_eq!(trn3_system::energy::cost::pflops("gen2").unwrap(), 362.448);
-/// ```
-pub fn pflops(system: &str) -> Result<f64> {
-    let facts = Facts::built_in(canonical(system)?)?;
-    let peak = |(key, scale): (&str, f64)| Some(facts.quantities.get(key)?.number()? * scale);
-    PEAKS
-        .into_iter()
-        .find_map(peak)
-        .ok_or_else(|| Error::Value(format!("system '{system}' has no published 8-bit peak; give pflops=... instead")))
 }
 
 const NOT_INCLUDED: [&str; 4] =

@@ -4,7 +4,28 @@ use serde::Serialize;
 
 use super::model::{EnergyModel, fastest};
 use crate::error::{Error, Result};
-use trn3_facts::Facts;
+use trn3_facts::{Facts, canonical};
+
+/// Names of 8-bit peaks in spec files, the preferred first, and PFLOPS in one of their units.
+const PEAKS: [(&str, f64); 4] =
+    [("pflops_mxfp8", 1.0), ("pflops_fp8", 1.0), ("tflops_mxfp8", 1e-3), ("tflops_fp8", 1e-3)];
+
+/// The published 8-bit peak of a chip or system, in PFLOPS.
+///
+/// # Errors
+/// [`Error::Unknown`] if there is no such system, [`Error::Value`] if no peak of it is published.
+///
+/// ```
+/// assert_eq!(trn3_system::energy::published_pflops("gen2").unwrap(), 362.448);
+/// ```
+pub fn published_pflops(system: &str) -> Result<f64> {
+    let facts = Facts::built_in(canonical(system)?)?;
+    let peak = |(key, scale): (&str, f64)| Some(facts.quantities.get(key)?.number()? * scale);
+    PEAKS
+        .into_iter()
+        .find_map(peak)
+        .ok_or_else(|| Error::Value(format!("system '{system}' has no published 8-bit peak; give pflops=... instead")))
+}
 
 /// One reading of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -20,7 +20,7 @@ mod model;
 mod price_set;
 mod rack;
 
-pub use efficiency::{Reading, per_watt};
+pub use efficiency::{Reading, per_watt, published_pflops};
 pub use estimate::{Energy, EnergyPart, EnergyWork, estimate};
 pub use model::{DTYPES, EnergyModel, chip_of, parameters};
 pub use rack::{RackPower, rack_power};
