@@ -73,7 +73,7 @@ impl MxErrors {
         let inner = element_count(&shape[quantized.axis + 1..]);
         // One row of blocks: 32 values along the axis of each place behind it.
         let row = BLOCK * inner;
-        let rows = if row == 0 { 0 } else { x.len() / row };
+        let rows = x.len().checked_div(row).unwrap_or(0);
         let rows_each = (PARTIAL / row.max(1)).max(1);
         let mut partial = vec![Self::default(); rows.div_ceil(rows_each)];
         par::for_each(partial.iter_mut().enumerate(), |(number, sums)| {
