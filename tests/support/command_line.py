@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,12 +55,27 @@ def refused(run: Callable[..., Outcome]) -> Callable[..., str]:
 
 @pytest.fixture
 def spawn() -> Callable[..., subprocess.Popen[str]]:
-    """Start the command in a process of its own."""
+    """Start the command in a process of its own, which signals reach as they reach a terminal's."""
 
-    def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
+    def start(
+        *arguments: object, preexec_fn: Callable[[], None] | None = None, **options: object
+    ) -> subprocess.Popen[str]:
         words = [sys.executable, "-m", "trn3", *map(str, arguments)]
+
+        def prepare() -> None:
+            # The program honours what it inherits: nohup, or a shell's background, ignores some.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_DFL)
+            if preexec_fn is not None:
+                preexec_fn()
+
         return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
-            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+            words,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=prepare,  # noqa: PLW1509 - the tests start it before any thread
+            **options,
         )
 
     return start
