@@ -119,7 +119,8 @@ def tests() -> list[Check]:
     return [
         Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
         Check("documentation", sphinx(BUILD / "docs" / "html")),
-        Check("cargo test", cargo, count=count_cargo),
+        # One failure hides no other.
+        Check("cargo test", [*cargo, "--no-fail-fast"], count=count_cargo),
         # Criterion runs each bench once, untimed; the same features, so that nothing is built anew.
         Check("cargo benches, once", [*cargo, "--bench", "*"]),
         # All others share nothing and use one thread each: two at a time.
