@@ -21,7 +21,7 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from trn3.nki import collectives, dtype, experimental, isa, language, tensor, typing
+from trn3.nki import collectives, dtype, experimental, isa, language, simulator, tensor, typing
 from trn3.nki.dialects.vendor.aliases import install, uninstall
 from trn3.nki.language import assignment as tensors
 from trn3.nki.launch.debugging import last_findings
@@ -66,6 +66,7 @@ __all__ = [
     "simulate",
     "simulate_kernel",
     "simulate_ranks",
+    "simulator",
     "spmd",
     "tensor",
     "tensors",

@@ -17,6 +17,9 @@ _ALLOWED: Final = (
     "number from 1, with nl.nc(cores) for what is spread over cores"
 )
 
+#: Instances of one launch, each of which is kept until all have ended **(choice)**.
+MOST_INSTANCES: Final = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -68,6 +71,11 @@ def launch_of(axes: tuple[int | Spread, ...], *, legacy: bool) -> Launch:
     One number alone is a number of cores; in the legacy dialect it is the length of a grid, as any
     number is beside others.
 
+    Raises
+    ------
+    ValueError
+        If they are more than `MOST_INSTANCES`.
+
     Examples
     --------
     >>> launch_of((2,), legacy=False)
@@ -77,6 +85,10 @@ def launch_of(axes: tuple[int | Spread, ...], *, legacy: bool) -> Launch:
     """
     if not axes:
         return Launch()
+    total = math.prod(axis if isinstance(axis, int) else axis.total for axis in axes)
+    if total > MOST_INSTANCES:
+        message = f"brackets {axes} ask for {total} instances; allowed: up to {MOST_INSTANCES}"
+        raise ValueError(message)
     first = axes[0]
     if len(axes) == 1 and isinstance(first, int) and not legacy:
         return Launch((first,), first, tuple(range(first)))

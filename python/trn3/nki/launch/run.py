@@ -68,6 +68,13 @@ def _bodies(
             except Exception as error:
                 _note_place(error, context, len(rank.contexts))
                 raise
+            except SystemExit as error:
+                # A kernel that ends the program would take its caller along, without a word.
+                message = f"the kernel raised SystemExit({error.code!r}); kernels return"
+                failure = RuntimeError(message)
+                failure.__traceback__ = error.__traceback__
+                _note_place(failure, context, len(rank.contexts))
+                raise failure from error
 
     def of_core(number: int) -> Callable[[], None]:
         own = [instance for instance, place in enumerate(placement) if place == number]

@@ -46,11 +46,14 @@ def as_numpy(value: Any, kind: Kind, argument: str) -> NDArray[Any]:
     Raises
     ------
     TypeError
-        If its element type is none of the hardware's.
+        If its element type is none of the hardware's, or it has a mask.
     ValueError
         If a torch tensor does not lie in CPU memory.
     """
     if kind == "numpy":
+        if isinstance(value, np.ma.MaskedArray):
+            message = f"{argument} is a masked array, and tensors have no mask; fill it first"
+            raise TypeError(message)
         return value  # type: ignore[no-any-return]
     if kind == "jax":
         return np.asarray(value)

@@ -92,7 +92,9 @@ def test_plain_import_reaches_every_submodule() -> None:
     program = (
         "import trn3.nki; trn3.nki.install(); import nki;"
         "nki.language.float32, nki.isa.tensor_copy, nki.typing.tensor, nki.collectives.all_reduce;"
-        "nki.isa.constants.oob_mode.skip, nki.dtype.int8, nki.jit, nki.simulate, nki.cpu_simulate"
+        "nki.isa.constants.oob_mode.skip, nki.dtype.int8, nki.jit, nki.simulate, nki.cpu_simulate;"
+        "nki.simulator.simulate_kernel;"
+        "from nki.simulator import simulate, simulate_kernel"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 

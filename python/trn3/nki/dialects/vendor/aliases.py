@@ -21,6 +21,7 @@ _ALIASES: Final = {
     "nki.dtype": "trn3.nki.dtype",
     "nki.tensor": "trn3.nki.tensor",
     "nki.experimental": "trn3.nki.experimental",
+    "nki.simulator": "trn3.nki.simulator",
     "nki.compiler": "trn3.nki.dialects.legacy.compiler",
     "nki.compiler.frontend": "trn3.nki.dialects.vendor.hardware",
     "nki.compiler.ncc_driver": "trn3.nki.dialects.vendor.hardware",
@@ -43,6 +44,7 @@ _ALIASES: Final = {
     "nki_cpu_simulator.nki.isa.constants": "trn3.nki.isa.constants",
     "nki_cpu_simulator.nki.language": "trn3.nki.language",
     "nki_cpu_simulator.nki.language.dtypes": "trn3.nki.values.element_types",
+    "nki_cpu_simulator.nki.simulator": "trn3.nki.simulator",
     "nki_cpu_simulator.nki.tensor": "trn3.nki.tensor",
     "nki_cpu_simulator.nki.typing": "trn3.nki.typing",
 }  # fmt: skip
