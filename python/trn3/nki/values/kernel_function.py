@@ -44,8 +44,8 @@ class KernelFunction:
     ) -> None:
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _LATE:
             message = (
-                f"kernel {function.__qualname__} is a generator or async function, whose body would "
-                "never run; allowed: a plain function"
+                f"kernel {function.__qualname__} is a generator or async function, whose body "
+                "would never run; allowed: a plain function"
             )
             raise TypeError(message)
         wrapper: Any = self
