@@ -7,7 +7,7 @@ use trn3_machine::time::Picos;
 ///
 /// ```
 /// use trn3_machine::time::Picos;
-/// use trn3_embed::Memory;
+/// use trn3_embed::AddressedMemory;
 /// use trn3_machine::{Error, Result};
 ///
 /// /// A host's own memory: one nanosecond a byte.

@@ -34,8 +34,8 @@ fn test_index_never_clamps() {
     assert_says(t().index(&[Index::At(-5)]), "index -5 exceed dimension size of 4");
     assert_says(t().index(&[range(-5, 4, 1)]), "exceed dimension size of 4");
     assert!(matches!(t().index(&[Index::At(4)]), Err(Error::OutOfBounds(_))));
-    assert_says(t().index(&[Index::All, range(5, 5, 1)]), "slice 5:5 on dimension 1 is empty");
-    assert_says(t().index(&[Index::All, range(8, 2, 1)]), "is empty");
+    assert_says(t().index(&[Index::All, range(8, 2, 1)]), "slice 8:2 on dimension 1 ends before it begins");
+    assert_eq!(t().index(&[Index::All, range(5, 5, 1)]).expect("none").shape.to_vec(), [4, 0]);
     assert_says(t().index(&[Index::All, range(0, 5, -1)]), "step of the slice on dimension 1 is -1");
     assert_says(t().index(&[Index::At(0), Index::At(0), Index::At(0)]), "3 indexes for 2 dimensions");
     assert_says(t().index(&[Index::Ellipsis, Index::Ellipsis]), "2 ellipses");
@@ -50,10 +50,10 @@ fn test_index_never_clamps() {
 
 #[test]
 fn test_slice_wants_ordered_bounds() {
-    for (start, end) in [(-1, 3), (3, 3), (4, 3), (0, 13)] {
+    for (start, end) in [(-1, 3), (4, 3), (0, 13)] {
         let result = t().slice(1, start, end, 1);
         assert!(matches!(result, Err(Error::OutOfBounds(_))));
-        assert_says(result, "must be 0 <= start < end <= 12");
+        assert_says(result, "must be 0 <= start <= end <= 12");
     }
     assert_says(t().slice(1, 0, 4, 0), "step of the slice on dimension 1 is 0");
     assert_says(t().slice(2, 0, 4, 1), "dim is 2, must be in [0, 2)");
@@ -176,7 +176,7 @@ fn test_one_dynamic_index_at_most() {
     let broadcast = a().expand_dim(1).and_then(|view| view.broadcast(1, 2)).expect("valid");
     assert_says(broadcast.select_dynamic(1, register()), "which is broadcast");
     assert_says(broadcast.ap(&[(1, 2)], None, Some(register()), None, 1, None), "is broadcast");
-    assert_says(a().index(&[Index::Dynamic { index: register(), size: 5 }]), "must be in [1, 4]");
+    assert_says(a().index(&[Index::Dynamic { index: register(), size: 5 }]), "must be in [0, 4]");
 }
 
 #[test]
