@@ -275,24 +275,7 @@ impl NeuronCore {
             );
             return Err(Error::InstructionLimit(text));
         }
-        let mut foreign = None;
-        instruction.operands(&mut |_, view| {
-            if !self.state.memory.owns(&view.storage) {
-                foreign = foreign.or(Some(&view.storage));
-            }
-        });
-        if let Some(storage) = foreign {
-            let text = format!(
-                "{}: tensor `{}` {:?} {} of {} was made in another launch, or on another core; tensors on chip end with the \
-                 kernel that made them",
-                instruction.name(),
-                storage.name,
-                &storage.shape[..],
-                storage.dtype,
-                storage.buffer,
-            );
-            return Err(Error::Value(text));
-        }
+        self.state.memory.refuse_foreign(instruction)?;
         instruction.check(arch)
     }
 

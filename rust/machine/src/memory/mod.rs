@@ -259,13 +259,6 @@ impl Memory {
         }
     }
 
-    /// Whether a tensor on chip was made in these memories; where its bytes lay may be another tensor's elsewhere. One
-    /// that a host laid out belongs to whoever it is given to.
-    pub fn owns(&self, storage: &Storage) -> bool {
-        let own = Arc::as_ptr(&self.released).cast::<()>();
-        storage.release.as_ref().is_none_or(|release| Arc::as_ptr(release).cast::<()>() == own)
-    }
-
     /// Notes no more uses; returns what [`Memory::share`] takes to go on.
     pub fn stop_sharing(&mut self) -> Option<Sharing> {
         self.sharing.take()

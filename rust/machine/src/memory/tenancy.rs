@@ -14,6 +14,7 @@ use super::allocator::Allocator;
 use super::on_chip::ANNEX;
 use super::{Memory, Request};
 use crate::error::{Error, Result};
+use crate::isa::Instruction;
 use crate::storage::{Buffer, Placement, Storage};
 
 /// Where the tensors of one memory lie: in its bytes, or in the annex behind them.
@@ -150,6 +151,34 @@ impl Memory {
             }
         }
         None
+    }
+
+    /// Whether a tensor on chip was made in these memories; where its bytes lay may be another tensor's elsewhere. One
+    /// that a host laid out belongs to whoever it is given to.
+    fn owns(&self, storage: &Storage) -> bool {
+        let own = Arc::as_ptr(&self.released).cast::<()>();
+        storage.release.as_ref().is_none_or(|release| Arc::as_ptr(release).cast::<()>() == own)
+    }
+
+    /// Refuses tensors on chip of other launches and other cores: their bytes are somebody else's here.
+    ///
+    /// # Errors
+    /// [`Error::Value`] names the tensor.
+    pub(crate) fn refuse_foreign(&self, instruction: &dyn Instruction) -> Result<()> {
+        let mut foreign = None;
+        instruction.operands(&mut |_, view| {
+            if !self.owns(&view.storage) {
+                foreign = foreign.or(Some(&view.storage));
+            }
+        });
+        let Some(storage) = foreign else { return Ok(()) };
+        Err(Error::Value(format!(
+            "{}: tensor {} in {} was made in another launch, or on another core; tensors on chip end with the kernel that \
+             made them",
+            instruction.name(),
+            label(&storage.name, &storage.shape, storage.dtype),
+            storage.buffer,
+        )))
     }
 
     fn line(&self, request: &Request<'_>) -> String {
