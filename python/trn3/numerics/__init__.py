@@ -47,3 +47,11 @@ __all__ = [
     "quantize_mx",
     "tfloat32",
 ]
+
+#: Examples of compiled functions, which `doctest` does not look for by itself.
+__test__ = {
+    function.__name__: function
+    for function in (
+        activation, cast, compress, exp, matmul, matmul_mx, matmul_sparse, prune, quantize_mx,
+    )
+}  # fmt: skip
