@@ -231,7 +231,7 @@ def test_profile_of_a_kernel_that_reads_what_nothing_wrote(
         ("assert x.shape[0] == 64, 'rows must be 64'", "AssertionError", ["rows must be 64"]),
         ("raise RuntimeError('first line\\nsecond')", "RuntimeError", ["first line"]),
         ("1 / 0", "ZeroDivisionError", ["division by zero"]),
-        ("raise SystemExit(3)", "", ["ended the process"]),
+        ("raise SystemExit(3)", "RuntimeError", ["raised SystemExit(3)"]),
     ],
     ids=["partition", "dtype", "sizes", "type", "bounds", "assertion", "raise", "defect", "exit"],
 )
@@ -242,8 +242,7 @@ def test_profile_of_a_kernel_that_breaks_a_rule(
     outcome = run("profile", f"{path}:kernel", *SHAPE, "--out", out)
     assert (outcome.code, outcome.stdout) == (2, "")
     first = outcome.stderr.splitlines()[0]
-    where = f"{path}:{FIRST}: {kind}: " if kind else f"{path}: "
-    assert first.startswith(f"trn3: error: {where}")
+    assert first.startswith(f"trn3: error: {path}:{FIRST}: {kind}: ")
     for word in words:
         assert word in first
     assert not out.exists()

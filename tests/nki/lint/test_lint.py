@@ -22,6 +22,7 @@ from trn3.machine import NkiValidationError
 from trn3.nki.lint import RULES, PortabilityError, lint
 from trn3.nki.lint.rules import markdown
 from trn3.nki.lint.walker import Walk
+from trn3.nki.values.kernel_function import as_kernel_function
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "tests" / "corpora" / "portability"
@@ -129,7 +130,7 @@ def test_lint_reads_any_python(name: str) -> None:
     things = [*vars(module).values()]
     things += [each for kind in things if isinstance(kind, type) for each in vars(kind).values()]
     functions = [each for each in things if isinstance(each, types.FunctionType)]
-    read = [Walk(nki.simulate(each)) for each in functions]
+    read = [Walk(as_kernel_function(each)) for each in functions]
     assert sum(walk.complete for walk in read) > 5
     assert all(finding.line >= 1 for walk in read for finding in walk.findings)
 

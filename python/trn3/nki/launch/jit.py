@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from trn3.nki.launch.arguments import Arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: Flags of functions that return before their body runs.
+_LATE: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 #: (consumer, producer or producers), by the names given to instructions.
 Edge: TypeAlias = tuple[str, str | Sequence[str]]
 
@@ -71,6 +74,12 @@ class Kernel(KernelFunction):
         edges: Edges = (),
         nan_origin: bool = False,
     ) -> None:
+        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _LATE:
+            message = (
+                f"kernel {function.__qualname__} is a generator or async function, whose body "
+                "would never run; allowed: a plain function"
+            )
+            raise TypeError(message)
         super().__init__(function, target=target, legacy=legacy)
         self._axes = axes
         self._launch = launch_of(axes, legacy=legacy)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 __all__ = ["KernelFunction", "as_kernel_function"]
-
-#: Flags of functions that return before their body runs.
-_LATE: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class KernelFunction:
@@ -23,11 +19,6 @@ class KernelFunction:
         Its own target, as ``platform_target`` says.
     legacy : bool, optional
         Whether it is written in the legacy dialect.
-
-    Raises
-    ------
-    TypeError
-        For generator and async functions.
 
     Attributes
     ----------
@@ -42,12 +33,6 @@ class KernelFunction:
     def __init__(
         self, function: Callable[..., Any], *, target: str | None = None, legacy: bool = False
     ) -> None:
-        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _LATE:
-            message = (
-                f"kernel {function.__qualname__} is a generator or async function, whose body "
-                "would never run; allowed: a plain function"
-            )
-            raise TypeError(message)
         wrapper: Any = self
         functools.update_wrapper(wrapper, function)
         self._own_target = target
