@@ -90,9 +90,6 @@ impl Shared {
     }
 
     fn write(&mut self, area: &Rectangle, written: &Written) {
-        if self.meeting(&area.bytes).next().is_none() {
-            return;
-        }
         self.split(area.bytes.start);
         self.split(area.bytes.end);
         for (_, stretch) in self.stretches.range_mut(area.bytes.clone()) {
@@ -183,6 +180,10 @@ impl Reuse {
             return;
         }
         let Some(area) = Rectangle::of_operand(place) else { return };
+        // Nearly all writes are to bytes that nobody shares, and need no name written down.
+        if shared.meeting(&area.bytes).next().is_none() {
+            return;
+        }
         let (rows, name) = (area.rows.clone(), storage.name.clone());
         shared.write(&area, &Written { rows, tensor: storage.id, name, line: site, when });
     }
