@@ -6,8 +6,8 @@ use crate::core::{At, NeuronCore};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::isa::rank_call::RankCall;
-use crate::isa::{Instruction, NOTHING, is_idle};
-use crate::memory::Request;
+use crate::isa::{Instruction, NOTHING};
+use crate::memory::{Examined, Request};
 use crate::named_edges::NamedEdges;
 use crate::program::{Program, Recorder, Step};
 use crate::site::SiteId;
@@ -57,14 +57,30 @@ impl Conductor {
         site: SiteId,
         name: Option<&str>,
     ) -> Result<u32> {
-        if is_idle(instruction) {
+        let examined = core.examine(instruction)?;
+        self.issue_examined(core, instruction, examined, site, name)
+    }
+
+    /// As [`Conductor::issue`], where the core has [examined](NeuronCore::examine) the instruction already.
+    ///
+    /// # Errors
+    /// As [`Conductor::issue`].
+    pub fn issue_examined(
+        &mut self,
+        core: &mut NeuronCore,
+        instruction: &mut dyn Instruction,
+        examined: Examined,
+        site: SiteId,
+        name: Option<&str>,
+    ) -> Result<u32> {
+        if examined.is_idle {
             self.edges.note(name, NOTHING);
             return Ok(NOTHING);
         }
         instruction.prepare(core.arch())?;
         let after = self.edges.producers(name);
         let step = self.recorder.as_mut().map(|recorder| recorder.encode(instruction, name, &after)).transpose()?;
-        let id = core.issue(instruction, At { site, label: name, after: &after })?;
+        let id = core.issue_examined(instruction, At { site, label: name, after: &after })?;
         self.edges.note(name, id);
         if let (Some(recorder), Some(step)) = (&mut self.recorder, step) {
             recorder.commit(step);

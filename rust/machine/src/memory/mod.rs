@@ -86,6 +86,7 @@ pub use race::Sharing;
 pub use resolve::{Addressing, Operand};
 use resolve::{Geometry, Resolved, Start};
 pub use space::{Contents, HbmSpace, Stretch};
+pub use tenancy::Examined;
 pub use tile::Scalar;
 
 /// Automatic SBUF tensors start on multiples of this.

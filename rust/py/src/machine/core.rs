@@ -11,7 +11,7 @@ use trn3_machine::conductor::Conductor;
 use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::rank_call::RankCall;
-use trn3_machine::isa::{Instruction, elements};
+use trn3_machine::isa::Instruction;
 use trn3_machine::meeting;
 use trn3_machine::memory::{Precision, Request};
 use trn3_machine::site::SiteId;
@@ -70,9 +70,10 @@ impl PyCore {
         let mut inner = self.lock()?;
         let Inner { core, lines, conductor } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
-        let is_long = elements(instruction) >= LONG;
-        let work = || conductor.issue(core, instruction, site, name);
-        let outcome = if is_long { door::detached(py, work) } else { door::attached(work) };
+        let outcome = door::attached(|| core.examine(instruction)).and_then(|examined| {
+            let work = || conductor.issue_examined(core, instruction, examined, site, name);
+            if examined.elements >= LONG { door::detached(py, work) } else { door::attached(work) }
+        });
         outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
     }
 
