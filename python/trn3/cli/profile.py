@@ -68,6 +68,13 @@ def profile(
         bool,
         typer.Option("--shadow", help="Tell what precision each line loses against float64."),
     ] = False,
+    stochastic_rounding: Annotated[
+        bool,
+        typer.Option(
+            "--stochastic-rounding",
+            help="Round results of engines stochastically, drawn from --seed.",
+        ),
+    ] = False,
     max_instructions: MaxInstructions = None,
     seed: Seed = 0,
     as_json: JsonForTables = False,
@@ -87,10 +94,13 @@ def profile(
     with kernel_file.explained(kernel):
         file = kernel_file.load(kernel)
         arguments = kernel_file.arguments(file, shape or [], seed)
+    runnable = file.kernel
+    if stochastic_rounding:
+        runnable = nki.simulate(runnable, stochastic_rounding=True, seed=seed)
     started = time.perf_counter()
     with _status(f"running {file.name}"), kernel_file.explained(kernel, arch):
         result, found = nki.profile(
-            file.kernel,
+            runnable,
             arch=arch,
             values=values,
             strict=strict,

@@ -8,6 +8,8 @@ Environment variables: ``NEURON_PLATFORM_TARGET_OVERRIDE``, or without it ``NKI_
 the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where versions differ;
 ``TRN3_NKI_NARROW64=1`` lets 64-bit arrays pass, converted to 32 bits;
 ``NKI_PRECISE_FP=0`` keeps float32 values in tensors of every floating-point type;
+``NEURON_RT_STOCHASTIC_ROUNDING_EN=1`` rounds results of engines stochastically, from
+``NEURON_RT_STOCHASTIC_ROUNDING_SEED`` (`simulate`);
 ``NEURON_RT_DEBUG_OUTPUT_DIR`` a folder for what `device_print` shows;
 ``NEURON_LOGICAL_NC_CONFIG`` cores that a runtime would join, which brackets are compared with;
 ``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank; ``TRN3_NKI_STRICT=1`` refuses

@@ -152,10 +152,10 @@ impl Conductor {
     ///
     /// # Errors
     /// Those of [`NeuronCore::set_stochastic_rounding`].
-    pub fn set_stochastic_rounding(&mut self, core: &mut NeuronCore, seed: Option<u64>) -> Result<()> {
-        core.set_stochastic_rounding(seed)?;
+    pub fn set_stochastic_rounding(&mut self, core: &mut NeuronCore, seed: Option<u64>, place: usize) -> Result<()> {
+        core.set_stochastic_rounding(seed, place)?;
         if let Some(recorder) = &mut self.recorder {
-            recorder.stochastic_rounding(seed);
+            recorder.stochastic_rounding(seed, place);
         }
         Ok(())
     }

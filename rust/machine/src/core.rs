@@ -6,8 +6,6 @@ mod pending;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use trn3_numerics::Xorwow;
-
 use crate::arch::ArchSpec;
 use crate::cost_model::{ArchCost, CostModel};
 use crate::error::{Error, Result};
@@ -17,6 +15,7 @@ use crate::opcode::Opcodes;
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
 pub use crate::state::State;
+use crate::stochastic::StochasticRounding;
 use crate::storage::{Buffer, Storage};
 use crate::time::Picos;
 use crate::timing::timeline::{Timeline, TimelineOptions};
@@ -265,13 +264,15 @@ impl NeuronCore {
         Ok(())
     }
 
-    /// Rounds engine results of 16 and 8 bits stochastically from here on, or to nearest again.
+    /// Rounds engine results of 16 and 8 bits stochastically from here on, or to nearest again; `place` is the core's
+    /// among those of a launch, each of which draws differently.
     ///
     /// # Errors
-    /// [`Error::Numerics`] if the generator cannot be seeded.
-    pub fn set_stochastic_rounding(&mut self, seed: Option<u64>) -> Result<()> {
+    /// [`Error::Numerics`] if the generators cannot be seeded.
+    pub fn set_stochastic_rounding(&mut self, seed: Option<u64>, place: usize) -> Result<()> {
         let lanes = self.arch().partitions as usize;
-        self.state.stochastic_rounding = seed.map(|seed| Xorwow::seed(seed, lanes, 1)).transpose()?;
+        let seeded = seed.map(|seed| StochasticRounding::seed(seed, place, lanes));
+        self.state.stochastic_rounding = seeded.transpose()?;
         Ok(())
     }
 

@@ -27,6 +27,7 @@ pub mod program;
 pub mod shadow;
 pub mod site;
 pub mod state;
+pub mod stochastic;
 pub mod storage;
 pub mod time;
 pub mod timing;

@@ -105,6 +105,7 @@ impl NeuronCore {
     fn begin(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Result<()> {
         self.state.site = at.site;
         self.state.memory.set_site(at.site);
+        self.state.start(instruction.engine(arch));
         self.note_occupancy();
         if self.options.max_instructions.is_some_and(|most| self.issued >= most) {
             let text = format!(

@@ -58,6 +58,7 @@ mod on_chip;
 mod race;
 mod resolve;
 mod reuse;
+mod rounding;
 mod space;
 mod tenancy;
 mod tile;

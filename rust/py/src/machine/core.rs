@@ -10,8 +10,8 @@ use trn3_machine::arch::ArchSpec;
 use trn3_machine::conductor::Conductor;
 use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
-use trn3_machine::isa::rank_call::RankCall;
 use trn3_machine::isa::Instruction;
+use trn3_machine::isa::rank_call::RankCall;
 use trn3_machine::meeting;
 use trn3_machine::memory::{Precision, Request};
 use trn3_machine::site::SiteId;
@@ -331,11 +331,12 @@ impl PyCore {
         self.lock()?.core.state.memory.is_initialised(view).map_err(exception)
     }
 
-    /// Seeds stochastic rounding of engine results, or turns it off.
-    fn set_stochastic_rounding(&self, seed: Option<u64>) -> PyResult<()> {
+    /// Seeds stochastic rounding of engine results, or turns it off; `place` is the core's in its launch.
+    #[pyo3(signature = (seed, place = 0))]
+    fn set_stochastic_rounding(&self, seed: Option<u64>, place: usize) -> PyResult<()> {
         let mut inner = self.lock()?;
         let Inner { core, conductor, .. } = &mut *inner;
-        conductor.set_stochastic_rounding(core, seed).map_err(exception)
+        conductor.set_stochastic_rounding(core, seed, place).map_err(exception)
     }
 
     /// Writes down from here on what the core is given, as a program of that name.
