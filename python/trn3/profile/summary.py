@@ -108,6 +108,14 @@ def _figures(profile: RunFigures) -> RenderableType:
         microseconds(profile.latency_us),
         f"and {microseconds(profile.overhead_us)} to start and end the kernel, not counted below",
     )
+    low, high, basis = profile.latency_low_us, profile.latency_high_us, profile.latency_basis
+    if low is not None and high is not None and basis is not None:
+        guessed = basis.estimated_us / profile.latency_us if profile.latency_us else 0.0
+        row(
+            "expected",
+            f"{microseconds(low, high).removesuffix(' us')} to {microseconds(high)}",
+            f"on the hardware; {percent(guessed)} of the latency rests on estimated figures",
+        )
     row(
         "MFU",
         percent(profile.mfu),

@@ -2,6 +2,7 @@
 
 mod issue;
 mod pending;
+mod rests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use crate::state::State;
 use crate::stochastic::StochasticRounding;
 use crate::storage::{Buffer, Storage};
 use crate::time::Picos;
+use crate::timing::basis::Basis;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::view::{Register, View};
 use pending::Pending;
@@ -91,6 +93,7 @@ pub struct NeuronCore {
     /// Whether other cores have the same HBM.
     is_shared: bool,
     cost: Box<dyn CostModel>,
+    basis: Basis,
     /// Runs of more precision beside this one.
     shadow: Option<Box<Shadow>>,
 }
@@ -138,6 +141,7 @@ impl NeuronCore {
             number: 0,
             is_shared: false,
             cost: Box::new(ArchCost),
+            basis: Basis::default(),
             shadow,
         })
     }
@@ -162,6 +166,7 @@ impl NeuronCore {
     pub fn restart(&mut self) {
         let options = TimelineOptions { throttle: self.options.throttle, keep_records: true };
         self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
+        self.basis.restart();
         self.pending.clear();
         self.occupancy.clear();
         self.issued = 0;

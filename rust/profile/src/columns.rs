@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::band::BasisTime;
 use crate::error::{Error, Result};
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
@@ -145,4 +146,6 @@ pub struct RunColumns {
     pub critical: Vec<u32>,
     /// What instructions lost of their results' precision, by line; empty without a shadow run.
     pub precision: Vec<PrecisionLoss>,
+    /// How much of the critical path each figure of the machine decides; empty where nobody said.
+    pub basis: Vec<BasisTime>,
 }

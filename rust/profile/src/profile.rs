@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::band::LatencyBasis;
 use crate::cause::ENGINES;
 use crate::columns::RunColumns;
 use crate::core_profile::{CoreProfile, Totals};
@@ -82,6 +83,21 @@ impl Profile {
     /// Length of the busy window, in microseconds.
     pub fn latency_us(&self) -> f64 {
         self.cores[self.last].latency_us()
+    }
+
+    /// What the latency rests on: of several cores, that of the one that ends last. None of records that do not say.
+    pub fn latency_basis(&self) -> Option<LatencyBasis> {
+        LatencyBasis::of(self.columns())
+    }
+
+    /// From which latency on the hardware's is expected, in microseconds.
+    pub fn latency_low_us(&self) -> Option<f64> {
+        Some(self.latency_basis()?.band()?.low_us)
+    }
+
+    /// Up to which latency the hardware's is expected, in microseconds.
+    pub fn latency_high_us(&self) -> Option<f64> {
+        Some(self.latency_basis()?.band()?.high_us)
     }
 
     /// What starting and ending a kernel costs beside the latency, in microseconds.

@@ -4,6 +4,7 @@ use trn3_machine::core::NeuronCore;
 use trn3_machine::site::Site;
 use trn3_machine::timing::record::{Record, TransferRecord};
 
+use crate::band::basis_of;
 use crate::cause::cause_number;
 use crate::columns::{InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
 use crate::findings::finding_record;
@@ -16,6 +17,7 @@ impl RunColumns {
         let latency = core.makespan();
         let occupancy = occupancy(core);
         let sites = core.sites.all().into_iter();
+        let basis = basis_of(core);
         let findings = core.state.memory.findings().clone();
         Self {
             arch: MachineFigures::of(core.arch()),
@@ -30,6 +32,7 @@ impl RunColumns {
             transfers: transfers(core.timeline.transfers()),
             occupancy,
             critical: core.timeline.critical_path(),
+            basis,
             precision: core.losses().into_iter().map(|loss| PrecisionLoss::of(loss, &core.sites)).collect(),
         }
     }

@@ -183,12 +183,15 @@ impl NeuronCore {
                 }
             });
         }
+        let (opcode, engine) = (self.opcodes.opcode(instruction.name()), instruction.engine(arch));
+        let work = self.cost.work(instruction, arch);
+        self.basis.note(arch, (opcode, engine), &work, |arch| self.cost.work(instruction, arch));
         Pending {
-            opcode: self.opcodes.opcode(instruction.name()),
-            engine: instruction.engine(arch),
+            opcode,
+            engine,
             site: at.site,
             label: at.label.map_or(0, |label| self.opcodes.label(label)),
-            work: self.cost.work(instruction, arch),
+            work,
             reads,
             stationary,
             writes,
