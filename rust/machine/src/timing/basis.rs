@@ -138,12 +138,18 @@ impl Basis {
         let mut steps = path.iter().filter_map(|&id| records.get(id as usize)).peekable();
         while let Some(record) = steps.next() {
             let from = before.map_or(0, |before| before.end.0);
-            let gap = record.start.0.saturating_sub(from);
-            spread(&mut sums, gap, &self.between(arch, before, record, modes));
-            let next = steps.peek().map_or(record.end.0, |next| next.start.0);
-            let held = next.min(record.end.0).saturating_sub(record.start.0);
+            // What a queue holds up waits for the transfer before as a whole, not for its end.
+            if record.cause != Cause::Queue || before.is_none() {
+                let gap = record.start.0.saturating_sub(from);
+                spread(&mut sums, gap, &self.between(arch, before, record, modes));
+            }
+            let (next, queued) = match steps.peek() {
+                Some(next) => (next.start.0, next.cause == Cause::Queue),
+                None => (record.end.0, false),
+            };
+            let held = if queued { next } else { next.min(record.end.0) }.saturating_sub(record.start.0);
             if let Some(rests) = self.rests(record.id) {
-                let parts = if next < record.end.0 { &rests.slot } else { &rests.latency };
+                let parts = if queued || next < record.end.0 { &rests.slot } else { &rests.latency };
                 for &(place, part) in parts {
                     sums[usize::from(place)] += held as f64 * f64::from(part);
                 }
@@ -168,7 +174,6 @@ impl Basis {
         }
         if next.engine == Engine::Dma {
             let is_static = modes.get(usize::from(next.queue)).is_none_or(|mode| *mode == DescriptorMode::Static);
-            names.push("dma_trigger_ns");
             names.push(if is_static { "dma_start_static_ns" } else { "dma_start_generated_ns" });
         }
         let entries = arch.entries().iter().enumerate();
