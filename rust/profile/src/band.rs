@@ -1,22 +1,10 @@
 //! How sure a latency is: what it rests on, and between which bounds the hardware's would be expected.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use trn3_facts::{Evidence, parameters};
-use trn3_machine::core::NeuronCore;
 
 use crate::columns::RunColumns;
 use crate::rows::PS_PER_US;
-
-/// How much of the critical path one figure of the machine's description decides.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BasisTime {
-    /// The figure's name.
-    pub constant: String,
-    /// What it rests on itself.
-    pub evidence: Evidence,
-    /// Picoseconds of the critical path.
-    pub time_ps: u64,
-}
 
 /// A part of a latency that rests on one figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -49,16 +37,6 @@ pub struct LatencyBasis {
 pub(crate) struct Band {
     pub(crate) low_us: f64,
     pub(crate) high_us: f64,
-}
-
-pub(crate) fn basis_of(core: &mut NeuronCore) -> Vec<BasisTime> {
-    let basis = core.latency_basis();
-    let entries = core.arch().entries();
-    let time = |(place, time): (usize, trn3_machine::time::Picos)| {
-        let entry = entries.get(place)?;
-        Some(BasisTime { constant: entry.key.clone(), evidence: entry.evidence(), time_ps: time.0 })
-    };
-    basis.into_iter().filter_map(time).collect()
 }
 
 impl LatencyBasis {

@@ -1,9 +1,9 @@
 //! What the machine records of a run on one core, as columns: the one thing that every figure is made from.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use trn3_facts::Evidence;
 
-use crate::band::BasisTime;
 use crate::error::{Error, Result};
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
@@ -115,6 +115,17 @@ pub struct OccupancyColumns {
     pub sbuf_peak_bytes: u64,
     /// Most PSUM bytes of a partition that ever were in use.
     pub psum_peak_bytes: u64,
+}
+
+/// How much of the critical path one figure of the machine's description decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BasisTime {
+    /// The figure's name.
+    pub constant: String,
+    /// What it rests on itself.
+    pub evidence: Evidence,
+    /// Picoseconds of the critical path.
+    pub time_ps: u64,
 }
 
 /// One run of a kernel on one core, as the machine records it: the `data` of `profile.json`.

@@ -2,11 +2,11 @@
 
 use trn3_machine::core::NeuronCore;
 use trn3_machine::site::Site;
+use trn3_machine::time::Picos;
 use trn3_machine::timing::record::{Record, TransferRecord};
 
-use crate::band::basis_of;
 use crate::cause::cause_number;
-use crate::columns::{InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
+use crate::columns::{BasisTime, InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
 use crate::findings::finding_record;
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
@@ -36,6 +36,16 @@ impl RunColumns {
             precision: core.losses().into_iter().map(|loss| PrecisionLoss::of(loss, &core.sites)).collect(),
         }
     }
+}
+
+fn basis_of(core: &mut NeuronCore) -> Vec<BasisTime> {
+    let basis = core.latency_basis();
+    let entries = core.arch().entries();
+    let time = |(place, time): (usize, Picos)| {
+        let entry = entries.get(place)?;
+        Some(BasisTime { constant: entry.key.clone(), evidence: entry.evidence(), time_ps: time.0 })
+    };
+    basis.into_iter().filter_map(time).collect()
 }
 
 fn instructions(records: &[Record]) -> InstructionColumns {

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use trn3_profile::{
-    BasisTime, CAUSES, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns,
-    PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TransferColumns,
+    BasisTime, CAUSES, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION,
+    OccupancyColumns, PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TransferColumns,
 };
 
 use crate::door;

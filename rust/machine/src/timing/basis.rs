@@ -132,7 +132,13 @@ impl Basis {
 
     /// How much of a path through the instructions rests on each figure, by the figures' places; what is missing to the
     /// path's end are clocks.
-    pub(crate) fn of_path(&self, arch: &ArchSpec, records: &[Record], path: &[u32], modes: &Modes) -> Vec<(usize, Picos)> {
+    pub(crate) fn of_path(
+        &self,
+        arch: &ArchSpec,
+        records: &[Record],
+        path: &[u32],
+        modes: &Modes,
+    ) -> Vec<(usize, Picos)> {
         let mut sums = vec![0.0; arch.entries().len()];
         let mut before: Option<&Record> = None;
         let mut steps = path.iter().filter_map(|&id| records.get(id as usize)).peekable();
