@@ -116,7 +116,7 @@ impl Timeline {
         let mut ready = trigger;
         ready.latest(dependencies);
         ready.latest(floor);
-        let keep = self.options.keep_records.then_some(&mut self.transfers);
+        let keep = self.options.keep_records.then_some(&mut self.shares);
         let moved = self.dma.run(id, transfer, ready, keep);
         if self.options.keep_records {
             self.triggers.push(TriggerRecord {
