@@ -4,7 +4,7 @@
 //! and gap filling are not.
 //!
 //! - **(choice)** Queues: one for each sequencer that triggers, or for each route where the model chooses the trigger;
-//!   one more for each way of making descriptors and each priority. Priorities have no other effect yet. A queue
+//!   one more for each way of making descriptors and each priority. A queue
 //!   starts a transfer when its dependencies are there plus the start latency, and one no sooner after another than
 //!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take; with descriptors made
 //!   in hardware, whose time per transfer is documented, `dma_hardware_dge_ns`.
@@ -46,7 +46,7 @@ pub struct Queue {
 }
 
 /// Where a queue stands.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Line {
     /// Start of its last transfer, and when the next may issue.
     issue_free: u64,
@@ -68,8 +68,16 @@ pub(crate) struct Moved {
     pub(crate) bytes: u64,
 }
 
+impl Moved {
+    /// Nothing moved.
+    pub(crate) fn none(ready: Bound) -> Self {
+        let Bound { at, cause, on } = ready;
+        Self { queue: 0, start: at, end: at, wait: 0, cause, waited_on: on, bytes: 0 }
+    }
+}
+
 /// All DMA engines and queues of the core.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DmaEngines {
     partitions: u64,
     rate: f64,
@@ -141,25 +149,48 @@ impl DmaEngines {
         u16::try_from(self.place(queue)).unwrap_or(u16::MAX)
     }
 
-    /// Runs a transfer whose trigger and dependencies are there at a moment.
-    pub(crate) fn run(
-        &mut self,
-        id: u32,
-        transfer: &Transfer,
-        mut ready: Bound,
-        mut keep: Option<&mut Vec<Share>>,
-    ) -> Moved {
-        let queue = self.queue(transfer);
+    /// When the descriptors of a transfer are there whose trigger and dependencies are: each transfer takes its generator
+    /// once, in program order.
+    pub(crate) fn generate(&mut self, id: u32, transfer: &Transfer, mut ready: Bound) -> Bound {
         if transfer.mode == DescriptorMode::Hardware && !self.generators.is_empty() {
             let index = generator(transfer.trigger) % self.generators.len();
             let (free, last) = self.generators[index];
             ready.raise(free, Cause::Queue, last);
             self.generators[index] = (ready.at.saturating_add(self.generator_hold), id);
         }
-        let latency = match transfer.mode {
+        ready
+    }
+
+    fn latency(&self, transfer: &Transfer) -> u64 {
+        match transfer.mode {
             DescriptorMode::Static => self.start_static,
             DescriptorMode::Hardware | DescriptorMode::Software => self.start_generated,
-        };
+        }
+    }
+
+    /// When a transfer would start if it were alone.
+    pub(crate) fn earliest(&self, transfer: &Transfer, ready: Bound) -> u64 {
+        ready.at.saturating_add(self.latency(transfer))
+    }
+
+    /// Goes back to what engines and queues were; generators have done what they did.
+    pub(crate) fn reset(&mut self, to: &DmaEngines) {
+        self.queues.clone_from(&to.queues);
+        self.lines.clone_from(&to.lines);
+        self.engines.clone_from(&to.engines);
+        self.hbm.clone_from(&to.hbm);
+    }
+
+    /// Runs a transfer whose trigger, dependencies and descriptors are there at a moment.
+    pub(crate) fn run(
+        &mut self,
+        id: u32,
+        transfer: &Transfer,
+        ready: Bound,
+        mut keep: Option<&mut Vec<Share>>,
+    ) -> Moved {
+        let queue = self.queue(transfer);
+        let latency = self.latency(transfer);
         let line = &mut self.lines[queue];
         let mut begin = ready.delayed(latency);
         begin.raise(line.issue_free, Cause::Queue, line.last);
@@ -253,7 +284,7 @@ fn shares(transfer: &Transfer, engines: u64, partitions: u64) -> impl Iterator<I
 /// set plus the work of the set. At its rate the server can always be done with each share by then, working on those
 /// first that are due first; when it does is
 /// [`super::schedule`]'s, and the start kept here is the latest that would do.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Server {
     total: u64,
     /// The shares that start last, by their start.

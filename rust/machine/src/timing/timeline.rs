@@ -1,10 +1,12 @@
 //! When each instruction runs: every engine in program order, hazards and resources as the machine has them.
 
+mod overtaking;
 mod rendezvous;
 mod running;
 
 use std::sync::{Arc, OnceLock};
 
+use overtaking::Overtaking;
 use rendezvous::Shared;
 use running::Ran;
 
@@ -64,6 +66,8 @@ pub struct Timeline {
     table: Option<u16>,
     tensor: TensorArray,
     dma: DmaEngines,
+    /// Transfers that others can overtake; None until one names a class.
+    overtaking: Option<Overtaking>,
     collectives: Collectives,
     ports: SharedPorts,
     /// End and engine of every instruction: what `after` refers to.
@@ -112,6 +116,7 @@ impl Timeline {
             table: None,
             tensor: TensorArray::new(&arch, options.throttle),
             dma: DmaEngines::new(&arch),
+            overtaking: None,
             collectives: Collectives::default(),
             ports: SharedPorts::new(&arch),
             finished: Vec::new(),
@@ -135,6 +140,7 @@ impl Timeline {
 
     /// Runs the next instruction of the program.
     pub fn issue(&mut self, issue: &TimedInstruction) -> Span {
+        self.stand_if_asked(issue);
         let id = self.next_id();
         let ran = match &issue.work {
             Work::Compute { interval, latency, table } => {
@@ -269,7 +275,7 @@ impl Timeline {
             self.hazards.write(region, access, accumulates && region.space == Space::Psum);
         }
         if let Some(shared) = &mut self.shared {
-            shared.note(issue, ran.end);
+            shared.note(issue.reads, issue.writes, ran.end);
         }
         self.finished.push((ran.end, ran.engine));
         if ran.end >= self.makespan {

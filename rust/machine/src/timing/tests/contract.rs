@@ -157,6 +157,39 @@ fn assert_no_earlier(before: &[Record], after: &[Record]) -> Result<(), TestCase
     Ok(())
 }
 
+pub(super) fn assert_dependencies(
+    name: &str,
+    program: &[Instruction],
+    records: &[Record],
+) -> Result<(), TestCaseError> {
+    let arch = arch(name);
+    let uses: Vec<[Squares; 3]> = program
+        .iter()
+        .map(|one| [&one.reads, &one.writes, &one.stationary_reads].map(|regions| squares(regions)))
+        .collect();
+    for (late, consumer) in program.iter().enumerate() {
+        let [reads, writes, stationary] = &uses[late];
+        let accumulates = matches!(consumer.work, Work::Matmul { accumulates: true, .. });
+        for (early, [read, written, stationary_read]) in uses[..late].iter().enumerate() {
+            let (before, after) = (&records[early], &records[late]);
+            let from = before.end + hop(&arch, before.engine, after.engine);
+            let hazards = [meet(reads, written), meet(writes, written), meet(writes, read)];
+            let in_psum = hazards.iter().any(|hazard| hazard.0) && !(accumulates && before.engine == Engine::Tensor);
+            let elsewhere = hazards.iter().any(|hazard| hazard.1);
+            if in_psum || elsewhere || consumer.after.contains(&(early as u32)) {
+                prop_assert!(after.start >= from, "{} {:?} did not wait for {} {:?}", late, after, early, before);
+            }
+            if meet(stationary, written) != (false, false) {
+                prop_assert!(after.issued >= from, "{} {:?} did not wait for {} {:?}", late, after, early, before);
+            }
+            if meet(writes, stationary_read) != (false, false) {
+                prop_assert!(after.start > before.issued);
+            }
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -206,33 +239,7 @@ proptest! {
 
     #[test]
     fn test_every_dependency_is_respected(program in programs(), name in prop::sample::select(ARCHES.to_vec())) {
-        let timeline = run(name, &program);
-        let records = timeline.records();
-        let arch = arch(name);
-        let uses: Vec<[Squares; 3]> = program
-            .iter()
-            .map(|one| [&one.reads, &one.writes, &one.stationary_reads].map(|regions| squares(regions)))
-            .collect();
-        for (late, consumer) in program.iter().enumerate() {
-            let [reads, writes, stationary] = &uses[late];
-            let accumulates = matches!(consumer.work, Work::Matmul { accumulates: true, .. });
-            for (early, [read, written, stationary_read]) in uses[..late].iter().enumerate() {
-                let (before, after) = (&records[early], &records[late]);
-                let from = before.end + hop(&arch, before.engine, after.engine);
-                let hazards = [meet(reads, written), meet(writes, written), meet(writes, read)];
-                let in_psum = hazards.iter().any(|hazard| hazard.0) && !(accumulates && before.engine == Engine::Tensor);
-                let elsewhere = hazards.iter().any(|hazard| hazard.1);
-                if in_psum || elsewhere || consumer.after.contains(&(early as u32)) {
-                    prop_assert!(after.start >= from, "{} {:?} did not wait for {} {:?}", late, after, early, before);
-                }
-                if meet(stationary, written) != (false, false) {
-                    prop_assert!(after.issued >= from, "{} {:?} did not wait for {} {:?}", late, after, early, before);
-                }
-                if meet(writes, stationary_read) != (false, false) {
-                    prop_assert!(after.start > before.issued);
-                }
-            }
-        }
+        assert_dependencies(name, &program, run(name, &program).records())?;
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::contract::{programs, run};
+use super::contract::{assert_dependencies, programs, run};
 use super::{Instruction, arch, compute, dma, region, transfer};
 use crate::engine::Engine;
 use crate::time::Picos;
@@ -10,7 +10,7 @@ use crate::timing::record::TransferRecord;
 use crate::timing::region::{Region, Space};
 use crate::timing::stall;
 use crate::timing::timeline::Timeline;
-use crate::timing::work::{Route, Work};
+use crate::timing::work::{Route, Transfer, Work};
 
 /// A plain kernel: tiles are loaded, computed on and stored, and nothing but the bytes sets the order.
 fn plain(tiles: u64, row_bytes: u64) -> Vec<Instruction> {
@@ -69,7 +69,8 @@ fn assert_schedule(name: &str, program: &[Instruction], timeline: &Timeline) -> 
         prop_assert_eq!(own().map(|piece| piece.start).min().unwrap_or(record.start), record.start);
     }
     let rate = arch.dma_engines as f64 * arch.dma_engine_bytes_per_ns / 1e3;
-    let moments: Vec<Picos> = pieces.iter().step_by(7).flat_map(|piece| [piece.start, piece.end]).collect();
+    let moments: Vec<Picos> =
+        pieces.iter().step_by(pieces.len() / 8 + 1).flat_map(|piece| [piece.start, piece.end]).collect();
     for (&from, &until) in moments.iter().flat_map(|from| moments.iter().map(move |until| (from, until))) {
         // A piece's bytes are whole, and so are the picoseconds of its work.
         let slack = pieces.iter().filter(|piece| piece.end > from && piece.start < until).count() as f64;
@@ -130,6 +131,50 @@ fn test_asking_early_changes_nothing() {
     }
 }
 
+/// Loads of whole tiles into places of their own, at once: rows, bytes of a row and priority of each.
+fn loads(list: &[(u64, u64, Option<u8>)]) -> Vec<Instruction> {
+    let load = |(number, &(rows, row_bytes, priority)): (u64, &(u64, u64, Option<u8>))| {
+        let place = number * 100_000..number * 100_000 + row_bytes;
+        let transfer = Transfer { priority, trigger: Some(Engine::Sync), ..transfer(Route::Load, rows, row_bytes) };
+        dma(transfer).writes(region(Space::Sbuf, 0..rows, place))
+    };
+    (0..).zip(list).map(load).collect()
+}
+
+fn ends(program: &[Instruction]) -> Vec<Picos> {
+    run("trn3", program).records().iter().map(|record| record.end).collect()
+}
+
+#[test]
+fn test_a_more_urgent_transfer_goes_first_and_the_other_pays() {
+    let (long, short) = ((128, 50_000, Some(3)), (128, 5_000, Some(3)));
+    let urgent = (128, 5_000, Some(0));
+    let (alone, last) = (ends(&loads(&[long])), ends(&loads(&[long, short])));
+    let first = ends(&loads(&[long, urgent]));
+    assert_eq!(last[0], alone[0]);
+    assert!(last[1] > last[0] && first[1] < alone[0]);
+    // What it takes of each engine, eight rows with a descriptor each, the other waits.
+    let work = Picos::from_nanoseconds(8.0 * arch("trn3").dma_descriptor_ns + 40_000.0 / 33.0);
+    assert_eq!(first[0], alone[0] + work);
+    // Once something uses the long one's bytes, its end stands.
+    let mut asked = loads(&[long, urgent]);
+    asked.insert(1, compute(Engine::Vector, 0, 0).reads(asked[0].writes[0].clone()));
+    assert_eq!(ends(&asked)[0], alone[0]);
+}
+
+#[test]
+fn test_a_transfer_that_comes_too_late_to_compete_costs_no_other_anything() {
+    let mut program = loads(&[(128, 5_000, Some(3)), (128, 5_000, Some(0))]);
+    program.insert(1, compute(Engine::Sync, 90_000_000, 90_000_000));
+    assert_eq!(ends(&program)[0], ends(&program[..1])[0]);
+}
+
+#[test]
+fn test_a_lone_transfer_takes_as_long_in_every_class() {
+    let alone = |priority| ends(&loads(&[(77, 3_000, priority)]));
+    assert!((0..4).all(|priority| alone(Some(priority)) == alone(None)));
+}
+
 proptest! {
     #[test]
     fn test_the_record_is_a_schedule(program in programs(), name in prop::sample::select(ARCHES.to_vec())) {
@@ -144,5 +189,38 @@ proptest! {
     ) {
         let program = plain(tiles, row_bytes);
         assert_schedule(name, &program, &run(name, &program))?;
+    }
+
+    #[test]
+    fn test_the_record_of_programs_with_classes_is_a_schedule(
+        program in programs(),
+        classes in prop::collection::vec(prop::option::of(0u8..4), 60),
+    ) {
+        let mut program = program;
+        for (instruction, class) in program.iter_mut().zip(classes) {
+            if let Work::Dma(transfer) = &mut instruction.work {
+                transfer.priority = class;
+            }
+        }
+        let timeline = run("trn3", &program);
+        assert_schedule("trn3", &program, &timeline)?;
+        assert_dependencies("trn3", &program, timeline.records())?;
+        prop_assert_eq!(timeline.records().iter().map(|record| record.end).max(), Some(timeline.makespan()));
+    }
+
+    #[test]
+    fn test_a_raised_priority_makes_a_transfer_no_later_and_moves_no_work(
+        list in prop::collection::vec((1u64..129, 1u64..30_000, prop::option::of(2u8..4)), 1..20),
+        which in any::<prop::sample::Index>(),
+        class in 0u8..2,
+    ) {
+        let (place, mut raised) = (which.index(list.len()), list.clone());
+        raised[place].2 = Some(class);
+        let (before, after) = (run("trn3", &loads(&list)), run("trn3", &loads(&raised)));
+        prop_assert!(after.records()[place].end <= before.records()[place].end);
+        for (before, after) in stall::dma_engines(before.transfers()).iter().zip(stall::dma_engines(after.transfers())) {
+            prop_assert_eq!(*before, after);
+        }
+        assert_schedule("trn3", &loads(&raised), &after)?;
     }
 }
