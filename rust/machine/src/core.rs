@@ -312,6 +312,7 @@ impl NeuronCore {
     pub fn occupancy(&mut self) -> Vec<OccupancyPoint> {
         self.note_occupancy();
         self.settle(0);
+        self.timeline.schedule();
         let records = self.timeline.records();
         let (mut reached, mut next) = (Picos::ZERO, 0);
         let mut points = Vec::with_capacity(self.occupancy.len());

@@ -186,6 +186,14 @@ impl Profile {
         self.cores.iter().flat_map(|core| core.dma_engine_ps()).sum()
     }
 
+    /// What part of the latency a DMA engine moved bytes, as the mean over all of them: at most the `busy_share` of `dma`,
+    /// which is the time in which any did.
+    pub fn dma_mean_busy_share(&self) -> f64 {
+        let busy = self.dma_engine_us();
+        let room = busy.len() as f64 * self.latency_us();
+        if room > 0.0 { busy.iter().sum::<f64>() / room } else { 0.0 }
+    }
+
     /// Bytes moved as part of what DMA engines at work could move; None without transfers.
     pub fn dma_efficiency(&self) -> Option<f64> {
         let room: f64 = self.cores.iter().map(|core| core.dma_room()).sum();

@@ -122,6 +122,12 @@ impl Figures {
         self.profile.arithmetic_intensity()
     }
 
+    /// What part of the latency a DMA engine moved bytes, as the mean over all of them, from 0 to 1.
+    #[getter]
+    fn dma_mean_busy_share(&self) -> f64 {
+        self.profile.dma_mean_busy_share()
+    }
+
     /// How long each DMA engine moved bytes, in microseconds: those of core 0 first.
     #[getter]
     fn dma_engine_us<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
