@@ -66,8 +66,7 @@ def trn3_check() -> Callable[..., Any]:
         **kwargs: Any,
     ) -> Any:
         __tracebackhide__ = True
-        from trn3.nki.launch.checking import CheckedRun
-        from trn3.nki.launch.golden import ResultTolerance
+        from trn3.nki import CheckedRun, ResultTolerance
 
         given = rtol is not None or atol is not None
         tolerance = ResultTolerance.given(rtol, atol) if given else None

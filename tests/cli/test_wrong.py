@@ -16,10 +16,13 @@ from rich.console import Console
 
 from trn3 import nki
 from trn3.cli import kernel_file
+from trn3.nki.launch.golden import NARROWEST
 
 Refused = Callable[..., str]
 Run = Callable[..., Any]
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "examples" / "kernels"
+PAGE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 KERNELS = """\
 import nki
 import nki.isa as nisa
@@ -358,3 +361,28 @@ def test_no_place_loses_its_line_on_narrow_terminals(
         assert f"kernels.py:{line}" in text
     # Cut off is the start of paths alone.
     assert not re.search(r"\S…", text)
+
+
+def test_the_page_has_the_tolerances_of_every_type() -> None:
+    rows = re.findall(r"^\| (.*?) \| ([\de.-]+) \|$", PAGE, re.MULTILINE)
+    shown = {
+        name: float(figure)
+        for cell, figure in rows
+        if cell.startswith(("`float", "`bfloat"))
+        for name in re.findall(r"`(\w+)`", cell)
+    }
+    assert shown == {name: figure for name, figure in NARROWEST.items() if name is not None}
+    assert "| none: integers alone | 0 |" in PAGE
+
+
+def test_the_page_has_every_key_of_the_check(run: Run, file: Path) -> None:
+    check = json.loads(run("profile", f"{file}:exact", "--json").stdout)["check"]
+    keys = re.findall(r"^\| (`.*?`) \| ", PAGE.partition("| key |")[2], re.MULTILINE)
+    assert {name for cell in keys for name in re.findall(r"`(\w+)`", cell)} == set(check)
+
+
+def test_the_page_names_every_command_that_gives_one() -> None:
+    named = set(re.findall(r"^\| `trn3 ([\w-]+)` \| ", PAGE, re.MULTILINE))
+    folder = Path(kernel_file.__file__).parent
+    raising = {path.stem for path in folder.glob("*.py") if "typer.Exit(1)" in path.read_text()}
+    assert {name.replace("-", "_") for name in named} == raising | {"run"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Annotated
 
 import typer
@@ -72,8 +71,6 @@ def register(app: typer.Typer) -> None:
         """
         from trn3 import nki
         from trn3.cli import kernel_file
-        from trn3.nki.launch.checking import golden_of
-        from trn3.nki.launch.golden import GoldenShapeError
 
         warn_of_arch(*(arch or ()))
         with kernel_file.explained(kernel):
@@ -83,9 +80,9 @@ def register(app: typer.Typer) -> None:
             tolerance = kernel_file.tolerance(file, rtol, atol)
             golden = file.companion("golden") if values and check else None
             if golden is not None:
-                golden = golden_of(golden, (), copy.deepcopy(arguments))
+                golden = nki.CheckedRun(file.kernel, kwargs=arguments).golden(golden)
         # Only the machines are looked at outside of runs.
-        with refusing(ValueError, TypeError, naming="--arch"), refusing(GoldenShapeError):
+        with refusing(ValueError, TypeError, naming="--arch"), refusing(nki.GoldenShapeError):
             found = nki.diff(
                 file.kernel,
                 arguments,

@@ -20,7 +20,7 @@ from trn3.cli.refusal import RefusedError
 from trn3.machine import ArchError
 
 if TYPE_CHECKING:
-    from trn3.nki.launch.golden import ResultTolerance
+    from trn3.nki import ResultTolerance
 
 #: How errors of the machine begin that know the kernel's line.
 _PLACE = re.compile(r"[^\n:]+:\d+: ")
@@ -118,7 +118,7 @@ def tolerance(
     KernelFileError
         If a figure is none, or below 0.
     """
-    from trn3.nki.launch.golden import ResultTolerance
+    from trn3.nki import ResultTolerance
 
     given = {"rtol": rtol, "atol": atol}
     for name, value in given.items():

@@ -30,7 +30,7 @@ from trn3.cli.settings import (
 )
 
 if TYPE_CHECKING:
-    from trn3.nki.launch.golden import ResultCheck
+    from trn3.nki import ResultCheck
     from trn3.profile import Profile
 
 # A faster run needs no sign of life.
@@ -101,7 +101,7 @@ def profile(
     """
     from trn3 import nki
     from trn3.cli import kernel_file
-    from trn3.nki.launch.checking import CheckedRun
+    from trn3.nki import CheckedRun
     from trn3.profile.profile import profile_of
 
     check_settings()

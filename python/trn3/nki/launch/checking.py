@@ -26,7 +26,8 @@ _ORIGINS: Final = ("nan_origin", "infinity_origin")
 class CheckedRun:
     """A kernel that runs once, and again in float64 if its result is wrong.
 
-    The arguments are kept as they came: neither golden nor second run sees what the kernel wrote.
+    It is what ``trn3 profile`` and the fixture `trn3_check` of pytest do with a golden. The
+    arguments are kept as they came: neither golden nor second run sees what the kernel wrote.
 
     Parameters
     ----------
@@ -46,6 +47,22 @@ class CheckedRun:
         On which it ran; empty before.
     result : object
         What it returned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def double(x):
+    ...     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    ...     nl.store(out, nl.multiply(nl.load(x), 2.0))
+    ...     return out
+    >>> attempt = nki.CheckedRun(double, [np.ones((2, 2), np.float32)])
+    >>> _ = attempt.run()
+    >>> check = attempt.check(attempt.golden(lambda x: 2 * x))
+    >>> check.verdict, check.tolerance, check.reason
+    ('right', 0.0001, '0.0001, since float32 is the narrowest type on the way to the result')
     """
 
     def __init__(
