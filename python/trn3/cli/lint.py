@@ -80,9 +80,14 @@ def _show(names: list[str], findings: list[PortabilityFinding], allowed: int) ->
     rows = table("place", "rule", "found", "write instead", pad_edge=False)
     for column in rows.columns:
         column.overflow, column.no_wrap = "fold", column.header == "rule"
-    for finding in findings:
+    places = [printable(finding.location) for finding in findings]
+    if max(map(len, places)) > console.width // 3:
+        # Folders fold; what names file and line stays whole.
+        places = ["/\n".join(place.rsplit("/", 1)) for place in places]
+        rows.columns[0].min_width = max(len(place.rpartition("\n")[2]) for place in places)
+    for place, finding in zip(places, findings, strict=True):
         rows.add_row(
-            printable(finding.location),
+            place,
             finding.rule,
             printable(finding.message),
             printable(finding.instead),
