@@ -101,8 +101,7 @@ def profile(
     """
     from trn3 import nki
     from trn3.cli import kernel_file
-    from trn3.nki import CheckedRun
-    from trn3.profile.profile import profile_of
+    from trn3.profile import profile_of
 
     check_settings()
     warn_of_arch(arch)
@@ -118,7 +117,7 @@ def profile(
         runnable = nki.simulate(runnable, stochastic_rounding=True, seed=seed)
     golden = file.companion("golden") if values and check else None
     with _status(f"running {file.name}"), kernel_file.explained(kernel, arch):
-        attempt = CheckedRun(
+        attempt = nki.CheckedRun(
             runnable,
             kwargs=arguments,
             keeps=golden is not None,
