@@ -35,17 +35,23 @@ from trn3.nki.lint import lint
 from trn3.nki.ranks.gang import DeadlockError
 
 if TYPE_CHECKING:
+    from trn3.nki.launch.checking import CheckedRun
     from trn3.nki.launch.differences import Diff, DiffRow, diff
+    from trn3.nki.launch.golden import GoldenShapeError, ResultCheck, ResultTolerance
     from trn3.nki.launch.programs import Program as Program
     from trn3.nki.launch.recording import record, record_ranks, replay_ranks
 
 __all__ = [
+    "CheckedRun",
     "DeadlockError",
     "Diff",
     "DiffRow",
     "FrameworkKernel",
+    "GoldenShapeError",
     "Kernel",
     "Launched",
+    "ResultCheck",
+    "ResultTolerance",
     "baremetal",
     "benchmark",
     "collectives",
@@ -87,6 +93,10 @@ def __getattr__(name: str) -> Any:
     # Reports need more imports than running kernels does.
     if name in ("Diff", "DiffRow", "diff"):
         return getattr(importlib.import_module("trn3.nki.launch.differences"), name)
+    if name == "CheckedRun":
+        return importlib.import_module("trn3.nki.launch.checking").CheckedRun
+    if name in ("GoldenShapeError", "ResultCheck", "ResultTolerance"):
+        return getattr(importlib.import_module("trn3.nki.launch.golden"), name)
     if name in ("record", "record_ranks", "replay_ranks"):
         return getattr(importlib.import_module("trn3.nki.launch.recording"), name)
     if name == "compiler":

@@ -7,6 +7,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::isa::rank_call::RankCall;
 use crate::isa::{Instruction, NOTHING};
+use crate::lineage::Lineage;
 use crate::memory::{Examined, Request};
 use crate::named_edges::NamedEdges;
 use crate::program::{Program, Recorder, Step};
@@ -43,6 +44,7 @@ pub struct Conductor {
     /// Edges that instructions get by name.
     pub edges: NamedEdges,
     recorder: Option<Box<Recorder>>,
+    lineage: Option<Box<Lineage>>,
 }
 
 impl Conductor {
@@ -85,6 +87,9 @@ impl Conductor {
         if let (Some(recorder), Some(step)) = (&mut self.recorder, step) {
             recorder.commit(step);
         }
+        if let Some(lineage) = &mut self.lineage {
+            lineage.note(instruction);
+        }
         Ok(id)
     }
 
@@ -101,6 +106,9 @@ impl Conductor {
         self.edges.note(name, id);
         if let (Some(recorder), Some(step)) = (&mut self.recorder, step) {
             recorder.commit(step);
+        }
+        if let Some(lineage) = &mut self.lineage {
+            lineage.note_meeting();
         }
     }
 
@@ -158,6 +166,16 @@ impl Conductor {
             recorder.stochastic_rounding(seed, place);
         }
         Ok(())
+    }
+
+    /// Follows from here on through which element types values come.
+    pub fn follow_types(&mut self) {
+        self.lineage = Some(Box::default());
+    }
+
+    /// The types on the way to each tensor, if they are followed.
+    pub fn lineage(&self) -> Option<&Lineage> {
+        self.lineage.as_deref()
     }
 
     /// Writes down from here on what the core is given, as a program of that name.

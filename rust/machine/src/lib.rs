@@ -19,6 +19,7 @@ pub mod generator;
 pub mod host;
 pub mod isa;
 pub mod joint;
+pub mod lineage;
 pub mod meeting;
 pub mod memory;
 pub mod named_edges;

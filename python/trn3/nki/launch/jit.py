@@ -12,6 +12,7 @@ from trn3._trn3.machine import NeuronCore
 from trn3.nki.launch import observers, tracing
 from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
 from trn3.nki.launch.collect import collect
+from trn3.nki.launch.debugging import note
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
 from trn3.nki.launch.place import Edges, place
 from trn3.nki.launch.rounding import RoundingChoice
@@ -274,7 +275,11 @@ class Kernel(KernelFunction):
         bound = bind(self, self._parameters, self.launched(), given)
         placed = place(bound, cores, fabric, self._edges)
         self._rounding.apply(cores)
-        return collect(run(placed), observe)
+        try:
+            return collect(run(placed), observe)
+        finally:
+            # Handing results over finds what was never written in them.
+            note([rank.cores for rank in placed.ranks])
 
     def _check_inner(self, running: Context) -> None:
         """Refuse brackets that ask a kernel called by another for cores that one does not have."""

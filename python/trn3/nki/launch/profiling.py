@@ -25,6 +25,7 @@ __all__ = [
     "baremetal",
     "benchmark",
     "check_shadow",
+    "filled",
     "profile",
     "simulate_kernel",
     "timed",
@@ -126,7 +127,7 @@ def profile(
         max_instructions=max_instructions,
     )
     result = runnable.launch(
-        cores, tuple(map(_filled, args)), {name: _filled(value) for name, value in kwargs.items()}
+        cores, tuple(map(filled, args)), {name: filled(value) for name, value in kwargs.items()}
     )
     return result, profile_of(cores, runnable.name)
 
@@ -140,7 +141,8 @@ def _options_of_rounding(kernel: Kernel, given: dict[str, Any]) -> dict[str, Any
     return {name: given.pop(name) for name in names if name not in parameters}
 
 
-def _filled(value: Any) -> Any:
+def filled(value: Any) -> Any:
+    """Return an array for an argument that only says its shape and type, others as they are."""
     declared = value.declared if isinstance(value, annotated_tensor) else None
     if declared is None:
         return value

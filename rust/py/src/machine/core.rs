@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use trn3_machine::arch::ArchSpec;
@@ -337,6 +337,24 @@ impl PyCore {
         let mut inner = self.lock()?;
         let Inner { core, conductor, .. } = &mut *inner;
         conductor.set_stochastic_rounding(core, seed, place).map_err(exception)
+    }
+
+    /// Follows from here on through which element types values come.
+    fn follow_types(&self) -> PyResult<()> {
+        self.lock()?.conductor.follow_types();
+        Ok(())
+    }
+
+    /// The narrowest floating-point type on the way to a tensor, None of integers alone; and whether it is that of this
+    /// tensor rather than of all instructions, as it is where the core met others.
+    fn narrowest(&self, tensor: &Bound<'_, PyAny>) -> PyResult<(Option<&'static str>, bool)> {
+        let view = self::tensor("narrowest", "tensor", tensor)?;
+        let inner = self.lock()?;
+        let Some(types) = inner.conductor.lineage() else {
+            return Err(PyValueError::new_err("the core follows no types: follow_types first"));
+        };
+        let found = if types.has_met() { types.narrowest() } else { types.narrowest_of(&view.storage) };
+        Ok((found.map(DType::name), !types.has_met()))
     }
 
     /// Writes down from here on what the core is given, as a program of that name.
