@@ -28,6 +28,7 @@ mod documents;
 mod error;
 mod expression;
 mod facts;
+pub mod files;
 mod formula;
 mod lookup;
 pub mod machine;
