@@ -147,6 +147,7 @@ from trn3.nki.values.memory_regions import (
 )
 from trn3.nki.values.neuron_dtypes import static_cast
 from trn3.nki.values.objects import NKIObject
+from trn3.nki.values.suggestions import missing_attribute as _missing_attribute
 
 bool = bool_
 range = _builtins.range
@@ -306,5 +307,4 @@ def __getattr__(name: str) -> object:
             "slices, tensor.ap, nl.ds, instructions of nki.isa"
         )
         raise AttributeError(message)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise _missing_attribute(__name__, name, __all__)

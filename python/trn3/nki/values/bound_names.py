@@ -1,0 +1,83 @@
+"""What a kernel calls a thing that it made without a name: the variable it is bound to."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import re
+import sys
+import types
+from typing import Final
+
+from trn3.nki.values.callers import is_own
+
+__all__ = ["bound_name"]
+
+#: Longer expressions are cut.
+_LONGEST: Final = 40
+#: Places remembered at once; kernels that are made anew again and again fill no memory.
+_MOST: Final = 10_000
+#: ``acc = ``, ``acc: nl.ndarray = ``, ``first = second = ``, ``self.acc = ``, ``tiles[i] = ``.
+_ASSIGNED: Final = re.compile(
+    r"(?:^|[=;:])\s*([\w.]+(?:\[[^=\]]*\])?)\s*(?::[^=;]+)?[-+*/@&|^]?=\s*\(?\s*$"
+)
+#: ``tiles.append(``: an element of ``tiles``.
+_APPENDED: Final = re.compile(r"([\w.]+)\.append\(\s*$")
+#: ``for row in ``: the place of what a loop yields is its iterable, or before Python 3.12 the loop.
+_LOOPED: Final = re.compile(r"\bfor\s+(\w+)\s+in\s+$")
+_LOOP: Final = re.compile(r"for\s+(\w+)\s+in\b")
+_RETURNED: Final = re.compile(r"^\s*(?:return|yield)\s*\(?\s*$")
+
+#: Looked up once for each place in the code; None: what called the function says.
+_names: Final[dict[tuple[types.CodeType, int], str | None]] = {}
+_own: Final[dict[types.CodeType, bool]] = {}
+
+
+def bound_name() -> str:
+    """Return the name that the kernel gives to what is made now, from its line's text.
+
+    It is the variable that the call's result is bound to; of a call that is part of an expression
+    the call's own text, as far as it fits; of a function's result, what its caller calls it.
+    Empty where there is no source to read.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        own = _own.get(code)
+        if own is None:
+            own = _own[code] = is_own(code)
+        if not own:
+            place = (code, frame.f_lasti)
+            try:
+                name = _names[place]
+            except KeyError:
+                if len(_names) >= _MOST:
+                    _names.clear()
+                    _own.clear()
+                name = _names[place] = _read(code, frame.f_lasti)
+            if name is not None:
+                return name
+        frame = frame.f_back
+    return ""
+
+
+def _read(code: types.CodeType, at: int) -> str | None:
+    position = next(itertools.islice(code.co_positions(), at // 2, None), None)
+    if position is None or None in position:
+        return ""
+    line, end_line, column, end_column = position
+    assert line is not None
+    text = linecache.getline(code.co_filename, line).encode()
+    before, call = text[:column].decode(errors="replace"), text[column:]
+    if _RETURNED.match(before):
+        return None
+    for pattern, form in ((_ASSIGNED, "{}"), (_APPENDED, "{}[...]"), (_LOOPED, "{}")):
+        found = pattern.search(before)
+        if found:
+            return form.format(found[1])
+    loop = _LOOP.match(call.decode(errors="replace"))
+    if loop:
+        return loop[1]
+    whole = call[: end_column - (column or 0)] if line == end_line and end_column else call
+    shown = whole.decode(errors="replace").strip()
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."
