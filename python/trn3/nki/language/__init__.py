@@ -301,6 +301,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name == "dtypes":
         return _importlib.import_module("trn3.nki.values.element_types")
+    if name == "constants":
+        # What older kernels import beside the language.
+        return _importlib.import_module("trn3.nki.dialects.legacy.language.constants")
     if name in ("arange", "mgrid", "loop_reduce", "atomic_rmw", "all_reduce"):
         message = (
             f"nki.language has no {name}: it is of NKI 0.1, neuronxcc.nki.language; allowed here: "

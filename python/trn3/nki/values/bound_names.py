@@ -28,9 +28,10 @@ _LOOPED: Final = re.compile(r"\bfor\s+(\w+)\s+in\s+$")
 _LOOP: Final = re.compile(r"for\s+(\w+)\s+in\b")
 _RETURNED: Final = re.compile(r"^\s*(?:return|yield)\s*\(?\s*$")
 
-#: Looked up once for each place in the code; None: what called the function says.
-_names: Final[dict[tuple[types.CodeType, int], str | None]] = {}
-_own: Final[dict[types.CodeType, bool]] = {}
+#: Looked up once for each place in the code; None: what called the function says. By identity of
+#: the code, which takes long to hash; the values keep it alive.
+_names: Final[dict[tuple[int, int], tuple[types.CodeType, str | None]]] = {}
+_own: Final[dict[int, tuple[types.CodeType, bool]]] = {}
 
 
 def bound_name() -> str:
@@ -43,20 +44,19 @@ def bound_name() -> str:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        own = _own.get(code)
+        own = _own.get(id(code))
         if own is None:
-            own = _own[code] = is_own(code)
-        if not own:
-            place = (code, frame.f_lasti)
-            try:
-                name = _names[place]
-            except KeyError:
+            own = _own[id(code)] = (code, is_own(code))
+        if not own[1]:
+            place = (id(code), frame.f_lasti)
+            known = _names.get(place)
+            if known is None:
                 if len(_names) >= _MOST:
                     _names.clear()
                     _own.clear()
-                name = _names[place] = _read(code, frame.f_lasti)
-            if name is not None:
-                return name
+                known = _names[place] = (code, _read(code, frame.f_lasti))
+            if known[1] is not None:
+                return known[1]
         frame = frame.f_back
     return ""
 
