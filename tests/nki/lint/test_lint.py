@@ -57,7 +57,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 #: Files of kernels that are refused, and the release that does.
-REFUSED = {"refused.py": "0.6", "legacy_refused.py": "0.6", "refused_loops.py": "0.7"}
+REFUSED = {"refused.py": "0.6", "legacy_refused.py": "0.6", "loops_refused.py": "0.7"}
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -10,6 +10,8 @@ import pytest
 
 from trn3 import nki
 from trn3.nki import language as nl
+from trn3.nki.dialects import legacy
+from trn3.nki.dialects.legacy import language as legacy_language
 
 X = np.ones((128, 8), np.float32)
 
@@ -60,6 +62,22 @@ def test_names_are_what_the_kernel_binds() -> None:
         *("acc", "typed", "second", "second", "loaded", "total", "helped", "tiles[...]"),
         *("by_place[1]", "holder.tile", "given_name", "shared", "nl.square(nl.load(x))"),
     ]
+
+
+def test_tiles_of_the_legacy_dialect_keep_the_names_they_were_made_under() -> None:
+    """Their instructions run later, when another line wants something."""
+    found: list[str] = []
+
+    @legacy.jit
+    def kernel(x: Any) -> Any:
+        first = legacy_language.load(x)
+        total = first + 1
+        pair = (legacy_language.exp(total), x)
+        found.extend(tile.view.name for tile in (first, total, pair[0]))
+        return x
+
+    kernel(X)
+    assert found == ["first", "total", "pair"]
 
 
 def test_errors_say_them() -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import linecache
+import os
 import re
 import sys
+import threading
 import types
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
+
+import numpy as np
 
 from trn3.nki.values.callers import is_own
 
-__all__ = ["bound_name"]
+__all__ = ["bound_name", "named"]
 
 #: Longer expressions are cut.
 _LONGEST: Final = 40
@@ -32,6 +39,36 @@ _RETURNED: Final = re.compile(r"^\s*(?:return|yield)\s*\(?\s*$")
 #: the code, which takes long to hash; the values keep it alive.
 _names: Final[dict[tuple[int, int], tuple[types.CodeType, str | None]]] = {}
 _own: Final[dict[int, tuple[types.CodeType, bool]]] = {}
+#: Code under these folders binds nothing of a kernel's: Python's library and NumPy call back.
+_LIBRARIES: Final = tuple(str(Path(each).parent) + os.sep for each in (os.__file__, np.__file__))
+
+
+class _Held(threading.local):
+    """The names of `named` blocks around, of each thread."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+_held: Final = _Held()
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    """Let what is made in a ``with`` block have one name: what was put off is made elsewhere."""
+    _held.names.append(name)
+    try:
+        yield
+    finally:
+        _held.names.pop()
+
+
+def _is_passed_over(code: types.CodeType) -> bool:
+    file = code.co_filename
+    foreign = file.startswith(_LIBRARIES) and (
+        "site-packages" not in file or file.startswith(_LIBRARIES[1])
+    )
+    return foreign or is_own(code)
 
 
 def bound_name() -> str:
@@ -41,12 +78,14 @@ def bound_name() -> str:
     the call's own text, as far as it fits; of a function's result, what its caller calls it.
     Empty where there is no source to read.
     """
+    if _held.names:
+        return _held.names[-1]
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         own = _own.get(id(code))
         if own is None:
-            own = _own[id(code)] = (code, is_own(code))
+            own = _own[id(code)] = (code, _is_passed_over(code))
         if not own[1]:
             place = (id(code), frame.f_lasti)
             known = _names.get(place)

@@ -1,4 +1,4 @@
-"""Forms of published legacy kernels: masks of what a reduction keeps, constants, specs, callbacks."""
+"""Forms of published legacy kernels: masks of what reductions keep, constants, specs, callbacks."""
 
 from __future__ import annotations
 
