@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 use trn3_machine::dtype::DType;
 use trn3_machine::view::{Index, ScalarIndex, View};
 
