@@ -11,7 +11,7 @@ import pytest
 
 from trn3.__main__ import main
 from trn3.validation import probe as probing, silicon
-from trn3.validation.experiments.authored import vendor_names
+from trn3.validation.imported import vendor_names
 from trn3.validation.probe.kernels import runner
 
 

@@ -11,13 +11,8 @@ import pytest
 
 from trn3 import nki
 from trn3.profile.data import ENGINES
-from trn3.validation.experiments.authored import (
-    authored,
-    import_text,
-    products,
-    scan_operands,
-    vendor_names,
-)
+from trn3.validation.experiments.authored import products, scan_operands
+from trn3.validation.imported import authored, import_text, vendor_names
 
 #: Tiles of a product [4096, 8192] x [8192, 8192], by dimension.
 TILES_M, TILES_K, TILES_N = 32, 64, 16

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from importlib.resources import files
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,34 +10,7 @@ from trn3 import nki
 from trn3.validation.experiments._registry import Figures, experiment
 from trn3.validation.experiments.kernels import kernel_figures
 from trn3.validation.experiments.measure import KernelRun
-
-
-@contextmanager
-def vendor_names() -> Iterator[None]:
-    """Let ``nki`` and ``neuronxcc`` be trn3's; whoever installed them himself keeps them."""
-    if sys.modules.get("nki") is nki:
-        yield
-        return
-    nki.install()
-    try:
-        yield
-    finally:
-        nki.uninstall()
-
-
-def import_text(name: str, text: str) -> ModuleType:
-    """Return the module of a source text in which the vendor's names are trn3's."""
-    module = ModuleType(name)
-    with vendor_names():
-        exec(compile(text, name, "exec"), vars(module))
-    return module
-
-
-@cache
-def authored(text: str) -> ModuleType:
-    """Return the kernels of one publication: ``fused_mamba`` and its neighbours by name."""
-    source = files("trn3.validation").joinpath("authored", f"{text}.py.txt")
-    return import_text(f"{text}.py", source.read_text(encoding="utf-8"))
+from trn3.validation.imported import authored
 
 
 def products(shape: tuple[int, int, int], dtype: str) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trn3 import nki
-from trn3.validation.experiments.authored import import_text, vendor_names
+from trn3.validation.imported import import_text, vendor_names
 from trn3.validation.probe.kernels import Probe, probes, runner
 from trn3.validation.probe.received import ProbeError, ProbeRecord, ProbeResult
 from trn3.validation.rows import table

@@ -12,7 +12,7 @@ from string import Template
 from types import ModuleType
 
 from trn3.files import write_bytes
-from trn3.validation.experiments.authored import import_text
+from trn3.validation.imported import import_text
 from trn3.validation.probe.received import ProbeError
 
 
