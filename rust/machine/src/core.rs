@@ -1,5 +1,6 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
+mod options;
 mod pending;
 
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use crate::arch::ArchSpec;
 use crate::cost_model::{ArchCost, CostModel};
 use crate::error::{Error, Result};
 use crate::isa::{Instruction, NOTHING, OperandRole, is_idle};
-use crate::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Precision, Request, Sharing};
+use crate::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Request, Sharing};
 use crate::opcode::Opcodes;
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
@@ -23,44 +24,9 @@ use crate::time::Picos;
 use crate::timing::record::Cause;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::view::{Register, View};
+pub use options::CoreOptions;
 pub use pending::instruction_issue;
 use pending::{Pending, Regions, regions_of};
-
-/// How a core runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CoreOptions {
-    /// Whether values are computed; without, only what control flow and addresses depend on.
-    pub values: bool,
-    /// Whether time is kept.
-    pub timing: bool,
-    /// Whether reading uninitialised memory is an error instead of a finding.
-    pub strict: bool,
-    /// Most instructions that a run may issue.
-    pub max_instructions: Option<u64>,
-    /// Whether the current-step limit of TensorE is modelled.
-    pub throttle: bool,
-    /// What elements of floating-point types hold.
-    pub precision: Precision,
-    /// Whether NaN and infinities are followed to the instruction that wrote the first ones.
-    pub nan_origin: bool,
-    /// Whether a run of more precision goes along, to tell how much each instruction loses.
-    pub shadow: bool,
-}
-
-impl Default for CoreOptions {
-    fn default() -> Self {
-        Self {
-            values: true,
-            timing: true,
-            strict: false,
-            max_instructions: None,
-            throttle: false,
-            precision: Precision::Declared,
-            nan_origin: true,
-            shadow: false,
-        }
-    }
-}
 
 /// Names of an instruction in one run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,7 +93,7 @@ impl NeuronCore {
         memory.follow_nonfinite(options.nan_origin);
         let state = State::new(&arch, memory)?;
         let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };
-        let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: true };
+        let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: options.timing };
         Ok(Self {
             state,
             timeline: Timeline::new(arch, timeline_options),
@@ -163,7 +129,7 @@ impl NeuronCore {
     /// Starts a new run on what the memories and generators hold: time is zero, engines are idle, nothing is issued and
     /// nothing found.
     pub fn restart(&mut self) {
-        let options = TimelineOptions { throttle: self.options.throttle, keep_records: true };
+        let options = TimelineOptions { throttle: self.options.throttle, keep_records: self.options.timing };
         self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
         self.pending.clear();
         self.occupancy.clear();
@@ -185,6 +151,16 @@ impl NeuronCore {
         core.number = number;
         (core.is_shared, first.is_shared) = (true, true);
         Ok(core)
+    }
+
+    /// Whether instructions get their time: of what several cores write to shared HBM it decides what stays.
+    fn is_timed(&self) -> bool {
+        self.options.timing || self.is_shared
+    }
+
+    /// When an instruction's result is visible, on the clock of the cores that it meets; zero while that is open.
+    pub(super) fn ended(&self, id: u32) -> Picos {
+        self.timeline.ended(id)
     }
 
     /// Its number among the cores that share its HBM.
@@ -218,7 +194,7 @@ impl NeuronCore {
             self.forget_results(instruction)?;
         }
         let id = self.count(instruction)?;
-        if self.options.timing {
+        if self.is_timed() {
             let pending = self.pending_of(instruction, &arch, at);
             self.pending.push_back(pending);
             self.settle(WINDOW);
@@ -244,7 +220,7 @@ impl NeuronCore {
     ) {
         let mut cores = Vec::with_capacity(parts.len());
         for (core, instruction, at) in parts {
-            if !core.options.timing {
+            if !core.is_timed() {
                 return;
             }
             core.settle(0);
@@ -265,6 +241,7 @@ impl NeuronCore {
     fn begin(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Result<()> {
         self.state.site = at.site;
         self.state.memory.set_site(at.site);
+        self.state.memory.set_instruction(u32::try_from(self.issued).unwrap_or(u32::MAX));
         self.note_occupancy();
         if self.options.max_instructions.is_some_and(|most| self.issued >= most) {
             let text = format!(
@@ -375,7 +352,7 @@ impl NeuronCore {
     /// Time from the first start to the last result.
     pub fn makespan(&mut self) -> Picos {
         self.settle(0);
-        self.timeline.makespan()
+        if self.options.timing { self.timeline.makespan() } else { Picos::ZERO }
     }
 
     /// Gives every instruction but the last `keep` its time; no edge can be added to those.

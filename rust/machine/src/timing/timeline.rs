@@ -167,6 +167,12 @@ impl Timeline {
         Picos(self.makespan)
     }
 
+    /// When an instruction's result is visible, counted from the start that cores which meet have in common.
+    pub(crate) fn ended(&self, id: u32) -> Picos {
+        let end = self.finished.get(id as usize).map_or(0, |(end, _)| *end);
+        Picos(end.saturating_add(self.origin))
+    }
+
     /// All instructions, by number; none if records are not kept.
     pub fn records(&self) -> &[Record] {
         &self.records
