@@ -1,5 +1,6 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
+pub(crate) mod again;
 mod options;
 mod pending;
 
@@ -24,6 +25,7 @@ use crate::time::Picos;
 use crate::timing::record::Cause;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::view::{Register, View};
+use again::{Meeting, Met, Timed};
 pub use options::CoreOptions;
 pub use pending::instruction_issue;
 use pending::{Pending, Regions, regions_of};
@@ -60,6 +62,8 @@ pub struct NeuronCore {
     /// Whether other cores have the same HBM.
     is_shared: bool,
     cost: Box<dyn CostModel>,
+    /// What its time was made of, where that is kept.
+    timed: Option<Vec<Timed>>,
     /// Runs of more precision beside this one.
     shadow: Option<Box<Shadow>>,
 }
@@ -107,6 +111,7 @@ impl NeuronCore {
             number: 0,
             is_shared: false,
             cost: Box::new(ArchCost),
+            timed: None,
             shadow,
         })
     }
@@ -132,6 +137,7 @@ impl NeuronCore {
         let options = TimelineOptions { throttle: self.options.throttle, keep_records: self.options.timing };
         self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
         self.pending.clear();
+        self.timed = self.timed.take().map(|_| Vec::new());
         self.occupancy.clear();
         self.issued = 0;
         self.state.memory.restart();
@@ -218,6 +224,7 @@ impl NeuronCore {
         sharing: &[Range<usize>],
         cause: Cause,
     ) {
+        let meeting = Arc::new(Meeting { cores: parts.len(), hop, sharing: sharing.to_vec(), cause });
         let mut cores = Vec::with_capacity(parts.len());
         for (core, instruction, at) in parts {
             if !core.is_timed() {
@@ -226,14 +233,14 @@ impl NeuronCore {
             core.settle(0);
             let arch = Arc::clone(&core.state.arch);
             let pending = core.pending_of(instruction, &arch, at);
-            cores.push((&mut core.timeline, pending));
+            cores.push((&mut core.timeline, pending, &mut core.timed));
         }
         let mut issues: Vec<_> =
-            cores.iter_mut().map(|(timeline, pending)| (&mut **timeline, pending.issue())).collect();
-        let spans = Timeline::rendezvous(&mut issues, hop, cause);
-        for range in sharing {
-            if let (Some(cores), Some(spans)) = (issues.get_mut(range.clone()), spans.get(range.clone())) {
-                Timeline::order_shared(cores, spans);
+            cores.iter_mut().map(|(timeline, pending, _)| (&mut **timeline, pending.issue())).collect();
+        meeting.run(&mut issues);
+        for (place, (_, pending, timed)) in cores.into_iter().enumerate() {
+            if let Some(timed) = timed {
+                timed.push(Timed::new(pending, Some(Met { meeting: Arc::clone(&meeting), place })));
             }
         }
     }
@@ -360,6 +367,9 @@ impl NeuronCore {
         while self.pending.len() > keep {
             let Some(pending) = self.pending.pop_front() else { return };
             self.timeline.issue(&pending.issue());
+            if let Some(timed) = &mut self.timed {
+                timed.push(Timed::new(pending, None));
+            }
         }
     }
 

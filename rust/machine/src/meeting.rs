@@ -13,7 +13,8 @@
 //!   where it uses the same bytes after.
 //! - Of bytes that several cores wrote since they last met, the write that ended last stays.
 //! - **(choice)** Random generators of all cores start alike.
-//! - **(choice)** HBM bandwidth is each core's own: two cores cannot draw what their bank gives.
+//! - **(choice)** HBM bandwidth is each core's own: two cores cannot draw what the chip gives. Cores that
+//!   [`crate::chip::time_together`] times share it.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -269,6 +269,12 @@ impl Memory {
         }
     }
 
+    /// Counts the most HBM that another memory of the same chip ever held as taken; messages call it `who`.
+    pub fn leave_hbm_to(&mut self, other: &Memory, who: &str) {
+        let held = other.hbm.lock().peak;
+        self.hbm.lock().others.push((who.to_owned(), held));
+    }
+
     /// Notes no more uses; returns what [`Memory::share`] takes to go on.
     pub fn stop_sharing(&mut self) -> Option<Sharing> {
         self.sharing.take()

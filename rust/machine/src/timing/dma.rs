@@ -23,6 +23,7 @@
 
 use smallvec::SmallVec;
 
+use super::ceiling::HbmDraw;
 use super::record::{Cause, NO_INSTRUCTION, TransferRecord};
 use super::tensor_array::Bound;
 use super::work::{DescriptorMode, Route, Transfer};
@@ -85,6 +86,8 @@ pub(crate) struct DmaEngines {
     lines: Vec<Line>,
     engines: Vec<Server>,
     hbm: Server,
+    /// What cores of a chip share, where several are timed together.
+    pub(crate) shared: Option<HbmDraw>,
 }
 
 impl DmaEngines {
@@ -108,6 +111,7 @@ impl DmaEngines {
             lines: Vec::new(),
             engines: (0..arch.dma_engines).map(|_| Server::default()).collect(),
             hbm: Server::default(),
+            shared: None,
         }
     }
 
@@ -200,6 +204,12 @@ impl DmaEngines {
                 finish = done;
                 late = late || done > begin.at.saturating_add(work);
             }
+        }
+        if let Some(shared) = &mut self.shared {
+            let pace = hbm_bytes as f64 / bytes.max(1) as f64 * rate * self.engines.len() as f64 / 1e3;
+            let done = shared.draw(begin.at, finish, hbm_bytes, pace);
+            late = late || done > finish;
+            finish = done;
         }
         let end = finish.saturating_add(self.share_fixed);
         let wait = start.saturating_sub(line.last_end);

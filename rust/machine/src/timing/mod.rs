@@ -5,6 +5,7 @@
 //! program faster. [`hazard`] finds what an instruction's bytes wait for, [`tensor_array`], [`dma`] and [`service`] are
 //! the engines that are more than one issue slot, [`record`] is what is kept of a run and [`stall`] sums it up.
 
+pub mod ceiling;
 pub mod dma;
 pub mod hazard;
 mod hops;

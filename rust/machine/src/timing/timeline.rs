@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rendezvous::Shared;
 use running::Ran;
 
+use super::ceiling::{HbmCeiling, HbmDraw};
 use super::dma::{DmaEngines, Queue};
 use super::hazard::{Access, Hazards, Waits};
 use super::hops::Hops;
@@ -117,6 +118,15 @@ impl Timeline {
             shared: None,
             origin: 0,
         }
+    }
+
+    /// An empty timeline of the same core, whose transfers share a ceiling of HBM bandwidth with those of others.
+    pub(crate) fn again(&self, arch: Arc<ArchSpec>, ceiling: &HbmCeiling) -> Self {
+        let mut timeline = Self::new(arch, self.options);
+        timeline.origin = self.origin;
+        timeline.shared = self.shared.as_ref().map(Shared::emptied);
+        timeline.dma.shared = Some(HbmDraw::of(ceiling));
+        timeline
     }
 
     /// Says how long after that of others this core's time begins: those that it meets count from another start.
