@@ -95,12 +95,12 @@ def attention(x, query, key, value, output, query_bias, key_bias, value_bias, ou
         nisa.tensor_tensor(values[:, tile, :], product, value_row, op=nl.add)
     mixed = _sbuf((P, features // P, tokens), x.dtype)
     steps = [(tile, f) for tile in range(tokens // P) for f in range(features // P)]
-    ahead = {}
+    ahead = []
     for number in range(len(steps) + AHEAD):
         if number < len(steps):
-            ahead[number] = _attend(queries, keys, masks, *steps[number])
+            ahead.append(_attend(queries, keys, masks, *steps[number]))
         if number >= AHEAD:
-            _mix(*ahead.pop(number - AHEAD), values, mixed, *steps[number - AHEAD])
+            _mix(*ahead.pop(0), values, mixed, *steps[number - AHEAD])
     _linear(weights[3], biases[2], mixed, out)
     return out
 

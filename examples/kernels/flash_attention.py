@@ -64,7 +64,7 @@ def forward(q, k, v, scale=None, causal=True, group=4):
     """
     size, tokens = q.shape
     blocks = tokens // P
-    scale = 1.0 / size**0.5 if scale is None else scale
+    scale = scale or 1.0 / size**0.5
     out = nl.ndarray((tokens, size), dtype=q.dtype, buffer=nl.shared_hbm)
     logsum = nl.ndarray((tokens, 1), dtype=nl.float32, buffer=nl.shared_hbm)
     queries = _load(q, (size, tokens), q.dtype)
@@ -79,59 +79,63 @@ def forward(q, k, v, scale=None, causal=True, group=4):
         mixed = _sbuf((P, len(tiles), size))
         nisa.memset(mixed, 0.0)
         for start in nl.sequential_range(0, tokens, KEYS):
-            widths = {i: _keys_seen(i * P, start, tokens, causal) for i in tiles}
-            widths = {i: width for i, width in widths.items() if width}
-            scores, negated, shrink, weights, part, shares = {}, {}, {}, {}, {}, {}
-            for i, width in widths.items():
-                scores[i] = _psum((P, width))
-                nisa.nc_matmul(scores[i], queries[:, nl.ds(i * P, P)], keys[:, nl.ds(start, width)])
-            for i, width in widths.items():
+            seen = [(i, _keys_seen(i * P, start, tokens, causal)) for i in tiles]
+            seen = [(i, width) for i, width in seen if width]
+            scores, negated, shrink, weights, part, shares = [], [], [], [], [], []
+            for i, width in seen:
+                scores.append(_psum((P, width)))
+                nisa.nc_matmul(
+                    scores[-1], queries[:, nl.ds(i * P, P)], keys[:, nl.ds(start, width)]
+                )
+            for n, (i, width) in enumerate(seen):
                 if causal and start + width > i * P:
-                    unmasked, scores[i] = scores[i], _sbuf((P, width))
-                    nisa.tensor_copy(scores[i], unmasked)
-                    _mask(scores[i], i * P, start, LOWEST)
-                peak, raised, negated[i] = _sbuf((P, 1)), _sbuf((P, 1)), _sbuf((P, 1))
-                nisa.tensor_reduce(peak, op=nl.maximum, data=scores[i], axis=1)
+                    unmasked, scores[n] = scores[n], _sbuf((P, width))
+                    nisa.tensor_copy(scores[n], unmasked)
+                    _mask(scores[n], i * P, start, LOWEST)
+                peak, raised = _sbuf((P, 1)), _sbuf((P, 1))
+                negated.append(_sbuf((P, 1)))
+                nisa.tensor_reduce(peak, op=nl.maximum, data=scores[n], axis=1)
                 before = largest[:, i : i + 1]
                 nisa.scalar_tensor_tensor(
                     raised, peak, op0=nl.multiply, operand0=scale, op1=nl.maximum, operand1=before
                 )
-                nisa.tensor_scalar(negated[i], raised, op0=nl.multiply, operand0=-1.0)
+                nisa.tensor_scalar(negated[n], raised, op0=nl.multiply, operand0=-1.0)
                 # What was summed so far is scaled to the new maximum.
-                shrink[i] = _sbuf((P, 1))
-                nisa.activation(shrink[i], op=nl.exp, data=before, bias=negated[i])
+                shrink.append(_sbuf((P, 1)))
+                nisa.activation(shrink[n], op=nl.exp, data=before, bias=negated[n])
                 nisa.tensor_copy(before, raised)
-            for i, width in widths.items():
-                weights[i], part[i] = _sbuf((P, width), q.dtype), _sbuf((P, 1))
+            for n, (i, width) in enumerate(seen):
+                weights.append(_sbuf((P, width), q.dtype))
+                part.append(_sbuf((P, 1)))
                 nisa.activation_reduce(
-                    weights[i],
+                    weights[n],
                     op=nl.exp,
-                    data=scores[i],
-                    bias=negated[i],
+                    data=scores[n],
+                    bias=negated[n],
                     scale=scale,
                     reduce_op=nl.add,
-                    reduce_res=part[i],
+                    reduce_res=part[n],
                 )
                 sums = total[:, i : i + 1]
                 nisa.scalar_tensor_tensor(
-                    sums, sums, op0=nl.multiply, operand0=shrink[i], op1=nl.add, operand1=part[i]
+                    sums, sums, op0=nl.multiply, operand0=shrink[n], op1=nl.add, operand1=part[n]
                 )
             unmasked = None
             scores.clear()
-            for i in widths:
-                weights[i] = _turned(
-                    weights[i], nisa.scalar_engine if i % 2 else nisa.vector_engine
+            for n, (i, _) in enumerate(seen):
+                weights[n] = _turned(
+                    weights[n], nisa.scalar_engine if i % 2 else nisa.vector_engine
                 )
-            for i, width in widths.items():
-                shares[i] = _psum((P, size))
+            for n, (_, width) in enumerate(seen):
+                shares.append(_psum((P, size)))
                 for tile in nl.sequential_range(width // P):
                     nisa.nc_matmul(
-                        shares[i], weights[i][:, tile, :], values[:, start // P + tile, :]
+                        shares[n], weights[n][:, tile, :], values[:, start // P + tile, :]
                     )
-            for i in widths:
+            for n, (i, _) in enumerate(seen):
                 sums = mixed[:, i - first, :]
                 nisa.scalar_tensor_tensor(
-                    sums, sums, op0=nl.multiply, operand0=shrink[i], op1=nl.add, operand1=shares[i]
+                    sums, sums, op0=nl.multiply, operand0=shrink[n], op1=nl.add, operand1=shares[n]
                 )
         for i in tiles:
             inverse, result = _sbuf((P, 1)), _sbuf((P, size), q.dtype)
@@ -175,7 +179,7 @@ def backward(q, k, v, out, logsum, grad, scale=None, causal=True):
     """
     size, tokens = q.shape
     blocks = tokens // P
-    scale = 1.0 / size**0.5 if scale is None else scale
+    scale = scale or 1.0 / size**0.5
     targets = [nl.ndarray((tokens, size), dtype=x.dtype, buffer=nl.shared_hbm) for x in (q, k, v)]
     queries, keys = _load(q, (size, tokens), q.dtype), _load(k, (size, tokens), k.dtype)
     values, grads, outs = (

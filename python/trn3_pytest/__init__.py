@@ -1,10 +1,14 @@
-"""The pytest plug-in of trn3: ``pytest --trn3-budget`` keeps simulated latencies from growing.
+"""The pytest plug-in of trn3: the fixture `trn3_check`, and ``pytest --trn3-budget``.
 
+The one holds a kernel's result against a golden, the other keeps simulated latencies from growing.
 It stands beside the package, not in it, so that pytest runs that do not ask for it import nothing:
-what it does is in `trn3.studies.budget`.
+what it does is in `trn3.nki` and `trn3.studies.budget`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -40,3 +44,37 @@ def pytest_configure(config: pytest.Config) -> None:
     from trn3.studies.budget.plugin import BudgetPlugin
 
     config.pluginmanager.register(BudgetPlugin(config), "trn3-budget")
+
+
+@pytest.fixture
+def trn3_check() -> Callable[..., Any]:
+    """Return ``trn3_check(kernel, *args, golden=, rtol=, atol=)``, which runs and checks a kernel.
+
+    It returns what the kernel returns. A result that misses the golden fails the test, with the
+    worst place and the first line that deviates from a run in float64. `golden` is an array, a
+    tuple of them, or a function of the same arguments, which are given to it as they were. Of each
+    element ``atol + rtol * abs(golden)`` is allowed, as by `numpy.testing.assert_allclose`; without
+    both, what the narrowest element type on the way to the result allows.
+    """
+
+    def check(
+        kernel: Callable[..., Any],
+        *args: Any,
+        golden: Any,
+        rtol: float | None = None,
+        atol: float | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        __tracebackhide__ = True
+        from trn3.nki import CheckedRun, ResultTolerance
+
+        given = rtol is not None or atol is not None
+        tolerance = ResultTolerance.given(rtol, atol) if given else None
+        attempt = CheckedRun(kernel, args, kwargs, timing=False)
+        result = attempt.run()
+        found = attempt.check(attempt.golden(golden), tolerance)
+        if found.is_wrong:
+            raise AssertionError(str(found))
+        return result
+
+    return check

@@ -166,6 +166,23 @@ def test_profile_makes_arrays_by_shape(run: Run, kernel: Callable[..., Path]) ->
     assert run("profile", f"{path}:kernel", "--shape", "x=128x64:int32", "--seed", "3").code == 0
 
 
+def test_profile_rounds_stochastically(run: Run, kernel: Callable[..., Path]) -> None:
+    file = kernel(
+        "half = nl.ndarray(x.shape, nl.bfloat16)\n"
+        "nisa.tensor_copy(half, tile)\n"
+        "nisa.tensor_copy(tile, half)\n",
+        "\n\ndef golden(x):\n"
+        "    import ml_dtypes\n\n"
+        "    return x.astype(ml_dtypes.bfloat16).astype(np.float32)\n",
+    )
+    command = ("profile", f"{file}:kernel", *SHAPE, "--json")
+    plain = json.loads(run(*command).stdout)
+    rounded = json.loads(run(*command, "--stochastic-rounding", "--seed", "3").stdout)
+    assert plain["golden_error"] == 0.0
+    assert 0 < rounded["golden_error"] < 2.0**-7
+    assert plain["latency_us"] == rounded["latency_us"]
+
+
 def test_profile_of_a_kernel_beside_its_own_module(
     run: Run, kernel: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from support.kernel_files import kernels_of
 from trn3 import nki
+from trn3.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "find-a-nan.md").read_text()
@@ -32,14 +33,30 @@ def words(text: str) -> list[str]:
     return [re.sub(r"^.*(?=_norm\.py:)", "", word) for word in text.split() if "─" not in word]
 
 
-@pytest.mark.parametrize(("kernel", "block"), [("unsteady", 0), ("steady", 1)])
+@pytest.mark.parametrize(("kernel", "block"), [("unsteady", 1), ("steady", 2)])
 def test_the_page_shows_what_is_printed(kernel: str, block: int) -> None:
     shown = words(re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)[block])
-    # The last line is the command's own.
-    shown = shown[: len(shown) - (15 if kernel == "unsteady" else 10)]
     printed = words(text_of(kernel))
     start = next(i for i in range(len(printed)) if printed[i : i + len(shown)] == shown)
     assert printed[start:] == shown
+
+
+def test_the_page_shows_how_the_command_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = words(re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)[0])
+    file = ROOT / "examples" / "kernels" / "unsteady_norm.py"
+    assert main(["profile", f"{file}:unsteady", "--shadow"]) == 1
+    assert words(capsys.readouterr().out)[: len(shown)] == shown
+
+
+def test_the_command_ends_with_the_difference_that_the_page_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = ROOT / "examples" / "kernels" / "unsteady_norm.py"
+    assert main(["profile", f"{file}:steady"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Largest difference from the golden: 2.17e-04 of its largest magnitude" in printed
+    assert "allowed 0.02" in printed
+    assert "2.17e-04 of its largest magnitude where 0.02 is allowed" in PAGE
 
 
 def test_the_unsteady_kernel_gives_nan_and_the_steady_one_does_not() -> None:

@@ -50,6 +50,7 @@ def test_rates_by_hand() -> None:
     assert profile.mbu == pytest.approx(0.25)
     # Engine 0 moves 30 000 bytes in 2 us, engine 1 10 000 in 1 us; each could move 20 a nanosecond.
     assert profile.dma_engine_us.tolist() == [2.0, 1.0, 0.0, 0.0]
+    assert profile.dma_mean_busy_share == pytest.approx(0.075)
     assert profile.dma_efficiency == pytest.approx(40_000 / 60_000)
     assert profile.dma_bytes == 250_000
     assert profile.arithmetic_intensity == pytest.approx(2 * profile.macs / 250_000)

@@ -149,6 +149,26 @@ def test_cores_above_the_ceiling_slow_one_another_down_to_it() -> None:
     assert min(latencies) > 0.7 * max(latencies)
 
 
+@nki.jit
+def urgent(x: Any, tiles: int) -> Any:
+    """Copy from HBM to HBM, every second tile ahead of those before it."""
+    out = nl.ndarray((tiles, *x.shape), x.dtype, buffer=nl.shared_hbm)
+    for tile in range(tiles):
+        nisa.dma_copy(out[tile], x, priority=3 - 3 * (tile % 2))
+    return out
+
+
+def test_transfers_that_overtake_others_draw_once() -> None:
+    work = (urgent, array(1024), 6)
+    expected, own = alone(work, "trn3")
+    results, profile = Chip().run(dict.fromkeys(range(4), work))
+    assert all(np.array_equal(result, expected) for result in results.values())
+    assert [core.latency_us for core in profile.cores] == [own.latency_us] * 4
+    _, crowd = Chip().run(dict.fromkeys(range(8), work))
+    assert crowd.latency_us > own.latency_us
+    assert hbm_bytes(crowd) / crowd.latency_us * 1e-6 > 0.6 * 4.9
+
+
 def test_work_on_chip_is_not_slowed_by_others_transfers() -> None:
     busy, quiet = (streaming, array(2048), 12), (computing, array(64), 4)
     _, own = alone(quiet, SLOW)

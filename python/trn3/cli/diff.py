@@ -1,4 +1,4 @@
-"""What ``trn3 diff`` does: one kernel on several machines."""
+"""What ``trn3 diff`` does: one kernel, or two, on several machines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from trn3.cli.consoles import output, print_json
 from trn3.cli.refusal import RefusedError, refusing
-from trn3.cli.settings import JsonForTable, MaxInstructions, Seed
+from trn3.cli.settings import JsonForTable, MaxInstructions, Seed, warn_of_arch
 
 
 def register(app: typer.Typer) -> None:
@@ -19,6 +19,10 @@ def register(app: typer.Typer) -> None:
         kernel: Annotated[
             str, typer.Argument(help="FILE.py:KERNEL; FILE.py:KERNEL[2] for two cores.")
         ],
+        other: Annotated[
+            str | None,
+            typer.Argument(help="A second kernel, of the same arguments, to compare with."),
+        ] = None,
         arch: Annotated[
             list[str] | None,
             typer.Option(
@@ -34,8 +38,22 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         rtol: Annotated[
-            float, typer.Option(min=0, help="Largest relative difference of equal results.")
-        ] = 0.0,
+            float | None,
+            typer.Option(
+                min=0,
+                help="Largest difference of results that are the same, over the largest magnitude. "
+                " [default: none between machines; from the golden, and between kernels, what the "
+                "file sets, else by element types]",
+            ),
+        ] = None,
+        atol: Annotated[
+            float | None,
+            typer.Option(min=0, help="Allowed beside --rtol, from the golden and between kernels."),
+        ] = None,
+        check: Annotated[
+            bool,
+            typer.Option("--check/--no-check", help="Hold results against the file's golden."),
+        ] = True,
         values: Annotated[
             bool,
             typer.Option("--values/--timing-only", help="Compare results, or time alone (faster)."),
@@ -44,26 +62,37 @@ def register(app: typer.Typer) -> None:
         seed: Seed = 0,
         as_json: JsonForTable = False,
     ) -> None:
-        """Run an NKI kernel on several machines and compare what it takes and what it gives.
+        """Run an NKI kernel, or two, on several machines and compare what they take and give.
 
         Results and times are compared with the first machine that runs it. A machine that refuses
-        the kernel has its reason in the table; only if all do, the exit code is 2.
+        the kernel has its reason in the table; only if all do, the exit code is 2. It is 1 if a
+        result misses the file's golden, or a second kernel gives another result on the same
+        machine, and 0 if only machines differ.
         """
         from trn3 import nki
         from trn3.cli import kernel_file
 
+        warn_of_arch(*(arch or ()))
         with kernel_file.explained(kernel):
             file = kernel_file.load(kernel)
+            against = None if other is None else kernel_file.load(other).kernel
             arguments = kernel_file.arguments(file, shape or [], seed)
+            tolerance = kernel_file.tolerance(file, rtol, atol)
+            golden = file.companion("golden") if values and check else None
+            if golden is not None:
+                golden = nki.CheckedRun(file.kernel, kwargs=arguments).golden(golden)
         # Only the machines are looked at outside of runs.
-        with refusing(ValueError, TypeError, naming="--arch"):
+        with refusing(ValueError, TypeError, naming="--arch"), refusing(nki.GoldenShapeError):
             found = nki.diff(
                 file.kernel,
                 arguments,
                 archs=tuple(arch or ("trn2", "trn3")),
-                rtol=rtol,
+                rtol=rtol or 0.0,
                 values=values,
                 max_instructions=max_instructions,
+                against=against,
+                golden=golden,
+                tolerance=tolerance,
             )
         errors = [row.error for row in found if row.error is not None]
         if len(errors) == len(found):
@@ -73,3 +102,5 @@ def register(app: typer.Typer) -> None:
             print_json(found.figures())
         else:
             output().print(found.summary())
+        if found.is_wrong:
+            raise typer.Exit(1)

@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trn3.cli.refusal import RefusedError
 from trn3.machine import ArchError
+
+if TYPE_CHECKING:
+    from trn3.nki import ResultTolerance
 
 #: How errors of the machine begin that know the kernel's line.
 _PLACE = re.compile(r"[^\n:]+:\d+: ")
@@ -96,6 +99,39 @@ def load_all(target: str) -> dict[str, Callable[..., Any]]:
         message = f"{path}: there is no kernel in it: no function decorated with nki.jit"
         raise KernelFileError(message)
     return kernels
+
+
+def tolerance(
+    file: KernelFile, rtol: float | None = None, atol: float | None = None
+) -> ResultTolerance | None:
+    """Return how far a result may be from its golden; None: what element types allow.
+
+    Parameters
+    ----------
+    file
+        It may set ``NAME_rtol`` or ``rtol`` beside its golden, and ``atol`` likewise.
+    rtol, atol
+        Instead of the file's.
+
+    Raises
+    ------
+    KernelFileError
+        If a figure is none, or below 0.
+    """
+    from trn3.nki import ResultTolerance
+
+    given = {"rtol": rtol, "atol": atol}
+    for name, value in given.items():
+        for key in (f"{file.name}_{name}", name) if value is None else ():
+            if given[name] is None:
+                given[name] = getattr(file.module, key, None)
+    if given["rtol"] is None and given["atol"] is None:
+        return None
+    try:
+        return ResultTolerance.given(**given)
+    except ValueError as error:
+        message = f"{file.path}: {error}"
+        raise KernelFileError(message) from error
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +14,9 @@ from trn3.cli.settings import JsonForTable
 
 if TYPE_CHECKING:
     from trn3.nki.lint import PortabilityFinding
+
+#: A comment that allows a line to break rules.
+_ALLOWED: Final = re.compile(r"#\s*trn3:\s*allow\s+([\w, -]+)")
 
 
 def register(app: typer.Typer) -> None:
@@ -27,15 +32,22 @@ def register(app: typer.Typer) -> None:
         """Find what the hardware compiler would refuse in NKI kernels that run here.
 
         The file is imported, no kernel runs. The exit code is 1 if anything was found. What only
-        values show is found by running with TRN3_NKI_STRICT=1.
+        values show is found by running with TRN3_NKI_STRICT=1. A line that is meant to break a rule
+        says so: `# trn3: allow TRN3-P025`.
         """
         names, findings = _search(kernel)
+        allowed = [finding for finding in findings if _is_allowed(finding)]
+        refused = [finding for finding in findings if finding not in allowed]
         if as_json:
-            document = {"kernels": names, "findings": [asdict(finding) for finding in findings]}
+            document = {
+                "kernels": names,
+                "findings": [asdict(finding) for finding in refused],
+                "allowed": [asdict(finding) for finding in allowed],
+            }
             print_json(document)
         else:
-            _show(names, findings)
-        if findings:
+            _show(names, refused, len(allowed))
+        if refused:
             raise typer.Exit(1)
 
 
@@ -50,20 +62,32 @@ def _search(target: str) -> tuple[list[str], list[PortabilityFinding]]:
     return list(kernels), sorted(findings)
 
 
-def _show(names: list[str], findings: list[PortabilityFinding]) -> None:
+def _is_allowed(finding: PortabilityFinding) -> bool:
+    """Return whether a comment in the line says that it is meant."""
+    mark = _ALLOWED.search(linecache.getline(finding.file, finding.line))
+    return mark is not None and finding.rule in mark[1].replace(",", " ").split()
+
+
+def _show(names: list[str], findings: list[PortabilityFinding], allowed: int) -> None:
     from trn3.text import printable
 
     console = output()
     searched = f"{len(names)} kernel{'' if len(names) == 1 else 's'} searched"
+    also = f", {allowed} allowed by {'its line' if allowed == 1 else 'their lines'}" * bool(allowed)
     if not findings:
-        console.print(f"{searched}: nothing that compilers are known to refuse")
+        console.print(f"{searched}: nothing that compilers are known to refuse{also}")
         return
     rows = table("place", "rule", "found", "write instead", pad_edge=False)
     for column in rows.columns:
         column.overflow, column.no_wrap = "fold", column.header == "rule"
-    for finding in findings:
+    places = [printable(finding.location) for finding in findings]
+    if max(map(len, places)) > console.width // 3:
+        # Folders fold; what names file and line stays whole.
+        places = ["/\n".join(place.rsplit("/", 1)) for place in places]
+        rows.columns[0].min_width = max(len(place.rpartition("\n")[2]) for place in places)
+    for place, finding in zip(places, findings, strict=True):
         rows.add_row(
-            printable(finding.location),
+            place,
             finding.rule,
             printable(finding.message),
             printable(finding.instead),
@@ -71,4 +95,4 @@ def _show(names: list[str], findings: list[PortabilityFinding]) -> None:
         )
     console.print(rows, markup=False)
     refused = sum(finding.severity == "error" for finding in findings)
-    console.print(f"{searched}: {refused} refused, {len(findings) - refused} may be refused")
+    console.print(f"{searched}: {refused} refused, {len(findings) - refused} may be refused{also}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import json
 import math
 import os
@@ -13,16 +12,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trn3.cli.consoles import output
 from trn3.cli.plots import check_matplotlib
-from trn3.cli.refusal import RefusedError
-from trn3.cli.settings import JsonForTables, MaxInstructions, Seed, check_settings
+from trn3.cli.refusal import refusing
+from trn3.cli.settings import (
+    Atol,
+    JsonForTables,
+    MaxInstructions,
+    Rtol,
+    Seed,
+    check_settings,
+    warn_of_arch,
+)
 
 if TYPE_CHECKING:
+    from trn3.nki import ResultCheck
     from trn3.profile import Profile
 
 # A faster run needs no sign of life.
@@ -68,68 +76,105 @@ def profile(
         bool,
         typer.Option("--shadow", help="Tell what precision each line loses against float64."),
     ] = False,
+    stochastic_rounding: Annotated[
+        bool,
+        typer.Option(
+            "--stochastic-rounding",
+            help="Round results of engines stochastically, drawn from --seed.",
+        ),
+    ] = False,
     max_instructions: MaxInstructions = None,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Hold the result against the file's golden.")
+    ] = True,
     seed: Seed = 0,
     as_json: JsonForTables = False,
 ) -> None:
     """Run an NKI kernel on one simulated NeuronCore and show what it costs and why.
 
-    The file is imported as it is: `import nki` in it means trn3's. With --out, a timeline that
-    opens in the Perfetto UI and two pictures are written too.
+    The file is imported as it is: `import nki` in it means trn3's. A function `golden` or
+    `KERNEL_golden` in it says what the result should be; the exit code is 1 if it is another, and
+    with --strict if cores race. With --out, a timeline that opens in the Perfetto UI and two
+    pictures are written too.
     """
     from trn3 import nki
     from trn3.cli import kernel_file
+    from trn3.profile import profile_of
 
     check_settings()
+    warn_of_arch(arch)
     if out is not None:
         check_matplotlib("--out")
         check_folder(out)
     with kernel_file.explained(kernel):
         file = kernel_file.load(kernel)
         arguments = kernel_file.arguments(file, shape or [], seed)
-    started = time.perf_counter()
+        tolerance = kernel_file.tolerance(file, rtol, atol)
+    runnable = file.kernel
+    if stochastic_rounding:
+        runnable = nki.simulate(runnable, stochastic_rounding=True, seed=seed)
+    golden = file.companion("golden") if values and check else None
     with _status(f"running {file.name}"), kernel_file.explained(kernel, arch):
-        result, found = nki.profile(
-            file.kernel,
+        attempt = nki.CheckedRun(
+            runnable,
+            kwargs=arguments,
+            keeps=golden is not None,
             arch=arch,
             values=values,
             strict=strict,
             shadow=shadow,
             max_instructions=max_instructions,
-            **arguments,
         )
-    wall_seconds = time.perf_counter() - started
-    golden = file.companion("golden")
-    error = None
-    if values and golden is not None:
-        with kernel_file.explained(kernel):
-            names = inspect.signature(golden).parameters
-            wanted = golden(**{name: arguments[name] for name in names if name in arguments})
-        error = _difference(result, wanted)
+        started = time.perf_counter()
+        attempt.run()
+        wall_seconds = time.perf_counter() - started
+        found = profile_of(attempt.cores, attempt.kernel.name)
+    held = None
+    if golden is not None:
+        with _status(f"checking {file.name}"), kernel_file.explained(kernel):
+            wanted = attempt.golden(golden)
+            with refusing(ValueError):
+                held = attempt.check(wanted, tolerance)
     written = save(found, out) if out is not None else []
     if as_json:
         document = {
             **found.figures(),
-            "golden_error": "nan" if _is_nan(error) else error,
+            "golden_error": None if held is None else _plain_error(held),
+            "check": None if held is None else held.figures(),
             "wall_seconds": wall_seconds,
             "files": [str(path) for path in written],
         }
         typer.echo(json.dumps(document, indent=2, default=float))
     else:
-        _show(found, error, wall_seconds)
+        _show(found, held, wall_seconds, file.path)
         for path in written:
             typer.echo(f"wrote {path}")
+    has_raced = strict and any(each.kind == "race" for each in found.findings)
+    if has_raced or (held is not None and held.is_wrong):
+        raise typer.Exit(1)
 
 
-def _show(profile: Profile, error: float | None, wall_seconds: float) -> None:
+def _show(profile: Profile, check: ResultCheck | None, wall_seconds: float, path: Path) -> None:
+    from rich.text import Text
+
+    from trn3.text import printable
+
     console = output(100)
+    if check is not None and check.is_wrong:
+        headline = check.headline().replace(str(path.resolve()), str(path))
+        console.print(Text(printable(headline), "bold red"))
+        console.print(Text(printable(check.details())))
     console.print(profile.summary())
-    if _is_nan(error):
-        console.print("The result is NaN or infinite where the golden is not, or the other way.")
-    elif error is not None:
-        console.print(f"Largest difference from the golden: {error:.2e} of its largest magnitude")
+    if check is not None and not check.is_wrong:
+        console.print(Text(printable(check.headline())))
     rate = sum(len(core.data.instructions) for core in profile.cores) / max(wall_seconds, 1e-9)
     console.print(f"Simulated in {wall_seconds:.2f} s ({rate:,.0f} instructions/s)")
+
+
+def _plain_error(check: ResultCheck) -> float | str:
+    return check.largest_error if math.isfinite(check.largest_error) else "nan"
 
 
 def check_folder(folder: Path) -> None:
@@ -169,34 +214,6 @@ def save(profile: Profile, folder: Path) -> list[Path]:
         if made:
             folder.rmdir()
         raise
-
-
-def _is_nan(error: float | None) -> bool:
-    return error is not None and math.isnan(error)
-
-
-def _difference(result: Any, golden: Any) -> float:
-    import numpy as np
-
-    results = result if isinstance(result, (tuple, list)) else [result]
-    goldens = golden if isinstance(golden, (tuple, list)) else [golden]
-    if len(results) != len(goldens):
-        message = f"the kernel returns {len(results)} tensors, the golden {len(goldens)}"
-        raise RefusedError(message)
-    worst = 0.0
-    for got, wanted in zip(results, goldens, strict=True):
-        exact = np.asarray(wanted, dtype=np.float64)
-        if np.shape(got) != exact.shape:
-            message = f"the kernel returns shape {np.shape(got)}, the golden {exact.shape}"
-            raise RefusedError(message)
-        values = np.asarray(got).astype(np.float64)
-        if not np.array_equal(np.isfinite(values), np.isfinite(exact)):
-            return math.nan
-        finite = np.isfinite(exact)
-        scale = float(np.abs(exact[finite]).max(initial=0.0)) or 1.0
-        off = np.abs(values[finite] - exact[finite])
-        worst = max(worst, float(off.max(initial=0.0)) / scale)
-    return worst
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -20,6 +20,34 @@ Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Of the arrays that ar
 MaxInstructions: TypeAlias = Annotated[
     int | None, typer.Option(min=1, help="Stop a kernel that issues more instructions.")
 ]
+#: Of commands that hold results against a golden.
+Rtol: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Allowed of each element: ATOL + RTOL of the golden.  [default: what the file sets, "
+        "else by element types]",
+    ),
+]
+Atol: TypeAlias = Annotated[float | None, typer.Option(min=0, help="See --rtol.")]
+
+#: Names of machines by the generation of their cores, which mean other things elsewhere.
+_GENERATIONS: Final = {
+    "gen2": "is Trainium1 (NeuronCore-v2, as NKI counts); elsewhere in trn3, as in `trn3 plan`, "
+    "gen2 is the Trn3 Gen2 UltraServer, whose cores are --arch trn3",
+    "gen3": "is Trainium2 (NeuronCore-v3, as NKI counts); Trainium3 is --arch trn3",
+}
+
+
+def warn_of_arch(*archs: str | None) -> None:
+    """Warn of machines whose names mean something else elsewhere."""
+    for arch in archs:
+        if arch is None:
+            continue
+        name = arch.partition(":")[0].strip().lower()
+        meaning = _GENERATIONS.get(name)
+        if meaning is not None:
+            typer.echo(f"trn3: warning: --arch {name} {meaning}", err=True)
 
 
 def check_settings() -> None:

@@ -86,16 +86,8 @@ class GpSimd:
         >>> core.values_of(tile)[0]
         array([3, 2, 1, 0], dtype=int32)
         """
-        if not name.isidentifier() or name in self._functions:
-            problem = "is registered already" if name in self._functions else "is no identifier"
-            message = f"name is {name!r}, which {problem}"
-            raise ValueError(message)
-        unchecked: object = function
-        if not callable(unchecked):
-            message = f"function is of type {type(function).__name__}; allowed: a callable"
-            raise TypeError(message)
-        if isinstance(cycles, int) and cycles < 0:
-            message = f"cycles is {cycles}; allowed: 0 or more"
+        if name in self._functions:
+            message = f"name is {name!r}, which is registered already"
             raise ValueError(message)
         instruction = GpSimdFunction(self._core, name, function, cycles)
         self._functions[name] = instruction
@@ -103,7 +95,21 @@ class GpSimd:
 
 
 class GpSimdFunction:
-    """An instruction made of a user's function; made by `GpSimd.register`."""
+    """An instruction made of a user's function, as `GpSimd.register` makes it.
+
+    Parameters
+    ----------
+    core
+        The core that runs it.
+    name, function, cycles
+        As for `GpSimd.register`; cycles of None are those of one pass over the largest operand, as
+        GpSimdE's own elementwise instructions take (**choice**).
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `GpSimd.register`.
+    """
 
     __slots__ = ("_core", "_cycles", "_function", "name")
 
@@ -112,8 +118,9 @@ class GpSimdFunction:
         core: _machine.NeuronCore,
         name: str,
         function: Callable[..., Any],
-        cycles: int | Callable[..., int],
+        cycles: int | Callable[..., int] | None,
     ) -> None:
+        self.check(name, function, cycles)
         self._core = core
         self.name = name
         self._function: Callable[..., Any] | _PointerAdapter = (
@@ -121,15 +128,40 @@ class GpSimdFunction:
         )
         self._cycles = cycles
 
+    @staticmethod
+    def check(name: str, function: object, cycles: object) -> None:
+        """Refuse what `GpSimd.register` refuses."""
+        if not name.isidentifier():
+            message = f"name is {name!r}, which is no identifier"
+            raise ValueError(message)
+        if not callable(function):
+            message = f"function is of type {type(function).__name__}; allowed: a callable"
+            raise TypeError(message)
+        if isinstance(cycles, int):
+            _check_cycles(cycles)
+        elif cycles is not None and not callable(cycles):
+            message = f"cycles is of type {type(cycles).__name__}; allowed: a number or a callable"
+            raise TypeError(message)
+
     def __call__(self, dst: Any, *srcs: Any, name: str | None = None) -> _machine.NkiInstruction:
         """Issue the instruction: ``dst`` (a tile, or a tuple of them) from the input tiles."""
         outputs = list(dst) if isinstance(dst, (tuple, list)) else [dst]
         in_shapes = [tuple(tile.shape) for tile in srcs]
         in_dtypes = [_numpy_dtype(tile.dtype_name) for tile in srcs]
         out_specs = [(tuple(tile.shape), _numpy_dtype(tile.dtype_name)) for tile in outputs]
-        cycles = self._cycles if isinstance(self._cycles, int) else int(self._cycles(*in_shapes))
+        cycles = self._cycles
+        if cycles is not None and not isinstance(cycles, int):
+            cycles = _check_cycles(int(cycles(*in_shapes)))
+        failures: list[Exception] = []
 
         def run(tiles: list[bytes]) -> list[bytes]:
+            try:
+                return compute(tiles)
+            except Exception as error:
+                failures.append(error)
+                raise
+
+        def compute(tiles: list[bytes]) -> list[bytes]:
             arrays = [
                 np.frombuffer(tile, dtype).reshape(shape)
                 for tile, dtype, shape in zip(tiles, in_dtypes, in_shapes, strict=True)
@@ -146,9 +178,22 @@ class GpSimdFunction:
                 for result, spec in zip(results, out_specs, strict=True)
             ]
 
-        return _machine.isa.gpsimd_call(
-            self._core, run, self.name, outputs, list(srcs), cycles, name
-        )
+        try:
+            return _machine.isa.gpsimd_call(
+                self._core, run, self.name, outputs, list(srcs), cycles, name
+            )
+        except ValueError as error:
+            if not failures:
+                raise
+            # The traceback of the user's own function, which the core's text has not.
+            raise error from failures[0]
+
+
+def _check_cycles(cycles: int) -> int:
+    if cycles < 0:
+        message = f"cycles is {cycles}; allowed: 0 or more"
+        raise ValueError(message)
+    return cycles
 
 
 def _checked(name: str, result: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:

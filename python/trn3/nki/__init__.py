@@ -8,6 +8,8 @@ Environment variables: ``NEURON_PLATFORM_TARGET_OVERRIDE``, or without it ``NKI_
 the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where versions differ;
 ``TRN3_NKI_NARROW64=1`` lets 64-bit arrays pass, converted to 32 bits;
 ``NKI_PRECISE_FP=0`` keeps float32 values in tensors of every floating-point type;
+``NEURON_RT_STOCHASTIC_ROUNDING_EN=1`` rounds results of engines stochastically, from
+``NEURON_RT_STOCHASTIC_ROUNDING_SEED`` (`simulate`);
 ``NEURON_RT_DEBUG_OUTPUT_DIR`` a folder for what `device_print` shows;
 ``NEURON_LOGICAL_NC_CONFIG`` cores that a runtime would join, which brackets are compared with;
 ``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank; ``TRN3_NKI_STRICT=1`` refuses
@@ -33,17 +35,23 @@ from trn3.nki.lint import lint
 from trn3.nki.ranks.gang import DeadlockError
 
 if TYPE_CHECKING:
+    from trn3.nki.launch.checking import CheckedRun
     from trn3.nki.launch.differences import Diff, DiffRow, diff
+    from trn3.nki.launch.golden import GoldenShapeError, ResultCheck, ResultTolerance
     from trn3.nki.launch.programs import Program as Program
     from trn3.nki.launch.recording import record, record_ranks, replay_ranks
 
 __all__ = [
+    "CheckedRun",
     "DeadlockError",
     "Diff",
     "DiffRow",
     "FrameworkKernel",
+    "GoldenShapeError",
     "Kernel",
     "Launched",
+    "ResultCheck",
+    "ResultTolerance",
     "baremetal",
     "benchmark",
     "collectives",
@@ -85,6 +93,10 @@ def __getattr__(name: str) -> Any:
     # Reports need more imports than running kernels does.
     if name in ("Diff", "DiffRow", "diff"):
         return getattr(importlib.import_module("trn3.nki.launch.differences"), name)
+    if name == "CheckedRun":
+        return importlib.import_module("trn3.nki.launch.checking").CheckedRun
+    if name in ("GoldenShapeError", "ResultCheck", "ResultTolerance"):
+        return getattr(importlib.import_module("trn3.nki.launch.golden"), name)
     if name in ("record", "record_ranks", "replay_ranks"):
         return getattr(importlib.import_module("trn3.nki.launch.recording"), name)
     if name == "compiler":

@@ -18,10 +18,12 @@ from trn3.profile.data import (
 from trn3.profile.findings import Finding, PrecisionLoss
 from trn3.profile.profile import LogicalProfile, Profile, profile_of
 from trn3.profile.results import (
+    BasisShare,
     Busy,
     CriticalStep,
     EngineName,
     EngineTotal,
+    LatencyBasis,
     LineTotal,
     Roofline,
     Table,
@@ -32,12 +34,14 @@ __all__ = [
     "CAUSES",
     "ENGINES",
     "NO_INSTRUCTION",
+    "BasisShare",
     "Busy",
     "CriticalStep",
     "EngineName",
     "EngineTotal",
     "Finding",
     "Instructions",
+    "LatencyBasis",
     "LineTotal",
     "LogicalProfile",
     "Occupancy",

@@ -226,6 +226,10 @@ class ProfileData:
         The instructions of the critical path, by rising start.
     precision
         What instructions lost, by line: the fields of `PrecisionLoss`; empty without a shadow run.
+    basis
+        How much of the critical path each figure of the machine decides: ``constant``,
+        ``evidence`` (``documented``, ``measured`` or ``estimated``) and ``time_ps``; empty where
+        nobody said.
 
     Raises
     ------
@@ -246,6 +250,7 @@ class ProfileData:
     occupancy: Occupancy
     critical: NDArray[np.uint32]
     precision: Sequence[Mapping[str, Any]] = ()
+    basis: Sequence[Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         sites = tuple((str(file), int(line), str(function)) for file, line, function in self.sites)
@@ -258,6 +263,7 @@ class ProfileData:
             ("sites", sites),
             ("findings", tuple(dict(finding) for finding in self.findings)),
             ("precision", tuple(dict(loss) for loss in self.precision)),
+            ("basis", tuple(dict(time) for time in self.basis)),
             ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
         ):
             object.__setattr__(self, name, value)

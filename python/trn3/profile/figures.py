@@ -12,10 +12,12 @@ from trn3._trn3 import profile as _profile
 from trn3.profile.data import ENGINES, ProfileData
 from trn3.profile.findings import Finding, PrecisionLoss
 from trn3.profile.results import (
+    BasisShare,
     Busy,
     CriticalStep,
     EngineName,
     EngineTotal,
+    LatencyBasis,
     LineTotal,
     Roofline,
     Table,
@@ -79,6 +81,18 @@ class RunFigures(_profile.Figures):
         Empty unless the run had a shadow: ``trn3.nki.profile(..., shadow=True)``.
         """
         return tuple(PrecisionLoss(**fields) for fields in self._run.precision())
+
+    @property
+    def latency_basis(self) -> LatencyBasis | None:
+        """What the latency rests on: documented, measured and estimated figures of the machine.
+
+        `latency_low_us` and `latency_high_us` follow from it. None of records that do not say.
+        """
+        fields = self._run.latency_basis()
+        if fields is None:
+            return None
+        constants = tuple(BasisShare(**share) for share in fields["constants"])
+        return LatencyBasis(**{**fields, "constants": constants})
 
     def roofline(self) -> Roofline:
         """Return where the kernel stands under the ceilings of the machine."""

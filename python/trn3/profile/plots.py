@@ -159,8 +159,8 @@ def _draw_lanes(profile: RunFigures, axes: Axes, edges: NDArray[np.float64]) -> 
         rows = np.flatnonzero(profile.data.instructions.engine == ENGINES.index(total.engine))
         if total.engine == "dma":
             count = len(profile.dma_engine_us)
-            busy = float(profile.dma_engine_us.mean()) / (profile.latency_us or 1.0)
-            labels.append(f"{count} DMA engines\n{100 * busy:.0f} % busy")
+            each = f"{100 * profile.dma_mean_busy_share:.0f} % each of {count}"
+            labels.append(f"dma\n{100 * total.busy_share:.0f} % busy,\n{each}")
             layers = _transfer_layers(profile, edges)
         else:
             labels.append(f"{total.engine}\n{100 * total.busy_share:.0f} % busy")
@@ -295,8 +295,13 @@ def _draw_bandwidth(profile: RunFigures, axes: Axes) -> None:
     rate = profile.hbm_bytes_by_bin(edges) / np.diff(edges) * 1e3
     roofline = profile.roofline()
     axes.stairs(rate, edges / 1e6, fill=True, color="#E69F00", alpha=0.9)
-    ceiling = min(roofline.hbm_gbps, roofline.dma_gbps)
-    source = "HBM" if roofline.hbm_gbps <= roofline.dma_gbps else "all DMA engines"
+    # A byte that is copied within HBM is read and written there, and moved once.
+    instructions = profile.data.instructions
+    traffic = (instructions.hbm_read + instructions.hbm_write)[instructions.dma_bytes > 0]
+    moved = instructions.dma_bytes[instructions.dma_bytes > 0]
+    engines = roofline.dma_gbps * max(1.0, float((traffic / moved).max(initial=0)))
+    ceiling = min(roofline.hbm_gbps, engines)
+    source = "HBM" if roofline.hbm_gbps <= engines else "all DMA engines"
     axes.axhline(
         ceiling,
         color="#333333",

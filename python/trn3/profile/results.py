@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 EngineName: TypeAlias = Literal["tensor", "vector", "scalar", "gpsimd", "sync", "dma"]
 TableName: TypeAlias = Literal["Instruction", "DmaPacket", "Summary"]
+Evidence: TypeAlias = Literal["documented", "measured", "estimated"]
 #: A column of values for each name, all of one length.
 Table: TypeAlias = dict[str, NDArray[Any]]
 
@@ -19,6 +20,47 @@ class Busy(NamedTuple):
 
     us: float
     share: float
+
+
+@dataclass(frozen=True, slots=True)
+class BasisShare:
+    """A part of a latency that rests on one figure of the machine's description.
+
+    Attributes
+    ----------
+    constant
+        The figure's name, as in ``trn3.machine.arch(...).entries``.
+    evidence
+        What the figure rests on: the vendor's documentation, measurements of the hardware, or
+        neither.
+    us
+        Microseconds of the latency that it decides.
+    """
+
+    constant: str
+    evidence: Evidence
+    us: float
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyBasis:
+    """What a latency rests on; the three parts add up to it.
+
+    Attributes
+    ----------
+    documented_us, measured_us, estimated_us
+        Microseconds that figures of each kind decide. Clocks count as documented.
+    constants
+        The figures, the one that decides most first.
+    rows
+        The measurements that the width of the band was read off.
+    """
+
+    documented_us: float
+    measured_us: float
+    estimated_us: float
+    constants: tuple[BasisShare, ...]
+    rows: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from trn3._trn3.profile import cause_words
@@ -13,15 +13,19 @@ from trn3.profile.results import LineTotal
 from trn3.text import kibibytes, printable, size
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
 #: No line is longer.
 WIDTH = 100
 COSTLIEST_LINES = 3
 SHOWN_FINDINGS = 3
+#: Kinds of findings after which values are anybody's guess: they stand before all else.
+GRAVE = ("race", "uninitialized_read", "unwritten_accumulation", "use_after_reuse")
 SHOWN_LOSSES = 8
 MAX_LOCATION = 34
+#: Where the console is narrower than `WIDTH`.
+NARROW_LOCATION = 22
 
 
 def microseconds(value: float, like: float | None = None) -> str:
@@ -55,7 +59,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def summary(profile: RunFigures) -> RenderableType:
-    """Return the summary: the verdict, key figures, engines, costliest lines, findings."""
+    """Return the summary: races and reads of what nothing wrote, then what the run cost."""
     from rich.console import Group
     from rich.text import Text
 
@@ -67,12 +71,15 @@ def summary(profile: RunFigures) -> RenderableType:
         (microseconds(profile.latency_us), "bold"),
         f", {count:,} instructions",
     )
-    parts: list[RenderableType] = [title, _wrapped(profile.verdict(), "yellow"), Text()]
+    grave = [each for each in findings if each.kind in GRAVE]
+    others = [each for each in findings if each.kind not in GRAVE]
+    parts: list[RenderableType] = [*_findings(grave), Text()] if grave else []
+    parts += [title, _wrapped(profile.verdict(), "yellow"), Text()]
     parts += [_figures(profile), Text(), _engines(profile)]
     if count:
         parts += [Text(), _lines(profile)]
-    if findings:
-        parts += [Text(), *_findings(findings)]
+    if others:
+        parts += [Text(), *_findings(others)]
     if profile.precision:
         parts += [Text(), *_precision(profile.precision)]
     return Group(*parts)
@@ -108,6 +115,14 @@ def _figures(profile: RunFigures) -> RenderableType:
         microseconds(profile.latency_us),
         f"and {microseconds(profile.overhead_us)} to start and end the kernel, not counted below",
     )
+    low, high, basis = profile.latency_low_us, profile.latency_high_us, profile.latency_basis
+    if low is not None and high is not None and basis is not None:
+        guessed = basis.estimated_us / profile.latency_us if profile.latency_us else 0.0
+        row(
+            "expected",
+            f"{microseconds(low, high).removesuffix(' us')} to {microseconds(high)}",
+            f"on the hardware; {percent(guessed)} of the latency rests on estimated figures",
+        )
     row(
         "MFU",
         percent(profile.mfu),
@@ -174,14 +189,41 @@ def _table(title: str) -> Table:
     )
 
 
+class _Fitting:
+    """The first table of several that is no wider than the console, else the last.
+
+    Consoles of `WIDTH` have room for the first, whose cells may break into lines.
+    """
+
+    def __init__(self, make: Callable[[int], Table], narrower: int) -> None:
+        self._make = make
+        self._narrower = narrower
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        room, unlimited = options.max_width, options.update(max_width=10 * WIDTH)
+        table, step = self._make(0), 0
+        while room < WIDTH and step < self._narrower:
+            if console.measure(table, options=unlimited).maximum <= room:
+                break
+            step += 1
+            table = self._make(step)
+        yield table
+
+
 def _engines(profile: RunFigures) -> RenderableType:
+    return _Fitting(lambda step: _engine_table(profile, step), 3)
+
+
+def _engine_table(profile: RunFigures, step: int) -> Table:
     from rich.text import Text
 
     table = _table("Engines: at work, waiting, or with nothing to do")
     table.add_column("engine", no_wrap=True)
-    for heading in ("instructions", "busy", "share", "waiting", "nothing to do"):
+    headings = ("instructions", "busy", "share", "waiting", "nothing to do")
+    for heading in headings if step < 2 else headings[1:] if step < 3 else headings[1:4]:
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("waits most for", overflow="fold")
+    if step == 0:
+        table.add_column("waits most for")
     like = profile.latency_us
     for total in profile.engines():
         if not total.instructions and not total.busy_us:
@@ -189,15 +231,16 @@ def _engines(profile: RunFigures) -> RenderableType:
         cause = next(iter(total.waits), None)
         reason = f"{cause_words(cause)}, {microseconds(total.waits[cause], like)}" if cause else "-"
         of_queues = total.engine == "dma" and total.wait_us > 0
-        table.add_row(
-            total.engine,
-            f"{total.instructions:,}",
+        cells: list[RenderableType] = [
             microseconds(total.busy_us, like),
             Text(percent(total.busy_share), "bold"),
             microseconds(total.wait_us, like) + (" *" if of_queues else ""),
             microseconds(total.idle_us, like),
             Text(reason),
-        )
+        ]
+        if step < 2:
+            cells.insert(0, f"{total.instructions:,}")
+        table.add_row(total.engine, *cells[: len(table.columns) - 1])
     if any(total.engine == "dma" and total.wait_us for total in profile.engines()):
         table.caption = "* summed over all DMA queues"
         table.caption_justify = "left"
@@ -230,25 +273,32 @@ def core_table(profiles: Sequence[RunFigures]) -> RenderableType:
 
 
 def _lines(profile: RunFigures) -> RenderableType:
+    return _Fitting(lambda step: _line_table(profile, step), 4)
+
+
+def _line_table(profile: RunFigures, step: int) -> Table:
     from rich.text import Text
 
     table = _table("Costliest kernel lines: where to look first")
-    table.add_column("line", no_wrap=True)
-    table.add_column("critical path", justify="right", no_wrap=True)
-    for heading in ("at work", "waiting", "instructions"):
+    # What is narrower folds: the number at a place's end is never cut off.
+    table.add_column("line", overflow="fold")
+    headings = ("critical path", "at work", "waiting", "instructions")
+    for heading in headings[: 4 if step < 3 else 3 if step < 4 else 1]:
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("waits most for", overflow="fold")
+    if step < 2:
+        table.add_column("waits most for")
     like = profile.latency_us
     for total in profile.lines()[:COSTLIEST_LINES]:
         share = total.critical_us / profile.latency_us if profile.latency_us else 0.0
-        table.add_row(
-            Text(shortened(total.location, MAX_LOCATION)),
+        cells: list[RenderableType] = [
+            Text(shortened(total.location, MAX_LOCATION if step == 0 else NARROW_LOCATION)),
             Text(percent(share), "bold"),
             microseconds(total.slot_us, like),
             microseconds(total.wait_us, like),
             f"{total.instructions:,}",
             Text(_reason(total)),
-        )
+        ]
+        table.add_row(*cells[: len(table.columns)])
     return table
 
 
@@ -266,29 +316,36 @@ def _findings(findings: Sequence[Finding]) -> list[RenderableType]:
 
 
 def _precision(losses: Sequence[PrecisionLoss]) -> list[RenderableType]:
+    shown = [loss for loss in losses if loss.error or loss.input_error][:SHOWN_LOSSES]
+    if not shown:
+        return [_wrapped("No instruction lost precision against float64.")]
+    lines: list[RenderableType] = [_Fitting(lambda step: _loss_table(shown, step), 3)]
+    if len(losses) > len(shown):
+        lines.append(_wrapped(f"{len(losses) - len(shown)} more: profile.precision"))
+    return lines
+
+
+def _loss_table(losses: Sequence[PrecisionLoss], step: int) -> Table:
     from rich.text import Text
 
     table = _table(
         "Precision lost against float64, largest growth first: relative to the largest magnitude"
     )
-    table.add_column("line", no_wrap=True)
-    table.add_column("instruction", overflow="fold")
-    table.add_column("writes", overflow="fold")
+    table.add_column("line", overflow="fold")
+    for heading in ("instruction", "writes")[: max(0, 2 - max(0, step - 1))]:
+        table.add_column(heading)
     for heading in ("added here", "in inputs", "in result"):
         table.add_column(heading, justify="right", no_wrap=True)
-    shown = [loss for loss in losses if loss.error or loss.input_error][:SHOWN_LOSSES]
-    if not shown:
-        return [_wrapped("No instruction lost precision against float64.")]
-    for loss in shown:
-        table.add_row(
-            Text(shortened(loss.location, MAX_LOCATION - 8)),
+    for loss in losses:
+        words = [
             Text(printable(loss.instruction)),
             Text(shortened(f"{loss.tensor} {loss.dtype}".strip(), 20)),
+        ]
+        table.add_row(
+            Text(shortened(loss.location, MAX_LOCATION - 8 if step == 0 else NARROW_LOCATION)),
+            *words[: len(table.columns) - 4],
             Text(f"{loss.relative_added_error:.1e}", "bold"),
             f"{loss.relative_input_error:.1e}",
             f"{loss.relative_error:.1e}",
         )
-    lines: list[RenderableType] = [table]
-    if len(losses) > len(shown):
-        lines.append(_wrapped(f"{len(losses) - len(shown)} more: profile.precision"))
-    return lines
+    return table

@@ -39,8 +39,9 @@ specs![
 ];
 
 /// The files of constants that models take for granted, in the form of spec files; none is a system.
-const PARAMETERS: [(&str, &str); 3] = [
+const PARAMETERS: [(&str, &str); 4] = [
     ("energy", include_str!("../specs/models/energy.toml")),
+    ("latency", include_str!("../specs/models/latency.toml")),
     ("serving", include_str!("../specs/models/serving.toml")),
     ("training", include_str!("../specs/models/training.toml")),
 ];
@@ -72,7 +73,7 @@ pub(crate) fn facts(name: &str) -> Result<Facts> {
     found.ok_or_else(|| Error::unknown("system", name, BUILT_IN.iter().map(|(known, _)| *known)))?.clone()
 }
 
-/// The constants of a model: `energy`, `serving` or `training`.
+/// The constants of a model: `energy`, `latency`, `serving` or `training`.
 ///
 /// # Errors
 /// [`Error::Unknown`] if there are none of that name.

@@ -26,6 +26,7 @@ mod check;
 mod comparison;
 mod documents;
 mod error;
+mod evidence;
 mod expression;
 mod facts;
 mod formula;
@@ -42,6 +43,7 @@ pub use built_in::{BUILT_IN, NCCOM_TABLES, PRICES, aliases, canonical, parameter
 pub use comparison::{Cell, Comparison, ComparisonRow, Peaks, compare};
 pub use documents::systems_page;
 pub use error::{Error, Result, allowed};
+pub use evidence::Evidence;
 pub use expression::{Expression, evaluate};
 pub use facts::{Facts, Siblings};
 pub use formula::{Rule, Rules, formulas};

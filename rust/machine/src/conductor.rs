@@ -6,8 +6,9 @@ use crate::core::{At, NeuronCore};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::isa::rank_call::RankCall;
-use crate::isa::{Instruction, NOTHING, is_idle};
-use crate::memory::Request;
+use crate::isa::{Instruction, NOTHING};
+use crate::lineage::Lineage;
+use crate::memory::{Examined, Request};
 use crate::named_edges::NamedEdges;
 use crate::program::{Program, Recorder, Step};
 use crate::site::SiteId;
@@ -43,6 +44,7 @@ pub struct Conductor {
     /// Edges that instructions get by name.
     pub edges: NamedEdges,
     recorder: Option<Box<Recorder>>,
+    lineage: Option<Box<Lineage>>,
 }
 
 impl Conductor {
@@ -57,17 +59,36 @@ impl Conductor {
         site: SiteId,
         name: Option<&str>,
     ) -> Result<u32> {
-        if is_idle(instruction) {
+        let examined = core.examine(instruction)?;
+        self.issue_examined(core, instruction, examined, site, name)
+    }
+
+    /// As [`Conductor::issue`], where the core has [examined](NeuronCore::examine) the instruction already.
+    ///
+    /// # Errors
+    /// As [`Conductor::issue`].
+    pub fn issue_examined(
+        &mut self,
+        core: &mut NeuronCore,
+        instruction: &mut dyn Instruction,
+        examined: Examined,
+        site: SiteId,
+        name: Option<&str>,
+    ) -> Result<u32> {
+        if examined.is_idle {
             self.edges.note(name, NOTHING);
             return Ok(NOTHING);
         }
         instruction.prepare(core.arch())?;
         let after = self.edges.producers(name);
         let step = self.recorder.as_mut().map(|recorder| recorder.encode(instruction, name, &after)).transpose()?;
-        let id = core.issue(instruction, At { site, label: name, after: &after })?;
+        let id = core.issue_examined(instruction, At { site, label: name, after: &after })?;
         self.edges.note(name, id);
         if let (Some(recorder), Some(step)) = (&mut self.recorder, step) {
             recorder.commit(step);
+        }
+        if let Some(lineage) = &mut self.lineage {
+            lineage.note(instruction);
         }
         Ok(id)
     }
@@ -85,6 +106,9 @@ impl Conductor {
         self.edges.note(name, id);
         if let (Some(recorder), Some(step)) = (&mut self.recorder, step) {
             recorder.commit(step);
+        }
+        if let Some(lineage) = &mut self.lineage {
+            lineage.note_meeting();
         }
     }
 
@@ -136,12 +160,22 @@ impl Conductor {
     ///
     /// # Errors
     /// Those of [`NeuronCore::set_stochastic_rounding`].
-    pub fn set_stochastic_rounding(&mut self, core: &mut NeuronCore, seed: Option<u64>) -> Result<()> {
-        core.set_stochastic_rounding(seed)?;
+    pub fn set_stochastic_rounding(&mut self, core: &mut NeuronCore, seed: Option<u64>, place: usize) -> Result<()> {
+        core.set_stochastic_rounding(seed, place)?;
         if let Some(recorder) = &mut self.recorder {
-            recorder.stochastic_rounding(seed);
+            recorder.stochastic_rounding(seed, place);
         }
         Ok(())
+    }
+
+    /// Follows from here on through which element types values come.
+    pub fn follow_types(&mut self) {
+        self.lineage = Some(Box::default());
+    }
+
+    /// The types on the way to each tensor, if they are followed.
+    pub fn lineage(&self) -> Option<&Lineage> {
+        self.lineage.as_deref()
     }
 
     /// Writes down from here on what the core is given, as a program of that name.

@@ -1,34 +1,67 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
 pub(crate) mod again;
-mod options;
+mod issue;
 mod pending;
+mod rests;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
-
-use smallvec::SmallVec;
-use trn3_numerics::{Xorwow, with_default_environment};
 
 use crate::arch::ArchSpec;
 use crate::cost_model::{ArchCost, CostModel};
 use crate::error::{Error, Result};
-use crate::isa::{Instruction, NOTHING, OperandRole, is_idle};
-use crate::memory::{Memory, MemoryOptions, Moved, Operand, OutOfBounds, Request, Sharing};
+use crate::isa::NOTHING;
+use crate::memory::{Memory, MemoryOptions, Moved, Precision, Request, Sharing};
 use crate::opcode::Opcodes;
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
 pub use crate::state::State;
+use crate::stochastic::StochasticRounding;
 use crate::storage::{Buffer, Storage};
 use crate::time::Picos;
-use crate::timing::record::Cause;
+use crate::timing::basis::Basis;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::view::{Register, View};
-use again::{Meeting, Met, Timed};
-pub use options::CoreOptions;
+use again::Timed;
+use pending::Pending;
 pub use pending::instruction_issue;
-use pending::{Pending, Regions, regions_of};
+
+/// How a core runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreOptions {
+    /// Whether values are computed; without, only what control flow and addresses depend on.
+    pub values: bool,
+    /// Whether time is kept.
+    pub timing: bool,
+    /// Whether reading uninitialised memory is an error instead of a finding.
+    pub strict: bool,
+    /// Most instructions that a run may issue.
+    pub max_instructions: Option<u64>,
+    /// Whether the current-step limit of TensorE is modelled.
+    pub throttle: bool,
+    /// What elements of floating-point types hold.
+    pub precision: Precision,
+    /// Whether NaN and infinities are followed to the instruction that wrote the first ones.
+    pub nan_origin: bool,
+    /// Whether a run of more precision goes along, to tell how much each instruction loses.
+    pub shadow: bool,
+}
+
+impl Default for CoreOptions {
+    fn default() -> Self {
+        Self {
+            values: true,
+            timing: true,
+            strict: false,
+            max_instructions: None,
+            throttle: false,
+            precision: Precision::Declared,
+            nan_origin: true,
+            shadow: false,
+        }
+    }
+}
 
 /// Names of an instruction in one run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,6 +97,7 @@ pub struct NeuronCore {
     cost: Box<dyn CostModel>,
     /// What its time was made of, where that is kept.
     timed: Option<Vec<Timed>>,
+    basis: Basis,
     /// Runs of more precision beside this one.
     shadow: Option<Box<Shadow>>,
 }
@@ -112,6 +146,7 @@ impl NeuronCore {
             is_shared: false,
             cost: Box::new(ArchCost),
             timed: None,
+            basis: Basis::default(),
             shadow,
         })
     }
@@ -136,6 +171,7 @@ impl NeuronCore {
     pub fn restart(&mut self) {
         let options = TimelineOptions { throttle: self.options.throttle, keep_records: self.options.timing };
         self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
+        self.basis.restart();
         self.pending.clear();
         self.timed = self.timed.take().map(|_| Vec::new());
         self.occupancy.clear();
@@ -172,103 +208,6 @@ impl NeuronCore {
     /// Its number among the cores that share its HBM.
     pub fn number(&self) -> usize {
         self.number
-    }
-
-    /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline; what has an empty operand
-    /// does nothing, and its number is [`NOTHING`].
-    ///
-    /// # Errors
-    /// What the checks refuse, what the memories report, and the run's instruction limit.
-    pub fn issue(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
-        if is_idle(instruction) {
-            return Ok(NOTHING);
-        }
-        let arch = Arc::clone(&self.state.arch);
-        self.begin(instruction, &arch, at)?;
-        if self.options.values || self.is_known(instruction)? {
-            // A host that flushes subnormals would change what the machine's own loops compute.
-            with_default_environment(|| {
-                let before = self.shadow.as_mut().map(|shadow| shadow.before(instruction, &mut self.state));
-                self.state.memory.watch(instruction);
-                instruction.execute(&mut self.state)?;
-                if let Some((shadow, before)) = self.shadow.as_mut().zip(before) {
-                    shadow.after(instruction, &mut self.state, &before, self.issued);
-                }
-                self.state.memory.trace(instruction)
-            })?;
-        } else {
-            self.forget_results(instruction)?;
-        }
-        let id = self.count(instruction)?;
-        if self.is_timed() {
-            let pending = self.pending_of(instruction, &arch, at);
-            self.pending.push_back(pending);
-            self.settle(WINDOW);
-        }
-        Ok(id)
-    }
-
-    /// Checks and numbers this core's part of an instruction that cores run together; its time comes with
-    /// [`NeuronCore::meet`].
-    pub(super) fn join(&mut self, instruction: &dyn Instruction, at: At<'_>) -> Result<u32> {
-        let arch = Arc::clone(&self.state.arch);
-        self.begin(instruction, &arch, at)?;
-        self.count(instruction)
-    }
-
-    /// Gives instructions that cores have [joined](NeuronCore::join) their time. Cores at the places of each range share
-    /// HBM, whose uses are ordered there; those that came sooner wait for `cause`.
-    pub(super) fn meet(
-        parts: Vec<(&mut NeuronCore, &dyn Instruction, At<'_>)>,
-        hop: Picos,
-        sharing: &[Range<usize>],
-        cause: Cause,
-    ) {
-        let meeting = Arc::new(Meeting { cores: parts.len(), hop, sharing: sharing.to_vec(), cause });
-        let mut cores = Vec::with_capacity(parts.len());
-        for (core, instruction, at) in parts {
-            if !core.is_timed() {
-                return;
-            }
-            core.settle(0);
-            let arch = Arc::clone(&core.state.arch);
-            let pending = core.pending_of(instruction, &arch, at);
-            cores.push((&mut core.timeline, pending, &mut core.timed));
-        }
-        let mut issues: Vec<_> =
-            cores.iter_mut().map(|(timeline, pending, _)| (&mut **timeline, pending.issue())).collect();
-        meeting.run(&mut issues);
-        for (place, (_, pending, timed)) in cores.into_iter().enumerate() {
-            if let Some(timed) = timed {
-                timed.push(Timed::new(pending, Some(Met { meeting: Arc::clone(&meeting), place })));
-            }
-        }
-    }
-
-    fn begin(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Result<()> {
-        self.state.site = at.site;
-        self.state.memory.set_site(at.site);
-        self.state.memory.set_instruction(u32::try_from(self.issued).unwrap_or(u32::MAX));
-        self.note_occupancy();
-        if self.options.max_instructions.is_some_and(|most| self.issued >= most) {
-            let text = format!(
-                "{}: instruction {} exceeds max_instructions = {}",
-                instruction.name(),
-                self.issued + 1,
-                self.issued
-            );
-            return Err(Error::InstructionLimit(text));
-        }
-        self.state.memory.refuse_foreign(instruction)?;
-        instruction.check(arch)
-    }
-
-    fn count(&mut self, instruction: &dyn Instruction) -> Result<u32> {
-        let id = u32::try_from(self.issued).map_err(|_| {
-            Error::InstructionLimit(format!("{}: more than {} instructions in one run", instruction.name(), u32::MAX))
-        })?;
-        self.issued += 1;
-        Ok(id)
     }
 
     /// A new tensor, on chip or in HBM.
@@ -346,13 +285,15 @@ impl NeuronCore {
         Ok(())
     }
 
-    /// Rounds engine results of 16 and 8 bits stochastically from here on, or to nearest again.
+    /// Rounds engine results of 16 and 8 bits stochastically from here on, or to nearest again; `place` is the core's
+    /// among those of a launch, each of which draws differently.
     ///
     /// # Errors
-    /// [`Error::Numerics`] if the generator cannot be seeded.
-    pub fn set_stochastic_rounding(&mut self, seed: Option<u64>) -> Result<()> {
+    /// [`Error::Numerics`] if the generators cannot be seeded.
+    pub fn set_stochastic_rounding(&mut self, seed: Option<u64>, place: usize) -> Result<()> {
         let lanes = self.arch().partitions as usize;
-        self.state.stochastic_rounding = seed.map(|seed| Xorwow::seed(seed, lanes, 1)).transpose()?;
+        let seeded = seed.map(|seed| StochasticRounding::seed(seed, place, lanes));
+        self.state.stochastic_rounding = seeded.transpose()?;
         Ok(())
     }
 
@@ -373,33 +314,6 @@ impl NeuronCore {
         }
     }
 
-    /// Timing-only: whether the instruction's results are among the values that control flow and addresses may need
-    /// (integer tiles and control instructions) and everything it reads is known.
-    fn is_known(&mut self, instruction: &dyn Instruction) -> Result<bool> {
-        let mut wanted = true;
-        instruction.operands(&mut |role, view| {
-            if matches!(role, OperandRole::Write | OperandRole::Update) {
-                wanted &= view.dtype.is_integer();
-            }
-        });
-        if instruction.is_control() {
-            return Ok(true);
-        }
-        let mut known = Ok(wanted);
-        let memory = &mut self.state.memory;
-        let mode = instruction.out_of_bounds();
-        instruction.operands(&mut |role, view| {
-            if role != OperandRole::Write && matches!(known, Ok(true)) {
-                known = memory.is_initialised(Operand::from(view).out_of_bounds(mode));
-            }
-        });
-        match known {
-            // A transfer that is left out needs no values.
-            Err(Error::OutOfBounds(_)) if mode == OutOfBounds::Skip => Ok(true),
-            known => known,
-        }
-    }
-
     /// Tensors that came or went since the instruction before.
     fn note_occupancy(&mut self) {
         for change in self.state.memory.take_changes() {
@@ -417,6 +331,7 @@ impl NeuronCore {
     pub fn occupancy(&mut self) -> Vec<OccupancyPoint> {
         self.note_occupancy();
         self.settle(0);
+        self.timeline.schedule();
         let records = self.timeline.records();
         let (mut reached, mut next) = (Picos::ZERO, 0);
         let mut points = Vec::with_capacity(self.occupancy.len());
@@ -428,50 +343,6 @@ impl NeuronCore {
             points.push(OccupancyPoint { time: reached, ..live });
         }
         points
-    }
-
-    fn forget_results(&mut self, instruction: &dyn Instruction) -> Result<()> {
-        let mut outcome = Ok(());
-        let memory = &mut self.state.memory;
-        let mode = instruction.out_of_bounds();
-        instruction.operands(&mut |role, view| {
-            if role != OperandRole::Write && outcome.is_ok() {
-                outcome = memory.skip_read(view);
-            }
-            if matches!(role, OperandRole::Write | OperandRole::Update) && outcome.is_ok() {
-                outcome = match memory.forget(Operand::from(view).out_of_bounds(mode)) {
-                    // The transfer is left out.
-                    Err(Error::OutOfBounds(_)) if mode == OutOfBounds::Skip => Ok(()),
-                    forgotten => forgotten,
-                };
-            }
-        });
-        outcome
-    }
-
-    fn pending_of(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Pending {
-        let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
-        let dynamic = regions_of(instruction, &mut reads, &mut stationary, &mut writes);
-        if self.is_shared {
-            instruction.operands(&mut |_, view| {
-                if view.storage.buffer == Buffer::SharedHbm {
-                    self.timeline.share(view.storage.id);
-                }
-            });
-        }
-        Pending {
-            opcode: self.opcodes.opcode(instruction.name()),
-            engine: instruction.engine(arch),
-            site: at.site,
-            label: at.label.map_or(0, |label| self.opcodes.label(label)),
-            work: self.cost.work(instruction, arch),
-            reads,
-            stationary,
-            writes,
-            after: SmallVec::from_slice(at.after),
-            dynamic,
-            macs: instruction.macs(arch),
-        }
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use trn3_numerics::{CastOptions, Xorwow};
 
 use crate::arch::ArchSpec;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::generator::Generator;
-use crate::memory::Memory;
+use crate::memory::{Memory, Operand};
 use crate::site::SiteId;
+use crate::stochastic::StochasticRounding;
 use crate::view::View;
 
 /// What instructions compute with: memories and the registers inside engines.
@@ -25,8 +27,8 @@ pub struct State {
     pub vector_random: Generator,
     /// GpSimdE's generator.
     pub gpsimd_random: Generator,
-    /// Generator of stochastic rounding; None: results are rounded to nearest.
-    pub stochastic_rounding: Option<Xorwow>,
+    /// Generators of stochastic rounding; None: results are rounded to nearest.
+    pub stochastic_rounding: Option<StochasticRounding>,
     /// Line of the instruction at work.
     pub site: SiteId,
     scratch: Vec<Vec<f32>>,
@@ -132,18 +134,23 @@ impl State {
         self.memory.write_bytes(view, bytes)
     }
 
+    /// An instruction of this engine comes, which rounds by the engine's own draws where the core is set so.
+    pub fn start(&mut self, engine: Engine) {
+        if let Some(rounding) = &mut self.stochastic_rounding {
+            rounding.start(engine);
+        }
+    }
+
     /// Writes an engine's float32 results, rounded to the tile's type: to nearest even, or stochastically where the core
     /// is set so (16-bit and 8-bit floats).
     ///
     /// # Errors
     /// Those of the memories.
-    pub fn write(&mut self, view: &View, values: &[f32]) -> Result<()> {
-        if let Some(draws) =
-            self.stochastic_rounding.as_mut().filter(|_| view.dtype.is_float() && view.dtype.size() < 4)
-        {
-            return self.memory.write_f32_stochastic(view, values, draws);
+    pub fn write<'v>(&mut self, operand: impl Into<Operand<'v>>, values: &[f32]) -> Result<()> {
+        match self.stochastic_rounding.as_mut().and_then(StochasticRounding::draws) {
+            Some(draws) => self.memory.write_f32_stochastic(operand, values, draws),
+            None => self.memory.write_f32(operand, values, CastOptions::default()),
         }
-        self.memory.write_f32(view, values, CastOptions::default())
     }
 
     /// `src` through float32 into `dst`.

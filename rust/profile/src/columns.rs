@@ -1,7 +1,8 @@
 //! What the machine records of a run on one core, as columns: the one thing that every figure is made from.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use trn3_facts::Evidence;
 
 use crate::error::{Error, Result};
 use crate::machine_figures::MachineFigures;
@@ -116,6 +117,17 @@ pub struct OccupancyColumns {
     pub psum_peak_bytes: u64,
 }
 
+/// How much of the critical path one figure of the machine's description decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BasisTime {
+    /// The figure's name.
+    pub constant: String,
+    /// What it rests on itself.
+    pub evidence: Evidence,
+    /// Picoseconds of the critical path.
+    pub time_ps: u64,
+}
+
 /// One run of a kernel on one core, as the machine records it: the `data` of `profile.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunColumns {
@@ -145,4 +157,6 @@ pub struct RunColumns {
     pub critical: Vec<u32>,
     /// What instructions lost of their results' precision, by line; empty without a shadow run.
     pub precision: Vec<PrecisionLoss>,
+    /// How much of the critical path each figure of the machine decides; empty where nobody said.
+    pub basis: Vec<BasisTime>,
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::band::LatencyBasis;
 use crate::columns::RunColumns;
 use crate::engines::EngineTotal;
 use crate::findings::ReportedFinding;
@@ -23,12 +24,16 @@ pub struct Figures {
     pub kernel: String,
     pub arch: String,
     pub latency_us: f64,
+    pub latency_low_us: Option<f64>,
+    pub latency_high_us: Option<f64>,
+    pub latency_basis: Option<LatencyBasis>,
     pub overhead_us: f64,
     pub instructions: u64,
     pub verdict: String,
     pub mfu: f64,
     pub mbu: f64,
     pub dma_efficiency: Option<f64>,
+    pub dma_mean_busy_share: f64,
     pub macs: u64,
     pub dma_bytes: u64,
     pub hbm_read_bytes: u64,
@@ -64,12 +69,16 @@ impl Profile {
             kernel: self.columns().kernel.clone(),
             arch: self.columns().arch.name.clone(),
             latency_us: self.latency_us(),
+            latency_low_us: self.latency_low_us(),
+            latency_high_us: self.latency_high_us(),
+            latency_basis: self.latency_basis(),
             overhead_us: self.overhead_us(),
             instructions: self.instructions(),
             verdict: self.verdict(),
             mfu: self.mfu(),
             mbu: self.mbu(),
             dma_efficiency: self.dma_efficiency(),
+            dma_mean_busy_share: self.dma_mean_busy_share(),
             macs: self.macs(),
             dma_bytes: self.dma_bytes(),
             hbm_read_bytes: self.hbm_read_bytes(),

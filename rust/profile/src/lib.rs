@@ -42,6 +42,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod band;
 mod cause;
 mod check;
 mod columns;
@@ -66,9 +67,10 @@ mod text;
 mod traffic;
 mod verdict;
 
+pub use band::{BasisShare, LatencyBasis};
 pub use cause::{CAUSES, ENGINES, cause_words};
 pub use check::{check_instructions, check_occupancy, check_transfers, check_waits};
-pub use columns::{InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
+pub use columns::{BasisTime, InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
 pub use core_profile::CoreProfile;
 pub use critical::CriticalStep;
 pub use engines::{EngineTotal, WaitTimes};

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::band::LatencyBasis;
 use crate::cause::ENGINES;
 use crate::columns::RunColumns;
 use crate::core_profile::{CoreProfile, Totals};
@@ -82,6 +83,21 @@ impl Profile {
     /// Length of the busy window, in microseconds.
     pub fn latency_us(&self) -> f64 {
         self.cores[self.last].latency_us()
+    }
+
+    /// What the latency rests on: of several cores, that of the one that ends last. None of records that do not say.
+    pub fn latency_basis(&self) -> Option<LatencyBasis> {
+        LatencyBasis::of(self.columns())
+    }
+
+    /// From which latency on the hardware's is expected, in microseconds.
+    pub fn latency_low_us(&self) -> Option<f64> {
+        Some(self.latency_basis()?.band()?.low_us)
+    }
+
+    /// Up to which latency the hardware's is expected, in microseconds.
+    pub fn latency_high_us(&self) -> Option<f64> {
+        Some(self.latency_basis()?.band()?.high_us)
     }
 
     /// What starting and ending a kernel costs beside the latency, in microseconds.
@@ -168,6 +184,14 @@ impl Profile {
     /// How long all DMA engines moved bytes, each for itself, in picoseconds.
     pub(crate) fn dma_engine_ps(&self) -> u64 {
         self.cores.iter().flat_map(|core| core.dma_engine_ps()).sum()
+    }
+
+    /// What part of the latency a DMA engine moved bytes, as the mean over all of them: at most the `busy_share` of `dma`,
+    /// which is the time in which any did.
+    pub fn dma_mean_busy_share(&self) -> f64 {
+        let busy = self.dma_engine_us();
+        let room = busy.len() as f64 * self.latency_us();
+        if room > 0.0 { busy.iter().sum::<f64>() / room } else { 0.0 }
     }
 
     /// Bytes moved as part of what DMA engines at work could move; None without transfers.

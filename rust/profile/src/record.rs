@@ -2,10 +2,11 @@
 
 use trn3_machine::core::NeuronCore;
 use trn3_machine::site::Site;
+use trn3_machine::time::Picos;
 use trn3_machine::timing::record::{Record, TransferRecord};
 
 use crate::cause::cause_number;
-use crate::columns::{InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
+use crate::columns::{BasisTime, InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
 use crate::findings::finding_record;
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
@@ -16,6 +17,7 @@ impl RunColumns {
         let latency = core.makespan();
         let occupancy = occupancy(core);
         let sites = core.sites.all().into_iter();
+        let basis = basis_of(core);
         let findings = core.state.memory.findings().clone();
         Self {
             arch: MachineFigures::of(core.arch()),
@@ -30,9 +32,20 @@ impl RunColumns {
             transfers: transfers(core.timeline.transfers()),
             occupancy,
             critical: core.timeline.critical_path(),
+            basis,
             precision: core.losses().into_iter().map(|loss| PrecisionLoss::of(loss, &core.sites)).collect(),
         }
     }
+}
+
+fn basis_of(core: &mut NeuronCore) -> Vec<BasisTime> {
+    let basis = core.latency_basis();
+    let entries = core.arch().entries();
+    let time = |(place, time): (usize, Picos)| {
+        let entry = entries.get(place)?;
+        Some(BasisTime { constant: entry.key.clone(), evidence: entry.evidence(), time_ps: time.0 })
+    };
+    basis.into_iter().filter_map(time).collect()
 }
 
 fn instructions(records: &[Record]) -> InstructionColumns {

@@ -70,6 +70,7 @@ fn columns() -> RunColumns {
         },
         critical: vec![0, 1, 2, 3],
         precision: Vec::new(),
+        basis: Vec::new(),
     }
 }
 

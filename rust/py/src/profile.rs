@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use trn3_profile::{
-    CAUSES, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns,
-    PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TransferColumns,
+    BasisTime, CAUSES, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION,
+    OccupancyColumns, PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TransferColumns,
 };
 
 use crate::door;
@@ -80,6 +80,11 @@ fn loss(record: &Bound<'_, PyAny>) -> PyResult<PrecisionLoss> {
     serde_json::from_value(plain("precision", record)?).map_err(refused)
 }
 
+fn basis(record: &Bound<'_, PyAny>) -> PyResult<BasisTime> {
+    let refused = |error: serde_json::Error| PyValueError::new_err(format!("basis: {error}"));
+    serde_json::from_value(plain("basis", record)?).map_err(refused)
+}
+
 /// Columns from an object with the fields of `ProfileData`, unchecked.
 fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
     let arch = MachineFigures::from_entries(entries("arch", &data.getattr("arch")?)?).map_err(exception)?;
@@ -107,6 +112,7 @@ fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
         occupancy: occupancy(&data.getattr("occupancy")?)?,
         critical: column(data, "critical")?,
         precision: data.getattr("precision")?.try_iter()?.map(|each| loss(&each?)).collect::<PyResult<_>>()?,
+        basis: data.getattr("basis")?.try_iter()?.map(|each| basis(&each?)).collect::<PyResult<_>>()?,
     };
     Ok(columns)
 }
@@ -221,6 +227,10 @@ impl PyProfile {
         to_python(py, &self.profile.precision())
     }
 
+    fn latency_basis<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.profile.latency_basis())
+    }
+
     fn roofline<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &self.profile.roofline())
     }
@@ -274,6 +284,7 @@ impl PyProfile {
         fields.set_item("occupancy", occupancy_arrays(py, &columns.occupancy)?)?;
         fields.set_item("critical", PyArray1::from_slice(py, &columns.critical))?;
         fields.set_item("precision", to_python(py, &columns.precision)?)?;
+        fields.set_item("basis", to_python(py, &columns.basis)?)?;
         Ok(fields)
     }
 }

@@ -35,6 +35,19 @@ impl Figures {
         self.profile.latency_us()
     }
 
+    /// From which latency on the hardware's is expected, in microseconds: `latency_us` less what the figures that it rests
+    /// on may be off. None of records that do not say what their time rests on.
+    #[getter]
+    fn latency_low_us(&self) -> Option<f64> {
+        self.profile.latency_low_us()
+    }
+
+    /// Up to which latency the hardware's is expected, in microseconds; None as with `latency_low_us`.
+    #[getter]
+    fn latency_high_us(&self) -> Option<f64> {
+        self.profile.latency_high_us()
+    }
+
     /// What starting and ending a kernel costs beside the latency, in microseconds.
     #[getter]
     fn overhead_us(&self) -> f64 {
@@ -107,6 +120,12 @@ impl Figures {
     #[getter]
     fn arithmetic_intensity(&self) -> f64 {
         self.profile.arithmetic_intensity()
+    }
+
+    /// What part of the latency a DMA engine moved bytes, as the mean over all of them, from 0 to 1.
+    #[getter]
+    fn dma_mean_busy_share(&self) -> f64 {
+        self.profile.dma_mean_busy_share()
     }
 
     /// How long each DMA engine moved bytes, in microseconds: those of core 0 first.

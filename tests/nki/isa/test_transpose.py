@@ -13,6 +13,8 @@ import trn3.nki.language as nl
 from support.checks import assert_bits
 from support.core import Machine
 
+FP8 = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2)
+
 
 def random_bits(shape: tuple[int, int], dtype: Any) -> Any:
     """Elements of any bits, NaN among them."""
@@ -43,6 +45,58 @@ def test_transpose_on_vector_engine_moves_bits(dtype: Any) -> None:
         dst = m.tensor((17, 32), data.dtype)
         nisa.nc_transpose(dst, m.sbuf(data))
         np.testing.assert_array_equal(unsigned(m.read(dst)), unsigned(data.T))
+
+
+@pytest.mark.parametrize("dtype", FP8, ids=str)
+@pytest.mark.parametrize("engine", [nisa.tensor_engine, nisa.vector_engine])
+def test_transpose_leaves_float8_in_one_byte(dtype: Any, engine: Any) -> None:
+    data = random_bits((32, 27), dtype)
+    with Machine() as m:
+        for offset, columns in ((0, 32), (3, 40)):
+            whole = m.tensor((27, columns), data.dtype, nl.psum)
+            nisa.memset(whole, 0.0)
+            dst = whole[:, offset : offset + 32]
+            nisa.nc_transpose(dst, m.sbuf(data), engine)
+            stored = unsigned(m.read(whole))
+            np.testing.assert_array_equal(stored[:, offset : offset + 32], unsigned(data).T)
+            # Bytes beside it stay.
+            assert not stored[:, :offset].any()
+            assert not stored[:, offset + 32 :].any()
+
+
+@pytest.mark.parametrize("dtype", FP8, ids=str)
+def test_transpose_of_a_whole_float8_tile_and_its_use(dtype: Any) -> None:
+    data = (np.arange(128 * 96) % 13).reshape(128, 96).astype(dtype)
+    with Machine() as m:
+        dst = m.tensor((96, 128), data.dtype, nl.psum)
+        nisa.nc_transpose(dst, m.sbuf(data))
+        turned = m.tensor((96, 128), nl.float32)
+        nisa.tensor_copy(turned, dst)
+        np.testing.assert_array_equal(m.read(turned), data.T.astype(np.float32))
+        assert m.core.findings() == []
+
+
+@pytest.mark.parametrize("dtype", FP8[1:], ids=str)
+def test_transpose_of_float8_in_containers_as_before(dtype: Any) -> None:
+    data = random_bits((128, 20), dtype)
+    for arch in ("trn2", "trn3"):
+        with Machine(arch) as m:
+            wide = m.tensor((20, 128), nl.bfloat16, nl.psum)
+            nisa.nc_transpose(wide, m.sbuf(data))
+            np.testing.assert_array_equal(m.read(wide, np.uint16), unsigned(data).T.astype("u2"))
+            spread = m.tensor((20, 128, 2), data.dtype, nl.psum)
+            nisa.nc_transpose(spread[:, :, 0], m.sbuf(data))
+            stored = m.read(spread, np.uint8)
+            np.testing.assert_array_equal(stored[:, :, 0], unsigned(data).T)
+            assert not stored[:, :, 1].any()
+
+
+def test_transpose_of_float8_on_gen3_wants_containers() -> None:
+    with Machine("trn2") as m:
+        data = m.sbuf(random_bits((16, 12), ml_dtypes.float8_e5m2))
+        dense = m.tensor((12, 16), nl.float8_e5m2, nl.psum)
+        with pytest.raises(nisa.NkiValidationError, match="two bytes apart"):
+            nisa.nc_transpose(dense, data)
 
 
 def test_transpose_flattens_free_axes() -> None:

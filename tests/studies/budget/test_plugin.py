@@ -14,6 +14,7 @@ import pytest
 
 import trn3.nki.language as nl
 from trn3 import nki
+from trn3.machine.time_model import TIME_MODEL
 from trn3.studies.budget import plugin  # noqa: F401 -- loaded before sessions that forget what they load
 
 pytest_plugins = ["pytester"]
@@ -174,6 +175,19 @@ def test_faster_new_and_gone_are_reported(pytester: pytest.Pytester) -> None:
     assert f"{FILE}::test_one[2048]" in saved(pytester)["tests"]
 
 
+def test_latencies_of_another_model_of_time_are_told_apart(pytester: pytest.Pytester) -> None:
+    run(pytester, "--trn3-budget-update")
+    assert "model of time" not in run(pytester, "--trn3-budget").stdout.str()
+    document = saved(pytester)
+    assert document.pop("time_model") == TIME_MODEL
+    (pytester.path / "trn3-budget.json").write_text(json.dumps(document))
+    lines = [
+        f"trn3-budget.json is of trn3 *, whose model of time is version 1; *, version {TIME_MODEL}",
+        *(f"{number}: *" for number in range(2, TIME_MODEL + 1)),
+    ]
+    run(pytester, "--trn3-budget").stdout.fnmatch_lines(lines)
+
+
 def test_update_of_some_tests_keeps_the_others(pytester: pytest.Pytester) -> None:
     run(pytester, "--trn3-budget-update")
     before = saved(pytester)
@@ -217,6 +231,10 @@ def test_workers_merge_to_the_same_bytes(pytester: pytest.Pytester) -> None:
         (
             '{"format": "trn3-budget", "version": 1, "tests": {"a": {"k": {"launches": 1.5}}}}',
             "k of a is",
+        ),
+        (
+            '{"format": "trn3-budget", "version": 1, "tests": {}, "time_model": "2"}',
+            "time_model is '2'",
         ),
     ],
 )

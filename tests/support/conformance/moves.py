@@ -263,6 +263,9 @@ def rows() -> Iterator[Row]:
         for shape in ((128, 128), (128, 1), (1, 128), (96, 17), (64, 4, 32)):
             build = partial(_transpose, dtype, shape, "tensor", ("sbuf", "psum"))
             yield row(f"{dtype}-{shape}-tensor", build)
+    for dtype in ("float8_e4m3", "float8_e4m3fn", "float8_e5m2"):
+        build = partial(_transpose, dtype, (96, 17), "tensor", ("sbuf", "psum"))
+        yield row(f"{dtype}-one-byte-tensor", build)
     for place in (("psum", "sbuf"), ("sbuf", "psum"), ("psum", "psum")):
         yield row(
             f"vector-{'-'.join(place)}", partial(_transpose, "float32", (17, 32), "vector", place)
@@ -380,3 +383,9 @@ def refusals() -> Iterator[Refusal]:
         "sbuf",
     )
     yield no("engine", lambda: turned(engine=isa.gpsimd_engine), "engine")
+    yield no(
+        "one-byte-gen3",
+        lambda: turned(dst=Tile((4, 8), "float8_e5m2", "psum"), data=ones((8, 4), "float8_e5m2")),
+        "two bytes apart",
+        "trn2",
+    )

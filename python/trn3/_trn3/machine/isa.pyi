@@ -83,7 +83,7 @@ def gpsimd_call(
     opcode: str,
     outputs: Sequence[Any],
     inputs: Sequence[Any],
-    cycles: int,
+    cycles: int | None,
     name: str | None,
 ) -> NkiInstruction: ...
 

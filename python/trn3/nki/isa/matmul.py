@@ -261,9 +261,10 @@ def nc_transpose(
     Parameters
     ----------
     dst : tensor, [F, P]
-        In PSUM for TensorE, in SBUF or PSUM for VectorE; of the type of `data`. Through TensorE,
-        elements of one byte arrive in 16 bits whose upper byte is zero: `dst` has a 16-bit type, or
-        the data's two bytes apart.
+        In PSUM for TensorE, in SBUF or PSUM for VectorE; of the type of `data`. Elements of one
+        byte through TensorE: gen3 moves them in 16 bits whose upper byte is zero, so that `dst` has
+        a 16-bit type, or the data's two bytes apart; gen4 also leaves them as they are, in a `dst`
+        of the data's type (the public documentation names 16 bits for gen3 alone).
     data : tensor, [P, F]
         In SBUF, up to 128 x 128, for TensorE; in SBUF or PSUM, up to 32 x 32, for VectorE.
     engine : nki.isa.engine, optional

@@ -1,4 +1,4 @@
-"""One kernel on several machines: what each takes for it, and whether the results are the same."""
+"""Kernels on several machines: what each takes for them, and whether the results are the same."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trn3.nki.launch.checking import CheckedRun, golden_of
+from trn3.nki.launch.golden import ResultCheck, ResultTolerance, leaves
 from trn3.nki.launch.jit import arch_of, as_kernel
-from trn3.nki.values import arrays
 from trn3.profile import Profile, profile_of
 from trn3.profile.data import ENGINES
 
@@ -49,6 +50,12 @@ class DiffRow:
         magnitude there; infinite where shapes, or what is finite, differ; None without values.
     equal : bool or None
         Whether `difference` is within the tolerance.
+    kernel : str
+        Its name.
+    check : ResultCheck or None
+        The result beside the golden; None without one.
+    agreement : ResultCheck or None
+        Of a second kernel: its result beside the first one's on the same machine.
     """
 
     arch: str
@@ -58,6 +65,9 @@ class DiffRow:
     speedup: float | None = None
     difference: float | None = None
     equal: bool | None = None
+    kernel: str = ""
+    check: ResultCheck | None = None
+    agreement: ResultCheck | None = None
 
     @property
     def latency_us(self) -> float | None:
@@ -107,21 +117,24 @@ class DiffRow:
             if self.difference is None or not math.isfinite(self.difference)
             else self.difference,
             "equal": self.equal,
+            "kernel": self.kernel,
+            "check": None if self.check is None else self.check.figures(),
+            "agreement": None if self.agreement is None else self.agreement.figures(),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """A kernel on several machines; what `diff` returns.
+    """One kernel or two on several machines; what `diff` returns.
 
     It is a sequence of `DiffRow`, found by place or by the machine's name.
 
     Attributes
     ----------
     kernel : str
-        Its name.
+        Its name; of two kernels the first one's.
     rows : tuple of DiffRow
-        In the order in which the machines were given.
+        In the order in which the machines were given; of a machine, one for each kernel.
     rtol : float
         Largest difference of results that counts as equal, over the largest magnitude.
     """
@@ -145,6 +158,15 @@ class Diff:
             raise KeyError(message)
         return self.rows[which]
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether a result misses the golden, or the two kernels' results are not the same.
+
+        What only machines do differently is not wrong.
+        """
+        checks = (check for row in self.rows for check in (row.check, row.agreement))
+        return any(check is not None and check.is_wrong for check in checks)
+
     def figures(self) -> dict[str, Any]:
         """Return every figure as plain data, ready for JSON."""
         return {
@@ -164,9 +186,11 @@ class Diff:
 
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("")
+        has_two = len({row.kernel for row in self.rows}) > 1
         for row in self.rows:
             style = None if row.error is None else "red"
-            table.add_column(printable(row.arch), justify="right", style=style, overflow="fold")
+            title = f"{row.kernel} {row.arch}" if has_two else row.arch
+            table.add_column(printable(title), justify="right", style=style, overflow="fold")
 
         def line(name: str, show: Callable[[DiffRow, Profile], str]) -> None:
             cells = ["" if row.profile is None else show(row, row.profile) for row in self.rows]
@@ -191,15 +215,36 @@ class Diff:
         line("HBM written", lambda _, ran: size(ran.hbm_write_bytes))
         if any(row.equal is not None for row in self.rows):
             line("result", lambda row, _: result(row))
-        parts: list[RenderableType] = [Text(printable(self.kernel), style="bold"), table]
+        for name in ("check", "agreement"):
+            if any(getattr(row, name) is not None for row in self.rows):
+                title = "golden" if name == "check" else f"as {self.kernel}"
+                table.add_row(title, *(_verdict(getattr(row, name)) for row in self.rows))
+        parts: list[RenderableType] = []
+        for row in self.rows:
+            title = f"{row.kernel} on {row.arch}" if has_two else row.arch
+            for check in (row.check, row.agreement):
+                if check is not None and check.is_wrong:
+                    headline = check.headline().replace("WRONG", f"WRONG, {title}", 1)
+                    parts.append(Text(printable(headline), style="bold red"))
+                    parts.append(Text(printable(check.details())))
+        names = dict.fromkeys(row.kernel or self.kernel for row in self.rows)
+        parts += [Text(printable(" and ".join(names)), style="bold"), table]
         for row in self.rows:
             style = "yellow" if row.error is None else "red"
             text = row.verdict if row.error is None else f"refused: {row.error}"
-            parts.append(Text(f"{printable(row.arch)}: {printable(text or '')}", style=style))
+            title = f"{row.kernel} on {row.arch}" if has_two else row.arch
+            parts.append(Text(f"{printable(title)}: {printable(text or '')}", style=style))
         return Group(*parts)
 
     def __rich__(self) -> RenderableType:
         return self.summary()
+
+
+def _verdict(check: ResultCheck | None) -> str:
+    """Return a check as a cell of a table."""
+    if check is None:
+        return ""
+    return "WRONG" if check.is_wrong else f"{check.largest_error:.2e}"
 
 
 def _busy(engine: EngineName, _: DiffRow, ran: Profile) -> str:
@@ -218,8 +263,11 @@ def diff(
     values: bool = True,
     strict: bool = False,
     max_instructions: int | None = None,
+    against: Callable[..., Any] | None = None,
+    golden: Any = None,
+    tolerance: ResultTolerance | None = None,
 ) -> Diff:
-    """Run a kernel on several machines and compare what it takes and what it gives.
+    """Run a kernel, or two, on several machines and compare what they take and what they give.
 
     Each run has copies of the arguments, so that one does not see what another wrote.
 
@@ -239,16 +287,26 @@ def diff(
         result; 0 wants the same values.
     values, strict, max_instructions
         As in `trn3.nki.profile`.
+    against : Kernel or function, optional
+        A second kernel of the same arguments, which runs on each machine too.
+    golden : optional
+        What results should be: arrays, or a function that returns them, called with the arguments
+        that it has names for (where some are by position: as the kernel is).
+    tolerance : ResultTolerance, optional
+        How far results may be from the golden, and those of two kernels from each other; otherwise
+        as far as the narrowest element type on the way to them allows.
 
     Returns
     -------
     Diff
-        One row a machine. Where one refuses the kernel, its row has the text of the error.
+        One row a machine and kernel. Where a machine refuses one, its row has the text of the
+        error.
 
     Raises
     ------
     ValueError, TypeError
-        If there is no machine, or one of them is none.
+        If there is no machine, or one of them is none; if golden, or second kernel, give results of
+        other shapes.
 
     Examples
     --------
@@ -264,7 +322,10 @@ def diff(
     >>> [(row.arch, row.equal, row.latency_us > 0) for row in found]
     [('trn2', True, True), ('trn3', True, True)]
     """
-    runnable = as_kernel(kernel)
+    kernels = [as_kernel(each) for each in (kernel, against) if each is not None]
+    names = [each.name for each in kernels]
+    if len(names) > 1 and names[0] == names[1]:
+        names[1] += " (2)"
     machines = _machines(archs)
     if not rtol >= 0:
         message = f"rtol is {rtol!r}; allowed: a number of at least 0"
@@ -272,36 +333,56 @@ def diff(
     by_name = dict(kwargs or {})
     if isinstance(args, Mapping):
         by_name, args = {**args, **by_name}, ()
+    if golden is not None and values:
+        golden = golden_of(golden, *copy.deepcopy((tuple(args), by_name)))
     rows: list[DiffRow] = []
     first: DiffRow | None = None
     for name, machine in machines:
-        given, named = copy.deepcopy((tuple(args), by_name))
-        try:
-            cores = runnable.cores(
-                machine, values=values, strict=strict, max_instructions=max_instructions
+        # The first kernel on this machine, where it runs.
+        before_it: CheckedRun | None = None
+        for title, runnable in zip(names, kernels, strict=True):
+            given, named = copy.deepcopy((tuple(args), by_name))
+            try:
+                attempt = CheckedRun(
+                    runnable,
+                    given,
+                    named,
+                    keeps=False,
+                    arch=machine,
+                    values=values,
+                    strict=strict,
+                    max_instructions=max_instructions,
+                )
+                result = attempt.run()
+                ran = profile_of(attempt.cores, runnable.name)
+            except Exception as error:
+                if type(error) is MemoryError:
+                    raise
+                rows.append(DiffRow(name, error=_text(error), kernel=title))
+                continue
+            difference = check = agreement = None
+            if values:
+                difference = 0.0 if first is None else _difference(first.result, result)
+                if golden is not None:
+                    check = attempt.hold(golden, tolerance)
+                if before_it is not None:
+                    agreement = attempt.agree(before_it, tolerance, names[0])
+            before_it = attempt
+            before = ran.latency_us if first is None else first.latency_us
+            row = DiffRow(
+                arch=name,
+                profile=ran,
+                result=result,
+                speedup=before / ran.latency_us if before and ran.latency_us else 1.0,
+                difference=difference,
+                equal=None if difference is None else difference <= rtol,
+                kernel=title,
+                check=check,
+                agreement=agreement,
             )
-            result = runnable.launch(cores, given, named)
-            ran = profile_of(cores, runnable.name)
-        except Exception as error:
-            if type(error) is MemoryError:
-                raise
-            rows.append(DiffRow(name, error=_text(error)))
-            continue
-        difference = None
-        if values:
-            difference = 0.0 if first is None else _difference(first.result, result)
-        before = ran.latency_us if first is None else first.latency_us
-        row = DiffRow(
-            arch=name,
-            profile=ran,
-            result=result,
-            speedup=before / ran.latency_us if before and ran.latency_us else 1.0,
-            difference=difference,
-            equal=None if difference is None else difference <= rtol,
-        )
-        first = first or row
-        rows.append(row)
-    return Diff(runnable.name, tuple(rows), float(rtol))
+            first = first or row
+            rows.append(row)
+    return Diff(names[0], tuple(rows), float(rtol))
 
 
 def _machines(archs: Sequence[ArchLike]) -> list[tuple[str, Any]]:
@@ -327,22 +408,9 @@ def _text(error: Exception) -> str:
     return f"{type(error).__name__}: {short}" if short else type(error).__name__
 
 
-def _leaves(value: Any) -> Iterator[NDArray[Any]]:
-    """Yield the arrays of a result."""
-    kind = arrays.kind_of(value)
-    if kind is not None:
-        yield arrays.as_numpy(value, kind, "result")
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-
-
 def _difference(wanted: Any, got: Any) -> float:
     """Return the largest difference of two results, over the largest magnitude of each array."""
-    left, right = list(_leaves(wanted)), list(_leaves(got))
+    left, right = list(leaves(wanted)), list(leaves(got))
     if [each.shape for each in left] != [each.shape for each in right]:
         return float("inf")
     return max(map(_difference_of_arrays, left, right), default=0.0)

@@ -12,8 +12,10 @@ from trn3._trn3.machine import NeuronCore
 from trn3.nki.launch import observers, tracing
 from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
 from trn3.nki.launch.collect import collect
+from trn3.nki.launch.debugging import note
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
 from trn3.nki.launch.place import Edges, place
+from trn3.nki.launch.rounding import RoundingChoice
 from trn3.nki.launch.run import run
 from trn3.nki.ranks.context import Context, slot
 from trn3.nki.values.axes import Spread
@@ -34,6 +36,7 @@ Edge: TypeAlias = tuple[str, str | Sequence[str]]
 
 #: Where lines of errors and profiles do not lie.
 _INTERNAL: Final = [OWN_FOLDER]
+_NO_CHOICE: Final = RoundingChoice()
 
 
 class Kernel(KernelFunction):
@@ -73,6 +76,7 @@ class Kernel(KernelFunction):
         legacy: bool = False,
         edges: Edges = (),
         nan_origin: bool = False,
+        rounding: RoundingChoice = _NO_CHOICE,
     ) -> None:
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _LATE:
             message = (
@@ -85,6 +89,7 @@ class Kernel(KernelFunction):
         self._launch = launch_of(axes, legacy=legacy)
         self._edges = edges
         self._nan_origin = nan_origin
+        self._rounding = rounding
         self._parameters: Parameters | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -120,6 +125,7 @@ class Kernel(KernelFunction):
             "legacy": self.is_legacy,
             "edges": self._edges,
             "nan_origin": self._nan_origin,
+            "rounding": self._rounding,
         }
         return Kernel(self.__wrapped__, **{**own, **changes})
 
@@ -167,6 +173,10 @@ class Kernel(KernelFunction):
     def nan_origin(self) -> bool:
         """Whether a call follows NaN and infinities to where they come from."""
         return self._nan_origin
+
+    def rounding(self, choice: RoundingChoice) -> Kernel:
+        """Return the kernel whose engines round their results so."""
+        return self._with(rounding=choice)
 
     @property
     def has_brackets(self) -> bool:
@@ -257,7 +267,12 @@ class Kernel(KernelFunction):
             self._parameters = parameters_of(self.__wrapped__)
         bound = bind(self, self._parameters, self.launched(), given)
         placed = place(bound, cores, fabric, self._edges)
-        return collect(run(placed), observe)
+        self._rounding.apply(cores)
+        try:
+            return collect(run(placed), observe)
+        finally:
+            # Handing results over finds what was never written in them.
+            note([rank.cores for rank in placed.ranks])
 
     def _check_inner(self, running: Context) -> None:
         """Refuse brackets that ask a kernel called by another for cores that one does not have."""
@@ -389,7 +404,13 @@ def jit(
     return decorate if kernel is None else decorate(kernel)
 
 
-def simulate(kernel: Callable[..., Any], *, nan_origin: bool = False) -> Kernel:
+def simulate(
+    kernel: Callable[..., Any],
+    *,
+    nan_origin: bool = False,
+    stochastic_rounding: bool | None = None,
+    seed: int | None = None,
+) -> Kernel:
     """Return a callable that runs a kernel on the simulated core.
 
     A kernel needs no such call: it is simulated whenever it is called. Plain functions do.
@@ -401,6 +422,32 @@ def simulate(kernel: Callable[..., Any], *, nan_origin: bool = False) -> Kernel:
     nan_origin : bool, optional
         True follows NaN and infinities to the instruction that wrote the first ones: a finding, see
         `last_findings`. It takes some 10 to 30 per cent more time; `profile` does it anyway.
+    stochastic_rounding : bool, optional
+        True rounds the float32 results of every engine that computes stochastically where they are
+        written as bfloat16, float16 or float8, PSUM included; DMA rounds to nearest as ever, and
+        times stay. Unless given, ``NEURON_RT_STOCHASTIC_ROUNDING_EN=1`` says so.
+    seed : int, optional
+        Of its draws, which are the same in every run. Unless given,
+        ``NEURON_RT_STOCHASTIC_ROUNDING_SEED``, and without that 0.
+
+    Returns
+    -------
+    Kernel
+        `profile`, `simulate_ranks`, `record` and `diff` take it too.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `seed` is no number from 0 below 2**64; here or at a call, if nothing is to be drawn.
+
+    Notes
+    -----
+    Each engine draws from an XORWOW generator of its own, one lane a partition, apart from those of
+    ``nl.rand``, ``nisa.rng`` and ``nisa.dropout`` (**choice**: what hardware draws from is not
+    documented). A tile of 128 partitions that VectorE of the first core writes first is
+    ``trn3.numerics.cast(x, dtype, rounding="stochastic", rng=Xorwow.seed(seed))``. Generators of
+    VectorE, ScalarE, GpSimdE and TensorE are the next lanes of that seed each, and then those of
+    the next core of the launch, rank by rank.
 
     Examples
     --------
@@ -410,5 +457,26 @@ def simulate(kernel: Callable[..., Any], *, nan_origin: bool = False) -> Kernel:
     ...     return x[0:1]
     >>> nki.simulate(kernel)(np.arange(4, dtype=np.float32).reshape(2, 2))
     array([[0., 1.]], dtype=float32)
+
+    A sum that rounding to nearest would lose:
+
+    >>> import trn3.nki.isa as nisa
+    >>> import trn3.nki.language as nl
+    >>> def narrowed(x):
+    ...     tile = nl.load(x)
+    ...     half = nl.ndarray(x.shape, nl.float16)
+    ...     nisa.tensor_copy(half, tile)
+    ...     out = nl.ndarray(x.shape, nl.float16, buffer=nl.shared_hbm)
+    ...     nl.store(out, half)
+    ...     return out
+    >>> x = np.full((128, 512), 1024.25, np.float32)
+    >>> rounded = nki.simulate(narrowed, stochastic_rounding=True, seed=1)(x)
+    >>> round(float(rounded.astype(np.float64).mean()), 2), sorted({*rounded.ravel().tolist()})
+    (1024.25, [1024.0, 1025.0])
     """
-    return as_kernel(kernel)._with(nan_origin=True) if nan_origin else as_kernel(kernel)
+    choice = RoundingChoice(stochastic_rounding, seed)
+    changes: dict[str, Any] = {"nan_origin": True} if nan_origin else {}
+    if choice != _NO_CHOICE:
+        changes["rounding"] = choice
+    runnable = as_kernel(kernel)
+    return runnable._with(**changes) if changes else runnable

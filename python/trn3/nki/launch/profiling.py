@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from trn3.nki.launch.jit import Kernel, arch_of, as_kernel, jit
+from trn3.nki.launch.jit import Kernel, arch_of, as_kernel, jit, simulate
 from trn3.nki.ranks.context import slot
 from trn3.nki.typing import tensor as annotated_tensor
 from trn3.nki.values.element_types import canonicalise
@@ -25,6 +25,7 @@ __all__ = [
     "baremetal",
     "benchmark",
     "check_shadow",
+    "filled",
     "profile",
     "simulate_kernel",
     "timed",
@@ -71,6 +72,9 @@ def profile(
         values.
     max_instructions : int, optional
         Most instructions that the kernel may issue: an end for loops that have none.
+    stochastic_rounding, seed : optional
+        By keyword, as in `simulate`. A kernel that has parameters of these names gets them instead:
+        give it as ``nki.simulate(kernel, stochastic_rounding=True, seed=7)``.
 
     Returns
     -------
@@ -82,7 +86,8 @@ def profile(
     Raises
     ------
     ValueError
-        If `arch` names no machine, or `shadow` is asked for without values.
+        If `arch` names no machine, `shadow` is asked for without values, or a seed without anything
+        to draw.
     SkippedValueError
         Without values, if control flow or an address needs one that was skipped.
     UninitializedReadError
@@ -111,6 +116,9 @@ def profile(
 
     runnable = as_kernel(kernel)
     check_shadow(shadow, values)
+    options = _options_of_rounding(runnable, kwargs)
+    if options:
+        runnable = simulate(runnable, **options)
     cores = runnable.cores(
         None if arch is None else arch_of(arch),
         values=values,
@@ -119,12 +127,22 @@ def profile(
         max_instructions=max_instructions,
     )
     result = runnable.launch(
-        cores, tuple(map(_filled, args)), {name: _filled(value) for name, value in kwargs.items()}
+        cores, tuple(map(filled, args)), {name: filled(value) for name, value in kwargs.items()}
     )
     return result, profile_of(cores, runnable.name)
 
 
-def _filled(value: Any) -> Any:
+def _options_of_rounding(kernel: Kernel, given: dict[str, Any]) -> dict[str, Any]:
+    """Take what is said of rounding out of the arguments that are the kernel's own."""
+    parameters = inspect.signature(kernel.__wrapped__).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return {}
+    names = [name for name in ("stochastic_rounding", "seed") if name in given]
+    return {name: given.pop(name) for name in names if name not in parameters}
+
+
+def filled(value: Any) -> Any:
+    """Return an array for an argument that only says its shape and type, others as they are."""
     declared = value.declared if isinstance(value, annotated_tensor) else None
     if declared is None:
         return value

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trn3.nki.launch.debugging import note
 from trn3.nki.launch.place import PlacedLaunch, PlacedRank
 from trn3.nki.ranks.context import Context, Running
 from trn3.nki.ranks.gang import DeadlockError
@@ -46,10 +45,7 @@ def run(placed: PlacedLaunch) -> RanLaunch:
     bodies = []
     for rank, results in zip(placed.ranks, returned, strict=True):
         bodies.extend(_bodies(placed.bound.kernel.__wrapped__, placed, rank, results))
-    try:
-        placed.world.run(bodies)
-    finally:
-        note([rank.cores for rank in placed.ranks])
+    placed.world.run(bodies)
     return RanLaunch(placed, returned)
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pytest
 
-import trn3
 from trn3 import nki
 from trn3.studies.budget.record import Budget, BudgetError, Change, Costs, KernelCost
 
@@ -157,11 +156,9 @@ class BudgetPlugin:
             write(f"wrote {self._shown_path()}")
         elif groups["new"] or groups["gone"]:
             write(f"--trn3-budget-update brings {self._shown_path()} up to date")
-        if self._budget.tests and self._budget.version != trn3.__version__:
-            write(
-                f"{self._shown_path()} is of trn3 {self._budget.version}, this is "
-                f"{trn3.__version__}: its model of time may be another one"
-            )
+        origin = self._budget.origin() if self._budget.tests else []
+        for number, line in enumerate(origin):
+            write(line if number else f"{self._shown_path()} is {line}")
 
     def _slower(self, test: str, costs: Costs) -> list[Change]:
         return [

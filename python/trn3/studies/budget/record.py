@@ -11,6 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 
 import trn3
 from trn3.files import write_bytes
+from trn3.machine.time_model import TIME_MODEL, changes_since
 
 FORMAT: Final = "trn3-budget"
 FORMAT_VERSION: Final = 1
@@ -91,6 +92,8 @@ class Budget:
         What each test spends, by its node id.
     version : str
         Of the trn3 that measured.
+    time_model : int
+        The version of its model of time; 1 in files of 0.1.0, which do not say.
 
     Examples
     --------
@@ -103,6 +106,7 @@ class Budget:
 
     tests: Mapping[str, Costs]
     version: str = trn3.__version__
+    time_model: int = TIME_MODEL
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -135,7 +139,11 @@ class Budget:
             test: {kernel: _cost(path, test, kernel, cost) for kernel, cost in kernels.items()}
             for test, kernels in _tests(path, document.get("tests"))
         }
-        return cls(tests, str(document.get("trn3_version", "unknown")))
+        model = document.get("time_model", 1)
+        if type(model) is not int or model < 1:
+            message = f"{path}: time_model is {model!r}; allowed: a whole number from 1 on"
+            raise BudgetError(message)
+        return cls(tests, str(document.get("trn3_version", "unknown")), model)
 
     def save(self, path: Path) -> None:
         """Write the file: the same latencies give the same bytes; it appears when complete.
@@ -157,6 +165,7 @@ class Budget:
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "trn3_version": self.version,
+            "time_model": self.time_model,
             "tests": tests,
         }
         text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
@@ -170,6 +179,26 @@ class Budget:
             for kernel in sorted({*known, *measured})
         ]
         return [change for change in found if change.old != change.new]
+
+    def origin(self) -> list[str]:
+        """Return what of differences from these latencies may be the model's, in lines.
+
+        Nothing where this very model of time measured them.
+
+        Examples
+        --------
+        >>> Budget({}).origin()
+        []
+        >>> Budget({}, "0.1.0", time_model=1).origin()[0].partition(";")[0]
+        'of trn3 0.1.0, whose model of time is version 1'
+        """
+        if self.time_model == TIME_MODEL:
+            return []
+        found = (
+            f"of trn3 {self.version}, whose model of time is version {self.time_model}; this is "
+            f"trn3 {trn3.__version__}, version {TIME_MODEL}"
+        )
+        return [found, *changes_since(self.time_model)]
 
     def merged(self, measured: Mapping[str, Costs], gone: frozenset[str] = frozenset()) -> Budget:
         """Return the latencies with those of tests that ran, and without tests that are gone."""

@@ -196,6 +196,7 @@ impl Device {
 /// Adds what a run did.
 fn count(stats: &mut Stats, machine: &mut NeuronCore) {
     stats.instructions += machine.issued();
+    machine.timeline.schedule();
     stats.findings += machine.state.memory.findings().len() as u64;
     for record in machine.timeline.records() {
         stats.macs += record.macs;

@@ -8,9 +8,9 @@ use crate::host::Snapshot;
 use serde::{Deserialize, Serialize};
 use trn3_machine::generator::Generator;
 use trn3_machine::memory::Stretch;
+use trn3_machine::stochastic::StochasticRounding;
 use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
-use trn3_numerics::Xorwow;
 
 use super::meets::DeviceRooms;
 use super::{Active, Device, Waiting, core};
@@ -21,7 +21,7 @@ use crate::spec::DeviceSpec;
 use crate::stats::Stats;
 
 const MAGIC: &[u8; 8] = b"trn3snap";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The most that a device can have counted: what it counts on from there does not overflow.
 const MOST_COUNTED: u64 = 1 << 62;
 /// Zeros are left out where so many bytes of them begin at a multiple of as many.
@@ -58,7 +58,7 @@ struct SavedCore {
     active: Option<Active>,
     vector_random: (Vec<u32>, usize, bool),
     gpsimd_random: (Vec<u32>, usize, bool),
-    stochastic_rounding: Option<(Vec<u32>, usize)>,
+    stochastic_rounding: Option<Vec<u32>>,
     /// Bits of the running values of ScalarE and VectorE.
     scalar_reduce: Vec<u32>,
     vector_accumulator: Vec<u32>,
@@ -120,10 +120,7 @@ impl Device {
                 active: core.active.clone(),
                 vector_random: state.vector_random.save()?,
                 gpsimd_random: state.gpsimd_random.save()?,
-                stochastic_rounding: state
-                    .stochastic_rounding
-                    .as_ref()
-                    .map(|draws| (draws.state().to_vec(), draws.phase())),
+                stochastic_rounding: state.stochastic_rounding.as_ref().map(StochasticRounding::state),
                 scalar_reduce: state.scalar_reduce.iter().map(|value| value.to_bits()).collect(),
                 vector_accumulator: state.vector_accumulator.iter().map(|value| value.to_bits()).collect(),
             });
@@ -283,14 +280,8 @@ fn restore(state: &mut trn3_machine::state::State, saved: &SavedCore) -> Result<
     put(&mut state.vector_random, &saved.vector_random)?;
     put(&mut state.gpsimd_random, &saved.gpsimd_random)?;
     let lanes = state.arch.partitions as usize;
-    state.stochastic_rounding = match &saved.stochastic_rounding {
-        None => None,
-        Some((words, phase)) => {
-            let mut draws = Xorwow::from_state(words, lanes, words.len() / lanes.max(1))?;
-            draws.set_phase(*phase)?;
-            Some(draws)
-        }
-    };
+    let rounding = saved.stochastic_rounding.as_ref().map(|words| StochasticRounding::load(words, lanes));
+    state.stochastic_rounding = rounding.transpose()?;
     for (values, bits) in
         [(&mut state.scalar_reduce, &saved.scalar_reduce), (&mut state.vector_accumulator, &saved.vector_accumulator)]
     {

@@ -84,8 +84,8 @@ pub(crate) fn step() -> impl Strategy<Value = Value> {
             "src": {"tensor": "t0", "shape": [128, 4], "strides": [16, 1],
                 "dynamic": {"register": 1, "stride": 1, "bound": 13}}})),
         Just(json!({"op": "fresh", "tensor": "t0"})),
-        prop_oneof![Just(json!(null)), Just(json!(7))]
-            .prop_map(|seed| json!({"op": "stochastic_rounding", "seed": seed})),
+        (prop_oneof![Just(json!(null)), Just(json!(7))], 0..3u64)
+            .prop_map(|(seed, place)| json!({"op": "stochastic_rounding", "seed": seed, "place": place})),
         Just(
             json!({"op": "iota", "dst": "i", "affine": {"pattern": [[1, 16]], "offset": 2, "channel_multiplier": 16}})
         ),

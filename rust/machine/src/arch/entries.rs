@@ -1,5 +1,7 @@
 //! The entries of a machine: name, unit and range of each, in the order in which they are listed.
 
+use std::sync::Arc;
+
 use toml::Table;
 
 use super::Entry;
@@ -18,7 +20,7 @@ macro_rules! arch_spec {
             pub generation: u64,
             $($(#[doc = $count_doc])+ pub $count: u64,)*
             $($(#[doc = $figure_doc])+ pub $figure: f64,)*
-            pub(super) entries: Vec<Entry>,
+            pub(super) entries: Arc<[Entry]>,
         }
 
         impl ArchSpec {
@@ -32,12 +34,21 @@ macro_rules! arch_spec {
                         $count_unit, ($count_low as f64)..=($count_high as f64))?)?,)*
                     $($figure: take(&mut table, &mut entries, name, stringify!($figure), $figure_unit,
                         ($figure_low as f64)..=($figure_high as f64))?,)*
-                    entries,
+                    entries: entries.into(),
                 };
                 if let Some(key) = table.keys().next() {
                     return Err(Error::Arch(format!("arch {name}: entry {key} is none that a machine has")));
                 }
                 Ok(spec)
+            }
+
+            /// Sets an entry of a copy that only asks what it would change; the entries' list stays the original's.
+            pub(super) fn set(&mut self, key: &str, value: f64) {
+                match key {
+                    $(stringify!($count) => self.$count = value as u64,)*
+                    $(stringify!($figure) => self.$figure = value,)*
+                    _ => {}
+                }
             }
         }
     };

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use toml::{Table, Value};
 use trn3_facts::machine::{MACHINES, machine, machine_name, resolve};
-use trn3_facts::{aliases, array_peak};
+use trn3_facts::{Evidence, aliases, array_peak};
 
 pub use entries::ArchSpec;
 
@@ -28,6 +28,33 @@ pub struct Entry {
     /// Where the value comes from.
     pub source: String,
 }
+
+impl Entry {
+    /// What its source says that it rests on.
+    pub fn evidence(&self) -> Evidence {
+        Evidence::of_source(&self.source)
+    }
+
+    /// Its value where the hardware takes longer, if the entry says how long something takes: spans and passes grow,
+    /// rates shrink, a whole number by one step at least. Clocks are left out: they are documented, and what a rate is
+    /// counted by.
+    fn slowed(&self) -> Option<f64> {
+        let whole = |value: f64| value.round().max(self.value + 1.0);
+        match self.unit.as_str() {
+            "ns" => Some(self.value * (1.0 + SLOWED)),
+            "cycles" | "passes" => Some(whole(self.value * (1.0 + SLOWED))),
+            "elements/cycle" | "bytes/ns" | "GB/s" | "ratio" => Some(self.value / (1.0 + SLOWED)),
+            "columns/cycle" if self.value > 1.0 => Some((self.value / (1.0 + SLOWED)).round().min(self.value - 1.0)),
+            "bytes" if self.key == "dma_row_floor_bytes" => Some(self.value * (1.0 + SLOWED)),
+            _ => None,
+        }
+        .filter(|slowed| *slowed != self.value)
+    }
+}
+
+/// By how much a figure is changed to see what rests on it: enough that whole cycles show it, too little to make another
+/// bound the binding one **(choice)**.
+const SLOWED: f64 = 1.0 / 16.0;
 
 impl ArchSpec {
     /// A built-in spec by name, or the spec file at a path ending in `.toml`.
@@ -92,7 +119,7 @@ impl ArchSpec {
             let entry = [("value".to_owned(), Value::Float(value))].into_iter().chain(words).collect();
             table.insert(key.to_owned(), Value::Table(entry));
         };
-        for Entry { key, value, unit, source } in &self.entries {
+        for Entry { key, value, unit, source } in self.entries.iter() {
             put(key, *value, unit, source);
         }
         for (key, value) in values {
@@ -107,6 +134,18 @@ impl ArchSpec {
     /// Every entry with its unit and source, in the order of the fields.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The machine with each figure of time in turn a little slower: the entry's place, by how large a part it changed,
+    /// and the machine. Made once for a run; what is no time is not asked.
+    pub(crate) fn slowed(&self) -> impl Iterator<Item = (usize, f64, ArchSpec)> {
+        self.entries.iter().enumerate().filter_map(|(place, entry)| {
+            let value = entry.slowed()?;
+            let change = if value > entry.value { value / entry.value } else { entry.value / value } - 1.0;
+            let mut arch = self.clone();
+            arch.set(&entry.key, value);
+            (change.is_finite() && change > 0.0).then_some((place, change, arch))
+        })
     }
 
     /// PSUM bytes of one partition.

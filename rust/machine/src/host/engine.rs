@@ -76,6 +76,7 @@ impl InstructionSink for Functional<'_> {
     fn issue(&mut self, instruction: &dyn Instruction) -> Result<Issue> {
         let arch = Arc::clone(&self.0.arch);
         instruction.check(&arch)?;
+        self.0.start(instruction.engine(&arch));
         with_default_environment(|| instruction.execute(self.0))?;
         Ok(Issue { number: 0, span: None })
     }

@@ -99,6 +99,16 @@ pub struct GpSimdCall {
     pub function: Arc<dyn GpSimdFunction>,
 }
 
+impl GpSimdCall {
+    /// Cycles of one pass over the operands, as GpSimdE's own elementwise instructions take for that: what a function costs
+    /// whose author declares nothing **(choice)**.
+    pub fn cycles_of_one_pass(arch: &ArchSpec, outputs: &[View], inputs: &[View]) -> u64 {
+        let views: Vec<&View> = outputs.iter().chain(inputs).collect();
+        let longest = views.iter().map(|view| view.free_size()).max();
+        cost::gpsimd_stream(arch, longest.unwrap_or(0), &views)
+    }
+}
+
 impl Instruction for GpSimdCall {
     fn name(&self) -> &'static str {
         self.name

@@ -171,17 +171,3 @@ pub trait Instruction: Any {
 
 /// The number of an instruction that has nothing to do, and is never issued: nobody waits for it.
 pub const NOTHING: u32 = u32::MAX;
-
-/// Whether a tensor operand is empty, a view of no elements: such an instruction does nothing and takes no time.
-pub fn is_idle(instruction: &dyn Instruction) -> bool {
-    let mut idle = false;
-    instruction.operands(&mut |_, view| idle |= view.is_empty());
-    idle
-}
-
-/// Elements of all operands: how much there is to do.
-pub fn elements(instruction: &dyn Instruction) -> usize {
-    let mut elements = 0;
-    instruction.operands(&mut |_, view| elements += view.len());
-    elements
-}

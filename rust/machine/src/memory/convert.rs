@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 use half::bf16;
-use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, Rounding, Source, Xorwow, cast};
+use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, Rounding, Source, cast};
 
 use super::lines;
 use super::resolve::Resolved;
@@ -250,16 +250,13 @@ pub(super) fn encode(dtype: DType, values: &[f32], codes: &mut [u8], options: Ca
     Ok(())
 }
 
-/// As [`encode`], rounded by draws of a generator; float32 and integers need none and take none **(choice)**.
-pub(super) fn encode_stochastic(dtype: DType, values: &[f32], codes: &mut [u8], generator: &mut Xorwow) -> Result<()> {
+/// As [`encode`] of a floating-point type below 32 bits, rounded by draws.
+pub(super) fn encode_stochastic(dtype: DType, values: &[f32], codes: &mut [u8], draws: Draws<'_>) -> Result<()> {
     check_encodable(dtype)?;
     let options = CastOptions { rounding: Rounding::Stochastic, ..CastOptions::default() };
-    if dtype.is_integer() || dtype == DType::Float32 {
-        return encode(dtype, values, codes, CastOptions::default());
-    }
     let shape = [values.len()];
     let out = ArrayMut::from_codes(float_format(dtype)?, codes, &shape)?;
-    cast(&ArrayView::new(values, &shape)?.into(), out, options, Draws::Xorwow(generator))?;
+    cast(&ArrayView::new(values, &shape)?.into(), out, options, draws)?;
     Ok(())
 }
 

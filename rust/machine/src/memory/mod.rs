@@ -59,6 +59,7 @@ mod on_chip;
 mod race;
 mod resolve;
 mod reuse;
+mod rounding;
 mod space;
 mod tenancy;
 mod tile;
@@ -87,6 +88,7 @@ pub use race::Sharing;
 pub use resolve::{Addressing, Operand};
 use resolve::{Geometry, Resolved, Start};
 pub use space::{Contents, HbmSpace, Stretch};
+pub use tenancy::Examined;
 pub use tile::Scalar;
 
 /// Automatic SBUF tensors start on multiples of this.

@@ -109,6 +109,15 @@ impl Places {
     }
 }
 
+/// What one look at an instruction's operands tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Examined {
+    /// One has no elements: the instruction does nothing and takes no time.
+    pub is_idle: bool,
+    /// Elements of all together: how much there is to do.
+    pub elements: usize,
+}
+
 impl Memory {
     /// A place for a tensor without an address: free bytes; else the annex, where only their pieces are too small or
     /// tensors with addresses hold them; else what tensors used longest ago leave, those made by the same line first.
@@ -160,18 +169,22 @@ impl Memory {
         storage.release.as_ref().is_none_or(|release| Arc::as_ptr(release).cast::<()>() == own)
     }
 
-    /// Refuses tensors on chip of other launches and other cores: their bytes are somebody else's here.
+    /// Looks at the operands of an instruction, once: refuses tensors on chip of other launches and other cores, whose
+    /// bytes are somebody else's here, and tells whether one is empty.
     ///
     /// # Errors
     /// [`Error::Value`] names the tensor.
-    pub(crate) fn refuse_foreign(&self, instruction: &dyn Instruction) -> Result<()> {
-        let mut foreign = None;
+    pub(crate) fn examine(&self, instruction: &dyn Instruction) -> Result<Examined> {
+        let (mut examined, mut foreign) = (Examined { is_idle: false, elements: 0 }, None);
         instruction.operands(&mut |_, view| {
-            if !self.owns(&view.storage) {
-                foreign = foreign.or(Some(&view.storage));
+            let elements = view.len();
+            examined.is_idle |= elements == 0;
+            examined.elements += elements;
+            if foreign.is_none() && !self.owns(&view.storage) {
+                foreign = Some(&view.storage);
             }
         });
-        let Some(storage) = foreign else { return Ok(()) };
+        let Some(storage) = foreign.filter(|_| !examined.is_idle) else { return Ok(examined) };
         Err(Error::Value(format!(
             "{}: tensor {} in {} was made in another launch, or on another core; tensors on chip end with the kernel that \
              made them",

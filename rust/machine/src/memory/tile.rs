@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use trn3_numerics::{CastOptions, Xorwow};
+use trn3_numerics::CastOptions;
 
 use super::resolve::{Operand, Resolved};
 use super::{Memory, bits, convert, hbm, lines};
@@ -197,25 +197,6 @@ impl Memory {
         Ok(true)
     }
 
-    /// As [`Memory::write_f32`], rounded by draws of a generator. Float32 and integers need no draws and take none.
-    ///
-    /// # Errors
-    /// As [`Memory::write_f32`].
-    pub fn write_f32_stochastic<'v>(
-        &mut self,
-        operand: impl Into<Operand<'v>>,
-        values: &[f32],
-        generator: &mut Xorwow,
-    ) -> Result<()> {
-        let operand = operand.into();
-        let dtype = operand.view.dtype;
-        self.inspect(operand.view, values, None);
-        self.write_codes(operand, values.len(), None, |codes| {
-            convert::encode_stochastic(dtype, values, codes, generator)
-        })?;
-        self.keep_written(operand, values, None)
-    }
-
     /// Writes bit patterns, of which the low bits are kept.
     ///
     /// # Errors
@@ -266,7 +247,7 @@ impl Memory {
     }
 
     /// Keeps the values beside an operand just written, where the memory does so.
-    fn keep_written(&mut self, operand: Operand<'_>, values: &[f32], mask: Option<&[bool]>) -> Result<()> {
+    pub(super) fn keep_written(&mut self, operand: Operand<'_>, values: &[f32], mask: Option<&[bool]>) -> Result<()> {
         if self.keeps_exact(operand.view.dtype) {
             let place = self.resolve(operand, self.site)?;
             let is_written = |element: usize| mask.is_none_or(|mask| mask[element]);
@@ -276,7 +257,12 @@ impl Memory {
     }
 
     /// Which bytes are written, if there are as many values as elements.
-    fn resolve_write(&mut self, operand: Operand<'_>, values: usize, mask: Option<usize>) -> Result<Resolved> {
+    pub(super) fn resolve_write(
+        &mut self,
+        operand: Operand<'_>,
+        values: usize,
+        mask: Option<usize>,
+    ) -> Result<Resolved> {
         let place = self.resolve(operand, self.site)?;
         let counts = [("values", Some(values)), ("mask", mask)];
         match counts.into_iter().find(|(_, count)| count.is_some_and(|count| count != place.len())) {
@@ -301,7 +287,7 @@ impl Memory {
     }
 
     /// Encodes into scratch, then stores.
-    fn store_codes(
+    pub(super) fn store_codes(
         &mut self,
         place: &Resolved,
         storage: &Arc<Storage>,

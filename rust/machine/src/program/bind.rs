@@ -18,6 +18,7 @@ use crate::host::InstructionSink;
 use crate::isa::Instruction;
 use crate::isa::rank_call::RankCall;
 use crate::memory::{Contents, Memory, MemoryOptions, Request};
+use crate::stochastic::MOST_PLACES;
 use crate::storage::Storage;
 use crate::view::{Register, View};
 
@@ -45,8 +46,8 @@ pub enum Bound {
     Fresh(Arc<Storage>),
     /// A register gets a value without an instruction.
     SetRegister(Arc<Register>, i64),
-    /// Results are rounded stochastically from here on, or to nearest again.
-    StochasticRounding(Option<u64>),
+    /// Results are rounded stochastically from here on, or to nearest again: the seed, and the core's place.
+    StochasticRounding(Option<u64>, usize),
 }
 
 /// Where the tensors of a program lie: what [`Program::lay`] asks for.
@@ -212,11 +213,18 @@ fn bind(
             Ok(Bound::SetRegister(register, value))
         }
         "stochastic_rounding" => {
-            only(&["seed"])?;
-            let seed = step.get("seed").filter(|seed| !seed.is_null());
-            let seed =
-                seed.map(|seed| seed.as_u64().ok_or_else(|| format!("seed is {seed}; a whole number is needed")));
-            Ok(Bound::StochasticRounding(seed.transpose()?))
+            only(&["seed", "place"])?;
+            let whole = |key: &str| {
+                let number = step.get(key).filter(|number| !number.is_null());
+                let number = number.map(|number| {
+                    number.as_u64().ok_or_else(|| format!("{key} is {number}; a whole number is needed"))
+                });
+                number.transpose()
+            };
+            let place = whole("place")?.unwrap_or(0);
+            let place = usize::try_from(place).ok().filter(|&place| place < MOST_PLACES);
+            let place = place.ok_or_else(|| format!("place is not below {MOST_PLACES}"))?;
+            Ok(Bound::StochasticRounding(whole("seed")?, place))
         }
         _ => {
             let call = meeting::decode(op, step, scope)?;
@@ -332,8 +340,8 @@ impl Loaded {
                     *register.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(*value);
                 }
                 Bound::Meet { call, .. } => return Err(self.alone(number, call)),
-                Bound::Fresh(_) | Bound::StochasticRounding(None) => {}
-                Bound::StochasticRounding(Some(_)) => {
+                Bound::Fresh(_) | Bound::StochasticRounding(None, _) => {}
+                Bound::StochasticRounding(Some(_), _) => {
                     let text = format!("program {}: step {number} rounds stochastically, as a core does", self.name);
                     return Err(Error::NotModelled(text));
                 }
@@ -361,7 +369,7 @@ impl Loaded {
             Bound::SetRegister(register, value) => {
                 *register.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(*value);
             }
-            Bound::StochasticRounding(seed) => core.set_stochastic_rounding(*seed)?,
+            Bound::StochasticRounding(seed, place) => core.set_stochastic_rounding(*seed, *place)?,
         }
         Ok(())
     }

@@ -25,7 +25,8 @@
 //! - Every instruction may have a `label`, and `after`: numbers of earlier instructions of the program that have to have
 //!   finished.
 //! - Steps that are no instructions: `fresh` (the tensor's bytes become uninitialised, as when a kernel makes it),
-//!   `set_register` (what a loop does), `stochastic_rounding` (with a `seed` or null).
+//!   `set_register` (what a loop does), `stochastic_rounding` (with a `seed` or null; `place`, the core's in its launch, is 0
+//!   unless given).
 //! - Steps at which ranks meet, in programs of version 2 alone, one program a rank: collectives by their `nki.collectives`
 //!   names, with `ranks` (of the launch), `srcs` and `dsts` (lists of views), `replica_group` (lists of ranks) or
 //!   `source_target_pairs`, and, where the operation has them, `reduction` (`add`, `maximum` or `minimum`), `collective_dim`,

@@ -168,9 +168,11 @@ impl Recorder {
         Ok(())
     }
 
-    /// Results are rounded stochastically from here on, or to nearest again.
-    pub fn stochastic_rounding(&mut self, seed: Option<u64>) {
-        self.program.steps.push(step("stochastic_rounding", json!({ "seed": seed })));
+    /// Results are rounded stochastically from here on, or to nearest again; `place` as of
+    /// [`NeuronCore::set_stochastic_rounding`](crate::core::NeuronCore::set_stochastic_rounding).
+    pub fn stochastic_rounding(&mut self, seed: Option<u64>, place: usize) {
+        let words = if place == 0 { json!({ "seed": seed }) } else { json!({ "seed": seed, "place": place }) };
+        self.program.steps.push(step("stochastic_rounding", words));
     }
 
     /// Words for an instruction that is about to be issued; [`Recorder::commit`] takes them once it was.

@@ -58,16 +58,49 @@ impl HbmCeiling {
     }
 }
 
-/// What one core draws of a ceiling.
+/// What one core draws of a ceiling. A clone knows how much the core had drawn when it was made, and draws for it too.
 #[derive(Debug)]
 pub(crate) struct HbmDraw {
     shared: HbmCeiling,
-    own: Rates,
+    own: Arc<Mutex<OwnDraw>>,
+    /// Pieces that there were.
+    mark: usize,
+}
+
+#[derive(Debug, Default)]
+struct OwnDraw {
+    rates: Rates,
+    pieces: Vec<(Range<u64>, f64)>,
+}
+
+impl OwnDraw {
+    fn add(&mut self, all: &mut Rates, span: Range<u64>, rate: f64) {
+        all.add(span.clone(), rate);
+        self.rates.add(span.clone(), rate);
+        self.pieces.push((span, rate));
+    }
+}
+
+impl Clone for HbmDraw {
+    fn clone(&self) -> Self {
+        let mark = self.own.lock().unwrap_or_else(PoisonError::into_inner).pieces.len();
+        Self { shared: self.shared.clone(), own: Arc::clone(&self.own), mark }
+    }
 }
 
 impl HbmDraw {
     pub(crate) fn of(shared: &HbmCeiling) -> Self {
-        Self { shared: shared.clone(), own: Rates::default() }
+        Self { shared: shared.clone(), own: Arc::default(), mark: 0 }
+    }
+
+    /// Gives back what the core drew since a clone was made.
+    pub(crate) fn go_back(&mut self, to: &HbmDraw) {
+        let mut all = self.shared.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        for (span, rate) in own.pieces.split_off(to.mark) {
+            all.add(span.clone(), -rate);
+            own.rates.add(span, -rate);
+        }
     }
 
     /// Draws bytes from a moment on, at most so many a picosecond; the core alone has done so at `end`. Returns when it has.
@@ -75,15 +108,16 @@ impl HbmDraw {
         let ceiling = self.shared.ceiling;
         let least = ceiling * ROUNDING;
         let mut drawn = self.shared.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         // Less than a byte is what rounding left.
         let mut left = bytes as f64;
         // Its own engines are busy with others at times; where that leaves too little, the core's promise still holds.
         for minds_own in [true, false] {
             let mut until = end;
             while until > ready && left >= 1.0 {
-                let ((start, all), (own_start, own)) = (drawn.before(until), self.own.before(until));
+                let ((start, all), (own_start, held)) = (drawn.before(until), own.rates.before(until));
                 let from = if minds_own { start.max(own_start) } else { start }.max(ready);
-                let free = (ceiling - all).min(if minds_own { pace - own } else { ceiling });
+                let free = (ceiling - all).min(if minds_own { pace - held } else { ceiling });
                 if free > least {
                     let span = (until - from) as f64;
                     let rate = free.min(left / span);
@@ -91,8 +125,7 @@ impl HbmDraw {
                     let from =
                         if rate < free { until - ((left / free).ceil() as u64).clamp(1, until - from) } else { from };
                     let rate = free.min(left / (until - from) as f64);
-                    drawn.add(from..until, rate);
-                    self.own.add(from..until, rate);
+                    own.add(&mut drawn, from..until, rate);
                     left -= rate * (until - from) as f64;
                 }
                 until = from;
@@ -106,8 +139,7 @@ impl HbmDraw {
                 let done = at.saturating_add((left / free).ceil() as u64).max(at + 1);
                 let until = next.map_or(done, |next| next.min(done));
                 let rate = free.min(left / (until - at) as f64);
-                drawn.add(at..until, rate);
-                self.own.add(at..until, rate);
+                own.add(&mut drawn, at..until, rate);
                 left -= rate * (until - at) as f64;
                 at = until;
             } else {
@@ -156,6 +188,17 @@ mod tests {
                 prop_assert_eq!(HbmDraw::of(&ceiling).draw(ready, ready + span, span, 1.0), ready + span);
             }
         }
+    }
+
+    #[test]
+    fn test_what_is_given_back_is_free_again() {
+        let ceiling = HbmCeiling::new(1000.0);
+        let mut cores = [0, 1].map(|_| HbmDraw::of(&ceiling));
+        let before = cores[0].clone();
+        assert_eq!(cores[0].draw(0, 100, 100, 1.0), 100);
+        cores[0].go_back(&before);
+        assert_eq!(cores[1].draw(0, 100, 100, 1.0), 100);
+        assert_eq!(cores[0].draw(0, 100, 50, 1.0), 150);
     }
 
     #[test]

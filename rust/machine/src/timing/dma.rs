@@ -4,7 +4,7 @@
 //! and gap filling are not.
 //!
 //! - **(choice)** Queues: one for each sequencer that triggers, or for each route where the model chooses the trigger;
-//!   one more for each way of making descriptors and each priority. Priorities have no other effect yet. A queue
+//!   one more for each way of making descriptors and each priority. A queue
 //!   starts a transfer when its dependencies are there plus the start latency, and one no sooner after another than
 //!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take; with descriptors made
 //!   in hardware, whose time per transfer is documented, `dma_hardware_dge_ns`.
@@ -19,12 +19,14 @@
 //!   use the engine meanwhile.
 //! - **(choice)** Bandwidth of an engine: counted from any moment, a share is done no sooner than all shares up to it in
 //!   the program that start at that moment or later. Queues overlap and none waits for another that stalls; but what
-//!   stands earlier in the program is paid for first, even if it runs later. The bandwidth of HBM is shared the same way.
+//!   stands earlier in the program is paid for first, even if it runs later. The bandwidth of HBM is shared the same way, and
+//!   no engine draws more of it than its part, so that those at work never pass it together.
 
 use smallvec::SmallVec;
 
 use super::ceiling::HbmDraw;
-use super::record::{Cause, NO_INSTRUCTION, TransferRecord};
+use super::record::{Cause, NO_INSTRUCTION};
+use super::schedule::Share;
 use super::tensor_array::Bound;
 use super::work::{DescriptorMode, Route, Transfer};
 use crate::arch::ArchSpec;
@@ -45,7 +47,7 @@ pub struct Queue {
 }
 
 /// Where a queue stands.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Line {
     /// Start of its last transfer, and when the next may issue.
     issue_free: u64,
@@ -67,8 +69,16 @@ pub(crate) struct Moved {
     pub(crate) bytes: u64,
 }
 
+impl Moved {
+    /// Nothing moved.
+    pub(crate) fn none(ready: Bound) -> Self {
+        let Bound { at, cause, on } = ready;
+        Self { queue: 0, start: at, end: at, wait: 0, cause, waited_on: on, bytes: 0 }
+    }
+}
+
 /// All DMA engines and queues of the core.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DmaEngines {
     partitions: u64,
     rate: f64,
@@ -81,6 +91,7 @@ pub(crate) struct DmaEngines {
     start_generated: u64,
     generator_hold: u64,
     hbm_rate: f64,
+    hbm_part: f64,
     generators: Vec<(u64, u32)>,
     queues: Vec<Queue>,
     lines: Vec<Line>,
@@ -106,6 +117,7 @@ impl DmaEngines {
             start_generated: nanoseconds(arch.dma_start_generated_ns),
             generator_hold: nanoseconds(arch.dma_hardware_dge_ns),
             hbm_rate: arch.hbm_gbps,
+            hbm_part: arch.hbm_gbps / arch.dma_engines as f64,
             generators: vec![(0, NO_INSTRUCTION); arch.hardware_dge as usize],
             queues: Vec::new(),
             lines: Vec::new(),
@@ -141,25 +153,51 @@ impl DmaEngines {
         u16::try_from(self.place(queue)).unwrap_or(u16::MAX)
     }
 
-    /// Runs a transfer whose trigger and dependencies are there at a moment.
-    pub(crate) fn run(
-        &mut self,
-        id: u32,
-        transfer: &Transfer,
-        mut ready: Bound,
-        mut keep: Option<&mut Vec<TransferRecord>>,
-    ) -> Moved {
-        let queue = self.queue(transfer);
+    /// When the descriptors of a transfer are there whose trigger and dependencies are: each transfer takes its generator
+    /// once, in program order.
+    pub(crate) fn generate(&mut self, id: u32, transfer: &Transfer, mut ready: Bound) -> Bound {
         if transfer.mode == DescriptorMode::Hardware && !self.generators.is_empty() {
             let index = generator(transfer.trigger) % self.generators.len();
             let (free, last) = self.generators[index];
             ready.raise(free, Cause::Queue, last);
             self.generators[index] = (ready.at.saturating_add(self.generator_hold), id);
         }
-        let latency = match transfer.mode {
+        ready
+    }
+
+    fn latency(&self, transfer: &Transfer) -> u64 {
+        match transfer.mode {
             DescriptorMode::Static => self.start_static,
             DescriptorMode::Hardware | DescriptorMode::Software => self.start_generated,
-        };
+        }
+    }
+
+    /// When a transfer would start if it were alone.
+    pub(crate) fn earliest(&self, transfer: &Transfer, ready: Bound) -> u64 {
+        ready.at.saturating_add(self.latency(transfer))
+    }
+
+    /// Goes back to what engines and queues were; generators have done what they did.
+    pub(crate) fn reset(&mut self, to: &DmaEngines) {
+        self.queues.clone_from(&to.queues);
+        self.lines.clone_from(&to.lines);
+        self.engines.clone_from(&to.engines);
+        self.hbm.clone_from(&to.hbm);
+        if let (Some(shared), Some(to)) = (&mut self.shared, &to.shared) {
+            shared.go_back(to);
+        }
+    }
+
+    /// Runs a transfer whose trigger, dependencies and descriptors are there at a moment.
+    pub(crate) fn run(
+        &mut self,
+        id: u32,
+        transfer: &Transfer,
+        ready: Bound,
+        mut keep: Option<&mut Vec<Share>>,
+    ) -> Moved {
+        let queue = self.queue(transfer);
+        let latency = self.latency(transfer);
         let line = &mut self.lines[queue];
         let mut begin = ready.delayed(latency);
         begin.raise(line.issue_free, Cause::Queue, line.last);
@@ -174,11 +212,14 @@ impl DmaEngines {
         let mut bytes = 0u64;
         let mut late = false;
         let rate = self.rate * transfer.rate_share;
+        let hbm_bytes = transfer.hbm_read.saturating_add(transfer.hbm_write);
+        let drawn = hbm_bytes as f64 / transfer.rows.saturating_mul(transfer.row_bytes).max(1) as f64 / self.hbm_part;
         for (position, (engine, rows)) in shares(transfer, self.engines.len() as u64, self.partitions).enumerate() {
             let share_bytes = rows.saturating_mul(transfer.row_bytes);
             let descriptors = rows.saturating_mul(transfer.row_descriptors);
             let streamed = descriptors as f64 * self.descriptor + share_bytes as f64 / rate;
-            let work = Picos::from_nanoseconds(streamed.max(descriptors as f64 * self.descriptor_floor)).0;
+            let least = (descriptors as f64 * self.descriptor_floor).max(share_bytes as f64 * drawn);
+            let work = Picos::from_nanoseconds(streamed.max(least)).0;
             let mut issue = begin.at.saturating_add(self.stagger.saturating_mul(position as u64));
             let alone = issue.saturating_add(work);
             issue = issue.max(line.engines[engine]);
@@ -190,13 +231,11 @@ impl DmaEngines {
                 late = done > alone;
             }
             bytes = bytes.saturating_add(share_bytes);
-            if let Some(transfers) = keep.as_deref_mut() {
-                let (start, end) = (Picos(done - work), Picos(done));
-                transfers.push(TransferRecord { id, dma_engine: engine as u16, start, end, bytes: share_bytes });
+            if let Some(kept) = keep.as_deref_mut() {
+                kept.push(Share { id, dma_engine: engine as u16, ready: issue, due: done, work, bytes: share_bytes });
             }
         }
         let start = if start == u64::MAX { begin.at } else { start };
-        let hbm_bytes = transfer.hbm_read.saturating_add(transfer.hbm_write);
         if hbm_bytes > 0 {
             let work = Picos::from_nanoseconds(hbm_bytes as f64 / self.hbm_rate).0;
             let done = self.hbm.admit(begin.at, work);
@@ -256,18 +295,19 @@ fn shares(transfer: &Transfer, engines: u64, partitions: u64) -> impl Iterator<I
 ///
 /// Raising a start never lowers what this gives: it is the largest, over sets of shares, of the earliest start in the
 /// set plus the work of the set. At its rate the server can always be done with each share by then, working on those
-/// first that are due first; when it does is left open, and the start kept is the latest that would do.
-#[derive(Debug, Default)]
+/// first that are due first; when it does is
+/// [`super::schedule`]'s, and the start kept here is the latest that would do.
+#[derive(Clone, Debug, Default)]
 struct Server {
     total: u64,
     /// The shares that start last, by their start.
-    shares: Vec<Share>,
+    shares: Vec<Admitted>,
     /// Largest lead of the shares dropped.
     dropped: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct Admitted {
     start: u64,
     /// Work of all shares that start before.
     before: u64,
@@ -311,7 +351,7 @@ impl Server {
         let index = self.position(start);
         let before = self.shares.get(index).map_or(self.total - work, |share| share.before);
         let mut lead = self.lead(index).max(start.saturating_sub(before));
-        self.shares.insert(index, Share { start, before, lead });
+        self.shares.insert(index, Admitted { start, before, lead });
         for share in &mut self.shares[index + 1..] {
             share.before = share.before.saturating_add(work);
             lead = lead.max(share.start.saturating_sub(share.before));

@@ -40,7 +40,8 @@ pub struct TimedInstruction<'a> {
 pub struct Span {
     /// Its number in program order.
     pub id: u32,
-    /// Start: of a matmul its moving pass, of a transfer its first byte.
+    /// Start: of a matmul its moving pass, of a transfer the latest moment for its first byte: when that moves, only the
+    /// whole program tells, and the records say.
     pub start: Picos,
     /// End of its issue slot; of a transfer its end.
     pub slot_end: Picos,

@@ -77,7 +77,8 @@ pub struct Record {
     pub peak_macs_per_cycle: u64,
 }
 
-/// The share of a transfer that one DMA engine moved.
+/// What one DMA engine moved of a transfer at a stretch: its share, or a piece of that where another went ahead.
+/// Those of one engine never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferRecord {
     /// The transfer.

@@ -1,4 +1,5 @@
-//! A core's collectives: four classes of service, each in program order.
+//! A core's collectives: four classes of service, each in program order. Those of transfers overtake by bytes, as
+//! `timeline::overtaking` says.
 //!
 //! - **(choice)** A collective waits for those before it in the program of its own and of more urgent classes. One of a
 //!   less urgent class it overtakes, whether that waits or runs; what it takes of the fabric's time, the next ones of those
@@ -43,6 +44,7 @@ impl Collectives {
     }
 }
 
-fn class(priority: Option<u8>) -> usize {
+/// The class of a priority.
+pub(crate) fn class(priority: Option<u8>) -> usize {
     priority.map_or(CLASSES - 1, |priority| usize::from(priority).min(CLASSES - 1))
 }

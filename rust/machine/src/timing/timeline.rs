@@ -1,10 +1,12 @@
 //! When each instruction runs: every engine in program order, hazards and resources as the machine has them.
 
+mod overtaking;
 mod rendezvous;
 mod running;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use overtaking::Overtaking;
 use rendezvous::Shared;
 use running::Ran;
 
@@ -16,6 +18,7 @@ pub use super::issue::{Span, TimedInstruction, TimelineOptions};
 use super::ports::SharedPorts;
 use super::record::{Cause, NO_INSTRUCTION, Record, TransferRecord, TriggerRecord};
 use super::region::Space;
+use super::schedule::{Share, pieces, set_starts};
 use super::service::Collectives;
 use super::tensor_array::{Bound, Pass, TensorArray};
 use super::work::{DescriptorMode, Transfer, Work};
@@ -64,12 +67,19 @@ pub struct Timeline {
     table: Option<u16>,
     tensor: TensorArray,
     dma: DmaEngines,
+    /// Transfers that others can overtake; None until one names a class.
+    overtaking: Option<Overtaking>,
     collectives: Collectives,
     ports: SharedPorts,
     /// End and engine of every instruction: what `after` refers to.
     finished: Vec<(u64, Engine)>,
     records: Vec<Record>,
+    shares: Vec<Share>,
     transfers: Vec<TransferRecord>,
+    /// How many shares the transfers are of.
+    scheduled: usize,
+    /// Records and transfers as they are, where they were asked for before [`Timeline::schedule`].
+    asked: OnceLock<(Vec<Record>, Vec<TransferRecord>)>,
     triggers: Vec<TriggerRecord>,
     makespan: u64,
     last_to_end: u32,
@@ -107,11 +117,15 @@ impl Timeline {
             table: None,
             tensor: TensorArray::new(&arch, options.throttle),
             dma: DmaEngines::new(&arch),
+            overtaking: None,
             collectives: Collectives::default(),
             ports: SharedPorts::new(&arch),
             finished: Vec::new(),
             records: Vec::new(),
+            shares: Vec::new(),
             transfers: Vec::new(),
+            scheduled: 0,
+            asked: OnceLock::new(),
             triggers: Vec::new(),
             makespan: 0,
             last_to_end: NO_INSTRUCTION,
@@ -136,6 +150,7 @@ impl Timeline {
 
     /// Runs the next instruction of the program.
     pub fn issue(&mut self, issue: &TimedInstruction) -> Span {
+        self.stand_if_asked(issue);
         let id = self.next_id();
         let ran = match &issue.work {
             Work::Compute { interval, latency, table } => {
@@ -183,14 +198,36 @@ impl Timeline {
         Picos(end.saturating_add(self.origin))
     }
 
+    /// Works out when each DMA engine moved what, so that [`Timeline::records`] and [`Timeline::transfers`] need no copy.
+    pub fn schedule(&mut self) {
+        if self.scheduled < self.shares.len() {
+            self.transfers = pieces(&self.shares);
+            set_starts(&mut self.records, &self.transfers);
+            self.scheduled = self.shares.len();
+            self.asked.take();
+        }
+    }
+
+    fn as_scheduled(&self) -> (&[Record], &[TransferRecord]) {
+        if self.scheduled == self.shares.len() {
+            return (&self.records, &self.transfers);
+        }
+        let (records, transfers) = self.asked.get_or_init(|| {
+            let (mut records, transfers) = (self.records.clone(), pieces(&self.shares));
+            set_starts(&mut records, &transfers);
+            (records, transfers)
+        });
+        (records, transfers)
+    }
+
     /// All instructions, by number; none if records are not kept.
     pub fn records(&self) -> &[Record] {
-        &self.records
+        self.as_scheduled().0
     }
 
     /// What each DMA engine moved, in program order; nothing if records are not kept.
     pub fn transfers(&self) -> &[TransferRecord] {
-        &self.transfers
+        self.as_scheduled().1
     }
 
     /// The issue slots that triggering transfers took, in program order; nothing if records are not kept.
@@ -206,7 +243,7 @@ impl Timeline {
     /// The instructions that set the makespan, first to last, each having waited on the one before; empty if records
     /// are not kept.
     pub fn critical_path(&self) -> Vec<u32> {
-        super::stall::critical_path(&self.records, self.last_to_end)
+        super::stall::critical_path(self.records(), self.last_to_end)
     }
 
     /// Drops what is known of a memory that nothing will touch again: an HBM tensor that is gone, a register. SBUF and
@@ -254,7 +291,7 @@ impl Timeline {
             self.hazards.write(region, access, accumulates && region.space == Space::Psum);
         }
         if let Some(shared) = &mut self.shared {
-            shared.note(issue, ran.end);
+            shared.note(issue.reads, issue.writes, ran.end);
         }
         self.finished.push((ran.end, ran.engine));
         if ran.end >= self.makespan {
@@ -269,6 +306,7 @@ impl Timeline {
             Work::Collective(part) => (part.hbm_read, part.hbm_write),
             _ => (0, 0),
         };
+        self.asked.take();
         self.records.push(Record {
             id,
             opcode: issue.opcode,

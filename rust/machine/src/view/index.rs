@@ -14,7 +14,8 @@ use crate::view::{Dynamic, ScalarIndex, View};
 pub enum Index {
     /// One position; negative ones count from the end.
     At(i64),
-    /// `start:stop:step`. Negative bounds count from the end and nothing is clamped; `start` may be `stop`, for none.
+    /// `start:stop:step`. Negative bounds count from the end and nothing is clamped; `start` may be `stop`, for none, and
+    /// `stop` behind the end as long as the last position is not.
     Range {
         /// First position; None: 0.
         start: Option<i64>,
@@ -212,14 +213,17 @@ impl View {
                 self.refuse(format_args!("step of the slice on dimension {axis} is {step}, must be at least 1"))
             );
         }
-        if start < 0 || stop > size {
-            let last = stop.saturating_sub(1);
+        // What counts is the last position reached: a stop may lie up to a step behind it, and past the end.
+        let length = if stop > start { (stop.saturating_sub(start) - 1) / step + 1 } else { 0 };
+        let last = start.saturating_add((length - 1).saturating_mul(step));
+        if start < 0 || start > size || last >= size || length == 0 && stop > size {
+            let last = if length == 0 { stop.saturating_sub(1) } else { last };
             return Err(self.out_of_bound(axis, format_args!("index range [{start}, {last}]")));
         }
         if start > stop {
             return Err(self.refuse(format_args!("slice {start}:{stop} on dimension {axis} ends before it begins")));
         }
-        Ok((start, (stop - start).unsigned_abs().div_ceil(step.unsigned_abs()) as usize, step))
+        Ok((start, length as usize, step))
     }
 
     /// The dynamic part of `size` positions along `axis` from `index` on.

@@ -3,15 +3,15 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::conductor::Conductor;
 use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
+use trn3_machine::isa::Instruction;
 use trn3_machine::isa::rank_call::RankCall;
-use trn3_machine::isa::{Instruction, elements};
 use trn3_machine::meeting;
 use trn3_machine::memory::{Precision, Request};
 use trn3_machine::site::SiteId;
@@ -70,9 +70,10 @@ impl PyCore {
         let mut inner = self.lock()?;
         let Inner { core, lines, conductor } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
-        let is_long = elements(instruction) >= LONG;
-        let work = || conductor.issue(core, instruction, site, name);
-        let outcome = if is_long { door::detached(py, work) } else { door::attached(work) };
+        let outcome = door::attached(|| core.examine(instruction)).and_then(|examined| {
+            let work = || conductor.issue_examined(core, instruction, examined, site, name);
+            if examined.elements >= LONG { door::detached(py, work) } else { door::attached(work) }
+        });
         outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
     }
 
@@ -330,11 +331,30 @@ impl PyCore {
         self.lock()?.core.state.memory.is_initialised(view).map_err(exception)
     }
 
-    /// Seeds stochastic rounding of engine results, or turns it off.
-    fn set_stochastic_rounding(&self, seed: Option<u64>) -> PyResult<()> {
+    /// Seeds stochastic rounding of engine results, or turns it off; `place` is the core's in its launch.
+    #[pyo3(signature = (seed, place = 0))]
+    fn set_stochastic_rounding(&self, seed: Option<u64>, place: usize) -> PyResult<()> {
         let mut inner = self.lock()?;
         let Inner { core, conductor, .. } = &mut *inner;
-        conductor.set_stochastic_rounding(core, seed).map_err(exception)
+        conductor.set_stochastic_rounding(core, seed, place).map_err(exception)
+    }
+
+    /// Follows from here on through which element types values come.
+    fn follow_types(&self) -> PyResult<()> {
+        self.lock()?.conductor.follow_types();
+        Ok(())
+    }
+
+    /// The narrowest floating-point type on the way to a tensor, None of integers alone; and whether it is that of this
+    /// tensor rather than of all instructions, as it is where the core met others.
+    fn narrowest(&self, tensor: &Bound<'_, PyAny>) -> PyResult<(Option<&'static str>, bool)> {
+        let view = self::tensor("narrowest", "tensor", tensor)?;
+        let inner = self.lock()?;
+        let Some(types) = inner.conductor.lineage() else {
+            return Err(PyValueError::new_err("the core follows no types: follow_types first"));
+        };
+        let found = if types.has_met() { types.narrowest() } else { types.narrowest_of(&view.storage) };
+        Ok((found.map(DType::name), !types.has_met()))
     }
 
     /// Writes down from here on what the core is given, as a program of that name.

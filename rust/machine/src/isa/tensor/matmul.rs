@@ -156,7 +156,8 @@ impl NcMatmul {
         state.keep(identity);
         let mut bits = Vec::new();
         state.memory.read_words(super::operand(&arch, &self.stationary), &mut bits, state.site)?;
-        super::transpose::write_transposed(state, &check, &self.dst, self.stationary.dtype, &bits, rows, columns)
+        let target = super::container(&check, &self.dst, self.stationary.dtype)?;
+        super::transpose::write_transposed(state, &target, self.stationary.dtype, &bits, rows, columns)
     }
 }
 

@@ -302,7 +302,8 @@ fn store(state: &mut State, dst: &View, accumulate: Option<bool>, values: &mut [
             add(state, dst, Some(&mask), values)?;
         }
     }
-    write(state, dst, values)?;
+    // One rounding an instruction where PSUM holds bfloat16.
+    state.write(dst, values)?;
     state.memory.mark_psum_matmul(dst)
 }
 
@@ -348,14 +349,6 @@ fn add(state: &mut State, dst: Operand<'_>, mask: Option<&[bool]>, values: &mut 
     }
     state.keep(held);
     Ok(())
-}
-
-/// One rounding an instruction where PSUM holds bfloat16.
-fn write(state: &mut State, dst: Operand<'_>, values: &[f32]) -> Result<()> {
-    match state.stochastic_rounding.as_mut().filter(|_| dst.view.dtype.size() < size_of::<f32>()) {
-        Some(draws) => state.memory.write_f32_stochastic(dst, values, draws),
-        None => state.memory.write_f32(dst, values, Default::default()),
-    }
 }
 
 fn note_unwritten(state: &mut State, dst: &View) -> Result<()> {

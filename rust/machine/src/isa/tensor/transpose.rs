@@ -32,15 +32,14 @@ pub struct NcTranspose {
 /// Moves [rows, columns] bits through the array into a [columns, rows] tile of PSUM.
 pub(super) fn write_transposed(
     state: &mut State,
-    check: &Check<'_>,
-    dst: &View,
+    target: &View,
     moved: DType,
     bits: &[u32],
     rows: usize,
     columns: usize,
 ) -> Result<()> {
-    let target = super::container(check, dst, moved)?;
-    let target = super::operand(check.arch, &target);
+    let arch = state.arch.clone();
+    let target = super::operand(&arch, target);
     state.memory.write_words(target, &turned(bits, rows, 1, columns), moved, None)?;
     state.memory.mark_psum_matmul(target)
 }
@@ -50,6 +49,15 @@ impl NcTranspose {
         match self.engine {
             Some(engine) => engine == Engine::Tensor,
             None => super::in_psum(&self.dst),
+        }
+    }
+
+    /// Where the array's bits go. Elements of one byte stay such from gen4 on, where `dst` has them side by side: the
+    /// documentation names 16-bit containers for gen3 alone.
+    fn target(&self, check: &Check<'_>) -> Result<View> {
+        match super::container(check, &self.dst, self.data.dtype) {
+            Err(_) if check.arch.generation >= 4 && self.dst.dtype == self.data.dtype => Ok(self.dst.clone()),
+            target => target,
         }
     }
 
@@ -125,7 +133,7 @@ impl Instruction for NcTranspose {
         }
         super::check_bank(&check, &self.dst)?;
         if arch.generation >= 3 {
-            return super::container(&check, &self.dst, self.data.dtype).map(drop);
+            return self.target(&check).map(drop);
         }
         super::matmul::check_operand_dtype(&check, "data", &self.data)?;
         if ![DType::Float32, self.data.dtype].contains(&self.dst.dtype) {
@@ -161,7 +169,7 @@ impl Instruction for NcTranspose {
         let bits = state.read_words(&self.data)?;
         let (rows, columns) = (self.data.partitions(), self.data.free_size());
         if self.uses_array() {
-            return write_transposed(state, &check, &self.dst, self.data.dtype, &bits, rows, columns);
+            return write_transposed(state, &self.target(&check)?, self.data.dtype, &bits, rows, columns);
         }
         state.memory.write_words(&self.dst, &turned(&bits, rows, 1, columns), self.data.dtype, None)
     }

@@ -3,6 +3,7 @@
 mod contract;
 mod hazards;
 mod published;
+mod schedule;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,8 +69,12 @@ impl Instruction {
     }
 }
 
+/// A built-in spec, or one with so much HBM bandwidth: `trn3/300`.
 fn arch(name: &str) -> Arc<ArchSpec> {
-    Arc::new(ArchSpec::load(name).expect("a built-in spec"))
+    let (base, gbps) = name.split_once('/').map_or((name, None), |(base, gbps)| (base, gbps.parse().ok()));
+    let mut spec = ArchSpec::load(base).expect("a built-in spec");
+    spec.hbm_gbps = gbps.unwrap_or(spec.hbm_gbps);
+    Arc::new(spec)
 }
 
 fn timeline(name: &str) -> Timeline {

@@ -28,9 +28,9 @@ impl Shared {
     }
 
     /// Keeps what an instruction that is done at `end` did to bytes that other cores reach.
-    pub(super) fn note(&mut self, issue: &TimedInstruction, end: u64) {
-        let reads = issue.reads.iter().map(|region| (region, false));
-        for (region, writes) in reads.chain(issue.writes.iter().map(|region| (region, true))) {
+    pub(super) fn note(&mut self, reads: &[Region], writes: &[Region], end: u64) {
+        let reads = reads.iter().map(|region| (region, false));
+        for (region, writes) in reads.chain(writes.iter().map(|region| (region, true))) {
             if matches!(region.space, Space::Hbm(storage) if self.tensors.contains(&storage)) {
                 self.uses.push((region.clone(), end, writes));
             }
@@ -58,6 +58,7 @@ impl Timeline {
     /// Runs an instruction that cores run together, as [`Timeline::meet`], and orders nothing else: cores that share no
     /// HBM. Those that came sooner wait for `cause`.
     pub fn rendezvous(cores: &mut [(&mut Timeline, TimedInstruction<'_>)], hop: Picos, cause: Cause) -> Vec<Span> {
+        cores.iter_mut().for_each(|(timeline, _)| timeline.stand());
         let arrivals: Vec<Bound> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue)).collect();
         let origins: Vec<u64> = cores.iter().map(|(timeline, _)| timeline.origin).collect();
         let mut ran = Vec::with_capacity(cores.len());
@@ -86,6 +87,7 @@ impl Timeline {
         for ((timeline, issue), ran) in cores.iter_mut().zip(&mut ran) {
             let end = end.saturating_sub(timeline.origin);
             ran.end = end;
+            timeline.stand();
             let id = timeline.next_id();
             timeline.finish(id, issue, ran, false);
             spans.push(Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(end) });

@@ -116,8 +116,8 @@ impl Timeline {
         let mut ready = trigger;
         ready.latest(dependencies);
         ready.latest(floor);
-        let keep = self.options.keep_records.then_some(&mut self.transfers);
-        let moved = self.dma.run(id, transfer, ready, keep);
+        let ready = self.dma.generate(id, transfer, ready);
+        let moved = self.serve(id, issue, transfer, ready, slot_end);
         if self.options.keep_records {
             self.triggers.push(TriggerRecord {
                 id,
@@ -145,6 +145,7 @@ impl Timeline {
     }
 
     pub(super) fn collective(&mut self, id: u32, issue: &TimedInstruction, part: &CollectivePart, floor: Bound) -> Ran {
+        self.stand();
         let free = self.collectives.free(part.priority);
         let mut bound = free;
         bound.latest(self.dependencies(issue, Engine::Dma, false));
@@ -157,7 +158,7 @@ impl Timeline {
         self.collectives.hold(part.priority, bound.at, end - bound.at, id);
         Ran {
             engine: Engine::Dma,
-            queue: self.dma.collectives(part.priority),
+            queue: self.collective_queue(part.priority),
             issued: bound.at,
             start: bound.at,
             slot_end: end,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
+use trn3_machine::core::NeuronCore;
 use trn3_machine::isa::custom::{GpSimdCall, GpSimdFunction, TileBytes, instruction_name};
 
 use crate::machine::core::PyCore;
@@ -36,13 +37,16 @@ fn gpsimd_call(
     opcode: &str,
     outputs: Vec<Bound<'_, PyAny>>,
     inputs: Vec<Bound<'_, PyAny>>,
-    cycles: u64,
+    cycles: Option<u64>,
     name: Option<&str>,
 ) -> PyResult<PyInstruction> {
     let views = |argument: &str, tensors: &[Bound<'_, PyAny>]| {
         tensors.iter().map(|object| tensor(opcode, argument, object).cloned()).collect::<PyResult<Vec<_>>>()
     };
     let (outputs, inputs) = (views("outputs", &outputs)?, views("inputs", &inputs)?);
+    let one_pass =
+        |core: &mut NeuronCore, _: &mut _| Ok(GpSimdCall::cycles_of_one_pass(core.arch(), &outputs, &inputs));
+    let cycles = cycles.map_or_else(|| core.get().with(core.py(), one_pass), Ok)?;
     let mut call = GpSimdCall {
         name: instruction_name(opcode),
         outputs,
