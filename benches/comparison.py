@@ -7,10 +7,13 @@ the same round; the row keeps the median of the rounds. In test mode everything 
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -139,6 +142,10 @@ class Comparison:
                 for rival in rivals
             ],
         )
+        if rows := os.environ.get("TRN3_BENCH_ROWS"):
+            # At once: what was measured is kept when the run is stopped.
+            with Path(rows).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(self.benchmark.extra_info) + "\n")
 
 
 def nothing() -> None:

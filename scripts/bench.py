@@ -11,11 +11,13 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import bench_report
 import host
@@ -63,11 +65,9 @@ def passes(features: set[str]) -> list[Pass]:
 
 def run(part: Pass, number: int, arguments: list[str]) -> list[bench_report.Row]:
     """Run the benches in one process and return the rows it recorded."""
-    result, log = BUILD / f"pass-{number}.json", BUILD / f"pass-{number}.log"
+    result, log = BUILD / f"pass-{number}.jsonl", BUILD / f"pass-{number}.log"
     result.unlink(missing_ok=True)
-    options = ["-q", "-m", "", "--benchmark-enable", "--benchmark-json", str(result)]
-    # pytest-benchmark warns where a name selects nothing in this pass, and warnings are errors.
-    options += ["-W", "ignore:Not saving anything"]
+    options = ["-q", "-m", "", "--benchmark-enable"]
     # A bench takes as long as it takes.
     options += ["--timeout", "0", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "TRN3_SIMD"}
@@ -77,7 +77,7 @@ def run(part: Pass, number: int, arguments: list[str]) -> list[bench_report.Row]
         status = subprocess.run(
             [sys.executable, "-m", "pytest", part.rows, *options],
             cwd=ROOT,
-            env=environment | QUIET | part.variables,
+            env=environment | QUIET | part.variables | {"TRN3_BENCH_ROWS": str(result)},
             stdout=sink,
             stderr=subprocess.STDOUT,
             check=False,
@@ -90,10 +90,14 @@ def run(part: Pass, number: int, arguments: list[str]) -> list[bench_report.Row]
     if status != 0:
         print("\n".join(log.read_text(errors="replace").splitlines()[-40:]))
         sys.exit(f"the benches stopped; the whole output: {log.relative_to(ROOT)}")
-    entries = json.loads(result.read_text())["benchmarks"]
-    return [
-        bench_report.Row.from_json(entry["extra_info"], part.title, part.rival) for entry in entries
-    ]
+    return measured(part, number)
+
+
+def measured(part: Pass, number: int) -> list[bench_report.Row]:
+    """Return the rows that a process has recorded, also one that was stopped."""
+    result = BUILD / f"pass-{number}.jsonl"
+    lines = result.read_text(encoding="utf-8").splitlines() if result.exists() else []
+    return [bench_report.Row.from_json(json.loads(line), part.title, part.rival) for line in lines]
 
 
 def criterion() -> None:
@@ -126,6 +130,20 @@ def criterion() -> None:
         sys.exit("the Rust benches stopped")
 
 
+def stopped(rows: list[bench_report.Row]) -> NoReturn:
+    """Print what was measured until now, keep it, and end as what is interrupted does."""
+    print()
+    if rows:
+        text = bench_report.plain_table(rows)
+        kept = BUILD / "measured.txt"
+        kept.write_text(text + "\n", encoding="utf-8")
+        print(f"{text}\nStopped: {len(rows)} rows were measured, kept in {kept.relative_to(ROOT)};")
+    else:
+        print("Stopped before anything was measured;")
+    print("docs/explanation/performance.md is left as it is.")
+    sys.exit(130)
+
+
 def main() -> None:
     """Measure, print and write the page."""
     arguments = sys.argv[1:]
@@ -133,13 +151,21 @@ def main() -> None:
     features = host.cpu_features()
     limits = host.peaks(ROOT / "benches" / "peaks.c", BUILD)
     limits["memory"] = host.copy_bandwidth()
+    # Stopped by a signal, it tells what it has all the same.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     rows: list[bench_report.Row] = []
     for number, part in enumerate(passes(features)):
-        rows += run(part, number, arguments)
+        try:
+            rows += run(part, number, arguments)
+        except KeyboardInterrupt:
+            stopped(rows + measured(part, number))
     if not rows:
         sys.exit("no bench has such a name")
-    if not arguments:
-        criterion()
+    try:
+        if not arguments:
+            criterion()
+    except KeyboardInterrupt:
+        stopped(rows)
     print()
     print(bench_report.plain_table(rows))
     print(bench_report.verdict(rows))

@@ -114,7 +114,7 @@ def get_num_threads() -> int:
     Raises
     ------
     ValueError
-        If ``TRN3_NUM_THREADS`` is not a whole number from 1 to 4096.
+        If ``TRN3_NUM_THREADS`` is not a whole number from 1 to 512 (or to the number of cores).
 
     Examples
     --------

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -264,3 +265,14 @@ def test_no_byte_makes_the_reader_fail_otherwise(position: int, value: int, cut:
         with contextlib.suppress(CheckpointError), SafetensorsReader(path) as reader:
             total = sum(reader.read(tensor).nbytes for tensor in reader.tensors.values())
             assert total <= len(raw)
+
+
+@pytest.mark.parametrize("inner", ['{"a":[%s]}', '{"w":{"dtype":"F32","shape":[%s]}}'])
+def test_headers_of_nothing_but_lists_end_soon(tmp_path: Path, inner: str) -> None:
+    """Ninety megabytes of empty lists took half a minute."""
+    header = (inner % ",".join(["[]"] * 30_000_000)).encode()
+    path = write_raw(tmp_path / "m", header, b"")
+    began = time.process_time()
+    with pytest.raises(CheckpointError, match="must have a dtype, a shape and data_offsets"):
+        load_mx(path)
+    assert time.process_time() - began < 6

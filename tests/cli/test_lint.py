@@ -64,6 +64,8 @@ def test_lint_refuses_what_holds_no_kernel(refused: Refused, tmp_path: Path) -> 
     assert "no kernel 'y'" in refused("lint", f"{path}:y")
     path.write_text("x = 1 +\n")
     assert f"{path}:1: SyntaxError" in refused("lint", path)
+    path.write_bytes(b"x = 1\0\n")
+    assert refused("lint", path).startswith(f"{path}: SyntaxError: source code string cannot")
 
 
 def test_lines_may_allow_what_they_mean_to_break(run: Run, tmp_path: Path) -> None:

@@ -4,12 +4,16 @@ Exit codes: 0, done; 1, ``trn3 profile`` or ``trn3 diff`` found a wrong result, 
 miss that nothing explains, ``trn3 lint`` something, or the script of ``trn3 run`` raised (which may
 have other codes of its own); 2, refused or failed, with one line on the standard error that says
 why (more where a table of tensors explains it); 130, interrupted (Ctrl-C); 143 or 129, terminated
-(SIGTERM, SIGHUP). Nothing half-written is left in any case. The table of them is in
-docs/reference/command-line.md.
+(SIGTERM, SIGHUP); 141, whoever read the output stopped (SIGPIPE). Nothing half-written is left in
+any case. The table of them is in docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -91,12 +95,31 @@ def _complain(problem: object, details: Sequence[str] = ()) -> None:
         typer.echo(printable(line.rstrip()), err=True)
 
 
+class _ClosedOutput(io.TextIOBase):
+    """The standard output of a process that was started without one."""
+
+    def write(self, _text: str) -> int:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), "standard output")
+
+
+def _drop_output() -> None:
+    """Let an output that takes no more write to nowhere, or Python complains anew."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        with contextlib.suppress(OSError):
+            os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     from trn3.checkpoint import CheckpointError
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(args=words or ["--help"], prog_name="trn3", standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
         _complain(error.format_message())
         return 2
@@ -109,8 +132,19 @@ def _run(arguments: Sequence[str] | None) -> int:
     except MemoryError:
         _complain("not enough memory")
         return 2
+    except (BrokenPipeError, SystemExit) as error:
+        # Whoever read the output has read enough: `trn3 spec gen2 | head`. Typer and rich make an
+        # exit of it.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        _drop_output()
+        return 128 + signal.SIGPIPE
     except OSError as error:
-        where = f"{error.filename}: " if error.filename is not None else ""
+        _drop_output()
+        # Whatever writes files names them.
+        is_output = error.filename is None and error.errno in (errno.ENOSPC, errno.EFBIG)
+        named = "standard output" if is_output else error.filename
+        where = f"{named}: " if named is not None else ""
         _complain(f"{where}{error.strerror or error}")
         return 2
     # Typer turns a Ctrl-C into this code itself.
@@ -131,6 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
         numbers.append(signal.SIGHUP)
     previous = {number: signal.signal(number, _on_terminate) for number in numbers}
+    if sys.stdout is None:
+        sys.stdout = _ClosedOutput()
     try:
         code = _run(arguments)
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
@@ -12,6 +13,7 @@ from trn3.cli.consoles import output, print_json, table
 from trn3.cli.plots import check_plot
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.cli.settings import JsonForTables
+from trn3.files import read_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -182,11 +184,12 @@ def _traffic(name: str, system: System, group: str | None, num_bytes: float | No
         if group is not None or num_bytes is not None:
             message = f"{path}: a matrix has its own chips and sizes; leave --group and --bytes out"
             raise ValueError(message)
+        raw = io.BytesIO(read_bytes(path, "traffic matrix"))
         try:
             matrix = (
-                np.load(path, allow_pickle=False)
+                np.load(raw, allow_pickle=False)
                 if path.suffix == ".npy"
-                else np.loadtxt(path, delimiter=",", ndmin=2)
+                else np.loadtxt(raw, delimiter=",", ndmin=2)
             )
         except (ValueError, EOFError) as error:
             message = f"{path}: cannot be read as a matrix: {error}"

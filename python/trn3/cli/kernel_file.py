@@ -158,7 +158,9 @@ def _explain(error: Exception, path: Path) -> str:
     text = str(error) or "no message"
     where = ""
     if isinstance(error, SyntaxError):
-        where, text = f"{error.filename}:{error.lineno}: ", error.msg
+        # A text that is no text at all has neither name nor line.
+        line = "" if error.lineno is None else f":{error.lineno}"
+        where, text = f"{error.filename or path}{line}: ", error.msg
     elif place := _PLACE.match(text):
         where, text = place[0], text[place.end() :]
     else:

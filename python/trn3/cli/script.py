@@ -13,12 +13,17 @@ from pathlib import Path
 def run(script: Path, arguments: Sequence[str]) -> int:
     """Run a script as ``python script arguments...`` would, and return its exit code.
 
+    What it imports as ``nki`` and ``torch_xla`` is trn3's, and ``NKI_SIMULATOR`` is 1 unless it is
+    set.
+
     An exception that leaves the script prints its traceback, without the frames of this command,
     and gives exit code 1.
     """
     from trn3 import nki
 
-    nki.install()
+    nki.install(torch_xla=True)
+    # Scripts choose what they do without a device by it.
+    os.environ.setdefault("NKI_SIMULATOR", "1")
     words, folders = sys.argv, list(sys.path)
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, os.fspath(script.parent.resolve()))

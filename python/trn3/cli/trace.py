@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
         from trn3.interchange import chakra
         from trn3.profile import Profile
 
-        with refusing(ValueError, TypeError, naming=profile):
+        with refusing(ValueError):
             source = Profile.from_json(profile)
         endings = {"chakra": f".{rank}.et", "perfetto": ".perfetto", "csv": ".csv"}
         target = out or profile.with_suffix(endings[to])

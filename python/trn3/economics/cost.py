@@ -26,11 +26,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from trn3 import facts
 from trn3._trn3 import system as _core
+from trn3.files import read_text
 from trn3.typed import typed
 
 __all__ = [
@@ -203,7 +203,7 @@ def prices(source: str | os.PathLike[str]) -> dict[str, Price]:
     """
     text = os.fspath(source)
     if text.endswith(".toml"):
-        found = _core.parse_prices(text, Path(text).read_text(encoding="utf-8"))
+        found = _core.parse_prices(text, read_text(text, "spec file"))
         if len(found) != 1:
             names = ", ".join(entry["name"] for entry in found)
             message = f"{text} holds {len(found)} sets of prices ({names}); needed: one"

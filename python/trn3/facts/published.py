@@ -27,12 +27,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
 from trn3._trn3 import facts as _core
 from trn3.facts.mappings import FrozenMapping
 from trn3.facts.quantity import Quantity, Source, figure_of, source_of
+from trn3.files import read_bytes
 from trn3.text import nearest as nearest_name
 
 __all__ = [
@@ -254,13 +254,12 @@ def load_all(path: str | os.PathLike[str]) -> Mapping[str, Facts]:
     OSError
         If it cannot be read.
     """
-    file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_bytes(path, "spec file").decode("utf-8")
     except UnicodeDecodeError as error:
-        message = f"{file} is not TOML: {error}"
+        message = f"{os.fspath(path)} is not TOML: {error}"
         raise ValueError(message) from error
-    return parse(text, str(file))
+    return parse(text, os.fspath(path))
 
 
 def parse(text: str, file: str = "text") -> Mapping[str, Facts]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from trn3._trn3 import k8s as core
+from trn3.files import read_text
 from trn3.k8s.errors import K8sError, asked
 
 Object = dict[str, Any]
@@ -62,12 +63,7 @@ def read(path: Path | str) -> list[Document]:
     OSError
         If the file cannot be read.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        message = f"{path}: is not UTF-8 text (byte {error.start})"
-        raise K8sError(message) from error
-    return parse(text, str(path))
+    return parse(read_text(path, "Kubernetes objects", K8sError), str(path))
 
 
 def parse(text: str, source: str = "input") -> list[Document]:

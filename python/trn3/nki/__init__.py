@@ -13,8 +13,8 @@ the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where ver
 ``NEURON_RT_DEBUG_OUTPUT_DIR`` a folder for what `device_print` shows;
 ``NEURON_LOGICAL_NC_CONFIG`` cores that a runtime would join, which brackets are compared with;
 ``NKI_DMA_TRANSPOSE_AS_PE_TRANSPOSE=true`` reserves a PSUM bank; ``TRN3_NKI_STRICT=1`` refuses
-kernels that the hardware compiler would refuse (`lint`). ``NKI_SIMULATOR`` changes nothing:
-everything is simulated.
+kernels that the hardware compiler would refuse (`lint`). ``NKI_SIMULATOR=1``, by which the vendor's
+package simulates, holds always: another value, which asks for a device, is warned of.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -11,6 +10,7 @@ from typing import Any, TypeAlias
 
 from trn3._trn3 import planner as _planner
 from trn3._trn3.planner import families, models
+from trn3.files import parse_json, read_text
 
 __all__ = ["Model", "ModelLike", "families", "model", "models", "request_of", "summary"]
 
@@ -123,14 +123,7 @@ def _source(source: object) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix != ".toml":
-            json.loads(text)
-    except UnicodeDecodeError as error:
-        message = f"{path} is no text in UTF-8: {error.reason} at byte {error.start}"
-        raise ValueError(message) from error
-    except json.JSONDecodeError as error:
-        message = f"{path} is not JSON: {error}"
-        raise ValueError(message) from error
+    text = read_text(path, "model configuration")
+    if path.suffix != ".toml":
+        parse_json(text, path)
     return text

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trn3 import facts
+from trn3.files import read_text
 from trn3.planner.models import ModelLike, request_of
 
 USUAL_CONTEXT = 8192
@@ -58,7 +59,7 @@ def system_request(system: Any) -> dict[str, Any]:
     """
     if isinstance(system, (str, PathLike)) and str(system).endswith(".toml"):
         path = Path(system)
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, "spec file")
         found = facts.parse(text, path.name)
         return {"name": next(iter(found)), "toml": [path.name, text]}
     if isinstance(system, str):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from trn3._trn3 import profile as _profile
-from trn3.files import write_bytes, write_files
+from trn3.files import parse_json, read_bytes, write_bytes, write_files
 from trn3.profile import plots
 from trn3.profile.data import ProfileData
 from trn3.profile.figures import FORMAT, FORMAT_VERSION, RunFigures
@@ -104,9 +103,8 @@ class Profile(RunFigures):
         ValueError
             If it holds no profile; the message names the file.
         """
-        raw = Path(path).read_bytes()
+        document = parse_json(read_bytes(path, "profile"), path, wrong="no profile")
         try:
-            document = json.loads(raw)
             if not isinstance(document, dict):
                 message = f"a JSON {type(document).__name__}, must be an object"
                 raise TypeError(message)

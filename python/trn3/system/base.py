@@ -13,6 +13,7 @@ import numpy as np
 
 from trn3._trn3 import system as _core
 from trn3.collectives.engine import CollectiveEngine
+from trn3.files import read_text
 from trn3.system.chip_figures import checked_lnc, chip_facts, count_of
 from trn3.system.collectives import CollectiveMethods
 from trn3.system.fabric import Slowdown
@@ -92,11 +93,7 @@ class System(Views, CollectiveMethods):
             If it describes no fabric or a wrong one; the text names the key.
         """
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            message = f"{path} is not UTF-8 text: {error.reason} at byte {error.start}"
-            raise ValueError(message) from error
+        text = read_text(path, "spec file")
         fabric = _core.Fabric.parse(path.name, text, system, links)
         file = (path.name, text)
         mode = checked_lnc(fabric.chip or fabric.name, lnc, file)

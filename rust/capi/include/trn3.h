@@ -858,7 +858,7 @@ trn3_status trn3_simd_level(char *buffer, size_t capacity);
 // Lets operations use so many threads, the calling one included. It is 1 until this is called: nothing starts a thread
 // unasked. Results do not depend on it.
 //
-// VALUE: 0, more than 4096, or the system refuses the threads.
+// VALUE: 0, more than 512 where there are not as many cores, or the system refuses the threads.
 trn3_status trn3_set_num_threads(size_t threads);
 
 // How many threads operations use.

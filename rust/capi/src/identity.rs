@@ -52,7 +52,7 @@ pub unsafe extern "C" fn trn3_simd_level(buffer: *mut c_char, capacity: usize) -
 /// Lets operations use so many threads, the calling one included. It is 1 until this is called: nothing starts a thread
 /// unasked. Results do not depend on it.
 ///
-/// VALUE: 0, more than 4096, or the system refuses the threads.
+/// VALUE: 0, more than 512 where there are not as many cores, or the system refuses the threads.
 #[unsafe(no_mangle)]
 pub extern "C" fn trn3_set_num_threads(threads: usize) -> trn3_status {
     guard(|| Ok(trn3_numerics::set_num_threads(threads)?))

@@ -7,7 +7,7 @@ use std::fmt;
 use safetensors::Dtype;
 use serde::Deserialize;
 use serde::de::value::{Error as NameError, StrDeserializer};
-use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
 use crate::limits::MAX_AXES;
@@ -168,8 +168,12 @@ impl<'de> Visitor<'de> for Described<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Place, A::Error> {
-        // To its end: what is wrong inside it tells more.
-        while list.next_element_seed(AnyValue(self.notes))?.is_some() {}
+        // Some way into it: what is wrong inside tells more.
+        for _ in 0..=MAX_AXES {
+            if list.next_element_seed(AnyValue(self.notes))?.is_none() {
+                break;
+            }
+        }
         Err(self.notes.refuse(Problem::NotDescribed { name: quoted(&self.name) }))
     }
 
@@ -288,12 +292,15 @@ impl<'de> Visitor<'de> for AnyValue<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Shown, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(AnyValue(self.0))? {
-            if items.len() <= MAX_AXES {
-                // Of lists in lists nothing is kept: a small file could make them many.
-                items.push(if item.items.is_some() { Shown::of("[...]") } else { item });
-            }
+        while items.len() <= MAX_AXES {
+            let Some(item) = list.next_element_seed(AnyValue(self.0))? else {
+                return Ok(Shown { items: Some(items), ..Shown::default() });
+            };
+            // Of lists in lists nothing is kept: a small file could make them many.
+            items.push(if item.items.is_some() { Shown::of("[...]") } else { item });
         }
+        // No list as long as this means anything.
+        while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(Shown { items: Some(items), ..Shown::default() })
     }
 

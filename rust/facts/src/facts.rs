@@ -8,6 +8,7 @@ use toml::{Table, Value as Toml};
 
 use crate::check::check;
 use crate::error::{Error, Result, allowed};
+use crate::files::why_no_toml;
 use crate::quantity::Quantity;
 
 /// What is published about one system.
@@ -72,7 +73,7 @@ impl Facts {
     /// negative or not finite, or is a rate of zero.
     pub fn parse(file: &str, text: &str) -> Result<Vec<Self>> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
-            Error::Spec(format!("{file} is not TOML: {}", error.to_string().trim_end().replace('\n', " ")))
+            Error::Spec(format!("{file} is not TOML: {}", why_no_toml(&error, text)))
         })?;
         let mut systems = Vec::new();
         for (name, entry) in table {

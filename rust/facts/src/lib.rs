@@ -29,6 +29,7 @@ mod error;
 mod evidence;
 mod expression;
 mod facts;
+pub mod files;
 mod formula;
 mod lookup;
 pub mod machine;

@@ -1,11 +1,14 @@
 //! Where facts are found: in the crate, in files, among the parts of a system.
 
+use std::io::ErrorKind;
+
 use toml::Value as Toml;
 
 use crate::built_in;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::facts::Facts;
+use crate::files::read_text;
 use crate::quantity::Source;
 use crate::show::rounded;
 use crate::unit::known_factor;
@@ -35,12 +38,11 @@ impl Facts {
     /// # Errors
     /// [`Error::File`] if it cannot be read, [`Error::Spec`] if it is wrong.
     pub fn load_all(path: &str) -> Result<Vec<Self>> {
-        let bytes = std::fs::read(path).map_err(|error| Error::File {
-            file: path.to_owned(),
-            why: error.to_string(),
-            number: error.raw_os_error(),
+        let text = read_text(path.as_ref()).map_err(|error| match error.raw_os_error() {
+            None if error.kind() == ErrorKind::InvalidData => Error::Spec(format!("{path} is not TOML: {error}")),
+            None => Error::Spec(format!("{path}: {error}")),
+            number => Error::File { file: path.to_owned(), why: error.to_string(), number },
         })?;
-        let text = String::from_utf8(bytes).map_err(|error| Error::Spec(format!("{path} is not TOML: {error}")))?;
         Self::parse(path, &text)
     }
 

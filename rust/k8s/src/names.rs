@@ -29,6 +29,8 @@ pub(crate) const MAX_STRING: usize = 64;
 const MAX_IDENTIFIER: usize = 32;
 const MAX_DOMAIN: usize = 63;
 pub(crate) const MAX_POOL_NAME: usize = 253;
+/// Nodes that are written at once: twice of what Kubernetes supports in a cluster **(choice)**.
+pub(crate) const MAX_NODES: i64 = 10_000;
 pub(crate) const MAX_REQUESTS: usize = 32;
 pub(crate) const MAX_SUBREQUESTS: usize = 8;
 pub(crate) const MAX_SELECTORS: usize = 32;

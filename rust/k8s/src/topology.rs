@@ -11,6 +11,7 @@ use toml::{Table, Value as Toml};
 use trn3_facts::{BUILT_IN, Facts, Value as Figure};
 
 use crate::error::{Error, Result, guess};
+use crate::names;
 
 /// One server: where it is, in the order of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -103,6 +104,10 @@ impl NodeSystem {
         let wanted = count.unwrap_or(self.servers as i64);
         if wanted < 1 {
             return Err(Error::Malformed(format!("--nodes {wanted}: at least 1 is needed")));
+        }
+        if wanted > names::MAX_NODES {
+            let most = names::MAX_NODES;
+            return Err(Error::Malformed(format!("--nodes {wanted}: at most {most} are written")));
         }
         let per_rack = self.servers / self.racks.max(1);
         let node = |index: usize| match self.is_ultraserver() {

@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::isa::ScalarOperand;
 use crate::storage::Buffer;
-use crate::view::{Dynamic, View};
+use crate::view::{Dynamic, View, tuple_text};
 
 /// Checks operands of one instruction; every refusal names the instruction and the operand.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +135,7 @@ impl Check<'_> {
             return Ok(());
         }
         let got = format!("has {} partitions, {other} has {}", view.partitions(), like.partitions());
-        Err(self.refuse(operand, got, "both need the same number"))
+        Err(self.refuse(operand, got, format!("both need the same number{}", of_a_row(view, like))))
     }
 
     /// Two operands have the same partitions and as many elements in each; their free axes may differ.
@@ -165,7 +165,8 @@ impl Check<'_> {
         self.tile(operand, view, ON_CHIP)?;
         if view.free_size() != 1 || view.partitions() != tile.partitions() {
             let got = format!("has shape {:?}", &view.shape[..]);
-            return Err(self.refuse(operand, got, format!("a scalar or a tile of shape [{}, 1]", tile.partitions())));
+            let allowed = format!("a scalar or a tile of shape [{}, 1]{}", tile.partitions(), of_a_row(view, tile));
+            return Err(self.refuse(operand, got, allowed));
         }
         Ok(())
     }
@@ -361,5 +362,16 @@ impl Check<'_> {
             return Err(self.refuse(operand, "is an indirect view in psum", "ScalarE scatters into sbuf alone"));
         }
         Ok(())
+    }
+}
+/// What a kernel writes where a row is given and every partition needs one.
+fn of_a_row(view: &View, tile: &View) -> String {
+    if view.partitions() != 1 || tile.partitions() == 1 || view.free_size() != tile.free_size() {
+        return String::new();
+    }
+    let shape = tuple_text(&tile.shape);
+    match &view.storage.name[..] {
+        "" => format!("; nl.broadcast_to(row, {shape}) repeats a row in every partition"),
+        name => format!("; nl.broadcast_to({name}, {shape}) repeats the row in every partition"),
     }
 }

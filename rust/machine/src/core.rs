@@ -348,8 +348,5 @@ impl NeuronCore {
 
 /// Registers are numbered by the process, so that cores never mistake another's for their own.
 pub fn new_register(frozen: bool, value: Option<i64>) -> Arc<Register> {
-    use std::sync::Mutex;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    Arc::new(Register { id: NEXT.fetch_add(1, Ordering::Relaxed), frozen, value: Mutex::new(value) })
+    Arc::new(Register::numbered(frozen, value))
 }

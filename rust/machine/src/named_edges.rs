@@ -1,6 +1,6 @@
 //! Edges between instructions by their names, beyond what data demands: what a kernel's own schedule asks for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::{Error, Result};
 use crate::isa::NOTHING;
@@ -28,6 +28,8 @@ pub struct NamedEdges {
     issued: HashMap<String, (u32, Vec<SiteId>)>,
     /// The lines of the dynamic loops that are running, outermost first.
     loops: Vec<SiteId>,
+    /// Edges that some instruction waited at: consumer and producer.
+    waited: HashSet<(String, String)>,
     /// The first edge between instructions of different dynamic loops: consumer and producer.
     crossing: Option<(String, String)>,
 }
@@ -59,6 +61,9 @@ impl NamedEdges {
                 if *loops != self.loops && self.crossing.is_none() {
                     self.crossing = Some((consumer.clone(), producer.clone()));
                 }
+                if !self.waited.iter().any(|(one, other)| one == consumer && other == producer) {
+                    self.waited.insert((consumer.clone(), producer.clone()));
+                }
                 found.push(*id);
             }
         }
@@ -72,7 +77,8 @@ impl NamedEdges {
         }
     }
 
-    /// Refuses edges whose names no instruction had, and edges between different dynamic loops.
+    /// Refuses edges whose names no instruction had, edges between different dynamic loops, and edges in a circle, of which
+    /// one at least had no effect.
     ///
     /// # Errors
     /// [`Error::Value`] with the names.
@@ -83,13 +89,61 @@ impl NamedEdges {
                  both in the same body of nl.dynamic_range, fori_loop or while_loop, or both in none"
             )));
         }
-        match self.unknown()[..] {
-            [] => Ok(()),
-            ref unknown => Err(Error::Value(format!(
+        if let [_, ..] = self.unknown()[..] {
+            return Err(Error::Value(format!(
                 "with_schedule names {}, which no instruction of the run has as name=",
-                unknown.join(", ")
+                self.unknown().join(", ")
+            )));
+        }
+        match self.circle() {
+            None => Ok(()),
+            Some(names) => Err(Error::Value(format!(
+                "with_schedule lets instructions wait for each other: {}; allowed: edges without a circle, or in loops, \
+                 where each waits for one before it",
+                names.join(" for ")
             ))),
         }
+    }
+
+    /// Names that wait for each other, in a circle that no order of the run can keep.
+    fn circle(&self) -> Option<Vec<&str>> {
+        let mut without_effect: Vec<(&str, &str)> = Vec::new();
+        for (consumer, producers) in &self.edges {
+            for producer in producers {
+                if !self.waited.contains(&(consumer.clone(), producer.clone())) {
+                    without_effect.push((consumer, producer));
+                }
+            }
+        }
+        without_effect.sort_unstable();
+        without_effect.into_iter().find_map(|(consumer, producer)| {
+            let mut way = self.way(producer, consumer)?;
+            way.insert(0, consumer);
+            Some(way)
+        })
+    }
+
+    /// The names from one that waits to one that it waits for, both included.
+    fn way<'a>(&'a self, from: &'a str, to: &str) -> Option<Vec<&'a str>> {
+        let mut came: HashMap<&str, &str> = HashMap::new();
+        let mut next = vec![from];
+        while let Some(name) = next.pop() {
+            if name == to {
+                let mut way = vec![name];
+                while let Some(last) = way.last().copied().filter(|last| *last != from) {
+                    way.push(came[last]);
+                }
+                way.reverse();
+                return Some(way);
+            }
+            for producer in self.edges.get(name).into_iter().flatten() {
+                if producer != from && !came.contains_key(producer.as_str()) {
+                    came.insert(producer, name);
+                    next.push(producer);
+                }
+            }
+        }
+        None
     }
 
     /// Names of edges that no instruction had.
@@ -118,6 +172,28 @@ mod tests {
         assert!(edges.producers(None).is_empty());
         let refusal = edges.check().expect_err("two names are unknown").to_string();
         assert!(refusal.starts_with("with_schedule names other, use, which no instruction"), "{refusal}");
+    }
+
+    #[test]
+    fn test_a_circle_is_refused_unless_each_waits_for_an_earlier_one() {
+        let issue = |order: &[&'static str]| {
+            let mut edges = NamedEdges::default();
+            edges.add("a".to_owned(), ["b".to_owned()]);
+            edges.add("b".to_owned(), ["c".to_owned()]);
+            edges.add("c".to_owned(), ["a".to_owned()]);
+            for (id, name) in (0..).zip(order) {
+                edges.producers(Some(name));
+                edges.note(Some(name), id);
+            }
+            edges.check().map_err(|error| error.to_string())
+        };
+        let refusal = issue(&["a", "b", "c"]).expect_err("a waits for b, b for c, c for a");
+        assert!(refusal.contains("wait for each other: a for b for c for a; allowed"), "{refusal}");
+        assert_eq!(issue(&["a", "b", "c", "a", "b", "c"]), Ok(()));
+        let mut own = NamedEdges::default();
+        own.add("a".to_owned(), ["a".to_owned()]);
+        own.note(Some("a"), 0);
+        assert!(own.check().expect_err("of itself").to_string().contains(": a for a;"));
     }
 
     #[test]

@@ -224,7 +224,7 @@ fn test_dynamic_indices_are_read_when_the_operand_is() {
     memory
         .write_f32(&hbm, &(0..32).map(|index| index as f32).collect::<Vec<f32>>(), CastOptions::default())
         .expect("ok");
-    let register = Arc::new(Register { id: 1, frozen: false, value: Default::default() });
+    let register = Arc::new(Register { id: 1, frozen: false, value: Default::default(), owner: Default::default() });
     let dynamic = Dynamic::Scalar { index: ScalarIndex::Register(register.clone()), stride: 4, bound: 8 };
     let mut row = View { dynamic: Some(Arc::new(dynamic)), shape: SmallVec::from_slice(&[2]), ..hbm.clone() };
     row.strides = SmallVec::from_slice(&[2]);

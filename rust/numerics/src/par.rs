@@ -12,8 +12,14 @@ use crate::fpenv;
 /// How often a long call asks the host whether to stop; short against a person's patience, long against its cost.
 const INTERRUPT_PERIOD: Duration = Duration::from_millis(20);
 
-/// More threads than this is a mistake rather than a machine.
-const MAX_THREADS: usize = 4096;
+/// More threads than this, where the machine has not as many cores, are a mistake: idle ones look to all others for work,
+/// so that starting thousands takes minutes.
+const USUAL_MOST: usize = 512;
+
+/// The most threads that operations use: 512, or as many as the machine has cores.
+pub fn most_threads() -> usize {
+    std::thread::available_parallelism().map_or(USUAL_MOST, |cores| USUAL_MOST.max(cores.get()))
+}
 
 struct Pool {
     threads: usize,
@@ -48,11 +54,11 @@ fn build(threads: usize) -> Result<Pool> {
 fn default_threads() -> Result<usize> {
     match std::env::var("TRN3_NUM_THREADS") {
         Ok(text) => match text.trim().parse() {
-            Ok(threads) if (1..=MAX_THREADS).contains(&threads) => Ok(threads),
+            Ok(threads) if (1..=most_threads()).contains(&threads) => Ok(threads),
             _ => Err(Error::value(
                 "TRN3_NUM_THREADS",
                 format!("{text:?}"),
-                format!("a whole number from 1 to {MAX_THREADS} is needed"),
+                format!("a whole number from 1 to {} is needed", most_threads()),
             )),
         },
         Err(_) => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -80,10 +86,11 @@ fn current() -> Result<(usize, Option<Arc<rayon::ThreadPool>>)> {
 /// Sets how many threads operations use, the calling one included.
 ///
 /// # Errors
-/// [`Error::Value`] for 0, for more than 4096, and when the system refuses the threads.
+/// [`Error::Value`] for 0, for more than [`most_threads`], and when the system refuses the threads.
 pub fn set_num_threads(threads: usize) -> Result<()> {
-    if !(1..=MAX_THREADS).contains(&threads) {
-        return Err(Error::value("num_threads", threads, format!("a whole number from 1 to {MAX_THREADS} is needed")));
+    let most = most_threads();
+    if !(1..=most).contains(&threads) {
+        return Err(Error::value("num_threads", threads, format!("a whole number from 1 to {most} is needed")));
     }
     let fresh = build(threads)?;
     let old = lock(&POOL).replace(fresh);
@@ -98,7 +105,7 @@ pub fn set_num_threads(threads: usize) -> Result<()> {
 /// How many threads operations use: as set, else `TRN3_NUM_THREADS`, else one per available core.
 ///
 /// # Errors
-/// [`Error::Value`] when `TRN3_NUM_THREADS` is not a whole number from 1 to 4096.
+/// [`Error::Value`] when `TRN3_NUM_THREADS` is not a whole number from 1 to [`most_threads`].
 pub fn num_threads() -> Result<usize> {
     current().map(|(threads, _)| threads)
 }

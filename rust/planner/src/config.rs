@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::dtype::DataType;
+use super::published_dtype::{published, shown};
 use super::shapes::{Attention, Experts, FeedForward, Model, Window};
+use trn3_facts::files::why_no_toml;
 use trn3_system::{Error, Result};
 
 /// The values of `model_type` that are understood.
@@ -108,9 +109,8 @@ pub fn model_from_json(name: &str, text: &str) -> Result<Model> {
 /// # Errors
 /// As [`model_from_json`].
 pub fn model_from_toml(name: &str, text: &str) -> Result<Model> {
-    let map: Map<String, Value> = toml::from_str(text).map_err(|error| {
-        Error::Spec(format!("{name} is not TOML: {}", error.to_string().trim_end().replace('\n', " ")))
-    })?;
+    let map: Map<String, Value> = toml::from_str(text)
+        .map_err(|error| Error::Spec(format!("{name} is not TOML: {}", why_no_toml(&error, text))))?;
     model_from_map(name, &map)
 }
 
@@ -125,7 +125,7 @@ pub fn model_from_map(name: &str, map: &Map<String, Value>) -> Result<Model> {
     }
     let family = match map.get("model_type") {
         Some(Value::String(family)) => family.as_str(),
-        Some(other) => return Err(Error::Spec(format!("{name}: model_type is {other}; needed: a name"))),
+        Some(other) => return Err(Error::Spec(format!("{name}: model_type is {}; needed: a name", shown(other)))),
         None => return Err(missing(name, "model configuration", "model_type", map)),
     };
     if !FAMILIES.contains(&family) {
@@ -153,7 +153,7 @@ impl Keys<'_> {
     }
 
     fn wrong(&self, key: &str, got: &Value, needed: &str) -> Error {
-        Error::Spec(format!("{}: {key} is {got}; needed: {needed}", self.name))
+        Error::Spec(format!("{}: {key} is {}; needed: {needed}", self.name, shown(got)))
     }
 
     /// A whole number of at least one, small enough that products of several stay exact.
@@ -395,8 +395,6 @@ impl Keys<'_> {
 
     /// What all families have alike; the shapes are set by the caller.
     fn blank(&self) -> Model {
-        let method = self.get("quantization_config").and_then(|value| value.get("quant_method"));
-        let published = method.or_else(|| self.get("torch_dtype")).or_else(|| self.get("dtype"));
         Model {
             name: self.text("name").unwrap_or_else(|| self.name.to_owned()),
             family: self.family.to_owned(),
@@ -416,7 +414,8 @@ impl Keys<'_> {
             norms_outside: 1,
             norm_shift: false,
             longest_context: None,
-            published_dtype: published.and_then(Value::as_str).and_then(|name| DataType::parse(name).ok()),
+            published_dtype: published(self.map).ok().flatten(),
+            unknown_dtype: published(self.map).err(),
             published_parameters: self.get("parameters").and_then(Value::as_f64),
         }
     }

@@ -32,6 +32,7 @@ pub mod machine_times;
 pub mod memory;
 pub mod phase;
 pub mod published;
+mod published_dtype;
 pub mod request;
 pub mod roofline;
 pub mod schedule_costs;

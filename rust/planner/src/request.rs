@@ -104,7 +104,15 @@ impl PlanRequest {
         match &self.dtype {
             Some(DtypeSource::Name(name)) => Ok(TensorPrecision::named(DataType::parse(name)?, has_experts)),
             Some(DtypeSource::Classes(classes)) => TensorPrecision::by_class(classes),
-            None => Ok(TensorPrecision::named(model.published_dtype.unwrap_or(DataType::Bf16), has_experts)),
+            None => match &model.unknown_dtype {
+                Some(said) => Err(Error::Value(format!(
+                    "{}: {said}, whose products and bytes are not known; understood: {}; give a dtype to plan in one of them \
+                     instead",
+                    model.name,
+                    DataType::ALL.map(DataType::name).join(", ")
+                ))),
+                None => Ok(TensorPrecision::named(model.published_dtype.unwrap_or(DataType::Bf16), has_experts)),
+            },
         }
     }
 
@@ -334,6 +342,11 @@ impl PlanRequest {
     ) -> Result<PlanSummary> {
         let said = self.times.iter().filter(|times| *times == ROOFLINE);
         let said = said.map(|times| format!("times of operations: {times}"));
+        let model = planner.model();
+        let unknown = model.unknown_dtype.iter().map(|unknown| {
+            format!("{} as if it were published in the given dtype: its {unknown}, which is not understood", model.name)
+        });
+        let said = said.chain(unknown);
         let asked = (self.tdp, self.price.as_ref(), self.system.instances);
         Ok(PlanSummary::new(planner, evaluation, searched, asked)?.saying(said))
     }

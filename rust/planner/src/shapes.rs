@@ -221,6 +221,9 @@ pub struct Model {
     pub longest_context: Option<u64>,
     /// The format its checkpoint is published in, where the configuration says.
     pub published_dtype: Option<DataType>,
+    /// What it says instead, where that is no format that is understood: `quantization_config is "gptq" of 4 bits`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown_dtype: Option<String>,
     /// Parameters as published, with which the count can be compared.
     pub published_parameters: Option<f64>,
 }

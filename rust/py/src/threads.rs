@@ -8,7 +8,7 @@ use crate::{arguments, door};
 #[pyfunction]
 #[pyo3(signature = (n, /))]
 pub(crate) fn set_num_threads(py: Python<'_>, n: &Bound<'_, PyAny>) -> PyResult<()> {
-    let threads = arguments::integer("n", n, 1, 4096)?;
+    let threads = arguments::integer("n", n, 1, trn3_numerics::most_threads() as i128)?;
     // Starting and joining threads takes a while, and the old pool may be in another call's use.
     door::run(py, || trn3_numerics::set_num_threads(threads as usize))
 }

@@ -52,7 +52,28 @@ def sbuf(x: Any, shape: tuple[int, ...] = (4, 6)) -> Any:
     return nl.zeros(shape, x.dtype, buffer=nl.sbuf)
 
 
+def permuted_in_place(x: Any) -> None:
+    one = copied(x)
+    ncc.collective_permute([one], [one], [(0, 1), (1, 0)])
+
+
+def shifted(x: Any) -> None:
+    both = nl.zeros((8, 6), x.dtype, buffer=nl.shared_hbm)
+    ncc.all_reduce([both[0:4]], [both[2:6]], whole(2), nl.add)
+
+
+def crossed(x: Any) -> None:
+    one, other = copied(x), copied(x)
+    ncc.all_reduce([one, other], [other, one], whole(2), nl.add)
+
+
 REFUSALS = {
+    "permuted in place": (
+        permuted_in_place,
+        "share bytes: .*allowed: tensors of their own",
+    ),
+    "shifted": (shifted, "srcs and dsts share bytes: .* and "),
+    "crossed": (crossed, "srcs and dsts share bytes: "),
     "mixed": (
         lambda x: ncc.all_reduce([copied(x)], [sbuf(x)], whole(2), nl.add),
         "partly in hbm, partly in sbuf",
@@ -254,3 +275,18 @@ def test_strict_environment_refuses_what_the_hardware_lacks(
     text = "lists of 2 ranks" if strict_four else "runs on one core"
     wanted = nki.jit(kernel)[2] if strict_four else kernel
     refused(wanted, NkiValidationError, text)
+
+
+def test_all_reduce_in_place_and_parts_of_one_tensor_are_taken() -> None:
+    def kernel(x: Any) -> Any:
+        one = copied(x)
+        ncc.all_reduce([one], [one], whole(2), nl.add)
+        both = nl.zeros((8, 6), x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(both[0:4], one)
+        ncc.all_reduce([both[0:4]], [both[4:8]], whole(2), nl.add)
+        return both
+
+    array = np.ones((4, 6), np.float32)
+    for result in nki.simulate_ranks(kernel, [(array,), (array,)]):
+        assert (result[:4] == 2).all()
+        assert (result[4:] == 4).all()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import trn3.nki.isa as nisa
-from support.conformance.coverage import FUNCTIONS, markdown
+from support.conformance.coverage import FUNCTIONS, markdown, missing
+from support.conformance.release_names import MODULES, documented
 from support.conformance.suite import REFUSALS, ROWS
+from trn3.nki.values.version import VERSIONS
 from trn3.validation import BEGIN, END
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "nki-coverage.md"
@@ -20,3 +24,21 @@ def test_the_page_is_current() -> None:
 def test_tables_name_functions_that_exist() -> None:
     assert {entry.function for entry in [*ROWS, *REFUSALS]} <= set(FUNCTIONS)
     assert all(callable(getattr(nisa, name)) for name in FUNCTIONS)
+
+
+def test_nothing_that_a_release_documents_is_missing() -> None:
+    found = {
+        (module, release, name)
+        for release in VERSIONS
+        for module in MODULES
+        if documented(module, release)
+        for name in missing(module, release)
+    }
+    assert not found
+
+
+def test_a_name_that_is_not_there_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(nisa, "topk")
+    assert missing("nki.isa", "0.6") == ["topk"]
+    assert missing("nki.isa", "0.5") == []
+    assert "`nki.isa.topk`" in markdown()

@@ -223,6 +223,9 @@ def test_with_schedule_refuses_what_no_instruction_is_called() -> None:
     kernel = nki.jit(chain).with_schedule([("third", ["nowhere", "second"]), ("none", "first")])
     with pytest.raises(ValueError, match="with_schedule names none, nowhere"):
         kernel()
+    for circle in ([("first", "third"), ("third", "first")], [("second", "second")]):
+        with pytest.raises(ValueError, match=r"wait for each other: (first|second) for"):
+            nki.jit(chain).with_schedule(circle)()
     wrong: Any = [("a",)]
     with pytest.raises(TypeError, match="with_schedule edge is"):
         nki.jit(chain).with_schedule(wrong)

@@ -9,17 +9,24 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, Final
 
+import trn3.nki.collectives as ncc
+import trn3.nki.dialects.legacy.isa as legacy_isa
+import trn3.nki.dialects.legacy.language as legacy_language
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
+from support.conformance.release_names import MODULES, documented
 from support.conformance.suite import REFUSALS, ROWS
 from support.conformance.table import KINDS
 from trn3.machine.instructions import instructions
+from trn3.nki.values.version import DEFAULT, VERSIONS
 
 #: What of `nki.isa` is no instruction: queries, and a register to start with.
 _QUERIES: Final = ("get_nc_sub_version", "get_nc_version", "register_alloc")
-#: The instructions and queries of NKI 0.6, and of older versions.
+#: What is a form of another instruction: register_load and register_store.
+_FORMS: Final = ("scalar_load", "scalar_store")
+#: The instructions and queries of NKI 0.7, and of older versions.
 FUNCTIONS: Final = tuple(
-    sorted([*(row.name for row in instructions().values() if not row.is_own), *_QUERIES])
+    sorted([*(row.name for row in instructions().values() if not row.is_own), *_QUERIES, *_FORMS])
 )
 
 _NOTES: Final = {
@@ -52,7 +59,10 @@ def _types(labels: Iterable[str]) -> str:
 
 def markdown() -> str:
     """Return what stands between the marks of the page."""
-    parts = [_summary(), "## `nki.isa`", _instructions(), "## `nki.language`", _names()]
+    parts = [
+        *(_summary(), "## `nki.isa`", _instructions(), "## `nki.language`", _names()),
+        *("## Releases", _releases()),
+    ]
     return "\n\n".join(parts)
 
 
@@ -88,6 +98,34 @@ def _instructions() -> str:
             _NOTES.get(name, ""),
         ]
         lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+#: What has the names of a module; NKI 0.1 is another package.
+_HOMES: Final[dict[str, Any]] = {"nki.isa": nisa, "nki.language": nl, "nki.collectives": ncc}
+_LEGACY_HOMES: Final[dict[str, Any]] = {"nki.isa": legacy_isa, "nki.language": legacy_language}
+
+
+def missing(module: str, release: str) -> list[str]:
+    """Return the names of a module in a release that there are not here."""
+    home = (_LEGACY_HOMES if release == "0.1" else _HOMES)[module]
+    return [name for name in documented(module, release) if not hasattr(home, name)]
+
+
+def _releases() -> str:
+    lines = [
+        f"| NKI | {' | '.join(f'`{module}`' for module in MODULES)} | missing |",
+        "|---|--:|--:|--:|---|",
+    ]
+    for release in VERSIONS:
+        cells, lacking = [], []
+        for module in MODULES:
+            names = documented(module, release)
+            absent = missing(module, release) if names else []
+            cells.append(f"{len(names) - len(absent)} of {len(names)}" if names else "")
+            lacking += [f"`{module}.{name}`" for name in absent]
+        mark = " (default)" if release == DEFAULT else ""
+        lines.append(f"| {release}{mark} | {' | '.join(cells)} | {', '.join(lacking)} |")
     return "\n".join(lines)
 
 

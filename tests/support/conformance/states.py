@@ -76,6 +76,25 @@ def _moved(_: Machine) -> None:
     assert bool(register)
 
 
+def _scalars(buffer: str, rng: Generator) -> Script:
+    values = rng.integers(-(2**31), 2**31, (1, 4)).astype(np.int32)
+
+    def run(machine: Machine) -> None:
+        source = machine.tile(values, "int32", buffer)
+        x, y = (isa.scalar_load(source[0:1, place : place + 1]) for place in (1, 2))
+        # NumPy's int32 wraps as the scalars do.
+        with np.errstate(over="ignore"):
+            a, b = values[0, 1], values[0, 2]
+            wanted = [a + b, a - b, a * b, -a, a + np.int32(7), np.int32(7) - b]
+        found = [x + y, x - y, x * y, -x, x + 7, 7 - y]
+        target = machine.tile(np.zeros((1, 6), np.int32), "int32", buffer)
+        for place, scalar in enumerate(found):
+            isa.scalar_store(target[0:1, place : place + 1], scalar)
+        assert machine.get(target).tolist() == [[int(each) for each in wanted]]
+
+    return Script(run)
+
+
 def _draws(engine: str, dtype: str, rng: Generator) -> Script:
     generators = 1 if engine == "gpsimd" else 4
     state = rng.integers(1, 2**32, (128, _WORDS * generators), np.uint32)
@@ -162,6 +181,9 @@ def rows() -> Iterator[Row]:
         for buffer in ("sbuf", "hbm"):
             yield Row("register_load", f"{dtype}-{buffer}", partial(_load, dtype, buffer))
             yield Row("register_store", f"{dtype}-{buffer}", partial(_store, dtype, buffer))
+    for function in ("scalar_load", "scalar_store"):
+        for buffer in ("sbuf", "hbm"):
+            yield Row(function, f"int32-{buffer}", partial(_scalars, buffer))
     yield Row("register_alloc", "tile", partial(_load, "int32", "sbuf"))
     yield Row("register_alloc", "number", _script(_moved))
     yield Row("register_move", "numbers-and-registers", _script(_moved))
@@ -231,6 +253,25 @@ def refusals() -> Iterator[Refusal]:
         lambda: {"dst": Tile((1, 1), "int32"), "src": isa.register_alloc()},
         "before anything",
         ValueError,
+    )
+    no = partial(Refusal, "scalar_load")
+    yield no(
+        "type", lambda: {"src": ones((1, 1), "uint32")}, "src has dtype uint32; allowed: int32"
+    )
+    yield no("elements", lambda: {"src": ones((1, 2), "int32")}, "one")
+    no = partial(Refusal, "scalar_store")
+    yield no(
+        "type",
+        lambda: {"dst": Tile((1, 1), "uint32"), "value": isa.NkiScalar(1)},
+        "dst has dtype uint32; allowed: int32",
+    )
+    yield no("number", lambda: {"dst": Tile((1, 1), "int32"), "value": 3}, "memset", TypeError)
+    compared = isa.NkiScalar(1) < 2
+    yield no(
+        "comparison",
+        lambda: {"dst": Tile((1, 1), "int32"), "value": compared},
+        "the result of a comparison",
+        TypeError,
     )
     no = partial(Refusal, "register_move")
     frozen = isa.VirtualRegister(1, frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from trn3.files import write_bytes
-from trn3.interchange.chakra.trace import Attribute, IOInfo, Node, NodeType, Trace
+from trn3.files import read_bytes, write_bytes
+from trn3.interchange.chakra.trace import Attribute, IOInfo, Node, NodeType, Trace, TraceError
 from trn3.system import execution_traces
 
 
@@ -83,4 +82,4 @@ def read(path: str | os.PathLike[str]) -> Trace:
     OSError
         If it cannot be read.
     """
-    return loads(Path(path).read_bytes(), os.fspath(path))
+    return loads(read_bytes(path, "trace", TraceError), os.fspath(path))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from trn3.files import parse_json, read_text
 from trn3.interchange.chakra.trace import Trace
 
 if TYPE_CHECKING:
@@ -169,9 +168,10 @@ def _ranks_per_chip(given: int | None, system: System) -> int:
     if given is None:
         return system.ranks_per_chip
     number = operator.index(given)
-    if number < 1:
+    if not 1 <= number < 2**32:
         message = (
-            f"ranks_per_chip is {number}; allowed: 1 or more, here usually {system.ranks_per_chip}"
+            f"ranks_per_chip is {number}; allowed: 1 to {2**32 - 1}, "
+            f"here usually {system.ranks_per_chip}"
         )
         raise ValueError(message)
     return number
@@ -183,11 +183,7 @@ def _groups(given: Groups | None, count: int) -> dict[str, list[int]]:
     what = "groups"
     if isinstance(given, (str, os.PathLike)):
         what = os.fspath(given)
-        try:
-            given = json.loads(Path(given).read_text(encoding="utf-8"))
-        except ValueError as error:
-            message = f"{what}: is no JSON: {error}"
-            raise ValueError(message) from error
+        given = parse_json(read_text(given, "process groups"), given)
     if not isinstance(given, Mapping):
         message = f"{what}: is {type(given).__name__}; needed: ranks by the name of their group"
         raise ValueError(message)

@@ -33,6 +33,7 @@ from trn3.nki.collectives.permutations import (
 )
 from trn3.nki.collectives.variable import all_gather_v, all_to_all_v
 from trn3.nki.ranks.replica_group import ReplicaGroup
+from trn3.nki.values.suggestions import missing_attribute as _missing_attribute
 
 __all__ = [
     "ReplicaGroup",
@@ -48,3 +49,7 @@ __all__ = [
     "rank_id",
     "reduce_scatter",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise _missing_attribute(__name__, name, __all__)

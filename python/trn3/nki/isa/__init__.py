@@ -9,9 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
-from trn3.nki.isa import constants, spellings  # noqa: F401  the machine learns how words are spelt
+from trn3.nki.isa import (
+    constants,
+    ordering,  # noqa: F401  the machine learns which kinds of dependency wait
+    spellings,  # noqa: F401  and how words are spelt
+)
 from trn3.nki.isa.activations import activate2, activation, activation_reduce, exponential
 from trn3.nki.isa.constants import (
+    dependency,
     dge_mode,
     dma_engine,
     engine,
@@ -69,6 +74,7 @@ from trn3.nki.isa.registers import (
     register_move,
     register_store,
 )
+from trn3.nki.isa.scalars import NkiScalar, scalar_load, scalar_store
 from trn3.nki.isa.search import max8, nc_find_index8, nc_match_replace8
 from trn3.nki.isa.select import dropout, range_select, select_reduce, tensor_copy_predicated
 from trn3.nki.isa.shuffle import nc_stream_shuffle
@@ -79,9 +85,11 @@ from trn3.nki.isa.tensor_reduction import (
     tensor_tensor_scan,
 )
 from trn3.nki.ranks.context import current_figures
+from trn3.nki.values.suggestions import missing_attribute as _missing_attribute
 
 __all__ = [
     "NkiInstruction",
+    "NkiScalar",
     "NkiValidationError",
     "VirtualRegister",
     "activate2",
@@ -92,6 +100,7 @@ __all__ = [
     "bn_stats",
     "constants",
     "core_barrier",
+    "dependency",
     "dge_mode",
     "dma_compute",
     "dma_copy",
@@ -132,6 +141,8 @@ __all__ = [
     "register_store",
     "rng",
     "scalar_engine",
+    "scalar_load",
+    "scalar_store",
     "scalar_tensor_tensor",
     "select_reduce",
     "sendrecv",
@@ -178,3 +189,7 @@ def get_nc_version() -> nc_version:
 def get_nc_sub_version() -> int:
     """Return the silicon revision: 0 (**choice**; revisions do not differ in the model)."""
     return 0
+
+
+def __getattr__(name: str) -> object:
+    raise _missing_attribute(__name__, name, __all__)

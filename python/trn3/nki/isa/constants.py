@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
+
+from trn3.nki.values.suggestions import or_nearest
 
 __all__ = [
+    "dependency",
     "dge_mode",
     "dma_engine",
     "engine",
@@ -15,7 +19,19 @@ __all__ = [
 ]
 
 
-class engine(enum.Enum):
+class _Members(enum.EnumMeta):
+    """Names the members in the error about one that there is not."""
+
+    def __getattr__(cls, name: str) -> Any:
+        members: dict[str, Any] = vars(cls).get("_member_map_", {})
+        if name in members:
+            return members[name]
+        hint = or_nearest(name, members)
+        message = f"nisa.{cls.__name__} has no {name!r}{hint}; allowed: {', '.join(members)}"
+        raise AttributeError(message)
+
+
+class engine(enum.Enum, metaclass=_Members):
     """Which engine runs an instruction."""
 
     #: The model chooses, as each instruction's description says.
@@ -28,7 +44,17 @@ class engine(enum.Enum):
     sync = 6
 
 
-class dge_mode(enum.Enum):
+class dependency(enum.Enum, metaclass=_Members):
+    """What `NkiInstruction.depends_on` and `Kernel.with_schedule` ask for (NKI 0.7)."""
+
+    #: The hardware waits until the producers have finished.
+    runtime = "runtime"
+    #: The compiler issues the producers first and lets them overlap; a kernel's calls run in that
+    #: order anyway.
+    schedule = "schedule"
+
+
+class dge_mode(enum.Enum, metaclass=_Members):
     """Who makes the descriptors of a DMA."""
 
     #: The model chooses.
@@ -41,7 +67,7 @@ class dge_mode(enum.Enum):
     none = 3
 
 
-class oob_mode(enum.Enum):
+class oob_mode(enum.Enum, metaclass=_Members):
     """What a DMA does with dynamic addresses outside the tensor."""
 
     #: It is an error.
@@ -50,14 +76,14 @@ class oob_mode(enum.Enum):
     skip = 1
 
 
-class dma_engine(enum.Enum):
+class dma_engine(enum.Enum, metaclass=_Members):
     """What moves the data of `sendrecv`."""
 
     dma = 1
     gpsimd_dma = 2
 
 
-class matmul_perf_mode(enum.Enum):
+class matmul_perf_mode(enum.Enum, metaclass=_Members):
     """Faster forms of `nc_matmul`."""
 
     none = "none"
@@ -65,7 +91,7 @@ class matmul_perf_mode(enum.Enum):
     double_row = "double_row"
 
 
-class reduce_cmd(enum.Enum):
+class reduce_cmd(enum.Enum, metaclass=_Members):
     """What an instruction does with the engine's running sums."""
 
     #: Leaves them alone.
@@ -80,7 +106,7 @@ class reduce_cmd(enum.Enum):
     load_reduce = 4
 
 
-class nc_version(enum.IntEnum):
+class nc_version(enum.IntEnum, metaclass=_Members):
     """Generation of the NeuronCore; later ones compare greater."""
 
     gen2 = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.ranks.context import core
-from trn3.nki.values.version import at_least
+from trn3.nki.values.releases import QUANTIZE_MX_SCALE
 
 __all__ = ["quantize_mx"]
 
@@ -15,8 +15,8 @@ def quantize_mx(
     """Quantise to MXFP8: 8 partitions x 4 neighbouring elements share a scale (gen4).
 
     Scales follow the rule of the NKI version in force: from 0.5 on nothing saturates, before it
-    is OCP's sample rule (see `trn3.nki.values.version`). Blocks with NaN or infinity get scale byte
-    255 and NaN elements (**choice**); see `trn3.numerics.quantize_mx`.
+    is OCP's sample rule (see `trn3.nki.values.releases`). Blocks with NaN or infinity get scale
+    byte 255 and NaN elements (**choice**); see `trn3.numerics.quantize_mx`.
 
     Parameters
     ----------
@@ -45,4 +45,4 @@ def quantize_mx(
     -----
     Cost: ``max(64, F / 4)`` cycles (public documentation).
     """
-    return isa.quantize_mx(core(), dst, src, dst_scale, not at_least("0.5"), name)
+    return isa.quantize_mx(core(), dst, src, dst_scale, QUANTIZE_MX_SCALE.value() == "ocp", name)

@@ -7,6 +7,7 @@ from typing import Final
 
 from trn3._trn3.machine import NkiInstruction, NkiTensor, VirtualRegister, isa
 from trn3.nki.ranks.context import core
+from trn3.nki.values.bound_names import bound_name
 
 __all__ = ["register_alloc", "register_load", "register_move", "register_store"]
 
@@ -25,8 +26,11 @@ def register_alloc(x: int | NkiTensor | VirtualRegister | None = None) -> Virtua
     ------
     TypeError
         For anything else.
+    RuntimeError
+        Outside a kernel.
     """
     register = VirtualRegister()
+    core().own_register(register, bound_name())
     if isinstance(x, NkiTensor):
         register_load(register, x)
     elif x is not None:

@@ -8,6 +8,7 @@ from typing import Any
 from trn3._trn3.machine import NkiInstruction, NkiTensor, isa
 from trn3.nki.isa.constants import reduce_cmd as commands
 from trn3.nki.ranks.context import core
+from trn3.nki.values.releases import TENSOR_REDUCE_AXIS
 
 __all__ = ["tensor_reduce", "tensor_scalar_cumulative", "tensor_tensor_scan"]
 
@@ -35,7 +36,8 @@ def tensor_reduce(
     data : tensor, [P, ...]
         In SBUF or PSUM; may be an ``.indirect()`` view (gen4), as `dst` may.
     axis : int or ints
-        Axes to reduce: the last ones, never axis 0; negative ones count from the end.
+        Axes to reduce: the last ones, never axis 0; negative ones count from the end. Under NKI
+        0.2 the number 1 alone is the last axis, as it was there.
     negate : bool, optional
         Multiply the result by -1; arithmetic alone.
     keepdims : bool, optional
@@ -58,6 +60,8 @@ def tensor_reduce(
     Cost: ``max(64, N)`` cycles for N elements of `data` per partition; ``N / 2`` for add and
     maximum from bfloat16 to bfloat16 (public documentation).
     """
+    if axis == 1 and TENSOR_REDUCE_AXIS.value() == "last":
+        axis = data.ndim - 1
     axes = [axis] if isinstance(axis, int) else list(axis)
     return isa.tensor_reduce(core(), dst, op, data, axes, negate, keepdims, name)
 

@@ -147,6 +147,7 @@ from trn3.nki.values.memory_regions import (
 )
 from trn3.nki.values.neuron_dtypes import static_cast
 from trn3.nki.values.objects import NKIObject
+from trn3.nki.values.suggestions import missing_attribute as _missing_attribute
 
 bool = bool_
 range = _builtins.range
@@ -300,11 +301,13 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name == "dtypes":
         return _importlib.import_module("trn3.nki.values.element_types")
+    if name == "constants":
+        # What older kernels import beside the language.
+        return _importlib.import_module("trn3.nki.dialects.legacy.language.constants")
     if name in ("arange", "mgrid", "loop_reduce", "atomic_rmw", "all_reduce"):
         message = (
             f"nki.language has no {name}: it is of NKI 0.1, neuronxcc.nki.language; allowed here: "
             "slices, tensor.ap, nl.ds, instructions of nki.isa"
         )
         raise AttributeError(message)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise _missing_attribute(__name__, name, __all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeAlias
@@ -12,8 +12,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from trn3._trn3.machine import NkiTensor, SkippedValueError, VirtualRegister, ds
+from trn3.nki.isa.scalars import NkiScalar, loop_scalar
 from trn3.nki.ranks.context import context, core
 from trn3.nki.values import arrays
+from trn3.nki.values.bound_names import bound_name
+from trn3.nki.values.releases import DYNAMIC_LOOPS, LOOP_INDEX
 
 __all__ = [
     "affine_range",
@@ -114,6 +117,7 @@ def static_range(
 
 def _value(bound: Bound, name: str) -> int:
     if isinstance(bound, VirtualRegister):
+        core().own_register(bound, "")
         state = bound.state
         if state is None:
             running = core()
@@ -141,6 +145,8 @@ def dynamic_range(
 ) -> Iterator[VirtualRegister]:
     """Iterate over a loop that the hardware runs, its index in a register.
 
+    NKI 0.7 has no such loop: `fori_loop` is its.
+
     Parameters
     ----------
     start, stop : int or VirtualRegister
@@ -155,6 +161,8 @@ def dynamic_range(
 
     Raises
     ------
+    AttributeError
+        Under NKI 0.7.
     AssertionError
         If `step` is no int of at least 1.
     TypeError
@@ -177,21 +185,41 @@ def dynamic_range(
     >>> reverse(np.array([[1.0], [2.0]], np.float32)).tolist()
     [[1.0], [2.0]]
     """
-    given: Any = step
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        message = f"dynamic_range step is {step!r}; allowed: an int of at least 1"
-        raise AssertionError(message)
-    _check_dynamic("dynamic_range")
+    if DYNAMIC_LOOPS.value() == "refused":
+        message = (
+            "nki.language has no dynamic_range from NKI 0.7 on; write "
+            "nl.fori_loop(start, stop, body), whose body is a function of the index"
+        )
+        raise AttributeError(message)
     if stop is None:
         start, stop = 0, start
-    indexes = range(_value(start, "dynamic_range start"), _value(stop, "dynamic_range stop"), step)
-    return _iterations(indexes)
+    return _iterations("dynamic_range", start, stop, step)
 
 
-def _iterations(indexes: range) -> Iterator[VirtualRegister]:
+def _iterations(loop: str, start: Bound, stop: Bound, step: int) -> Generator[VirtualRegister]:
+    given: Any = step
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        message = f"{loop} step is {step!r}; allowed: an int of at least 1"
+        raise AssertionError(message)
+    _check_dynamic(loop)
+    indexes = range(_value(start, f"{loop} start"), _value(stop, f"{loop} stop"), step)
+    registers = [bound for bound in (start, stop) if isinstance(bound, VirtualRegister)]
+    scalars = [bound for bound in registers if isinstance(bound, NkiScalar)]
+    is_scalar = scalars == registers and (scalars or LOOP_INDEX.value() == "scalar")
+    return _indexes(indexes, loop_scalar if is_scalar else _frozen)
+
+
+def _frozen(index: int) -> VirtualRegister:
+    return VirtualRegister(index, frozen=True)
+
+
+def _indexes(indexes: range, made: Callable[[int], VirtualRegister]) -> Generator[VirtualRegister]:
     with _DynamicLoop():
+        running, name = core(), bound_name()
         for index in indexes:
-            yield VirtualRegister(index, frozen=True)
+            register = made(index)
+            running.own_register(register, name)
+            yield register
 
 
 class _DynamicLoop:
@@ -215,7 +243,8 @@ def fori_loop(
     lower, upper : int or VirtualRegister
         First index, and the one that is no more reached.
     body_fun : callable
-        Takes the index register; returns nothing.
+        Takes the index: a register, or from NKI 0.7 on an `NkiScalar` unless a bound is a register.
+        Returns nothing.
     step : int
         At least 1.
 
@@ -241,7 +270,7 @@ def fori_loop(
     >>> copy(np.arange(3, dtype=np.float32).reshape(3, 1)).ravel().tolist()
     [0.0, 1.0, 2.0]
     """
-    for index in dynamic_range(lower, upper, step):
+    for index in _iterations("fori_loop", lower, upper, step):
         result = body_fun(index)
         if result is not None:
             message = f"fori_loop body returned {type(result).__name__}; allowed: None"

@@ -17,6 +17,7 @@ from trn3.nki import isa
 from trn3.nki.language.tile_sizes import tile_size
 from trn3.nki.ranks.context import context, core, slot
 from trn3.nki.values import arrays
+from trn3.nki.values.bound_names import bound_name
 from trn3.nki.values.element_types import DType, canonicalise, uint8
 from trn3.nki.values.memory_regions import (
     Buffer,
@@ -65,7 +66,8 @@ def new_tensor(
     buffer : MemoryRegion, optional
         Strings are accepted as older kernels spell it.
     name : str, optional
-        Shown in errors and profiles. It need not be the only one of its name; under
+        Shown in errors and profiles; without one it is what the kernel calls the tensor: the
+        variable that it is bound to. It need not be the only one of its name; under
         ``TRN3_NKI_STRICT=1`` the first that is not is warned of (**choice**).
         In ``nl.shared_hbm`` it says which tensor of the launch's other instances this is: the k-th
         of one name is one tensor, and so is the k-th without a name.
@@ -111,7 +113,7 @@ def new_tensor(
         if lengths != (1,):
             message = (
                 "SBUF and PSUM tensors must have at least 2 dimensions (partition-dim and "
-                f"free-dim); tensor {name or 'without name'} has shape {lengths}"
+                f"free-dim); tensor {name or bound_name() or 'without name'} has shape {lengths}"
             )
             raise ValueError(message)
         lengths = (1, 1)
@@ -120,7 +122,8 @@ def new_tensor(
     if buffer is shared_hbm:
         return _shared(lengths, dtype.name, name or "", address)
     try:
-        return core().allocate(lengths, dtype.name, buffer.code, name or "", _address(address))
+        shown = name or bound_name()
+        return core().allocate(lengths, dtype.name, buffer.code, shown, _address(address))
     except (TypeError, OverflowError):
         _check_spelling(lengths, name)
         raise
@@ -175,7 +178,7 @@ def _shared(
     core = running.core
 
     def make() -> NkiTensor:
-        return core.allocate(shape, dtype, shared_hbm.code, name, address)
+        return core.allocate(shape, dtype, shared_hbm.code, name or bound_name(), address)
 
     if running.shared is None:
         return make()

@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 from trn3.nki.ranks.context import current_figures
+from trn3.nki.values.suggestions import or_nearest
 
 __all__ = ["tile_size"]
 
@@ -100,6 +101,12 @@ class _TileSize:
     def sbuf_min_align(self) -> int:
         """Alignment of SBUF addresses in bytes: none (**choice**)."""
         return 1
+
+    def __getattr__(self, name: str) -> int:
+        known = [each for each in dir(type(self)) if not each.startswith("_")]
+        hint = or_nearest(name, known)
+        message = f"nl.tile_size has no {name!r}{hint}; allowed: {', '.join(known)}"
+        raise AttributeError(message)
 
 
 tile_size: Final = _TileSize()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,10 +74,18 @@ def common_shape(function: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...
         listed = " and ".join(map(str, shapes))
         message = (
             f"nl.{function} tiles have shapes {listed}; allowed: equal shapes, or free axes of "
-            "length 1"
+            f"length 1{_of_a_row(shapes)}"
         )
         raise ValueError(message)
     return tuple(lengths)
+
+
+def _of_a_row(shapes: Sequence[tuple[int, ...]]) -> str:
+    """Say what a kernel writes where one tile is a row and another one has more partitions."""
+    whole = max(shapes, key=lambda shape: (shape[0], len(shape)))
+    if whole[0] == 1 or all(shape[0] != 1 for shape in shapes):
+        return ""
+    return f"; nl.broadcast_to(row, {whole}) repeats a row in every partition"
 
 
 def stretch(tile: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:

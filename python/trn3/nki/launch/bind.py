@@ -93,7 +93,14 @@ def bind(
 
 
 def _check_environment(kernel: KernelFunction, launch: Launch) -> None:
-    """Warn of brackets that a runtime would refuse."""
+    """Warn of a device that there is not, and of brackets that a runtime would refuse."""
+    simulator = os.environ.get("NKI_SIMULATOR")
+    if simulator not in (None, "", "1"):
+        message = (
+            f"NKI_SIMULATOR is {simulator!r}, which asks for a device; {kernel!r} is simulated all "
+            "the same; allowed: 1, or unset"
+        )
+        warn_caller(message)
     configured = os.environ.get("NEURON_LOGICAL_NC_CONFIG")
     if launch.grid and configured not in (None, "", str(launch.cores)):
         message = (

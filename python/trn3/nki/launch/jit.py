@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
+from trn3.nki.isa.constants import dependency
+from trn3.nki.isa.ordering import waits
 from trn3.nki.launch import observers, tracing
 from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
 from trn3.nki.launch.collect import collect
@@ -138,7 +140,7 @@ class Kernel(KernelFunction):
         brackets = f"[{', '.join(map(str, self._axes))}]" if self._axes else ""
         return f"{self.__qualname__}{brackets}"
 
-    def with_schedule(self, edges: Iterable[Edge]) -> Kernel:
+    def with_schedule(self, edges: Iterable[Edge], kind: dependency | None = None) -> Kernel:
         """Return the kernel with more order between instructions than data demands.
 
         Values stay the same; in time, each consumer waits for its producers.
@@ -148,11 +150,13 @@ class Kernel(KernelFunction):
         edges : iterable of (consumer, producer or producers)
             The ``name=`` of instructions. Where several have one name, a consumer waits for the
             last such producer before it.
+        kind : nisa.dependency, optional
+            ``runtime``, or ``schedule``: an order of issue alone, in which calls run anyway.
 
         Raises
         ------
         TypeError
-            If an edge is no such pair.
+            If an edge is no such pair, or `kind` is none.
 
         Examples
         --------
@@ -163,7 +167,8 @@ class Kernel(KernelFunction):
         >>> kernel.with_schedule([("store", ["first", "second"])])
         <nki.jit kernel trn3.nki.launch.jit.kernel>
         """
-        return self._with(edges=self._edges + tuple(_edge(edge) for edge in edges))
+        found = tuple(_edge(edge) for edge in edges)
+        return self._with(edges=self._edges + (found if waits(kind, "with_schedule") else ()))
 
     def target(self) -> str:
         """Return the machine that a call runs on now."""

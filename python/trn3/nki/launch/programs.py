@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3 import machine
+from trn3.files import parse_json, read_text
 from trn3.machine.archs import ArchLike, ArchSpec
 from trn3.nki.launch.jit import arch_of
 from trn3.nki.values import arrays
@@ -90,10 +92,24 @@ class Program:
 
     @functools.cached_property
     def _content(self) -> dict[str, Any]:
-        content = json.loads(self.text)
+        content = parse_json(self.text, "the program")
         if not isinstance(content, dict) or content.get("format") != "trn3-program":
             message = "the text is no program: its format is not trn3-program"
             raise ValueError(message)
+        # The rest is checked where it runs; what is told before that must be there.
+        name, arch = content.get("name"), content.get("arch", "")
+        _need(isinstance(name, str), "name", name, "a text")
+        _need(isinstance(arch, str), "arch", arch, "a text")
+        for number, tensor in enumerate(_items("tensors", content.get("tensors"))):
+            shape = tensor.get("shape")
+            for key in ("name", "dtype"):
+                got = tensor.get(key)
+                _need(isinstance(got, str), f"tensors[{number}].{key}", got, "a text")
+            sizes = isinstance(shape, list) and all(type(size) is int for size in shape)
+            _need(sizes, f"tensors[{number}].shape", shape, "a list of whole numbers")
+        for number, step in enumerate(_items("steps", content.get("steps"))):
+            got = step.get("op")
+            _need(isinstance(got, str), f"steps[{number}].op", got, "a text")
         return content
 
     @property
@@ -138,7 +154,7 @@ class Program:
         ValueError
             If it holds none.
         """
-        program = cls(Path(path).read_text(encoding="utf-8"))
+        program = cls(read_text(path, "program"))
         _ = program._content  # raises
         return program
 
@@ -207,6 +223,19 @@ class Program:
         return [(name, _bytes_of(inputs[name], tensor)) for name, tensor in wanted.items()]
 
 
+def _need(holds: bool, key: str, got: object, needed: str) -> None:
+    if not holds:
+        message = f"the text is no program: its {key} is {reprlib.repr(got)}; needed: {needed}"
+        raise ValueError(message)
+
+
+def _items(key: str, got: Any) -> list[dict[str, Any]]:
+    _need(isinstance(got, list), key, got, "a list")
+    for number, item in enumerate(got):
+        _need(isinstance(item, dict), f"{key}[{number}]", item, "an object")
+    return list(got)
+
+
 def replay_ranks(
     programs: Sequence[Program],
     per_rank_inputs: Sequence[Mapping[str, Any]],
@@ -249,7 +278,7 @@ def replay_ranks(
         spec["arch"], spec["arch_toml"] = chosen.name, chosen.to_toml()
     elif chosen.endswith(".toml"):
         spec["arch"] = Path(chosen).stem
-        spec["arch_toml"] = Path(chosen).read_text(encoding="utf-8")
+        spec["arch_toml"] = read_text(chosen, "spec file")
     else:
         spec["arch"] = chosen
     # The system that ranks of a launch are on where nothing else is said.

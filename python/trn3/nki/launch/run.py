@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from trn3.nki.launch.advice import advise
 from trn3.nki.launch.place import PlacedLaunch, PlacedRank
 from trn3.nki.ranks.context import Context, Running
 from trn3.nki.ranks.gang import DeadlockError
@@ -92,6 +93,7 @@ def _bodies(
 
 def _note_place(error: BaseException, context: Context, instances: int) -> None:
     """Say which line of the kernel raised, and in which instance, where the text does not."""
+    advise(error)
     trace = error.__traceback__
     line = None
     while trace is not None:

@@ -11,6 +11,7 @@ from typing import Final
 from trn3.nki.lint import rules
 from trn3.nki.lint.breaches import Breach, Place, check
 from trn3.nki.lint.scopes import NameBinding
+from trn3.nki.values.releases import LOOP_INDEX
 
 _MAKERS: Final = {
     ("nisa", "register_alloc"),
@@ -32,7 +33,9 @@ def is_register(node: ast.AST | None, place: Place) -> bool:
     if not isinstance(node, ast.Name):
         return False
     made = place.is_always(node, lambda each: _is_made(each, place))
-    return (made or _is_loop_variable(node.id, place)) and not _is_asked(node.id, place)
+    # Newer releases hand scalars to bodies of loops, with which a kernel may reckon.
+    handed = LOOP_INDEX.value() == "register" and _is_loop_variable(node.id, place)
+    return (made or handed) and not _is_asked(node.id, place)
 
 
 def _is_loop_variable(name: str, place: Place) -> bool:
@@ -119,3 +122,17 @@ def reckoned(node: ast.BinOp | ast.BoolOp, place: Place) -> Iterator[Breach]:
     parts = node.values if isinstance(node, ast.BoolOp) else [node.left, node.right]
     if any(is_register(each, place) for each in parts):
         yield rules.REGISTER_TEST, node, f"`{ast.unparse(node)}` with a register"
+
+
+@check(ast.While)
+def looped(node: ast.While, place: Place) -> Iterator[Breach]:
+    """Find loops while a register holds something."""
+    if is_register(node.test, place):
+        yield rules.DYNAMIC_LOOP, node, f"`while {ast.unparse(node.test)}`"
+
+
+@check(ast.Call)
+def dynamic(node: ast.Call, place: Place) -> Iterator[Breach]:
+    """Find loops over `nl.dynamic_range`."""
+    if place.called(node) == ("nl", "dynamic_range"):
+        yield rules.DYNAMIC_LOOP, node, "`nl.dynamic_range`"

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Final
 
 from trn3.nki.lint.findings import PortabilityFinding, Severity
-from trn3.nki.values.version import at_least
+from trn3.nki.values import releases
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,8 @@ class PortabilityRule:
         uses it.
     since : str
         The first NKI version that refuses it (**choice** where texts do not say: 0.3, the first
-        with this front end); older ones, chosen by ``TRN3_NKI_VERSION``, do not look for it.
+        with this front end); older ones, chosen by ``TRN3_NKI_VERSION``, do not look for it, nor
+        those that accept it again: `trn3.nki.values.releases` says which.
     """
 
     id: str
@@ -52,7 +53,7 @@ class PortabilityRule:
     @property
     def applies(self) -> bool:
         """Whether the NKI version in force refuses it."""
-        return at_least(self.since)
+        return releases.of_lint(self.id).value() == "refused"
 
     def at(self, file: str, line: int, column: int, function: str, text: str) -> PortabilityFinding:
         """Return the finding of a place; `text` says what stands there."""
@@ -68,7 +69,10 @@ Rule = PortabilityRule
 
 def _read() -> dict[str, PortabilityRule]:
     text = resources.files("trn3.nki.lint").joinpath("rules.toml").read_text(encoding="utf-8")
-    return {name: PortabilityRule(**rule) for name, rule in tomllib.loads(text).items()}
+    return {
+        name: PortabilityRule(**rule, since=releases.of_lint(rule["id"]).since("refused"))
+        for name, rule in tomllib.loads(text).items()
+    }
 
 
 _rules: Final = _read()
@@ -99,9 +103,16 @@ LEGACY_NAME: Final = _rules["legacy_name"]
 LEGACY_KERNEL: Final = _rules["legacy_kernel"]
 OWN_NAME: Final = _rules["own_name"]
 STRING_BUFFER: Final = _rules["string_buffer"]
+DYNAMIC_LOOP: Final = _rules["dynamic_loop"]
 
 #: Every rule, in the order of their numbers.
 RULES: Final[tuple[PortabilityRule, ...]] = tuple(_rules.values())
+
+
+def _span(rule: PortabilityRule) -> str:
+    """Return the releases that refuse it."""
+    later = (change for change in releases.of_lint(rule.id).changes if change.since > rule.since)
+    return rule.since + "".join(f", not {each.since}" for each in later if each.value != "refused")
 
 
 def markdown() -> str:
@@ -112,7 +123,7 @@ def markdown() -> str:
     ]
     lines += [
         f"| {rule.id} | {rule.what} | {rule.reason} | {rule.instead} | {rule.found} | "
-        f"{rule.severity} | {rule.since} |"
+        f"{rule.severity} | {_span(rule)} |"
         for rule in RULES
     ]
     return "\n".join(lines) + "\n"

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from trn3._trn3.machine import NkiInstruction, NkiTensor, VirtualRegister, isa
 from trn3.nki.ranks.context import Context, context
 from trn3.nki.ranks.world import World
+from trn3.nki.values.bound_names import bound_name
 
 __all__ = ["Tensors", "meet", "once", "rank_in_hand", "rank_register"]
 
@@ -64,5 +65,6 @@ def rank_in_hand(
 
 def _register(running: Context, value: int) -> VirtualRegister:
     register = VirtualRegister()
+    running.core.own_register(register, bound_name())
     isa.register_move(running.core, register, value, None)
     return register

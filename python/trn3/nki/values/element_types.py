@@ -8,6 +8,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from trn3.nki.values.suggestions import or_nearest
+
 __all__ = [
     "ALL",
     "DType",
@@ -261,7 +263,8 @@ def canonicalise(spelling: Any, argument: str = "dtype") -> DType:
     found = found or _find(spelling)
     if found is None:
         allowed = ", ".join(dtype.name for dtype in ALL)
-        message = f"{argument} is {spelling!r}, which no engine has; allowed: {allowed}"
+        hint = or_nearest(spelling, _NAMES) if isinstance(spelling, str) else ""
+        message = f"{argument} is {spelling!r}, which no engine has{hint}; allowed: {allowed}"
         raise TypeError(message)
     _known[type(spelling), spelling] = found
     return found

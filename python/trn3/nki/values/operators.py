@@ -12,6 +12,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from trn3.nki.values.suggestions import or_nearest
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What NumPy calls as `nki.language` does.
@@ -95,7 +97,8 @@ def look_up(op: Any) -> str:
             OPERATORS[op] = name
             return name
     allowed = ", ".join(f"nl.{name}" for name in sorted(_names()))
-    message = f"op is {op!r}; allowed: {allowed}, NumPy functions of the same meaning"
+    hint = or_nearest(op, _names()) if isinstance(op, str) else ""
+    message = f"op is {op!r}{hint}; allowed: {allowed}, NumPy functions of the same meaning"
     raise TypeError(message)
 
 

@@ -1,12 +1,4 @@
-"""Which NKI version's behaviour holds where versions differ.
-
-==================  ======================================================================
-Version             What follows it
-==================  ======================================================================
-below 0.5           `nki.isa.quantize_mx` chooses scales by the OCP rule
-0.5 and later       `nki.isa.quantize_mx` chooses scales one step larger; nothing saturates
-==================  ======================================================================
-"""
+"""Which NKI version's behaviour holds where versions differ; what differs: `releases`."""
 
 from __future__ import annotations
 
@@ -14,7 +6,9 @@ import os
 from typing import Final
 
 #: Every version whose behaviour is known, oldest first.
-VERSIONS: Final = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
+VERSIONS: Final = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7")
+#: The version that is in force if none is chosen: the newest that is modelled whole.
+DEFAULT: Final = "0.6"
 
 _installed: str | None = None
 
@@ -32,7 +26,7 @@ def set_version(version: str | None) -> None:
 
 
 def version() -> str:
-    """Return the version in force: that of `install`, else ``TRN3_NKI_VERSION``, else the newest.
+    """Return the version in force: that of `install`, else ``TRN3_NKI_VERSION``, else 0.6.
 
     Raises
     ------
@@ -41,7 +35,7 @@ def version() -> str:
     """
     if _installed is not None:
         return _installed
-    return _checked(os.environ.get("TRN3_NKI_VERSION") or VERSIONS[-1], "TRN3_NKI_VERSION")
+    return _checked(os.environ.get("TRN3_NKI_VERSION") or DEFAULT, "TRN3_NKI_VERSION")
 
 
 def at_least(wanted: str) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 import trn3
-from trn3.files import write_bytes
+from trn3.files import parse_json, read_text, write_bytes
 from trn3.machine.time_model import TIME_MODEL, changes_since
 
 FORMAT: Final = "trn3-budget"
@@ -120,17 +120,10 @@ class Budget:
             If it cannot be read.
         """
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path, "budget", BudgetError)
         except FileNotFoundError:
             return cls({})
-        except UnicodeDecodeError as error:
-            message = f"{path}: no UTF-8 text: {error}"
-            raise BudgetError(message) from error
-        try:
-            document = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            message = f"{path}: no JSON: {error}"
-            raise BudgetError(message) from error
+        document = parse_json(text, path, BudgetError, "no JSON")
         found = document.get("format") if isinstance(document, dict) else None
         if found != FORMAT or document.get("version") != FORMAT_VERSION:
             message = f"{path}: no {FORMAT} file of version {FORMAT_VERSION}"

@@ -1,8 +1,11 @@
 //! Rules for the operands of a collective: memories, counts, types, shapes.
 
+use std::ops::Range;
+
 use trn3_machine::dtype::DType;
 use trn3_machine::error::{Error, Result};
 use trn3_machine::storage::Buffer;
+use trn3_machine::timing::region::Rect;
 use trn3_machine::view::{View, tuple_text};
 
 use super::ask::RankGiven;
@@ -39,12 +42,31 @@ pub(super) struct Allowed {
     pub(super) one_type: bool,
     /// How many tensors in SBUF there may be.
     pub(super) per_channel: usize,
+    /// Whether a tensor may be source and result.
+    pub(super) in_place: bool,
 }
 
 impl Default for Allowed {
     fn default() -> Self {
-        Self { on_chip: true, several: true, one_type: true, per_channel: 1 }
+        Self { on_chip: true, several: true, one_type: true, per_channel: 1, in_place: false }
     }
+}
+
+/// Whether two views have bytes in common, as far as that is known before a run: registers and indexes are not.
+fn share_bytes(one: &View, other: &View) -> bool {
+    if one.dynamic.is_some() || other.dynamic.is_some() {
+        return false;
+    }
+    let (one, other) = (one.regions(), other.regions());
+    let meet = |one: &Range<u64>, other: &Range<u64>| one.start < other.end && other.start < one.end;
+    let common = |one: &Rect, other: &Rect| meet(&one.rows, &other.rows) && meet(&one.columns, &other.columns);
+    one.space == other.space && one.rects.iter().any(|one| other.rects.iter().any(|other| common(one, other)))
+}
+
+/// Whether two views are the same elements of one tensor, in one order.
+fn is_same(one: &View, other: &View) -> bool {
+    let place = |view: &View| (view.storage.id, view.dtype, view.offset, view.shape.clone(), view.strides.clone());
+    place(one) == place(other)
 }
 
 pub(super) fn is_sbuf(view: &View) -> bool {
@@ -109,6 +131,15 @@ pub(super) fn operands(
     if let Some((src, dst)) = srcs.iter().zip(&dsts).find(differs).filter(|_| allowed.one_type) {
         let got = format!("has dtype {}, dsts {}", src.dtype, dst.dtype);
         return refuser.rule("srcs", got, "both need the same");
+    }
+    for (from, src) in srcs.iter().enumerate() {
+        // In place, each element is read before it is written, and by its own rank alone.
+        let in_place = |to: usize, dst: &View| allowed.in_place && from == to && is_same(src, dst);
+        let shared = dsts.iter().enumerate().find(|(to, dst)| !in_place(*to, dst) && share_bytes(src, dst));
+        if let Some((_, dst)) = shared {
+            let got = format!("share bytes: {src} and {dst}");
+            return refuser.rule("srcs and dsts", got, "tensors of their own; all_reduce may have one tensor as both");
+        }
     }
     Ok((srcs, dsts))
 }

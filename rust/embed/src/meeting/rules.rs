@@ -53,6 +53,7 @@ impl Judge<'_> {
         let allowed = Allowed {
             on_chip: operation != RankOperation::AllToAll,
             one_type: !operation.reduces(),
+            in_place: operation == RankOperation::AllReduce,
             ..Allowed::default()
         };
         let (srcs, dsts) = operands(refuser, ask.srcs, ask.dsts, allowed)?;

@@ -13,6 +13,7 @@ use cel::{DeclarationError, Env, ExecutionError, ParseError, add_member_overload
 use num_rational::BigRational;
 
 use crate::error::Error;
+use crate::selector::cost;
 use crate::values::{ResourceQuantity, SemanticVersion};
 
 /// The functions that are there beside the language's own, for hints.
@@ -46,6 +47,7 @@ type Answer<T> = Result<T, ExecutionError>;
 fn extend(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(extensions::strings)?;
     env.add_macro(Macro::receiver("bind", 3, bind))?;
+    cost::declare(env)?;
     add_overload!(env, fn quantity: (CelString) -> Result<CelQuantity>)?;
     add_overload!(env, fn is_quantity: (CelString) -> CelBool)?;
     add_overload!(env, fn semver: (CelString) -> Result<CelSemver>)?;

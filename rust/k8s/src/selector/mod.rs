@@ -5,12 +5,14 @@
 //! selection (`?`) is left out.
 
 mod complaint;
+mod cost;
 mod depth;
 mod functions;
 mod seen;
 
 use std::sync::Arc;
 
+use cel::common::ast::IdedExpr;
 use cel::common::types::CelBool;
 use cel::common::value::CowVal;
 use cel::context::VariableResolver;
@@ -33,6 +35,8 @@ pub struct Selector {
     place: String,
     expression: String,
     program: Arc<Program>,
+    /// The same with what counts its cost, where that may be much.
+    watched: Option<Arc<IdedExpr>>,
     depth: usize,
 }
 
@@ -60,7 +64,9 @@ impl Selector {
             Some(Err(errors)) => return Err(Error::Selector(complaint::of_reading(expression, &errors))),
             None => return Err(no_memory()),
         };
-        Ok(Self { place: place.into(), expression: expression.to_owned(), program: Arc::new(program), depth })
+        let watched = cost::watched(program.expression()).map(Arc::new);
+        let expression = expression.to_owned();
+        Ok(Self { place: place.into(), expression, program: Arc::new(program), watched, depth })
     }
 
     /// The text that was read.
@@ -73,7 +79,9 @@ impl Selector {
     /// # Errors
     /// [`Error::Selector`] if the expression fails on the device, as Kubernetes refuses the claim then.
     pub fn accepts(&self, device: &PoolDevice) -> Result<bool> {
-        depth::with_stack(self.depth, depth::EVALUATED_ANYWHERE, || self.evaluate(device))
+        // What counts lies between any two steps.
+        let depth = if self.watched.is_some() { 2 * self.depth } else { self.depth };
+        depth::with_stack(depth, depth::EVALUATED_ANYWHERE, || self.evaluate(device))
             .unwrap_or_else(|| Err(no_memory()))
     }
 
@@ -81,7 +89,15 @@ impl Selector {
         let resolver = Named(device);
         let mut context = Context::with_env(functions::ENVIRONMENT.clone());
         context.set_variable_resolver(&resolver);
-        let complaint = match Value::resolve_val(self.program.expression(), &context) {
+        cost::begin();
+        let found = Value::resolve_val(self.watched.as_deref().unwrap_or(self.program.expression()), &context);
+        let complaint = match found {
+            _ if cost::is_exceeded() => {
+                let most = cost::LIMIT;
+                format!(
+                    "costs more than {most}, as much as Kubernetes allows, for {device}: loops in it, or texts that grow"
+                )
+            }
             Ok(value) => match value.downcast_ref::<CelBool>() {
                 Some(truth) => return Ok(*truth.inner()),
                 None => format!("gives {}, not a truth value, for {device}", value.get_type().name()),

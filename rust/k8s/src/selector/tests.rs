@@ -142,6 +142,66 @@ fn test_selectors_that_fail_say_why() {
     }
 }
 
+#[test]
+fn test_what_costs_too_much_is_refused_soon() {
+    let list = |count: usize| format!("[{}]", vec!["0"; count].join(","));
+    let nest = |depth: usize| {
+        let ways = (0..depth).map(|level| format!("{}.all(x{level}, ", list(100))).collect::<String>();
+        format!("{ways}true{}", ")".repeat(depth))
+    };
+    let doubling = |step: &dyn Fn(usize) -> String, last: &str| {
+        let names = (1..=30).map(|level| format!("cel.bind(a{level}, {}, ", step(level - 1))).collect::<String>();
+        format!(
+            "cel.bind(a0, {}, {names}{last}{}",
+            if last.contains("size") { "'0123456789'" } else { "[1]" },
+            ")".repeat(31)
+        )
+    };
+    // Its loops are short, but their lists are not.
+    let soon = format!("{0}.all(x, {0}.exists(y, true))", list(1000));
+    for expression in [
+        nest(4),
+        // What absorbs errors does not absorb this one.
+        format!("{}.exists(x, {soon} || false)", list(10)),
+        format!("{soon} || true"),
+        format!("{}.map(x, {}.map(y, {}.map(z, x + y + z))).size() == 0", list(300), list(300), list(300)),
+        doubling(&|level| format!("a{level} + a{level}"), "a30.size() > 0"),
+        doubling(&|level| format!("a{level}.replace('', a{level})"), "a30.size() > 0"),
+        doubling(&|level| format!("[a{level}, a{level}, a{level}]"), "a30 == a29"),
+        format!("cel.bind(s, '{}', {}.all(x, {}.all(y, s.contains('x'))))", "x".repeat(2000), list(1000), list(1000)),
+        format!("{}.all(x, {}.all(y, 'a'.matches('(a{{0,50}}){{0,50}}')))", list(100), list(100)),
+        "'a'.replace('', 'b')".to_owned() + &format!(".replace('', '{}')", "b".repeat(90)).repeat(40) + " == ''",
+    ] {
+        let began = std::time::Instant::now();
+        let error = said(&expression);
+        assert!(
+            error.contains("costs more than 1000000, as much as Kubernetes allows, for trn2-instance-0"),
+            "{error}"
+        );
+        assert!(began.elapsed().as_secs() < 20, "{expression}");
+    }
+}
+
+#[test]
+fn test_loops_that_cost_little_give_what_they_gave() {
+    for (expression, value) in [
+        ("[1, 2, 3].map(x, x * 2) == [2, 4, 6]", "true"),
+        ("[1, 2, 3].filter(x, x > 1).size() == 2", "true"),
+        ("[1, 2, 3].exists_one(x, x == 2) && [1, 0].exists(x, 1 / x == 1)", "true"),
+        ("[0, 1].all(x, 1 / x == 1)", "by zero"),
+        ("cel.bind(a, 'x-y', a.replace('-', a).split('x').join('.') == '.-y.y' || a.size() == 3)", "true"),
+        ("cel.bind(a, device, a.attributes[a.driver].deviceId == 6 && has(a.driver))", "true"),
+        ("['neuron'].all(x, device.driver.startsWith(x) || strings.quote(x) == '\\\"neuron\\\"')", "true"),
+        ("{'a': 1}.all(x, {x: [x]}[x][0] == 'a')", "true"),
+        ("'a,b'.split(',').map(x, x.matches('^[ab]$')) == [true, true]", "true"),
+        ("'aba'.replace('a', 'c', 1) == 'cba' && ['a', 'b'].join() == 'ab'", "true"),
+        ("'a'.replace(1, 2) == ''", "types that do not go together (string and int)"),
+    ] {
+        let found = said(expression);
+        assert!(found.contains(value), "{expression}: {found}");
+    }
+}
+
 proptest! {
     #[test]
     fn test_any_text_is_an_expression_or_refused_in_one_line(text in "[ -~]{0,24}") {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use toml::{Table, Value};
+use trn3_facts::files::why_no_toml;
 use trn3_facts::machine::{MACHINES, machine, machine_name, resolve};
 use trn3_facts::{Evidence, aliases, array_peak};
 
@@ -63,7 +64,8 @@ impl ArchSpec {
     /// [`Error::Arch`] names the file and the key that is missing, of the wrong type or unit, or out of range.
     pub fn load(arch: &str) -> Result<Self> {
         if Path::new(arch).extension().is_some_and(|extension| extension == "toml") {
-            let text = std::fs::read_to_string(arch).map_err(|error| Error::Arch(format!("arch {arch}: {error}")))?;
+            let text = trn3_facts::files::read_text(arch.as_ref())
+                .map_err(|error| Error::Arch(format!("arch {arch}: {error}")))?;
             let name = Path::new(arch).file_stem().map_or(arch.into(), |stem| stem.to_string_lossy().into_owned());
             return Self::parse(&name, &text);
         }
@@ -96,7 +98,9 @@ impl ArchSpec {
     /// # Errors
     /// As [`ArchSpec::load`].
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let table: Table = text.parse().map_err(|error| Error::Arch(format!("arch {name} is no TOML: {error}")))?;
+        let table: Table = text
+            .parse()
+            .map_err(|error| Error::Arch(format!("arch {name} is no TOML: {}", why_no_toml(&error, text))))?;
         Self::read(name, resolve(name, table).map_err(unresolved)?)
     }
 

@@ -94,8 +94,8 @@ pub(super) fn regions_of(
             }
         }
     });
-    instruction.registers(&mut |role, id| {
-        let region = register_region(id);
+    instruction.registers(&mut |role, register| {
+        let region = register_region(register.id);
         if role == OperandRole::Read { reads.push(region) } else { writes.push(region) }
     });
     dynamic

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::memory::OutOfBounds;
 use crate::state::State;
 use crate::timing::work::Work;
-use crate::view::View;
+use crate::view::{Register, View};
 
 pub mod accumulate;
 pub mod activation;
@@ -150,8 +150,8 @@ pub trait Instruction: Any {
         (0, 0)
     }
 
-    /// Registers that the instruction reads (beyond those in views' addresses) and writes, by number.
-    fn registers(&self, _visit: &mut dyn FnMut(OperandRole, u64)) {}
+    /// Registers that the instruction reads (beyond those in views' addresses) and writes.
+    fn registers(&self, _visit: &mut dyn FnMut(OperandRole, &Register)) {}
 
     /// Whether the kernel itself names an infinity among the operands: what fills masks.
     fn has_infinite_constant(&self) -> bool {

@@ -125,11 +125,11 @@ impl Instruction for RegisterMove {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, &Register)) {
         if let Some(register) = self.src.register() {
-            visit(OperandRole::Read, register.id);
+            visit(OperandRole::Read, register);
         }
-        visit(OperandRole::Write, self.dst.id);
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn is_control(&self) -> bool {
@@ -176,8 +176,8 @@ impl Instruction for RegisterLoad {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
-        visit(OperandRole::Write, self.dst.id);
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, &Register)) {
+        visit(OperandRole::Write, &self.dst);
     }
 
     fn is_control(&self) -> bool {
@@ -222,8 +222,8 @@ impl Instruction for RegisterStore {
         state.memory.write_bits(&self.dst, &[value as u32])
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
-        visit(OperandRole::Read, self.src.id);
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, &Register)) {
+        visit(OperandRole::Read, &self.src);
     }
 
     fn is_control(&self) -> bool {

@@ -162,6 +162,8 @@ type SiteNames = Box<dyn Fn(SiteId) -> String + Send + Sync>;
 
 /// SBUF, PSUM and HBM of one core.
 pub struct Memory {
+    /// Number, unique in the process; registers know their launch by it.
+    number: u64,
     options: MemoryOptions,
     sbuf: OnChip,
     psum: OnChip,
@@ -223,6 +225,7 @@ impl Memory {
         let (sbuf, psum) = (size(arch.sbuf_partition_bytes), size(arch.psum_partition_bytes()));
         let bank_bytes = size(arch.psum_bank_bytes);
         Self {
+            number: allocate::next_id(),
             options,
             sbuf: OnChip::new(partitions, sbuf),
             psum: OnChip::new(partitions, psum),

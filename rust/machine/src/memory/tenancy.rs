@@ -14,8 +14,9 @@ use super::allocator::Allocator;
 use super::on_chip::ANNEX;
 use super::{Memory, Request};
 use crate::error::{Error, Result};
-use crate::isa::Instruction;
+use crate::isa::{Instruction, OperandRole};
 use crate::storage::{Buffer, Placement, Storage};
+use crate::view::{Register, RegisterOwner};
 
 /// Where the tensors of one memory lie: in its bytes, or in the annex behind them.
 #[derive(Debug)]
@@ -169,13 +170,47 @@ impl Memory {
         storage.release.as_ref().is_none_or(|release| Arc::as_ptr(release).cast::<()>() == own)
     }
 
-    /// Looks at the operands of an instruction, once: refuses tensors on chip of other launches and other cores, whose
-    /// bytes are somebody else's here, and tells whether one is empty.
+    /// Makes a register one of this launch, under the name that the kernel gave it, unless it has an owner.
     ///
     /// # Errors
-    /// [`Error::Value`] names the tensor.
+    /// [`Error::Value`] names a register of another launch or core.
+    pub fn own_register(&self, register: &Register, name: &str) -> Result<()> {
+        register.owner.get_or_init(|| RegisterOwner { memory: self.number, name: name.to_owned() });
+        self.refuse_foreign_register(register)
+    }
+
+    fn refuse_foreign_register(&self, register: &Register) -> Result<()> {
+        match register.owner.get() {
+            Some(owner) if owner.memory != self.number => {
+                let name = match &owner.name[..] {
+                    "" => format!("register {}", register.id),
+                    name => format!("register `{name}`"),
+                };
+                Err(Error::Value(format!(
+                    "{name} was made in another launch, or on another core; registers end with the kernel that made them"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks at the operands of an instruction, once: refuses tensors on chip and registers of other launches and other
+    /// cores, which hold what is somebody else's here, and tells whether one is empty.
+    ///
+    /// # Errors
+    /// [`Error::Value`] names the tensor or the register.
     pub(crate) fn examine(&self, instruction: &dyn Instruction) -> Result<Examined> {
         let (mut examined, mut foreign) = (Examined { is_idle: false, elements: 0 }, None);
+        let mut registers = Ok(());
+        let mut look = |role, register: &Register| {
+            if registers.is_ok() {
+                // The first instruction that writes a new one makes it this core's.
+                let writes = role != OperandRole::Read;
+                registers =
+                    if writes { self.own_register(register, "") } else { self.refuse_foreign_register(register) };
+            }
+        };
+        instruction.registers(&mut look);
         instruction.operands(&mut |_, view| {
             let elements = view.len();
             examined.is_idle |= elements == 0;
@@ -183,7 +218,11 @@ impl Memory {
             if foreign.is_none() && !self.owns(&view.storage) {
                 foreign = Some(&view.storage);
             }
+            if let Some(register) = view.index_register() {
+                look(OperandRole::Read, register);
+            }
         });
+        registers.map_err(|error| Error::Value(format!("{}: {error}", instruction.name())))?;
         let Some(storage) = foreign.filter(|_| !examined.is_idle) else { return Ok(examined) };
         Err(Error::Value(format!(
             "{}: tensor {} in {} was made in another launch, or on another core; tensors on chip end with the kernel that \

@@ -143,7 +143,9 @@ impl Program {
             tensors.push(storage);
         }
         // Numbered by the program, so that messages are the same in every process.
-        let register = |id: u32| Arc::new(Register { id: u64::from(id), frozen: false, value: Mutex::new(None) });
+        let register = |id: u32| {
+            Arc::new(Register { id: u64::from(id), frozen: false, value: Mutex::new(None), owner: Default::default() })
+        };
         let registers: Vec<_> = (0..self.registers).map(register).collect();
         let scope = Scope { tensors: &by_name, registers: &registers, elements: limits.elements };
         let mut steps = Vec::with_capacity(self.steps.len());

@@ -37,7 +37,8 @@ impl Fixture {
         let memory = Memory::new(&arch, MemoryOptions::default());
         let request = Request::unsited("tile", &[128, 16], crate::dtype::DType::Float32, Buffer::Sbuf);
         let tile = memory.lay_on_chip(&request, (0, 0)).expect("room");
-        let register = |id| Arc::new(Register { id, frozen: false, value: Mutex::new(None) });
+        let register =
+            |id| Arc::new(Register { id, frozen: false, value: Mutex::new(None), owner: Default::default() });
         Self { arch, tensors: HashMap::from([("tile", tile)]), registers: vec![register(0), register(1)] }
     }
 

@@ -15,7 +15,8 @@ mod text;
 mod transform;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use smallvec::SmallVec;
 
@@ -37,6 +38,26 @@ pub struct Register {
     pub frozen: bool,
     /// What it holds: None before the first write.
     pub value: Mutex<Option<i64>>,
+    /// The core that first wrote it; a host's registers have none.
+    pub owner: OnceLock<RegisterOwner>,
+}
+
+impl Register {
+    /// A register of the next number.
+    pub(crate) fn numbered(frozen: bool, value: Option<i64>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { id, frozen, value: Mutex::new(value), owner: OnceLock::new() }
+    }
+}
+
+/// Whose a register is: it ends with the launch that it was made in.
+#[derive(Debug)]
+pub struct RegisterOwner {
+    /// The core's memories, by their number in the process.
+    pub memory: u64,
+    /// Name that the kernel gave, or an empty one.
+    pub name: String,
 }
 
 /// Where a dynamic start comes from.

@@ -46,7 +46,12 @@ fn hbm(shape: &[usize], dtype: DType) -> View {
 }
 
 fn register() -> ScalarIndex {
-    ScalarIndex::Register(Arc::new(Register { id: 3, frozen: false, value: Mutex::new(None) }))
+    ScalarIndex::Register(Arc::new(Register {
+        id: 3,
+        frozen: false,
+        value: Mutex::new(None),
+        owner: Default::default(),
+    }))
 }
 
 fn range(start: i64, stop: i64, step: i64) -> Index {

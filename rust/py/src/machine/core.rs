@@ -24,6 +24,7 @@ use crate::machine::error::exception;
 use crate::machine::handle::PyTensor;
 use crate::machine::lines::Lines;
 use crate::machine::operand::tensor;
+use crate::machine::register::PyRegister;
 use crate::value::to_python;
 
 struct Inner {
@@ -388,6 +389,11 @@ impl PyCore {
             inner.conductor.edges.add(consumer, producers);
         }
         Ok(())
+    }
+
+    /// Makes a register one of this launch, under a name for messages; refuses one of another launch or core.
+    fn own_register(&self, register: &Bound<'_, PyRegister>, name: &str) -> PyResult<()> {
+        self.lock()?.core.state.memory.own_register(&register.get().register, name).map_err(exception)
     }
 
     /// A dynamic loop begins: what follows is its body, until `leave_loop`.

@@ -5,6 +5,7 @@ pub(crate) mod core;
 pub(crate) mod error;
 pub(crate) mod grid;
 pub(crate) mod handle;
+mod hooks;
 pub(crate) mod instruction;
 pub(crate) mod isa;
 pub(crate) mod kinds;
@@ -34,7 +35,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyRegister>()?;
     module.add_class::<PyInstruction>()?;
     module.add_class::<DynamicSlice>()?;
-    module.add_function(wrap_pyfunction!(tensor::hooks, &module)?)?;
+    module.add_function(wrap_pyfunction!(hooks::hooks, &module)?)?;
     module.add_function(wrap_pyfunction!(isa::dropped_keywords, &module)?)?;
     module.add_function(wrap_pyfunction!(isa::instruction_table, &module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, &module)?)?;

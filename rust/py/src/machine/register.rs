@@ -7,8 +7,10 @@ use pyo3::prelude::*;
 use trn3_machine::core::new_register;
 use trn3_machine::view::Register;
 
+use crate::machine::hooks::hook;
+
 /// A 32-bit scalar register; what a dynamic loop yields is one that the kernel may not write.
-#[pyclass(frozen, module = "trn3._trn3", name = "VirtualRegister")]
+#[pyclass(frozen, module = "trn3._trn3", name = "VirtualRegister", subclass)]
 pub(crate) struct PyRegister {
     pub(crate) register: Arc<Register>,
 }
@@ -55,7 +57,11 @@ impl PyRegister {
         Ok(())
     }
 
-    fn __bool__(&self) -> PyResult<bool> {
+    /// In a kernel the front end may refuse it: newer releases of its language do.
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        if let Some(refuse) = hook(py, "register_truth")? {
+            refuse.call0()?;
+        }
         match self.value() {
             Some(value) => Ok(value != 0),
             None => Err(PyRuntimeError::new_err("the register is read before anything was written to it")),

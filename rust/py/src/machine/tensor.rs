@@ -5,29 +5,15 @@ use std::collections::HashMap;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
+use pyo3::types::{PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 use trn3_machine::dtype::DType;
 use trn3_machine::view::{Index, ScalarIndex, View};
 
 use crate::machine::error::exception;
 use crate::machine::handle::PyTensor;
+use crate::machine::hooks::hook;
 use crate::machine::operand::{scalar_index, tensor};
 use crate::machine::register::PyRegister;
-
-/// Objects of the front end that attributes return, and its functions that operators call: `dtype:NAME`,
-/// `buffer:NAME`, `setitem`, `add`, `repr` and so on.
-static HOOKS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
-
-/// Registers the front end's objects and functions; returns the dict that holds them.
-#[pyfunction]
-pub(crate) fn hooks(py: Python<'_>) -> Py<PyDict> {
-    HOOKS.get_or_init(py, || PyDict::new(py).unbind()).clone_ref(py)
-}
-
-fn hook<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-    HOOKS.get_or_init(py, || PyDict::new(py).unbind()).bind(py).get_item(name)
-}
 
 fn call_hook<'py>(
     py: Python<'py>,

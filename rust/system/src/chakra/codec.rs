@@ -1,5 +1,7 @@
 //! Files of traces: a stream of messages, each behind its length as a varint.
 
+use std::collections::HashSet;
+
 use prost::Message;
 
 use super::messages::{ChakraAttribute, ChakraMetadata, ChakraNode};
@@ -42,8 +44,14 @@ impl ChakraTrace {
         let Some(metadata) = message::<ChakraMetadata>(bytes, &mut at, "GlobalMetadata", what)? else {
             return Err(Error::Trace(format!("{what}: is empty; a trace begins with its metadata")));
         };
-        let mut nodes: Vec<ChakraNode> = Vec::new();
+        let (mut nodes, mut ids): (Vec<ChakraNode>, HashSet<u64>) = Default::default();
         while let Some(node) = message::<ChakraNode>(bytes, &mut at, "Node", what)? {
+            // A stream of zeros is many nodes without content: the first that cannot be ends it.
+            if !ids.insert(node.id) {
+                let first = nodes.iter().find(|other| other.id == node.id).map(|other| quoted(&other.name));
+                let first = first.unwrap_or_default();
+                return Err(Error::Trace(format!("{what}: two nodes have the id {}, the first is {first}", node.id)));
+            }
             node.node_type().map_err(|error| Error::Trace(format!("{what}: {error}")))?;
             have_values(&node.attributes, what)?;
             nodes.push(node);

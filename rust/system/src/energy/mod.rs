@@ -27,12 +27,18 @@ pub use rack::{RackPower, rack_power};
 
 use crate::error::{Error, Result};
 
-/// Refuses what is no number or below a bound; `least` itself is allowed unless `open`.
+/// The largest number that is taken, so that products of several stay finite.
+const LARGEST: f64 = 1e60;
+
+/// Refuses what is no number, too large for products or below a bound; `least` itself is allowed unless `open`.
 pub(crate) fn check(name: &str, value: f64, least: f64, open: bool) -> Result<f64> {
     let low = if open { value <= least } else { value < least };
     if !value.is_finite() || low {
         let bound = if open { "above" } else { "at least" };
         return Err(Error::Value(format!("{name} is {value}; it must be a finite number {bound} {least}")));
+    }
+    if value > LARGEST {
+        return Err(Error::Value(format!("{name} is {value:e}; it must be at most {LARGEST:e}")));
     }
     Ok(value)
 }

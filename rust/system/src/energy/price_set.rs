@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value as Toml};
+use trn3_facts::files::why_no_toml;
 
 use super::check;
 use crate::error::{Error, Result};
@@ -63,7 +64,9 @@ impl PriceSet {
     /// [`Error::Spec`] if the text is no TOML, or a price lacks its value, unit, date or source.
     pub fn parse(file: &str, text: &str) -> Result<Vec<Self>> {
         let broken = |what: String| Error::Spec(format!("{file}: {}", what.trim_end().replace('\n', " ")));
-        let table: Table = text.parse().map_err(|error: toml::de::Error| broken(format!("is not TOML: {error}")))?;
+        let table: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| broken(format!("is not TOML: {}", why_no_toml(&error, text))))?;
         let mut sets = Vec::new();
         for (name, entry) in table {
             match (name.as_str(), entry) {

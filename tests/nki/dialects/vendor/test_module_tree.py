@@ -27,6 +27,7 @@ MODULES = (
     "neuronxcc.starfish.support.dtype", "neuron_dtypes", "nki_cpu_simulator.nki",
     "nki_cpu_simulator.nki.builtin", "nki_cpu_simulator.nki.compiler",
     "nki_cpu_simulator.nki.isa", "nki_cpu_simulator.nki.isa.constants",
+    "nki.language.constants", "neuronxcc.nki.language.constants",
     "nki_cpu_simulator.nki.language", "nki_cpu_simulator.nki.language.dtypes",
     "nki_cpu_simulator.nki.tensor", "nki_cpu_simulator.nki.typing",
 )  # fmt: skip

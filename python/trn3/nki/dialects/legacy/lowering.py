@@ -65,8 +65,10 @@ class Stretched:
         return view
 
 
-def as_mask(mask: Any, shape: tuple[int, ...]) -> Mask:
+def as_mask(mask: Any, shape: tuple[int, ...], reduced: tuple[int, ...] = ()) -> Mask:
     """Return a mask over a grid; True without one.
+
+    One that fits only the axes that are not `reduced` holds along the others.
 
     Raises
     ------
@@ -95,6 +97,8 @@ def as_mask(mask: Any, shape: tuple[int, ...]) -> Mask:
     try:
         return np.broadcast_to(plain, shape)
     except ValueError:
+        if reduced and plain.ndim == len(shape) - len(reduced):
+            return as_mask(np.expand_dims(plain, reduced), shape)
         message = f"mask has shape {plain.shape}; allowed: what broadcasts to the grid {shape}"
         raise error(ValueError, message) from None
 

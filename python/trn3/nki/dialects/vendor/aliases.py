@@ -7,7 +7,7 @@ import sys
 import types
 from typing import Final
 
-from trn3.nki.dialects.vendor import library
+from trn3.nki.dialects.vendor import library, torch_devices
 from trn3.nki.values.version import set_version
 
 #: Modules by the names that kernels import, and what stands for them.
@@ -26,10 +26,12 @@ _ALIASES: Final = {
     "nki.compiler.frontend": "trn3.nki.dialects.vendor.hardware",
     "nki.compiler.ncc_driver": "trn3.nki.dialects.vendor.hardware",
     "nki.compiler.kernel_builder": "trn3.nki.dialects.vendor.hardware",
+    "nki.language.constants": "trn3.nki.dialects.legacy.language.constants",
     "nki.language.dtypes": "trn3.nki.values.element_types",
     "neuron_dtypes": "trn3.nki.values.neuron_dtypes",
     "neuronxcc.nki": "trn3.nki.dialects.legacy",
     "neuronxcc.nki.language": "trn3.nki.dialects.legacy.language",
+    "neuronxcc.nki.language.constants": "trn3.nki.dialects.legacy.language.constants",
     "neuronxcc.nki.isa": "trn3.nki.dialects.legacy.isa",
     "neuronxcc.nki.isa.constants": "trn3.nki.isa.constants",
     "neuronxcc.nki.compiler": "trn3.nki.dialects.legacy.compiler",
@@ -60,7 +62,7 @@ _PACKAGES: Final = (
 _replaced: dict[str, types.ModuleType | None] = {}
 
 
-def install(*, version: str | None = None) -> None:
+def install(*, version: str | None = None, torch_xla: bool = False) -> None:
     """Register this package as ``nki``, ``neuron_dtypes`` and ``neuronxcc``, as kernels import it.
 
     ``nki_cpu_simulator``, an older name of the vendor's simulator, is an alias tree of it. With
@@ -71,9 +73,12 @@ def install(*, version: str | None = None) -> None:
     Parameters
     ----------
     version : str, optional
-        NKI version whose behaviour holds where versions differ, ``"0.1"`` to ``"0.6"``; the
-        default is the variable ``TRN3_NKI_VERSION``, and the newest without it. What differs:
-        `trn3.nki.values.version`.
+        NKI version whose behaviour holds where versions differ, ``"0.1"`` to ``"0.7"``; the
+        default is the variable ``TRN3_NKI_VERSION``, and 0.6 without it. What differs:
+        `trn3.nki.values.releases`.
+    torch_xla : bool, optional
+        Whether ``import torch_xla`` shall find a stand-in whose devices are torch's CPU, also in
+        place of an installed one; ``trn3 run`` asks for it.
 
     Raises
     ------
@@ -92,6 +97,8 @@ def install(*, version: str | None = None) -> None:
     >>> trn3.nki.uninstall()
     """
     set_version(version)
+    if torch_xla:
+        torch_devices.offer()
     if _replaced:
         return
     modules = {name: types.ModuleType(name) for name in _PACKAGES}
@@ -122,6 +129,7 @@ def uninstall() -> None:
     """Undo `install`: the names are what they were before."""
     set_version(None)
     library.withdraw()
+    torch_devices.withdraw()
     while _replaced:
         alias, before = _replaced.popitem()
         if before is None:

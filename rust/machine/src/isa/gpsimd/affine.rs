@@ -127,9 +127,9 @@ impl Instruction for Iota {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, &Register)) {
         if let Some(register) = self.affine.register() {
-            visit(OperandRole::Read, register.id);
+            visit(OperandRole::Read, register);
         }
     }
 }
@@ -235,9 +235,9 @@ impl Instruction for AffineSelect {
         Ok(())
     }
 
-    fn registers(&self, visit: &mut dyn FnMut(OperandRole, u64)) {
+    fn registers(&self, visit: &mut dyn FnMut(OperandRole, &Register)) {
         if let Some(register) = self.affine.register() {
-            visit(OperandRole::Read, register.id);
+            visit(OperandRole::Read, register);
         }
     }
 }

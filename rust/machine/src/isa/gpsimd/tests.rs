@@ -152,7 +152,7 @@ fn test_iota_reads_the_offset_of_a_register() {
     assert_eq!(core.state.read_bits(&whole).expect("known"), [u32::MAX, 4, 0, 5]);
     assert!(is_skipped(&mut core, &float));
     let mut read = Vec::new();
-    iota(&whole).registers(&mut |_, id| read.push(id));
+    iota(&whole).registers(&mut |_, register| read.push(register.id));
     assert_eq!(read, [register.id]);
 }
 

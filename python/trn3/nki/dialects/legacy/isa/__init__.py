@@ -59,6 +59,7 @@ from trn3.nki.isa import (
     unknown_engine,
     vector_engine,
 )
+from trn3.nki.values.suggestions import missing_attribute as _missing_attribute
 
 __all__ = [
     "activation",
@@ -109,3 +110,7 @@ __all__ = [
     "unknown_engine",
     "vector_engine",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise _missing_attribute("neuronxcc.nki.isa", name, __all__)

@@ -79,6 +79,7 @@ from trn3.nki.values.element_types import (
 )
 from trn3.nki.values.memory_regions import MemoryRegion, hbm, private_hbm, psum, sbuf, shared_hbm
 from trn3.nki.values.neuron_dtypes import static_cast
+from trn3.nki.values.suggestions import missing_attribute as _missing_attribute
 
 ds = _modern.ds
 tensor = Tensor
@@ -189,6 +190,5 @@ def __getattr__(name: str) -> Any:
     if value is None or (
         callable(value) and name not in ("bypass", "average", "prelu", "NKIObject")
     ):
-        message = f"module 'neuronxcc.nki.language' has no attribute {name!r}"
-        raise AttributeError(message)
+        raise _missing_attribute("neuronxcc.nki.language", name, globals())
     return value

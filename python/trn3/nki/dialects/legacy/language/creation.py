@@ -18,7 +18,7 @@ from trn3.nki.dialects.legacy.views import Tensor, View
 from trn3.nki.language import creation, rand as modern_rand
 from trn3.nki.language.creation import fill, new_tensor
 from trn3.nki.language.tile_sizes import tile_size
-from trn3.nki.values.element_types import canonicalise, uint8
+from trn3.nki.values.element_types import canonicalise, float32, uint8
 from trn3.nki.values.memory_regions import MemoryRegion, is_hbm, psum, sbuf
 
 __all__ = [
@@ -177,7 +177,7 @@ def _shape_of(tensor: Tensor) -> tuple[int, ...]:
     return tuple(par_dim(n) if i == rank else n for i, n in enumerate(tensor.shape))
 
 
-def rand(shape: Sequence[int], dtype: Any, **_: Any) -> Tensor:
+def rand(shape: Sequence[int], dtype: Any = float32, **_: Any) -> Tensor:
     """Return a new tile of uniform random numbers from 0 to below 1."""
     issuing.flush()
     return View(modern_rand(tuple(int(length) for length in shape), dtype))

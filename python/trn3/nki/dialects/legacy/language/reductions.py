@@ -68,7 +68,7 @@ def reduce(
         kept = tuple(1 if item in axes else length for item, length in enumerate(tile.shape))
     elif len(kept) < 2:
         kept = (*kept, 1)
-    truth = as_mask(mask, tile.shape)
+    truth = as_mask(mask, tile.shape, axes)
     boxes = cut(tile.shape, truth, [tile])
     whole = truth is True and tile.is_even
     if not whole and truth is not False:
@@ -142,7 +142,7 @@ def mean(
     tile = require("nl.mean", "x", x)
     axes = axes_of("nl.mean", axis, tile.ndim)
     total = reduce("nl.mean", "add", tile, axis, float32, mask, keepdims=keepdims)
-    shares = _shares(as_mask(mask, tile.shape), tile.shape, axes, total.shape)
+    shares = _shares(as_mask(mask, tile.shape, axes), tile.shape, axes, total.shape)
     return binary("multiply", total, shares, dtype or tile.dtype, total.mask)
 
 
@@ -164,12 +164,12 @@ def var(x: Any, axis: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Ten
     Masked elements do not count.
     """
     tile = require("nl.var", "x", x)
-    truth = as_mask(mask, tile.shape)
+    axes = axes_of("nl.var", axis, tile.ndim)
+    truth = as_mask(mask, tile.shape, axes)
     if _is_part(tile, truth):
         return _composed(
             "var", lambda view, to: modern.var(view, axis, to), tile, axis, dtype, truth
         )
-    axes = axes_of("nl.var", axis, tile.ndim)
     tile = without(tile, truth, 0.0)
     middle = mean(tile, axis, float32, truth, keepdims=True)
     shares = _shares(truth, tile.shape, axes, middle.shape)
