@@ -32,6 +32,36 @@ def test_validate_json_has_figures_and_reasons(capsys: pytest.CaptureFixture[str
     assert document["summary"][0]["class"] == "fit"
 
 
+def test_validate_prints_levels_apart_and_the_headline_of_texts_as_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["validate", "mamba-v1-256-trn1*", "matmul-spacing-trn2"]) == 0
+    out = capsys.readouterr().out
+    written, rebuilt = out.index("as-written:"), out.index("rebuilt:")
+    assert written < out.index("mamba-v1-256-trn1-as-written") < rebuilt
+    assert out.rindex("mamba-v1-256-trn1 ") > rebuilt
+    assert "headline, as-written, held back: 2 rows, median error" in out
+    assert "rank correlation 1.000, worst 111" in out
+    assert "rebuilt, held back: 1 rows" in out
+    [side] = [line for line in out.splitlines() if line.startswith(" mamba") and "150.9 us" in line
+              and "trn1  " in line and "tutorial" not in line]  # fmt: skip
+    assert side.split()[-2:] == ["2.118", "1.036"]
+
+
+def test_validate_json_names_levels(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "--json", "mamba-v1-256-trn1*"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(row["level"], row["measurement"]) for row in document["rows"]] == [
+        ("rebuilt", "mamba-v1-256-trn1"),
+        ("as-written", "mamba-v1-256-trn1"),
+    ]
+    headline, rebuilt = document["levels"]
+    assert (headline["level"], headline["rows"]) == ("as-written", 1)
+    assert headline["worst_row"] == "mamba-v1-256-trn1-as-written"
+    assert headline["rank_correlation"] is None
+    assert rebuilt["level"] == "rebuilt"
+
+
 def test_validate_refuses_unknown_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "nothing"]) == 2
     assert "no row is called nothing; rows: vector-add-trn1" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 
 from support.resource_claims import DRIVER, attribute, claim, exactly, opaque
 from trn3 import k8s
+from trn3.k8s import K8sError, documents
 
 GROUP = "resource.aws.com/devicegroup4_id"
 NODE = attribute("resourceType") + " == 'neuron_node'"
@@ -429,3 +430,20 @@ def test_a_pod_names_the_template_that_is_missing() -> None:
     message = "there is no ResourceClaim d in namespace default .there is c.$"
     with pytest.raises(k8s.K8sError, match=message):
         k8s.allocate([claim("c"), pod], k8s.resource_slices("trn2", driver=DRIVER))
+
+
+@pytest.mark.parametrize("begin", ["[", "{a: ", "- ", "? "])
+@pytest.mark.parametrize("count", [1_100, 200_000])
+def test_objects_nested_without_end_are_refused(begin: str, count: int) -> None:
+    """What reads YAML is recursive, and ended the whole process."""
+    with pytest.raises(K8sError, match="deep: is nested more than 1000 deep"):
+        documents.parse(begin * count, "deep")
+    lines = "".join(f"{' ' * column}a:\r" for column in range(1_100))
+    with pytest.raises(K8sError, match="deep: is nested more than 1000 deep"):
+        documents.parse(lines, "deep")
+
+
+def test_long_objects_that_are_not_deep_are_read() -> None:
+    items = "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {b: c}}}"
+    text = "apiVersion: v1\nkind: List\nitems: [" + ", ".join([items] * 600) + "]"
+    assert len(documents.parse(text)) == 600

@@ -27,6 +27,7 @@ NOT_SHOWN = {
         "figure": "the words of the page on validation",
         "markdown": "likewise",
         "percent": "likewise",
+        "ratios": "likewise",
         "replace_section": "likewise",
         "fits": "likewise",
     },

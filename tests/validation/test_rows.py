@@ -8,7 +8,7 @@ import pytest
 
 from trn3 import validation
 from trn3.validation.rows import parse
-from trn3.validation.run import RowResult, summarise
+from trn3.validation.run import RowResult, rank_correlation, summarise
 
 ROW = """
 [tolerances]
@@ -52,6 +52,74 @@ def test_parse_refuses(line: str, instead: str, complaint: str) -> None:
     with pytest.raises(validation.RowError) as error:
         parse(ROW.replace(line, instead))
     assert str(error.value).startswith(complaint)
+
+
+AS_WRITTEN = """
+[[row]]
+id = "one-as-written"
+of = "one"
+experiment = "published_scan"
+"""
+
+
+def test_rows_of_another_level_take_the_measurement_from_their_base() -> None:
+    levels = '[levels]\nactivation = "rebuilt"\n'
+    one, other = parse(levels + ROW + AS_WRITTEN).rows
+    assert (one.level, one.of, one.measurement) == ("rebuilt", None, "one")
+    assert (other.level, other.of, other.measurement) == ("as-written", "one", "one")
+    assert (other.published, other.unit, other.what) == (one.published, one.unit, one.what)
+    assert (other.class_, other.source, other.quantity) == (one.class_, one.source, one.quantity)
+    assert other.experiment == "published_scan"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('of = "one"', 'of = "none"', "row one-as-written: of is none, must be a row without of"),
+        ('of = "one"', 'of = "one-as-written"', "must be a row without of"),
+        (
+            'of = "one"',
+            'of = "one"\nlevel = "guessed"',
+            "level is guessed; allowed: as-written, reb",
+        ),
+    ],
+)
+def test_parse_refuses_levels_of_nothing(old: str, new: str, complaint: str) -> None:
+    with pytest.raises(validation.RowError) as error:
+        parse(ROW + AS_WRITTEN.replace(old, new))
+    assert complaint in str(error.value)
+
+
+def test_levels_are_summarised_apart_and_fit_rows_left_out() -> None:
+    [row] = parse(ROW).rows
+    others = [
+        replace(row, id="two", published=4.0),
+        replace(row, id="three", published=8.0, level="rebuilt"),
+        replace(row, id="four", published=1.0, class_="fit"),
+        replace(row, id="five", published=0.5, unit="ratio"),
+    ]
+    results = [RowResult(each, 3.0) for each in (row, *others)]
+    headline, rebuilt = validation.summarise_levels(results)
+    assert (headline.level, headline.rows, headline.worst_row) == ("as-written", 3, "five")
+    assert headline.median == 0.5
+    # Both times are predicted alike: there is no order to agree with.
+    assert headline.rank_correlation != headline.rank_correlation
+    assert (rebuilt.level, rebuilt.rows, rebuilt.worst) == ("rebuilt", 1, 0.625)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "coefficient"),
+    [
+        ([(1, 1), (2, 2), (3, 9)], 1.0),
+        ([(1, 9), (2, 2), (3, 1)], -1.0),
+        # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
+        ([(1, 1), (2, 2), (2, 3), (3, 4)], 0.948683298051),
+    ],
+)
+def test_rank_correlation_is_spearmans(
+    pairs: list[tuple[float, float]], coefficient: float
+) -> None:
+    assert rank_correlation(pairs) == coefficient
 
 
 def test_parse_refuses_a_row_twice() -> None:

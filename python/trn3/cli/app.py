@@ -1,11 +1,11 @@
 """The ``trn3`` command.
 
 Exit codes: 0, done; 1, ``trn3 profile`` or ``trn3 diff`` found a wrong result, ``trn3 validate`` a
-miss that nothing explains, ``trn3 lint`` something, or the script of ``trn3 run`` raised (which may
-have other codes of its own); 2, refused or failed, with one line on the standard error that says
-why (more where a table of tensors explains it); 130, interrupted (Ctrl-C); 143 or 129, terminated
-(SIGTERM, SIGHUP); 141, whoever read the output stopped (SIGPIPE). Nothing half-written is left in
-any case. The table of them is in docs/reference/command-line.md.
+miss that nothing explains, ``trn3 probe`` a difference, ``trn3 lint`` something, or the script of
+``trn3 run`` raised (which may have other codes of its own); 2, refused or failed, with one line on
+the standard error that says why (more where a table of tensors explains it); 130, interrupted
+(Ctrl-C); 143 or 129, terminated (SIGTERM, SIGHUP); 141, whoever read the output stopped (SIGPIPE).
+Nothing half-written is left in any case. The table of them is in docs/reference/command-line.md.
 """
 
 from __future__ import annotations

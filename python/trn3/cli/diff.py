@@ -8,7 +8,7 @@ import typer
 
 from trn3.cli.consoles import output, print_json
 from trn3.cli.refusal import RefusedError, refusing
-from trn3.cli.settings import JsonForTable, MaxInstructions, Seed, warn_of_arch
+from trn3.cli.settings import JsonForTable, MaxInstructions, Seed, is_given, warn_of_arch
 
 
 def register(app: typer.Typer) -> None:
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def diff(
+        context: typer.Context,
         kernel: Annotated[
             str, typer.Argument(help="FILE.py:KERNEL; FILE.py:KERNEL[2] for two cores.")
         ],
@@ -38,14 +39,14 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         rtol: Annotated[
-            float | None,
+            float,
             typer.Option(
                 min=0,
-                help="Largest difference of results that are the same, over the largest magnitude. "
-                " [default: none between machines; from the golden, and between kernels, what the "
-                "file sets, else by element types]",
+                help="Largest difference of results that are the same, over the largest magnitude; "
+                "from the golden and between kernels, where it is not given, what the file sets, "
+                "else what element types allow.",
             ),
-        ] = None,
+        ] = 0.0,
         atol: Annotated[
             float | None,
             typer.Option(min=0, help="Allowed beside --rtol, from the golden and between kernels."),
@@ -77,7 +78,9 @@ def register(app: typer.Typer) -> None:
             file = kernel_file.load(kernel)
             against = None if other is None else kernel_file.load(other).kernel
             arguments = kernel_file.arguments(file, shape or [], seed)
-            tolerance = kernel_file.tolerance(file, rtol, atol)
+            tolerance = kernel_file.tolerance(
+                file, rtol if is_given(context, "rtol") else None, atol
+            )
             golden = file.companion("golden") if values and check else None
             if golden is not None:
                 golden = nki.CheckedRun(file.kernel, kwargs=arguments).golden(golden)
@@ -87,7 +90,7 @@ def register(app: typer.Typer) -> None:
                 file.kernel,
                 arguments,
                 archs=tuple(arch or ("trn2", "trn3")),
-                rtol=rtol or 0.0,
+                rtol=rtol,
                 values=values,
                 max_instructions=max_instructions,
                 against=against,

@@ -50,6 +50,12 @@ def warn_of_arch(*archs: str | None) -> None:
             typer.echo(f"trn3: warning: --arch {name} {meaning}", err=True)
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """Return whether the command line has an option, whose default may be a value too."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def check_settings() -> None:
     """Refuse wrong values of TRN3_SIMD and TRN3_NUM_THREADS before they surprise in mid-work."""
     import trn3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -16,6 +17,7 @@ from trn3.cli.settings import JsonForTable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from trn3 import validation
     from trn3.validation import claims
@@ -83,6 +85,13 @@ def register(app: typer.Typer) -> None:
                 "energy). Repeatable.",
             ),
         ] = None,
+        silicon: Annotated[
+            bool,
+            typer.Option(
+                "--silicon",
+                help="Show what is known of real chips' bits instead, and what trn3 computes.",
+            ),
+        ] = False,
         as_json: JsonForTable = False,
         write: Annotated[
             Path | None,
@@ -94,14 +103,23 @@ def register(app: typer.Typer) -> None:
         """Compute again every published measurement and claim that can be, and compare.
 
         Measurements of kernels are marked fit where constants of the model were read off them, and
-        hold where not. Claims about systems are exact arithmetic, a model, need an assumption that
-        is printed, or are not derivable. The exit code is 1 if something is off by more than its
-        tolerance and nothing says why.
+        hold where not, and by whose text ran: as-written, the authors' own, of which the headline
+        figures are; rebuilt kernels do by hand what a compiler did. Claims about systems are exact
+        arithmetic, a model, need an assumption that is printed, or are not derivable. The exit code
+        is 1 if something is off by more than its tolerance and nothing says why.
         """
         from rich.console import Console
 
+        from trn3.cli.silicon import show_register
         from trn3.validation import RowError
 
+        if silicon:
+            if rows or only or write:
+                message = "--silicon shows the register; leave names, --only and --write out"
+                raise RefusedError(message)
+            if not show_register(as_json=as_json):
+                raise typer.Exit(1)
+            return
         if write is not None and (rows or only):
             message = "--write takes all rows; leave the names and --only out"
             raise RefusedError(message)
@@ -191,6 +209,36 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
     from trn3.validation import percent
 
     numbers = ("predicted", "published", "ratio")
+    for level in validation.LEVELS:
+        mine = [result for result in results if result.row.level == level]
+        if mine:
+            console.print(f"{level}:", style="bold")
+            console.print(_rows_table(mine, numbers))
+    if several := validation.at_several_levels(results):
+        rates = ("published", *validation.LEVELS)
+        sides = table("predicted / published", *rates, right=rates, fixed=True)
+        for levels in several:
+            sides.add_row(*validation.ratios(levels))
+        console.print(sides)
+    for summary in validation.summarise_levels(results):
+        console.print(
+            f"{'headline, ' if summary.level == 'as-written' else ''}{summary.level}, held back: "
+            f"{summary.rows} rows, median error {percent(summary.median)}, rank correlation "
+            f"{summary.rank_correlation:.3f}, worst {percent(summary.worst)} ({summary.worst_row})",
+            soft_wrap=True,
+        )
+    for by_class in validation.summarise(results):
+        console.print(
+            f"{by_class.class_}: {by_class.rows} rows, median error {percent(by_class.median)}, "
+            f"worst {percent(by_class.worst)} ({by_class.worst_row}); explained misses "
+            f"{by_class.explained}, worst of the others {percent(by_class.worst_unexplained)}",
+            soft_wrap=True,
+        )
+
+
+def _rows_table(results: Sequence[validation.Result], numbers: Sequence[str]) -> Table:
+    from trn3 import validation
+
     rows = table("row", "hardware", "class", *numbers, "", right=numbers, fixed=True)
     rows.add_column("source")
     for result in results:
@@ -205,13 +253,7 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
             "" if result.verdict == "within" else result.verdict,
             row.source,
         )
-    console.print(rows)
-    for summary in validation.summarise(results):
-        console.print(
-            f"{summary.class_}: {summary.rows} rows, median error {percent(summary.median)}, "
-            f"worst {percent(summary.worst)} ({summary.worst_row}); explained misses "
-            f"{summary.explained}, worst of the others {percent(summary.worst_unexplained)}"
-        )
+    return rows
 
 
 def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
@@ -263,6 +305,8 @@ def plain(comparison: Compared) -> dict[str, Any]:
             "hardware": result.row.hardware,
             "what": result.row.what,
             "class": result.row.class_,
+            "level": result.row.level,
+            "measurement": result.row.measurement,
             "status": "model",
             "unit": result.row.unit,
             "predicted": result.predicted,
@@ -282,7 +326,16 @@ def plain(comparison: Compared) -> dict[str, Any]:
         for summary in validation.summarise(comparison.rows)
     ]
     summaries += [asdict(summary) for summary in claims.summarise(comparison.claims)]
-    return {"rows": rows, "summary": summaries}
+    levels = [
+        {**asdict(summary), "rank_correlation": finite(summary.rank_correlation)}
+        for summary in validation.summarise_levels(comparison.rows)
+    ]
+    return {"rows": rows, "summary": summaries, "levels": levels}
+
+
+def finite(value: float) -> float | None:
+    """Return a number, or None for what JSON cannot write."""
+    return value if math.isfinite(value) else None
 
 
 def _figure(entry: FigureResult) -> dict[str, Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from trn3._trn3 import k8s as core
 from trn3.files import read_text
@@ -14,6 +15,12 @@ from trn3.k8s.errors import K8sError, asked
 
 Object = dict[str, Any]
 """A Kubernetes object as plain data."""
+
+#: How deep objects may be nested **(choice)**: those of Kubernetes are some ten deep; what reads
+#: YAML runs out of stack, with the whole process, from some tens of thousands on.
+MAX_DEPTH: Final = 1000
+#: What a line begins with, after any of YAML's line breaks.
+_INDENTATION = re.compile("(?:^|[\r\n\x85\u2028\u2029])[-?: ]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,24 @@ def read(path: Path | str) -> list[Document]:
     return parse(read_text(path, "Kubernetes objects", K8sError), str(path))
 
 
+def _may_be_deep(text: str) -> bool:
+    """Whether a text could be nested more than `MAX_DEPTH` deep, from a look that costs nothing."""
+    # Of blocks, two lie at most at one column; the others need brackets.
+    column = max(map(len, _INDENTATION.findall(text)), default=0)
+    return 2 * column + text.count("[") + text.count("{") > MAX_DEPTH
+
+
+def _is_deep(events: Iterable[Any]) -> bool:
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith(("SequenceStartEvent", "MappingStartEvent"))
+        depth -= name.endswith(("SequenceEndEvent", "MappingEndEvent"))
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
 def parse(text: str, source: str = "input") -> list[Document]:
     """Read the objects of a text; `source` is named in errors.
 
@@ -74,8 +99,14 @@ def parse(text: str, source: str = "input") -> list[Document]:
     """
     import yaml
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        bodies = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        if _may_be_deep(text) and _is_deep(yaml.parse(text, Loader=loader)):
+            message = f"{source}: is nested more than {MAX_DEPTH} deep"
+            raise K8sError(message)
+        bodies = list(yaml.load_all(text, Loader=loader))
+    except K8sError:
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

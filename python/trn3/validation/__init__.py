@@ -1,8 +1,10 @@
 """Published measurements of the hardware, run again on the model.
 
 The measurements are data, `table`; `run` makes the kernels and instructions behind them and gives
-what the model predicts; `summarise` has the errors by class. `trn3.validation.claims` does the same
-for what is published about systems. ``trn3 validate`` is all of it on the command line.
+what the model predicts; `summarise` has the errors by class, `summarise_levels` by whose text ran.
+`trn3.validation.claims` does the same for what is published about systems,
+`trn3.validation.silicon` for the bits of real chips, and `trn3.validation.probe` makes kernels that
+find out more of those. ``trn3 validate`` and ``trn3 probe`` are all of it on the command line.
 
 Examples
 --------
@@ -19,13 +21,17 @@ from trn3.validation.documents import (
     CLAIMS_BEGIN,
     CLAIMS_END,
     END,
+    at_several_levels,
     figure,
     markdown,
     percent,
+    ratios,
     replace_section,
 )
 from trn3.validation.rows import (
+    LEVELS,
     Absent,
+    Level,
     PublishedRow,
     Row,
     RowError,
@@ -34,28 +40,42 @@ from trn3.validation.rows import (
     select,
     table,
 )
-from trn3.validation.run import ClassSummary, Result, RowResult, run, summarise
+from trn3.validation.run import (
+    ClassSummary,
+    LevelSummary,
+    Result,
+    RowResult,
+    run,
+    summarise,
+    summarise_levels,
+)
 
 __all__ = [
     "BEGIN",
     "CLAIMS_BEGIN",
     "CLAIMS_END",
     "END",
+    "LEVELS",
     "Absent",
     "ClassSummary",
+    "Level",
+    "LevelSummary",
     "PublishedRow",
     "Result",
     "Row",
     "RowError",
     "RowResult",
     "Table",
+    "at_several_levels",
     "figure",
     "fits",
     "markdown",
     "percent",
+    "ratios",
     "replace_section",
     "run",
     "select",
     "summarise",
+    "summarise_levels",
     "table",
 ]

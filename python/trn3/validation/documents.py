@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from trn3.validation.rows import Absent
-from trn3.validation.run import ClassSummary, RowResult, summarise
+from trn3.validation.rows import LEVELS, Absent
+from trn3.validation.run import (
+    ClassSummary,
+    LevelSummary,
+    RowResult,
+    summarise,
+    summarise_levels,
+)
 
 BEGIN: Final = "<!-- generated: begin -->"
 END: Final = "<!-- generated: end -->"
@@ -50,15 +56,18 @@ def markdown_table(
 
 def markdown(results: Sequence[RowResult], absent: Iterable[Absent]) -> str:
     """Return the tables and explanations, ready for a document."""
-    parts = [_summary(summarise(results))]
+    parts = [_levels(summarise_levels(results)), _summary(summarise(results))]
     titles = {
         "fit": "Rows that constants were read off",
         "hold": "Rows held back: no constant was read off them",
     }
     for class_, title in titles.items():
-        mine = [result for result in results if result.row.class_ == class_]
-        if mine:
-            parts += [f"### {title}", _rows(mine)]
+        for level in LEVELS:
+            mine = [r for r in results if r.row.class_ == class_ and r.row.level == level]
+            if mine:
+                parts += [f"### {title}: {level}", _rows(mine)]
+    if several := at_several_levels(results):
+        parts += ["### The same measurement as written and otherwise", _side_by_side(several)]
     missed = [result for result in results if result.verdict != "within"]
     if missed:
         parts.append("### Misses")
@@ -69,6 +78,41 @@ def markdown(results: Sequence[RowResult], absent: Iterable[Absent]) -> str:
         rows = [(a.what, a.hardware, a.published, a.source, a.reason) for a in gone]
         parts.append(markdown_table(("what", "hardware", "published", "where", "why not"), rows))
     return "\n\n".join(parts)
+
+
+def at_several_levels(results: Iterable[RowResult]) -> list[dict[str, RowResult]]:
+    """Return the measurements that ran at several levels, each as its results by level."""
+    found: dict[str, dict[str, RowResult]] = {}
+    for result in results:
+        found.setdefault(result.row.measurement, {})[result.row.level] = result
+    return [levels for levels in found.values() if len(levels) > 1]
+
+
+def ratios(levels: dict[str, RowResult]) -> list[str]:
+    """Return a measurement's name, its figure, and predicted over published at each level."""
+    row = next(iter(levels.values())).row
+    cells = [f"{levels[level].ratio:.3f}" if level in levels else "" for level in LEVELS]
+    return [row.measurement, f"{figure(row.published)} {row.unit}", *cells]
+
+
+def _side_by_side(several: Iterable[dict[str, RowResult]]) -> str:
+    headings = ("measurement", "published", *LEVELS)
+    return markdown_table(headings, map(ratios, several), right=headings[1:])
+
+
+def _levels(summaries: Iterable[LevelSummary]) -> str:
+    numbers = ("rows", "median error", "rank correlation", "worst")
+    rows = [
+        (
+            f"{s.level} (headline)" if s.level == "as-written" else s.level,
+            s.rows,
+            percent(s.median),
+            f"{s.rank_correlation:.3f}",
+            f"{percent(s.worst)} ({s.worst_row})",
+        )
+        for s in summaries
+    ]
+    return markdown_table(("held back", *numbers), rows, right=numbers)
 
 
 def _summary(summaries: Iterable[ClassSummary]) -> str:

@@ -8,9 +8,13 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 Class: TypeAlias = Literal["fit", "hold"]
+#: Whose text ran: the authors' own operations and loops, one with the compiler's work done by hand,
+#: or what a compiler made of the authors'.
+Level: TypeAlias = Literal["as-written", "rebuilt", "compiled"]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
 #: What a unit of the table is in the units of experiments: nanoseconds, bytes, counts, ratios.
 UNITS: Final[Mapping[str, float]] = MappingProxyType(
@@ -46,6 +50,11 @@ class PublishedRow:
         Largest error that is no miss, as a part of the published value.
     miss
         Why the prediction is further off than that; None where it is not.
+    level
+        Whose text ran. Headline figures are those of ``as-written`` rows alone.
+    of
+        The row that has the same measurement at another level; None where there is none, or for
+        the one that others name.
     """
 
     id: str
@@ -60,6 +69,13 @@ class PublishedRow:
     tolerance: float
     parameters: Mapping[str, Any] = field(default_factory=dict)
     miss: str | None = None
+    level: Level = "as-written"
+    of: str | None = None
+
+    @property
+    def measurement(self) -> str:
+        """The name that the rows of one measurement share."""
+        return self.of or self.id
 
 
 #: Its name in earlier releases.
@@ -109,7 +125,12 @@ def parse(text: str) -> Table:
     document = tomllib.loads(text)
     sources = document.get("sources", {})
     tolerances = document.get("tolerances", {})
-    rows = tuple(_row(entry, sources, tolerances) for entry in document.get("row", ()))
+    levels = document.get("levels", {})
+    entries = {str(entry.get("id")): entry for entry in document.get("row", ())}
+    rows = tuple(
+        _row(_inherited(entry, entries), sources, tolerances, levels)
+        for entry in document.get("row", ())
+    )
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:
@@ -191,13 +212,33 @@ class TableEntry:
         return chosen
 
 
+#: What a row has of the one that it is another level of.
+_OF_MEASUREMENT: Final = ("hardware", "what", "published", "unit", "class", "source", "quantity")
+
+
+def _inherited(
+    content: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    if "of" not in content:
+        return content
+    base = entries.get(str(content["of"]))
+    if base is None or "of" in base:
+        message = f"row {content.get('id')}: of is {content['of']}, must be a row without of"
+        raise RowError(message)
+    return {**{key: base[key] for key in _OF_MEASUREMENT if key in base}, **content}
+
+
 def _row(
-    content: Mapping[str, Any], sources: Mapping[str, str], tolerances: Mapping[str, float]
+    content: Mapping[str, Any],
+    sources: Mapping[str, str],
+    tolerances: Mapping[str, float],
+    levels: Mapping[str, str],
 ) -> PublishedRow:
     known = {each.name.rstrip("_") for each in fields(PublishedRow)}
     entry = TableEntry(f"row {content.get('id', 'without an id')}", content, known)
     class_ = entry.choice("class", ("fit", "hold"))
     unit = entry.choice("unit", UNITS)
+    level = str(content.get("level", levels.get(str(content.get("experiment")), "as-written")))
     published = content.get("published")
     if not isinstance(published, (int, float)) or published <= 0:
         raise entry.error(f": published is {published!r}, must be a positive number")
@@ -214,6 +255,8 @@ def _row(
         tolerance=float(content.get("tolerance", tolerances.get(class_, 0.0))),
         parameters=MappingProxyType(dict(content.get("parameters", {}))),
         miss=entry.text_if_any("miss"),
+        level=cast(Level, entry.choice("level", LEVELS, level)),
+        of=entry.text_if_any("of"),
     )
 
 

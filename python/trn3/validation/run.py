@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from trn3.validation import experiments
-from trn3.validation.rows import UNITS, PublishedRow, RowError
+from trn3.validation.rows import LEVELS, UNITS, Level, PublishedRow, RowError
 
 Verdict = Literal["within", "miss", "explained miss"]
 
@@ -109,3 +111,75 @@ def summarise(results: Iterable[RowResult]) -> list[ClassSummary]:
             )
         )
     return summaries
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSummary:
+    """The errors of the rows of one level off which no constant was read.
+
+    ``rank_correlation`` is Spearman's, over the rows that are times; NaN where fewer than two are.
+    """
+
+    level: Level
+    rows: int
+    median: float
+    worst: float
+    worst_row: str
+    rank_correlation: float
+
+
+def summarise_levels(results: Iterable[RowResult]) -> list[LevelSummary]:
+    """Return the errors of each level; the headline is that of ``as-written``.
+
+    Examples
+    --------
+    >>> from trn3 import validation
+    >>> rows = validation.select(["matmul-spacing-trn2", "matmul-load-trn2"])
+    >>> [headline] = summarise_levels(run(rows))
+    >>> headline.level, headline.rows, headline.rank_correlation
+    ('as-written', 2, 1.0)
+    """
+    held = [result for result in results if result.row.class_ == "hold"]
+    summaries = []
+    for level in LEVELS:
+        mine = [result for result in held if result.row.level == level]
+        if not mine:
+            continue
+        worst = max(mine, key=lambda result: result.error)
+        times = [result for result in mine if result.row.unit in {"ns", "us", "ms"}]
+        pairs = [(r.predicted * UNITS[r.row.unit], r.row.published * UNITS[r.row.unit])
+                 for r in times]  # fmt: skip
+        summaries.append(
+            LevelSummary(
+                level=level,
+                rows=len(mine),
+                median=statistics.median(result.error for result in mine),
+                worst=worst.error,
+                worst_row=worst.row.id,
+                rank_correlation=rank_correlation(pairs),
+            )
+        )
+    return summaries
+
+
+def rank_correlation(pairs: Iterable[tuple[float, float]]) -> float:
+    """Return Spearman's coefficient; equal values share the mean of their ranks.
+
+    Examples
+    --------
+    >>> rank_correlation([(1, 10), (2, 20), (3, 15)])
+    0.5
+    """
+    both = np.array(list(pairs), dtype=float).reshape(-1, 2)
+    if len(both) < 2:
+        return float("nan")
+    ranks: list[Any] = []
+    for column in (both[:, 0], both[:, 1]):
+        _, where, counts = np.unique(column, return_inverse=True, return_counts=True)
+        # The last rank of a value, less half of how many share it.
+        shared: Any = np.cumsum(counts) - (counts - 1) / 2
+        ranks.append(shared[where])
+    spread = [float(np.std(rank)) for rank in ranks]
+    if 0.0 in spread:
+        return float("nan")
+    return round(float(np.corrcoef(ranks)[0, 1]), 12)

@@ -26,10 +26,9 @@ pub(super) fn published(map: &Map<String, Value>) -> Result<Option<DataType>, St
 
 /// A value as messages repeat it.
 pub(super) fn shown(value: &Value) -> String {
-    let mut text = value.to_string();
-    if text.len() > SHOWN {
-        text.truncate(text.floor_char_boundary(SHOWN));
-        text.push_str("...");
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
-    text
 }

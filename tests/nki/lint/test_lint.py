@@ -29,8 +29,6 @@ CORPUS = ROOT / "tests" / "corpora" / "portability"
 EXAMPLES = sorted((ROOT / "examples" / "kernels").glob("*.py"))
 #: Examples that are no portable kernels, with the rules that say why.
 NOT_PORTABLE = {
-    "flash_attention": {"TRN3-P001", "TRN3-P004"},
-    "encoder": {"TRN3-P004"},
     "sparse_mlp": {"TRN3-P025"},
 }
 X = np.ones((128, 4), np.float32)

@@ -387,5 +387,5 @@ def refusals() -> Iterator[Refusal]:
         "one-byte-gen3",
         lambda: turned(dst=Tile((4, 8), "float8_e5m2", "psum"), data=ones((8, 4), "float8_e5m2")),
         "two bytes apart",
-        "trn2",
+        arch="trn2",
     )

@@ -98,7 +98,7 @@ def look_up(op: Any) -> str:
             return name
     allowed = ", ".join(f"nl.{name}" for name in sorted(_names()))
     hint = or_nearest(op, _names()) if isinstance(op, str) else ""
-    message = f"op is {op!r}{hint}; allowed: {allowed}, NumPy functions of the same meaning"
+    message = f"op is {op!r}; allowed: {allowed}, NumPy functions of the same meaning{hint}"
     raise TypeError(message)
 
 

@@ -6,7 +6,16 @@ times in nanoseconds, rates in bytes a nanosecond (GB/s), counts and ratios.
 
 from __future__ import annotations
 
-from trn3.validation.experiments import instructions, kernels, transfers
+from trn3.validation.experiments import authored, instructions, kernels, transfers
 from trn3.validation.experiments._registry import Figures, figures, forget, names
 
-__all__ = ["Figures", "figures", "forget", "instructions", "kernels", "names", "transfers"]
+__all__ = [
+    "Figures",
+    "authored",
+    "figures",
+    "forget",
+    "instructions",
+    "kernels",
+    "names",
+    "transfers",
+]

@@ -1,4 +1,4 @@
-"""Whole kernels, rebuilt after their published descriptions."""
+"""Whole kernels, rebuilt: with the work of a compiler of the time done by hand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def matrix_product(
     shape: tuple[int, int, int] = (4096, 8192, 8192),
     **options: Any,
 ) -> Figures:
-    """Measure a matrix product [m, k] x [k, n] on one core, in one of four loop structures."""
+    """Measure a product [m, k] x [k, n] on one core, in blocks of two dimensions or three."""
     kernel = getattr(kernels, f"matmul_{variant}")
     return kernel_figures(KernelRun(kernel, hardware, *shape, getattr(nl, dtype), **options))
 

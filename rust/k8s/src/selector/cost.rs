@@ -218,10 +218,9 @@ fn called(mut call: CallExpr, looped: bool) -> CallExpr {
         false => Box::new(rewritten(*target, looped)),
     });
     call.args = call.args.into_iter().map(|argument| rewritten(argument, looped)).collect();
-    if call.target.is_some() {
-        if let Some((_, guarded)) = PRODUCTS.into_iter().find(|(name, _)| *name == call.func_name) {
-            call.func_name = guarded.to_owned();
-        }
+    let guarded = PRODUCTS.into_iter().find(|(name, _)| *name == call.func_name);
+    if let (Some(_), Some((_, guarded))) = (&call.target, guarded) {
+        call.func_name = guarded.to_owned();
     }
     if looped && call.func_name == "matches" {
         call.target = call.target.map(|target| Box::new(wrapped(*target, READ)));
