@@ -63,6 +63,8 @@ offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
 offers.offer("system by name", "trn3.system.catalogue:load")
 offers.offer("NeuronCore", "trn3.machine:NeuronCore")
+offers.offer("cores of a kernel", "trn3.nki.launch.chip:width")
+offers.offer("kernels on cores", "trn3.nki.launch.chip:run_on_cores")
 
 
 def set_num_threads(n: int) -> None:

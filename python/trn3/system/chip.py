@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,6 +10,7 @@ from trn3 import offers
 from trn3._trn3 import system as _core
 from trn3.facts.mappings import FrozenMapping
 from trn3.system.chip_figures import checked_lnc, chip_facts, count_of
+from trn3.system.chip_runs import KernelRunner, KernelWidth, placed_kernels
 from trn3.system.links import Level
 
 if TYPE_CHECKING:
@@ -184,6 +185,61 @@ class Chip:
         """
         levels = _core.Fabric.built_in(_HOME[self.arch], "docs").levels()
         return FrozenMapping({parts[0]: Level(*parts) for parts in levels})
+
+    def run(
+        self, kernels: Mapping[int, Sequence[Any]], *, values: bool = True, arch: Any = None
+    ) -> tuple[dict[int, Any], Any]:
+        """Run kernels on its cores side by side: all start at once, on one HBM.
+
+        Each kernel gives the values that it gives alone. Their transfers share the bandwidth of
+        HBM, so that each takes as long as alone or longer.
+
+        Parameters
+        ----------
+        kernels : dict of int to tuple
+            By core, from 0 on: a kernel and its arguments, or a program that `trn3.nki.record`
+            made and a dict of its inputs. A kernel of two cores takes those of a logical core and
+            stands at the first one.
+        values : bool, optional
+            False skips arithmetic; results are then None.
+        arch : str, dict or ArchSpec, optional
+            Machine of all cores instead of the chip's own, such as the what-if
+            ``"trn3:hbm_gbps=-50%"``: as `trn3.machine.arch` takes it.
+
+        Returns
+        -------
+        results : dict
+            By core, what the kernel returns; of a program its outputs by name.
+        profile : trn3.profile.Profile
+            Of one kernel its own, of several the joint one; ``profile.cores`` has that of each
+            core, in order of their numbers.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a core is none of the chip's, is taken twice, or has no kernel.
+        MemoryError
+            If the kernels need more HBM together than the chip has.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from trn3 import nki
+        >>> import trn3.nki.language as nl
+        >>> @nki.jit
+        ... def double(x):
+        ...     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        ...     nl.store(out, nl.multiply(nl.load(x), 2.0))
+        ...     return out
+        >>> x = np.ones((128, 512), np.float32)
+        >>> results, profile = Chip().run({0: (double, x), 4: (double, 2 * x)})
+        >>> [float(result[0, 0]) for result in results.values()], len(profile.cores)
+        ([2.0, 4.0], 2)
+        """
+        width: KernelWidth = offers.take("cores of a kernel")
+        placed = placed_kernels(kernels, self.num_cores, self.lnc or 1, width)
+        run: KernelRunner = offers.take("kernels on cores")
+        return run(arch or _MACHINE[self.arch], placed, values=values)
 
     def neuron_core(self, **options: Any) -> Any:
         """Return one of its cores, simulated: a `trn3.machine.NeuronCore`, which has the options.

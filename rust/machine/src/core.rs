@@ -1,5 +1,6 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
+pub(crate) mod again;
 mod issue;
 mod pending;
 mod rests;
@@ -22,6 +23,7 @@ use crate::time::Picos;
 use crate::timing::basis::Basis;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::view::{Register, View};
+use again::Timed;
 use pending::Pending;
 pub use pending::instruction_issue;
 
@@ -93,6 +95,8 @@ pub struct NeuronCore {
     /// Whether other cores have the same HBM.
     is_shared: bool,
     cost: Box<dyn CostModel>,
+    /// What its time was made of, where that is kept.
+    timed: Option<Vec<Timed>>,
     basis: Basis,
     /// Runs of more precision beside this one.
     shadow: Option<Box<Shadow>>,
@@ -127,7 +131,7 @@ impl NeuronCore {
         memory.follow_nonfinite(options.nan_origin);
         let state = State::new(&arch, memory)?;
         let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };
-        let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: true };
+        let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: options.timing };
         Ok(Self {
             state,
             timeline: Timeline::new(arch, timeline_options),
@@ -141,6 +145,7 @@ impl NeuronCore {
             number: 0,
             is_shared: false,
             cost: Box::new(ArchCost),
+            timed: None,
             basis: Basis::default(),
             shadow,
         })
@@ -164,10 +169,11 @@ impl NeuronCore {
     /// Starts a new run on what the memories and generators hold: time is zero, engines are idle, nothing is issued and
     /// nothing found.
     pub fn restart(&mut self) {
-        let options = TimelineOptions { throttle: self.options.throttle, keep_records: true };
+        let options = TimelineOptions { throttle: self.options.throttle, keep_records: self.options.timing };
         self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
         self.basis.restart();
         self.pending.clear();
+        self.timed = self.timed.take().map(|_| Vec::new());
         self.occupancy.clear();
         self.issued = 0;
         self.state.memory.restart();
@@ -187,6 +193,16 @@ impl NeuronCore {
         core.number = number;
         (core.is_shared, first.is_shared) = (true, true);
         Ok(core)
+    }
+
+    /// Whether instructions get their time: of what several cores write to shared HBM it decides what stays.
+    fn is_timed(&self) -> bool {
+        self.options.timing || self.is_shared
+    }
+
+    /// When an instruction's result is visible, on the clock of the cores that it meets; zero while that is open.
+    pub(super) fn ended(&self, id: u32) -> Picos {
+        self.timeline.ended(id)
     }
 
     /// Its number among the cores that share its HBM.
@@ -284,7 +300,7 @@ impl NeuronCore {
     /// Time from the first start to the last result.
     pub fn makespan(&mut self) -> Picos {
         self.settle(0);
-        self.timeline.makespan()
+        if self.options.timing { self.timeline.makespan() } else { Picos::ZERO }
     }
 
     /// Gives every instruction but the last `keep` its time; no edge can be added to those.
@@ -292,6 +308,9 @@ impl NeuronCore {
         while self.pending.len() > keep {
             let Some(pending) = self.pending.pop_front() else { return };
             self.timeline.issue(&pending.issue());
+            if let Some(timed) = &mut self.timed {
+                timed.push(Timed::new(pending, None));
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 pub mod arch;
 pub mod bit_source;
 pub mod check;
+pub mod chip;
 pub mod conductor;
 pub mod core;
 pub mod cost;

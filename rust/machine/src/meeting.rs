@@ -11,8 +11,10 @@
 //!   move its own outgoing tile, and both cores see the result when both halves are done.
 //! - **(choice)** A meeting orders all of HBM that the cores share: what one did to a tensor before, the other waits for
 //!   where it uses the same bytes after.
+//! - Of bytes that several cores wrote since they last met, the write that ended last stays.
 //! - **(choice)** Random generators of all cores start alike.
-//! - **(choice)** HBM bandwidth is each core's own: two cores cannot draw what their bank gives.
+//! - **(choice)** HBM bandwidth is each core's own: two cores cannot draw what the chip gives. Cores that
+//!   [`crate::chip::time_together`] times share it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::isa::Instruction;
 use crate::isa::collective::Collective;
 use crate::isa::exchange::{CoreBarrier, SendRecv};
+use crate::memory::Memory;
 use crate::time::Picos;
 use crate::timing::record::Cause;
 
@@ -40,6 +43,7 @@ pub struct Part<'a, I> {
 /// # Errors
 /// As [`NeuronCore::issue`].
 pub fn core_barrier(parts: &mut [Part<'_, CoreBarrier>]) -> Result<Vec<u32>> {
+    settle(&mut parts.iter_mut().map(|part| &mut *part.core).collect::<Vec<_>>());
     let mut ids = Vec::with_capacity(parts.len());
     for part in parts.iter_mut() {
         ids.push(part.core.join(part.instruction, part.at)?);
@@ -57,6 +61,7 @@ pub fn sendrecv(parts: &mut [Part<'_, SendRecv>; 2]) -> Result<Vec<u32>> {
     let arch = Arc::clone(&one.core.state.arch);
     one.instruction.check_peer(&arch, other.instruction)?;
     other.instruction.check_peer(&arch, one.instruction)?;
+    settle(&mut [&mut *one.core, &mut *other.core]);
     let mut ids = Vec::with_capacity(2);
     let mut sent = Vec::with_capacity(2);
     for part in [&mut *one, &mut *other] {
@@ -118,8 +123,28 @@ fn meet<I: Instruction>(parts: &mut [Part<'_, I>], hop: Picos) {
 /// Makes what each core did before come before what any does from here on, without an instruction: the end of a run, or
 /// the host's hand.
 pub fn synchronise(cores: &mut [&mut NeuronCore]) {
+    settle(cores);
     for core in cores {
         core.state.memory.synchronise();
+    }
+}
+
+/// Of bytes that several cores wrote since they last met, lets the write that ended last stay.
+fn settle(cores: &mut [&mut NeuronCore]) {
+    let mut contested: Vec<_> = cores.iter_mut().flat_map(|core| core.state.memory.take_contested()).collect();
+    if contested.is_empty() {
+        return;
+    }
+    contested.sort_by_key(|storage| storage.id);
+    contested.dedup_by_key(|storage| storage.id);
+    for core in cores.iter_mut() {
+        core.settle(0);
+    }
+    let ends: Vec<_> = cores.iter().map(|core| |id| core.ended(id)).collect();
+    let memories: Vec<(&Memory, &dyn Fn(u32) -> Picos)> =
+        cores.iter().zip(&ends).map(|(core, end)| (&core.state.memory, end as _)).collect();
+    for storage in contested {
+        Memory::settle_contest(&storage, &memories);
     }
 }
 

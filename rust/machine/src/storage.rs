@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 
 use crate::dtype::DType;
 use crate::site::SiteId;
+pub(crate) use beside::{Contest, Covered, Use, Uses};
 pub use beside::{Plane, Races, Strange};
-pub(crate) use beside::{Use, Uses};
 
 /// Lengths along each axis.
 pub type Shape = SmallVec<[usize; 6]>;

@@ -212,14 +212,7 @@ class Kernel(KernelFunction):
         machine = arch or self.target()
         if observers.is_observed():
             options["timing"] = True
-        if isinstance(machine, str):
-            first = NeuronCore(machine, internal=_INTERNAL, **options)
-        else:
-            # Descriptions bring the reports of `trn3.machine`, which most runs do without.
-            from trn3.machine.archs import arch_file
-
-            with arch_file(machine) as path:
-                first = NeuronCore(path, internal=_INTERNAL, **options)
+        first = core_of(machine, **options)
         cores = [first]
         wanted = self.launched().cores
         most = MachineSizes(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
@@ -327,6 +320,17 @@ def arch_of(arch: ArchLike) -> str | ArchSpec:
     from trn3.machine.archs import arch as described
 
     return described(arch)
+
+
+def core_of(machine: str | ArchSpec, **options: Any) -> NeuronCore:
+    """Return a new core of a machine, to which lines of this package are none of a kernel's."""
+    if isinstance(machine, str):
+        return NeuronCore(machine, internal=_INTERNAL, **options)
+    # Descriptions bring the reports of `trn3.machine`, which most runs do without.
+    from trn3.machine.archs import arch_file
+
+    with arch_file(machine) as path:
+        return NeuronCore(path, internal=_INTERNAL, **options)
 
 
 def _is_precise() -> bool:

@@ -190,6 +190,28 @@ class Program:
         )
         return replay
 
+    def run_on(
+        self, core: machine.NeuronCore, inputs: Mapping[str, Any]
+    ) -> dict[str, NDArray[Any]]:
+        """Run the program on a core, from a new start of its time, and return its outputs by name.
+
+        Parameters
+        ----------
+        core : NeuronCore
+            A new one.
+        inputs : mapping of str to array
+            As for `run`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As `run`.
+        MemoryError
+            If its tensors do not fit the core's HBM.
+        """
+        found = machine.run_program(core, self.text, self._given(inputs))
+        return _replayed(found, 0).outputs
+
     def _given(self, inputs: Mapping[str, Any]) -> list[tuple[str, NDArray[np.uint8]]]:
         wanted = {tensor.name: tensor for tensor in self.inputs}
         if set(inputs) != set(wanted):

@@ -28,6 +28,8 @@ impl Participant<'_> {
     fn with<R>(&mut self, work: impl FnOnce(&mut NeuronCore) -> Result<R>) -> std::result::Result<R, MeetingError> {
         self.core.state.site = self.at.site;
         self.core.state.memory.set_site(self.at.site);
+        // What it writes ends when the collective does, which is the core's next instruction.
+        self.core.state.memory.set_instruction(u32::try_from(self.core.issued()).unwrap_or(u32::MAX));
         work(self.core).map_err(|error| MeetingError::at(&self.arrival.place.line, error))
     }
 

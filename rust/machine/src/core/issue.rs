@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use trn3_numerics::with_default_environment;
 
+use super::again::{Meeting, Met, Timed};
 use super::pending::{Pending, Regions, regions_of};
 use super::{At, NeuronCore, WINDOW};
 use crate::arch::ArchSpec;
@@ -15,7 +16,6 @@ use crate::memory::{Examined, Operand, OutOfBounds};
 use crate::storage::Buffer;
 use crate::time::Picos;
 use crate::timing::record::Cause;
-use crate::timing::timeline::Timeline;
 
 impl NeuronCore {
     /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline; what has an empty operand
@@ -57,7 +57,7 @@ impl NeuronCore {
             self.forget_results(instruction)?;
         }
         let id = self.count(instruction)?;
-        if self.options.timing {
+        if self.is_timed() {
             let pending = self.pending_of(instruction, &arch, at);
             self.pending.push_back(pending);
             self.settle(WINDOW);
@@ -82,22 +82,23 @@ impl NeuronCore {
         sharing: &[Range<usize>],
         cause: Cause,
     ) {
+        let meeting = Arc::new(Meeting { cores: parts.len(), hop, sharing: sharing.to_vec(), cause });
         let mut cores = Vec::with_capacity(parts.len());
         for (core, instruction, at) in parts {
-            if !core.options.timing {
+            if !core.is_timed() {
                 return;
             }
             core.settle(0);
             let arch = Arc::clone(&core.state.arch);
             let pending = core.pending_of(instruction, &arch, at);
-            cores.push((&mut core.timeline, pending));
+            cores.push((&mut core.timeline, pending, &mut core.timed));
         }
         let mut issues: Vec<_> =
-            cores.iter_mut().map(|(timeline, pending)| (&mut **timeline, pending.issue())).collect();
-        let spans = Timeline::rendezvous(&mut issues, hop, cause);
-        for range in sharing {
-            if let (Some(cores), Some(spans)) = (issues.get_mut(range.clone()), spans.get(range.clone())) {
-                Timeline::order_shared(cores, spans);
+            cores.iter_mut().map(|(timeline, pending, _)| (&mut **timeline, pending.issue())).collect();
+        meeting.run(&mut issues);
+        for (place, (_, pending, timed)) in cores.into_iter().enumerate() {
+            if let Some(timed) = timed {
+                timed.push(Timed::new(pending, Some(Met { meeting: Arc::clone(&meeting), place })));
             }
         }
     }
@@ -105,6 +106,7 @@ impl NeuronCore {
     fn begin(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Result<()> {
         self.state.site = at.site;
         self.state.memory.set_site(at.site);
+        self.state.memory.set_instruction(u32::try_from(self.issued).unwrap_or(u32::MAX));
         self.state.start(instruction.engine(arch));
         self.note_occupancy();
         if self.options.max_instructions.is_some_and(|most| self.issued >= most) {

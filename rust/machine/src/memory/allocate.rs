@@ -117,20 +117,7 @@ impl Memory {
     }
 
     fn place_in_hbm(&mut self, request: &Request<'_>, bytes: usize, contents: HbmBytes) -> Result<Arc<Storage>> {
-        let mut account = self.hbm.lock();
-        if !account.fits(bytes as u64, self.hbm_capacity) {
-            let Request { name, shape, dtype, .. } = request;
-            let mut text = format!(
-                "HBM cannot hold tensor {}: it needs {bytes} bytes, {} there are, {} are live (peak {})",
-                label(name, shape, *dtype),
-                self.hbm_capacity,
-                account.live,
-                account.peak
-            );
-            let live = account.largest();
-            self.list(&mut text, &live, |storage| storage.byte_size());
-            return Err(Error::HbmCapacity(text));
-        }
+        self.check_hbm(&label(request.name, request.shape, request.dtype), bytes)?;
         let storage = Arc::new(Storage {
             pitch: OnceLock::new(),
             id: next_id(),
@@ -146,11 +133,40 @@ impl Memory {
             shadows: Default::default(),
             release: None,
         });
-        account.add(&storage);
+        self.count(&storage);
+        Ok(storage)
+    }
+
+    /// Counts an HBM tensor that was laid over bytes of its own.
+    pub(crate) fn count_hbm(&mut self, storage: &Arc<Storage>) -> Result<()> {
+        self.check_hbm(&label(&storage.name, &storage.shape, storage.dtype), storage.byte_size())?;
+        self.count(storage);
+        Ok(())
+    }
+
+    fn count(&mut self, storage: &Arc<Storage>) {
+        let mut account = self.hbm.lock();
+        account.add(storage);
         let live = account.live;
         drop(account);
         self.changes.push(OccupancyChange { buffer: Buffer::PrivateHbm, live });
-        Ok(storage)
+    }
+
+    fn check_hbm(&self, label: &str, bytes: usize) -> Result<()> {
+        let mut account = self.hbm.lock();
+        if account.fits(bytes as u64, self.hbm_capacity) {
+            return Ok(());
+        }
+        let (all, live, peak) = (self.hbm_capacity, account.live, account.peak);
+        let mut text = format!(
+            "HBM cannot hold tensor {label}: it needs {bytes} bytes, {all} there are, {live} are live (peak {peak})"
+        );
+        for (who, held) in &account.others {
+            text.push_str(&format!("; {who} takes {held} bytes of the same HBM"));
+        }
+        let live = account.largest();
+        self.list(&mut text, &live, |storage| storage.byte_size());
+        Err(Error::HbmCapacity(text))
     }
 
     /// The shape on chip: at least two axes, no more partitions than there are.

@@ -54,6 +54,37 @@ pub(super) fn first_set(bits: &[u64], range: Range<usize>) -> Option<usize> {
     })
 }
 
+/// Calls `visit` with each run of bits of a range that are set; no bits at all are none that are set.
+pub(super) fn each_set(bits: &[u64], range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
+    let mut from = range.start;
+    while let Some(start) = first_set(bits, from..range.end) {
+        let end = first_clear(bits, start..range.end).unwrap_or(range.end);
+        visit(start..end);
+        from = end;
+    }
+}
+
+/// Calls `visit` with each run of bits of a range that are not set; no bits at all are all clear.
+pub(super) fn each_clear(bits: &[u64], range: Range<usize>, mut visit: impl FnMut(Range<usize>)) {
+    let mut from = range.start;
+    while let Some(start) = first_clear(bits, from..range.end) {
+        let end = first_set(bits, start..range.end).unwrap_or(range.end);
+        visit(start..end);
+        from = end;
+    }
+}
+
+/// The first bit of a range that is not set.
+fn first_clear(bits: &[u64], range: Range<usize>) -> Option<usize> {
+    if bits.is_empty() {
+        return (!range.is_empty()).then_some(range.start);
+    }
+    words_of(&range).find_map(|word| {
+        let found = !bits[word] & mask_of(word, &range);
+        (found != 0).then(|| word * WORD + found.trailing_zeros() as usize)
+    })
+}
+
 /// Sets all bits of a range.
 pub(super) fn set(bits: &mut [u64], range: Range<usize>) {
     outer_words(&range).for_each(|(word, mask)| bits[word] |= mask);

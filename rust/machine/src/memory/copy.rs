@@ -152,6 +152,10 @@ impl Memory {
                 let (chip, tensor) = if to_buffer.is_on_chip() { (to_buffer, from) } else { (from_buffer, to) };
                 let Some(memory) = self.on_chip_mut(chip) else { return false };
                 memory.touch();
+                if chip == from_buffer {
+                    self.claim(target, &to.storage, None);
+                }
+                let Some(memory) = self.on_chip_mut(chip) else { return false };
                 let mut contents = hbm::lock(&tensor.storage, layer);
                 hbm::touch(&mut contents, tensor.storage.byte_size());
                 (0..count).map(each).for_each(|(to, from)| match to_buffer.is_on_chip() {

@@ -64,7 +64,7 @@ impl Plane {
         }
     }
 
-    fn clear(&mut self, bytes: std::ops::Range<usize>) {
+    pub(super) fn clear(&mut self, bytes: std::ops::Range<usize>) {
         let (first, end) = (bytes.start / self.unit, bytes.end.div_ceil(self.unit));
         if let Some(tags) = self.tags.get_mut(first..end) {
             tags.fill(NONE);
@@ -87,6 +87,19 @@ impl Plane {
         let (first, end) = (from.start / self.unit, from.end.div_ceil(self.unit));
         self.values.copy_within(first..end, to / self.unit);
         self.tags.copy_within(first..end, to / self.unit);
+    }
+
+    /// The values beside some bytes, which lie on their own from here on.
+    pub(super) fn part(&self, bytes: std::ops::Range<usize>) -> Self {
+        let (first, end) = (bytes.start / self.unit, bytes.end.div_ceil(self.unit));
+        Self { unit: self.unit, values: self.values[first..end].to_vec(), tags: self.tags[first..end].to_vec() }
+    }
+
+    /// Puts values back beside some bytes, from a part that began at a byte.
+    pub(super) fn put_back(&mut self, bytes: std::ops::Range<usize>, part: &Self, from: usize) {
+        let (first, end, from) = (bytes.start / self.unit, bytes.end.div_ceil(self.unit), from / self.unit);
+        self.values[first..end].copy_from_slice(&part.values[first - from..end - from]);
+        self.tags[first..end].copy_from_slice(&part.tags[first - from..end - from]);
     }
 
     /// A copy, for the bytes of another layer.

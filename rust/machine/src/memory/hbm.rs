@@ -69,11 +69,14 @@ pub(super) struct Account {
     tensors: Vec<(Weak<Storage>, u64)>,
     pub(super) live: u64,
     pub(super) peak: u64,
+    /// What others hold of the same HBM: who, and how many bytes.
+    pub(super) others: Vec<(String, u64)>,
 }
 
 impl Account {
     /// Whether so many more bytes fit.
     pub(super) fn fits(&mut self, bytes: u64, capacity: u64) -> bool {
+        let bytes = self.others.iter().fold(bytes, |sum, (_, held)| sum.saturating_add(*held));
         if self.live.saturating_add(bytes) > capacity {
             self.settle();
         }

@@ -40,6 +40,7 @@ impl Memory {
     pub fn forget<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<()> {
         let operand = operand.into();
         let place = self.resolve(operand, self.site)?;
+        self.claim(&place, &operand.view.storage, None);
         self.note_write(&place, &operand.view.storage, None);
         self.mark_initialised(&place, &operand.view.storage, false);
         Ok(())

@@ -43,6 +43,7 @@ mod allocate;
 mod allocator;
 mod bits;
 mod bounds;
+mod contest;
 mod convert;
 mod copy;
 mod dynamic;
@@ -187,6 +188,12 @@ pub struct Memory {
     uses: u64,
     /// Which of several cores on one HBM this one is.
     sharing: Option<Sharing>,
+    /// Number of the instruction under way.
+    instruction: u32,
+    /// Writes to tensors that others reach, by tensor, since the cores last met.
+    writes: HashMap<u64, Vec<contest::SharedWrite>>,
+    /// Tensors of which this core wrote bytes that another one had written.
+    contested: Vec<Arc<Storage>>,
     /// Which contents of HBM tensors are meant.
     layer: hbm::Layer,
     /// Elements that the instruction under way moves.
@@ -229,6 +236,9 @@ impl Memory {
             hbm_capacity: arch.hbm_bytes,
             hbm: hbm::SharedAccount::default(),
             sharing: None,
+            instruction: 0,
+            writes: HashMap::new(),
+            contested: Vec::new(),
             released: Arc::default(),
             changes: Vec::new(),
             findings: Vec::new(),
@@ -264,6 +274,12 @@ impl Memory {
         }
     }
 
+    /// Counts the most HBM that another memory of the same chip ever held as taken; messages call it `who`.
+    pub fn leave_hbm_to(&mut self, other: &Memory, who: &str) {
+        let held = other.hbm.lock().peak;
+        self.hbm.lock().others.push((who.to_owned(), held));
+    }
+
     /// Notes no more uses; returns what [`Memory::share`] takes to go on.
     pub fn stop_sharing(&mut self) -> Option<Sharing> {
         self.sharing.take()
@@ -274,6 +290,13 @@ impl Memory {
         if let Some(sharing) = &mut self.sharing {
             sharing.epoch += 1;
         }
+        self.writes.clear();
+        self.contested.clear();
+    }
+
+    /// Says which instruction it is that now writes.
+    pub fn set_instruction(&mut self, id: u32) {
+        self.instruction = id;
     }
 
     /// Says which line the instruction is from that now reads and writes; findings name it where no reader is given.
@@ -320,6 +343,8 @@ impl Memory {
         self.findings.clear();
         self.found.clear();
         self.moved.clear();
+        self.writes.clear();
+        self.contested.clear();
         self.ranges.clear();
         self.watch = nonfinite::Watch::default();
         self.reuse.restart();

@@ -4,10 +4,11 @@
 //! epoch on; bits of an older epoch mean nothing and are cleared when the tensor is next used. Lines are kept with the
 //! span of bytes they used, so that a finding can name the line of the other core that touched the byte first.
 
+use super::contest::each_range;
 use super::resolve::Resolved;
-use super::{Finding, Memory, bits, hbm, lines};
+use super::{Finding, Memory, bits, hbm};
 use crate::site::SiteId;
-use crate::storage::{Buffer, Races, Storage, Use, Uses};
+use crate::storage::{Buffer, Storage, Use, Uses};
 
 /// Which core of a logical core a memory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +69,7 @@ impl Memory {
         let bytes = storage.byte_size();
         let mut contents = hbm::lock(storage, self.layer);
         let races = contents.races.get_or_insert_default();
-        if races.epoch != epoch {
-            **races = Races { epoch, cores: Vec::new() };
-        }
-        if races.cores.len() <= core {
-            races.cores.resize_with(core + 1, Uses::default);
-        }
+        races.begin(epoch, core);
         let mut own = std::mem::take(&mut races.cores[core]);
         let used = own.bits(how, bytes);
         let (mut from, mut to) = (usize::MAX, 0);
@@ -88,14 +84,7 @@ impl Memory {
             }
             bits::set(used, range);
         };
-        match mask {
-            None => lines::each_run(place, |_, range| visit(range)),
-            Some(mask) => lines::each_element(place, |element, at| {
-                if mask[element] {
-                    visit(at..at + place.item);
-                }
-            }),
-        }
+        each_range(place, mask, &mut visit);
         if from < to {
             own.note_line(site, how, from, to);
         }

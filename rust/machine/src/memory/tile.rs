@@ -1,5 +1,7 @@
 //! Values of operands, read and written. All tiles are C-order, the shape being the view's.
 
+use std::sync::Arc;
+
 use trn3_numerics::CastOptions;
 
 use super::resolve::{Operand, Resolved};
@@ -161,6 +163,7 @@ impl Memory {
         convert::check_encodable(dtype)?;
         let place = self.resolve_write(operand, values.len(), None)?;
         self.inspect(operand.view, values, None);
+        self.claim(&place, storage, None);
         if self.with_bytes_mut(storage, |bytes| convert::write(dtype, values, options, bytes, &place)) {
             self.mark_initialised(&place, storage, true);
         } else {
@@ -183,6 +186,7 @@ impl Memory {
         if !fits || self.keeps_exact(DType::Float32) || !self.is_set(&place, storage) {
             return Ok(false);
         }
+        self.claim(&place, storage, None);
         self.note_write(&place, storage, None);
         self.inspect(operand.view, values, None);
         self.with_bytes_mut(storage, |bytes| {
@@ -286,7 +290,7 @@ impl Memory {
     pub(super) fn store_codes(
         &mut self,
         place: &Resolved,
-        storage: &Storage,
+        storage: &Arc<Storage>,
         mask: Option<&[bool]>,
         encode: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<()> {
@@ -304,13 +308,15 @@ impl Memory {
     }
 
     /// Stores contiguous codes and notes that these bytes are initialised.
-    pub(super) fn store(&mut self, place: &Resolved, storage: &Storage, codes: &[u8]) {
+    pub(super) fn store(&mut self, place: &Resolved, storage: &Arc<Storage>, codes: &[u8]) {
+        self.claim(place, storage, None);
         self.with_bytes_mut(storage, |bytes| lines::scatter(bytes, place, codes));
         self.mark_initialised(place, storage, true);
     }
 
-    pub(super) fn store_where(&mut self, place: &Resolved, storage: &Storage, codes: &[u8], mask: &[bool]) {
+    pub(super) fn store_where(&mut self, place: &Resolved, storage: &Arc<Storage>, codes: &[u8], mask: &[bool]) {
         let item = place.item;
+        self.claim(place, storage, Some(mask));
         self.end_exact(place, storage, Some(mask));
         if storage.addressed {
             // Which elements are written is not followed.

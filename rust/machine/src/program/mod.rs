@@ -34,6 +34,7 @@
 //!
 //! What reads programs refuses what the machine would refuse, and what is too large, and names the step and the field.
 
+mod alone;
 mod bind;
 mod declaration;
 mod fields;

@@ -1,5 +1,7 @@
 //! What is kept beside the bytes of a tensor: values of more precision, kinds of values, uses by several cores.
 
+use std::ops::Range;
+
 use crate::site::SiteId;
 
 /// The values beside the bytes of a memory or an HBM tensor.
@@ -36,6 +38,42 @@ pub(crate) enum Use {
 pub struct Races {
     pub(crate) epoch: u64,
     pub(crate) cores: Vec<Uses>,
+    /// None until a core writes where another one wrote.
+    pub(crate) contest: Option<Box<Contest>>,
+}
+
+impl Races {
+    /// Forgets uses before the cores last met, and has a place for this core's.
+    pub(crate) fn begin(&mut self, epoch: u64, core: usize) {
+        if self.epoch != epoch {
+            *self = Self { epoch, ..Self::default() };
+        }
+        if self.cores.len() <= core {
+            self.cores.resize_with(core + 1, Uses::default);
+        }
+    }
+}
+
+/// What writes of several cores to the same bytes covered.
+#[derive(Debug, Default)]
+pub(crate) struct Contest {
+    /// For each core, a bit a byte: those whose contents it wrote, of all that lie in memory now.
+    pub(crate) holds: Vec<Vec<u64>>,
+    /// In the order in which they were covered.
+    pub(crate) covered: Vec<Covered>,
+}
+
+/// Bytes that one core wrote and another one wrote over.
+#[derive(Debug)]
+pub(crate) struct Covered {
+    /// Whose they were.
+    pub(crate) core: usize,
+    pub(crate) range: Range<usize>,
+    /// None where the run keeps no bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// A bit a byte.
+    pub(crate) initialised: Vec<u64>,
+    pub(crate) exact: Option<Plane>,
 }
 
 /// Uses by one core.

@@ -24,6 +24,7 @@
 
 use smallvec::SmallVec;
 
+use super::ceiling::HbmDraw;
 use super::record::{Cause, NO_INSTRUCTION};
 use super::schedule::Share;
 use super::tensor_array::Bound;
@@ -96,6 +97,8 @@ pub(crate) struct DmaEngines {
     lines: Vec<Line>,
     engines: Vec<Server>,
     hbm: Server,
+    /// What cores of a chip share, where several are timed together.
+    pub(crate) shared: Option<HbmDraw>,
 }
 
 impl DmaEngines {
@@ -120,6 +123,7 @@ impl DmaEngines {
             lines: Vec::new(),
             engines: (0..arch.dma_engines).map(|_| Server::default()).collect(),
             hbm: Server::default(),
+            shared: None,
         }
     }
 
@@ -179,6 +183,9 @@ impl DmaEngines {
         self.lines.clone_from(&to.lines);
         self.engines.clone_from(&to.engines);
         self.hbm.clone_from(&to.hbm);
+        if let (Some(shared), Some(to)) = (&mut self.shared, &to.shared) {
+            shared.go_back(to);
+        }
     }
 
     /// Runs a transfer whose trigger, dependencies and descriptors are there at a moment.
@@ -236,6 +243,12 @@ impl DmaEngines {
                 finish = done;
                 late = late || done > begin.at.saturating_add(work);
             }
+        }
+        if let Some(shared) = &mut self.shared {
+            let pace = hbm_bytes as f64 / bytes.max(1) as f64 * rate * self.engines.len() as f64 / 1e3;
+            let done = shared.draw(begin.at, finish, hbm_bytes, pace);
+            late = late || done > finish;
+            finish = done;
         }
         let end = finish.saturating_add(self.share_fixed);
         let wait = start.saturating_sub(line.last_end);

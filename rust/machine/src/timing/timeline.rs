@@ -10,6 +10,7 @@ use overtaking::Overtaking;
 use rendezvous::Shared;
 use running::Ran;
 
+use super::ceiling::{HbmCeiling, HbmDraw};
 use super::dma::{DmaEngines, Queue};
 use super::hazard::{Access, Hazards, Waits};
 use super::hops::Hops;
@@ -133,6 +134,15 @@ impl Timeline {
         }
     }
 
+    /// An empty timeline of the same core, whose transfers share a ceiling of HBM bandwidth with those of others.
+    pub(crate) fn again(&self, arch: Arc<ArchSpec>, ceiling: &HbmCeiling) -> Self {
+        let mut timeline = Self::new(arch, self.options);
+        timeline.origin = self.origin;
+        timeline.shared = self.shared.as_ref().map(Shared::emptied);
+        timeline.dma.shared = Some(HbmDraw::of(ceiling));
+        timeline
+    }
+
     /// Says how long after that of others this core's time begins: those that it meets count from another start.
     pub fn begin_after(&mut self, origin: Picos) {
         self.origin = origin.0;
@@ -180,6 +190,12 @@ impl Timeline {
     /// When the last result is visible.
     pub fn makespan(&self) -> Picos {
         Picos(self.makespan)
+    }
+
+    /// When an instruction's result is visible, counted from the start that cores which meet have in common.
+    pub(crate) fn ended(&self, id: u32) -> Picos {
+        let end = self.finished.get(id as usize).map_or(0, |(end, _)| *end);
+        Picos(end.saturating_add(self.origin))
     }
 
     /// Works out when each DMA engine moved what, so that [`Timeline::records`] and [`Timeline::transfers`] need no copy.

@@ -1,5 +1,6 @@
 //! Bindings of the machine: one core, its tensors and registers, and the instructions.
 
+mod chip;
 pub(crate) mod core;
 pub(crate) mod error;
 pub(crate) mod grid;
@@ -39,6 +40,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(isa::instruction_table, &module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, &module)?)?;
     error::register(&module)?;
+    chip::register(&module)?;
     grid::register(&module)?;
     ranks::register(&module)?;
     let instructions = PyModule::new(py, "isa")?;

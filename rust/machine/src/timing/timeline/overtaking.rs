@@ -81,9 +81,12 @@ impl Timeline {
     /// Lets the ends of open transfers stand.
     pub(super) fn stand(&mut self) {
         if let Some(Overtaking { base, open, first_share }) = &mut self.overtaking {
+            // What they drew of HBM that others share, they drew when they ran.
+            base.shared = None;
             for open in open.drain(..) {
                 base.run(open.id, &open.transfer, open.ready, None);
             }
+            base.shared.clone_from(&self.dma.shared);
             *first_share = self.shares.len();
         }
     }

@@ -22,6 +22,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The same tensors, and no uses yet.
+    pub(super) fn emptied(&self) -> Self {
+        Self { tensors: self.tensors.clone(), uses: Vec::new() }
+    }
+
     /// Keeps what an instruction that is done at `end` did to bytes that other cores reach.
     pub(super) fn note(&mut self, reads: &[Region], writes: &[Region], end: u64) {
         let reads = reads.iter().map(|region| (region, false));
@@ -110,7 +115,7 @@ impl Timeline {
     }
 
     /// When an instruction could start by what its own core knows.
-    fn arrival(&self, issue: &TimedInstruction) -> Bound {
+    pub(crate) fn arrival(&self, issue: &TimedInstruction) -> Bound {
         let (mut bound, consumer) = match &issue.work {
             Work::Dma(transfer) => (self.free(sequencer(transfer)), transfer.trigger.unwrap_or(Engine::Dma)),
             Work::Collective(part) => (self.collectives.free(part.priority), Engine::Dma),

@@ -150,8 +150,12 @@ impl Timeline {
         let mut bound = free;
         bound.latest(self.dependencies(issue, Engine::Dma, false));
         bound.latest(floor);
-        let end = bound.at.saturating_add(part.duration.0);
-        self.collectives.hold(part.priority, bound.at, part.duration.0, id);
+        let mut end = bound.at.saturating_add(part.duration.0);
+        if let Some(shared) = &mut self.dma.shared {
+            let bytes = part.hbm_read.saturating_add(part.hbm_write);
+            end = shared.draw(bound.at, end, bytes, bytes as f64 / part.duration.0.max(1) as f64);
+        }
+        self.collectives.hold(part.priority, bound.at, end - bound.at, id);
         Ran {
             engine: Engine::Dma,
             queue: self.collective_queue(part.priority),
