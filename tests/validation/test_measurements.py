@@ -73,6 +73,15 @@ def test_figures_of_the_headline_are_of_texts_as_written_alone(
         assert (result.row.level == "rebuilt") == (result.row.experiment in by_hand), result
 
 
+def test_bounds_hold_most_latencies_and_not_all(results: list[validation.Result]) -> None:
+    """A band that always holds says nothing."""
+    band = validation.summarise_band(results)
+    assert band is not None
+    assert band.rows >= 15
+    assert 0.80 <= band.share <= 0.95, band
+    assert band.within == band.rows - len(band.outside)
+
+
 def test_scans_as_written_are_slower_than_the_compiled_ones_that_were_measured(
     results: list[validation.Result],
 ) -> None:

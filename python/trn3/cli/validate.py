@@ -227,6 +227,13 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
             f"{summary.rank_correlation:.3f}, worst {percent(summary.worst)} ({summary.worst_row})",
             soft_wrap=True,
         )
+    if (band := validation.summarise_band(results)) is not None:
+        console.print(
+            f"bounds: {band.within} of {band.rows} held-back latencies of whole kernels lie "
+            f"between latency_low_us and latency_high_us ({percent(band.share)}); outside: "
+            f"{', '.join(band.outside) or 'none'}",
+            soft_wrap=True,
+        )
     for by_class in validation.summarise(results):
         console.print(
             f"{by_class.class_}: {by_class.rows} rows, median error {percent(by_class.median)}, "
@@ -313,6 +320,8 @@ def plain(comparison: Compared) -> dict[str, Any]:
             "computed": result.predicted,
             "published": result.row.published,
             "ratio": result.ratio,
+            "low": None if result.band is None else result.band[0],
+            "high": None if result.band is None else result.band[1],
             "tolerance": result.row.tolerance,
             "verdict": result.verdict,
             "reason": result.row.miss if result.verdict != "within" else None,
@@ -330,7 +339,9 @@ def plain(comparison: Compared) -> dict[str, Any]:
         {**asdict(summary), "rank_correlation": finite(summary.rank_correlation)}
         for summary in validation.summarise_levels(comparison.rows)
     ]
-    return {"rows": rows, "summary": summaries, "levels": levels}
+    band = validation.summarise_band(comparison.rows)
+    bounds = None if band is None else {**asdict(band), "share": band.share}
+    return {"rows": rows, "summary": summaries, "levels": levels, "band": bounds}
 
 
 def finite(value: float) -> float | None:

@@ -1,7 +1,8 @@
 """Published measurements of the hardware, run again on the model.
 
 The measurements are data, `table`; `run` makes the kernels and instructions behind them and gives
-what the model predicts; `summarise` has the errors by class, `summarise_levels` by whose text ran.
+what the model predicts; `summarise` has the errors by class, `summarise_levels` by whose text ran,
+and `summarise_band` how often the hardware's latency lies within the bounds of profiles.
 `trn3.validation.claims` does the same for what is published about systems,
 `trn3.validation.silicon` for the bits of real chips, and `trn3.validation.probe` makes kernels that
 find out more of those. ``trn3 validate`` and ``trn3 probe`` are all of it on the command line.
@@ -16,6 +17,7 @@ Examples
 'within'
 """
 
+from trn3.validation.bands import BandSummary, summarise_band
 from trn3.validation.documents import (
     BEGIN,
     CLAIMS_BEGIN,
@@ -57,6 +59,7 @@ __all__ = [
     "END",
     "LEVELS",
     "Absent",
+    "BandSummary",
     "ClassSummary",
     "Level",
     "LevelSummary",
@@ -76,6 +79,7 @@ __all__ = [
     "run",
     "select",
     "summarise",
+    "summarise_band",
     "summarise_levels",
     "table",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from trn3.validation.bands import summarise_band
 from trn3.validation.rows import LEVELS, Absent
 from trn3.validation.run import (
     ClassSummary,
@@ -57,6 +58,12 @@ def markdown_table(
 def markdown(results: Sequence[RowResult], absent: Iterable[Absent]) -> str:
     """Return the tables and explanations, ready for a document."""
     parts = [_levels(summarise_levels(results)), _summary(summarise(results))]
+    if (band := summarise_band(results)) is not None:
+        parts.append(
+            f"Of the held-back latencies of whole kernels {band.within} of {band.rows} "
+            f"({percent(band.share)}) lie between `latency_low_us` and `latency_high_us`. "
+            f"Outside: {', '.join(band.outside) or 'none'}."
+        )
     titles = {
         "fit": "Rows that constants were read off",
         "hold": "Rows held back: no constant was read off them",

@@ -25,10 +25,13 @@ class RowResult:
         The published measurement.
     predicted
         The model's figure, in the row's unit.
+    band
+        Of a whole kernel's latency, the bounds between which the model expects the hardware's.
     """
 
     row: PublishedRow
     predicted: float
+    band: tuple[float, float] | None = None
 
     @property
     def ratio(self) -> float:
@@ -39,6 +42,11 @@ class RowResult:
     def error(self) -> float:
         """Distance of the ratio from one."""
         return abs(self.ratio - 1.0)
+
+    @property
+    def is_within_band(self) -> bool:
+        """Whether the published latency lies between the bounds."""
+        return self.band is not None and self.band[0] <= self.row.published <= self.band[1]
 
     @property
     def verdict(self) -> Verdict:
@@ -85,7 +93,10 @@ def run(rows: Iterable[PublishedRow]) -> Iterator[RowResult]:
                 f"allowed: {', '.join(figures)}"
             )
             raise RowError(message)
-        yield RowResult(row, figures[row.quantity] / UNITS[row.unit])
+        unit = UNITS[row.unit]
+        low, high = (figures.get(f"{row.quantity}_{bound}") for bound in ("low", "high"))
+        band = None if low is None or high is None else (low / unit, high / unit)
+        yield RowResult(row, figures[row.quantity] / unit, band)
 
 
 def summarise(results: Iterable[RowResult]) -> list[ClassSummary]:

@@ -11,13 +11,21 @@ from trn3.validation.experiments.measure import KernelRun, engine_figures
 
 
 def kernel_figures(run: KernelRun) -> Figures:
-    """Return what profilers say of a kernel: its window, the time with start and end, engines."""
+    """Return what profilers say of a kernel: its window, the time with start and end, engines.
+
+    **(choice)** Starting and ending a kernel is taken to be as unsure as what is between.
+    """
     profile = run.profile
     window = profile.latency_us * 1e3
+    overhead = profile.overhead_us * 1e3
     found = engine_figures(profile)
+    for bound, bound_us in (("low", profile.latency_low_us), ("high", profile.latency_high_us)):
+        if bound_us is not None and window > 0:
+            found[f"window_{bound}"] = bound_us * 1e3
+            found[f"latency_{bound}"] = (window + overhead) * bound_us * 1e3 / window
     found.update(
         window=window,
-        latency=window + profile.overhead_us * 1e3,
+        latency=window + overhead,
         mfu=profile.mfu,
         mbu=profile.mbu,
         hbm_bytes=float(profile.hbm_read_bytes + profile.hbm_write_bytes),
