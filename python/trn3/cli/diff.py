@@ -8,7 +8,14 @@ import typer
 
 from trn3.cli.consoles import output, print_json
 from trn3.cli.refusal import RefusedError, refusing
-from trn3.cli.settings import JsonForTable, MaxInstructions, Seed, is_given, warn_of_arch
+from trn3.cli.settings import (
+    JsonForTable,
+    MaxHostBytes,
+    MaxInstructions,
+    Seed,
+    is_given,
+    warn_of_arch,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -60,6 +67,7 @@ def register(app: typer.Typer) -> None:
             typer.Option("--values/--timing-only", help="Compare results, or time alone (faster)."),
         ] = True,
         max_instructions: MaxInstructions = None,
+        max_host_bytes: MaxHostBytes = None,
         seed: Seed = 0,
         as_json: JsonForTable = False,
     ) -> None:
@@ -96,6 +104,7 @@ def register(app: typer.Typer) -> None:
                 against=against,
                 golden=golden,
                 tolerance=tolerance,
+                max_host_bytes=max_host_bytes,
             )
         errors = [row.error for row in found if row.error is not None]
         if len(errors) == len(found):

@@ -22,6 +22,7 @@ from trn3.cli.refusal import refusing
 from trn3.cli.settings import (
     Atol,
     JsonForTables,
+    MaxHostBytes,
     MaxInstructions,
     Rtol,
     Seed,
@@ -89,6 +90,7 @@ def profile(
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Hold the result against the file's golden.")
     ] = True,
+    max_host_bytes: MaxHostBytes = None,
     seed: Seed = 0,
     as_json: JsonForTables = False,
 ) -> None:
@@ -126,6 +128,7 @@ def profile(
             strict=strict,
             shadow=shadow,
             max_instructions=max_instructions,
+            max_host_bytes=max_host_bytes,
         )
         started = time.perf_counter()
         attempt.run()

@@ -20,6 +20,13 @@ Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Of the arrays that ar
 MaxInstructions: TypeAlias = Annotated[
     int | None, typer.Option(min=1, help="Stop a kernel that issues more instructions.")
 ]
+MaxHostBytes: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Most memory that tensors and results may take here; default: 3/4 of what is free.",
+    ),
+]
 #: Of commands that hold results against a golden.
 Rtol: TypeAlias = Annotated[
     float | None,

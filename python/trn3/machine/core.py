@@ -32,6 +32,9 @@ class NeuronCore(_machine.NeuronCore):
         Whether reading uninitialised memory raises instead of leaving a finding.
     max_instructions
         Most instructions that may be issued.
+    max_host_bytes
+        Most bytes of the host's memory that tensors in HBM may hold, and a result beside them;
+        without, three quarters of what is free when that matters. Bytes never written are not held.
     throttle
         Whether TensorE's current-step limit is modelled (about half rate at first, full after
         about 3 us of work).
@@ -46,6 +49,9 @@ class NeuronCore(_machine.NeuronCore):
     ------
     trn3.machine.ArchError
         If the description is unknown, incomplete or absurd; names the key.
+    MemoryError
+        If the host has no room, or may give none by `max_host_bytes`; when tensors are written,
+        handed over or returned.
 
     Examples
     --------

@@ -104,6 +104,7 @@ impl From<numerics::Error> for Fault {
             numerics::Error::Dtype { .. } => Status::Type,
             numerics::Error::Shape { .. } => Status::Shape,
             numerics::Error::Value { .. } => Status::Value,
+            numerics::Error::Memory { .. } => Status::Capacity,
             // No export installs an interrupt check.
             numerics::Error::Interrupted => Status::Internal,
         };

@@ -51,7 +51,9 @@ impl From<trn3_machine::Error> for Error {
         use trn3_machine::Error as Machine;
         let kind = match &error {
             Machine::Type(_) => ErrorKind::Type,
-            Machine::SbufCapacity(_) | Machine::PsumCapacity(_) | Machine::HbmCapacity(_) => ErrorKind::Capacity,
+            Machine::SbufCapacity(_) | Machine::PsumCapacity(_) | Machine::HbmCapacity(_) | Machine::HostMemory(_) => {
+                ErrorKind::Capacity
+            }
             Machine::NotModelled(_) => ErrorKind::Unsupported,
             Machine::Numerics(error) => kind_of(error),
             _ => ErrorKind::Value,
@@ -70,13 +72,15 @@ fn kind_of(error: &trn3_numerics::Error) -> ErrorKind {
     match error {
         trn3_numerics::Error::Dtype { .. } => ErrorKind::Type,
         trn3_numerics::Error::Shape { .. } => ErrorKind::Shape,
+        trn3_numerics::Error::Memory { .. } => ErrorKind::Capacity,
         _ => ErrorKind::Value,
     }
 }
 
 impl From<trn3_system::Error> for Error {
     fn from(error: trn3_system::Error) -> Self {
-        Self::new(ErrorKind::Value, error.to_string())
+        let kind = if matches!(error, trn3_system::Error::Memory(_)) { ErrorKind::Capacity } else { ErrorKind::Value };
+        Self::new(kind, error.to_string())
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::host::{Arrival, Carried, Delivery, Message, Network};
 use serde::{Deserialize, Serialize};
 use trn3_machine::arch::ArchSpec;
+use trn3_machine::storage::try_copy;
 use trn3_machine::time::Picos;
 use trn3_system::collective::Estimator;
 use trn3_system::fabric::{Fabric, LinkProfile};
@@ -147,7 +148,7 @@ impl Network for Links {
         let taken = hub.state.taken.entry(link).or_default();
         let end = message.at.0.max(*taken).saturating_add(duration);
         *taken = end;
-        let (at, bytes) = (end.saturating_add(latency), message.bytes.to_vec());
+        let (at, bytes) = (end.saturating_add(latency), try_copy(message.bytes, "a message between ranks")?);
         let travelling = Travelling { key: message.key, at, bytes, failure: None };
         hub.state.messages.entry(link).or_default().push_back(travelling);
         Ok(())

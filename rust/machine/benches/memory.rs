@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::dtype::DType;
 use trn3_machine::memory::{Memory, MemoryOptions, Request};
@@ -75,5 +75,29 @@ fn tiles(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, tiles);
+/// A million tensors made, each gone before the next, at 200 addresses in turn, as kernels do that place their
+/// tensors themselves: what one costs must not grow with how many there were.
+fn addresses(c: &mut Criterion) {
+    const COUNT: usize = 1_000_000;
+    let arch = Arc::new(ArchSpec::load("trn3").expect("built in"));
+    let mut group = c.benchmark_group("allocate");
+    group.warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_secs(1)).sample_size(10);
+    group.throughput(Throughput::Elements(COUNT as u64));
+    group.bench_function("a million tensors at 200 addresses", |b| {
+        b.iter(|| {
+            let mut memory = Memory::new(&arch, MemoryOptions::default());
+            for number in 0..COUNT {
+                let address = Some((0, number % 200 * 512));
+                let site = SiteId(number as u32 % 200);
+                let (shape, buffer) = (&[128, 64], Buffer::Sbuf);
+                let request = Request { name: "t", shape, dtype: DType::Float32, buffer, address, site };
+                black_box(memory.allocate(&request).expect("fits"));
+                memory.take_changes();
+            }
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, tiles, addresses);
 criterion_main!(benches);

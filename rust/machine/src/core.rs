@@ -2,6 +2,7 @@
 
 pub(crate) mod again;
 mod issue;
+mod options;
 mod pending;
 mod rests;
 
@@ -12,7 +13,7 @@ use crate::arch::ArchSpec;
 use crate::cost_model::{ArchCost, CostModel};
 use crate::error::{Error, Result};
 use crate::isa::NOTHING;
-use crate::memory::{Memory, MemoryOptions, Moved, Precision, Request, Sharing};
+use crate::memory::{Memory, MemoryOptions, Moved, Request, Sharing};
 use crate::opcode::Opcodes;
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
@@ -24,44 +25,9 @@ use crate::timing::basis::Basis;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::view::{Register, View};
 use again::Timed;
+pub use options::CoreOptions;
 use pending::Pending;
 pub use pending::instruction_issue;
-
-/// How a core runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CoreOptions {
-    /// Whether values are computed; without, only what control flow and addresses depend on.
-    pub values: bool,
-    /// Whether time is kept.
-    pub timing: bool,
-    /// Whether reading uninitialised memory is an error instead of a finding.
-    pub strict: bool,
-    /// Most instructions that a run may issue.
-    pub max_instructions: Option<u64>,
-    /// Whether the current-step limit of TensorE is modelled.
-    pub throttle: bool,
-    /// What elements of floating-point types hold.
-    pub precision: Precision,
-    /// Whether NaN and infinities are followed to the instruction that wrote the first ones.
-    pub nan_origin: bool,
-    /// Whether a run of more precision goes along, to tell how much each instruction loses.
-    pub shadow: bool,
-}
-
-impl Default for CoreOptions {
-    fn default() -> Self {
-        Self {
-            values: true,
-            timing: true,
-            strict: false,
-            max_instructions: None,
-            throttle: false,
-            precision: Precision::Declared,
-            nan_origin: true,
-            shadow: false,
-        }
-    }
-}
 
 /// Names of an instruction in one run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,6 +94,7 @@ impl NeuronCore {
             MemoryOptions { strict: options.strict, values: options.values, precision: options.precision },
         );
         memory.name_sites(sites.namer());
+        memory.limit_host(options.max_host_bytes);
         memory.follow_nonfinite(options.nan_origin);
         let state = State::new(&arch, memory)?;
         let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };
@@ -228,7 +195,7 @@ impl NeuronCore {
     /// As [`State::write_bytes`].
     pub fn write_bytes(&mut self, view: &View, bytes: &[u8]) -> Result<()> {
         if self.shadow.is_some() {
-            self.state.memory.touch(&view.storage);
+            self.state.memory.touch(&view.storage)?;
         }
         self.state.write_bytes(view, bytes)?;
         match &mut self.shadow {

@@ -35,6 +35,9 @@ pub enum Error {
     /// HBM is full.
     #[error("{0}")]
     HbmCapacity(String),
+    /// The host has no memory, or may give none, for what is named.
+    #[error("{0}")]
+    HostMemory(String),
     /// `strict`: uninitialised memory was read. Sites: of the reading instruction and of the allocation.
     #[error("{message}")]
     Uninitialised {

@@ -17,6 +17,7 @@ pub mod dtype;
 pub mod engine;
 pub mod error;
 pub mod generator;
+mod headroom;
 pub mod host;
 pub mod isa;
 pub mod joint;

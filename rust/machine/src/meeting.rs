@@ -43,7 +43,7 @@ pub struct Part<'a, I> {
 /// # Errors
 /// As [`NeuronCore::issue`].
 pub fn core_barrier(parts: &mut [Part<'_, CoreBarrier>]) -> Result<Vec<u32>> {
-    settle(&mut parts.iter_mut().map(|part| &mut *part.core).collect::<Vec<_>>());
+    settle(&mut parts.iter_mut().map(|part| &mut *part.core).collect::<Vec<_>>())?;
     let mut ids = Vec::with_capacity(parts.len());
     for part in parts.iter_mut() {
         ids.push(part.core.join(part.instruction, part.at)?);
@@ -61,7 +61,7 @@ pub fn sendrecv(parts: &mut [Part<'_, SendRecv>; 2]) -> Result<Vec<u32>> {
     let arch = Arc::clone(&one.core.state.arch);
     one.instruction.check_peer(&arch, other.instruction)?;
     other.instruction.check_peer(&arch, one.instruction)?;
-    settle(&mut [&mut *one.core, &mut *other.core]);
+    settle(&mut [&mut *one.core, &mut *other.core])?;
     let mut ids = Vec::with_capacity(2);
     let mut sent = Vec::with_capacity(2);
     for part in [&mut *one, &mut *other] {
@@ -122,18 +122,22 @@ fn meet<I: Instruction>(parts: &mut [Part<'_, I>], hop: Picos) {
 
 /// Makes what each core did before come before what any does from here on, without an instruction: the end of a run, or
 /// the host's hand.
-pub fn synchronise(cores: &mut [&mut NeuronCore]) {
-    settle(cores);
+///
+/// # Errors
+/// [`Error::HostMemory`] where the host has no room to compare what they wrote.
+pub fn synchronise(cores: &mut [&mut NeuronCore]) -> Result<()> {
+    settle(cores)?;
     for core in cores {
         core.state.memory.synchronise();
     }
+    Ok(())
 }
 
 /// Of bytes that several cores wrote since they last met, lets the write that ended last stay.
-fn settle(cores: &mut [&mut NeuronCore]) {
+fn settle(cores: &mut [&mut NeuronCore]) -> Result<()> {
     let mut contested: Vec<_> = cores.iter_mut().flat_map(|core| core.state.memory.take_contested()).collect();
     if contested.is_empty() {
-        return;
+        return Ok(());
     }
     contested.sort_by_key(|storage| storage.id);
     contested.dedup_by_key(|storage| storage.id);
@@ -144,8 +148,9 @@ fn settle(cores: &mut [&mut NeuronCore]) {
     let memories: Vec<(&Memory, &dyn Fn(u32) -> Picos)> =
         cores.iter().zip(&ends).map(|(core, end)| (&core.state.memory, end as _)).collect();
     for storage in contested {
-        Memory::settle_contest(&storage, &memories);
+        Memory::settle_contest(&storage, &memories)?;
     }
+    Ok(())
 }
 
 /// Refuses more cores than a logical core of the machine has.

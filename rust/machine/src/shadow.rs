@@ -133,8 +133,9 @@ impl Shadow {
         instruction.registers(&mut |role, _| before.is_followed &= role == OperandRole::Read);
         let mut reads = Vec::new();
         instruction.operands(&mut |role, view| {
-            self.carried.memory.touch(&view.storage);
-            self.fresh.memory.touch(&view.storage);
+            for memory in [&self.carried.memory, &self.fresh.memory] {
+                before.is_followed &= memory.touch(&view.storage).is_ok();
+            }
             if role != OperandRole::Write {
                 reads.push(view.clone());
             }

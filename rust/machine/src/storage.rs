@@ -1,6 +1,8 @@
 //! The memory of one tensor: where it lies, what it was declared as, and which line made it.
 
 mod beside;
+mod budget;
+mod zeroed;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,6 +14,8 @@ use crate::dtype::DType;
 use crate::site::SiteId;
 pub(crate) use beside::{Contest, Covered, Use, Uses};
 pub use beside::{Plane, Races, Strange};
+pub use budget::{Held, HostBudget, Shortage};
+pub use zeroed::{Zeroed, try_copy, try_zeros};
 
 /// Lengths along each axis.
 pub type Shape = SmallVec<[usize; 6]>;
@@ -73,9 +77,11 @@ pub struct Placement {
 #[derive(Debug, Default)]
 pub struct HbmBytes {
     /// The bytes; empty until first touched, and in timing-only runs.
-    pub bytes: Vec<u8>,
+    pub bytes: Zeroed<u8>,
     /// One bit a byte; empty: all written (an input) if `complete`.
-    pub initialised: Vec<u64>,
+    pub initialised: Zeroed<u64>,
+    /// Which of the bytes the host really holds.
+    pub held: Held,
     /// Every byte is written: the bits need no look.
     pub complete: bool,
     /// Whether an instruction wrote to it.

@@ -44,6 +44,16 @@ pub enum Error {
         /// What is allowed.
         needed: String,
     },
+    /// The host has no room for what an argument asks for.
+    #[error("{argument} is {got}; {needed}")]
+    Memory {
+        /// Name of the argument.
+        argument: &'static str,
+        /// The value that came.
+        got: String,
+        /// What does not fit.
+        needed: String,
+    },
     /// The host's interrupt check asked to stop; outputs hold unspecified values.
     #[error("interrupted")]
     Interrupted,
@@ -54,7 +64,7 @@ impl Error {
     pub fn kind(&self) -> NumericsErrorKind {
         match self {
             Error::Dtype { .. } => NumericsErrorKind::Dtype,
-            Error::Shape { .. } | Error::Value { .. } => NumericsErrorKind::Value,
+            Error::Shape { .. } | Error::Value { .. } | Error::Memory { .. } => NumericsErrorKind::Value,
             Error::Interrupted => NumericsErrorKind::Interrupted,
         }
     }
@@ -65,6 +75,10 @@ impl Error {
 
     pub(crate) fn shape(argument: &'static str, got: &[usize], needed: impl Into<String>) -> Self {
         Error::Shape { argument, got: got.to_vec(), needed: needed.into() }
+    }
+
+    pub(crate) fn memory(argument: &'static str, got: impl ToString, needed: impl Into<String>) -> Self {
+        Error::Memory { argument, got: got.to_string(), needed: needed.into() }
     }
 
     pub(crate) fn value(argument: &'static str, got: impl ToString, needed: impl Into<String>) -> Self {

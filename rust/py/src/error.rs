@@ -1,6 +1,6 @@
 //! Errors of the core as Python exceptions, and nothing else.
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use trn3_numerics::Error;
 
@@ -11,6 +11,7 @@ pub(crate) fn exception(error: Error) -> PyErr {
     match error {
         Error::Dtype { .. } => PyTypeError::new_err(error.to_string()),
         Error::Shape { .. } | Error::Value { .. } => PyValueError::new_err(with_tuples(&error.to_string())),
+        Error::Memory { .. } => PyMemoryError::new_err(error.to_string()),
         Error::Interrupted => raised().unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
     }
 }

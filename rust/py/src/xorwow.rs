@@ -159,6 +159,8 @@ impl PyXorwow {
     ///     If an argument is no whole number.
     /// ValueError
     ///     If one is out of its range.
+    /// MemoryError
+    ///     If the states of so many lanes do not fit.
     ///
     /// Notes
     /// -----
@@ -310,7 +312,7 @@ impl PyXorwow {
     }
 
     fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
-        self.call(py, |xorwow| Ok(xorwow.clone())).map(Self::new)
+        self.call(py, |xorwow| xorwow.try_clone()).map(Self::new)
     }
 
     fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -319,7 +321,7 @@ impl PyXorwow {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Reduced<'py>)> {
         let (state, lanes, phase) =
-            self.call(py, |xorwow| Ok((xorwow.state().to_vec(), xorwow.lanes(), xorwow.phase())))?;
+            self.call(py, |xorwow| Ok((xorwow.copied_state()?, xorwow.lanes(), xorwow.phase())))?;
         let restore = py.get_type::<Self>().getattr("_restored")?;
         Ok((restore, (words_array(py, &state, lanes)?, phase)))
     }
@@ -334,7 +336,7 @@ impl PyXorwow {
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
         // One lock at a time: two threads that compare the same pair must not wait for each other.
-        let other = other.get().call(py, |xorwow| Ok(xorwow.clone()))?;
+        let other = other.get().call(py, |xorwow| xorwow.try_clone())?;
         let equal = self.call(py, |xorwow| Ok(*xorwow == other))?;
         equal.into_py_any(py)
     }
@@ -349,7 +351,7 @@ impl PyXorwow {
     /// It can be set to words of the same shape, under the rules for `Xorwow`; the phase is then 0.
     #[getter]
     fn state<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyUntypedArray>> {
-        let (state, lanes) = self.call(py, |xorwow| Ok((xorwow.state().to_vec(), xorwow.lanes())))?;
+        let (state, lanes) = self.call(py, |xorwow| Ok((xorwow.copied_state()?, xorwow.lanes())))?;
         words_array(py, &state, lanes)
     }
 

@@ -86,6 +86,7 @@ class NeuronCore:
         timing: bool = True,
         strict: bool = False,
         max_instructions: int | None = None,
+        max_host_bytes: int | None = None,
         throttle: bool = False,
         precise: bool = False,
         nan_origin: bool = True,

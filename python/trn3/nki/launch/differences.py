@@ -263,6 +263,7 @@ def diff(
     values: bool = True,
     strict: bool = False,
     max_instructions: int | None = None,
+    max_host_bytes: int | None = None,
     against: Callable[..., Any] | None = None,
     golden: Any = None,
     tolerance: ResultTolerance | None = None,
@@ -285,7 +286,7 @@ def diff(
     rtol : float, optional
         Largest difference of results that counts as equal, over the largest magnitude of each
         result; 0 wants the same values.
-    values, strict, max_instructions
+    values, strict, max_instructions, max_host_bytes
         As in `trn3.nki.profile`.
     against : Kernel or function, optional
         A second kernel of the same arguments, which runs on each machine too.
@@ -352,6 +353,7 @@ def diff(
                     values=values,
                     strict=strict,
                     max_instructions=max_instructions,
+                    max_host_bytes=max_host_bytes,
                 )
                 result = attempt.run()
                 ran = profile_of(attempt.cores, runnable.name)

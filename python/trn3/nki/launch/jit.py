@@ -16,6 +16,7 @@ from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
 from trn3.nki.launch.collect import collect
 from trn3.nki.launch.debugging import note
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
+from trn3.nki.launch.host_memory import max_host_bytes
 from trn3.nki.launch.place import Edges, place
 from trn3.nki.launch.rounding import RoundingChoice
 from trn3.nki.launch.run import run
@@ -79,6 +80,7 @@ class Kernel(KernelFunction):
         edges: Edges = (),
         nan_origin: bool = False,
         rounding: RoundingChoice = _NO_CHOICE,
+        max_host_bytes: int | None = None,
     ) -> None:
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _LATE:
             message = (
@@ -92,6 +94,7 @@ class Kernel(KernelFunction):
         self._edges = edges
         self._nan_origin = nan_origin
         self._rounding = rounding
+        self._max_host_bytes = max_host_bytes
         self._parameters: Parameters | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -128,6 +131,7 @@ class Kernel(KernelFunction):
             "edges": self._edges,
             "nan_origin": self._nan_origin,
             "rounding": self._rounding,
+            "max_host_bytes": self._max_host_bytes,
         }
         return Kernel(self.__wrapped__, **{**own, **changes})
 
@@ -209,6 +213,8 @@ class Kernel(KernelFunction):
         """
         precise = options.pop("precise", None)
         options["precise"] = _is_precise() if precise is None else precise
+        if options.get("max_host_bytes") is None:
+            options["max_host_bytes"] = self._max_host_bytes or max_host_bytes()
         machine = arch or self.target()
         if observers.is_observed():
             options["timing"] = True
@@ -415,6 +421,7 @@ def simulate(
     nan_origin: bool = False,
     stochastic_rounding: bool | None = None,
     seed: int | None = None,
+    max_host_bytes: int | None = None,
 ) -> Kernel:
     """Return a callable that runs a kernel on the simulated core.
 
@@ -434,6 +441,11 @@ def simulate(
     seed : int, optional
         Of its draws, which are the same in every run. Unless given,
         ``NEURON_RT_STOCHASTIC_ROUNDING_SEED``, and without that 0.
+    max_host_bytes : int, optional
+        Most bytes of this machine's memory that the tensors in HBM of a rank may hold, and a result
+        beside them; what goes beyond is a MemoryError. Bytes that nothing wrote are not held, until
+        a tensor is returned. By default what ``TRN3_MAX_HOST_BYTES`` says, else three quarters of
+        what is free when that matters **(choice)**.
 
     Returns
     -------
@@ -483,5 +495,7 @@ def simulate(
     changes: dict[str, Any] = {"nan_origin": True} if nan_origin else {}
     if choice != _NO_CHOICE:
         changes["rounding"] = choice
+    if max_host_bytes is not None:
+        changes["max_host_bytes"] = max_host_bytes
     runnable = as_kernel(kernel)
     return runnable._with(**changes) if changes else runnable

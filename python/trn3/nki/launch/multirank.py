@@ -28,6 +28,7 @@ def simulate_ranks(
     ranks_per_chip: int | None = None,
     arch: ArchLike | None = None,
     strict: bool = False,
+    max_host_bytes: int | None = None,
 ) -> list[Any]:
     """Run a kernel on several ranks and return the result of each.
 
@@ -49,6 +50,8 @@ def simulate_ranks(
         Machine to run on instead of the kernel's target.
     strict : bool, optional
         True makes reading memory that nothing was written to an error instead of a finding.
+    max_host_bytes : int, optional
+        As in `trn3.nki.simulate`, for each rank.
 
     Returns
     -------
@@ -83,7 +86,15 @@ def simulate_ranks(
     """
     runnable, given, fabric = _prepared(kernel, per_rank_args, system, ranks_per_chip)
     nan_origin = strict or runnable.nan_origin
-    cores = _cores(runnable, len(given), arch, timing=False, strict=strict, nan_origin=nan_origin)
+    cores = _cores(
+        runnable,
+        len(given),
+        arch,
+        timing=False,
+        strict=strict,
+        nan_origin=nan_origin,
+        max_host_bytes=max_host_bytes,
+    )
     return runnable.launch_ranks(cores, given, fabric)
 
 
@@ -98,6 +109,7 @@ def profile_ranks(
     strict: bool = False,
     shadow: bool = False,
     max_instructions: int | None = None,
+    max_host_bytes: int | None = None,
 ) -> tuple[list[Any], list[Profile]]:
     """Run a kernel on several ranks and return the result of each, and what it cost.
 
@@ -115,6 +127,8 @@ def profile_ranks(
         As in `profile`.
     max_instructions : int, optional
         Most instructions that a core may issue.
+    max_host_bytes : int, optional
+        As in `simulate_ranks`.
 
     Returns
     -------
@@ -141,6 +155,7 @@ def profile_ranks(
         strict=strict,
         shadow=shadow,
         max_instructions=max_instructions,
+        max_host_bytes=max_host_bytes,
     )
     results = runnable.launch_ranks(cores, given, fabric)
     return results, [profile_of(own, runnable.name) for own in cores]

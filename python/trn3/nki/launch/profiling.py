@@ -41,6 +41,7 @@ def profile(
     strict: bool = False,
     shadow: bool = False,
     max_instructions: int | None = None,
+    max_host_bytes: int | None = None,
     **kwargs: Any,
 ) -> tuple[Any, Profile]:
     """Run a kernel and return its result and what it cost.
@@ -52,8 +53,8 @@ def profile(
     Parameters
     ----------
     kernel : Kernel or function
-        ``kernel[lnc]`` too. Arguments of the names `arch`, `values`, `strict`, `shadow`
-        and `max_instructions` cannot be given to it by keyword here.
+        ``kernel[lnc]`` too. Arguments of the names `arch`, `values`, `strict`, `shadow`,
+        `max_instructions` and `max_host_bytes` cannot be given to it by keyword here.
     *args, **kwargs
         The kernel's arguments. ``nt.tensor[[128, 512], nl.bfloat16]`` stands for an array whose
         values do not matter **(choice)**: normally distributed from a fixed seed, integers 0.
@@ -72,6 +73,8 @@ def profile(
         values.
     max_instructions : int, optional
         Most instructions that the kernel may issue: an end for loops that have none.
+    max_host_bytes : int, optional
+        As in `trn3.nki.simulate`.
     stochastic_rounding, seed : optional
         By keyword, as in `simulate`. A kernel that has parameters of these names gets them instead:
         give it as ``nki.simulate(kernel, stochastic_rounding=True, seed=7)``.
@@ -94,6 +97,8 @@ def profile(
         With `strict`.
     InstructionLimitError
         If the kernel issues more than `max_instructions`.
+    MemoryError
+        If the host has no room for what the kernel writes, takes or returns.
 
     Examples
     --------
@@ -125,6 +130,7 @@ def profile(
         strict=strict,
         shadow=shadow,
         max_instructions=max_instructions,
+        max_host_bytes=max_host_bytes,
     )
     result = runnable.launch(
         cores, tuple(map(filled, args)), {name: filled(value) for name, value in kwargs.items()}

@@ -86,6 +86,8 @@ class Gang:
         ------
         DeadlockError
             If members wait for what cannot come.
+        MemoryError
+            If the host has no room for the members' threads.
         BaseException
             What the first function to fail raised; the others are ended where they wait.
         """
@@ -95,8 +97,14 @@ class Gang:
             thread = threading.Thread(
                 target=contextvars.copy_context().run, args=arguments, name=member.name, daemon=True
             )
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._failure = MemoryError(f"{member.name}: no room for another thread: {error}")
+                for unstarted in self._members[len(threads) + 1 :]:
+                    unstarted.ended = True
+                break
             threads.append(thread)
-            thread.start()
         first = self._members[0]
         self._running = first
         self._body(first, bodies[0])

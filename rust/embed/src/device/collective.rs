@@ -11,6 +11,7 @@
 use crate::host::{Arrival, Message, Network};
 use serde::{Deserialize, Serialize};
 use trn3_machine::dtype::DType;
+use trn3_machine::storage::try_zeros;
 use trn3_machine::time::Picos;
 use trn3_system::collective::RankBuffer;
 
@@ -142,7 +143,7 @@ impl Device {
     }
 
     fn bytes_at(&mut self, address: u64, elements: std::ops::Range<usize>, size: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; elements.len() * size];
+        let mut bytes = try_zeros(elements.len().saturating_mul(size), "what a rank brings to a collective")?;
         self.hbm.read(address + (elements.start * size) as u64, &mut bytes)?;
         Ok(bytes)
     }
@@ -192,7 +193,9 @@ impl Device {
         if exchange.ready.is_some() {
             return;
         }
-        let mut exchange = exchange.clone();
+        // What has come may be large: it moves.
+        let come = std::mem::take(&mut exchange.come);
+        let mut exchange = Exchange { come, ..exchange.clone() };
         if let Err(error) = self.take_messages(&mut exchange) {
             (exchange.failure, exchange.ready) = (Some(error), Some(self.now.0));
         }

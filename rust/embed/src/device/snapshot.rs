@@ -1,15 +1,18 @@
 //! Saving a device whole, and going on from there.
 //!
 //! A snapshot is `trn3snap`, the format's version, a head of JSON (time, queues, generators, programs) and the contents of
-//! memories, of which zeros take no room. All numbers are little-endian. It holds what the device is and knows; what the host
+//! memories, of which zeros take no room; a checksum (CRC-32) ends it. All numbers are little-endian. It holds what the device is and knows; what the host
 //! put in its parts' places (cost models, bit sources, a network with what it carries, a trace) is the host's to save.
 
+use std::ops::{Range, RangeInclusive};
+
 use crate::host::Snapshot;
+use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use serde::{Deserialize, Serialize};
 use trn3_machine::generator::Generator;
 use trn3_machine::memory::Stretch;
 use trn3_machine::stochastic::StochasticRounding;
-use trn3_machine::storage::Buffer;
+use trn3_machine::storage::{Buffer, Zeroed};
 use trn3_machine::time::Picos;
 
 use super::meets::DeviceRooms;
@@ -21,7 +24,10 @@ use crate::spec::DeviceSpec;
 use crate::stats::Stats;
 
 const MAGIC: &[u8; 8] = b"trn3snap";
-const VERSION: u32 = 3;
+/// Since 4 a checksum of all before it ends the snapshot.
+const VERSION: u32 = 4;
+/// Those without one are still read; 2 is what 0.1.0 wrote.
+const UNCHECKED: RangeInclusive<u32> = 2..=3;
 /// The most that a device can have counted: what it counts on from there does not overflow.
 const MOST_COUNTED: u64 = 1 << 62;
 /// Zeros are left out where so many bytes of them begin at a multiple of as many.
@@ -125,7 +131,7 @@ impl Device {
                 vector_accumulator: state.vector_accumulator.iter().map(|value| value.to_bits()).collect(),
             });
         }
-        let stretches = self.hbm.save();
+        let stretches = self.hbm.save()?;
         let head = Head {
             spec: self.spec.clone(),
             now: self.now.0,
@@ -147,23 +153,26 @@ impl Device {
         };
         let head =
             serde_json::to_vec(&head).map_err(|error| Error::value(format!("the state cannot be saved: {error}")))?;
-        let mut out = Vec::with_capacity(head.len() + (1 << 16));
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        put_number(&mut out, head.len());
-        out.extend_from_slice(&head);
+        let mut out = Writer::default();
+        out.put(MAGIC)?;
+        out.put(&VERSION.to_le_bytes())?;
+        out.number(head.len())?;
+        out.put(&head)?;
         for core in &self.cores {
             for buffer in [Buffer::Sbuf, Buffer::Psum] {
                 for words in core.machine.state.memory.on_chip_words(buffer) {
-                    put_words(&mut out, &words);
+                    out.runs(&words, [0..words.len()])?;
                 }
             }
         }
-        for stretch in &stretches {
-            put_bytes(&mut out, &stretch.bytes);
-            put_words(&mut out, &stretch.initialised);
+        for Stretch { bytes, initialised, held, .. } in &stretches {
+            out.runs(&bytes[..], held.iter().cloned())?;
+            let words = |range: &Range<usize>| range.start / WORD..range.end.div_ceil(WORD).min(initialised.len());
+            out.runs(&initialised[..], held.iter().map(words))?;
         }
-        Ok(out)
+        let checksum = crc32fast::hash(&out.0);
+        out.put(&checksum.to_le_bytes())?;
+        Ok(out.0)
     }
 
     /// Goes on from a saved state, of a device of the same spec. When it is refused, the device is as it was.
@@ -176,13 +185,23 @@ impl Device {
         let on_chip = on_chip.saturating_mul(u64::from(self.spec.cores));
         let most =
             self.spec.host_memory_bytes.saturating_add(on_chip).saturating_mul(2).saturating_add(saved.len() as u64);
-        let mut rest = Reader { bytes: saved, most: usize::try_from(most).unwrap_or(usize::MAX) };
+        let marks = self.hbm.capacity() / 8;
+        let mut rest = Reader {
+            bytes: saved,
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+            addressed: usize::try_from(self.hbm.capacity().saturating_add(marks)).unwrap_or(usize::MAX),
+        };
         if rest.take(MAGIC.len())? != MAGIC {
             return Err(Error::value("the bytes are no snapshot: they do not start with trn3snap"));
         }
         let version = rest.take(4)?.iter().rev().fold(0u32, |all, &byte| all << 8 | u32::from(byte));
-        if version != VERSION {
-            return Err(Error::value(format!("snapshot version is {version}; allowed: {VERSION}")));
+        match version {
+            VERSION => rest.check(saved)?,
+            _ if UNCHECKED.contains(&version) => {}
+            _ => {
+                let first = UNCHECKED.start();
+                return Err(Error::value(format!("snapshot version is {version}; allowed: {first} to {VERSION}")));
+            }
         }
         let length = rest.number()?;
         let head: Head = serde_json::from_slice(rest.take(length)?)
@@ -213,8 +232,16 @@ impl Device {
         }
         let mut stretches = Vec::with_capacity(head.hbm.len().min(1 << 16));
         for SavedStretch { address, length, complete } in head.hbm {
-            let (bytes, initialised) = (rest.bytes()?, rest.words()?);
-            stretches.push(Stretch { address, length, bytes, initialised, complete });
+            let (bytes, held) = rest.runs::<u8>()?;
+            let (initialised, marked) = rest.runs::<u64>()?;
+            // Bytes that were written as zeros are held for their marks.
+            let marked = marked.into_iter().map(|words| words.start * WORD..bytes.len().min(words.end * WORD));
+            let mut held: Vec<_> = held.into_iter().chain(marked).collect();
+            if complete {
+                rest.most = rest.most.checked_sub(bytes.len()).ok_or_else(damaged)?;
+                held = std::iter::once(0..bytes.len()).filter(|range| !range.is_empty()).collect();
+            }
+            stretches.push(Stretch { address, length, bytes, initialised, held, complete });
         }
         if !rest.bytes.is_empty() {
             return Err(damaged());
@@ -297,43 +324,85 @@ fn damaged() -> Error {
     Error::value("the snapshot is damaged: its parts do not fit one another")
 }
 
-fn put_number(out: &mut Vec<u8>, number: usize) {
-    out.extend_from_slice(&(number as u64).to_le_bytes());
+/// Bytes that a word of marks is of.
+const WORD: usize = u64::BITS as usize;
+
+fn full() -> Error {
+    Error::new(ErrorKind::Capacity, "the host has no memory for the snapshot")
 }
 
-/// As [`put_bytes`] of little-endian words.
-fn put_words(out: &mut Vec<u8>, words: &[u64]) {
-    let put =
-        |out: &mut Vec<u8>, words: &[u64]| words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-    put_runs(out, words, GRAIN / size_of::<u64>(), size_of::<u64>(), put);
+/// Elements of the memories, little-endian.
+trait Element: Pod + PartialEq {
+    fn is_zero(&self) -> bool;
+    fn to_little(self) -> Self;
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_runs(out, bytes, GRAIN, 1, |out, bytes| out.extend_from_slice(bytes));
+impl Element for u8 {
+    fn is_zero(&self) -> bool {
+        *self == 0
+    }
+
+    fn to_little(self) -> Self {
+        self
+    }
 }
 
-/// How many bytes there are, then runs: how many zeros, how many others, those.
-fn put_runs<T: Default + PartialEq>(
-    out: &mut Vec<u8>,
-    items: &[T],
-    grain: usize,
-    size: usize,
-    put: impl Fn(&mut Vec<u8>, &[T]),
-) {
-    put_number(out, items.len() * size);
-    let zero = T::default();
-    let mut rest = items;
-    while !rest.is_empty() {
-        let run = |rest: &[T], zeros: bool| {
-            let pieces = rest.chunks(grain).take_while(|piece| piece.iter().all(|item| *item == zero) == zeros);
-            pieces.map(<[T]>::len).sum::<usize>()
-        };
-        let zeros = run(rest, true);
-        let others = run(&rest[zeros..], false);
-        put_number(out, zeros * size);
-        put_number(out, others * size);
-        put(out, &rest[zeros..zeros + others]);
-        rest = &rest[zeros + others..];
+impl Element for u64 {
+    fn is_zero(&self) -> bool {
+        *self == 0
+    }
+
+    fn to_little(self) -> Self {
+        self.to_le()
+    }
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.try_reserve(bytes.len()).map_err(|_| full())?;
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn number(&mut self, number: usize) -> Result<()> {
+        self.put(&(number as u64).to_le_bytes())
+    }
+
+    /// How many bytes there are, then runs: how many zeros, how many others, those. Outside of the ranges all are zeros.
+    fn runs<T: Element>(&mut self, items: &[T], ranges: impl IntoIterator<Item = Range<usize>>) -> Result<()> {
+        let (size, grain) = (size_of::<T>(), GRAIN / size_of::<T>());
+        self.number(items.len() * size)?;
+        let (mut at, mut zeros) = (0, 0);
+        for range in ranges {
+            zeros += range.start - at;
+            at = range.end;
+            let mut rest = &items[range];
+            while !rest.is_empty() {
+                let run = |rest: &[T], is_zero: bool| {
+                    let pieces = rest.chunks(grain).take_while(|piece| piece.iter().all(T::is_zero) == is_zero);
+                    pieces.map(<[T]>::len).sum::<usize>()
+                };
+                let skipped = run(rest, true);
+                (rest, zeros) = (&rest[skipped..], zeros + skipped);
+                let others = run(rest, false);
+                if others > 0 {
+                    self.number(zeros * size)?;
+                    self.number(others * size)?;
+                    self.0.try_reserve(others * size).map_err(|_| full())?;
+                    rest[..others].iter().for_each(|item| self.0.extend_from_slice(bytes_of(&item.to_little())));
+                    (rest, zeros) = (&rest[others..], 0);
+                }
+            }
+        }
+        zeros += items.len() - at;
+        if zeros > 0 {
+            self.number(zeros * size)?;
+            self.number(0)?;
+        }
+        Ok(())
     }
 }
 
@@ -341,6 +410,8 @@ struct Reader<'a> {
     bytes: &'a [u8],
     /// Bytes that may still be made: a small snapshot must not fill a large memory with zeros.
     most: usize,
+    /// Bytes of HBM and their marks that may still be made, which zeros do not fill.
+    addressed: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -350,34 +421,56 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// Takes the checksum off the end of what was saved and compares it.
+    fn check(&mut self, saved: &[u8]) -> Result<()> {
+        let (rest, checksum) = self.bytes.split_last_chunk().ok_or_else(damaged)?;
+        if crc32fast::hash(&saved[..saved.len() - checksum.len()]) != u32::from_le_bytes(*checksum) {
+            return Err(Error::value("the snapshot is damaged: its checksum is another one"));
+        }
+        self.bytes = rest;
+        Ok(())
+    }
+
     fn number(&mut self) -> Result<usize> {
         let number = self.take(8)?.iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte));
         usize::try_from(number).map_err(|_| damaged())
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>> {
-        let length = self.number()?;
-        let mut bytes = Vec::new();
-        self.most = self.most.checked_sub(length).ok_or_else(damaged)?;
-        bytes.try_reserve_exact(length).map_err(|_| damaged())?;
-        while bytes.len() < length {
+    /// Elements, and the ranges of them that are not zeros.
+    fn runs<T: Element>(&mut self) -> Result<(Zeroed<T>, Vec<Range<usize>>)> {
+        let (size, length) = (size_of::<T>(), self.number()?);
+        self.addressed = self.addressed.checked_sub(length).ok_or_else(damaged)?;
+        if !length.is_multiple_of(size) {
+            return Err(damaged());
+        }
+        let mut items = Zeroed::<T>::new(length / size).map_err(|shortage| shortage.of("a snapshot"))?;
+        let mut ranges = Vec::new();
+        let mut at = 0;
+        while at < length {
             let (zeros, others) = (self.number()?, self.number()?);
-            let end = zeros.checked_add(others).and_then(|run| run.checked_add(bytes.len()));
-            if end.is_none_or(|end| end > length) || (zeros == 0 && others == 0) {
+            let end = zeros.checked_add(others).and_then(|run| run.checked_add(at));
+            let end = end.filter(|&end| end <= length && end > at).ok_or_else(damaged)?;
+            if !(zeros.is_multiple_of(size) && others.is_multiple_of(size)) {
                 return Err(damaged());
             }
-            bytes.resize(bytes.len() + zeros, 0);
-            bytes.extend_from_slice(self.take(others)?);
+            self.most = self.most.checked_sub(others).ok_or_else(damaged)?;
+            let range = (at + zeros) / size..end / size;
+            for (item, bytes) in items[range.clone()].iter_mut().zip(self.take(others)?.chunks_exact(size)) {
+                *item = pod_read_unaligned::<T>(bytes).to_little();
+            }
+            if others > 0 {
+                ranges.push(range);
+            }
+            at = end;
         }
-        Ok(bytes)
+        Ok((items, ranges))
     }
 
     fn words(&mut self) -> Result<Vec<u64>> {
-        let bytes = self.bytes()?;
-        let (words, rest) = bytes.as_chunks::<8>();
-        if !rest.is_empty() {
-            return Err(damaged());
-        }
-        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+        let start = self.bytes;
+        let length = self.number()?;
+        self.most = self.most.checked_sub(length).ok_or_else(damaged)?;
+        (self.bytes, self.addressed) = (start, self.addressed.saturating_add(length));
+        Ok(self.runs::<u64>()?.0.to_vec())
     }
 }

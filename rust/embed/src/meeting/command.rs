@@ -1,6 +1,7 @@
 //! Ranks that meet in a collective on a system: the one engine moves what they brought and says how long it takes.
 
 use serde::{Deserialize, Serialize};
+use trn3_machine::storage::{try_copy, try_zeros};
 use trn3_machine::time::Picos;
 use trn3_system::collective::{
     CollectiveTask, Estimator, Extra, PieceCut, RankGroup, Schedule, execute, output_length,
@@ -85,7 +86,10 @@ impl Plan {
         let seconds = estimator.cost(&self.task, self.bytes, true)?.time;
         let arithmetic = part.arithmetic()?;
         let length = output_length(&self.schedule, self.length) * arithmetic.result().bytes();
-        let mut outputs = vec![vec![0; length]; inputs.len()];
+        let mut outputs = inputs
+            .iter()
+            .map(|_| try_zeros(length, "what a rank takes from a collective"))
+            .collect::<trn3_machine::Result<Vec<Vec<u8>>>>()?;
         let mut places: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         execute(&self.schedule, &arithmetic, inputs, &mut places, None)?;
         Ok((Picos::from_nanoseconds(seconds * 1e9), outputs))
@@ -118,7 +122,8 @@ impl Place<'_> {
         if meeting.come.iter().any(|come| come.rank == rank) {
             return Err(Error::value(format!("rank {rank} comes twice to the collective of key {}", part.key)));
         }
-        meeting.come.push(Come { rank, at: at.0, part: part.clone(), bytes: bytes.to_vec() });
+        let bytes = try_copy(bytes, "what a rank brings to a collective")?;
+        meeting.come.push(Come { rank, at: at.0, part: part.clone(), bytes });
         let carried = meeting.carried.get(position).copied().unwrap_or_default();
         if meeting.come.len() < part.group.len() {
             return Ok((carried, Vec::new()));

@@ -72,7 +72,8 @@ pub fn hold(
     let mut sharing: Vec<Range<usize>> = Vec::new();
     if is_joint {
         sharing = (0..present.len()).step_by(cores).map(|start| start..start + cores).collect();
-        meeting::synchronise(&mut present.iter_mut().map(|each| &mut *each.core).collect::<Vec<_>>());
+        meeting::synchronise(&mut present.iter_mut().map(|each| &mut *each.core).collect::<Vec<_>>())
+            .map_err(|error| MeetingError::at(&first.place.line, error))?;
     }
     let mut moved: Vec<(u64, u64)> =
         present.iter().map(|each| (size_of(&each.arrival.srcs()), size_of(&each.arrival.dsts()))).collect();

@@ -1,12 +1,14 @@
 //! Chunks of any lengths: all_to_all_v and all_gather_v, as the metadata of each rank says.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use trn3_machine::error::Error;
 use trn3_machine::isa::rank_call::RankOperation;
+use trn3_machine::storage::{try_copy, try_zeros};
 use trn3_system::collective::{CollectiveTask, Counts, Operation, Schedule, all_gather_v, all_to_all_v};
 
-use super::values::Bytes;
+use super::values::{Bytes, room};
 use super::{MeetingError, RankArrival, RankFabric};
 
 /// Rows of the metadata.
@@ -50,7 +52,8 @@ pub(super) fn exchanged(
     let ChunkExchange { counts, starts, .. } = &exchange;
     let first = &lane[0].call;
     let bytes = first.dsts[0].dtype.size();
-    let flat: Vec<Bytes> = brought.iter().zip(lane).map(|(own, arrival)| source(own.as_ref(), arrival)).collect();
+    let flat = brought.iter().zip(lane).map(|(own, arrival)| source(own.as_ref(), arrival));
+    let flat = flat.collect::<trn3_system::Result<Vec<Cow<'_, [u8]>>>>()?;
     let (outputs, seconds) = if first.operation == RankOperation::AllGatherV {
         exchange.gathered(fabric, bytes, &flat)?
     } else {
@@ -66,7 +69,8 @@ pub(super) fn exchanged(
         for sender in 0..ranks {
             let (count, start) = (from(sender), starts[index][sender]);
             if is_known && count > 0 {
-                chunks.push((start..start + count, output[at * bytes..(at + count) * bytes].to_vec()));
+                let chunk = &output[at * bytes..(at + count) * bytes];
+                chunks.push((start..start + count, room(try_copy(chunk, "a chunk for a rank"))?));
             }
             at += count;
         }
@@ -81,9 +85,10 @@ pub(super) fn exchanged(
     Ok((received, seconds))
 }
 
-fn source(own: Option<&Bytes>, arrival: &RankArrival) -> Bytes {
+fn source<'a>(own: Option<&'a Bytes>, arrival: &RankArrival) -> trn3_system::Result<Cow<'a, [u8]>> {
     let view = &arrival.call.srcs[0];
-    own.cloned().unwrap_or_else(|| vec![0; view.len() * view.dtype.size()])
+    let unknown = || room(try_zeros(view.len() * view.dtype.size(), "what a rank brings to a collective"));
+    own.map_or_else(|| unknown().map(Cow::Owned), |own| Ok(Cow::Borrowed(own.as_slice())))
 }
 
 impl<'a> ChunkExchange<'a> {
@@ -145,7 +150,12 @@ impl<'a> ChunkExchange<'a> {
     }
 
     /// One chunk of each, for all, end to end.
-    fn gathered(&self, fabric: &RankFabric, bytes: usize, flat: &[Bytes]) -> trn3_system::Result<(Vec<Bytes>, f64)> {
+    fn gathered(
+        &self,
+        fabric: &RankFabric,
+        bytes: usize,
+        flat: &[Cow<'_, [u8]>],
+    ) -> trn3_system::Result<(Vec<Bytes>, f64)> {
         let chunks: Vec<&[u8]> = flat
             .iter()
             .enumerate()
@@ -158,14 +168,20 @@ impl<'a> ChunkExchange<'a> {
         let sizes: Vec<f64> = chunks.iter().map(|chunk| chunk.len() as f64).collect();
         let (schedule, seconds) = self.schedule(fabric, Operation::AllGatherV, &sizes)?;
         let whole = chunks.iter().map(|chunk| chunk.len()).sum();
-        let mut outputs = vec![vec![0; whole]; flat.len()];
+        let outputs = flat.iter().map(|_| room(try_zeros(whole, "what a rank takes from a collective")));
+        let mut outputs = outputs.collect::<trn3_system::Result<Vec<Bytes>>>()?;
         let mut places: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         all_gather_v(&schedule, bytes, &chunks, &mut places)?;
         Ok((outputs, seconds))
     }
 
     /// Counts from each to each; what one gets is end to end.
-    fn scattered(&self, fabric: &RankFabric, bytes: usize, flat: &[Bytes]) -> trn3_system::Result<(Vec<Bytes>, f64)> {
+    fn scattered(
+        &self,
+        fabric: &RankFabric,
+        bytes: usize,
+        flat: &[Cow<'_, [u8]>],
+    ) -> trn3_system::Result<(Vec<Bytes>, f64)> {
         let ranks = flat.len();
         let mut counts = Counts::default();
         let mut ends = vec![0; ranks];
@@ -180,8 +196,9 @@ impl<'a> ChunkExchange<'a> {
         }
         let sizes: Vec<f64> = counts.counts.iter().map(|&count| (count as usize * bytes) as f64).collect();
         let (schedule, seconds) = self.schedule(fabric, Operation::AllToAllV, &sizes)?;
-        let inputs: Vec<&[u8]> = flat.iter().map(Vec::as_slice).collect();
-        let mut outputs: Vec<Bytes> = ends.iter().map(|&end| vec![0; end * bytes]).collect();
+        let inputs: Vec<&[u8]> = flat.iter().map(|own| &own[..]).collect();
+        let outputs = ends.iter().map(|&end| room(try_zeros(end * bytes, "what a rank takes from a collective")));
+        let mut outputs = outputs.collect::<trn3_system::Result<Vec<Bytes>>>()?;
         let mut places: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         all_to_all_v(&schedule, bytes, &counts, &inputs, &mut places)?;
         Ok((outputs, seconds))

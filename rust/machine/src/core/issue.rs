@@ -11,6 +11,7 @@ use super::pending::{Pending, Regions, regions_of};
 use super::{At, NeuronCore, WINDOW};
 use crate::arch::ArchSpec;
 use crate::error::{Error, Result};
+use crate::headroom;
 use crate::isa::{Instruction, NOTHING, OperandRole};
 use crate::memory::{Examined, Operand, OutOfBounds};
 use crate::storage::Buffer;
@@ -35,7 +36,9 @@ impl NeuronCore {
     /// # Errors
     /// [`Error::Value`] names a tensor on chip of another launch or another core.
     pub fn examine(&self, instruction: &dyn Instruction) -> Result<Examined> {
-        self.state.memory.examine(instruction)
+        let examined = self.state.memory.examine(instruction)?;
+        headroom::check(instruction.name(), examined.elements, self.issued)?;
+        Ok(examined)
     }
 
     /// As [`NeuronCore::issue`], for what [`NeuronCore::examine`] has found to have something to do.

@@ -9,7 +9,7 @@ use super::{Memory, OccupancyChange, Request};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::site::SiteId;
-use crate::storage::{Buffer, HbmBytes, Placement, Shape, Storage};
+use crate::storage::{Buffer, HbmBytes, Held, Placement, Shape, Storage};
 
 /// Live tensors that a capacity error lists.
 const LISTED: usize = 24;
@@ -25,7 +25,8 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::Value`] for shapes that the memory cannot hold and for bad addresses; [`Error::SbufCapacity`],
-    /// [`Error::PsumCapacity`] and [`Error::HbmCapacity`] with a table of the live tensors when it does not fit.
+    /// [`Error::PsumCapacity`] and [`Error::HbmCapacity`] with a table of the live tensors when it does not fit;
+    /// [`Error::HostMemory`].
     pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
         self.last_fresh = None;
         let bytes = byte_size(request)?;
@@ -34,7 +35,7 @@ impl Memory {
                 let (name, buffer) = (request.name, request.buffer);
                 return Err(Error::Value(format!("tensor `{name}`: address is given; {buffer} tensors have none")));
             }
-            return self.place_in_hbm(request, bytes, HbmBytes::default());
+            return self.place_in_hbm(request, bytes, self.nothing());
         }
         self.settle();
         let shape = self.on_chip_shape(request)?;
@@ -42,7 +43,7 @@ impl Memory {
         let row_bytes = bytes / partitions;
         let place = match request.address {
             Some(address) => self.given_place(request, address, partitions, row_bytes)?,
-            None => match self.room(request, row_bytes) {
+            None => match self.room(request, row_bytes)? {
                 Some(byte) => Placement { partition: 0, byte, partitions, bytes: row_bytes },
                 None => return Err(self.capacity_error(request, row_bytes)),
             },
@@ -89,7 +90,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`Error::Value`] for a buffer on chip, a wrong number of bytes, and None where values are computed;
-    /// [`Error::HbmCapacity`].
+    /// [`Error::HbmCapacity`]; [`Error::HostMemory`].
     pub fn hbm_from_bytes(
         &mut self,
         name: &str,
@@ -109,11 +110,30 @@ impl Memory {
             Some(bytes) if bytes.len() != needed => {
                 return refuse(format!("{} bytes came; {shape:?} of {dtype} has {needed}", bytes.len()));
             }
-            Some(bytes) => HbmBytes { bytes, complete: true, ..HbmBytes::default() },
+            Some(bytes) => {
+                let mut held = Held::charged_to(Arc::clone(&self.budget));
+                let label = || format!("tensor {} of {needed} bytes in {buffer}", label(name, shape, dtype));
+                held.claim(0..needed, needed).map_err(|shortage| shortage.of(label()))?;
+                HbmBytes { bytes: bytes.into(), complete: true, held, ..HbmBytes::default() }
+            }
             None if self.options.values => return refuse("no bytes came; a run with values needs them".to_owned()),
-            None => HbmBytes::default(),
+            None => self.nothing(),
         };
         self.place_in_hbm(&request, needed, contents)
+    }
+
+    /// Contents of which nothing is written, at the charge of this memory.
+    fn nothing(&self) -> HbmBytes {
+        HbmBytes { held: Held::charged_to(Arc::clone(&self.budget)), ..HbmBytes::default() }
+    }
+
+    /// Whether the host may hold so many bytes of a tensor more: for what is made of it, or to make it of.
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`] names it where it may not.
+    pub fn check_host(&self, name: &str, shape: &[usize], dtype: DType, bytes: usize) -> Result<()> {
+        let label = || format!("{} as {bytes} bytes of the host's", label(name, shape, dtype));
+        self.budget.check(bytes as u64).map_err(|shortage| shortage.of(format_args!("tensor {}", label())))
     }
 
     fn place_in_hbm(&mut self, request: &Request<'_>, bytes: usize, contents: HbmBytes) -> Result<Arc<Storage>> {

@@ -74,8 +74,8 @@ pub(super) fn each_clear(bits: &[u64], range: Range<usize>, mut visit: impl FnMu
     }
 }
 
-/// The first bit of a range that is not set.
-fn first_clear(bits: &[u64], range: Range<usize>) -> Option<usize> {
+/// The first bit of a range that is not set; no bits at all are all clear.
+pub(super) fn first_clear(bits: &[u64], range: Range<usize>) -> Option<usize> {
     if bits.is_empty() {
         return (!range.is_empty()).then_some(range.start);
     }
@@ -324,6 +324,8 @@ mod tests {
                 assert!(!all_set(&bits, start..end + 1));
                 assert_eq!(first_set(&bits, 0..320), (start < end).then_some(start));
                 assert_eq!(first_set(&bits, end..320), None);
+                assert_eq!(first_clear(&bits, start..320), (end < 320).then_some(end));
+                assert_eq!(first_clear(&bits, start..end), None);
                 assert!(start == 0 || start == end || !all_set(&bits, start - 1..end));
                 let mut rest = vec![u64::MAX; 5];
                 clear(&mut rest, start..end);

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use super::resolve::Resolved;
 use super::{Memory, Sharing, bits, hbm, lines};
-use crate::storage::{Buffer, Contest, Covered, HbmBytes, Races, Storage};
+use crate::error::Result;
+use crate::storage::{Buffer, Contest, Covered, HbmBytes, Races, Storage, Uses, Zeroed, try_copy, try_zeros};
 use crate::time::Picos;
 
 /// A write to a tensor that several cores reach, since they last met.
@@ -42,25 +43,34 @@ pub(super) fn each_range(place: &Resolved, mask: Option<&[bool]>, mut visit: imp
     }
 }
 
+/// What bytes are for, where the host has no room for them.
+const COVERED: &str = "what one core wrote over another's";
+
+/// Marks of so many bytes, all clear.
+fn marks(bytes: usize) -> Result<Zeroed<u64>> {
+    Zeroed::new(words(bytes)).map_err(|shortage| shortage.of(COVERED))
+}
+
 fn words(bytes: usize) -> usize {
     bytes.div_ceil(u64::BITS as usize)
 }
 
 impl Covered {
-    fn of(contents: &HbmBytes, core: usize, range: Range<usize>) -> Self {
-        let mut initialised = vec![0; words(range.len())];
+    fn of(contents: &HbmBytes, core: usize, range: Range<usize>) -> Result<Self> {
+        let mut initialised = try_zeros(words(range.len()), COVERED)?;
         if contents.complete {
             bits::set(&mut initialised, 0..range.len());
         } else if !contents.initialised.is_empty() {
             bits::copy(&contents.initialised, range.start, &mut initialised, 0, range.len());
         }
-        let bytes = contents.bytes.get(range.clone()).unwrap_or_default().to_vec();
-        let exact = contents.exact.as_ref().map(|plane| plane.part(range.clone()));
-        Self { core, range, bytes, initialised, exact }
+        let bytes = try_copy(contents.bytes.get(range.clone()).unwrap_or_default(), COVERED)?;
+        let exact = contents.exact.as_ref().map(|plane| plane.part(range.clone())).transpose();
+        let exact = exact.map_err(|shortage| shortage.of(COVERED))?;
+        Ok(Self { core, range, bytes, initialised, exact })
     }
 
     /// Puts some of the bytes back.
-    fn restore(&self, contents: &mut HbmBytes, byte_size: usize, range: Range<usize>) {
+    fn restore(&self, contents: &mut HbmBytes, byte_size: usize, range: Range<usize>) -> Result<()> {
         let own = range.start - self.range.start..range.end - self.range.start;
         if let Some(bytes) = self.bytes.get(own.clone()) {
             contents.bytes[range.clone()].copy_from_slice(bytes);
@@ -68,10 +78,13 @@ impl Covered {
         let is_whole = bits::all_set(&self.initialised, own.clone());
         if contents.complete && !is_whole {
             contents.complete = false;
-            contents.initialised = vec![u64::MAX; words(byte_size)];
+            contents.initialised = marks(byte_size)?;
+            contents.initialised.fill(u64::MAX);
         }
         if !contents.complete {
-            contents.initialised.resize(words(byte_size), 0);
+            if contents.initialised.is_empty() {
+                contents.initialised = marks(byte_size)?;
+            }
             bits::clear(&mut contents.initialised, range.clone());
             bits::copy(&self.initialised, own.start, &mut contents.initialised, range.start, range.len());
         }
@@ -81,41 +94,49 @@ impl Covered {
                 None => plane.clear(range),
             }
         }
+        Ok(())
     }
 }
 
 impl Memory {
     /// Before this core writes to a tensor that others reach: what it covers of theirs is kept.
-    pub(super) fn claim(&mut self, place: &Resolved, storage: &Arc<Storage>, mask: Option<&[bool]>) {
-        let Some(Sharing { core, epoch }) = self.sharing else { return };
+    pub(super) fn claim(&mut self, place: &Resolved, storage: &Arc<Storage>, mask: Option<&[bool]>) -> Result<()> {
+        let Some(Sharing { core, epoch }) = self.sharing else { return Ok(()) };
         if storage.buffer != Buffer::SharedHbm {
-            return;
+            return Ok(());
         }
-        let mut contents = hbm::lock(storage, self.layer);
+        let mut contents = hbm::lock(storage, self.layer)?;
         let contents = &mut *contents;
         let mut races = contents.races.take().unwrap_or_default();
         races.begin(epoch, core);
         let Races { cores, contest, .. } = &mut *races;
-        let mut covered = Vec::new();
+        let (mut covered, mut outcome) = (Vec::new(), Ok(()));
         each_range(place, mask, |range| {
             for (other, uses) in cores.iter().enumerate().filter(|(other, _)| *other != core) {
                 let held = contest.as_ref().map_or(&uses.written, |contest| &contest.holds[other]);
-                bits::each_set(held, range.clone(), |piece| covered.push(Covered::of(contents, other, piece)));
+                bits::each_set(held, range.clone(), |piece| match Covered::of(contents, other, piece) {
+                    Ok(piece) => covered.push(piece),
+                    Err(error) => outcome = Err(error),
+                });
             }
         });
+        outcome?;
         if contest.is_none() && !covered.is_empty() {
-            let holds = cores.iter().map(|uses| uses.written.clone()).collect();
+            let holds = cores.iter().map(Uses::copy_written).collect::<hbm::Had<_>>();
+            let holds = holds.map_err(|shortage| hbm::short(storage, shortage))?;
             *contest = Some(Box::new(Contest { holds, covered: Vec::new() }));
             self.contested.push(Arc::clone(storage));
         }
         if let Some(contest) = contest {
-            contest.holds.resize_with(cores.len(), Vec::new);
+            contest.holds.resize_with(cores.len(), Zeroed::default);
             for piece in &covered {
                 bits::clear(&mut contest.holds[piece.core], piece.range.clone());
             }
             contest.covered.append(&mut covered);
             let own = &mut contest.holds[core];
-            own.resize(words(storage.byte_size()), 0);
+            if own.is_empty() {
+                *own = marks(storage.byte_size())?;
+            }
             each_range(place, mask, |range| bits::set(own, range));
         }
         contents.races = Some(races);
@@ -126,6 +147,7 @@ impl Memory {
             let mask = mask.map(Into::into);
             writes.push(SharedWrite { id: self.instruction, place: place.clone(), mask });
         }
+        Ok(())
     }
 
     /// The tensors that this core wrote to where another one had, since they last met.
@@ -135,9 +157,12 @@ impl Memory {
 
     /// The memories of cores that meet, with when each of their instructions ended: of bytes of a tensor that several
     /// wrote, the last write in time stays.
-    pub(crate) fn settle_contest(storage: &Storage, cores: &[(&Memory, &dyn Fn(u32) -> Picos)]) {
-        let mut contents = hbm::lock(storage, hbm::Layer::Real);
-        let Some(contest) = contents.races.as_mut().and_then(|races| races.contest.take()) else { return };
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`](crate::Error::HostMemory).
+    pub(crate) fn settle_contest(storage: &Storage, cores: &[(&Memory, &dyn Fn(u32) -> Picos)]) -> Result<()> {
+        let mut contents = hbm::lock(storage, hbm::Layer::Real)?;
+        let Some(contest) = contents.races.as_mut().and_then(|races| races.contest.take()) else { return Ok(()) };
         let mut writes = Vec::new();
         for (memory, end) in cores {
             let Some(Sharing { core, .. }) = memory.sharing else { continue };
@@ -145,7 +170,8 @@ impl Memory {
             writes.extend(own.map(|(index, write)| (end(write.id), core, index, write)));
         }
         writes.sort_by_key(|&(end, core, index, _)| (end, core, index));
-        let mut winners = vec![vec![0; words(storage.byte_size())]; contest.holds.len()];
+        let winners = contest.holds.iter().map(|_| marks(storage.byte_size()));
+        let mut winners = winners.collect::<Result<Vec<Zeroed<u64>>>>()?;
         for (_, core, _, write) in writes {
             for (other, won) in winners.iter_mut().enumerate() {
                 match other == core {
@@ -154,22 +180,26 @@ impl Memory {
                 }
             }
         }
-        let mut changed = Vec::new();
+        let (mut changed, mut outcome) = (Vec::new(), Ok(()));
         for piece in &contest.covered {
             let (won, held) = (&winners[piece.core], &contest.holds[piece.core]);
             bits::each_set(won, piece.range.clone(), |range| {
                 bits::each_clear(held, range, |range| {
-                    piece.restore(&mut contents, storage.byte_size(), range.clone());
+                    if outcome.is_ok() {
+                        outcome = piece.restore(&mut contents, storage.byte_size(), range.clone());
+                    }
                     changed.push(range);
                 });
             });
         }
+        outcome?;
         for shadow in storage.shadows.iter().filter_map(|shadow| shadow.get()) {
             let mut shadow = shadow.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             for range in &changed {
                 // The run beside goes on from what the real one holds.
-                Covered::of(&contents, 0, range.clone()).restore(&mut shadow, storage.byte_size(), range.clone());
+                Covered::of(&contents, 0, range.clone())?.restore(&mut shadow, storage.byte_size(), range.clone())?;
             }
         }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use trn3_numerics::CastOptions;
 
 use super::resolve::{Operand, Resolved, Rows};
-use super::tile::{codes_of, patch};
+use super::tile::codes_of;
 use super::{Memory, convert, hbm, lines};
 use crate::error::{Error, Result};
 use crate::site::SiteId;
@@ -28,26 +28,25 @@ impl Memory {
         let (target, source) = self.resolve_alike(to, from, reader)?;
         let missing = self.check_read(&source, from.view, reader)?;
         let is_whole = missing.is_empty() && source.performed().is_none();
-        let exact = if to.view.dtype == from.view.dtype { self.exact_values(&source, from.view) } else { Vec::new() };
-        if is_whole && self.copy_runs(&target, &source, to.view, from.view) {
-            self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten());
-            return Ok(());
+        let is_alike = to.view.dtype == from.view.dtype;
+        let exact = if is_alike { self.exact_values(&source, from.view)? } else { Vec::new() };
+        if is_whole && self.copy_runs(&target, &source, to.view, from.view)? {
+            return self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let codes = codes_of(&mut scratch, source.len() * source.item);
-        self.with_bytes(&from.view.storage, |bytes| lines::gather(bytes, &source, codes));
-        patch(codes, &missing, from.view);
+        self.with_bytes(&from.view.storage, |bytes| lines::gather(bytes, &source, codes))?;
+        missing.patch(codes, from.view);
         match source.performed() {
-            None => self.store(&target, &to.view.storage, codes),
+            None => self.store(&target, &to.view.storage, codes)?,
             Some(rows) => {
                 let row = source.row_len();
                 let mask: Vec<bool> = rows.into_iter().flat_map(|row_is| std::iter::repeat_n(row_is, row)).collect();
-                self.store_where(&target, &to.view.storage, codes, &mask);
+                self.store_where(&target, &to.view.storage, codes, &mask)?;
             }
         }
         self.scratch = scratch;
-        self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten());
-        Ok(())
+        self.keep_exact(&target, to.view, |element| exact.get(element).copied().flatten())
     }
 
     /// Copies elements as [`Memory::copy_bits`] where `keep` is true; elsewhere each row has its value of `otherwise`,
@@ -77,14 +76,14 @@ impl Memory {
         let missing = self.check_read(&source, from.view, reader)?;
         let mut scratch = std::mem::take(&mut self.scratch);
         let codes = codes_of(&mut scratch, source.len() * item);
-        self.with_bytes(&from.view.storage, |bytes| lines::gather(bytes, &source, codes));
-        patch(codes, &missing, from.view);
+        self.with_bytes(&from.view.storage, |bytes| lines::gather(bytes, &source, codes))?;
+        missing.patch(codes, from.view);
         match item {
             1 => replace::<1>(codes, keep, &fill, row),
             2 => replace::<2>(codes, keep, &fill, row),
             _ => replace::<4>(codes, keep, &fill, row),
         }
-        self.store(&target, &to.view.storage, codes);
+        self.store(&target, &to.view.storage, codes)?;
         self.scratch = scratch;
         Ok(())
     }
@@ -108,18 +107,18 @@ impl Memory {
     }
 
     /// Copies row by row where each row is one run on both sides and no bytes are both read and written.
-    fn copy_runs(&mut self, target: &Resolved, source: &Resolved, to: &View, from: &View) -> bool {
-        let (Some(target_runs), Some(source_runs)) = (target.runs(), source.runs()) else { return false };
+    fn copy_runs(&mut self, target: &Resolved, source: &Resolved, to: &View, from: &View) -> Result<bool> {
+        let (Some(target_runs), Some(source_runs)) = (target.runs(), source.runs()) else { return Ok(false) };
         let (to_first, to_count, to_stride, to_bytes) = target_runs;
         let (from_first, from_count, from_stride, from_bytes) = source_runs;
         // One run may face many rows: the shorter pieces are copied.
         let piece = to_bytes.min(from_bytes);
         if piece == 0 || to_bytes.max(from_bytes) % piece != 0 {
-            return to_bytes == 0 && from_bytes == 0;
+            return Ok(to_bytes == 0 && from_bytes == 0);
         }
         let is_split = |bytes: usize, count: usize| bytes == piece || count == 1;
         if !is_split(to_bytes, to_count) || !is_split(from_bytes, from_count) {
-            return false;
+            return Ok(false);
         }
         let step = |bytes: usize, stride: isize| if bytes == piece { stride } else { piece as isize };
         let (to_step, from_step) = (step(to_bytes, to_stride), step(from_bytes, from_stride));
@@ -130,8 +129,8 @@ impl Memory {
         match (to.storage.buffer, from.storage.buffer) {
             (Buffer::Sbuf, Buffer::Psum) | (Buffer::Psum, Buffer::Sbuf) => {
                 let (sbuf, psum) = (&mut self.sbuf, &mut self.psum);
-                sbuf.touch();
-                psum.touch();
+                sbuf.touch()?;
+                psum.touch()?;
                 let (out, bytes) = match to.storage.buffer {
                     Buffer::Sbuf => (sbuf.bytes_mut(), psum.bytes()),
                     _ => (psum.bytes_mut(), sbuf.bytes()),
@@ -142,31 +141,35 @@ impl Memory {
             }
             (to_buffer, from_buffer) if to_buffer == from_buffer && to_buffer.is_on_chip() => {
                 if count > 1 && overlap(target, source, to_bytes, from_bytes) {
-                    return false;
+                    return Ok(false);
                 }
-                self.with_bytes_mut(&to.storage, |bytes| {
+                self.with_bytes_mut(&to.storage, target, |bytes| {
                     (0..count).map(each).for_each(|(to, from)| bytes.copy_within(from..from + piece, to));
-                });
+                })?;
             }
             (to_buffer, from_buffer) if to_buffer.is_on_chip() != from_buffer.is_on_chip() => {
                 let (chip, tensor) = if to_buffer.is_on_chip() { (to_buffer, from) } else { (from_buffer, to) };
-                let Some(memory) = self.on_chip_mut(chip) else { return false };
-                memory.touch();
                 if chip == from_buffer {
-                    self.claim(target, &to.storage, None);
+                    self.claim(target, &to.storage, None)?;
                 }
-                let Some(memory) = self.on_chip_mut(chip) else { return false };
-                let mut contents = hbm::lock(&tensor.storage, layer);
-                hbm::touch(&mut contents, tensor.storage.byte_size());
+                let Some(memory) = self.on_chip_mut(chip) else { return Ok(false) };
+                memory.touch()?;
+                let mut contents = hbm::lock(&tensor.storage, layer)?;
+                let size = tensor.storage.byte_size();
+                let had = match to_buffer.is_on_chip() {
+                    true => hbm::touch(&mut contents, size),
+                    false => hbm::claim(&mut contents, target, size),
+                };
+                had.map_err(|shortage| hbm::short(&tensor.storage, shortage))?;
                 (0..count).map(each).for_each(|(to, from)| match to_buffer.is_on_chip() {
                     true => memory.bytes_mut()[to..to + piece].copy_from_slice(&contents.bytes[from..from + piece]),
                     false => contents.bytes[to..to + piece].copy_from_slice(&memory.bytes()[from..from + piece]),
                 });
             }
-            _ => return false,
+            _ => return Ok(false),
         }
-        self.mark_initialised(target, &to.storage, true);
-        true
+        self.mark_initialised(target, &to.storage, true)?;
+        Ok(true)
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Memory, hbm, lines};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::site::SiteId;
-use crate::storage::{Plane, Storage};
+use crate::storage::{Plane, Storage, Zeroed};
 use crate::view::View;
 
 use super::resolve::Operand;
@@ -37,9 +37,10 @@ fn tag(dtype: DType) -> u8 {
 }
 
 impl Plane {
-    fn new(bytes: usize, unit: usize) -> Self {
+    /// No values: [`NONE`] is 0.
+    fn new(bytes: usize, unit: usize) -> hbm::Had<Self> {
         let slots = bytes.div_ceil(unit);
-        Self { unit, values: vec![0.0; slots], tags: vec![NONE; slots] }
+        Ok(Self { unit, values: Zeroed::new(slots)?, tags: Zeroed::new(slots)? })
     }
 
     /// The value of the element that starts at a byte, if it was written as this type.
@@ -72,14 +73,18 @@ impl Plane {
     }
 
     /// Rows of bytes get longer; what is beside them stays beside them.
-    pub(super) fn spread(&mut self, rows: usize, before: usize, now: usize) {
-        let mut longer = Self::new(rows * now, self.unit);
+    ///
+    /// # Errors
+    /// [`Shortage`]; nothing is changed then.
+    pub(super) fn spread(&mut self, rows: usize, before: usize, now: usize) -> hbm::Had<()> {
+        let mut longer = Self::new(rows * now, self.unit)?;
         let (before, now) = (before / self.unit, now / self.unit);
         for row in 0..rows {
             longer.values[row * now..][..before].copy_from_slice(&self.values[row * before..][..before]);
             longer.tags[row * now..][..before].copy_from_slice(&self.tags[row * before..][..before]);
         }
         *self = longer;
+        Ok(())
     }
 
     /// Copies the values beside some bytes to others.
@@ -90,9 +95,15 @@ impl Plane {
     }
 
     /// The values beside some bytes, which lie on their own from here on.
-    pub(super) fn part(&self, bytes: std::ops::Range<usize>) -> Self {
+    ///
+    /// # Errors
+    /// [`Shortage`].
+    pub(super) fn part(&self, bytes: std::ops::Range<usize>) -> hbm::Had<Self> {
         let (first, end) = (bytes.start / self.unit, bytes.end.div_ceil(self.unit));
-        Self { unit: self.unit, values: self.values[first..end].to_vec(), tags: self.tags[first..end].to_vec() }
+        let mut part = Self::new((end - first) * self.unit, self.unit)?;
+        part.values.copy_from_slice(&self.values[first..end]);
+        part.tags.copy_from_slice(&self.tags[first..end]);
+        Ok(part)
     }
 
     /// Puts values back beside some bytes, from a part that began at a byte.
@@ -102,9 +113,13 @@ impl Plane {
         self.tags[first..end].copy_from_slice(&part.tags[first - from..end - from]);
     }
 
-    /// A copy, for the bytes of another layer.
-    pub(super) fn copied(&self) -> Self {
-        Self { unit: self.unit, values: self.values.clone(), tags: self.tags.clone() }
+    /// A copy for another layer, of the values beside these ranges of bytes: elsewhere there are none.
+    ///
+    /// # Errors
+    /// [`Shortage`].
+    pub(super) fn copied(&self, ranges: impl Iterator<Item = std::ops::Range<usize>> + Clone) -> hbm::Had<Self> {
+        let slots = ranges.map(|range| range.start / self.unit..range.end.div_ceil(self.unit));
+        Ok(Self { unit: self.unit, values: self.values.copied(slots.clone())?, tags: self.tags.copied(slots)? })
     }
 }
 
@@ -126,29 +141,36 @@ impl Memory {
     }
 
     /// Runs on the plane of a storage's memory; None where there is none and none is to be made.
-    fn with_plane<R>(&mut self, storage: &Storage, make: bool, work: impl FnOnce(&mut Plane) -> R) -> Option<R> {
+    fn with_plane<R>(
+        &mut self,
+        storage: &Storage,
+        make: bool,
+        work: impl FnOnce(&mut Plane) -> R,
+    ) -> Result<Option<R>> {
         let layer = self.layer;
         match self.on_chip_mut(storage.buffer) {
             Some(memory) => {
                 if memory.exact.is_none() && make {
-                    memory.exact = Some(Plane::new(memory.partitions() * memory.pitch(), 1));
+                    let plane = Plane::new(memory.partitions() * memory.pitch(), 1);
+                    memory.exact = Some(plane.map_err(|shortage| hbm::short(storage, shortage))?);
                 }
-                memory.exact.as_mut().map(work)
+                Ok(memory.exact.as_mut().map(work))
             }
             None => {
-                let mut contents = hbm::lock(storage, layer);
+                let mut contents = hbm::lock(storage, layer)?;
                 if contents.exact.is_none() && make {
-                    contents.exact = Some(Box::new(Plane::new(storage.byte_size(), storage.dtype.size())));
+                    let plane = Plane::new(storage.byte_size(), storage.dtype.size());
+                    contents.exact = Some(Box::new(plane.map_err(|shortage| hbm::short(storage, shortage))?));
                 }
-                contents.exact.as_mut().map(|plane| work(plane))
+                Ok(contents.exact.as_mut().map(|plane| work(plane)))
             }
         }
     }
 
     /// Ends the values beside an operand's bytes, where the mask is true.
-    pub(super) fn end_exact(&mut self, place: &Resolved, storage: &Storage, mask: Option<&[bool]>) {
+    pub(super) fn end_exact(&mut self, place: &Resolved, storage: &Storage, mask: Option<&[bool]>) -> Result<()> {
         if self.options.precision == Precision::Declared {
-            return;
+            return Ok(());
         }
         self.with_plane(storage, false, |plane| match mask {
             None => lines::each_run(place, |_, bytes| plane.clear(bytes)),
@@ -157,13 +179,19 @@ impl Memory {
                     plane.clear(at..at + place.item);
                 }
             }),
-        });
+        })?;
+        Ok(())
     }
 
     /// Puts values beside the bytes that were just written, where `value` has one.
-    pub(super) fn keep_exact(&mut self, place: &Resolved, view: &View, value: impl Fn(usize) -> Option<f64>) {
+    pub(super) fn keep_exact(
+        &mut self,
+        place: &Resolved,
+        view: &View,
+        value: impl Fn(usize) -> Option<f64>,
+    ) -> Result<()> {
         if !self.keeps_exact(view.dtype) {
-            return;
+            return Ok(());
         }
         self.with_plane(&view.storage, true, |plane| {
             lines::each_element(place, |element, at| {
@@ -171,13 +199,19 @@ impl Memory {
                     plane.set(at, view.dtype, value);
                 }
             });
-        });
+        })?;
+        Ok(())
     }
 
     /// Calls `visit` with each element that has a value beside its bytes.
-    pub(super) fn each_exact(&mut self, place: &Resolved, view: &View, mut visit: impl FnMut(usize, f64)) {
+    pub(super) fn each_exact(
+        &mut self,
+        place: &Resolved,
+        view: &View,
+        mut visit: impl FnMut(usize, f64),
+    ) -> Result<()> {
         if !self.keeps_exact(view.dtype) {
-            return;
+            return Ok(());
         }
         self.with_plane(&view.storage, false, |plane| {
             lines::each_element(place, |element, at| {
@@ -185,17 +219,18 @@ impl Memory {
                     visit(element, value);
                 }
             });
-        });
+        })?;
+        Ok(())
     }
 
     /// The values beside an operand's bytes; empty where there can be none.
-    pub(super) fn exact_values(&mut self, place: &Resolved, view: &View) -> Vec<Option<f64>> {
+    pub(super) fn exact_values(&mut self, place: &Resolved, view: &View) -> Result<Vec<Option<f64>>> {
         if !self.keeps_exact(view.dtype) {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let mut values = vec![None; place.len()];
-        self.each_exact(place, view, |element, value| values[element] = Some(value));
-        values
+        self.each_exact(place, view, |element, value| values[element] = Some(value))?;
+        Ok(values)
     }
 
     /// Reads a tile as float64: as [`Memory::read_f32`], with the values beside the bytes where there are any.
@@ -209,8 +244,7 @@ impl Memory {
         out.clear();
         out.extend(narrow.iter().map(|value| f64::from(*value)));
         let place = self.resolve(operand, reader)?;
-        self.each_exact(&place, operand.view, |element, value| out[element] = value);
-        Ok(())
+        self.each_exact(&place, operand.view, |element, value| out[element] = value)
     }
 
     /// Writes a tile as [`Memory::write_f32`] does, and keeps the float64 values beside it where the memory does so.
@@ -222,8 +256,7 @@ impl Memory {
         let narrow: Vec<f32> = values.iter().map(|value| *value as f32).collect();
         self.write_f32(operand, &narrow, Default::default())?;
         let place = self.resolve(operand, self.site)?;
-        self.keep_exact(&place, operand.view, |element| values.get(element).copied());
-        Ok(())
+        self.keep_exact(&place, operand.view, |element| values.get(element).copied())
     }
 
     /// Elements that an instruction moves without looking at them: bit patterns, or where elements hold more than their
@@ -243,7 +276,7 @@ impl Memory {
             return Ok(());
         }
         let place = self.resolve(operand, reader)?;
-        let values = self.exact_values(&place, operand.view);
+        let values = self.exact_values(&place, operand.view)?;
         for (word, value) in out.iter_mut().zip(values) {
             if (*word, value) != (0, None) {
                 self.moved.push(Moved { bits: *word, value });
@@ -284,7 +317,7 @@ impl Memory {
         if operand.view.dtype == from {
             let place = self.resolve(operand, self.site)?;
             let is_written = |element: usize| mask.is_none_or(|mask| mask[element]);
-            self.keep_exact(&place, operand.view, |element| moved[element].value.filter(|_| is_written(element)));
+            self.keep_exact(&place, operand.view, |element| moved[element].value.filter(|_| is_written(element)))?;
         }
         Ok(())
     }
@@ -297,7 +330,7 @@ impl Memory {
         let mut bits = Vec::new();
         self.read_bits(view, &mut bits, reader)?;
         let place = self.resolve(view.into(), reader)?;
-        let values = self.exact_values(&place, view);
+        let values = self.exact_values(&place, view)?;
         let value = |element: usize| values.get(element).copied().flatten();
         Ok(bits.iter().enumerate().map(|(element, &bits)| Moved { bits, value: value(element) }).collect())
     }
@@ -310,8 +343,7 @@ impl Memory {
         let bits: Vec<u32> = elements.iter().map(|moved| moved.bits).collect();
         self.write_bits(view, &bits)?;
         let place = self.resolve(view.into(), self.site)?;
-        self.keep_exact(&place, view, |element| elements[element].value);
-        Ok(())
+        self.keep_exact(&place, view, |element| elements[element].value)
     }
 
     /// Takes over what another memory of the same machine holds in a view: its bytes, and which of them are written.
@@ -320,33 +352,42 @@ impl Memory {
     /// As [`Memory::is_initialised`].
     pub(crate) fn mirror(&mut self, real: &mut Memory, view: &View) -> Result<()> {
         let place = real.resolve(view.into(), real.site)?;
-        let is_set = real.is_set(&place, &view.storage);
+        let is_set = real.is_set(&place, &view.storage)?;
         let mut codes = vec![0; place.len() * place.item];
-        real.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, &mut codes));
+        real.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, &mut codes))?;
         if is_set && place.performed().is_none() {
-            self.store(&place, &view.storage, &codes);
-            return Ok(());
+            return self.store(&place, &view.storage, &codes);
         }
         let mut mask = vec![false; place.len()];
-        lines::each_element(&place, |element, at| mask[element] = real.is_written(&place, &view.storage, at));
-        self.mark_initialised(&place, &view.storage, false);
-        self.store_where(&place, &view.storage, &codes, &mask);
+        real.mask_written(&place, &view.storage, &mut mask)?;
+        self.mark_initialised(&place, &view.storage, false)?;
+        self.store_where(&place, &view.storage, &codes, &mask)
+    }
+
+    /// Which elements of an operand are written.
+    fn mask_written(&self, place: &Resolved, storage: &Storage, mask: &mut [bool]) -> Result<()> {
+        if let Some(memory) = self.on_chip(storage.buffer) {
+            lines::each_element(place, |element, at| {
+                let (partition, byte) = place.position(at);
+                let bytes = byte..byte + place.item;
+                mask[element] = memory.is_touched() && memory.initialised.range_is_set(partition, bytes);
+            });
+            return Ok(());
+        }
+        let contents = hbm::lock(storage, self.layer)?;
+        lines::each_element(place, |element, at| mask[element] = hbm::is_set(&contents, at..at + place.item));
         Ok(())
     }
 
-    fn is_written(&self, place: &Resolved, storage: &Storage, at: usize) -> bool {
-        let (partition, byte) = place.position(at);
-        match self.on_chip(storage.buffer) {
-            Some(memory) => memory.is_touched() && memory.initialised.range_is_set(partition, byte..byte + place.item),
-            None => hbm::is_set(&hbm::lock(storage, self.layer), at..at + place.item),
-        }
-    }
-
     /// Makes the contents of an HBM tensor exist in this layer.
-    pub(crate) fn touch(&self, storage: &Storage) {
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`](crate::Error::HostMemory).
+    pub(crate) fn touch(&self, storage: &Storage) -> Result<()> {
         if !storage.buffer.is_on_chip() {
-            drop(hbm::lock(storage, self.layer));
+            drop(hbm::lock(storage, self.layer)?);
         }
+        Ok(())
     }
 
     /// The values of a floating-point tile, with no note of the look; None where some are not written.
@@ -355,13 +396,13 @@ impl Memory {
             return None;
         }
         let place = self.resolve(view.into(), self.site).ok()?;
-        if place.performed().is_some() || !self.is_set(&place, &view.storage) {
+        if place.performed().is_some() || !self.is_set(&place, &view.storage).ok()? {
             return None;
         }
         let mut narrow = vec![0.0; place.len()];
-        self.with_bytes(&view.storage, |bytes| super::convert::read(view.dtype, bytes, &place, &mut narrow));
+        self.with_bytes(&view.storage, |bytes| super::convert::read(view.dtype, bytes, &place, &mut narrow)).ok()?;
         let mut values: Vec<f64> = narrow.into_iter().map(f64::from).collect();
-        self.each_exact(&place, view, |element, value| values[element] = value);
+        self.each_exact(&place, view, |element, value| values[element] = value).ok()?;
         Some(values)
     }
 }
@@ -378,7 +419,7 @@ mod tests {
         fn test_plane_keeps_what_no_later_write_touched(
             writes in proptest::collection::vec((0usize..24, 0usize..4, any::<bool>()), 1..40),
         ) {
-            let mut plane = Plane::new(32, 1);
+            let mut plane = Plane::new(32, 1).expect("room");
             let mut written: Vec<(usize, DType, f64)> = Vec::new();
             for (number, (at, dtype, keeps)) in writes.into_iter().enumerate() {
                 let dtype = TYPES[dtype];

@@ -2,8 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::allocate::label;
 use super::bits;
-use crate::storage::{HbmBytes, Storage};
+use super::lines;
+use super::resolve::Resolved;
+use crate::error::{Error, Result};
+use crate::storage::{HbmBytes, Shortage, Storage, Zeroed};
 
 /// Which contents of HBM tensors a memory sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,37 +19,96 @@ pub(super) enum Layer {
     Shadow(usize),
 }
 
+/// What was to be had, or why not.
+pub(super) type Had<T> = std::result::Result<T, Shortage>;
+
 /// The contents of an HBM tensor.
-pub(super) fn lock(storage: &Storage, layer: Layer) -> MutexGuard<'_, HbmBytes> {
-    let real = || storage.hbm.lock().unwrap_or_else(PoisonError::into_inner);
-    match layer {
-        Layer::Real => real(),
+///
+/// # Errors
+/// [`Error::HostMemory`] where a run beside is to have its own and the host has no room for them.
+pub(super) fn lock(storage: &Storage, layer: Layer) -> Result<MutexGuard<'_, HbmBytes>> {
+    let contents = match layer {
+        Layer::Real => &*storage.hbm,
         Layer::Shadow(number) => {
-            let contents = storage.shadows[number].get_or_init(|| Box::new(Mutex::new(copied(&real()))));
-            contents.lock().unwrap_or_else(PoisonError::into_inner)
+            let own = &storage.shadows[number];
+            match own.get() {
+                Some(contents) => contents,
+                None => {
+                    let real = storage.hbm.lock().unwrap_or_else(PoisonError::into_inner);
+                    let copy = copied(&real).map_err(|shortage| short(storage, shortage))?;
+                    own.get_or_init(|| Box::new(Mutex::new(copy)))
+                }
+            }
         }
-    }
+    };
+    Ok(contents.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn copied(contents: &HbmBytes) -> HbmBytes {
-    HbmBytes {
-        bytes: contents.bytes.clone(),
-        initialised: contents.initialised.clone(),
+/// A copy of what is held, as a run beside has it.
+fn copied(contents: &HbmBytes) -> Had<HbmBytes> {
+    let (bytes, initialised) = copies(contents)?;
+    let mut held = contents.held.alike();
+    for range in contents.held.ranges(bytes.len()) {
+        held.claim(range, bytes.len())?;
+    }
+    let exact = contents.exact.as_ref().map(|plane| plane.copied(contents.held.ranges(bytes.len()))).transpose()?;
+    Ok(HbmBytes {
+        bytes,
+        initialised,
+        held,
         complete: contents.complete,
         written: contents.written,
-        exact: contents.exact.as_ref().map(|plane| Box::new(plane.copied())),
+        exact: exact.map(Box::new),
         ..HbmBytes::default()
-    }
+    })
 }
 
-/// Makes the bytes exist; pages never touched cost nothing.
-pub(super) fn touch(contents: &mut HbmBytes, byte_size: usize) {
+/// Copies of the bytes held and of their marks.
+pub(super) fn copies(contents: &HbmBytes) -> Had<(Zeroed<u8>, Zeroed<u64>)> {
+    let ranges = || contents.held.ranges(contents.bytes.len());
+    // Held pieces are whole words of marks, the last one of a tensor apart.
+    let words = ranges().map(|range| range.start / MARKED..range.end.div_ceil(MARKED));
+    Ok((contents.bytes.copied(ranges())?, contents.initialised.copied(words)?))
+}
+
+/// Bytes that a word of marks is of.
+const MARKED: usize = u64::BITS as usize;
+
+/// Makes the bytes exist; what is never written is not held.
+///
+/// # Errors
+/// [`Shortage`].
+pub(super) fn touch(contents: &mut HbmBytes, byte_size: usize) -> Had<()> {
     if contents.bytes.len() < byte_size {
-        contents.bytes = vec![0; byte_size];
+        contents.bytes = Zeroed::new(byte_size)?;
     }
     if !contents.complete && contents.initialised.is_empty() {
-        contents.initialised = vec![0; byte_size.div_ceil(u64::BITS as usize)];
+        contents.initialised = Zeroed::new(byte_size.div_ceil(MARKED))?;
     }
+    Ok(())
+}
+
+/// As [`touch`], for a write of an operand: its bytes are held from here on.
+///
+/// # Errors
+/// [`Shortage`].
+pub(super) fn claim(contents: &mut HbmBytes, place: &Resolved, byte_size: usize) -> Had<()> {
+    touch(contents, byte_size)?;
+    let mut claimed = Ok(());
+    if !contents.held.is_whole() {
+        lines::each_run(place, |_, range| {
+            if claimed.is_ok() {
+                claimed = contents.held.claim(range, byte_size);
+            }
+        });
+    }
+    claimed
+}
+
+/// The error of a tensor whose contents cannot be had.
+pub(super) fn short(storage: &Storage, shortage: Shortage) -> Error {
+    let label = label(&storage.name, &storage.shape, storage.dtype);
+    shortage.of(format_args!("tensor {label} of {} bytes in {}", storage.byte_size(), storage.buffer))
 }
 
 /// Whether a range of bytes is initialised.

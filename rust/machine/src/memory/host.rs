@@ -7,7 +7,7 @@ use super::bits::PartitionBits;
 use super::{Memory, OnChip, Request};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::storage::{Buffer, HbmBytes, Shape, Storage};
+use crate::storage::{Buffer, HbmBytes, Shape, Storage, Zeroed};
 
 impl Memory {
     /// Bytes of SBUF or PSUM, all partitions together; 0 for HBM, which is no core's own.
@@ -46,7 +46,7 @@ impl Memory {
         if bytes.is_empty() {
             return Ok(());
         }
-        memory.touch();
+        memory.touch()?;
         let (pitch, partition_bytes) = (memory.pitch(), memory.addressable());
         let mut rest = bytes;
         for (partition, byte, length) in pieces(address as usize, bytes.len(), partition_bytes) {
@@ -98,9 +98,10 @@ impl Memory {
                 }
             }
             None => {
-                let mut contents = super::hbm::lock(storage, self.layer);
+                // A run beside that cannot have contents has none to renew.
+                let Ok(mut contents) = super::hbm::lock(storage, self.layer) else { return };
                 (contents.complete, contents.written) = (false, false);
-                contents.initialised.clear();
+                contents.initialised = Zeroed::default();
             }
         }
     }
@@ -158,7 +159,7 @@ impl Memory {
             *memory = OnChip::new(memory.partitions(), memory.addressable());
             return Ok(());
         }
-        memory.touch();
+        memory.touch()?;
         let (come, needed) = (words.each_ref().map(Vec::len), memory.words().map(|words| words.len()));
         if come != needed {
             return Err(Error::Value(format!("{come:?} words came for {buffer}; it has {needed:?}")));

@@ -1,11 +1,12 @@
 //! What is known of bytes: whether anything wrote them, and whether a matmul did.
 
 use super::bits::PartitionBits;
+use super::missing::Missing;
 use super::resolve::{Operand, Resolved};
 use super::{Finding, Memory, bits, hbm, lines};
 use crate::error::{Error, Result};
 use crate::site::SiteId;
-use crate::storage::{Buffer, Storage};
+use crate::storage::{Buffer, Storage, Zeroed};
 use crate::view::View;
 
 /// Bytes that an element of an HBM operand may be from the next one for the whole span to be looked at first.
@@ -30,7 +31,7 @@ impl Memory {
     pub fn is_initialised<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<bool> {
         let operand = operand.into();
         let place = self.resolve(operand, self.site)?;
-        Ok(self.is_set(&place, &operand.view.storage))
+        self.is_set(&place, &operand.view.storage)
     }
 
     /// Makes the operand unknown, as an instruction without values does to its destination in a timing-only run.
@@ -40,10 +41,9 @@ impl Memory {
     pub fn forget<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<()> {
         let operand = operand.into();
         let place = self.resolve(operand, self.site)?;
-        self.claim(&place, &operand.view.storage, None);
-        self.note_write(&place, &operand.view.storage, None);
-        self.mark_initialised(&place, &operand.view.storage, false);
-        Ok(())
+        self.claim(&place, &operand.view.storage, None)?;
+        self.note_write(&place, &operand.view.storage, None)?;
+        self.mark_initialised(&place, &operand.view.storage, false)
     }
 
     /// Notes a read whose values a timing-only run skips, for the sake of other cores. Dynamic addresses, whose values
@@ -54,7 +54,7 @@ impl Memory {
     pub fn skip_read(&mut self, view: &View) -> Result<()> {
         if self.sharing.is_some() && !view.is_indirect() {
             let place = self.resolve(view.into(), self.site)?;
-            self.note_read(&place, &view.storage, self.site);
+            self.note_read(&place, &view.storage, self.site)?;
         }
         Ok(())
     }
@@ -129,24 +129,24 @@ impl Memory {
         self.resolve(operand, self.site)
     }
 
-    pub(super) fn is_set(&self, place: &Resolved, storage: &Storage) -> bool {
+    pub(super) fn is_set(&self, place: &Resolved, storage: &Storage) -> Result<bool> {
         let Some(memory) = self.on_chip(storage.buffer) else {
-            let contents = hbm::lock(storage, self.layer);
+            let contents = hbm::lock(storage, self.layer)?;
             // Strided elements are many, and looked at one by one; the words of all they span are often few.
             let span = place.span();
             if contents.complete || (span.len() <= place.len() * SPARSE && hbm::is_set(&contents, span)) {
-                return true;
+                return Ok(true);
             }
             let mut is_set = true;
             lines::each_run(place, |_, range| is_set &= hbm::is_set(&contents, range));
-            return is_set;
+            return Ok(is_set);
         };
-        place.len() == 0
-            || (memory.is_touched() && place.each_footprint(|at, mask| memory.initialised.all_set(at, mask)))
+        Ok(place.len() == 0
+            || (memory.is_touched() && place.each_footprint(|at, mask| memory.initialised.all_set(at, mask))))
     }
 
-    pub(super) fn mark_initialised(&mut self, place: &Resolved, storage: &Storage, value: bool) {
-        self.end_exact(place, storage, None);
+    pub(super) fn mark_initialised(&mut self, place: &Resolved, storage: &Storage, value: bool) -> Result<()> {
+        self.end_exact(place, storage, None)?;
         if value && storage.addressed {
             self.reuse.write(storage, place, self.site);
         }
@@ -157,12 +157,12 @@ impl Memory {
                     true
                 });
             }
-            return;
+            return Ok(());
         }
         if value {
-            self.note_write(place, storage, None);
+            self.note_write(place, storage, None)?;
         }
-        let mut contents = hbm::lock(storage, self.layer);
+        let mut contents = hbm::lock(storage, self.layer)?;
         if value {
             contents.written = true;
             if !contents.complete {
@@ -170,41 +170,42 @@ impl Memory {
             }
         } else {
             if std::mem::take(&mut contents.complete) {
-                contents.initialised = vec![u64::MAX; storage.byte_size().div_ceil(u64::BITS as usize)];
+                let marks = Zeroed::new(storage.byte_size().div_ceil(u64::BITS as usize));
+                contents.initialised = marks.map_err(|shortage| hbm::short(storage, shortage))?;
+                contents.initialised.fill(u64::MAX);
             }
             if !contents.initialised.is_empty() {
                 lines::each_run(place, |_, range| bits::clear(&mut contents.initialised, range));
             }
         }
+        Ok(())
     }
 
     /// Elements read before anything wrote them, noted as a finding.
-    pub(super) fn check_read(&mut self, place: &Resolved, view: &View, reader: SiteId) -> Result<Vec<usize>> {
-        self.note_read(place, &view.storage, reader);
+    pub(super) fn check_read(&mut self, place: &Resolved, view: &View, reader: SiteId) -> Result<Missing> {
+        self.note_read(place, &view.storage, reader)?;
         self.check_reuse(place, &view.storage, reader);
-        if self.is_set(place, &view.storage) {
-            return Ok(Vec::new());
+        if self.is_set(place, &view.storage)? {
+            return Ok(Missing::default());
         }
-        let mut missing = Vec::new();
-        let mut first = None;
         self.watch.note_uninitialised(view);
-        let memory = self.on_chip(view.storage.buffer);
-        let contents = memory.is_none().then(|| hbm::lock(&view.storage, self.layer));
-        lines::each_element(place, |element, at| {
-            let is_set = match (memory, &contents) {
-                (Some(memory), _) => {
+        let found = match self.on_chip(view.storage.buffer) {
+            Some(memory) => {
+                let (mut missing, mut first, mut outcome) = (Missing::default(), None, Ok(()));
+                lines::each_element(place, |element, at| {
                     let (partition, byte) = place.position(at);
-                    memory.is_touched() && memory.initialised.range_is_set(partition, byte..byte + place.item)
-                }
-                (None, Some(contents)) => hbm::is_set(contents, at..at + place.item),
-                (None, None) => true,
-            };
-            if !is_set {
-                first.get_or_insert(at);
-                missing.push(element);
+                    let bytes = byte..byte + place.item;
+                    let is_set = memory.is_touched() && memory.initialised.range_is_set(partition, bytes);
+                    if !is_set && outcome.is_ok() {
+                        first.get_or_insert(at);
+                        outcome = missing.push(element..element + 1);
+                    }
+                });
+                outcome.map(|()| (missing, first))
             }
-        });
-        drop(contents);
+            None => Missing::in_hbm(place, &hbm::lock(&view.storage, self.layer)?.initialised),
+        };
+        let (missing, first) = found.map_err(|shortage| hbm::short(&view.storage, shortage))?;
         if let Some(at) = first {
             let (partition, byte) = place.position(at);
             self.note_uninitialised(view, reader, partition, byte, missing.len())?;

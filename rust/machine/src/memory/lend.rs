@@ -4,11 +4,12 @@ use trn3_numerics::{ArrayView, Format};
 
 use super::convert::TF32_BITS;
 use super::resolve::{Columns, Operand, Rows};
-use super::tile::{codes_of, patch};
+use super::tile::codes_of;
 use super::{Memory, hbm, lines};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::site::SiteId;
+use crate::storage::Shortage;
 use crate::view::View;
 
 impl Memory {
@@ -29,7 +30,7 @@ impl Memory {
         let lent = self.lend(operand, true, reader)?;
         match (&lent.gathered, operand.view.storage.buffer.is_on_chip()) {
             (None, false) => {
-                let contents = hbm::lock(&operand.view.storage, self.layer);
+                let contents = hbm::lock(&operand.view.storage, self.layer)?;
                 Ok(work(lent.array(&contents.bytes)?))
             }
             _ => Ok(work(lent.array(self.on_chip_bytes(operand.view.storage.buffer))?)),
@@ -99,10 +100,13 @@ impl Memory {
                 Lent { format, origin, shape: Vec::new(), strides, gathered: None }
             }
             _ => {
-                let mut words = vec![0u32; (place.len() * place.item).div_ceil(size_of::<u32>())];
+                let count = (place.len() * place.item).div_ceil(size_of::<u32>());
+                let words = bytemuck::allocation::try_zeroed_vec(count);
+                let short = |()| hbm::short(&view.storage, Shortage::Host { bytes: 4 * count as u64 });
+                let mut words: Vec<u32> = words.map_err(short)?;
                 let codes = codes_of(&mut words, place.len() * place.item);
-                self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, codes));
-                patch(codes, &missing, view);
+                self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, codes))?;
+                missing.patch(codes, view);
                 if view.dtype == DType::TFloat32 {
                     words.iter_mut().for_each(|word| *word &= TF32_BITS);
                 }

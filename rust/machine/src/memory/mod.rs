@@ -54,6 +54,7 @@ mod host;
 mod known;
 mod lend;
 mod lines;
+mod missing;
 mod nonfinite;
 mod on_chip;
 mod race;
@@ -74,7 +75,7 @@ use crate::arch::ArchSpec;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::site::SiteId;
-use crate::storage::{Buffer, Placement, Storage};
+use crate::storage::{Buffer, HostBudget, Placement, Storage};
 pub use crate::storage::{Plane, Races, Strange};
 use allocator::Released;
 use bits::PartitionBits;
@@ -175,6 +176,8 @@ pub struct Memory {
     bank_bytes: usize,
     hbm_capacity: u64,
     hbm: hbm::SharedAccount,
+    /// What HBM tensors may hold of the host's memory.
+    budget: Arc<HostBudget>,
     released: Arc<Released>,
     changes: Vec<OccupancyChange>,
     findings: Vec<Finding>,
@@ -235,6 +238,7 @@ impl Memory {
             bank_bytes,
             hbm_capacity: arch.hbm_bytes,
             hbm: hbm::SharedAccount::default(),
+            budget: Arc::default(),
             sharing: None,
             instruction: 0,
             writes: HashMap::new(),
@@ -271,6 +275,7 @@ impl Memory {
         self.sharing = Some(sharing);
         if let Some(other) = with {
             self.hbm = other.hbm.clone();
+            self.budget = Arc::clone(&other.budget);
         }
     }
 
@@ -278,6 +283,12 @@ impl Memory {
     pub fn leave_hbm_to(&mut self, other: &Memory, who: &str) {
         let held = other.hbm.lock().peak;
         self.hbm.lock().others.push((who.to_owned(), held));
+    }
+
+    /// Most bytes of the host's memory that tensors made from here on may hold, and results beside them; None: a share of
+    /// what is free.
+    pub fn limit_host(&mut self, most: Option<u64>) {
+        self.budget = Arc::new(HostBudget::new("max_host_bytes", most));
     }
 
     /// Notes no more uses; returns what [`Memory::share`] takes to go on.
@@ -411,32 +422,39 @@ impl Memory {
     }
 
     /// The bytes of the memory that a storage lies in.
-    fn with_bytes<R>(&mut self, storage: &Storage, work: impl FnOnce(&[u8]) -> R) -> R {
+    fn with_bytes<R>(&mut self, storage: &Storage, work: impl FnOnce(&[u8]) -> R) -> Result<R> {
         let layer = self.layer;
         match self.on_chip_mut(storage.buffer) {
             Some(memory) => {
-                memory.touch();
-                work(memory.bytes())
+                memory.touch()?;
+                Ok(work(memory.bytes()))
             }
             None => {
-                let mut contents = hbm::lock(storage, layer);
-                hbm::touch(&mut contents, storage.byte_size());
-                work(&contents.bytes)
+                let mut contents = hbm::lock(storage, layer)?;
+                hbm::touch(&mut contents, storage.byte_size()).map_err(|shortage| hbm::short(storage, shortage))?;
+                Ok(work(&contents.bytes))
             }
         }
     }
 
-    fn with_bytes_mut<R>(&mut self, storage: &Storage, work: impl FnOnce(&mut [u8]) -> R) -> R {
+    /// As [`Memory::with_bytes`] for a write of an operand, and of no bytes beside it.
+    fn with_bytes_mut<R>(
+        &mut self,
+        storage: &Storage,
+        place: &Resolved,
+        work: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R> {
         let layer = self.layer;
         match self.on_chip_mut(storage.buffer) {
             Some(memory) => {
-                memory.touch();
-                work(memory.bytes_mut())
+                memory.touch()?;
+                Ok(work(memory.bytes_mut()))
             }
             None => {
-                let mut contents = hbm::lock(storage, layer);
-                hbm::touch(&mut contents, storage.byte_size());
-                work(&mut contents.bytes)
+                let mut contents = hbm::lock(storage, layer)?;
+                let claimed = hbm::claim(&mut contents, place, storage.byte_size());
+                claimed.map_err(|shortage| hbm::short(storage, shortage))?;
+                Ok(work(&mut contents.bytes))
             }
         }
     }

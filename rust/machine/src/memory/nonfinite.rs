@@ -179,7 +179,7 @@ impl Memory {
         let (layer, held) = (self.layer, &mut self.watch.held);
         instruction.operands(&mut |role, view| {
             if role != OperandRole::Write && !view.storage.buffer.is_on_chip() && view.storage.dtype.is_float() {
-                let mut contents = hbm::lock(&view.storage, layer);
+                let Ok(mut contents) = hbm::lock(&view.storage, layer) else { return };
                 if contents.complete && contents.strange.is_none() {
                     let found = strange_bytes(view.storage.dtype, &contents.bytes);
                     contents.strange = Some(found);
@@ -258,7 +258,7 @@ impl Memory {
         let (mut found, mut argument) = (Strange::default(), None);
         for view in views {
             let known = self.watch.held.get(&view.storage.id).copied().unwrap_or_default();
-            let is_argument = !view.storage.buffer.is_on_chip() && hbm::lock(&view.storage, self.layer).complete;
+            let is_argument = !view.storage.buffer.is_on_chip() && hbm::lock(&view.storage, self.layer)?.complete;
             // What was overwritten can no longer be looked at; of large arguments a part may be clean.
             let can_look = !written.contains(&view.storage.id);
             let held = match known.any() {
@@ -278,11 +278,11 @@ impl Memory {
     fn look(&mut self, view: &View) -> Result<Strange> {
         let place = self.resolve(view.into(), self.site)?;
         // Uninitialised elements are a finding of their own.
-        if !self.is_set(&place, &view.storage) {
+        if !self.is_set(&place, &view.storage)? {
             return Ok(Strange::default());
         }
         let mut values = vec![0.0; place.len()];
-        self.with_bytes(&view.storage, |bytes| convert::read(view.dtype, bytes, &place, &mut values));
+        self.with_bytes(&view.storage, |bytes| convert::read(view.dtype, bytes, &place, &mut values))?;
         Ok(Strange::of(&values))
     }
 
@@ -379,7 +379,7 @@ impl Memory {
         if self.watch.is_on && view.dtype.is_float() {
             let place = self.resolve(view.into(), self.site)?;
             let mut values = vec![0.0; place.len()];
-            self.with_bytes(&view.storage, |bytes| convert::read(view.dtype, bytes, &place, &mut values));
+            self.with_bytes(&view.storage, |bytes| convert::read(view.dtype, bytes, &place, &mut values))?;
             self.inspect(view, &values, None);
         }
         Ok(())

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::bits::{ByteMask, PartitionBits, Partitions};
-use crate::storage::Placement;
-use crate::storage::Plane;
+use crate::error::Result;
+use crate::storage::{Placement, Plane, Shortage};
 
 /// Bytes between the end of a partition and the next one's start. Partitions are a power of two long: without the gap
 /// one column of a tile would fall into one set of every cache.
@@ -58,24 +58,29 @@ impl OnChip {
     }
 
     /// Makes the annex part of the memory; few runs want it.
-    pub(super) fn open_annex(&mut self) {
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`](crate::Error::HostMemory); nothing is changed then.
+    pub(super) fn open_annex(&mut self) -> Result<()> {
         if self.partition_bytes > self.addressable {
-            return;
+            return Ok(());
         }
-        let before = self.pitch();
-        self.partition_bytes = self.addressable * (1 + ANNEX);
+        let longer = self.addressable * (1 + ANNEX);
         if self.is_touched() {
-            let old = std::mem::take(&mut self.words);
-            let (before, now) = (before / size_of::<u64>(), self.pitch() / size_of::<u64>());
-            self.words = vec![0; self.partitions * now];
-            for (row, from) in self.words.chunks_exact_mut(now).zip(old.chunks_exact(before)) {
+            let (before, now) = (self.pitch() / size_of::<u64>(), pitch(longer) / size_of::<u64>());
+            let mut words = zeros(self.partitions * now)?;
+            for (row, from) in words.chunks_exact_mut(now).zip(self.words.chunks_exact(before)) {
                 row[..before].copy_from_slice(from);
             }
-            self.initialised.lengthen(self.partition_bytes);
             if let Some(plane) = &mut self.exact {
-                plane.spread(self.partitions, before * size_of::<u64>(), now * size_of::<u64>());
+                let (before, now) = (before * size_of::<u64>(), now * size_of::<u64>());
+                plane.spread(self.partitions, before, now).map_err(|shortage| shortage.of(WHOLE))?;
             }
+            self.words = words;
+            self.initialised.lengthen(longer);
         }
+        self.partition_bytes = longer;
+        Ok(())
     }
 
     /// Bytes of a partition that an address can name; the annex begins there.
@@ -85,7 +90,7 @@ impl OnChip {
 
     /// Bytes from a byte of a partition to the same byte of the next one.
     pub(super) fn pitch(&self) -> usize {
-        self.partition_bytes.next_multiple_of(GAP) + GAP
+        pitch(self.partition_bytes)
     }
 
     pub(super) fn is_touched(&self) -> bool {
@@ -93,14 +98,18 @@ impl OnChip {
     }
 
     /// Makes the memory exist.
-    pub(super) fn touch(&mut self) {
+    pub(super) fn touch(&mut self) -> Result<()> {
         if self.words.is_empty() {
             let words = self.partitions * self.pitch() / size_of::<u64>();
             let mut spares = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
             let spare = spares.iter().position(|spare| spare.len() == words).map(|index| spares.swap_remove(index));
-            self.words = spare.unwrap_or_else(|| vec![0; words]);
+            self.words = match spare {
+                Some(spare) => spare,
+                None => zeros(words)?,
+            };
             self.initialised = PartitionBits::new(self.partitions, self.partition_bytes);
         }
+        Ok(())
     }
 
     /// All words: bytes, and which of them are initialised.
@@ -152,6 +161,19 @@ impl OnChip {
     }
 }
 
+/// What a memory is called that the host has no room for.
+const WHOLE: &str = "the memories of a core";
+
+fn zeros(words: usize) -> Result<Vec<u64>> {
+    let short = |()| Shortage::Host { bytes: (words * size_of::<u64>()) as u64 }.of(WHOLE);
+    bytemuck::allocation::try_zeroed_vec(words).map_err(short)
+}
+
+/// Bytes from one partition to the next where each has so many.
+fn pitch(partition_bytes: usize) -> usize {
+    partition_bytes.next_multiple_of(GAP) + GAP
+}
+
 impl Drop for OnChip {
     fn drop(&mut self) {
         if !self.is_touched() {
@@ -187,7 +209,7 @@ mod tests {
     fn test_memories_are_zero_whatever_an_earlier_one_held() {
         for round in 0..2 * SPARES {
             let mut memory = OnChip::new(6, 5000);
-            memory.touch();
+            memory.touch().expect("room");
             assert!(memory.bytes().iter().all(|byte| *byte == 0), "round {round}");
             for (partition, range) in [(0, 0..1), (5, 4990..5000), (round, 700 * round..700 * round + 900)] {
                 let first = partition * memory.pitch();

@@ -7,8 +7,9 @@
 use super::contest::each_range;
 use super::resolve::Resolved;
 use super::{Finding, Memory, bits, hbm};
+use crate::error::Result;
 use crate::site::SiteId;
-use crate::storage::{Buffer, Storage, Use, Uses};
+use crate::storage::{Buffer, Storage, Use, Uses, Zeroed};
 
 /// Which core of a logical core a memory belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +21,19 @@ pub struct Sharing {
 }
 
 impl Uses {
-    fn bits(&mut self, how: Use, bytes: usize) -> &mut Vec<u64> {
+    fn bits(&mut self, how: Use, bytes: usize) -> hbm::Had<&mut [u64]> {
         let bits = if how == Use::Read { &mut self.read } else { &mut self.written };
         if bits.is_empty() {
-            bits.resize(bytes.div_ceil(u64::BITS as usize), 0);
+            *bits = Zeroed::new(bytes.div_ceil(u64::BITS as usize))?;
         }
-        bits
+        Ok(bits)
+    }
+
+    /// A copy of which bytes it wrote: the lines that did say where those are.
+    pub(super) fn copy_written(&self) -> hbm::Had<Zeroed<u64>> {
+        let written = self.lines.iter().filter(|line| line.1 == Use::Write);
+        let word = u64::BITS as usize;
+        self.written.copied(written.map(|line| line.2 / word..line.3.div_ceil(word)))
     }
 
     /// The first byte of a range that was used so that it collides with a use.
@@ -52,26 +60,33 @@ impl Uses {
 
 impl Memory {
     /// Notes that this core read a tensor that others may write.
-    pub(super) fn note_read(&mut self, place: &Resolved, storage: &Storage, reader: SiteId) {
-        self.note_use(place, storage, reader, Use::Read, None);
+    pub(super) fn note_read(&mut self, place: &Resolved, storage: &Storage, reader: SiteId) -> Result<()> {
+        self.note_use(place, storage, reader, Use::Read, None)
     }
 
     /// Notes that this core wrote a tensor that others may use; where there is a mask, those elements alone.
-    pub(super) fn note_write(&mut self, place: &Resolved, storage: &Storage, mask: Option<&[bool]>) {
-        self.note_use(place, storage, self.site, Use::Write, mask);
+    pub(super) fn note_write(&mut self, place: &Resolved, storage: &Storage, mask: Option<&[bool]>) -> Result<()> {
+        self.note_use(place, storage, self.site, Use::Write, mask)
     }
 
-    fn note_use(&mut self, place: &Resolved, storage: &Storage, site: SiteId, how: Use, mask: Option<&[bool]>) {
-        let Some(Sharing { core, epoch }) = self.sharing else { return };
+    fn note_use(
+        &mut self,
+        place: &Resolved,
+        storage: &Storage,
+        site: SiteId,
+        how: Use,
+        mask: Option<&[bool]>,
+    ) -> Result<()> {
+        let Some(Sharing { core, epoch }) = self.sharing else { return Ok(()) };
         if storage.buffer != Buffer::SharedHbm {
-            return;
+            return Ok(());
         }
         let bytes = storage.byte_size();
-        let mut contents = hbm::lock(storage, self.layer);
+        let mut contents = hbm::lock(storage, self.layer)?;
         let races = contents.races.get_or_insert_default();
         races.begin(epoch, core);
         let mut own = std::mem::take(&mut races.cores[core]);
-        let used = own.bits(how, bytes);
+        let used = own.bits(how, bytes).map_err(|shortage| hbm::short(storage, shortage))?;
         let (mut from, mut to) = (usize::MAX, 0);
         let mut collision = None;
         let mut visit = |range: std::ops::Range<usize>| {
@@ -103,5 +118,6 @@ impl Memory {
         if let Some(finding) = finding {
             self.note(storage, finding);
         }
+        Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! HBM as one address space: what programs and hosts hold of it, and nothing else, takes memory.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{bits, hbm};
 use crate::error::{Error, Result};
-use crate::storage::HbmBytes;
+use crate::storage::{HbmBytes, Held, HostBudget, Shortage, Zeroed};
 
 /// Bytes of the pieces in which a host's writes outside of any tensor are kept.
 const PAGE: u64 = 1 << 16;
@@ -23,16 +24,18 @@ struct Extent {
 }
 
 /// A piece of an [`HbmSpace`], as it is saved.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// First address.
     pub address: u64,
     /// Bytes it has.
     pub length: u64,
     /// Its bytes; none if it was never touched.
-    pub bytes: Vec<u8>,
+    pub bytes: Zeroed<u8>,
     /// One bit a byte: which were written; none if none or all were.
-    pub initialised: Vec<u64>,
+    pub initialised: Zeroed<u64>,
+    /// Ranges of the bytes outside of which all are 0, and no bit is set.
+    pub held: Vec<Range<usize>>,
     /// Whether all were written.
     pub complete: bool,
 }
@@ -53,11 +56,17 @@ pub struct Stretch {
 #[derive(Debug)]
 pub struct HbmSpace {
     capacity: u64,
-    /// Most bytes of the host that may hold contents.
+    /// Bytes of the host that may hold contents.
+    budget: Arc<HostBudget>,
     limit: u64,
-    held: u64,
     extents: BTreeMap<u64, Extent>,
     generation: u64,
+}
+
+impl Extent {
+    fn held(&self) -> u64 {
+        locked(&self.contents).held.bytes()
+    }
 }
 
 fn locked(contents: &Contents) -> MutexGuard<'_, HbmBytes> {
@@ -67,7 +76,8 @@ fn locked(contents: &Contents) -> MutexGuard<'_, HbmBytes> {
 impl HbmSpace {
     /// Empty HBM of `capacity` bytes, of which the host keeps at most `limit` in its own memory.
     pub fn new(capacity: u64, limit: u64) -> Self {
-        Self { capacity, limit, held: 0, extents: BTreeMap::new(), generation: 0 }
+        let budget = Arc::new(HostBudget::new("host_memory_bytes", Some(limit)));
+        Self { capacity, budget, limit, extents: BTreeMap::new(), generation: 0 }
     }
 
     /// Bytes there are.
@@ -75,9 +85,9 @@ impl HbmSpace {
         self.capacity
     }
 
-    /// Bytes that stretches have.
+    /// Bytes of the host's memory that contents really hold.
     pub fn held(&self) -> u64 {
-        self.held
+        self.budget.held()
     }
 
     /// Grows whenever bytes move: what was bound before may then be bytes that nobody looks at any more.
@@ -112,12 +122,12 @@ impl HbmSpace {
         let end = address + bytes.len() as u64;
         let mut at = address;
         while at < end {
-            let start = self.holding(at)?;
+            let start = self.holding(at);
             let Some(extent) = self.extents.get(&start) else { break };
             let high = end.min(start + extent.length);
             let own = (at - start) as usize..(high - start) as usize;
             let mut contents = locked(&extent.contents);
-            hbm::touch(&mut contents, extent.length as usize);
+            hold(&mut contents, own.clone(), extent.length as usize).map_err(|shortage| short(start, shortage))?;
             contents.bytes[own.clone()].copy_from_slice(&bytes[(at - address) as usize..(high - address) as usize]);
             if !contents.complete {
                 bits::set(&mut contents.initialised, own);
@@ -148,31 +158,40 @@ impl HbmSpace {
                  back first, or lay the tensor elsewhere"
             )));
         }
-        let there: u64 = cut.iter().filter_map(|start| self.extents.get(start)).map(|extent| extent.length).sum();
-        let kept: u64 = cut
-            .iter()
-            .filter_map(|&start| self.extents.get(&start).map(|extent| (start, start + extent.length)))
-            .map(|(low, high)| address.saturating_sub(low) + high.saturating_sub(end))
-            .sum();
-        self.admit(length + kept, there)?;
-        self.generation += u64::from(!cut.is_empty());
-        let mut whole = HbmBytes::default();
-        for start in cut {
-            let Some(old) = self.extents.remove(&start) else { continue };
-            self.held -= old.length;
+        // All is made before anything is replaced.
+        let mut fresh = vec![(address, length, HbmBytes::default())];
+        for &start in &cut {
+            let Some(old) = self.extents.get(&start) else { continue };
             let old_end = start + old.length;
             let old = locked(&old.contents);
             let (low, high) = (start.max(address), old_end.min(end));
-            copy(&old, low - start, &mut whole, low - address, high - low, length);
+            let moved = copy(&old, low - start, &mut fresh[0].2, low - address, high - low, length);
+            moved.map_err(|shortage| short(address, shortage))?;
             for (low, high) in [(start, address), (end, old_end)] {
                 if low < high {
                     let mut part = HbmBytes::default();
-                    copy(&old, low - start, &mut part, 0, high - low, high - low);
-                    self.insert(low, high - low, part);
+                    let moved = copy(&old, low - start, &mut part, 0, high - low, high - low);
+                    moved.map_err(|shortage| short(low, shortage))?;
+                    fresh.push((low, high - low, part));
                 }
             }
         }
-        Ok(self.insert(address, length, whole))
+        let replaced: u64 = cut.iter().filter_map(|start| self.extents.get(start)).map(Extent::held).sum();
+        let wanted: u64 = fresh.iter().map(|(_, _, contents)| contents.held.bytes()).sum();
+        self.budget.check(wanted.saturating_sub(replaced)).map_err(|shortage| short(address, shortage))?;
+        self.generation += u64::from(!cut.is_empty());
+        for old in cut.iter().filter_map(|start| self.extents.remove(start)) {
+            // A program bound before may keep them; nobody looks at them any more.
+            locked(&old.contents).held.charge(None);
+        }
+        let mut bound = Contents::default();
+        for (at, length, contents) in fresh {
+            let contents = self.insert(at, length, contents);
+            if at == address {
+                bound = contents;
+            }
+        }
+        Ok(bound)
     }
 
     /// A stretch that holds all of these bytes, and where in it they start: the one that is there, else one of their own.
@@ -196,15 +215,16 @@ impl HbmSpace {
     /// As [`HbmSpace::bind`].
     pub fn pin(&mut self, address: u64, length: u64) -> Result<(Contents, u64, u64)> {
         let (contents, offset, whole) = self.cover(address, length)?;
+        let mut held = locked(&contents);
+        let own = offset as usize..(offset + length) as usize;
+        hold(&mut held, own.clone(), whole as usize).map_err(|shortage| short(address, shortage))?;
+        if !held.complete {
+            bits::set(&mut held.initialised, own);
+        }
+        drop(held);
         if let Some(extent) = self.extents.get_mut(&(address - offset)) {
             extent.pinned = true;
         }
-        let mut held = locked(&contents);
-        hbm::touch(&mut held, whole as usize);
-        if !held.complete {
-            bits::set(&mut held.initialised, offset as usize..(offset + length) as usize);
-        }
-        drop(held);
         Ok((contents, offset, whole))
     }
 
@@ -224,11 +244,15 @@ impl HbmSpace {
     }
 
     /// Every stretch, in order of addresses.
-    pub fn save(&self) -> Vec<Stretch> {
+    ///
+    /// # Errors
+    /// [`Error::HbmCapacity`] when the host has no room for them.
+    pub fn save(&self) -> Result<Vec<Stretch>> {
         let stretch = |(&address, extent): (&u64, &Extent)| {
             let contents = locked(&extent.contents);
-            let (bytes, initialised) = (contents.bytes.clone(), contents.initialised.clone());
-            Stretch { address, length: extent.length, bytes, initialised, complete: contents.complete }
+            let (bytes, initialised) = hbm::copies(&contents).map_err(|shortage| short(address, shortage))?;
+            let held = contents.held.ranges(bytes.len()).collect();
+            Ok(Stretch { address, length: extent.length, bytes, initialised, held, complete: contents.complete })
         };
         self.extents.iter().map(stretch).collect()
     }
@@ -239,17 +263,25 @@ impl HbmSpace {
     /// [`Error::Value`] for stretches that overlap or whose parts do not fit one another; those of [`HbmSpace::write`].
     pub fn with(&self, stretches: Vec<Stretch>) -> Result<Self> {
         let mut space = Self::new(self.capacity, self.limit);
-        for Stretch { address, length, bytes, initialised, complete } in stretches {
+        for Stretch { address, length, bytes, initialised, held, complete } in stretches {
             space.check(address, length)?;
             let words = (length as usize).div_ceil(u64::BITS as usize);
             let fits = (bytes.is_empty() || bytes.len() as u64 == length)
                 && (initialised.is_empty() || initialised.len() == words)
-                && (bytes.is_empty() <= (initialised.is_empty() && !complete));
+                && (bytes.is_empty() <= (initialised.is_empty() && !complete))
+                && held.iter().all(|range| range.start < range.end && range.end <= bytes.len());
             if !fits || length == 0 || space.overlapping(address, address + length).next().is_some() {
                 return Err(Error::Value(format!("the stretch of HBM at {address} does not fit its parts or others")));
             }
-            space.admit(length, 0)?;
-            space.insert(address, length, HbmBytes { bytes, initialised, complete, ..HbmBytes::default() });
+            let mut charged = Held::charged_to(Arc::clone(&space.budget));
+            for range in held {
+                charged.claim(range, length as usize).map_err(|shortage| short(address, shortage))?;
+            }
+            space.insert(
+                address,
+                length,
+                HbmBytes { bytes, initialised, complete, held: charged, ..HbmBytes::default() },
+            );
         }
         // What was bound to this one is not bound to the other.
         space.generation = self.generation + 1;
@@ -266,22 +298,10 @@ impl HbmSpace {
         }
     }
 
-    /// Refuses what the host has no memory for.
-    fn admit(&self, more: u64, less: u64) -> Result<()> {
-        let wanted = (self.held - less).saturating_add(more);
-        if wanted > self.limit {
-            return Err(Error::HbmCapacity(format!(
-                "{wanted} bytes of HBM would be in use; the host keeps at most {} (host_memory_bytes)",
-                self.limit
-            )));
-        }
-        Ok(())
-    }
-
-    fn insert(&mut self, address: u64, length: u64, contents: HbmBytes) -> Contents {
+    fn insert(&mut self, address: u64, length: u64, mut contents: HbmBytes) -> Contents {
+        contents.held.charge(Some(&self.budget));
         let contents = Arc::new(Mutex::new(contents));
         self.extents.insert(address, Extent { length, contents: Arc::clone(&contents), pinned: false });
-        self.held += length;
         contents
     }
 
@@ -292,36 +312,56 @@ impl HbmSpace {
     }
 
     /// Start of the stretch that has this byte: one there is, or a page of what is free around it.
-    fn holding(&mut self, at: u64) -> Result<u64> {
+    fn holding(&mut self, at: u64) -> u64 {
         let before = self.extents.range(..=at).next_back().map(|(&start, extent)| (start, start + extent.length));
         if let Some((start, end)) = before
             && at < end
         {
-            return Ok(start);
+            return start;
         }
         let page = at - at % PAGE;
         let low = before.map_or(page, |(_, end)| page.max(end));
         let next = self.extents.range(at..).next().map_or(self.capacity, |(&start, _)| start);
         let length = next.min(page + PAGE) - low;
-        self.admit(length, 0)?;
         self.insert(low, length, HbmBytes::default());
-        Ok(low)
+        low
     }
 }
 
 /// Copies bytes and what is known of them between stretches; `whole` is the length of the one copied to.
-fn copy(from: &HbmBytes, at: u64, to: &mut HbmBytes, place: u64, length: u64, whole: u64) {
+fn copy(from: &HbmBytes, at: u64, to: &mut HbmBytes, place: u64, length: u64, whole: u64) -> hbm::Had<()> {
     if from.bytes.is_empty() || length == 0 {
-        return;
+        return Ok(());
     }
-    hbm::touch(to, whole as usize);
+    hbm::touch(to, whole as usize)?;
     let (at, place, length) = (at as usize, place as usize, length as usize);
-    to.bytes[place..place + length].copy_from_slice(&from.bytes[at..at + length]);
     if from.complete {
         bits::set(&mut to.initialised, place..place + length);
-    } else if !from.initialised.is_empty() {
-        bits::copy(&from.initialised, at, &mut to.initialised, place, length);
     }
+    for range in from.held.ranges(from.bytes.len()) {
+        let range = range.start.max(at)..range.end.min(at + length);
+        if range.is_empty() {
+            continue;
+        }
+        let target = place + range.start - at;
+        let target = target..target + range.len();
+        to.held.claim(target.clone(), whole as usize)?;
+        to.bytes[target.clone()].copy_from_slice(&from.bytes[range.clone()]);
+        if !from.complete && !from.initialised.is_empty() {
+            bits::copy(&from.initialised, range.start, &mut to.initialised, target.start, target.len());
+        }
+    }
+    Ok(())
+}
+
+/// Makes a range of contents exist that is about to be written.
+fn hold(contents: &mut HbmBytes, range: Range<usize>, length: usize) -> hbm::Had<()> {
+    hbm::touch(contents, length)?;
+    contents.held.claim(range, length)
+}
+
+fn short(address: u64, shortage: Shortage) -> Error {
+    Error::HbmCapacity(format!("the stretch of HBM from {address}: {shortage}"))
 }
 
 #[cfg(test)]
@@ -364,8 +404,9 @@ mod tests {
                     prop_assert_eq!(is_initialised(&space, at as u64), known.is_some());
                 }
             }
-            let again = space.with(space.save()).expect("stretches");
+            let again = space.with(space.save().expect("room")).expect("stretches");
             prop_assert_eq!(again.save(), space.save());
+            prop_assert_eq!(again.held(), space.held());
         }
     }
 
@@ -381,8 +422,13 @@ mod tests {
 
     #[test]
     fn test_more_than_the_host_keeps_is_refused() {
-        let mut space = HbmSpace::new(1 << 40, SIZE);
-        assert!(matches!(space.bind(0, SIZE + 1), Err(Error::HbmCapacity(_))));
+        let mut space = HbmSpace::new(1 << 40, SIZE + 1);
+        space.bind(0, SIZE + 1).expect("what is not written takes no memory");
+        assert_eq!(space.held(), 0);
+        space.write(5, &[1]).expect("room");
+        assert_eq!(space.held(), SIZE + 1);
+        assert!(matches!(space.write(1 << 30, &[1]), Err(Error::HbmCapacity(_))));
+        assert!(matches!(space.pin(1 << 35, SIZE + 2), Err(Error::HbmCapacity(_))));
         assert!(matches!(space.bind(1 << 40, 1), Err(Error::OutOfBounds(_))));
         assert!(matches!(space.write(u64::MAX, &[1, 2]), Err(Error::OutOfBounds(_))));
     }

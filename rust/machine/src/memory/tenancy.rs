@@ -122,14 +122,17 @@ pub struct Examined {
 impl Memory {
     /// A place for a tensor without an address: free bytes; else the annex, where only their pieces are too small or
     /// tensors with addresses hold them; else what tensors used longest ago leave, those made by the same line first.
-    pub(super) fn room(&mut self, request: &Request<'_>, row_bytes: usize) -> Option<usize> {
-        let start = self.find_room(request, row_bytes)?;
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`] where the host has no room for the annex.
+    pub(super) fn room(&mut self, request: &Request<'_>, row_bytes: usize) -> Result<Option<usize>> {
+        let Some(start) = self.find_room(request, row_bytes) else { return Ok(None) };
         if start >= self.places(request.buffer).border
             && let Some(memory) = self.on_chip_mut(request.buffer)
         {
-            memory.open_annex();
+            memory.open_annex()?;
         }
-        Some(start)
+        Ok(Some(start))
     }
 
     fn find_room(&mut self, request: &Request<'_>, row_bytes: usize) -> Option<usize> {
@@ -259,7 +262,7 @@ impl Memory {
             };
             let extent = places.extent(old.bytes);
             if let Some(memory) = self.on_chip_mut(request.buffer) {
-                memory.open_annex();
+                memory.open_annex()?;
                 memory.carry(old, start);
             }
             storage.tenancy.moved.store(start, Ordering::Relaxed);

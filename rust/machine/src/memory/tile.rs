@@ -9,8 +9,7 @@ use super::{Memory, bits, convert, hbm, lines};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::site::SiteId;
-use crate::storage::Storage;
-use crate::view::View;
+use crate::storage::{Shortage, Storage};
 
 /// The value of one element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,11 +51,9 @@ impl Memory {
             Ok(())
         });
         self.scratch = scratch;
-        done?;
-        self.each_exact(&place, view, |element, value| out[element] = value as f32);
-        for element in missing {
-            out[element] = convert::unwritten_value(view);
-        }
+        done??;
+        self.each_exact(&place, view, |element, value| out[element] = value as f32)?;
+        missing.fill(out, convert::unwritten_value(view));
         Ok(())
     }
 
@@ -77,10 +74,8 @@ impl Memory {
             1 => lines::read(bytes, &place, out, |[byte]: [u8; 1]| u32::from(byte)),
             2 => lines::read(bytes, &place, out, |code: [u8; 2]| u32::from(u16::from_le_bytes(code))),
             _ => lines::read(bytes, &place, out, u32::from_le_bytes),
-        });
-        for element in missing {
-            out[element] = convert::unwritten(view);
-        }
+        })?;
+        missing.fill(out, convert::unwritten(view));
         Ok(())
     }
 
@@ -93,9 +88,13 @@ impl Memory {
         let view = operand.view;
         let place = self.resolve(operand, reader)?;
         let missing = self.check_read(&place, view, reader)?;
-        let mut codes = vec![0; place.len() * place.item];
-        self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, &mut codes));
-        patch(&mut codes, &missing, view);
+        let needed = place.len() * place.item;
+        self.check_host(&view.storage.name, &view.shape, view.dtype, needed)?;
+        let codes = bytemuck::allocation::try_zeroed_vec(needed);
+        let mut codes: Vec<u8> =
+            codes.map_err(|()| hbm::short(&view.storage, Shortage::Host { bytes: needed as u64 }))?;
+        self.with_bytes(&view.storage, |bytes| lines::gather(bytes, &place, &mut codes))?;
+        missing.patch(&mut codes, view);
         Ok(codes)
     }
 
@@ -111,8 +110,7 @@ impl Memory {
             let (bytes, shape, dtype) = (codes.len(), &view.shape[..], view.dtype);
             return Err(Error::Value(format!("{bytes} bytes came for shape {shape:?} of {dtype}")));
         }
-        self.store(&place, &view.storage, codes);
-        Ok(())
+        self.store(&place, &view.storage, codes)
     }
 
     /// Reads one element: integers exactly, everything else as float32.
@@ -133,8 +131,8 @@ impl Memory {
         self.with_bytes(&view.storage, |bytes| match view.dtype.is_integer() {
             true => lines::gather(bytes, &place, &mut code[..place.item]),
             false => convert::read(view.dtype, bytes, &place, &mut value),
-        });
-        self.each_exact(&place, view, |_, exact| value = [exact as f32]);
+        })?;
+        self.each_exact(&place, view, |_, exact| value = [exact as f32])?;
         if !missing.is_empty() {
             (code, value) = (convert::unwritten(view).to_le_bytes(), [convert::unwritten_value(view)]);
         }
@@ -163,14 +161,13 @@ impl Memory {
         convert::check_encodable(dtype)?;
         let place = self.resolve_write(operand, values.len(), None)?;
         self.inspect(operand.view, values, None);
-        self.claim(&place, storage, None);
-        if self.with_bytes_mut(storage, |bytes| convert::write(dtype, values, options, bytes, &place)) {
-            self.mark_initialised(&place, storage, true);
+        self.claim(&place, storage, None)?;
+        if self.with_bytes_mut(storage, &place, |bytes| convert::write(dtype, values, options, bytes, &place))? {
+            self.mark_initialised(&place, storage, true)?;
         } else {
             self.store_codes(&place, storage, None, |codes| convert::encode(dtype, values, codes, options))?;
         }
-        self.keep_exact(&place, operand.view, |element| Some(f64::from(values[element])));
-        Ok(())
+        self.keep_exact(&place, operand.view, |element| Some(f64::from(values[element])))
     }
 
     /// Adds to a float32 tile where it lies, in one pass. False, and nothing done, where that cannot be: another type, rows
@@ -183,17 +180,17 @@ impl Memory {
         let storage = &operand.view.storage;
         let place = self.resolve(operand, self.site)?;
         let fits = operand.view.dtype == DType::Float32 && place.len() == values.len() && place.runs().is_some();
-        if !fits || self.keeps_exact(DType::Float32) || !self.is_set(&place, storage) {
+        if !fits || self.keeps_exact(DType::Float32) || !self.is_set(&place, storage)? {
             return Ok(false);
         }
-        self.claim(&place, storage, None);
-        self.note_write(&place, storage, None);
+        self.claim(&place, storage, None)?;
+        self.note_write(&place, storage, None)?;
         self.inspect(operand.view, values, None);
-        self.with_bytes_mut(storage, |bytes| {
+        self.with_bytes_mut(storage, &place, |bytes| {
             lines::update(bytes, &place, values, |held, value: f32| {
                 convert::canonical(f32::from_le_bytes(held) + value).to_le_bytes()
             });
-        });
+        })?;
         Ok(true)
     }
 
@@ -251,7 +248,7 @@ impl Memory {
         if self.keeps_exact(operand.view.dtype) {
             let place = self.resolve(operand, self.site)?;
             let is_written = |element: usize| mask.is_none_or(|mask| mask[element]);
-            self.keep_exact(&place, operand.view, |element| is_written(element).then(|| f64::from(values[element])));
+            self.keep_exact(&place, operand.view, |element| is_written(element).then(|| f64::from(values[element])))?;
         }
         Ok(())
     }
@@ -296,35 +293,38 @@ impl Memory {
     ) -> Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let codes = codes_of(&mut scratch, place.len() * place.item);
-        let encoded = encode(codes);
-        if encoded.is_ok() {
-            match mask {
-                Some(mask) if mask.contains(&false) => self.store_where(place, storage, codes, mask),
-                _ => self.store(place, storage, codes),
-            }
-        }
+        let stored = encode(codes).and_then(|()| match mask {
+            Some(mask) if mask.contains(&false) => self.store_where(place, storage, codes, mask),
+            _ => self.store(place, storage, codes),
+        });
         self.scratch = scratch;
-        encoded
+        stored
     }
 
     /// Stores contiguous codes and notes that these bytes are initialised.
-    pub(super) fn store(&mut self, place: &Resolved, storage: &Arc<Storage>, codes: &[u8]) {
-        self.claim(place, storage, None);
-        self.with_bytes_mut(storage, |bytes| lines::scatter(bytes, place, codes));
-        self.mark_initialised(place, storage, true);
+    pub(super) fn store(&mut self, place: &Resolved, storage: &Arc<Storage>, codes: &[u8]) -> Result<()> {
+        self.claim(place, storage, None)?;
+        self.with_bytes_mut(storage, place, |bytes| lines::scatter(bytes, place, codes))?;
+        self.mark_initialised(place, storage, true)
     }
 
-    pub(super) fn store_where(&mut self, place: &Resolved, storage: &Arc<Storage>, codes: &[u8], mask: &[bool]) {
+    pub(super) fn store_where(
+        &mut self,
+        place: &Resolved,
+        storage: &Arc<Storage>,
+        codes: &[u8],
+        mask: &[bool],
+    ) -> Result<()> {
         let item = place.item;
-        self.claim(place, storage, Some(mask));
-        self.end_exact(place, storage, Some(mask));
+        self.claim(place, storage, Some(mask))?;
+        self.end_exact(place, storage, Some(mask))?;
         if storage.addressed {
             // Which elements are written is not followed.
             self.reuse.touch(storage);
         }
-        self.with_bytes_mut(storage, |bytes| lines::scatter_where(bytes, place, codes, mask));
+        self.with_bytes_mut(storage, place, |bytes| lines::scatter_where(bytes, place, codes, mask))?;
         // To mark elements one by one takes longer than to store them; mostly all are marked already.
-        let is_marked = storage.buffer.is_on_chip() && self.is_set(place, storage);
+        let is_marked = storage.buffer.is_on_chip() && self.is_set(place, storage)?;
         match self.on_chip_mut(storage.buffer) {
             Some(_) if is_marked => {}
             Some(memory) => lines::each_element(place, |element, at| {
@@ -334,8 +334,8 @@ impl Memory {
                 }
             }),
             None => {
-                self.note_write(place, storage, Some(mask));
-                let mut contents = hbm::lock(storage, self.layer);
+                self.note_write(place, storage, Some(mask))?;
+                let mut contents = hbm::lock(storage, self.layer)?;
                 contents.written = true;
                 if !contents.complete {
                     lines::each_element(place, |element, at| {
@@ -346,6 +346,7 @@ impl Memory {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -367,13 +368,5 @@ fn narrow(values: &[u32], item: usize, codes: &mut [u8]) {
             }
         }
         _ => codes.copy_from_slice(bytemuck::cast_slice(values)),
-    }
-}
-
-/// Uninitialised elements hold what reading them gives.
-pub(super) fn patch(codes: &mut [u8], missing: &[usize], view: &View) {
-    let (item, code) = (view.dtype.size(), convert::unwritten(view).to_le_bytes());
-    for element in missing {
-        codes[element * item..][..item].copy_from_slice(&code[..item]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Zeroed;
 use crate::site::SiteId;
 
 /// The values beside the bytes of a memory or an HBM tensor.
@@ -10,9 +11,9 @@ pub struct Plane {
     /// Bytes that a slot stands for.
     pub(crate) unit: usize,
     /// Values, a slot each.
-    pub(crate) values: Vec<f64>,
+    pub(crate) values: Zeroed<f64>,
     /// Whose value a slot holds: an element type and one, or none.
-    pub(crate) tags: Vec<u8>,
+    pub(crate) tags: Zeroed<u8>,
 }
 
 /// Which kinds of values that are no numbers there are.
@@ -58,7 +59,7 @@ impl Races {
 #[derive(Debug, Default)]
 pub(crate) struct Contest {
     /// For each core, a bit a byte: those whose contents it wrote, of all that lie in memory now.
-    pub(crate) holds: Vec<Vec<u64>>,
+    pub(crate) holds: Vec<Zeroed<u64>>,
     /// In the order in which they were covered.
     pub(crate) covered: Vec<Covered>,
 }
@@ -79,8 +80,8 @@ pub(crate) struct Covered {
 /// Uses by one core.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
-    pub(crate) read: Vec<u64>,
-    pub(crate) written: Vec<u64>,
+    pub(crate) read: Zeroed<u64>,
+    pub(crate) written: Zeroed<u64>,
     /// Lines with the span of bytes that each used, in the order of their first use.
     pub(crate) lines: Vec<(SiteId, Use, usize, usize)>,
 }

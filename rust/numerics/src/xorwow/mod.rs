@@ -62,6 +62,17 @@ fn check_words(words: &[u32], generators: usize) -> Result<()> {
     }
 }
 
+fn too_many(lanes: usize) -> Error {
+    Error::memory("lanes", lanes, "the states of so many do not fit in memory")
+}
+
+fn copied(words: &[u32], lanes: usize) -> Result<Vec<u32>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(words.len()).map_err(|_| too_many(lanes))?;
+    copy.extend_from_slice(words);
+    Ok(copy)
+}
+
 impl Xorwow {
     /// Generators with the given states, `words` being `[lanes, words_per_lane]` in C order.
     ///
@@ -77,14 +88,15 @@ impl Xorwow {
         }
         let generators = words_per_lane / WORDS;
         check_words(words, generators)?;
-        Ok(Self { state: words.to_vec(), lanes, generators, phase: 0 })
+        Ok(Self { state: copied(words, lanes)?, lanes, generators, phase: 0 })
     }
 
     /// Generators whose states one splitmix64 stream fills, in order of lanes, generators and words, each output giving
     /// two words, the low half first (a model choice: how the hardware expands a seed is not documented).
     ///
     /// # Errors
-    /// [`Error::Value`] for no lanes or more than memory holds, and when `generators` is neither 1 nor 4.
+    /// [`Error::Value`] for no lanes, and when `generators` is neither 1 nor 4; [`Error::Memory`] for more lanes than memory
+    /// holds.
     pub fn seed(seed: u64, lanes: usize, generators: usize) -> Result<Self> {
         if generators != 1 && generators != 4 {
             return Err(Error::value("generators", generators, "1 or 4 generators a lane are allowed"));
@@ -95,7 +107,7 @@ impl Xorwow {
         let mut state = Vec::new();
         let count = lanes.checked_mul(generators * WORDS);
         if count.is_none_or(|count| state.try_reserve_exact(count).is_err()) {
-            return Err(Error::value("lanes", lanes, "the states of so many do not fit in memory"));
+            return Err(too_many(lanes));
         }
         let mut stream = seed;
         for _ in 0..lanes * generators * WORDS / 2 {
@@ -119,6 +131,22 @@ impl Xorwow {
     /// The states, `[lanes, 6]` or `[lanes, 24]` in C order.
     pub fn state(&self) -> &[u32] {
         &self.state
+    }
+
+    /// The same generators once more.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] where the host has no room for them.
+    pub fn try_clone(&self) -> Result<Self> {
+        Ok(Self { state: self.copied_state()?, ..*self })
+    }
+
+    /// A copy of [`Xorwow::state`].
+    ///
+    /// # Errors
+    /// As [`Xorwow::try_clone`].
+    pub fn copied_state(&self) -> Result<Vec<u32>> {
+        copied(&self.state, self.lanes)
     }
 
     /// Replaces the states, in the shape they have; the next draw comes from generator 0.

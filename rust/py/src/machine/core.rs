@@ -15,7 +15,7 @@ use trn3_machine::isa::rank_call::RankCall;
 use trn3_machine::meeting;
 use trn3_machine::memory::{Precision, Request};
 use trn3_machine::site::SiteId;
-use trn3_machine::storage::Buffer;
+use trn3_machine::storage::{Buffer, try_copy};
 use trn3_machine::view::View;
 use trn3_profile::{PrecisionLoss, finding_record};
 
@@ -187,6 +187,7 @@ fn core_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<CoreOptions> {
                 options.precision = if flag { Precision::Float32 } else { Precision::Declared };
             }),
             "max_instructions" => value.extract().map(|most| options.max_instructions = most),
+            "max_host_bytes" => value.extract().map(|most| options.max_host_bytes = most),
             _ => {
                 let text = format!("NeuronCore.__new__() got an unexpected keyword argument '{key}'");
                 return Err(PyTypeError::new_err(text));
@@ -203,7 +204,7 @@ impl PyCore {
     #[pyo3(
         signature = (arch="trn3", *, internal=Vec::new(), beside=Vec::new(), **options),
         text_signature = "(arch=\"trn3\", *, values=True, timing=True, strict=False, max_instructions=None, \
-            throttle=False, precise=False, nan_origin=True, shadow=False, internal=..., beside=...)"
+            max_host_bytes=None, throttle=False, precise=False, nan_origin=True, shadow=False, internal=..., beside=...)"
     )]
     fn new(
         arch: &str,
@@ -296,10 +297,17 @@ impl PyCore {
         name: &str,
     ) -> PyResult<PyTensor> {
         let dtype: DType = dtype.parse().map_err(exception)?;
-        let bytes = bytes.map(|bytes| bytes.as_slice().map(<[u8]>::to_vec)).transpose()?;
+        let bytes = bytes.as_ref().map(|bytes| bytes.as_slice()).transpose()?;
         let buffer = self::buffer(buffer);
         let declared = (&shape[..], dtype, buffer);
-        let storage = self.with_bytes(py, |core, conductor| conductor.input(core, name, declared, bytes))?;
+        let storage = self.with_bytes(py, |core, conductor| {
+            let copy = |bytes: &[u8]| {
+                core.state.memory.check_host(name, &shape, dtype, bytes.len())?;
+                try_copy(bytes, format_args!("tensor `{name}` {shape:?} {dtype} of {} bytes", bytes.len()))
+            };
+            let bytes = bytes.map(copy).transpose()?;
+            conductor.input(core, name, declared, bytes)
+        })?;
         Ok(PyTensor { view: View::whole(storage) })
     }
 

@@ -40,6 +40,7 @@ fn located(error: Error, line: &str) -> PyErr {
         Error::SbufCapacity(_) => SbufCapacityError::new_err(text),
         Error::PsumCapacity(_) => PsumCapacityError::new_err(text),
         Error::HbmCapacity(_) => HbmCapacityError::new_err(text),
+        Error::HostMemory(_) => PyMemoryError::new_err(text),
         Error::Uninitialised { .. } => UninitializedReadError::new_err(text),
         Error::Arch(_) => ArchError::new_err(text),
         Error::SkippedValue(_) => SkippedValueError::new_err(text),

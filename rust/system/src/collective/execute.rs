@@ -100,7 +100,7 @@ pub fn output_length(schedule: &Schedule, input: usize) -> usize {
 ///
 /// # Errors
 /// [`Error::Value`] if numbers or lengths of buffers do not fit, or a format or rounding goes with no float, or stochastic
-/// rounding comes without a generator; errors of casts.
+/// rounding comes without a generator; [`Error::Memory`] where the host has no room to compute in; errors of casts.
 ///
 /// ```
 /// use trn3_system::collective::{Algorithm, Arithmetic, ElementType, Extra, RankGroup, Operation, Schedule, execute};
@@ -155,6 +155,8 @@ pub fn execute(
         return refuse(format!("{} has buffers of different lengths: use its own function", schedule.operation));
     }
     check(schedule.operation, arithmetic, generator.is_some())?;
+    let elements = length.saturating_add(output_length(schedule, length)).saturating_mul(ranks);
+    check_scratch(arithmetic, elements)?;
     with_default_environment(|| match arithmetic.element {
         ElementType::Float(format) => floats(schedule, arithmetic, format, inputs, outputs, generator),
         ElementType::Opaque { bytes } => moved(schedule, bytes, inputs, outputs),
@@ -189,6 +191,7 @@ pub fn reduce(arithmetic: &Arithmetic, inputs: &[&[u8]], output: &mut [u8]) -> R
         )));
     }
     check(Operation::AllReduce, arithmetic, false)?;
+    check_scratch(arithmetic, length.saturating_mul(inputs.len() + 1))?;
     with_default_environment(|| match arithmetic.element {
         ElementType::Float(format) => {
             let decoded = |input: &&[u8]| {
@@ -206,6 +209,19 @@ pub fn reduce(arithmetic: &Arithmetic, inputs: &[&[u8]], output: &mut [u8]) -> R
         ElementType::Opaque { bytes } => Err(Error::Value(format!("elements of {bytes} bytes have no arithmetic"))),
         exact => for_exact!(exact, fold_exact(arithmetic.reduction, inputs, output)),
     })
+}
+
+/// Refuses what there is no room to compute in: values of so many elements, and as much again for what travels.
+fn check_scratch(arithmetic: &Arithmetic, elements: usize) -> Result<()> {
+    let bytes = elements.saturating_mul(2 * arithmetic.element.bytes().max(size_of::<f32>()));
+    let mut scratch = Vec::<u8>::new();
+    let is_there = scratch.try_reserve_exact(bytes).is_ok();
+    // Room that nobody looks at would not be asked for.
+    std::hint::black_box(&scratch);
+    match is_there {
+        true => Ok(()),
+        false => Err(Error::Memory(format!("a collective computes in {bytes} bytes; the host has no room for them"))),
+    }
 }
 
 fn check(operation: Operation, arithmetic: &Arithmetic, has_generator: bool) -> Result<()> {

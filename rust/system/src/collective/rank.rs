@@ -113,7 +113,9 @@ impl RankPart {
         }
         if matches!((self.operation, round), (Operation::AllReduce, 0) | (Operation::ReduceScatter, _)) {
             let inputs: Vec<&[u8]> = come.iter().map(Vec::as_slice).collect();
-            let mut sum = vec![0; bytes(self.position) / size * self.arithmetic.result().bytes()];
+            let needed = bytes(self.position) / size * self.arithmetic.result().bytes();
+            let mut sum = with_room(needed)?;
+            sum.resize(needed, 0);
             reduce(&self.arithmetic, &inputs, &mut sum)?;
             let first = if self.operation == Operation::AllReduce { self.chunk(self.position).start } else { 0 };
             return Ok(vec![(first, sum)]);
@@ -122,8 +124,20 @@ impl RankPart {
             Operation::AllGather => from * self.length,
             _ => self.chunk(from).start,
         };
-        Ok(come.iter().enumerate().map(|(from, bytes)| (first(from), bytes.clone())).collect())
+        let copied = |(from, bytes): (usize, &Vec<u8>)| {
+            let mut copy = with_room(bytes.len())?;
+            copy.extend_from_slice(bytes);
+            Ok((first(from), copy))
+        };
+        come.iter().enumerate().map(copied).collect()
     }
+}
+
+fn with_room(bytes: usize) -> Result<Vec<u8>> {
+    let mut room = Vec::new();
+    let short = |_| Error::Memory(format!("a collective's result has {bytes} bytes; the host has no room for them"));
+    room.try_reserve_exact(bytes).map_err(short)?;
+    Ok(room)
 }
 
 #[cfg(test)]

@@ -21,7 +21,14 @@ pub fn all_gather_v(schedule: &Schedule, bytes: usize, inputs: &[&[u8]], outputs
             outputs.len()
         )));
     }
-    let mut buffers: Vec<Vec<u8>> = (0..ranks).map(|_| vec![0; total]).collect();
+    let mut buffers = Vec::with_capacity(ranks);
+    for _ in 0..ranks {
+        let mut buffer = Vec::new();
+        let short = |_| Error::Memory(format!("a rank gathers {total} bytes; the host has no room for them"));
+        buffer.try_reserve_exact(total).map_err(short)?;
+        buffer.resize(total, 0);
+        buffers.push(buffer);
+    }
     for (i, (buffer, own)) in buffers.iter_mut().zip(inputs).enumerate() {
         buffer[starts[i] * bytes..][..own.len()].copy_from_slice(own);
     }

@@ -29,6 +29,7 @@ const WITHOUT_VALUES: CoreOptions = CoreOptions {
     timing: true,
     strict: false,
     max_instructions: None,
+    max_host_bytes: None,
     throttle: false,
     precision: Precision::Declared,
     nan_origin: false,

@@ -104,7 +104,7 @@ fn synchronise(py: Python<'_>, cores: Vec<Py<PyCore>>) -> PyResult<()> {
     }
     let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
     together(py, &owners, &names, &calls, "", |mut cores, _| {
-        meeting::synchronise(&mut cores);
+        meeting::synchronise(&mut cores)?;
         Ok::<_, trn3_machine::Error>(vec![0; cores.len()])
     })?;
     Ok(())
