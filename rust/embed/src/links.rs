@@ -11,7 +11,7 @@ use trn3_machine::time::Picos;
 use trn3_system::collective::Estimator;
 use trn3_system::fabric::{Fabric, LinkProfile};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::meeting::{Meeting, Outcome, Place};
 
 /// Links between ranks; clones are the same links, so that several devices of one process may be joined by them.
@@ -75,6 +75,9 @@ struct Travelling {
     bytes: Vec<u8>,
     /// Why there is nothing to take.
     failure: Option<String>,
+    /// Whether that is want of memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_short: bool,
 }
 
 fn pair(from: u32, to: u32) -> u64 {
@@ -149,7 +152,7 @@ impl Network for Links {
         let end = message.at.0.max(*taken).saturating_add(duration);
         *taken = end;
         let (at, bytes) = (end.saturating_add(latency), try_copy(message.bytes, "a message between ranks")?);
-        let travelling = Travelling { key: message.key, at, bytes, failure: None };
+        let travelling = Travelling { key: message.key, at, bytes, failure: None, is_short: false };
         hub.state.messages.entry(link).or_default().push_back(travelling);
         Ok(())
     }
@@ -160,6 +163,7 @@ impl Network for Links {
         let place = messages.iter().position(|message| message.key == key);
         match place.and_then(|place| messages.remove(place)) {
             None => Ok(None),
+            Some(Travelling { failure: Some(text), is_short: true, .. }) => Err(trn3_machine::Error::HostMemory(text)),
             Some(Travelling { failure: Some(text), .. }) => Err(trn3_machine::Error::Value(text)),
             Some(Travelling { at, bytes, .. }) => Ok(Some(Delivery { at: Picos(at), bytes })),
         }
@@ -189,8 +193,9 @@ impl Network for Links {
         let place = Place { estimator, ranks_per_chip: *ranks_per_chip };
         let (carried, outcomes) = place.arrive(&mut state.meetings, arrival)?;
         for Outcome { rank, at, result } in outcomes {
-            let (bytes, failure) = result.map_or_else(|text| (Vec::new(), Some(text)), |bytes| (bytes, None));
-            let travelling = Travelling { key: arrival.part.key << 1, at: at.0, bytes, failure };
+            let is_short = result.as_ref().is_err_and(|error| error.kind == ErrorKind::Capacity);
+            let (bytes, failure) = result.map_or_else(|error| (Vec::new(), Some(error.message)), |bytes| (bytes, None));
+            let travelling = Travelling { key: arrival.part.key << 1, at: at.0, bytes, failure, is_short };
             state.messages.entry(pair(rank, rank)).or_default().push_back(travelling);
         }
         Ok(carried)

@@ -33,7 +33,7 @@ struct Come {
 pub(crate) struct Outcome {
     pub(crate) rank: u32,
     pub(crate) at: Picos,
-    pub(crate) result: std::result::Result<Vec<u8>, String>,
+    pub(crate) result: Result<Vec<u8>>,
 }
 
 /// How a collective is done on a system.
@@ -106,6 +106,7 @@ impl Place<'_> {
     /// A rank comes; says what it sends, and what all of them take away once the last has come.
     pub(crate) fn arrive(&self, meetings: &mut Vec<Meeting>, arrival: &Arrival<'_>) -> Result<(Carried, Vec<Outcome>)> {
         let Arrival { part, rank, at, bytes } = *arrival;
+        let bytes = try_copy(bytes, "what a rank brings to a collective")?;
         let is_same = |one: &Meeting| one.part.key == part.key && one.part.group == part.group;
         let index = match meetings.iter().position(is_same) {
             Some(index) => index,
@@ -122,7 +123,6 @@ impl Place<'_> {
         if meeting.come.iter().any(|come| come.rank == rank) {
             return Err(Error::value(format!("rank {rank} comes twice to the collective of key {}", part.key)));
         }
-        let bytes = try_copy(bytes, "what a rank brings to a collective")?;
         meeting.come.push(Come { rank, at: at.0, part: part.clone(), bytes });
         let carried = meeting.carried.get(position).copied().unwrap_or_default();
         if meeting.come.len() < part.group.len() {
@@ -139,7 +139,7 @@ impl Place<'_> {
         let ranks: Vec<u32> = meeting.come.iter().map(|come| come.rank).collect();
         let (took, results) = match self.run(&meeting) {
             Ok((took, outputs)) => (took, outputs.into_iter().map(Ok).collect::<Vec<_>>()),
-            Err(error) => (Picos::ZERO, vec![Err(error.message); ranks.len()]),
+            Err(error) => (Picos::ZERO, vec![Err(error); ranks.len()]),
         };
         let at = Picos(last.saturating_add(took.0));
         ranks.into_iter().zip(results).map(|(rank, result)| Outcome { rank, at, result }).collect()
