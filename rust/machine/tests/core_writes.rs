@@ -73,7 +73,7 @@ fn run(writes: &[Vec<Write>; 2], order: &[bool], timing: bool, meets: usize) -> 
             next[number] += 1;
         }
         let [one, other] = &mut cores;
-        meeting::synchronise(&mut [one, other]);
+        meeting::synchronise(&mut [one, other]).expect("room");
     }
     let found = cores.iter_mut().flat_map(|core| core.state.memory.findings().clone());
     let races = found.filter(|finding| matches!(finding, Finding::Race { .. })).count();

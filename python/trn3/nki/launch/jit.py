@@ -442,10 +442,9 @@ def simulate(
         Of its draws, which are the same in every run. Unless given,
         ``NEURON_RT_STOCHASTIC_ROUNDING_SEED``, and without that 0.
     max_host_bytes : int, optional
-        Most bytes of this machine's memory that the tensors in HBM of a rank may hold, and a result
-        beside them; what goes beyond is a MemoryError. Bytes that nothing wrote are not held, until
-        a tensor is returned. By default what ``TRN3_MAX_HOST_BYTES`` says, else three quarters of
-        what is free when that matters **(choice)**.
+        Most bytes of this machine's memory that what a rank writes in HBM may hold, and a result
+        beside it; more is a MemoryError. By default what ``TRN3_MAX_HOST_BYTES`` says, else three
+        quarters of what is free when that matters **(choice)**.
 
     Returns
     -------

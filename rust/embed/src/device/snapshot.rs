@@ -161,7 +161,7 @@ impl Device {
         for core in &self.cores {
             for buffer in [Buffer::Sbuf, Buffer::Psum] {
                 for words in core.machine.state.memory.on_chip_words(buffer) {
-                    out.runs(&words, [0..words.len()])?;
+                    out.runs(&words, std::iter::once(0..words.len()))?;
                 }
             }
         }
