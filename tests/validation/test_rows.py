@@ -107,6 +107,24 @@ def test_levels_are_summarised_apart_and_fit_rows_left_out() -> None:
     assert (rebuilt.level, rebuilt.rows, rebuilt.worst) == ("rebuilt", 1, 0.625)
 
 
+def test_bounds_are_judged_once_for_each_measurement_by_its_nearest_row() -> None:
+    [row] = parse(ROW).rows
+    held = replace(row, class_="hold")
+    twin = replace(held, id="twin", level="rebuilt", of=held.id)
+    off = replace(held, id="off", published=8.0)
+    results = [
+        RowResult(held, 9.0, (8.0, 10.0)),
+        RowResult(twin, 2.0, (1.0, 3.0)),
+        RowResult(off, 2.0, (1.0, 3.0)),
+        RowResult(replace(row, id="fit", class_="fit"), 2.0, (5.0, 6.0)),
+        RowResult(replace(held, id="none"), 2.0),
+    ]
+    band = validation.summarise_band(results)
+    assert band is not None
+    assert (band.rows, band.within, band.outside, band.share) == (2, 1, ("off",), 0.5)
+    assert validation.summarise_band(results[-1:]) is None
+
+
 @pytest.mark.parametrize(
     ("pairs", "coefficient"),
     [
