@@ -39,7 +39,9 @@ def result(tmp_path: Path) -> Path:
 def test_probe_writes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "probes"
     assert main(["probe", str(folder)]) == 0
-    assert f"{folder}: 40 probes; run: python " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.startswith(f"{folder}: 40 probes\n")
+    assert said.splitlines()[-1].startswith("run: python ")
     assert len(list((folder / "probes").glob("*.py"))) == 40
     assert (folder / "README.md").read_text(encoding="utf-8").startswith("# Probes")
     assert main(["probe", str(folder)]) == 2

@@ -210,13 +210,13 @@ def test_profile_of_a_kernel_that_overflows(
     needed = shape[1] * 4
     assert first.startswith(
         f"trn3: error: {path}:{FIRST}: {name}CapacityError: {memory} cannot hold tensor "
-        f"[128, {shape[1]}] float32: it needs {needed} bytes per partition"
+        f"`big` [128, {shape[1]}] float32: it needs {needed} bytes per partition"
     )
     assert table[-1] == f"hint: it is larger than the whole memory; {hint}"
     if memory == "SBUF":
         assert table[:-1] == [
             "live tensors, largest first (bytes per partition, tensor, line that made it):",
-            f"{2048:>12}  [128, 512] float32  {path}:{FIRST - 2}",
+            f"{2048:>12}  `tile` [128, 512] float32  {path}:{FIRST - 2}",
         ]
 
 

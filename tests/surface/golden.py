@@ -1,7 +1,8 @@
 """Programs and snapshots of version 0.1.0, kept as they were written: what they must still do.
 
 ``golden/everything.json`` is the program of `golden_kernel.everything`; ``golden/rounding.json``
-was written by hand. ``golden/device.snapshot`` is a device in the middle of the second; tests of
+was written by hand; what it gives changed once, when each engine got draws of its own (CHANGELOG,
+"Bits changed"). ``golden/device.snapshot`` is a device in the middle of the second; tests of
 the Rust crate `trn3` read it, and the programs too.
 """
 

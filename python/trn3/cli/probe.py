@@ -52,7 +52,9 @@ def register(app: typer.Typer) -> None:
         with refusing(probing.ProbeError):
             if folder is not None:
                 count = probing.write(folder)
-                typer.echo(f"{folder}: {count} probes; run: python {folder / 'run.py'}")
+                typer.echo(f"{folder}: {count} probes")
+                _list_probes()
+                typer.echo(f"run: python {folder / 'run.py'}")
                 return
             assert check is not None
             result = probing.read(check)
@@ -60,6 +62,15 @@ def register(app: typer.Typer) -> None:
         _report(result, outcomes, contribution, as_json=as_json)
         if any(outcome.verdict == "differs" for outcome in outcomes):
             raise typer.Exit(1)
+
+
+def _list_probes() -> None:
+    from trn3.validation import probe as probing
+
+    listed = table("probe", "what it shows")
+    for each in probing.probes():
+        listed.add_row(each.id, each.title)
+    output().print(listed)
 
 
 def _report(

@@ -33,9 +33,13 @@ __all__ = [
     "hooks",
     "instruction_table",
     "isa",
+    "keep_timed",
+    "leave_hbm_to",
     "reach",
     "replay",
+    "run_program",
     "span_indexes",
+    "time_together",
 ]
 
 class NkiValidationError(AssertionError): ...
@@ -229,6 +233,7 @@ class NkiTensor:
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: object, /) -> Self: ...
 
+@disjoint_base
 class VirtualRegister:
     def __new__(cls, state: int | None = None, frozen: bool = False) -> Self: ...
     @property
