@@ -91,7 +91,7 @@ class Gang:
         BaseException
             What the first function to fail raised; the others are ended where they wait.
         """
-        threads = []
+        threads: list[threading.Thread] = []
         for member, body in zip(self._members[1:], bodies[1:], strict=True):
             arguments = (self._follow, member, body)
             thread = threading.Thread(

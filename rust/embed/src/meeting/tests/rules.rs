@@ -40,9 +40,9 @@ fn test_rules_are_refused_by_argument() {
     let mut cores = cores(1, true);
     let core = &mut cores[0];
     let room = RankRoom::new(2, 1);
-    let (four, six) = (hbm(core, &[4], &[]), hbm(core, &[6], &[]));
+    let (four, other, six) = (hbm(core, &[4], &[]), hbm(core, &[4], &[]), hbm(core, &[6], &[]));
     let psum = tensor(core, Buffer::Psum, &[4, 1], DType::Float32);
-    let base = call(RankOperation::AllReduce, vec![four.clone()], vec![four.clone()], 2);
+    let base = call(RankOperation::AllReduce, vec![four.clone()], vec![other], 2);
     let refusals = [
         (RankCall { dsts: vec![six.clone()], ..base.clone() }, "dsts has shape (6,), 6 elements; allowed: 4 for"),
         (RankCall { dsts: vec![psum], ..base.clone() }, "is in psum; allowed: hbm or sbuf"),
