@@ -18,7 +18,13 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_work(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_work(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
     assert len(capsys.readouterr().out.splitlines()) > 5
 
