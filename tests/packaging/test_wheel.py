@@ -71,7 +71,7 @@ def test_wheel_contents(wheel: Path) -> None:
         str(path.relative_to(ROOT / "python"))
         for package in ("trn3", "trn3_pytest")
         for path in (ROOT / "python" / package).rglob("*")
-        if path.suffix in {".proto", ".py", ".pyi", ".toml"} or path.name == "py.typed"
+        if path.suffix in {".proto", ".py", ".pyi", ".toml", ".txt"} or path.name == "py.typed"
     }
     inside = names(wheel)
     package = {name for name in inside if name.startswith(("trn3/", "trn3_pytest/"))}
