@@ -240,6 +240,26 @@ def bench_kernel_many_heads(
     )
 
 
+# What a causal attention of four heads over a prompt of 16,384 tokens may take for its time alone,
+# and a million instructions of any library's kernel, front end included.
+SECONDS_OF_A_PROMPT, SECONDS_OF_A_MILLION = 20.0, 8.0
+
+
+@ALONE
+def bench_kernel_prompt_timing_only(compare: Comparison, quick: bool) -> None:
+    arguments = head_inputs(1, 512) if quick else head_inputs(4, 16_384)
+    count = timed(heads, arguments)
+    compare(
+        f"kernel: causal attention of {arguments['v'].shape[0]} heads, a long prompt, timing only",
+        lambda: nki.profile(heads, values=False, **arguments),
+        [
+            limit(SECONDS_OF_A_PROMPT, f"{SECONDS_OF_A_PROMPT:.0f} s"),
+            limit(SECONDS_OF_A_MILLION * count / 1e6, f"{SECONDS_OF_A_MILLION:.0f} s a million"),
+        ],
+        Work(count, "instructions/s"),
+    )
+
+
 # An array of 128 x 128 that keeps its weights, memories of the size of SBUF.
 SCALESIM_CONFIGURATION = """\
 [general]

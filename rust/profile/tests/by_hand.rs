@@ -125,6 +125,7 @@ fn test_two_cores_together_are_means_and_sums() {
     let both = Profile::joint(vec![core.clone(), Arc::new(CoreProfile::new(longer))]).expect("two cores");
     let one = Profile::of_core(core);
     assert_eq!((both.last(), both.latency_us(), both.instructions()), (1, 20.0, 8));
+    assert_eq!((one.overhead_us(), both.overhead_us()), (15.0, 30.0));
     assert_eq!((both.macs(), both.hbm_read_bytes()), (2 * one.macs(), 2 * one.hbm_read_bytes()));
     assert_eq!((both.mfu(), both.mbu()), (0.125, 0.125));
     assert_eq!(both.engines()[0].busy_us, 3.0);

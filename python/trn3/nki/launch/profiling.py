@@ -167,7 +167,11 @@ def check_shadow(shadow: bool, values: bool) -> None:
 
 
 class Latency:
-    """Simulated latency of the last call."""
+    """Simulated latency of the last call, with what starting and ending the kernel costs.
+
+    That is what devices report of a kernel, and what `trn3 validate` compares with published times;
+    `Profile.latency_us` is the part between, `Profile.overhead_us` the rest.
+    """
 
     def __init__(self, microseconds: float) -> None:
         self._microseconds = microseconds
@@ -222,7 +226,7 @@ class BenchmarkKernel:
         if slot.context is not None:
             return self._kernel(*args, **kwargs)
         result, report = profile(self._kernel, *args, **kwargs)
-        self.benchmark_result = BenchmarkResult(report.latency_us)
+        self.benchmark_result = BenchmarkResult(report.latency_us + report.overhead_us)
         if self._origin is not None:
             self._origin.benchmark_result = self.benchmark_result
         return result

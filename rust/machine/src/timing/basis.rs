@@ -139,6 +139,7 @@ impl Basis {
         path: &[u32],
         modes: &Modes,
     ) -> Vec<(usize, Picos)> {
+        let places = Places::of(arch);
         let mut sums = vec![0.0; arch.entries().len()];
         let mut before: Option<&Record> = None;
         let mut steps = path.iter().filter_map(|&id| records.get(id as usize)).peekable();
@@ -147,7 +148,7 @@ impl Basis {
             // What a queue holds up waits for the transfer before as a whole, not for its end.
             if record.cause != Cause::Queue || before.is_none() {
                 let gap = record.start.0.saturating_sub(from);
-                spread(&mut sums, gap, &self.between(arch, before, record, modes));
+                spread(&mut sums, gap, &places.between(before, record, modes));
             }
             let (next, queued) = match steps.peek() {
                 Some(next) => (next.start.0, next.cause == Cause::Queue),
@@ -165,26 +166,53 @@ impl Basis {
         let sums = sums.into_iter().enumerate().filter(|(_, sum)| *sum >= 1.0);
         sums.map(|(place, sum)| (place, Picos(sum as u64))).collect()
     }
+}
+
+/// A figure's place among [`ArchSpec::entries`] and its value, of those that pass between instructions.
+#[derive(Debug, Default)]
+struct Places {
+    dma_semaphore: Option<(usize, f64)>,
+    same_engine: Option<(usize, f64)>,
+    semaphore: Option<(usize, f64)>,
+    table_load: Option<(usize, f64)>,
+    start_static: Option<(usize, f64)>,
+    start_generated: Option<(usize, f64)>,
+}
+
+impl Places {
+    fn of(arch: &ArchSpec) -> Self {
+        let mut places = Self::default();
+        for (place, entry) in arch.entries().iter().enumerate() {
+            let of = match entry.key.as_str() {
+                "dma_semaphore_ns" => &mut places.dma_semaphore,
+                "same_engine_ns" => &mut places.same_engine,
+                "semaphore_ns" => &mut places.semaphore,
+                "activation_table_load_ns" => &mut places.table_load,
+                "dma_start_static_ns" => &mut places.start_static,
+                "dma_start_generated_ns" => &mut places.start_generated,
+                _ => continue,
+            };
+            *of = Some((place, entry.value));
+        }
+        places
+    }
 
     /// What passes from one instruction's result to the start of the next, in nanoseconds by figure.
-    fn between(&self, arch: &ArchSpec, before: Option<&Record>, next: &Record, modes: &Modes) -> Vec<(usize, f64)> {
-        let mut names: SmallVec<[&str; 4]> = SmallVec::new();
-        match before.map(|before| before.engine) {
-            None => {}
-            Some(Engine::Dma) => names.push("dma_semaphore_ns"),
-            Some(engine) if engine == next.engine => names.push("same_engine_ns"),
-            Some(_) => names.push("semaphore_ns"),
-        }
-        if next.cause == Cause::TableLoad {
-            names.push("activation_table_load_ns");
-        }
-        if next.engine == Engine::Dma {
-            let is_static = modes.get(usize::from(next.queue)).is_none_or(|mode| *mode == DescriptorMode::Static);
-            names.push(if is_static { "dma_start_static_ns" } else { "dma_start_generated_ns" });
-        }
-        let entries = arch.entries().iter().enumerate();
-        let named = entries.filter(|(_, entry)| names.contains(&entry.key.as_str()));
-        named.map(|(place, entry)| (place, entry.value)).collect()
+    fn between(&self, before: Option<&Record>, next: &Record, modes: &Modes) -> SmallVec<[(usize, f64); 3]> {
+        let waited = match before.map(|before| before.engine) {
+            None => None,
+            Some(Engine::Dma) => self.dma_semaphore,
+            Some(engine) if engine == next.engine => self.same_engine,
+            Some(_) => self.semaphore,
+        };
+        let table = if next.cause == Cause::TableLoad { self.table_load } else { None };
+        let is_static = || modes.get(usize::from(next.queue)).is_none_or(|mode| *mode == DescriptorMode::Static);
+        let start = match next.engine {
+            Engine::Dma if is_static() => self.start_static,
+            Engine::Dma => self.start_generated,
+            _ => None,
+        };
+        [waited, table, start].into_iter().flatten().collect()
     }
 }
 

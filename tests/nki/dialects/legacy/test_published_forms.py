@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import trn3.nki
 import trn3.nki.dialects.legacy as nki
 import trn3.nki.dialects.legacy.compiler as ncc
 import trn3.nki.dialects.legacy.isa as nisa
@@ -105,6 +106,21 @@ def test_specs_of_shape_and_type_time_a_kernel(shape: Any) -> None:
     result = profiled(nt.tensor[shape, nl.bfloat16], nt.tensor[shape, nl.bfloat16])
     assert result.shape == (128, 64)
     assert profiled.benchmark_result.nc_latency.get_latency_percentile(50) == narrow
+
+
+def test_benchmarked_latency_holds_the_start_of_the_kernel() -> None:
+    def copied(x: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, value=nl.load(x))
+        return out
+
+    x = np.zeros((128, 64), np.float32)
+    timed = nki.benchmark(copied)
+    timed(x)
+    _, profile = trn3.nki.profile(copied, x)
+    expected = profile.latency_us + profile.overhead_us
+    assert profile.overhead_us > 0
+    assert timed.benchmark_result.nc_latency.get_latency_percentile(50) == expected
 
 
 def test_allocation_callbacks_are_called_by_keyword() -> None:
