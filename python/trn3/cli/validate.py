@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trn3.cli.comparison import Compared, Selection, plain, print_commands
 from trn3.cli.consoles import output, print_json, table
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.cli.settings import JsonForTable
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from trn3 import validation
     from trn3.validation import claims
-    from trn3.validation.claims import FigureResult
 
 
 class Only(StrEnum):
@@ -40,28 +38,6 @@ class Only(StrEnum):
     COLLECTIVES = "collectives"
     PLANNER = "planner"
     ENERGY = "energy"
-
-
-@dataclass(frozen=True)
-class Selection:
-    """What to compare: measurements of kernels, and claims about systems."""
-
-    rows: tuple[validation.Row, ...]
-    claims: tuple[claims.Claim, ...]
-
-
-@dataclass(frozen=True)
-class Compared:
-    """What came out."""
-
-    rows: list[validation.Result]
-    claims: list[claims.Result]
-
-    @property
-    def has_miss(self) -> bool:
-        """Whether something is off and nothing says why."""
-        rows = any(result.verdict == "miss" for result in self.rows)
-        return rows or any(result.is_miss for result in self.claims)
 
 
 def register(app: typer.Typer) -> None:
@@ -92,6 +68,13 @@ def register(app: typer.Typer) -> None:
                 help="Show what is known of real chips' bits instead, and what trn3 computes.",
             ),
         ] = False,
+        as_commands: Annotated[
+            bool,
+            typer.Option(
+                "--commands",
+                help="Print command lines that give the published rows' figures, and run nothing.",
+            ),
+        ] = False,
         as_json: JsonForTable = False,
         write: Annotated[
             Path | None,
@@ -120,13 +103,17 @@ def register(app: typer.Typer) -> None:
             if not show_register(as_json=as_json):
                 raise typer.Exit(1)
             return
-        if write is not None and (rows or only):
-            message = "--write takes all rows; leave the names and --only out"
+        if write is not None and (rows or only or as_commands):
+            message = "--write takes all rows; leave the names, --only and --commands out"
             raise RefusedError(message)
         with refusing(RowError):
+            selection = select(rows or [], only or [])
+            if as_commands:
+                print_commands(selection, as_json=as_json)
+                return
             if write is not None:
                 check_document(write)
-            comparison = run(select(rows or [], only or []), Console(stderr=True))
+            comparison = run(selection, Console(stderr=True))
         if write is not None:
             write_document(comparison, write)
         if as_json:
@@ -148,26 +135,39 @@ def select(names: Sequence[str], only: Sequence[Only]) -> Selection:
     from trn3 import validation
     from trn3.validation import claims
 
-    all_rows, all_claims = validation.table().rows, claims.table()
-    of_rows = [name for name in names if any(validation.fits(row, name) for row in all_rows)]
+    kernels, commands = validation.table().rows, validation.commands.published()
+    all_claims = claims.table()
+    of_rows, of_commands = (
+        [name for name in names if any(validation.fits(row, name) for row in rows)]
+        for rows in (kernels, commands)
+    )
     of_claims = [name for name in names if any(claims.fits(claim, name) for claim in all_claims)]
     for name in names:
-        if name not in of_rows and name not in of_claims:
+        if name not in {*of_rows, *of_commands, *of_claims}:
             message = (
-                f"no row is called {name}; rows: {', '.join(row.id for row in all_rows)}; "
+                f"no row is called {name}; rows: "
+                f"{', '.join(row.id for row in (*kernels, *commands))}; "
                 f"claims: {', '.join(claim.id for claim in all_claims)}"
             )
             raise validation.RowError(message)
     rows = validation.select(of_rows) if of_rows or not names else ()
+    if of_commands or not names:
+        rows = (*rows, *validation.select(of_commands, commands))
     chosen = claims.select(of_claims) if of_claims or not names else ()
     if only:
         kinds = {kind.value for kind in only}
-        rows = tuple(row for row in rows if kinds & {"machine", row.class_})
+        rows = tuple(row for row in rows if kinds & _kinds(row))
         chosen = tuple(c for c in chosen if kinds & {"system", c.status, c.area})
     if not rows and not chosen:
         message = f"--only {', '.join(only)} leaves nothing of {', '.join(names)}"
         raise validation.RowError(message)
     return Selection(rows, chosen)
+
+
+def _kinds(row: validation.PublishedRow) -> set[str]:
+    if row.command is None:
+        return {"machine", row.class_}
+    return {"system", row.class_, "collectives" if "nccom-test" in row.command else "planner"}
 
 
 def run(selection: Selection, console: Console) -> Compared:
@@ -196,9 +196,14 @@ def run(selection: Selection, console: Console) -> Compared:
 
 def show(comparison: Compared, console: Console) -> None:
     """Print the comparisons and their summaries."""
-    if comparison.rows:
-        _show_rows(comparison.rows, console)
-    if comparison.rows and comparison.claims:
+    of_kernels, of_commands = comparison.parted
+    if of_kernels:
+        _show_rows(of_kernels, console)
+    if of_kernels and (of_commands or comparison.claims):
+        console.print()
+    if of_commands:
+        _show_commands(of_commands, console)
+    if of_commands and comparison.claims:
         console.print()
     if comparison.claims:
         _show_claims(comparison.claims, console)
@@ -243,6 +248,18 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
         )
 
 
+def _show_commands(results: Sequence[validation.Result], console: Console) -> None:
+    from trn3 import validation
+
+    console.print("commands:", style="bold")
+    console.print(_rows_table(results, ("predicted", "published", "ratio")))
+    for result in results:
+        if result.refusal is not None:
+            console.print(f"{result.row.id}: refused: {result.refusal}", soft_wrap=True)
+    for group in validation.summarise_groups(results):
+        console.print(validation.group_text(group), soft_wrap=True)
+
+
 def _rows_table(results: Sequence[validation.Result], numbers: Sequence[str]) -> Table:
     from trn3 import validation
 
@@ -254,9 +271,7 @@ def _rows_table(results: Sequence[validation.Result], numbers: Sequence[str]) ->
             row.id,
             row.hardware,
             row.class_,
-            f"{validation.figure(result.predicted)} {row.unit}",
-            f"{validation.figure(row.published)} {row.unit}",
-            f"{result.ratio:.3f}",
+            *validation.numbers(result),
             "" if result.verdict == "within" else result.verdict,
             row.source,
         )
@@ -300,82 +315,6 @@ def _show_claims(results: Sequence[claims.Result], console: Console) -> None:
         console.print(f"{summary.status}: {', '.join(parts)}", soft_wrap=True)
 
 
-def plain(comparison: Compared) -> dict[str, Any]:
-    """Return the comparison for machines: one list of rows, of which `kind` says what they are."""
-    from trn3 import validation
-    from trn3.validation import claims
-
-    rows: list[dict[str, Any]] = [
-        {
-            "kind": "measurement",
-            "id": result.row.id,
-            "hardware": result.row.hardware,
-            "what": result.row.what,
-            "class": result.row.class_,
-            "level": result.row.level,
-            "measurement": result.row.measurement,
-            "status": "model",
-            "unit": result.row.unit,
-            "predicted": result.predicted,
-            "computed": result.predicted,
-            "published": result.row.published,
-            "ratio": result.ratio,
-            "low": None if result.band is None else result.band[0],
-            "high": None if result.band is None else result.band[1],
-            "tolerance": result.row.tolerance,
-            "verdict": result.verdict,
-            "reason": result.row.miss if result.verdict != "within" else None,
-            "source": result.row.source,
-        }
-        for result in comparison.rows
-    ]
-    rows += [_figure(figure) for result in comparison.claims for figure in result.figures]
-    summaries: list[dict[str, Any]] = [
-        {key.rstrip("_"): value for key, value in asdict(summary).items()}
-        for summary in validation.summarise(comparison.rows)
-    ]
-    summaries += [asdict(summary) for summary in claims.summarise(comparison.claims)]
-    levels = [
-        {**asdict(summary), "rank_correlation": finite(summary.rank_correlation)}
-        for summary in validation.summarise_levels(comparison.rows)
-    ]
-    band = validation.summarise_band(comparison.rows)
-    bounds = None if band is None else {**asdict(band), "share": band.share}
-    return {"rows": rows, "summary": summaries, "levels": levels, "band": bounds}
-
-
-def finite(value: float) -> float | None:
-    """Return a number, or None for what JSON cannot write."""
-    return value if math.isfinite(value) else None
-
-
-def _figure(entry: FigureResult) -> dict[str, Any]:
-    from trn3.validation import claims
-
-    claim = entry.claim
-    return {
-        "kind": "claim",
-        "id": claim.id,
-        "number": claim.number,
-        "what": claim.claim,
-        "figure": entry.name,
-        "class": claim.area,
-        "status": claims.STATUS_TEXTS[claim.status],
-        "unit": entry.figure.unit,
-        "predicted": entry.computed,
-        "computed": entry.computed,
-        "published": entry.published,
-        "printed": entry.figure.published,
-        "ratio": entry.ratio,
-        "tolerance": entry.figure.tolerance,
-        "fitted": entry.figure.is_fitted,
-        "verdict": entry.verdict,
-        "reason": entry.figure.miss if entry.verdict == "explained miss" else claim.refuted,
-        "remarks": list(claim.remarks),
-        "source": entry.figure.source or claim.source,
-    }
-
-
 def check_document(path: Path) -> None:
     """Check that a document has its marks, before minutes of work.
 
@@ -386,11 +325,12 @@ def check_document(path: Path) -> None:
     OSError
         If it cannot be read.
     """
-    from trn3.validation import CLAIMS_BEGIN, CLAIMS_END, replace_section
+    from trn3.validation import SECTIONS, replace_section
 
     with refusing(ValueError, naming=path):
-        text = replace_section(path.read_text(encoding="utf-8"), "")
-        replace_section(text, "", CLAIMS_BEGIN, CLAIMS_END)
+        text = path.read_text(encoding="utf-8")
+        for marks in SECTIONS.values():
+            text = replace_section(text, "", *marks)
 
 
 def write_document(comparison: Compared, path: Path) -> None:
@@ -405,11 +345,15 @@ def write_document(comparison: Compared, path: Path) -> None:
     """
     from trn3 import validation
     from trn3.files import write_bytes
-    from trn3.validation import CLAIMS_BEGIN, CLAIMS_END, claims
+    from trn3.validation import SECTIONS, claims
 
     text = path.read_text(encoding="utf-8")
-    section = validation.markdown(comparison.rows, validation.table().absent)
-    text = validation.replace_section(text, section)
-    section = claims.markdown(comparison.claims)
-    text = validation.replace_section(text, section, CLAIMS_BEGIN, CLAIMS_END)
+    of_kernels, of_commands = comparison.parted
+    written = {
+        "kernels": validation.markdown(of_kernels, validation.table().absent),
+        "commands": validation.command_tables(of_commands),
+        "claims": claims.markdown(comparison.claims),
+    }
+    for name, marks in SECTIONS.items():
+        text = validation.replace_section(text, written[name], *marks)
     write_bytes(path, [text.encode()])

@@ -1,8 +1,10 @@
 """Published measurements of the hardware, run again on the model.
 
 The measurements are data, `table`; `run` makes the kernels and instructions behind them and gives
-what the model predicts; `summarise` has the errors by class, `summarise_levels` by whose text ran,
-and `summarise_band` how often the hardware's latency lies within the bounds of profiles.
+what the model predicts. `commands.published` are figures of systems, each with the command line
+that computes it; `summarise_groups` has their errors. `summarise` has those of kernels by class,
+`summarise_levels` by whose text ran, and `summarise_band` how often the hardware's latency lies
+within the bounds of profiles.
 `trn3.validation.claims` does the same for what is published about systems,
 `trn3.validation.silicon` for the bits of real chips, and `trn3.validation.probe` makes kernels that
 find out more of those. ``trn3 validate`` and ``trn3 probe`` are all of it on the command line.
@@ -17,15 +19,20 @@ Examples
 'within'
 """
 
+from trn3.validation import commands
 from trn3.validation.bands import BandSummary, summarise_band
 from trn3.validation.documents import (
     BEGIN,
     CLAIMS_BEGIN,
     CLAIMS_END,
     END,
+    SECTIONS,
     at_several_levels,
+    command_tables,
     figure,
+    group_text,
     markdown,
+    numbers,
     percent,
     ratios,
     replace_section,
@@ -44,11 +51,13 @@ from trn3.validation.rows import (
 )
 from trn3.validation.run import (
     ClassSummary,
+    GroupSummary,
     LevelSummary,
     Result,
     RowResult,
     run,
     summarise,
+    summarise_groups,
     summarise_levels,
 )
 
@@ -58,9 +67,11 @@ __all__ = [
     "CLAIMS_END",
     "END",
     "LEVELS",
+    "SECTIONS",
     "Absent",
     "BandSummary",
     "ClassSummary",
+    "GroupSummary",
     "Level",
     "LevelSummary",
     "PublishedRow",
@@ -70,9 +81,13 @@ __all__ = [
     "RowResult",
     "Table",
     "at_several_levels",
+    "command_tables",
+    "commands",
     "figure",
     "fits",
+    "group_text",
     "markdown",
+    "numbers",
     "percent",
     "ratios",
     "replace_section",
@@ -80,6 +95,7 @@ __all__ = [
     "select",
     "summarise",
     "summarise_band",
+    "summarise_groups",
     "summarise_levels",
     "table",
 ]

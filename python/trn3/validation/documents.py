@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from trn3.validation.bands import summarise_band
 from trn3.validation.rows import LEVELS, Absent
 from trn3.validation.run import (
     ClassSummary,
+    GroupSummary,
     LevelSummary,
     RowResult,
     summarise,
+    summarise_groups,
     summarise_levels,
 )
 
@@ -19,6 +22,14 @@ BEGIN: Final = "<!-- generated: begin -->"
 END: Final = "<!-- generated: end -->"
 CLAIMS_BEGIN: Final = "<!-- generated claims: begin -->"
 CLAIMS_END: Final = "<!-- generated claims: end -->"
+#: Between which lines of a document each part stands.
+SECTIONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        "kernels": (BEGIN, END),
+        "commands": ("<!-- generated commands: begin -->", "<!-- generated commands: end -->"),
+        "claims": (CLAIMS_BEGIN, CLAIMS_END),
+    }
+)
 
 
 def figure(value: float) -> str:
@@ -53,6 +64,44 @@ def markdown_table(
     marks = "|".join("--:" if heading in right else "---" for heading in headings)
     lines = [f"| {' | '.join(map(str, cells))} |" for cells in (headings, *rows)]
     return "\n".join([lines[0], f"|{marks}|", *lines[1:]])
+
+
+def numbers(result: RowResult) -> tuple[str, str, str]:
+    """Return predicted, published, and the ratio of the two, as tables show them."""
+    row, published = result.row, f"{figure(result.row.published)} {result.row.unit}"
+    if result.refusal is not None:
+        return "refused", published, "-"
+    return f"{figure(result.predicted)} {row.unit}", published, f"{result.ratio:.3f}"
+
+
+def group_text(summary: GroupSummary) -> str:
+    """Return a line that says how far a group of rows is off.
+
+    >>> group_text(GroupSummary("trn2 decode", 3, 1, 1.1, 1.25, "some-row"))
+    'trn2 decode: 3 rows, 1 refused; off by 1.10 x in the median, 1.25 x at worst (some-row)'
+    """
+    refused = f", {summary.refused} refused" if summary.refused else ""
+    if summary.median is None:
+        return f"{summary.group}: {summary.rows} rows{refused}"
+    return (
+        f"{summary.group}: {summary.rows} rows{refused}; off by {summary.median:.2f} x in the "
+        f"median, {summary.worst:.2f} x at worst ({summary.worst_row})"
+    )
+
+
+def command_tables(results: Sequence[RowResult]) -> str:
+    """Return the rows that command lines compute, by group, ready for a document."""
+    headings = ("row", "what", "predicted", "published", "ratio", "where")
+    parts = ["\n".join(f"- {group_text(group)}" for group in summarise_groups(results))]
+    for group in dict.fromkeys(result.row.group for result in results):
+        rows = [
+            (result.row.id, result.row.what, *numbers(result), result.row.source)
+            for result in results
+            if result.row.group == group
+        ]
+        parts += [f"### {group}", markdown_table(headings, rows, right=headings[2:5])]
+    missed = [result for result in results if result.verdict != "within"]
+    return "\n\n".join([*parts, *(["\n".join(map(_miss, missed))] if missed else [])])
 
 
 def markdown(results: Sequence[RowResult], absent: Iterable[Absent]) -> str:
@@ -156,7 +205,7 @@ def _rows(results: Iterable[RowResult]) -> str:
 
 
 def _miss(result: RowResult) -> str:
-    reason = result.row.miss or "Not explained."
+    reason = result.row.miss or result.refusal or "Not explained."
     return f"- **{result.row.id}** ({result.ratio:.3f}). {reason}"
 
 

@@ -20,6 +20,10 @@ LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 UNITS: Final[Mapping[str, float]] = MappingProxyType(
     {"ns": 1.0, "us": 1e3, "ms": 1e6, "GB/s": 1.0, "ratio": 1.0, "%": 0.01, "count": 1.0}
 )
+#: Units of rows that a command line computes, in seconds and events a second.
+COMMAND_UNITS: Final[Mapping[str, float]] = MappingProxyType(
+    {"us": 1e-6, "ms": 1e-3, "s": 1.0, "tok/s": 1.0, "tok/s/GPU": 1.0, "seq/s": 1.0, "x": 1.0}
+)
 
 
 class RowError(ValueError):
@@ -55,6 +59,10 @@ class PublishedRow:
     of
         The row that has the same measurement at another level; None where there is none, or for
         the one that others name.
+    command
+        The command line whose document has the prediction, of which `quantity` is then a formula.
+    group
+        Of rows with a command, the kind of figure: ``trn1 decode b1``.
     """
 
     id: str
@@ -71,6 +79,8 @@ class PublishedRow:
     miss: str | None = None
     level: Level = "as-written"
     of: str | None = None
+    command: str | None = None
+    group: str | None = None
 
     @property
     def measurement(self) -> str:
@@ -237,7 +247,8 @@ def _row(
     known = {each.name.rstrip("_") for each in fields(PublishedRow)}
     entry = TableEntry(f"row {content.get('id', 'without an id')}", content, known)
     class_ = entry.choice("class", ("fit", "hold"))
-    unit = entry.choice("unit", UNITS)
+    command = entry.text_if_any("command")
+    unit = entry.choice("unit", UNITS if command is None else COMMAND_UNITS)
     level = str(content.get("level", levels.get(str(content.get("experiment")), "as-written")))
     published = content.get("published")
     if not isinstance(published, (int, float)) or published <= 0:
@@ -250,13 +261,15 @@ def _row(
         unit=unit,
         class_=cast(Class, class_),
         source=sources[entry.choice("source", sorted(sources))],
-        experiment=entry.text("experiment"),
+        experiment=entry.text("experiment") if command is None else "command",
         quantity=entry.text("quantity"),
         tolerance=float(content.get("tolerance", tolerances.get(class_, 0.0))),
         parameters=MappingProxyType(dict(content.get("parameters", {}))),
         miss=entry.text_if_any("miss"),
         level=cast(Level, entry.choice("level", LEVELS, level)),
         of=entry.text_if_any("of"),
+        command=command,
+        group=entry.text_if_any("group") if command is None else entry.text("group"),
     )
 
 

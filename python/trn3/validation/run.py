@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from trn3.validation import experiments
-from trn3.validation.rows import LEVELS, UNITS, Level, PublishedRow, RowError
+from trn3.validation import commands, experiments
+from trn3.validation.rows import COMMAND_UNITS, LEVELS, UNITS, Level, PublishedRow, RowError
 
 Verdict = Literal["within", "miss", "explained miss"]
 
@@ -27,11 +28,14 @@ class RowResult:
         The model's figure, in the row's unit.
     band
         Of a whole kernel's latency, the bounds between which the model expects the hardware's.
+    refusal
+        Why there is no figure, which then is not a number: the command was refused.
     """
 
     row: PublishedRow
     predicted: float
     band: tuple[float, float] | None = None
+    refusal: str | None = None
 
     @property
     def ratio(self) -> float:
@@ -86,6 +90,9 @@ def run(rows: Iterable[PublishedRow]) -> Iterator[RowResult]:
         If a row asks for an experiment or a figure that does not exist.
     """
     for row in rows:
+        if row.command is not None:
+            yield _answered(row, row.command)
+            continue
         figures = experiments.figures(row.experiment, row.hardware, dict(row.parameters))
         if row.quantity not in figures:
             message = (
@@ -97,6 +104,15 @@ def run(rows: Iterable[PublishedRow]) -> Iterator[RowResult]:
         low, high = (figures.get(f"{row.quantity}_{bound}") for bound in ("low", "high"))
         band = None if low is None or high is None else (low / unit, high / unit)
         yield RowResult(row, figures[row.quantity] / unit, band)
+
+
+def _answered(row: PublishedRow, command: str) -> RowResult:
+    try:
+        return RowResult(row, commands.compute(command, row.quantity) / COMMAND_UNITS[row.unit])
+    except RowError:
+        raise
+    except ValueError as error:
+        return RowResult(row, math.nan, refusal=str(error))
 
 
 def summarise(results: Iterable[RowResult]) -> list[ClassSummary]:
@@ -194,3 +210,42 @@ def rank_correlation(pairs: Iterable[tuple[float, float]]) -> float:
     if 0.0 in spread:
         return float("nan")
     return round(float(np.corrcoef(ranks)[0, 1]), 12)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """How far the rows of one group are off.
+
+    ``median`` and ``worst`` are of the larger of computed over published and its inverse; None
+    where every command of the group is refused.
+    """
+
+    group: str
+    rows: int
+    refused: int
+    median: float | None
+    worst: float | None
+    worst_row: str | None
+
+
+def summarise_groups(results: Iterable[RowResult]) -> list[GroupSummary]:
+    """Return the errors of each group of rows that have commands."""
+    groups: dict[str, list[RowResult]] = {}
+    for result in results:
+        if result.row.group is not None:
+            groups.setdefault(result.row.group, []).append(result)
+    summaries = []
+    for group, mine in groups.items():
+        factors = {r.row.id: max(r.ratio, 1 / r.ratio) for r in mine if r.refusal is None}
+        worst = max(factors, key=lambda name: factors[name], default=None)
+        summaries.append(
+            GroupSummary(
+                group,
+                len(mine),
+                len(mine) - len(factors),
+                statistics.median(factors.values()) if factors else None,
+                None if worst is None else factors[worst],
+                worst,
+            )
+        )
+    return summaries
