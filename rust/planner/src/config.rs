@@ -36,6 +36,9 @@ models![
     "deepseek-v3",
     "gpt-oss-120b",
     "gpt-oss-20b",
+    "llama-2-13b",
+    "llama-2-70b",
+    "llama-2-7b",
     "llama-3-8b",
     "llama-3.1-405b",
     "llama-3.1-8b",
@@ -44,6 +47,7 @@ models![
     "mixtral-8x22b",
     "mixtral-8x7b",
     "qwen3-235b-a22b",
+    "qwen3-32b",
 ];
 
 /// The shapes of a model of the crate: by its name, or as `owner/name` as model hubs have it.

@@ -23,6 +23,8 @@ pub enum DataType {
     MxFp8,
     /// Four-bit floats with one eight-bit scale for each 32.
     MxFp4,
+    /// Eight-bit integers in memory alone: they become BF16 before they are multiplied.
+    Int8,
 }
 
 /// Elements that share one scale in the MX formats, and the bits of that scale (OCP Microscaling 1.0).
@@ -31,7 +33,8 @@ const MX_SCALE_BITS: f64 = 8.0;
 
 impl DataType {
     /// Every format, in the order of [`DataType::index`].
-    pub const ALL: [Self; 6] = [Self::Fp32, Self::Bf16, Self::Fp16, Self::Fp8, Self::MxFp8, Self::MxFp4];
+    pub const ALL: [Self; 7] =
+        [Self::Fp32, Self::Bf16, Self::Fp16, Self::Fp8, Self::MxFp8, Self::MxFp4, Self::Int8];
 
     /// Bits of one element, its share of a block's scale included.
     ///
@@ -45,7 +48,7 @@ impl DataType {
         match self {
             Self::Fp32 => 32.0,
             Self::Bf16 | Self::Fp16 => 16.0,
-            Self::Fp8 => 8.0,
+            Self::Fp8 | Self::Int8 => 8.0,
             Self::MxFp8 => 8.0 + MX_SCALE_BITS / MX_BLOCK,
             Self::MxFp4 => 4.0 + MX_SCALE_BITS / MX_BLOCK,
         }
@@ -65,7 +68,20 @@ impl DataType {
             Self::Fp8 => "fp8",
             Self::MxFp8 => "mxfp8",
             Self::MxFp4 => "mxfp4",
+            Self::Int8 => "int8",
         }
+    }
+
+    /// The format that products of it are made in: its own, or BF16 for one that is stored alone.
+    ///
+    /// ```
+    /// use trn3_planner::DataType;
+    ///
+    /// assert_eq!(DataType::Int8.multiplied(), DataType::Bf16);
+    /// assert_eq!(DataType::Fp8.multiplied(), DataType::Fp8);
+    /// ```
+    pub fn multiplied(self) -> Self {
+        if self == Self::Int8 { Self::Bf16 } else { self }
     }
 
     /// The place in [`DataType::ALL`].

@@ -19,7 +19,7 @@ pub struct Chip {
     /// Physical cores.
     pub cores: u32,
     /// Operations a second of the whole chip for each format of [`DataType::ALL`]; `None` where it has none.
-    pub peaks: [Option<f64>; 6],
+    pub peaks: [Option<f64>; 7],
     /// Peak of its memory, bytes a second.
     pub hbm_rate: f64,
     /// What its DMA engines move together, bytes a second; infinite where loads need none.
@@ -83,8 +83,8 @@ impl Chip {
         };
         let cores = maybe("cores").unwrap_or(1.0);
         let has_core = spec.parts.contains_key("core");
-        let mut peaks = [None; 6];
-        for dtype in DataType::ALL {
+        let mut peaks = [None; 7];
+        for dtype in DataType::ALL.into_iter().filter(|dtype| dtype.multiplied() == *dtype) {
             peaks[dtype.index()] = peak(spec, dtype.name())?;
         }
         if peaks[DataType::Bf16.index()].is_none() {
@@ -170,7 +170,7 @@ pub struct Rank {
     /// Logical cores of a chip.
     pub per_chip: u32,
     /// Operations a second for each format of [`DataType::ALL`].
-    pub peaks: [Option<f64>; 6],
+    pub peaks: [Option<f64>; 7],
     /// Its share of the memory's peak, bytes a second.
     pub hbm_rate: f64,
     /// What it can stream from memory: the lesser of that share and its DMA engines, bytes a second.

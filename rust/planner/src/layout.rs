@@ -79,6 +79,15 @@ pub(super) fn divisors(number: u64) -> Vec<u64> {
     (1..=number).filter(|divisor| number.is_multiple_of(*divisor)).collect()
 }
 
+/// Whether heads of queries are padded to run on `tp` ranks: a power of two that divides all else of the model.
+pub(super) fn pads_heads(model: &Model, tp: u64) -> bool {
+    tensor_divides(model, tp).is_err() && tensor_padded(model, tp).is_ok()
+}
+
+fn tensor_padded(model: &Model, tp: u64) -> std::result::Result<(), String> {
+    if tp.is_power_of_two() { blocks_divide(model, tp) } else { Err("no power of two".to_owned()) }
+}
+
 /// Whether heads and dense blocks divide by `tp`; else what does not.
 fn tensor_divides(model: &Model, tp: u64) -> std::result::Result<(), String> {
     let heads = model.attention.heads();
@@ -91,6 +100,11 @@ fn tensor_divides(model: &Model, tp: u64) -> std::result::Result<(), String> {
     {
         return Err(format!("the {kv_heads} heads of keys and values"));
     }
+    blocks_divide(model, tp)
+}
+
+/// Whether the blocks behind attention divide by `tp`; else what does not.
+fn blocks_divide(model: &Model, tp: u64) -> std::result::Result<(), String> {
     let dense = model.feed_forward.width;
     if model.dense_layers() > 0 && !dense.is_multiple_of(tp) {
         return Err(format!("the {dense} columns of the feed-forward block"));
@@ -112,7 +126,9 @@ fn divides(model: &Model, split: &Split) -> Result<()> {
             model.name
         )))
     };
-    if let Err(what) = tensor_divides(model, split.tp) {
+    if let Err(what) = tensor_divides(model, split.tp)
+        && tensor_padded(model, split.tp).is_err()
+    {
         return refuse("tp", split.tp, what, &tensor_degrees(model, u64::MAX));
     }
     if !model.layers.is_multiple_of(split.pp) {

@@ -41,7 +41,7 @@ fn element(dtype: DataType) -> Option<DType> {
         DataType::Bf16 => Some(DType::BFloat16),
         DataType::Fp16 => Some(DType::Float16),
         DataType::Fp32 => Some(DType::Float32),
-        DataType::Fp8 | DataType::MxFp8 | DataType::MxFp4 => None,
+        DataType::Fp8 | DataType::MxFp8 | DataType::MxFp4 | DataType::Int8 => None,
     }
 }
 

@@ -127,7 +127,7 @@ pub fn weight_bytes(model: &Model, precision: &TensorPrecision, split: &Split) -
         (_, true) => embedding,
         _ => embedding.max(unembedding),
     };
-    let attention = attention_elements(model, tp) * model.layers as f64 * precision.of(TensorClass::Attention).bytes();
+    let attention = attention_elements(model, split.tp) * model.layers as f64 * precision.of(TensorClass::Attention).bytes();
     let layers = attention
         + (bytes(TensorClass::Dense) + bytes(TensorClass::SharedExperts)) / tp
         + bytes(TensorClass::Experts) / split.stage() as f64
@@ -137,18 +137,19 @@ pub fn weight_bytes(model: &Model, precision: &TensorPrecision, split: &Split) -
 }
 
 /// Weights of one layer's attention on one rank.
-fn attention_elements(model: &Model, tp: f64) -> f64 {
-    let width = model.width as f64;
+fn attention_elements(model: &Model, tp: u64) -> f64 {
+    let (width, attention) = (model.width as f64, &model.attention);
+    let of_rank = attention.heads_of_rank(tp) as f64;
     match model.attention {
-        Attention::Grouped { heads, kv_heads, head_width, bias, output_bias, .. } => {
+        Attention::Grouped { head_width, bias, output_bias, .. } => {
             let head = head_width as f64;
-            let queries = heads as f64 / tp * head;
-            let keys = 2.0 * (kv_heads as f64 / tp).max(1.0) * head;
+            let queries = of_rank * head;
+            let keys = 2.0 * attention.kv_heads_of_rank(tp) as f64 * head;
             let biases = if bias { queries + keys } else { 0.0 } + if output_bias { width } else { 0.0 };
             width * (2.0 * queries + keys) + biases
         }
-        Attention::Latent { heads, query_rank, kv_rank, nope, rope, value } => {
-            let heads = heads as f64 / tp;
+        Attention::Latent { query_rank, kv_rank, nope, rope, value, .. } => {
+            let heads = of_rank;
             let queries = heads * (nope + rope) as f64;
             let up = query_rank.map_or(width * queries, |rank| rank as f64 * (width + queries));
             let kv_rank = kv_rank as f64;
@@ -161,8 +162,7 @@ fn attention_elements(model: &Model, tp: f64) -> f64 {
 
 /// Bytes of keys and values that one rank keeps for one sequence of this length that it serves.
 pub fn kv_bytes_per_sequence(model: &Model, precision: &TensorPrecision, split: &Split, context: f64) -> f64 {
-    let heads = model.attention.kv_heads() as f64;
-    let share = (heads / split.tp as f64).max(1.0) / heads;
+    let share = model.attention.kv_heads_of_rank(split.tp) as f64 / model.attention.kv_heads() as f64;
     model.kv_bytes(context, precision.kv) * share / (split.cp * split.pp) as f64
 }
 
@@ -227,7 +227,7 @@ fn scratch_per_token(model: &Model, split: &Split) -> f64 {
         let routed = experts.active as f64 / split.ep as f64;
         routed * (width + 2.0 * experts.block.width as f64 / split.expert_tp() as f64)
     });
-    let attention = (2 * model.attention.heads() + model.attention.kv_heads()) as f64 / tp
+    let attention = (2 * model.attention.heads_of_rank(split.tp) + model.attention.kv_heads_of_rank(split.tp)) as f64
         * match model.attention {
             Attention::Grouped { head_width, .. } => head_width as f64,
             Attention::Latent { nope, rope, .. } => (nope + rope) as f64,

@@ -150,7 +150,7 @@ impl Costs<'_> {
         add("embedding all-reduce", 1.0 / stages, StepCollective::AllReduce, tensor, activations);
         if cp > 1 {
             let context = Group { ranks: cp, stride: tp };
-            let heads = (model.attention.kv_heads() as f64 / tp as f64).max(1.0) / model.attention.kv_heads() as f64;
+            let heads = model.attention.kv_heads_of_rank(tp) as f64 / model.attention.kv_heads() as f64;
             let keys = model.kv_bytes_per_token_per_layer(self.precision.kv) * heads;
             if step.past == 0.0 {
                 add("context all-gather", layers, StepCollective::AllGather, context, rows * cp as f64 * keys);
@@ -250,13 +250,17 @@ pub(super) fn supported(precision: &TensorPrecision, chip: &Chip, assumptions: &
     let mut replaced: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for class in TensorClass::ALL {
         let dtype = precision.of(class);
-        if !chip.supports(dtype) {
+        if !chip.supports(dtype.multiplied()) {
             supported.set(class, DataType::Bf16);
             replaced.entry(dtype.name()).or_default().push(class.name());
         }
     }
-    for (what, dtype) in [("keys and values", &mut supported.kv), ("activations", &mut supported.activations)] {
-        if !chip.supports(*dtype) {
+    let (kept, passed) = (supported.kv.multiplied(), supported.activations);
+    for (what, dtype, product) in [
+        ("keys and values", &mut supported.kv, kept),
+        ("activations", &mut supported.activations, passed),
+    ] {
+        if !chip.supports(product) {
             replaced.entry(dtype.name()).or_default().push(what);
             *dtype = DataType::Bf16;
         }

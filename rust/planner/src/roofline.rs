@@ -307,19 +307,19 @@ impl Builder<'_> {
     }
 
     fn attention(&self, all: &mut Vec<LayerOperation>, layers: f64) {
-        let (width, rows, tp) = (self.model.width as f64, self.rows(), self.split.tp as f64);
+        let (width, rows, tp) = (self.model.width as f64, self.rows(), self.split.tp);
         let class = TensorClass::Attention;
         let add = |all: &mut Vec<LayerOperation>, name, k: f64, n: f64, shard: f64| {
             all.push(self.matmul(name, class, layers, rows, k, n, shard));
         };
         // The rate of products was fitted to the width of the feed-forward shard, so all of a layer share it.
         let shard = self.layer_shard();
-        let heads = self.model.attention.heads() as f64 / tp;
+        let heads = self.model.attention.heads_of_rank(tp) as f64;
         let output = match self.model.attention {
-            Attention::Grouped { kv_heads, head_width, .. } => {
+            Attention::Grouped { head_width, .. } => {
                 let head = head_width as f64;
                 // Fewer heads of keys than ranks: each rank has a whole one, some the same.
-                let keys = (kv_heads as f64 / tp).max(1.0);
+                let keys = self.model.attention.kv_heads_of_rank(tp) as f64;
                 add(all, "qkv", width, (heads + 2.0 * keys) * head, shard);
                 heads * head
             }
@@ -350,16 +350,17 @@ impl Builder<'_> {
 
     fn scores(&self, name: &'static str, layers: f64, window: Option<u64>) -> LayerOperation {
         let TokenStep { sequences, tokens, past, .. } = self.step;
-        let (tp, cp) = (self.split.tp as f64, self.split.cp as f64);
+        let (tp, cp) = (self.split.tp, self.split.cp as f64);
         let attention = &self.model.attention;
+        let heads = attention.heads_of_rank(tp) as f64;
         let local = sequences / self.split.dp as f64;
         let absorbed = tokens <= past;
         let pairs = self.model.pairs(tokens, past, window) / cp;
-        let flops = 2.0 * attention.pair_multiplies(absorbed) as f64 / tp * pairs * local;
+        let of_head = attention.pair_multiplies(absorbed) as f64 / attention.heads() as f64;
+        let flops = 2.0 * of_head * heads * pairs * local;
         let seen = window.map_or(past + tokens, |window| (past + tokens).min(window as f64 + tokens - 1.0));
         let kept =
-            attention.kv_elements() as f64 / attention.kv_heads() as f64 * (attention.kv_heads() as f64 / tp).max(1.0);
-        let heads = attention.heads() as f64 / tp;
+            attention.kv_elements() as f64 / attention.kv_heads() as f64 * attention.kv_heads_of_rank(tp) as f64;
         let outputs = match *attention {
             Attention::Grouped { head_width, .. } => 2.0 * heads * head_width as f64,
             Attention::Latent { nope, rope, value, .. } => heads * (nope + rope + value) as f64,
@@ -371,9 +372,9 @@ impl Builder<'_> {
             count: layers,
             groups: local * heads,
             m: tokens / cp,
-            k: attention.pair_multiplies(absorbed) as f64 / (2 * attention.heads()) as f64,
+            k: of_head / 2.0,
             n: seen,
-            dtype: self.precision.kv,
+            dtype: self.precision.kv.multiplied(),
             flops,
             weight_bytes: 0.0,
             // Reads what is seen and writes what is new.
@@ -455,7 +456,7 @@ impl Builder<'_> {
             m,
             k,
             n,
-            dtype: stored,
+            dtype: stored.multiplied(),
             flops: 2.0 * m * k * n,
             weight_bytes: k * n * stored.bytes(),
             kv_bytes: 0.0,

@@ -61,6 +61,29 @@ impl Attention {
         }
     }
 
+    /// Heads of queries of one of `tp` ranks: their number is padded up to the next multiple of `tp`, as Neuron pads it.
+    ///
+    /// ```
+    /// use trn3_planner::built_in_model;
+    ///
+    /// let attention = built_in_model("llama-2-13b").unwrap().attention;
+    /// assert_eq!((attention.heads(), attention.heads_of_rank(8), attention.heads_of_rank(32)), (40, 5, 2));
+    /// ```
+    pub fn heads_of_rank(&self, tp: u64) -> u64 {
+        self.heads().div_ceil(tp)
+    }
+
+    /// Heads of keys and values of one of `tp` ranks: repeated where they are fewer than ranks; where neither divides the
+    /// other, one for each head of queries.
+    pub fn kv_heads_of_rank(&self, tp: u64) -> u64 {
+        let heads = self.kv_heads();
+        match () {
+            () if heads.is_multiple_of(tp) => heads / tp,
+            () if tp.is_multiple_of(heads) => 1,
+            () => self.heads_of_rank(tp),
+        }
+    }
+
     /// Elements of keys and values that a layer keeps for a token, in all heads together.
     pub fn kv_elements(&self) -> u64 {
         match *self {

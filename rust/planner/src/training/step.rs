@@ -41,7 +41,7 @@ pub struct Times {
     /// What collectives that run under arithmetic take from it.
     pub contention: f64,
     /// Operations of one rank by format, in the order of [`DataType::ALL`].
-    pub flops: [f64; 6],
+    pub flops: [f64; 7],
     /// Bytes that one rank moves to and from memory.
     pub hbm_bytes: f64,
     /// Bytes that a chip sends.
@@ -170,7 +170,7 @@ struct Compute {
     backward: f64,
     again: f64,
     arithmetic_share: f64,
-    flops: [f64; 6],
+    flops: [f64; 7],
     bytes: f64,
 }
 
@@ -188,7 +188,7 @@ impl Compute {
         let efficiency = Efficiency { half_rate_width: 0.0, norm_passes: passes };
         let operations = operations_with(model, &recipe.precision, &layout.split(), step, &efficiency);
         let mut this =
-            Self { forward: 0.0, backward: 0.0, again: 0.0, arithmetic_share: 0.0, flops: [0.0; 6], bytes: 0.0 };
+            Self { forward: 0.0, backward: 0.0, again: 0.0, arithmetic_share: 0.0, flops: [0.0; 7], bytes: 0.0 };
         let mut arithmetic = 0.0;
         for operation in &operations {
             // Nothing is sampled in training; gradients of logits come with the projection's own.
