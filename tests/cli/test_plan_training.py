@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 
 import pytest
+import typer
 
 from support.command_line import Outcome
+from trn3.cli import app, plan
 
 Run = Callable[..., Outcome]
 LLAMA = ["plan", "llama-3-8b", "--train", "--global-batch", "1024", "--sequence", "8192"]
@@ -59,3 +61,63 @@ def test_plan_train_that_does_not_fit_shows_the_table(run: Run) -> None:
     assert "does not fit" in first
     assert "would fit" in first
     assert any(line.startswith("optimizer states") for line in table)
+
+
+# A value of every option that serving or training alone has.
+SERVING = {
+    "--in": "100",
+    "--out": "0",
+    "--batch": "8",
+    "--replicas": "1",
+    "--slo-ttft": "1s",
+    "--slo-tpot": "1s",
+    "--times": "roofline",
+    "--calibration": "fitted",
+    "--draft": "0.05",
+    "--draft-tokens": "5",
+    "--accepted": "2",
+    "--plot": "plan.png",
+}
+TRAINING = {
+    "--global-batch": "8",
+    "--sequence": "128",
+    "--micro-batch": "1",
+    "--zero": "0",
+    "--interleave": "1",
+    "--recompute": "none",
+    "--optimizer": "master",
+}
+
+
+def options_of_plan() -> set[str]:
+    """Return every option of ``trn3 plan``, as it is written."""
+    command = typer.main.get_command(app.app).commands["plan"]  # type: ignore[attr-defined]
+    return {one.opts[0] for one in command.params if one.opts[0].startswith("--")}
+
+
+def test_every_option_of_plan_is_of_serving_or_training_or_both() -> None:
+    both = {f"--{name.replace('_', '-')}" for name in plan.BOTH - {"model", "as_json"}}
+    alone = options_of_plan() - both - {"--json", "--train", "--help"}
+    # Another option has its place here and a value of its own, or is one of both.
+    assert alone == SERVING.keys() | TRAINING.keys()
+
+
+@pytest.mark.parametrize("name", SERVING)
+def test_training_refuses_every_option_of_serving(run: Run, name: str) -> None:
+    outcome = run(*LLAMA, name, SERVING[name])
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr == f"trn3: error: {name} is for serving: it has no meaning with --train\n"
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_serving_refuses_every_option_of_training(run: Run, name: str) -> None:
+    outcome = run("plan", "llama-3-8b", "--tp", "4", name, TRAINING[name])
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr == f"trn3: error: {name} has a meaning only with --train\n"
+
+
+@pytest.mark.parametrize("words", [["--draft-tokens", "5"], ["--accepted", "2"]])
+def test_words_of_drafts_need_a_draft(run: Run, words: list[str]) -> None:
+    outcome = run("plan", "llama-3-8b", "--tp", "4", *words)
+    assert (outcome.code, outcome.stdout) == (2, "")
+    assert outcome.stderr == f"trn3: error: {words[0]} has a meaning only with --draft\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +11,7 @@ import typer
 from trn3.cli.consoles import output, print_json
 from trn3.cli.plots import check_plot
 from trn3.cli.refusal import RefusedError, detailing, refusing
-from trn3.cli.settings import JsonForTables
+from trn3.cli.settings import JsonForTables, is_given
 
 if TYPE_CHECKING:
     from trn3.planner import Phase, Plan
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 SHOWN_RESOURCES = 3
 TRAIN = "Training"
 
+# Options that plans of serving and of training both have.
+BOTH = {"model", "system", "dtype", "tp", "ep", "pp", "dp", "cp", "lnc", "chips", "instances"}
+BOTH |= {"links", "objective", "collectives", "tdp", "price", "as_json"}
 
 Degree = Annotated[int | None, typer.Option(min=1)]
 
@@ -28,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plan(
+    context: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -159,39 +164,27 @@ def plan(
     if instances > 1 or links != "docs":
         target = _System(system, links, instances)
     degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp}
-    of_training: dict[str, Any] = {
-        "global_batch": global_batch,
-        "sequence": sequence,
-        "micro_batch": micro_batch,
-        "zero": zero,
-        "interleave": interleave,
-        "recompute": recompute,
-    }
+    foreign = _foreign(context, train=train)
     if train:
         from trn3.cli import plan_training
 
-        serving = {
-            "--in": input_tokens,
-            "--out": output_tokens or None,
-            "--batch": batch,
-            "--replicas": replicas,
-            "--slo-ttft": slo_ttft,
-            "--slo-tpot": slo_tpot,
-            "--draft": draft,
-            "--plot": plot,
-        }
         plan_training.run(
             model,
             target if instances > 1 else system,
             {
                 **degrees,
-                **of_training,
+                "global_batch": global_batch,
+                "sequence": sequence,
+                "micro_batch": micro_batch,
+                "zero": zero,
+                "interleave": interleave,
+                "recompute": recompute,
                 "optimizer": optimizer,
                 "objective": objective,
                 "tdp": tdp,
                 "price": _price(price),
             },
-            [name for name, value in serving.items() if value is not None],
+            foreign,
             dtype=_dtypes(dtype or []),
             chips=chips,
             lnc=lnc,
@@ -200,8 +193,11 @@ def plan(
             as_json=as_json,
         )
         return
-    if wrong := [name for name, value in of_training.items() if value is not None]:
-        message = f"--{wrong[0].replace('_', '-')} has a meaning only with --train"
+    if foreign:
+        message = f"{foreign[0]} has a meaning only with --train"
+        raise RefusedError(message)
+    if draft is None and is_given(context, "draft_tokens"):
+        message = "--draft-tokens has a meaning only with --draft"
         raise RefusedError(message)
     found = _plan(
         model,
@@ -232,6 +228,22 @@ def plan(
     _show(found, output())
     if plot is not None:
         typer.echo(f"wrote {plot}")
+
+
+def _given(context: typer.Context, names: Collection[str]) -> list[str]:
+    """Return those of the options that are given, as they are written on the command line."""
+    options = [one for one in context.command.params if one.name in names]
+    return [one.opts[0] for one in options if is_given(context, str(one.name))]
+
+
+def _foreign(context: typer.Context, *, train: bool) -> list[str]:
+    """Return options that are given and are for serving, if a step is trained, or for that.
+
+    Whatever is neither in the panel of training nor known to both is for serving.
+    """
+    options = {str(one.name): getattr(one, "rich_help_panel", "") for one in context.command.params}
+    training = {name for name, panel in options.items() if panel == TRAIN}
+    return _given(context, options.keys() - training - BOTH if train else training)
 
 
 class _System:

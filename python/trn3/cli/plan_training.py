@@ -39,7 +39,7 @@ def run(
     from trn3.planner.training import Training, plan_training
 
     if unused:
-        message = f"{unused[0]} is for serving; --train takes --global-batch and --sequence"
+        message = f"{unused[0]} is for serving: it has no meaning with --train"
         raise RefusedError(message)
     for name in ("global_batch", "sequence"):
         if training[name] is None:
