@@ -51,8 +51,8 @@ def test_calculon_tables_cover_every_size(system: str) -> None:
     document = interchange.calculon(system)
     content = json.loads(document.text())
     assert content == document.content
-    tables = [*content["matrix"]["gflops_efficiency"].values()]
-    tables += content["vector"]["gflops_efficiency"].values()
+    engines = [*content["matrix"].values(), *content["vector"].values()]
+    tables = [engine["gflops_efficiency"] for engine in engines]
     tables += [content["mem1"]["MB_efficiency"], content["mem2"]["MB_efficiency"]]
     for table in tables:
         sizes = [size for size, _ in table]
@@ -62,17 +62,24 @@ def test_calculon_tables_cover_every_size(system: str) -> None:
         assert [e for _, e in table] == sorted((e for _, e in table), reverse=True)
     sizes = [network["size"] for network in content["networks"]]
     assert sizes == sorted(sizes)
-    assert sizes[-1] == FABRICS[system]
+    # Of a system with a network beyond it, the last tier is that.
+    assert FABRICS[system] in sizes[-2:]
 
 
 def test_calculon_has_the_slower_of_memory_and_dma() -> None:
     content = interchange.calculon("trn3_gen2").content
     assert content["mem1"]["GBps"] == 128 * 33
     assert content["mem1"]["GiB"] == 144
-    assert content["matrix"]["tflops"] == pytest.approx(512 * 128 * 2 * 2.4e9 * 8 / 1e12, rel=1e-5)
-    bf16 = content["matrix"]["gflops_efficiency"]["bfloat16"]
-    # Its large operations run at the array's bf16 rate, a quarter of the peak.
-    assert bf16[0][1] == pytest.approx(0.25, rel=1e-3)
+    matrix = content["matrix"]
+    eight = 512 * 128 * 2 * 2.4e9 * 8 / 1e12
+    assert matrix["float8"]["tflops"] == pytest.approx(eight, rel=1e-5)
+    # The array's bf16 rate is a quarter of that, its float32 rate a quarter of bf16's.
+    assert matrix["bfloat16"]["tflops"] == pytest.approx(eight / 4, rel=1e-5)
+    assert matrix["float32"]["tflops"] == pytest.approx(eight / 16, rel=1e-5)
+    for engine in matrix.values():
+        # Large operations outlast the ramp of the current limit.
+        assert engine["gflops_efficiency"][0][1] == pytest.approx(1, rel=5e-3)
+    assert set(content["vector"]) == set(matrix)
 
 
 def test_llmcompass_multiplies_up_to_the_chip() -> None:

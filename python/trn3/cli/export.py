@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +18,7 @@ def register(app: typer.Typer) -> None:
     @app.command()
     def export(
         target: Annotated[
-            Literal["astra-sim", "calculon", "llmcompass"],
+            Literal["astra-sim", "astra-sim-system", "astra-sim-memory", "calculon", "llmcompass"],
             typer.Argument(help="The simulator to write for."),
         ],
         system: Annotated[str, typer.Argument(help="gen2, trn2, ... or a .toml file.")],
@@ -31,8 +33,10 @@ def register(app: typer.Typer) -> None:
         """
         from trn3 import interchange
 
-        functions = {
+        functions: dict[str, Callable[[str], interchange.ExportDocument]] = {
             "astra-sim": interchange.astra_sim,
+            "astra-sim-system": partial(interchange.astra_sim, part="system"),
+            "astra-sim-memory": partial(interchange.astra_sim, part="memory"),
             "calculon": interchange.calculon,
             "llmcompass": interchange.llmcompass,
         }

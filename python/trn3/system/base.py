@@ -133,7 +133,8 @@ class System(Views, CollectiveMethods):
         Parameters
         ----------
         program
-            ``"astra_sim"``, ``"calculon"`` or ``"llmcompass"``.
+            ``"astra_sim"``, ``"astra_sim_system"``, ``"astra_sim_memory"``, ``"calculon"`` or
+            ``"llmcompass"``.
 
         Raises
         ------

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use trn3_facts::{Facts, factor};
+
 use crate::error::{Error, Result};
-use crate::fabric::{Fabric, LevelKind};
+use crate::fabric::{Fabric, FabricSpec, Figure, LevelKind};
 
 /// One dimension of a fabric.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +20,25 @@ pub struct Dimension {
     pub rate: f64,
     /// Seconds from chip to chip.
     pub latency: f64,
+}
+
+impl Dimension {
+    /// The network beyond a system, which joins each chip of several of them; none where its facts have none. Its size
+    /// is 1: how many it joins is not known of any.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] if the facts describe no fabric.
+    pub fn beyond(facts: &Facts) -> Result<Option<Self>> {
+        // Units were checked when the description was read.
+        let si = |figure: &Figure| figure.value * factor(&figure.unit).unwrap_or(1.0);
+        Ok(FabricSpec::of(facts)?.network.map(|network| Self {
+            kind: LevelKind::Switch,
+            size: 1,
+            rate: si(&network.rate),
+            latency: si(&network.latency),
+            name: network.name,
+        }))
+    }
 }
 
 impl Fabric {

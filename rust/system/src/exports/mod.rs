@@ -1,4 +1,4 @@
-//! Systems as inputs of other simulators: ASTRA-sim's network, Calculon's and LLMCompass's hardware.
+//! Systems as inputs of other simulators: ASTRA-sim's network, system and memory, Calculon's and LLMCompass's hardware.
 
 mod astra_sim;
 mod calculon;
@@ -27,6 +27,10 @@ pub struct ExportContent {
 pub enum ExportFormat {
     /// The network of ASTRA-sim's analytical backend.
     AstraSim,
+    /// The system of ASTRA-sim: what a chip computes, and the algorithms of collectives by dimension.
+    AstraSimSystem,
+    /// The memory beyond a chip, of ASTRA-sim.
+    AstraSimMemory,
     /// Calculon's system: peaks, and efficiencies by size. Efficiencies are computed, not measured: of matrices from the
     /// ramp of the tensor engine's current limit, of memory from the setup time of a DMA.
     Calculon,
@@ -36,12 +40,15 @@ pub enum ExportFormat {
 
 impl ExportFormat {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::AstraSim, Self::Calculon, Self::LlmCompass];
+    pub const ALL: [Self; 5] =
+        [Self::AstraSim, Self::AstraSimSystem, Self::AstraSimMemory, Self::Calculon, Self::LlmCompass];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AstraSim => "astra_sim",
+            Self::AstraSimSystem => "astra_sim_system",
+            Self::AstraSimMemory => "astra_sim_memory",
             Self::Calculon => "calculon",
             Self::LlmCompass => "llmcompass",
         }
@@ -77,6 +84,8 @@ pub fn export(fabric: &Fabric, facts: &Facts, format: ExportFormat) -> Result<Ex
     let (dimensions, notes) = fabric.dimensions()?;
     let mut made = match format {
         ExportFormat::AstraSim => astra_sim::export(&dimensions),
+        ExportFormat::AstraSimSystem => astra_sim::export_system(&dimensions, facts)?,
+        ExportFormat::AstraSimMemory => astra_sim::export_memory(),
         ExportFormat::Calculon => calculon::export(&dimensions, facts)?,
         ExportFormat::LlmCompass => llmcompass::export(fabric, &dimensions, facts)?,
     };
