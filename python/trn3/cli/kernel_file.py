@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trn3.cli.refusal import RefusedError
-from trn3.machine import ArchError
+from trn3.machine import ArchError, arch as arch_of
 
 if TYPE_CHECKING:
     from trn3.nki import ResultTolerance
@@ -136,8 +136,10 @@ def tolerance(
 
 @contextmanager
 def explained(target: str, arch: str | None = None) -> Iterator[None]:
-    """Turn what code of the user raises into a refusal that names the line."""
+    """Turn what code of the user raises into a refusal that names the line, or the machine."""
     try:
+        if arch is not None:
+            _check_arch(arch)
         yield
     except (Exception, SystemExit) as error:
         if isinstance(error, RefusedError) or type(error) is MemoryError:
@@ -151,6 +153,16 @@ def explained(target: str, arch: str | None = None) -> Iterator[None]:
             text = _explain(error, path)
         message, *details = text.splitlines()
         raise RefusedError(message, details) from error
+
+
+def _check_arch(name: str) -> None:
+    try:
+        arch_of(name)
+    except ArchError:
+        raise
+    except ValueError as error:
+        message = f"--arch: {error}"
+        raise RefusedError(message) from error
 
 
 def _explain(error: Exception, path: Path) -> str:
