@@ -139,7 +139,7 @@ def explained(target: str, arch: str | None = None) -> Iterator[None]:
     """Turn what code of the user raises into a refusal that names the line, or the machine."""
     try:
         if arch is not None:
-            _check_arch(arch)
+            arch_of(arch)  # What it refuses names the option, not the kernel.
         yield
     except (Exception, SystemExit) as error:
         if isinstance(error, RefusedError) or type(error) is MemoryError:
@@ -153,16 +153,6 @@ def explained(target: str, arch: str | None = None) -> Iterator[None]:
             text = _explain(error, path)
         message, *details = text.splitlines()
         raise RefusedError(message, details) from error
-
-
-def _check_arch(name: str) -> None:
-    try:
-        arch_of(name)
-    except ArchError:
-        raise
-    except ValueError as error:
-        message = f"--arch: {error}"
-        raise RefusedError(message) from error
 
 
 def _explain(error: Exception, path: Path) -> str:
