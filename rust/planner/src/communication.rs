@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::hardware::{Machine, Rank, serving};
 use trn3_system::Result;
+use trn3_system::collective::{CallStarts, channels};
 
 /// A collective operation, or one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -68,11 +69,33 @@ struct Stage<'a> {
     rate: f64,
     uniform: f64,
     latency: f64,
+    ring_step: f64,
+    /// Chips of the group within one of the parts that it joins.
+    chips: f64,
+    is_network: bool,
+    is_flat: bool,
 }
 
-/// Costs from levels: each has a rate a chip and a latency a step.
+/// What a way of doing a collective takes: seconds that steps wait and that bytes take, and bytes that a chip sends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passage {
+    latency: f64,
+    traffic: f64,
+    sent: f64,
+    binding: usize,
+}
+
+impl Passage {
+    /// Seconds, of ranks that need `channels` seconds for what they send.
+    fn seconds(&self, channels: f64) -> f64 {
+        self.latency + self.traffic.max(channels)
+    }
+}
+
+/// Costs from levels: each has a rate a chip, the part of it that collectives reach, and a latency a step. The constants
+/// are those of the executed schedules ([`trn3_system::collective`]).
 ///
-/// A reduction runs through the levels, from the inside out and back, or within chips and then between all of them at
+/// A call starts as one in a program does. /// A reduction runs through the levels, from the inside out and back, or within chips and then between all of them at
 /// once, or around a ring, whichever is the fastest. Traffic of all with all is bound by the level that it fills first.
 /// Groups beside each other share the links of their chips.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,8 +106,15 @@ pub struct LevelCosts {
     rate: Vec<f64>,
     uniform: Vec<f64>,
     latency: Vec<f64>,
+    ring_step: Vec<f64>,
     rings: Vec<bool>,
+    flat: Vec<bool>,
     per_chip: f64,
+    /// Ranks of one instance.
+    instance: f64,
+    start: f64,
+    /// What a rank sends if its group covers instances, and if not.
+    channels: (f64, f64),
 }
 
 impl LevelCosts {
@@ -94,24 +124,38 @@ impl LevelCosts {
     /// None in practice: the constants are part of the crate.
     pub fn new(machine: &Machine, rank: &Rank) -> Result<Self> {
         let per_chip = f64::from(rank.per_chip);
+        // Only NeuronCores are served by DMA engines of their own.
+        let starts = if machine.chip.dma_rate.is_finite() { CallStarts::neuron()? } else { CallStarts::default() };
+        let in_chip = serving()?.si("in_chip_hop")?;
+        let (all, few) = channels()?;
+        let channel = machine.channel_rate.unwrap_or(f64::INFINITY);
+        let inside = machine.levels.iter().rev().find(|level| !level.is_network);
         let mut costs = Self {
             names: vec!["chip".to_owned()],
             reach: vec![per_chip],
             // Cores of a chip exchange data through its memory: every byte is written and read.
             rate: vec![rank.memory_rate * per_chip / 2.0],
             uniform: vec![rank.memory_rate * per_chip / 2.0],
-            latency: vec![serving()?.si("in_chip_hop")?],
+            latency: vec![in_chip],
+            ring_step: vec![in_chip],
             rings: vec![false],
+            flat: vec![false],
             per_chip,
+            instance: inside.map_or(1.0, |level| f64::from(level.chips)) * per_chip,
+            start: starts.program,
+            channels: (all * channel, few * channel),
         };
         for level in &machine.levels {
             let inner = costs.latency.last().copied().unwrap_or(0.0);
             costs.names.push(level.name.clone());
             costs.reach.push(f64::from(level.chips) * per_chip);
-            costs.rate.push(level.rate);
-            costs.uniform.push(level.uniform);
+            costs.rate.push(level.rate * level.efficiency);
+            costs.uniform.push(level.uniform * level.efficiency);
             costs.rings.push(level.rings);
-            costs.latency.push(level.latency + if level.aligned { inner } else { 0.0 });
+            costs.flat.push(level.flat);
+            let relayed = if level.aligned { inner } else { 0.0 };
+            costs.latency.push(level.latency + relayed);
+            costs.ring_step.push(level.ring_step + relayed);
         }
         Ok(costs)
     }
@@ -124,6 +168,7 @@ impl LevelCosts {
         self.names.iter().enumerate().filter_map(move |(index, name)| {
             let reach = within(self.reach[index]);
             let members = reach / inner;
+            let chips = inner / self.sharing(group).min(inner);
             inner = reach;
             let all = self.reach[index] / if index > 0 { self.reach[index - 1] } else { 1.0 };
             let (linked, spread) = if self.rings[index] { few_of_torus(members, all) } else { (1.0, 1.0) };
@@ -134,6 +179,10 @@ impl LevelCosts {
                 rate: self.rate[index] * linked,
                 uniform: self.uniform[index] * spread,
                 latency: self.latency[index],
+                ring_step: self.ring_step[index],
+                chips,
+                is_network: self.reach[index] > self.instance,
+                is_flat: self.flat[index],
             })
         })
     }
@@ -150,77 +199,113 @@ impl LevelCosts {
     }
 
     /// Half of a reduction (`phases` = 1) or all of it (2), level by level, each level at work on its own pieces.
-    fn hierarchical(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
-        let (mut latency, mut sent, mut slowest, mut binding) = (0.0, 0.0, 0.0, 0);
+    fn hierarchical(&self, group: Group, bytes: f64, phases: f64) -> Passage {
+        let mut way = Passage::default();
         let mut part = bytes * self.groups(group);
         for (index, stage) in self.stages(group).enumerate() {
             let inside = stage.name == "chip";
             let moved = part * (stage.members - 1.0) / stage.members;
             // The chip's memory sees the operands of all its ranks.
-            let time = moved * if inside { stage.members } else { 1.0 } / stage.rate;
-            latency += stage.latency;
+            let time = phases * moved * if inside { stage.members } else { 1.0 } / stage.rate;
+            way.latency += phases * stage.latency;
             if !inside {
-                sent += phases * moved;
+                way.sent += phases * moved;
                 part /= stage.members;
             }
-            if time > slowest {
-                (slowest, binding) = (time, index);
+            if time > way.traffic {
+                (way.traffic, way.binding) = (time, index);
             }
         }
-        (phases * (latency + slowest), sent, binding)
+        way
     }
 
     /// Within chips, then one exchange of every chip with every other: two steps a phase.
-    fn direct(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
+    fn direct(&self, group: Group, bytes: f64, phases: f64) -> Passage {
         let sharing = self.sharing(group);
-        let (latencies, chip) = self.stages(group).fold((0.0_f64, 0.0), |(outer, chip), stage| match stage.name {
-            "chip" => (outer, stage.latency + bytes * self.groups(group) * (stage.members - 1.0) / stage.rate),
-            _ => (outer.max(stage.latency), chip),
-        });
-        let (traffic, sent, binding) = self.spread(group, bytes / sharing * (1.0 - 1.0 / group.ranks as f64));
-        (phases * (latencies + chip.max(traffic)), phases * sent, binding)
+        let (outer, inner, chip) =
+            self.stages(group).fold((0.0_f64, 0.0, 0.0), |(outer, inner, chip), stage| match stage.name {
+                "chip" => {
+                    let moved = bytes * self.groups(group) * (stage.members - 1.0);
+                    (outer, stage.latency, moved / stage.rate)
+                }
+                _ => (outer.max(stage.latency), inner, chip),
+            });
+        let way = self.spread(group, bytes / sharing * (1.0 - 1.0 / group.ranks as f64));
+        Passage {
+            latency: phases * (outer + inner),
+            traffic: phases * chip.max(way.traffic),
+            sent: phases * way.sent,
+            binding: way.binding,
+        }
     }
 
     /// Every rank sends its part to every other one at once.
-    fn exchange(&self, group: Group, bytes: f64) -> (f64, f64, usize) {
-        let (traffic, sent, binding) = self.spread(group, bytes * (1.0 - 1.0 / group.ranks as f64));
+    fn exchange(&self, group: Group, bytes: f64) -> Passage {
         let latency = self.stages(group).map(|stage| stage.latency).fold(0.0, f64::max);
-        (latency + traffic, sent, binding)
+        Passage { latency, ..self.spread(group, bytes * (1.0 - 1.0 / group.ranks as f64)) }
     }
 
-    /// Seconds and link bytes when every rank sends `bytes` evenly to the others of its group; the level that binds.
-    fn spread(&self, group: Group, bytes: f64) -> (f64, f64, usize) {
+    /// What it takes when every rank sends `bytes` evenly to the others of its group; no step is counted.
+    fn spread(&self, group: Group, bytes: f64) -> Passage {
         let others = (group.ranks as f64 - 1.0).max(1.0);
         let chip = bytes * self.per_chip.min(group.ranks as f64 * self.groups(group));
-        let (mut worst, mut sent, mut binding, mut inner) = (0.0, 0.0, 0, 1.0);
+        let (mut way, mut inner) = (Passage::default(), 1.0);
         for (index, stage) in self.stages(group).enumerate() {
             let moved = chip * (stage.reach - inner) / others;
             inner = stage.reach;
             if stage.name != "chip" {
-                sent += moved;
+                way.sent += moved;
             }
             let time = moved / stage.uniform;
-            if time > worst {
-                (worst, binding) = (time, index);
+            if time > way.traffic {
+                (way.traffic, way.binding) = (time, index);
             }
         }
-        (worst, sent, binding)
+        way
     }
 
-    /// Neighbour to neighbour around the group.
-    fn ring(&self, group: Group, bytes: f64, phases: f64) -> (f64, f64, usize) {
+    /// Neighbour to neighbour around the group; its channels leave an instance over the network of each of its chips.
+    fn ring(&self, group: Group, bytes: f64, phases: f64) -> Passage {
         let ranks = group.ranks as f64;
         let moved = bytes * self.groups(group) * (ranks - 1.0) / ranks;
         let (mut slowest, mut latency, mut binding) = (f64::INFINITY, 0.0_f64, 0);
         for (index, stage) in self.stages(group).enumerate() {
-            if stage.rate < slowest {
-                (slowest, binding) = (stage.rate, index);
+            let rate = stage.rate * if stage.is_network { stage.chips } else { 1.0 };
+            if rate < slowest {
+                (slowest, binding) = (rate, index);
             }
-            latency = latency.max(stage.latency);
+            latency = latency.max(stage.ring_step);
         }
         let crosses = self.stages(group).any(|stage| stage.name != "chip");
         let sent = if crosses { phases * moved } else { 0.0 };
-        (phases * ((ranks - 1.0) * latency + moved / slowest), sent, binding)
+        Passage { latency: phases * (ranks - 1.0) * latency, traffic: phases * moved / slowest, sent, binding }
+    }
+
+    /// Seconds that the channels of a rank need for what it sends.
+    fn channel_time(&self, group: Group, sent: f64) -> f64 {
+        let is_whole = group.stride == 1 && (group.ranks as f64) % self.instance == 0.0;
+        sent / if is_whole { self.channels.0 } else { self.channels.1 }
+    }
+
+    /// The fastest way to reduce or gather.
+    fn fastest(&self, group: Group, bytes: f64, phases: f64, channels: f64) -> Passage {
+        let flat = [self.direct(group, bytes, phases), self.ring(group, bytes, phases)];
+        // Where the network is crossed in a flat ring, nothing goes level by level.
+        let is_flat = self.stages(group).any(|stage| stage.is_flat);
+        let levels = (!is_flat).then(|| self.hierarchical(group, bytes, phases));
+        let ways = levels.into_iter().chain(flat);
+        ways.min_by(|left, right| left.seconds(channels).total_cmp(&right.seconds(channels))).unwrap_or_default()
+    }
+
+    /// To the rank that is the group's stride away.
+    fn send(&self, group: Group, bytes: f64) -> Passage {
+        let pair = Group { ranks: 2, stride: group.stride };
+        let (binding, stage) = self.stages(pair).enumerate().last().unzip();
+        stage.map_or_else(Passage::default, |stage| {
+            let chip = bytes * self.per_chip.min(group.stride as f64);
+            let sent = if stage.name == "chip" { 0.0 } else { chip };
+            Passage { latency: stage.latency, traffic: chip / stage.rate, sent, binding: binding.unwrap_or(0) }
+        })
     }
 }
 
@@ -241,28 +326,19 @@ impl Communication for LevelCosts {
             return ExchangeCost::nothing();
         }
         let phases = if collective == StepCollective::AllReduce { 2.0 } else { 1.0 };
-        let (seconds, link_bytes, binding) = match collective {
-            StepCollective::AllReduce | StepCollective::AllGather | StepCollective::ReduceScatter => [
-                self.hierarchical(group, bytes, phases),
-                self.direct(group, bytes, phases),
-                self.ring(group, bytes, phases),
-            ]
-            .into_iter()
-            .min_by(|left, right| left.0.total_cmp(&right.0))
-            .unwrap_or((0.0, 0.0, 0)),
-            StepCollective::AllToAll => self.exchange(group, bytes),
-            StepCollective::Send => {
-                let pair = Group { ranks: 2, stride: group.stride };
-                let (binding, stage) = self.stages(pair).enumerate().last().unzip();
-                stage.map_or((0.0, 0.0, 0), |stage| {
-                    let chip = bytes * self.per_chip.min(group.stride as f64);
-                    let sent = if stage.name == "chip" { 0.0 } else { chip };
-                    (stage.latency + chip / stage.rate, sent, binding.unwrap_or(0))
-                })
+        let share = if collective == StepCollective::Send { 1.0 } else { 1.0 - 1.0 / group.ranks as f64 };
+        let channels = self.channel_time(group, phases * bytes * share);
+        let way = match collective {
+            StepCollective::AllReduce | StepCollective::AllGather | StepCollective::ReduceScatter => {
+                self.fastest(group, bytes, phases, channels)
             }
+            StepCollective::AllToAll => self.exchange(group, bytes),
+            StepCollective::Send => self.send(group, bytes),
         };
-        let name = self.stages(group).nth(binding).map_or("nothing", |stage| stage.name);
-        ExchangeCost { seconds, link_bytes, binding: name.to_owned() }
+        let level = self.stages(group).nth(way.binding).map_or("nothing", |stage| stage.name);
+        let binding = if channels > way.traffic { "channels" } else { level };
+        let seconds = self.start + way.seconds(channels);
+        ExchangeCost { seconds, link_bytes: way.sent, binding: binding.to_owned() }
     }
 
     fn assumptions(&self) -> Vec<String> {
@@ -270,6 +346,13 @@ impl Communication for LevelCosts {
             "collectives: closed forms over the levels of the fabric (rate a chip, latency a step), the fastest of level \
              by level, all chips at once and a ring; steps between cores of a chip cost 1.5 us (choice)"
                 .to_owned(),
+            match self.start > 0.0 {
+                true => format!(
+                    "collectives: a call in a program starts in {:.1} us (fitted on the vendor's all-gathers)",
+                    self.start * 1e6
+                ),
+                false => "collectives: a call starts in no time: nothing is published for this chip (choice)".to_owned(),
+            },
         ]
     }
 }
@@ -359,8 +442,9 @@ mod tests {
 
     #[test]
     fn test_small_all_reduce_on_the_torus_takes_the_documented_steps() {
-        // Two exchanges of a microsecond and a half each, and little traffic.
-        let time = costs("trn2").cost(StepCollective::AllReduce, Group { ranks: 64, stride: 1 }, 16384.0).seconds;
+        // Behind its start two exchanges of a microsecond and a half each, and little traffic.
+        let costs = costs("trn2");
+        let time = costs.cost(StepCollective::AllReduce, Group { ranks: 64, stride: 1 }, 16384.0).seconds - costs.start;
         assert!((3e-6..7e-6).contains(&time), "{time}");
     }
 }

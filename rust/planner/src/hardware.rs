@@ -1,12 +1,12 @@
 //! What a plan runs on: rates and memory of a chip and of its logical cores, from the spec files.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
 use super::dtype::DataType;
-use trn3_facts::{BUILT_IN, Facts, Overrides, Spec, Value, aliases, factor, parameters, peak};
-use trn3_system::fabric::{FabricSpec, Figure, LevelKind, LinkProfile};
+pub use super::levels::LinkLevel;
+use super::levels::{levels, network, si};
+use trn3_facts::{BUILT_IN, Facts, Overrides, Spec, Value, aliases, parameters, peak};
+use trn3_system::fabric::{FabricSpec, LinkProfile};
 use trn3_system::{Error, Result};
 
 /// A chip: what its parts can do.
@@ -183,25 +183,6 @@ fn lnc_modes(spec: &Spec) -> Option<Vec<u32>> {
     modes.iter().map(|mode| mode.number().map(|mode| mode as u32)).collect()
 }
 
-/// Links of one kind, and the chips that they bring together with those of the levels inside.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LinkLevel {
-    /// What the links join: `server`, `rack`, `cross-rack`, ...
-    pub name: String,
-    /// Chips within reach over this level and those inside.
-    pub chips: u32,
-    /// Bytes a second that a chip sends into it, one way, if only neighbours talk.
-    pub rate: f64,
-    /// What a chip sends evenly to all that this level alone brings within reach, at most: rings carry others' too.
-    pub uniform: f64,
-    /// Seconds of one step over it.
-    pub latency: f64,
-    /// Whether its links join chips of the same position alone, so that others are reached over an inner level too.
-    pub aligned: bool,
-    /// Whether it is made of rings, of which a group of few chips uses few links.
-    pub rings: bool,
-}
-
 /// A system of alike chips.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
@@ -217,6 +198,9 @@ pub struct Machine {
     pub levels: Vec<LinkLevel>,
     /// The network between several of these systems, where there is one.
     pub network: Option<LinkLevel>,
+    /// What a rank sends over one channel of a collective, bytes a second; `None` where its links alone say.
+    #[serde(skip)]
+    pub channel_rate: Option<f64>,
     /// What had to be assumed.
     pub assumptions: Vec<String>,
     /// What its graph is made from; none for a chip alone or a cluster.
@@ -276,6 +260,7 @@ impl Machine {
                 chips: 1,
                 levels: Vec::new(),
                 network: None,
+                channel_rate: None,
                 assumptions,
                 graph: None,
             });
@@ -292,20 +277,10 @@ impl Machine {
         let mut assumptions = chip.assumptions.clone();
         assumptions.extend(spec.confidence.iter().map(|text| format!("{title}: {text}")));
         let levels = levels(&spec, profile);
-        let network = spec.network.as_ref().map(|network| {
-            let (rate, latency) = (si(&network.rate), si(&network.latency));
-            LinkLevel {
-                name: network.name.clone(),
-                chips: 0,
-                rate,
-                uniform: rate,
-                latency,
-                aligned: false,
-                rings: false,
-            }
-        });
+        let network = spec.network.as_ref().map(network);
+        let channel_rate = spec.channel_rate.as_ref().map(si);
         let graph = Some((facts.clone(), profile));
-        Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, assumptions, graph })
+        Ok(Self { name, title, chip, chips: spec.chips() as u32, levels, network, channel_rate, assumptions, graph })
     }
 
     /// The facts and the profile of links that its graph is made from; `None` for a chip alone or a cluster.
@@ -363,50 +338,6 @@ impl Machine {
 /// None in practice: the file is part of the crate and tested.
 pub fn serving() -> Result<Facts> {
     Ok(parameters("serving")?)
-}
-
-fn si(figure: &Figure) -> f64 {
-    // The specification was checked, units included.
-    figure.value * factor(&figure.unit).unwrap_or(f64::NAN)
-}
-
-fn levels(spec: &FabricSpec, profile: LinkProfile) -> Vec<LinkLevel> {
-    let mut within: BTreeSet<&str> = BTreeSet::new();
-    let mut levels = Vec::new();
-    let size = |axis: &str| spec.axes.iter().find(|known| known.name == axis).map_or(1.0, |known| known.size.value);
-    for level in &spec.levels {
-        let inside: f64 = within.iter().map(|axis| size(axis)).product();
-        let aligned = within.iter().any(|axis| !level.over.iter().any(|over| over == axis));
-        within.extend(level.over.iter().map(String::as_str));
-        let chips: f64 = within.iter().map(|axis| size(axis)).product();
-        let one = si(&level.links) * si(&level.rate);
-        let sizes = || level.over.iter().map(|axis| size(axis));
-        let neighbours = |size: f64| (size - 1.0).min(2.0);
-        let (rate, uniform) = match level.kind {
-            LevelKind::Switch => (one, one),
-            LevelKind::Direct => (one * (sizes().product::<f64>() - 1.0), one * (sizes().product::<f64>() - 1.0)),
-            LevelKind::Ring => {
-                // Each axis carries the mean distance along it; the slowest one binds. What stays inside of the level
-                // does not count.
-                let distance = |size: f64| (size * size / 4.0).floor() / size * chips / (chips - inside);
-                let bound = sizes().map(|size| one * neighbours(size) / distance(size)).fold(f64::INFINITY, f64::min);
-                (sizes().map(|size| one * neighbours(size)).sum(), bound)
-            }
-        };
-        let latency = si(&level.latency);
-        let (name, rings) = (level.name.clone(), level.kind == LevelKind::Ring);
-        levels.push(LinkLevel { name, chips: chips as u32, rate, uniform, latency, aligned, rings });
-    }
-    let total: f64 = levels.iter().map(|level| level.rate).sum();
-    if let (LinkProfile::Headline, Some(headline)) = (profile, &spec.headline) {
-        // Headline figures count both directions.
-        let scale = si(headline) / 2.0 / total;
-        for level in &mut levels {
-            level.rate *= scale;
-            level.uniform *= scale;
-        }
-    }
-    levels
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub mod economics;
 pub mod hardware;
 pub mod inference;
 pub mod layout;
+mod levels;
 pub mod machine_times;
 pub mod memory;
 pub mod phase;

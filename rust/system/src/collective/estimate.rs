@@ -186,13 +186,14 @@ impl Estimator {
 
     /// What binds, in words.
     pub fn binding_of(&self, profile: &ScheduleDemand, bytes: f64) -> String {
-        if profile.latency >= bytes * profile.slope() {
+        if profile.start + profile.latency >= bytes * profile.slope() {
             return format!("latency of {} steps", profile.steps);
         }
         match profile.binding {
             Binding::Nothing => "nothing".to_owned(),
             Binding::Links(level) => format!("{} links", self.fabric.levels()[level as usize].name),
             Binding::Memory => "memory of the chips".to_owned(),
+            Binding::Channels => "channels of a rank".to_owned(),
             Binding::Engines => "DMA engines of the chips".to_owned(),
         }
     }

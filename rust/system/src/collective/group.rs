@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::fabric::Fabric;
+
 use crate::error::{Error, Result};
 
 /// Ranks that work together. A rank's *position* is its place in the list: chunk `p` of a buffer belongs to position `p`.
@@ -115,6 +117,24 @@ impl RankGroup {
                 ChipMembers { chip, positions }
             })
             .collect()
+    }
+
+    /// Whether every rank of each system that it touches is in it; of one system, every rank.
+    pub fn covers_systems(&self, fabric: &Fabric) -> bool {
+        let chips = fabric.network().map_or(fabric.chips(), |network| network.chips as usize);
+        let of_system = chips * self.ranks_per_chip as usize;
+        self.systems(fabric).into_values().all(|members| members == of_system)
+    }
+
+    /// Its ranks on each system of a cluster, by the system's number; of one system, all on number 0.
+    pub fn systems(&self, fabric: &Fabric) -> BTreeMap<u32, usize> {
+        let mut found = BTreeMap::new();
+        for rank in &self.ranks {
+            let chip = (rank / self.ranks_per_chip) as usize;
+            let system = fabric.network().map_or(0, |_| fabric.nodes()[chip].coordinates[0]);
+            *found.entry(system).or_insert(0) += 1;
+        }
+        found
     }
 
     /// Members of the group on each chip, if that is one number.

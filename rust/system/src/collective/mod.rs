@@ -37,7 +37,7 @@ pub use choose::{CollectiveCost, CollectiveTask, Overlapped};
 pub use estimate::{ClosedForm, CollectiveEstimate, Estimator, closed_form};
 pub use execute::{Arithmetic, Order, execute, output_length, reduce};
 pub use group::{ChipMembers, RankGroup};
-pub use model::CollectiveModel;
+pub use model::{CallStarts, CollectiveModel, channels};
 pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, StepPattern};
 pub use profile::{Binding, ScheduleDemand};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use super::name::Algorithm;
+use super::name::{Algorithm, Operation};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Figure, LevelKind};
 use trn3_facts::{Facts, Spec, factor};
@@ -23,10 +23,52 @@ pub struct CollectiveModel {
     pub memory_rate: f64,
     /// What a chip's DMA engines move.
     pub engine_rate: f64,
+    /// What a call waits for beside its steps.
+    pub starts: CallStarts,
+    /// What a rank sends over one channel; `None` where its links alone say.
+    pub channel_rate: Option<f64>,
+    /// Channels of a group that covers its systems, and of any other one.
+    pub channels: (f64, f64),
     /// Whether the fabric has rings, where transfers share links on their way.
     pub is_torus: bool,
     /// Each number that no vendor publishes.
     pub assumptions: Vec<String>,
+}
+
+/// What a call waits for beside its steps, in seconds; nothing on chips without NeuronCores.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallStarts {
+    /// Of a call in a program that runs: a CC-core is triggered, and answers.
+    pub program: f64,
+    /// Of a call of its own, which the host starts.
+    pub host: f64,
+    /// The same for each of its ranks on the system that has most of them.
+    pub host_rank: f64,
+    /// The same once if it crosses the network.
+    pub host_network: f64,
+}
+
+impl CallStarts {
+    /// Those of Neuron's runtime, with their sources in `collectives._model`.
+    ///
+    /// # Errors
+    /// None in practice: the file is part of the crate and tested.
+    pub fn neuron() -> Result<Self> {
+        Ok(Self {
+            program: constant("program_start")?,
+            host: constant("host_start")?,
+            host_rank: constant("host_rank_start")?,
+            host_network: constant("host_network_start")?,
+        })
+    }
+}
+
+/// Channels of a collective whose group covers its systems, and of any other one.
+///
+/// # Errors
+/// None in practice: the file is part of the crate and tested.
+pub fn channels() -> Result<(f64, f64)> {
+    Ok((constant("channels_of_instances")?, constant("channels_of_parts")?))
 }
 
 impl CollectiveModel {
@@ -35,10 +77,6 @@ impl CollectiveModel {
     /// # Errors
     /// [`Error::Spec`] if the constants or the chip's rates are missing.
     pub fn of(fabric: &Fabric) -> Result<Self> {
-        let constants = constants()?;
-        let constant = |key: &str| {
-            constants.get(key).copied().ok_or_else(|| Error::Spec(format!("collectives._model has no {key}")))
-        };
         let Some(chip) = fabric.chip() else {
             return Err(Error::Spec(format!(
                 "{}._fabric names no chip, whose memory and DMA rates collectives need: chip = \"trainium3\"",
@@ -47,9 +85,20 @@ impl CollectiveModel {
         };
         let is_torus = fabric.levels().iter().any(|level| level.kind == LevelKind::Ring);
         let chip_rates = rates_of(chip)?;
+        let starts = if chip_rates.is_neuron { CallStarts::neuron()? } else { CallStarts::default() };
         let step_latency = constant("step_latency")?;
         let mut assumptions = vec![
             format!("a step within a chip takes {} us (choice)", step_latency * 1e6),
+            match chip_rates.is_neuron {
+                true => format!(
+                    "a call in a program starts in {} us (fitted); one from the host in {} us more, {} us a rank and {} us over a network (fitted)",
+                    starts.program * 1e6,
+                    starts.host * 1e6,
+                    starts.host_rank * 1e6,
+                    starts.host_network * 1e6
+                ),
+                false => "a call starts in no time: nothing is published for this chip (choice)".to_owned(),
+            },
             format!("{} of all accesses reach memory (fitted on Trainium2)", constant("memory_share")?),
             "a transfer costs nothing beside its bytes and its step (choice)".to_owned(),
             "steps of a collective overlap in memory and DMA engines, not on wires (choice)".to_owned(),
@@ -65,6 +114,12 @@ impl CollectiveModel {
         } else {
             assumptions.push("switches let every schedule use its links whole (choice)".to_owned());
         }
+        for level in fabric.levels().iter().filter(|level| level.efficiency < 1.0) {
+            assumptions.push(format!("collectives reach {} of the rate of {} (fitted)", level.efficiency, level.name));
+        }
+        if let Some(rate) = fabric.channel_rate() {
+            assumptions.push(format!("a rank sends {} GB/s over one channel (fitted)", rate / 1e9));
+        }
         assumptions.extend(chip_rates.assumption.clone());
         assumptions.extend_from_slice(fabric.assumptions());
         Ok(Self {
@@ -74,9 +129,18 @@ impl CollectiveModel {
             memory_share: constant("memory_share")?,
             memory_rate: chip_rates.memory,
             engine_rate: chip_rates.engines,
+            starts,
+            channel_rate: fabric.channel_rate(),
+            channels: channels()?,
             is_torus,
             assumptions,
         })
+    }
+
+    /// The part of links' rates that an operation gets by an algorithm: what a permutation sends straight to one target
+    /// shares no link with others', as the parts of an exchange do.
+    pub fn share_of_links(&self, operation: Operation, algorithm: Algorithm) -> f64 {
+        if operation == Operation::Permute { 1.0 } else { self.efficiency(algorithm) }
     }
 
     /// The part of links' rates that an algorithm gets.
@@ -96,6 +160,7 @@ impl CollectiveModel {
 struct Rates {
     memory: f64,
     engines: f64,
+    is_neuron: bool,
     assumption: Option<String>,
 }
 
@@ -103,10 +168,14 @@ fn rates_of(chip: &str) -> Result<Rates> {
     let spec = Spec::built_in(chip)?;
     let memory = spec.si("hbm_bandwidth")?;
     if spec.parts.contains_key("core") {
-        return Ok(Rates { memory, engines: spec.si("dma_bandwidth")?, assumption: None });
+        return Ok(Rates { memory, engines: spec.si("dma_bandwidth")?, is_neuron: true, assumption: None });
     }
     let assumption = format!("{chip} moves data as fast as its memory is: it has no spec of copy engines (choice)");
-    Ok(Rates { memory, engines: memory, assumption: Some(assumption) })
+    Ok(Rates { memory, engines: memory, is_neuron: false, assumption: Some(assumption) })
+}
+
+fn constant(key: &str) -> Result<f64> {
+    constants()?.get(key).copied().ok_or_else(|| Error::Spec(format!("collectives._model has no {key}")))
 }
 
 fn constants() -> Result<&'static BTreeMap<String, f64>> {

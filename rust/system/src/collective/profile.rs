@@ -10,7 +10,7 @@ use super::model::CollectiveModel;
 use super::name::{Algorithm, Operation};
 use super::schedule::{Action, ActionKind, Schedule};
 use crate::error::{Error, Result};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, FabricLevel};
 
 /// What lies between two chips.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +19,8 @@ pub(super) struct Way {
     pub(super) shares: Vec<(u32, f64)>,
     /// Seconds that a step waits for it.
     pub(super) latency: f64,
+    /// The same in a ring.
+    pub(super) ring_step: f64,
 }
 
 /// Ways that were asked for before; never iterated.
@@ -35,8 +37,9 @@ impl Ways {
         let mut levels: Vec<u32> = shares.iter().map(|&(link, _)| fabric.links()[link as usize].level).collect();
         levels.sort_unstable();
         levels.dedup();
-        let latency = levels.iter().map(|&level| fabric.levels()[level as usize].latency).sum();
-        let way = std::sync::Arc::new(Way { shares, latency });
+        let sum = |of: fn(&FabricLevel) -> f64| levels.iter().map(|&level| of(&fabric.levels()[level as usize])).sum();
+        let way = Way { shares, latency: sum(|level| level.latency), ring_step: sum(|level| level.ring_step) };
+        let way = std::sync::Arc::new(way);
         self.0.lock().map_err(poisoned)?.insert((from, to), way.clone());
         Ok(way)
     }
@@ -56,6 +59,8 @@ pub enum Binding {
     Memory,
     /// The DMA engines of a chip.
     Engines,
+    /// The channels over which a rank sends.
+    Channels,
 }
 
 /// What a schedule costs. Quantities "a byte" are for each byte of the operation's size.
@@ -63,6 +68,8 @@ pub enum Binding {
 pub struct ScheduleDemand {
     /// Steps.
     pub steps: u32,
+    /// Seconds until a call in a program begins.
+    pub start: f64,
     /// Seconds that steps wait, in all.
     pub latency: f64,
     /// Seconds a byte that the wires need, step after step.
@@ -71,6 +78,8 @@ pub struct ScheduleDemand {
     pub memory: f64,
     /// Seconds a byte that the busiest chip's DMA engines need.
     pub engines: f64,
+    /// Seconds a byte that the channels of the busiest rank need.
+    pub channels: f64,
     /// Bytes a byte that each link carries, ascending; links that carry none are left out.
     pub links: Vec<(u32, f64)>,
     /// Bytes a byte that cross wires, from chip to chip, each once whatever the number of links on its way.
@@ -97,16 +106,19 @@ impl ScheduleDemand {
         schedule: &Schedule,
         size_of: Option<&dyn Fn(u32) -> f64>,
     ) -> Result<Self> {
-        let efficiency = model.efficiency(schedule.algorithm);
+        let efficiency = model.share_of_links(schedule.operation, schedule.algorithm);
         let mut carried = vec![0.0; fabric.links().len()];
         let mut in_step = vec![0.0; fabric.links().len()];
         let mut chips = vec![(0.0, 0.0); fabric.chips()];
+        let mut sent_by = vec![0.0; group.size()];
         let mut made = Self {
             steps: 0,
+            start: 0.0,
             latency: 0.0,
             wire: 0.0,
             memory: 0.0,
             engines: 0.0,
+            channels: 0.0,
             links: Vec::new(),
             remote: 0.0,
             accesses: 0.0,
@@ -129,6 +141,7 @@ impl ScheduleDemand {
                 chips[group.chip(one.from) as usize].0 += sent * bytes;
                 chips[group.chip(one.to) as usize].0 += received * bytes;
                 chips[group.chip(one.from) as usize].1 += reads.max(writes) * bytes;
+                sent_by[one.from as usize] += bytes;
                 made.accesses += (reads + writes) * bytes;
                 if !one.is_own {
                     passed += (reads + writes) * bytes;
@@ -140,7 +153,8 @@ impl ScheduleDemand {
             let mut is_first = true;
             for &((from, to), bytes) in traffic {
                 let way = ways.between(fabric, from, to)?;
-                latency = if is_first { way.latency } else { latency.max(way.latency) };
+                let wait = if schedule.algorithm == Algorithm::Ring { way.ring_step } else { way.latency };
+                latency = if is_first { wait } else { latency.max(wait) };
                 is_first = false;
                 made.remote += bytes * times;
                 for &(link, share) in &way.shares {
@@ -158,7 +172,8 @@ impl ScheduleDemand {
                 let described = &fabric.links()[link as usize];
                 let load = std::mem::take(&mut in_step[link as usize]);
                 carried[link as usize] += load * times;
-                let needed = load / (described.rate * efficiency);
+                let needed =
+                    load / (described.rate * efficiency * fabric.levels()[described.level as usize].efficiency);
                 if needed > seconds {
                     (slowest, seconds) = (Some(described.level), needed);
                 }
@@ -176,6 +191,13 @@ impl ScheduleDemand {
         let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
         made.memory = most(&mut made.chips.iter().map(|chip| chip.1)) * model.memory_share / model.memory_rate;
         made.engines = most(&mut made.chips.iter().map(|chip| chip.2)) / model.engine_rate;
+        if made.steps > 0 {
+            made.start = model.starts.program;
+        }
+        if let Some(rate) = model.channel_rate {
+            let channels = if group.covers_systems(fabric) { model.channels.0 } else { model.channels.1 };
+            made.channels = most(&mut sent_by.iter().copied()) / (rate * channels);
+        }
         // An all_reduce that gathers after it has reduced handles each chunk twice.
         let is_twice = schedule.operation == Operation::AllReduce && schedule.algorithm != Algorithm::SingleStepMesh;
         let halves = if is_twice { 2.0 } else { 1.0 };
@@ -188,6 +210,7 @@ impl ScheduleDemand {
             0.0 => Binding::Nothing,
             slope if slope == made.wire => Binding::Links(worst.0 as u32),
             slope if slope == made.memory => Binding::Memory,
+            slope if slope == made.channels => Binding::Channels,
             _ => Binding::Engines,
         };
         Ok(made)
@@ -195,12 +218,17 @@ impl ScheduleDemand {
 
     /// Seconds a byte.
     pub fn slope(&self) -> f64 {
-        self.wire.max(self.memory).max(self.engines)
+        self.wire.max(self.beside_wires())
     }
 
-    /// Seconds for a size in bytes: steps wait, and bytes take as long as what binds them.
+    /// Seconds a byte of all that is no wire.
+    pub fn beside_wires(&self) -> f64 {
+        self.memory.max(self.engines).max(self.channels)
+    }
+
+    /// Seconds for a size in bytes of a call in a program: it starts, steps wait, and bytes take as long as what binds them.
     pub fn time(&self, bytes: f64) -> f64 {
-        self.latency + bytes * self.slope()
+        self.start + self.latency + bytes * self.slope()
     }
 }
 

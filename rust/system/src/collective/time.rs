@@ -31,11 +31,17 @@ pub struct CollectiveTiming {
 }
 
 impl Estimator {
+    /// Bytes a second that collectives reach on a link.
+    fn reached(&self, link: u32) -> f64 {
+        let link = &self.fabric().links()[link as usize];
+        link.rate * self.fabric().levels()[link.level as usize].efficiency
+    }
+
     /// What collectives share: the links of the fabric in its order, the memory of each chip, the DMA engines of each chip.
     pub fn resources(&self) -> Vec<Resource> {
         let (fabric, model) = (self.fabric(), self.model());
         let (links, chips) = (fabric.links().len() as u32, fabric.chips() as u32);
-        let link = |link| Resource::new(fabric.link_name(link), fabric.links()[link as usize].rate);
+        let link = |link| Resource::new(fabric.link_name(link), self.reached(link));
         let memory = |chip| Resource::new(format!("memory of chip {chip}"), model.memory_rate);
         let engines = |chip| Resource::new(format!("DMA engines of chip {chip}"), model.engine_rate);
         (0..links).map(link).chain((0..chips).map(memory)).chain((0..chips).map(engines)).collect()
@@ -51,7 +57,7 @@ impl Estimator {
         let whole = profile
             .links
             .iter()
-            .map(|&(link, bytes)| bytes / profile.efficiency / fabric.links()[link as usize].rate)
+            .map(|&(link, bytes)| bytes / profile.efficiency / self.reached(link))
             .fold(0.0, f64::max);
         let stretch = if whole > 0.0 { profile.wire / whole / profile.efficiency } else { 0.0 };
         let mut uses: Vec<(u32, f64)> = profile.links.iter().map(|&(link, bytes)| (link, bytes * stretch)).collect();
@@ -112,7 +118,7 @@ impl Estimator {
                 let mut uses = Vec::with_capacity(way.shares.len());
                 for &(link, share) in &way.shares {
                     let index = *number.entry(link).or_insert_with(|| {
-                        resources.push(Resource::new(String::new(), fabric.links()[link as usize].rate));
+                        resources.push(Resource::new(String::new(), self.reached(link)));
                         resources.len() as u32 - 1
                     });
                     uses.push((index, share / profile.efficiency));
@@ -128,7 +134,7 @@ impl Estimator {
             wire = profile.wire * bytes;
             format!("busiest link of every kind of step: more than {MOST_TRANSFERS} transfers between chips")
         };
-        let time = profile.latency + wire.max(profile.memory * bytes).max(profile.engines * bytes);
+        let time = profile.start + profile.latency + wire.max(profile.beside_wires() * bytes);
         let binding = self.binding_of(&profile, bytes);
         Ok(CollectiveTiming { time, wire, path, binding, profile })
     }

@@ -2,8 +2,8 @@
 
 use indexmap::IndexMap;
 
-use super::graph::{Adjacency, Axis, Fabric, FabricLevel};
-use super::spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, rate, time};
+use super::graph::{Adjacency, Axis, Fabric, FabricLevel, JoinedNetwork};
+use super::spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, rate, share, time};
 use super::{switched, torus};
 use crate::error::{Error, Result};
 use trn3_facts::Facts;
@@ -57,6 +57,7 @@ impl Fabric {
             )));
         }
         let choice = |value: f64| Figure { value, unit: "count".to_owned(), source: "asked for".to_owned() };
+        let chips = spec.chips() as u32;
         spec.axes.insert(0, AxisSpec { name: "system".to_owned(), size: choice(f64::from(count)), part_of: None });
         spec.levels.push(LevelSpec {
             name: network.name.clone(),
@@ -65,11 +66,18 @@ impl Fabric {
             links: choice(1.0),
             rate: network.rate,
             latency: network.latency,
+            efficiency: network.efficiency,
             switch: Some(network.name),
         });
         let inner = spec.levels.len() - 1;
         let title = format!("{count} x {}", facts.title);
-        Self::build(&format!("{name} x {count}"), &title, &spec, inner, profile)
+        let mut fabric = Self::build(&format!("{name} x {count}"), &title, &spec, inner, profile)?;
+        if let Some(step) = &network.ring_step {
+            fabric.levels[inner].ring_step = time(name, "network.ring_step", step)?;
+        }
+        let algorithms = network.algorithms.unwrap_or_default();
+        fabric.network = Some(JoinedNetwork { level: inner, chips, algorithms });
+        Ok(fabric)
     }
 
     /// `inner` levels, the first ones, are those that the headline figure speaks of.
@@ -106,6 +114,8 @@ impl Fabric {
             parts,
             axes,
             levels,
+            channel_rate: spec.channel_rate.as_ref().map(|figure| rate(name, "channel_rate", figure)).transpose()?,
+            network: None,
             nodes: Vec::new(),
             chips: 0,
             links: Vec::new(),
@@ -171,13 +181,17 @@ fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<FabricL
                 one * over.iter().map(|&axis| f64::from(axes[axis].size.saturating_sub(1).min(2))).sum::<f64>()
             }
         };
+        let latency = time(name, "latency", &level.latency)?;
+        let efficiency = level.efficiency.as_ref().map_or(Ok(1.0), |figure| share(name, "efficiency", figure))?;
         levels.push(FabricLevel {
             name: level.name.clone(),
             kind: level.kind,
             over,
             links: level.links.value as u32,
             rate: one,
-            latency: time(name, "latency", &level.latency)?,
+            latency,
+            efficiency,
+            ring_step: latency,
             switch: level.switch.clone().unwrap_or_else(|| level.name.clone()),
             chip_rate,
         });
@@ -201,6 +215,7 @@ fn assumptions_of(spec: &FabricSpec) -> Vec<String> {
         note(&level.name, "links of level", &level.links);
         note(&level.name, "rate of a link of level", &level.rate);
         note(&level.name, "latency of level", &level.latency);
+        level.efficiency.iter().for_each(|figure| note(&level.name, "efficiency of level", figure));
     }
     if let Some(network) = &spec.network {
         note(&network.name, "rate of network", &network.rate);

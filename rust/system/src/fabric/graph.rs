@@ -62,6 +62,10 @@ pub struct FabricLevel {
     pub rate: f64,
     /// Seconds from chip to chip, for the first byte.
     pub latency: f64,
+    /// The part of the rate that collectives reach.
+    pub efficiency: f64,
+    /// Seconds of one step of a ring over it.
+    pub ring_step: f64,
     /// What its switches are called.
     pub switch: String,
     /// Bytes a second, one way, that one chip has on this level in all.
@@ -92,6 +96,8 @@ pub struct Fabric {
     pub(super) parts: Vec<String>,
     pub(super) axes: Vec<Axis>,
     pub(super) levels: Vec<FabricLevel>,
+    pub(super) channel_rate: Option<f64>,
+    pub(super) network: Option<JoinedNetwork>,
     pub(super) nodes: Vec<Node>,
     pub(super) chips: usize,
     pub(super) links: Vec<Link>,
@@ -103,6 +109,17 @@ pub struct Fabric {
     pub(super) numa: Option<(usize, Vec<u32>)>,
     pub(super) assumptions: Vec<String>,
     pub(super) trees: Vec<OnceLock<Arc<Tree>>>,
+}
+
+/// The network that joins the systems of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedNetwork {
+    /// Index into [`Fabric::levels`].
+    pub level: usize,
+    /// Chips of one system.
+    pub chips: u32,
+    /// Names of the algorithms by which collectives cross it; empty for any.
+    pub algorithms: Vec<String>,
 }
 
 /// For each node the links that leave or enter it, in the order of their indices.
@@ -286,6 +303,16 @@ impl Fabric {
     /// Levels, the one that routes prefer first.
     pub fn levels(&self) -> &[FabricLevel] {
         &self.levels
+    }
+
+    /// What a rank sends over one channel of a collective, in bytes a second; `None` where its links alone say.
+    pub fn channel_rate(&self) -> Option<f64> {
+        self.channel_rate
+    }
+
+    /// What joins the systems of a cluster; `None` for one system.
+    pub fn network(&self) -> Option<&JoinedNetwork> {
+        self.network.as_ref()
     }
 
     /// What has failed, in words; empty for a whole fabric.

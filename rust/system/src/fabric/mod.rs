@@ -30,7 +30,7 @@ pub use bound::{Cut, TrafficBound};
 pub use build::described_system;
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use faults::{Fault, HealthClass, Slowdown};
-pub use graph::{Axis, Fabric, FabricLevel, Link, Node, NodeKind};
+pub use graph::{Axis, Fabric, FabricLevel, JoinedNetwork, Link, Node, NodeKind};
 pub use route::{FabricRoute, Leg, Path};
 pub use spec::{AxisSpec, FabricSpec, Figure, LevelKind, LevelSpec, LinkProfile, NetworkSpec, NumaSpec};
 

@@ -70,6 +70,8 @@ pub struct LevelSpec {
     pub rate: Figure,
     /// Time from chip to chip through this level, for the first byte.
     pub latency: Figure,
+    /// The part of the rate that collectives reach; all of it if absent.
+    pub efficiency: Option<Figure>,
     /// What its switches are called; the level's name if absent.
     pub switch: Option<String>,
 }
@@ -84,6 +86,14 @@ pub struct NetworkSpec {
     pub rate: Figure,
     /// Time from chip to chip across it, for the first byte.
     pub latency: Figure,
+    /// The part of the rate that collectives reach; all of it if absent.
+    pub efficiency: Option<Figure>,
+    /// Time of one step of a ring that crosses it; `latency` if absent.
+    pub ring_step: Option<Figure>,
+    /// Algorithms by which collectives cross it; whichever is the fastest if absent.
+    pub algorithms: Option<Vec<String>>,
+    /// Who published that.
+    pub algorithms_source: Option<String>,
 }
 
 /// Which host memory node the chips hang on.
@@ -112,6 +122,8 @@ pub struct FabricSpec {
     pub levels: Vec<LevelSpec>,
     /// What a chip's links are said to carry together, for [`LinkProfile::Headline`].
     pub headline: Option<Figure>,
+    /// What a rank sends over one channel of a collective, where that is less than its links carry.
+    pub channel_rate: Option<Figure>,
     /// The network between several of these systems.
     pub network: Option<NetworkSpec>,
     /// Host memory nodes, where they are published.
@@ -225,6 +237,10 @@ impl FabricSpec {
             count(name, &format!("{key}.links"), &level.links)?;
             rate(name, &format!("{key}.rate"), &level.rate)?;
             time(name, &format!("{key}.latency"), &level.latency)?;
+            level
+                .efficiency
+                .iter()
+                .try_for_each(|figure| share(name, &format!("{key}.efficiency"), figure).map(drop))?;
         }
         if let Some(numa) = &self.numa {
             let size = self.axis(&numa.axis).map(|axis| self.axes[axis].size.value as usize);
@@ -239,9 +255,17 @@ impl FabricSpec {
         if let Some(headline) = &self.headline {
             rate(name, "headline", headline)?;
         }
+        if let Some(figure) = &self.channel_rate {
+            rate(name, "channel_rate", figure)?;
+        }
         if let Some(network) = &self.network {
             rate(name, "network.rate", &network.rate)?;
             time(name, "network.latency", &network.latency)?;
+            network.efficiency.iter().try_for_each(|figure| share(name, "network.efficiency", figure).map(drop))?;
+            network.ring_step.iter().try_for_each(|figure| time(name, "network.ring_step", figure).map(drop))?;
+            if network.algorithms.is_some() != network.algorithms_source.is_some() {
+                return refuse("network needs both algorithms and algorithms_source, or neither".to_owned());
+            }
         }
         Ok(())
     }
@@ -273,6 +297,17 @@ pub(super) fn rate(system: &str, key: &str, figure: &Figure) -> Result<f64> {
             "{system}._fabric: {key} is {value} {unit}; needed: a positive rate in bytes or bits a second, like GB/s/dir"
         ))),
     }
+}
+
+/// A part of one.
+pub(super) fn share(system: &str, key: &str, figure: &Figure) -> Result<f64> {
+    let Figure { value, unit, .. } = figure;
+    if unit == "fraction" && *value > 0.0 && *value <= 1.0 {
+        return Ok(*value);
+    }
+    Err(Error::Spec(format!(
+        "{system}._fabric: {key} is {value} {unit}; needed: a part above 0 and up to 1, unit \"fraction\""
+    )))
 }
 
 /// A time in seconds.
