@@ -44,7 +44,8 @@ def test_profile_takes_the_same_machines(run: Run, refused: Refused) -> None:
 
 def test_diff_refuses_in_one_line(refused: Refused, tmp_path: Path) -> None:
     assert refused("diff", NORM, "--arch", "trn9").startswith("--arch: arch is 'trn9'; allowed")
-    assert refused("profile", NORM, "--arch", "trn9").startswith("--arch trn9: arch is trn9; allowed")
+    profiled = refused("profile", NORM, "--arch", "trn9")
+    assert profiled.startswith("--arch trn9: arch is trn9; allowed")
     assert "nearest: vector_clock_mhz" in refused("diff", NORM, "--arch", "trn3:vector_clk=1")
     assert "no machine runs it; trn2: " in refused("diff", SOFTMAX, "--arch", "trn2")
     assert "there is no such file" in refused("diff", tmp_path / "none.py")

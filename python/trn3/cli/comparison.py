@@ -132,6 +132,8 @@ def _figure(entry: FigureResult) -> dict[str, Any]:
 
 def print_commands(selection: Selection, *, as_json: bool) -> None:
     """Print a command line for each row and figure; what follows its ``#`` says which one."""
+    from trn3.validation import claims
+
     lines: list[dict[str, Any]] = [
         {
             "id": row.id,
@@ -145,13 +147,14 @@ def print_commands(selection: Selection, *, as_json: bool) -> None:
     lines += [
         {
             "id": claim.id,
-            "command": f"trn3 validate {claim.id}",
+            "command": command,
             "figure": figure.name,
             "published": None if figure.published is None else float(figure.published),
             "unit": figure.unit,
         }
         for claim in selection.claims
         for figure in claim.figures
+        for command in claims.planner.commands_of(figure) or [f"trn3 validate {claim.id}"]
     ]
     if as_json:
         print_json({"commands": lines}, versioned=True)

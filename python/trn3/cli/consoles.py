@@ -53,3 +53,19 @@ def print_json(document: Mapping[str, Any], *, versioned: bool = False) -> None:
 
         document = {"trn3_version": trn3.__version__, **document}
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def quantile_lines(uncertainty: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the lines of a plan that say what other constants would make of it.
+
+    >>> figures = {"tpot": {"p10": 0.5, "p50": 1.0, "p90": 2.0}}
+    >>> quantile_lines({"samples": 9, "seed": 1, "figures": figures})
+    [('9 draws', 'p10, p50, p90 of tpot: 0.5, 1, 2')]
+    """
+    if uncertainty is None:
+        return []
+    said = (
+        f"{name}: {', '.join(f'{value:,.4g}' for value in of.values())}"
+        for name, of in uncertainty["figures"].items()
+    )
+    return [(f"{uncertainty['samples']:,} draws", f"p10, p50, p90 of {'; '.join(said)}")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,6 +49,8 @@ CHECKED_ELEMENTS = 1 << 18
 """Elements of all ranks together that ``--check`` computes with: of larger buffers, a part."""
 
 GIBI = 1 << 30
+HIDDEN = ("variant", "time_low(us)", "time_high(us)")
+"""What of a row is in the JSON alone."""
 
 
 def register(app: typer.Typer) -> None:
@@ -117,9 +120,10 @@ def nccom_test(
             )
         rows = []
         assumptions: tuple[str, ...] = ()
+        band: Mapping[str, Any] = {}
         for size in _sizes(least, most, factor, step):
             cost = collectives.time(name, size, where, range(count), algorithm)
-            assumptions = cost.assumptions
+            assumptions, band = cost.assumptions, cost.band
             row = _row(cost, size, datatype, show_algorithm)
             if check:
                 row["check"] = _check(name, where, count, cost, size, TYPES[datatype])
@@ -130,6 +134,7 @@ def nccom_test(
         "ranks": count,
         "results": rows,
         "assumptions": list(assumptions),
+        "band": dict(band),
     }
     text = json.dumps(document, indent=2, allow_nan=False)
     if report is not None:
@@ -142,7 +147,7 @@ def nccom_test(
     if as_json:
         typer.echo(text)
     else:
-        _show(rows, name, where, count)
+        _show(rows, name, where, count, band["text"])
     if check and not all(row["check"].startswith("ok") for row in rows):
         raise typer.Exit(1)
 
@@ -213,6 +218,8 @@ def _row(cost: CollectiveCost, size: int, datatype: str, show_algorithm: bool) -
         "count(elems)": -(-size // item),
         "type": datatype,
         "time(us)": cost.time * 1e6,
+        "time_low(us)": cost.time_low * 1e6,
+        "time_high(us)": cost.time_high * 1e6,
         "algbw(GB/s)": cost.algbw / GIBI,
         "busbw(GB/s)": cost.busbw / GIBI,
     }
@@ -278,10 +285,12 @@ _FORMS = {
 }
 
 
-def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int) -> None:
+def _show(
+    rows: list[dict[str, Any]], name: str, system: System, ranks: int, expected: str
+) -> None:
     screen = output()
     screen.print(f"[bold]{name}[/] on {system.title}, {ranks} ranks, lnc={system.lnc}")
-    headings = [heading for heading in rows[0] if heading != "variant"]
+    headings = [heading for heading in rows[0] if heading not in HIDDEN]
     numbers = set(headings) - {"type", "algorithm", "check"}
     lines = table(*headings, right=numbers, fixed=True)
     for row in rows:
@@ -289,9 +298,10 @@ def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int) -> 
         for heading, value in row.items():
             if heading == "algorithm" and row["variant"]:
                 cells.append(f"{value} ({row['variant'].replace('_', ' ')})")
-            elif heading != "variant":
+            elif heading not in HIDDEN:
                 cells.append(f"{value:.2f}" if isinstance(value, float) else str(value))
         lines.add_row(*cells)
     screen.print(lines)
     average = sum(row["busbw(GB/s)"] for row in rows) / len(rows)
     screen.print(f"Avg bus bandwidth: {average:.4f} GB/s (of 2**30 bytes)")
+    screen.print(f"Expected: each time {expected}", soft_wrap=True)

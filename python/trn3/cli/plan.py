@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trn3.cli.consoles import output, print_json
+from trn3.cli.consoles import output, print_json, quantile_lines
 from trn3.cli.plots import check_plot
 from trn3.cli.refusal import RefusedError, detailing, refusing
 from trn3.cli.settings import JsonForTables, is_given
@@ -108,6 +108,11 @@ def plan(
     price: Annotated[
         str | None, typer.Option(help="USD a chip and hour, or a name of the dated prices.")
     ] = None,
+    uncertainty: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw unpublished constants so often; print quantiles."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="What decides the draws.")] = 0,
     train: Annotated[
         bool, typer.Option("--train", help="Plan training: one step of it.", rich_help_panel=TRAIN)
     ] = False,
@@ -190,6 +195,8 @@ def plan(
             lnc=lnc,
             links=links,
             collectives=collectives,
+            uncertainty=uncertainty,
+            seed=seed,
             as_json=as_json,
         )
         return
@@ -219,6 +226,8 @@ def plan(
         speculation=_speculation(draft, draft_tokens, accepted),
         tdp=tdp,
         price=_price(price),
+        uncertainty=uncertainty,
+        seed=seed,
     )
     if plot is not None:
         found.plot(plot)
@@ -348,6 +357,11 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
         f"{plan.tpot * 1e3:,.2f} ms ({_number(plan.tokens_per_second_per_user)} tokens/s a user), "
         f"bound by {_binding(plan.decode)}"
     )
+    expected = (
+        f"{plan.tpot_low * 1e3:,.2f} to {plan.tpot_high * 1e3:,.2f} ms a token "
+        f"({plan.band['text']}); first after {plan.ttft_low * 1e3:,.0f} to "
+        f"{plan.ttft_high * 1e3:,.0f} ms ({plan.ttft_band['text']})"
+    )
     floor = (
         f"{plan.decode_floor_bytes / 1e9:,.1f} GB a step at least: "
         f"{plan.decode_floor_seconds * 1e3:,.2f} ms at the memory's peak "
@@ -364,6 +378,8 @@ def _lines(plan: Plan) -> list[tuple[str, str]]:
         ("plan", f"{plan.layout}, batch {plan.batch:,} a replica, {chips}{found}"),
         ("time to first token", f"{plan.ttft * 1e3:,.0f} ms, bound by {_binding(plan.prefill)}"),
         ("time per token", per_token),
+        ("expected", expected),
+        *quantile_lines(plan.uncertainty),
         ("floor", floor),
         ("throughput", _throughput(plan)),
         ("power", _power(plan)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trn3.cli.consoles import output, print_json, table
+from trn3.cli.consoles import output, print_json, quantile_lines, table
 from trn3.cli.refusal import RefusedError, detailing
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def run(
     lnc: int | None = None,
     links: str | None = None,
     collectives: str = "levels",
+    uncertainty: int | None = None,
+    seed: int = 0,
     as_json: bool = False,
 ) -> None:
     """Plan and print one training step.
@@ -57,6 +59,8 @@ def run(
             lnc=lnc,
             links=links,
             collectives=collectives,
+            uncertainty=uncertainty,
+            seed=seed,
         )
     if as_json:
         print_json(asdict(plan), versioned=True)
@@ -111,6 +115,14 @@ def _figures(plan: TrainingPlan) -> list[tuple[str, Any]]:
                 f"{plan.hfu:.1%} HFU, pipeline bubble {plan.bubble:.1%}"
             ),
         ),
+        (
+            "expected",
+            (
+                f"{plan.sequences_per_second_low:,.2f} to {plan.sequences_per_second_high:,.2f} "
+                f"sequences/s ({plan.band['text']})"
+            ),
+        ),
+        *quantile_lines(plan.uncertainty),
         ("limited by", plan.bottleneck),
     ]
     if plan.energy is not None and plan.watts is not None:

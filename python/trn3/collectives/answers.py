@@ -59,6 +59,11 @@ class CollectiveCost:
         The order of additions, in words.
     assumptions : tuple of str
         Numbers and rules that no vendor documents.
+    time_low, time_high : float
+        Between which seconds the time is expected.
+    band : mapping
+        What says so: ``class``, published ``rows`` of it, how many lie ``within`` the ``width``,
+        and the ``basis`` of that.
     """
 
     operation: str
@@ -76,6 +81,9 @@ class CollectiveCost:
     remote_bytes: float
     order: str = field(repr=False)
     assumptions: tuple[str, ...] = field(repr=False)
+    time_low: float = field(repr=False)
+    time_high: float = field(repr=False)
+    band: Mapping[str, Any] = field(repr=False)
 
     @property
     def algbw(self) -> float:

@@ -143,6 +143,9 @@ def described(found: Mapping[str, Any], ranks: int) -> dict[str, Any]:
         "remote_bytes": found["remote_bytes"],
         "order": found["order"],
         "assumptions": tuple(found["assumptions"]),
+        "time_low": found["time_low"],
+        "time_high": found["time_high"],
+        "band": FrozenMapping(dict(found["band"])),
     }
 
 

@@ -93,6 +93,14 @@ class Plan:
         How the layout was found, if it was not given.
     assumptions : tuple[str, ...]
         Every undocumented number that was used.
+    tpot_low, tpot_high, ttft_low, ttft_high : float
+        Between which seconds both times are expected.
+    band, ttft_band : Mapping[str, Any]
+        What says so, of a token and of the first: ``class``, published ``rows`` of it, how many lie
+        ``within`` the ``width``, and the ``basis`` of that.
+    uncertainty : Mapping[str, Any] or None
+        ``p10``, ``p50`` and ``p90`` of ``tpot``, ``ttft`` and ``tokens_per_second_per_chip`` in
+        ``figures``, over as many ``samples`` of constants that nobody publishes; None unless asked.
     """
 
     model: Model
@@ -124,6 +132,13 @@ class Plan:
     cost: PlanCost | None
     searched: Searched | None
     assumptions: tuple[str, ...]
+    tpot_low: float
+    tpot_high: float
+    ttft_low: float
+    ttft_high: float
+    band: Mapping[str, Any]
+    ttft_band: Mapping[str, Any]
+    uncertainty: Mapping[str, Any] | None
     _memory: MemoryTable
     _document: Mapping[str, Any] = field(compare=False)
     _request: Mapping[str, Any] = field(compare=False)

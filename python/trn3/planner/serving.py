@@ -49,6 +49,8 @@ def plan(
     on_overflow: str = "error",
     tdp: float | None = None,
     price: float | str | None = None,
+    uncertainty: int | None = None,
+    seed: int = 0,
     training: Any = None,
     **training_options: Any,
 ) -> Plan:
@@ -107,6 +109,9 @@ def plan(
         Watts of a chip, instead of what its facts choose.
     price
         US dollars a chip and hour, or the name of one of ``trn3 cost``'s prices.
+    uncertainty, seed
+        How often to draw the constants that nobody publishes from their ranges, for
+        `Plan.uncertainty`, and what decides the draws.
     training
         For training instead of serving: see `trn3.planner.training`.
     **training_options
@@ -178,6 +183,8 @@ def plan(
         "report_overflow": on_overflow == "report",
         "tdp": tdp,
         "price": price,
+        "uncertainty": None if uncertainty is None else whole("uncertainty", uncertainty),
+        "seed": whole("seed", seed),
     }
     return plan_of(_planner.plan(request), request, said)
 

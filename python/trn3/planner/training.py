@@ -23,7 +23,7 @@ from typing import Any, Literal
 from trn3._trn3 import planner as _planner
 from trn3.economics.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
-from trn3.planner.requests import system_request
+from trn3.planner.requests import system_request, whole
 from trn3.planner.training_results import (
     Layout,
     Memory,
@@ -129,6 +129,8 @@ def plan_training(
     lnc: int | None = None,
     links: str | None = None,
     collectives: str = "levels",
+    uncertainty: int | None = None,
+    seed: int = 0,
 ) -> TrainingPlan:
     """Plan one training step; degrees that `training` leaves open are searched for.
 
@@ -153,6 +155,9 @@ def plan_training(
     collectives : {"levels", "schedules"}
         Where times of collectives come from: closed forms over the levels of the fabric, or the
         schedules that `trn3.collectives` executes, on the graph of one system.
+    uncertainty, seed : int, optional
+        How often to draw the constants that nobody publishes from their ranges, for
+        `TrainingPlan.uncertainty`, and what decides the draws.
 
     Returns
     -------
@@ -181,6 +186,8 @@ def plan_training(
         lnc=lnc,
         links=links,
         collectives=collectives,
+        uncertainty=uncertainty,
+        seed=seed,
         keep=1,
     )
     return found.best
@@ -196,6 +203,8 @@ def search_training(
     lnc: int | None = None,
     links: str | None = None,
     collectives: str = "levels",
+    uncertainty: int | None = None,
+    seed: int = 0,
     keep: int = 10,
 ) -> TrainingSearch:
     """Return the best layouts for a training step; `plan_training` has parameters and errors.
@@ -230,6 +239,8 @@ def search_training(
         "price": None if price is None else float(price),
         "objective": training.objective,
         "collectives": collectives,
+        "uncertainty": None if uncertainty is None else whole("uncertainty", uncertainty),
+        "seed": whole("seed", seed),
         "space": {
             **{name: _one(training, name) for name in DEGREES},
             "dp": training.dp,
@@ -378,7 +389,7 @@ def _training(training: object, given: dict[str, Any]) -> Training:
 
 
 # What is no field of `Training`.
-WHERE = ("dtype", "chips", "lnc", "links", "collectives")
+WHERE = ("dtype", "chips", "lnc", "links", "collectives", "uncertainty", "seed")
 
 # What `trn3.plan` and `trn3.search` have for serving alone, with the value that says nothing.
 SERVING: Mapping[str, Any] = {

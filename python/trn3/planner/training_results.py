@@ -120,6 +120,14 @@ class TrainingPlan:
         Of renting the chips; None without a price.
     not_included, assumptions : tuple[str, ...]
         What is left out, and what the figures rest on.
+    step_time_low, step_time_high : float
+        Between which seconds a step is expected.
+    sequences_per_second_low, sequences_per_second_high : float
+        The same as rates.
+    band : Mapping[str, Any]
+        What says so, as of `trn3.planner.Plan`.
+    uncertainty : Mapping[str, Any] or None
+        As there, of ``step_time`` and rates; of the best plan alone.
     """
 
     model: str
@@ -147,6 +155,12 @@ class TrainingPlan:
     cost: SystemCost | None
     not_included: tuple[str, ...]
     assumptions: tuple[str, ...]
+    step_time_low: float
+    step_time_high: float
+    sequences_per_second_low: float
+    sequences_per_second_high: float
+    band: Mapping[str, Any]
+    uncertainty: Mapping[str, Any] | None
 
     @property
     def bottleneck(self) -> str:

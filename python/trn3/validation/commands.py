@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -28,7 +27,19 @@ def published() -> tuple[PublishedRow, ...]:
 
 
 @cache
-def figures(command: str) -> Mapping[str, float]:
+def document(command: str) -> Mapping[str, Any]:
+    """Return what a command line prints with ``--json``.
+
+    Raises
+    ------
+    ValueError
+        If the command is refused.
+    """
+    found: Mapping[str, Any] = offers.take("document of a command line")(command)
+    return found
+
+
+def figures(command: str) -> dict[str, float]:
     """Return the numbers of the document that a command line prints, by their names.
 
     Times of nccom-test are in seconds; of several lines the first counts.
@@ -44,13 +55,12 @@ def figures(command: str) -> Mapping[str, float]:
     >>> 0 < found["tpot"] < found["ttft"]
     True
     """
-    document: dict[str, Any] = offers.take("document of a command line")(command)
-    document.update(next(iter(document.get("results", ())), {}))
+    printed = document(command)
     found: dict[str, float] = {}
-    for key, value in document.items():
+    for key, value in {**printed, **next(iter(printed.get("results", ())), {})}.items():
         if isinstance(value, int | float):
-            of_time = re.fullmatch(r"(\w+)\((us)\)", key)
-            found[of_time[1] if of_time else key] = value * (facts.factor("us") if of_time else 1)
+            name, is_time, _ = key.partition("(us)")
+            found[name] = value * (facts.factor("us") if is_time else 1)
     return found
 
 

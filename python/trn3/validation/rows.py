@@ -10,6 +10,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
+from trn3 import facts
+
 Class: TypeAlias = Literal["fit", "hold"]
 #: Whose text ran: the authors' own operations and loops, one with the compiler's work done by hand,
 #: or what a compiler made of the authors'.
@@ -244,13 +246,16 @@ def _row(
     tolerances: Mapping[str, float],
     levels: Mapping[str, str],
 ) -> PublishedRow:
-    known = {each.name.rstrip("_") for each in fields(PublishedRow)}
+    known = {each.name.rstrip("_") for each in fields(PublishedRow)} | {"fact"}
     entry = TableEntry(f"row {content.get('id', 'without an id')}", content, known)
     class_ = entry.choice("class", ("fit", "hold"))
     command = entry.text_if_any("command")
     unit = entry.choice("unit", UNITS if command is None else COMMAND_UNITS)
     level = str(content.get("level", levels.get(str(content.get("experiment")), "as-written")))
     published = content.get("published")
+    if "fact" in content:
+        system, _, key = entry.text("fact").partition(".")
+        published = facts.load(system)[key].number
     if not isinstance(published, (int, float)) or published <= 0:
         raise entry.error(f": published is {published!r}, must be a positive number")
     return PublishedRow(
@@ -305,5 +310,10 @@ def select(
 
 
 def fits(row: PublishedRow, name: str) -> bool:
-    """Return whether a name on the command line means this row."""
-    return row.id.startswith(name[:-1]) if name.endswith("*") else row.id == name
+    """Return whether a name on the command line means this row.
+
+    One without its last words means all rows of commands that begin so.
+    """
+    if name.endswith("*"):
+        return row.id.startswith(name[:-1])
+    return row.id == name or (row.command is not None and row.id.startswith(f"{name}-"))

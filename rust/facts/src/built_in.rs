@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use crate::error::{Error, Result, nearest};
 use crate::facts::Facts;
+use crate::variation::varied;
 
 macro_rules! specs {
     ($($name:literal),* $(,)?) => {
@@ -70,7 +71,9 @@ fn read(files: &[(&'static str, &'static str)]) -> Read {
 pub(crate) fn facts(name: &str) -> Result<Facts> {
     static SYSTEMS: LazyLock<Read> = LazyLock::new(|| read(BUILT_IN));
     let found = SYSTEMS.get(name);
-    found.ok_or_else(|| Error::unknown("system", name, BUILT_IN.iter().map(|(known, _)| *known)))?.clone()
+    let found = found.ok_or_else(|| Error::unknown("system", name, BUILT_IN.iter().map(|(known, _)| *known)))?;
+    // Of what is no system: constants of models stand there too.
+    if name == "collectives" { found.clone().map(varied) } else { found.clone() }
 }
 
 /// The constants of a model: `energy`, `latency`, `serving` or `training`.
@@ -79,7 +82,8 @@ pub(crate) fn facts(name: &str) -> Result<Facts> {
 /// [`Error::Unknown`] if there are none of that name.
 pub fn parameters(model: &str) -> Result<Facts> {
     static MODELS: LazyLock<Read> = LazyLock::new(|| read(&PARAMETERS));
-    MODELS.get(model).ok_or_else(|| Error::unknown("model", model, PARAMETERS.map(|(known, _)| known)))?.clone()
+    let found = MODELS.get(model).ok_or_else(|| Error::unknown("model", model, PARAMETERS.map(|(known, _)| known)))?;
+    found.clone().map(varied)
 }
 
 /// Names of systems and machines that users type, by kind of thing: what another name stands for.

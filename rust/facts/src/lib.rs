@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod band;
 mod built_in;
 mod check;
 mod comparison;
@@ -39,7 +40,9 @@ mod show;
 mod spec;
 mod unit;
 mod value;
+mod variation;
 
+pub use band::PredictionBand;
 pub use built_in::{BUILT_IN, NCCOM_TABLES, PRICES, aliases, canonical, parameters};
 pub use comparison::{Cell, Comparison, ComparisonRow, Peaks, compare};
 pub use documents::systems_page;
@@ -54,3 +57,4 @@ pub use show::{general, rounded, shown};
 pub use spec::{Override, Overrides, ROLES, Spec, figure};
 pub use unit::{factor, known_factor};
 pub use value::Value;
+pub use variation::{ConstantDraw, drawn, is_drawing};

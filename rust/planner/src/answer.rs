@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::band::ServingBand;
 use super::economics::{PlanCost, PlanEnergy, PriceSource, cost, energy};
 use super::inference::{Evaluation, Planner};
 use super::layout::Layout;
 use super::roofline::LayerOperation;
 use super::search::{FrontierPoint, ServingObjective};
 use super::shapes::{Model, Parameters};
+use super::uncertainty::Uncertainty;
 use trn3_system::Result;
 
 /// A model in a result.
@@ -43,6 +45,8 @@ pub struct PlanSummary {
     dtypes: BTreeMap<&'static str, &'static str>,
     #[serde(flatten)]
     evaluation: Evaluation,
+    #[serde(flatten)]
+    expected: ServingBand,
     fits: bool,
     /// Why not, and what would.
     why_not: Option<String>,
@@ -52,6 +56,8 @@ pub struct PlanSummary {
     /// How the layout was found, where it was not given.
     searched: Option<Searched>,
     assumptions: Vec<String>,
+    /// What the figures would be under other constants, where it was asked for.
+    uncertainty: Option<Uncertainty>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -87,6 +93,11 @@ impl PlanSummary {
         self.evaluation
     }
 
+    /// Between which times the plan's are expected.
+    pub fn expected(&self) -> &ServingBand {
+        &self.expected
+    }
+
     pub(super) fn layout(&self) -> Layout {
         self.evaluation.layout
     }
@@ -102,6 +113,11 @@ impl PlanSummary {
     /// With how another plan's layout was found.
     pub(super) fn found_as(self, other: Self) -> Self {
         Self { searched: other.searched, ..self }
+    }
+
+    /// With what its figures would be under other constants.
+    pub(super) fn with_uncertainty(self, drawn: Uncertainty) -> Self {
+        Self { uncertainty: Some(drawn), ..self }
     }
 
     /// With sentences before its assumptions.
@@ -139,6 +155,8 @@ impl PlanSummary {
         }
         assumptions.extend(energy.iter().flat_map(|energy| energy.assumptions.clone()));
         assumptions.extend(cost.iter().flat_map(|cost| cost.assumptions.clone()));
+        let is_guessing = planner.settings().speculation.is_some();
+        let expected = ServingBand::of(&chip.name, workload.batch, is_guessing, evaluation.tpot, evaluation.ttft)?;
         let fits = evaluation.memory.fits;
         let why_not = (!fits).then(|| {
             evaluation.memory.refusal(&planner.what(&layout, workload), &planner.advice(&layout, workload)).to_string()
@@ -157,10 +175,12 @@ impl PlanSummary {
             why_not,
             largest_batch: planner.largest_batch(&layout, workload),
             evaluation,
+            expected,
             energy,
             cost,
             searched,
             assumptions,
+            uncertainty: None,
         })
     }
 }

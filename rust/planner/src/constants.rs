@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde::Serialize;
 
 use super::hardware::serving;
-use trn3_facts::Facts;
+use trn3_facts::{Facts, is_drawing};
 use trn3_system::Result;
 
 /// Numbers that no page of a chip or system has; each with its source in `models/serving.toml` or `collectives.toml` of the facts.
@@ -44,7 +44,7 @@ impl Constants {
     /// None in practice: the files are part of the crate and tested.
     pub fn load() -> Result<Self> {
         static LOADED: OnceLock<Constants> = OnceLock::new();
-        if let Some(loaded) = LOADED.get() {
+        if let Some(loaded) = LOADED.get().filter(|_| !is_drawing()) {
             return Ok(*loaded);
         }
         let (serving, runtime) = (serving()?, Facts::built_in("collectives")?);
@@ -63,6 +63,9 @@ impl Constants {
             prefill_chunk: read("prefill_chunk")?,
             expert_imbalance: read("expert_imbalance")?,
         };
+        if is_drawing() {
+            return Ok(constants);
+        }
         Ok(*LOADED.get_or_init(|| constants))
     }
 }

@@ -10,6 +10,8 @@
 //! - [`layout`]: which degrees of parallelism divide a model.
 //! - [`settings`]: what a plan takes for granted, and its workload.
 //! - [`phase`] and [`inference`]: time to the first token, time for each other, throughput, and what binds them.
+//! - [`band`]: how far plans may be off, and what says so.
+//! - [`uncertainty`]: what they would be if constants that nobody publishes were others.
 //! - [`economics`]: watts and dollars.
 //! - [`mod@search`]: the best of all plans.
 //! - [`request`], [`sources`] and [`answer`]: all of it as front ends ask for it and show it, in forms that serde knows.
@@ -20,6 +22,7 @@
 
 pub mod answer;
 mod assumptions;
+pub mod band;
 pub mod communication;
 pub mod config;
 pub mod constants;
@@ -43,8 +46,10 @@ pub mod shapes;
 pub mod sources;
 pub mod tensor_class;
 pub mod training;
+pub mod uncertainty;
 
 pub use answer::{KeyedOperation, ModelSummary, PlanSummary, SearchSummary};
+pub use band::{ServingBand, TrainingBand};
 pub use communication::{Communication, ExchangeCost, Group, LevelCosts, StepCollective};
 pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
 pub use constants::Constants;
@@ -66,3 +71,4 @@ pub use settings::{Calibration, MemoryRate, ServingSettings, Speculation, Worklo
 pub use shapes::{Attention, Experts, FeedForward, Model, Parameters, Window};
 pub use sources::{DtypeSource, ModelSource, SpeculationSource, SystemSource};
 pub use tensor_class::TensorClass;
+pub use uncertainty::{Quantiles, Uncertainty};

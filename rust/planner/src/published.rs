@@ -57,6 +57,18 @@ fn floors(batch: u64) -> Result<f64> {
     Ok(floor("trn2_instance")? / floor("trn3_gen2")?)
 }
 
+/// What plans say of the same on four chips a replica, which hold it: throughput on Trainium3 over that on Trainium2.
+fn plans(batch: u64) -> Result<f64> {
+    let rate = |system: &str, dtype: &str| {
+        let plan = evaluated(&format!(
+            r#""model": {{"name": "gpt-oss-120b"}}, "system": {{"name": "{system}"}}, "tp": 16, "input": 10000,
+            "replicas": 1, "batch": {batch}, "dtype": "{dtype}""#
+        ));
+        plan.map(|plan| plan.tokens_per_second_per_chip)
+    };
+    Ok(rate("trn3_gen2", "mxfp4")? / rate("trn2_instance", "bf16")?)
+}
+
 fn row(facts: &Facts, name: &'static str, computed: f64, fitted: bool, assumed: &str) -> Result<PublishedRow> {
     let figure: &Quantity = facts.quantity(name)?;
     Ok(PublishedRow {
@@ -96,7 +108,7 @@ fn speculation(facts: &Facts, name: &'static str, model: &str, dtype: &str) -> R
 
 /// Published figures of serving: latencies of Llama on Trainium2, to which three constants of the model are fitted; what
 /// their speeds with speculation imply; and the ratios that are claimed of GPT-OSS on Trainium3 against Trainium2, by the
-/// bytes that a step reads at the peak of the memory alone.
+/// bytes that a step reads at the peak of the memory alone; `assumed` has what plans say, which is less.
 ///
 /// ```
 /// let rows = trn3_planner::published::published().unwrap();
@@ -124,8 +136,13 @@ pub fn published() -> Result<Vec<PublishedRow>> {
             "gpt_oss_throughput_per_chip",
             floors(256)?,
             false,
-            "batch 256, 10,000 tokens, two chips a replica (which on Trainium2 do not hold it), experts in MXFP4 against \
-             BF16, no overheads: the set-up of the claim is not public; 3.4 at batch 1, 4.9 at 8, 4.8 at 64",
+            &format!(
+                "batch 256, 10,000 tokens, two chips a replica (which on Trainium2 do not hold it), experts in MXFP4 against \
+                 BF16, no overheads: the set-up of the claim is not public; 3.4 at batch 1, 4.9 at 8, 4.8 at 64; plans \
+                 of four chips say {:.1} at batch 1 and {:.1} at 64",
+                plans(1)?,
+                plans(64)?
+            ),
         )?,
         row(
             &facts,

@@ -18,6 +18,7 @@ use super::search::{Constraints, ServingObjective, search};
 use super::settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
 use super::shapes::Model;
 use super::sources::{DtypeSource, ModelSource, SpeculationSource, SystemSource};
+use super::uncertainty::Uncertainty;
 use trn3_system::{Error, Result};
 
 /// Times of operations that a search knows alone.
@@ -88,6 +89,12 @@ pub struct PlanRequest {
     /// How many plans of a search to return.
     #[serde(default)]
     pub keep: Option<usize>,
+    /// How often to draw the constants that nobody publishes.
+    #[serde(default)]
+    pub uncertainty: Option<u32>,
+    /// What decides the draws.
+    #[serde(default)]
+    pub seed: u64,
 }
 
 impl PlanRequest {
@@ -228,34 +235,49 @@ impl PlanRequest {
     /// Those of the model, the system, the layout and the search; [`Error::Memory`] if it does not fit, unless
     /// `report_overflow` is set.
     pub fn plan(&self) -> Result<PlanSummary> {
-        match self.times.as_deref() {
-            None | Some(ROOFLINE) => self.planned(),
-            Some("machine") => self.timed(),
-            Some(other) => Err(Error::Value(format!("times is '{other}'; allowed: 'roofline', 'machine'"))),
-        }
+        let (found, kernel_times) = match self.times.as_deref() {
+            None | Some(ROOFLINE) => (self.planned()?, self.kernel_times.clone()),
+            Some("machine") => self.timed()?,
+            Some(other) => return Err(Error::Value(format!("times is '{other}'; allowed: 'roofline', 'machine'"))),
+        };
+        let Some(samples) = self.uncertainty else { return Ok(found) };
+        // A draw is of this plan, whether it would be the best one then or not.
+        let fixed = Self { report_overflow: true, kernel_times, ..self.of_layout(&found) };
+        let names = ["tpot", "ttft", "tokens_per_second_per_chip"];
+        let drawn = Uncertainty::of((samples, self.seed), names, || {
+            let plan = fixed.planned()?.into_evaluation();
+            Ok([plan.tpot, plan.ttft, plan.tokens_per_second_per_chip])
+        })?;
+        Ok(found.with_uncertainty(drawn))
     }
 
-    /// The plan with times of products on the simulated core. The layout comes from the roofline, and with it the products
-    /// that it takes.
-    fn timed(&self) -> Result<PlanSummary> {
-        let found = self.planned()?;
+    /// The request for the layout of a plan.
+    fn of_layout(&self, found: &PlanSummary) -> Self {
         let Layout { split: Split { tp, cp, dp, ep, pp }, replicas, lnc } = found.layout();
-        let fixed = Self {
+        Self {
             tp: Some(tp),
             cp: Some(cp),
             dp: Some(dp),
             ep: Some(ep),
             pp: Some(pp),
             replicas: Some(replicas),
+            lnc: Some(lnc),
             batch: Some(found.batch()),
             objective: None,
             ..self.clone()
-        };
+        }
+    }
+
+    /// The plan with times of products on the simulated core. The layout comes from the roofline, and with it the products
+    /// that it takes; with it the times.
+    fn timed(&self) -> Result<(PlanSummary, BTreeMap<String, f64>)> {
+        let found = self.planned()?;
+        let fixed = self.of_layout(&found);
         let operations = fixed.operations()?;
         let operations = operations.iter().map(|keyed| &keyed.operation);
-        let (kernel_times, said) = measured(operations, found.chip(), lnc)?;
-        let plan = Self { kernel_times, ..fixed }.planned()?;
-        Ok(plan.found_as(found).saying(said))
+        let (kernel_times, said) = measured(operations, found.chip(), found.layout().lnc)?;
+        let plan = Self { kernel_times: kernel_times.clone(), ..fixed }.planned()?;
+        Ok((plan.found_as(found).saying(said), kernel_times))
     }
 
     fn planned(&self) -> Result<PlanSummary> {

@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from functools import partial
 from typing import Literal, TypeAlias
 
-from trn3.validation.claims import collectives, facts
+from trn3.validation.claims import facts
 from trn3.validation.claims._registry import Figures, Function, functions
 from trn3.validation.claims.table import STATUS_TEXTS, Figure, PublishedClaim, table
 from trn3.validation.rows import RowError
@@ -128,7 +128,7 @@ def known() -> Mapping[str, Function]:
     from_table = [
         claim.id
         for claim in claims.values()
-        if claim.example or any("formula" in figure.inputs for figure in claim.figures)
+        if any("formula" in figure.inputs for figure in claim.figures)
     ]
     names = dict.fromkeys([*functions(), *from_table])
     return {name: partial(_compute, name, claims.get(name)) for name in names}
@@ -138,8 +138,6 @@ def _compute(name: str, claim: PublishedClaim | None) -> Figures:
     found = dict(functions()[name]()) if name in functions() else {}
     if claim is None:
         return found
-    if claim.example:
-        found.update(collectives.example(claim))
     for figure in claim.figures:
         if "formula" in figure.inputs:
             by = figure.inputs.get("by", "")

@@ -1,13 +1,11 @@
-"""Claims about collectives: thresholds, accesses of memory, and the tables of nccom-test."""
+"""Claims about collectives: thresholds and accesses of memory."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from trn3 import collectives, systems
-from trn3.collectives import SystemLike
 from trn3.validation.claims._registry import Figures, claim
-from trn3.validation.claims.table import Figure, PublishedClaim
 
 #: Sizes between which two algorithms change places.
 SMALLEST: Final = 1e3
@@ -79,40 +77,4 @@ def _single_step_mesh() -> Figures:
     return {
         "additional transfer where both take as long": transfer("single_step_mesh", high)
         - transfer("mesh", high)
-    }
-
-
-def example(claim: PublishedClaim) -> Figures:
-    """Return times of an example of nccom-test: those of the model, and what starts a step.
-
-    That constant is read off the example's first line. Within an example the mode of launching is
-    the same; between examples it is not. Where a line names no algorithm, the one that then takes
-    the least time is meant.
-    """
-    operation, ranks = claim.example["operation"], range(claim.example["ranks"])
-    system: SystemLike = claim.example["system"]
-    if claim.example["instances"] > 1:
-        system = systems.cluster(claim.example["instances"], claim.example["system"])
-
-    def forms(line: Figure) -> list[tuple[int, float]]:
-        """Give steps and seconds of the algorithms that may be meant."""
-        size = line.inputs["size"]
-        names = [line.inputs.get("algorithm", "auto")]
-        if names == ["auto"]:
-            names = list(collectives.candidates(operation, size, system, ranks))
-        return [
-            (
-                collectives.time(operation, size, system, ranks, name).steps,
-                collectives.estimate(operation, size, system, ranks, name),
-            )
-            for name in names
-        ]
-
-    first = claim.figures[0]
-    published = float(str(first.published)) * first.scale
-    # With the largest of these the quickest algorithm takes the published time.
-    start = max((published - seconds) / steps for steps, seconds in forms(first))
-    return {
-        line.name: min(steps * start + seconds for steps, seconds in forms(line))
-        for line in claim.figures
     }

@@ -37,7 +37,7 @@ def figure(name: str, by: str = "") -> float:
     ``SYSTEM.FIGURE`` is as it follows from the system's parts, ``published.SYSTEM.FIGURE`` as its
     page has it, ``parts.SYSTEM.FIGURE`` as its parts say where computations follow its page,
     ``said.SYSTEM.FIGURE`` what the source says that has `by` in its name, and ``plan.NAME.FIGURE``
-    of a plan of ``claims.toml``.
+    what a command line of ``claims.toml`` prints.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def figure(name: str, by: str = "") -> float:
     if reading == "published":
         return facts.load(system)[key].si
     if reading == "plan":
-        return float(getattr(planned(system), key))
+        return planned(system)[key]
     if reading == "parts":
         quantity = spec_of(system)[key]
         if quantity.computed is not None:

@@ -1,83 +1,41 @@
-"""Claims about serving and training models: plans of what was measured."""
+"""Claims about serving and training models: what command lines say of that which was measured."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Final
+import re
+from collections.abc import Mapping
 
-import ml_dtypes
-
-from trn3 import facts, planner
-from trn3.checkpoint import BLOCK
-from trn3.facts.spec import spec_of
-from trn3.planner import training
-from trn3.validation.claims._bits import bits
-from trn3.validation.claims._registry import Figures, claim
-from trn3.validation.claims.table import document
-
-#: What the published runs of training had: instances, and tokens of a sequence.
-NODES: Final = 32
-SEQUENCE: Final = 8_192
+from trn3.validation import commands
+from trn3.validation.claims.table import Figure, document
 
 
-@cache
-def planned(name: str) -> planner.Plan:
-    """Return one of the plans of ``claims.toml``.
-
-    What does not fit is planned too: bytes moved are compared, and the claim says so.
+def command(name: str) -> str:
+    """Return one of the command lines of ``claims.toml``.
 
     Raises
     ------
     ValueError
         If there is none of that name.
     """
-    known = document()["plans"]
+    known: Mapping[str, str] = document()["plans"]
     if name not in known:
         message = f"plan is {name}; allowed: {', '.join(known)}"
         raise ValueError(message)
-    request = dict(known[name])
-    return planner.plan(request.pop("model"), on_overflow="report", **request)
+    return known[name]
 
 
-@claim("gpt-oss-latency")
-def _gpt_oss_latency() -> Figures:
-    memory = spec_of("trainium3")["hbm_bandwidth"].si / spec_of("trainium2")["hbm_bandwidth"].si
-    block = bits(ml_dtypes.float4_e2m1fn) + bits(ml_dtypes.float8_e8m0fnu) / BLOCK
-    return {"most: expert weights alone": memory * bits(ml_dtypes.bfloat16) / block}
+def planned(name: str) -> Mapping[str, float]:
+    """Return the numbers that a command line of ``claims.toml`` prints.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name, or it is refused.
+    """
+    return commands.figures(command(name))
 
 
-@cache
-def _trained() -> dict[str, float]:
-    """Return what the model of training gives for each published row, sequences a second."""
-    return {row.name: row.computed for row in training.published()}
-
-
-def _training(row: str, model: str) -> Figures:
-    rate = _trained()[row]
-    chip = facts.load("trainium1")["tflops_bf16"].si
-    chips = NODES * spec_of("trn1_32xlarge")["chips"].si
-    flops = 6 * planner.model(model).parameters * SEQUENCE * rate
-    return {
-        "sequences a second": rate,
-        "share of the peak, 6 x parameters x tokens": flops / (chips * chip),
-    }
-
-
-@claim("llama-8b-training")
-def _llama_8b_training() -> Figures:
-    return _training("llama-8b-train-trn1", "llama-3-8b")
-
-
-@claim("llama-70b-training")
-def _llama_70b_training() -> Figures:
-    return _training("llama-70b-train-trn1", "llama-3.3-70b")
-
-
-@claim("bert-training")
-def _bert_training() -> Figures:
-    trained = _trained()
-    return {
-        "1 node": trained["bert-large-trn1-1-node"],
-        "16 nodes": trained["bert-large-trn1-16-nodes"],
-        "16 nodes over 16 times one": trained["bert-large-trn1-scaling"],
-    }
+def commands_of(figure: Figure) -> list[str]:
+    """Return the command lines whose numbers a figure is computed from."""
+    names = re.findall(r"\bplan\.(\w+)\.", figure.inputs.get("formula", ""))
+    return [command(name) for name in dict.fromkeys(names)]

@@ -33,11 +33,11 @@ PERCENT: Final = "%"
 _CLAIM_KEYS: Final = frozenset(
     {
         "number", "id", "claim", "status", "area", "sources", "figures", "tolerance", "assumption",
-        "fitted", "miss", "refuted", "flag", "note", "bound", "example",
+        "fitted", "miss", "refuted", "flag", "note", "bound",
     }
 )  # fmt: skip
 #: What a figure is computed from.
-_INPUTS: Final = ("formula", "by", "size", "algorithm")
+_INPUTS: Final = ("formula", "by")
 _FIGURE_KEYS: Final = frozenset(
     {"name", "published", "unit", "fact", "miss", "tolerance", "fitted", *_INPUTS}
 )
@@ -65,8 +65,8 @@ class Figure:
     is_fitted
         Whether a constant of the model was read off this very number.
     inputs
-        What it is computed from: a ``formula`` of figures of systems, and ``by`` whom the one that
-        it takes from a source is; of an example of nccom-test the ``size`` and the ``algorithm``.
+        What it is computed from: a ``formula`` of figures of systems and command lines, and ``by``
+        whom the one that it takes from a source is.
     """
 
     name: str
@@ -112,9 +112,6 @@ class PublishedClaim:
         What contradicts it, and what else a reader should know.
     is_bound
         Whether the published numbers are upper bounds.
-    example
-        Of which operation, system, number of instances and of ranks the figures are, where they
-        are an example of nccom-test.
     """
 
     id: str
@@ -130,7 +127,6 @@ class PublishedClaim:
     flag: str | None
     note: str | None
     is_bound: bool
-    example: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -236,7 +232,6 @@ def _claim(
         flag=entry.text_if_any("flag"),
         note=entry.text_if_any("note"),
         is_bound=bool(content.get("bound", False)),
-        example=MappingProxyType(content.get("example", {})),
     )
 
 

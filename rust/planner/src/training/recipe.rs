@@ -147,7 +147,9 @@ pub(super) fn facts() -> Result<Facts> {
     Ok(trn3_facts::parameters("training")?)
 }
 
-static SETTINGS: LazyLock<Result<TrainingSettings>> = LazyLock::new(|| {
+static SETTINGS: LazyLock<Result<TrainingSettings>> = LazyLock::new(read);
+
+fn read() -> Result<TrainingSettings> {
     let facts = facts()?;
     let strict = match facts.parts.get("strict_priority") {
         Some(toml::Value::Array(names)) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
@@ -161,7 +163,7 @@ static SETTINGS: LazyLock<Result<TrainingSettings>> = LazyLock::new(|| {
         optimizer_passes: facts.si("optimizer_passes")?,
         strict,
     })
-});
+}
 
 impl TrainingSettings {
     /// The constants of the crate, read once.
@@ -169,7 +171,7 @@ impl TrainingSettings {
     /// # Errors
     /// None in practice: the file is part of the crate and tested.
     pub fn load() -> Result<Self> {
-        SETTINGS.clone()
+        if trn3_facts::is_drawing() { read() } else { SETTINGS.clone() }
     }
 
     /// Whether DMA of a higher class always goes first on a chip.

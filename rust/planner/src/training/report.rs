@@ -5,12 +5,14 @@ use serde::Serialize;
 use super::layout::TrainingLayout;
 use super::recipe::{Recipe, Recompute, TrainingSettings};
 use super::step::{Exposed, Times};
+use crate::band::TrainingBand;
 use crate::communication::Communication;
 use crate::dtype::DataType;
 use crate::hardware::{Machine, Rank};
 use crate::memory::MemoryTable;
 use crate::shapes::Model;
 use crate::tensor_class::TensorClass;
+use crate::uncertainty::Uncertainty;
 use trn3_system::energy::cost::{SystemCost, rent};
 use trn3_system::energy::{self, Energy, EnergyModel, EnergyWork};
 use trn3_system::{Error, Result};
@@ -83,6 +85,11 @@ pub struct TrainingPlan {
     pub not_included: Vec<String>,
     /// What it rests on.
     pub assumptions: Vec<String>,
+    /// Between which figures it is expected.
+    #[serde(flatten)]
+    pub expected: TrainingBand,
+    /// What the figures would be under other constants, where it was asked for.
+    pub uncertainty: Option<Uncertainty>,
 }
 
 pub(super) fn report(
@@ -144,6 +151,8 @@ pub(super) fn report(
         energy,
         cost,
         not_included,
+        expected: TrainingBand::of(&machine.chip.name, times.step, recipe.global_batch as f64)?,
+        uncertainty: None,
     })
 }
 

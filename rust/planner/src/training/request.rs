@@ -2,12 +2,17 @@
 
 use serde::Deserialize;
 
-use super::{LayoutSpace, Moments, Recipe, TrainingObjective, TrainingSearchResult, search, search_with};
+use super::{
+    LayoutSpace, Moments, Recipe, TrainingLayout, TrainingObjective, TrainingSearchResult, TrainingSettings,
+    search_with, step,
+};
+use crate::communication::{Communication, LevelCosts};
 use crate::dtype::{DataType, TensorPrecision};
-use crate::hardware::Machine;
+use crate::hardware::{Machine, Rank};
 use crate::schedule_costs::ScheduleCosts;
 use crate::shapes::Model;
 use crate::sources::{DtypeSource, ModelSource, SystemSource};
+use crate::uncertainty::Uncertainty;
 use trn3_system::{Error, Result};
 
 /// A request: what is trained, on what, and which degrees are fixed.
@@ -38,6 +43,12 @@ pub struct TrainingRequest {
     pub collectives: Option<String>,
     #[serde(default)]
     pub space: LayoutSpace,
+    /// How often to draw the constants that nobody publishes, for the best plan.
+    #[serde(default)]
+    pub uncertainty: Option<u32>,
+    /// What decides the draws.
+    #[serde(default)]
+    pub seed: u64,
 }
 
 impl TrainingRequest {
@@ -52,7 +63,7 @@ impl TrainingRequest {
     /// The best plans.
     ///
     /// # Errors
-    /// Those of [`search`].
+    /// Those of [`search_with`].
     ///
     /// ```
     /// use trn3_planner::training::TrainingRequest;
@@ -61,25 +72,48 @@ impl TrainingRequest {
     /// assert!(TrainingRequest::parse(text).unwrap().search().unwrap().fitting > 0);
     /// ```
     pub fn search(&self) -> Result<TrainingSearchResult> {
-        let model = self.model.load()?;
-        let machine = self.machine()?;
-        let recipe = Recipe {
-            precision: self.precision(&model)?,
+        let (model, machine) = (self.model.load()?, self.machine()?);
+        let recipe = self.recipe(&model)?;
+        let objective = self.objective.as_deref().map_or(Ok(TrainingObjective::StepTime), TrainingObjective::parse)?;
+        let lnc = self.space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
+        let rank = machine.chip.rank(lnc)?;
+        let costs = self.costs(&machine, &rank)?;
+        let mut found = search_with(&model, &machine, &recipe, objective, &self.space, &*costs)?;
+        if let (Some(samples), Some(best)) = (self.uncertainty, found.plans.first_mut()) {
+            best.uncertainty = Some(self.drawn(samples, &model, &recipe, &best.layout)?);
+        }
+        Ok(found)
+    }
+
+    /// A layout's figures under drawn constants.
+    fn drawn(&self, samples: u32, model: &Model, recipe: &Recipe, layout: &TrainingLayout) -> Result<Uncertainty> {
+        let tokens = recipe.tokens();
+        let names = ["step_time", "sequences_per_second", "tokens_per_second"];
+        Uncertainty::of((samples, self.seed), names, || {
+            let (machine, settings) = (self.machine()?, TrainingSettings::load()?);
+            let rank = machine.chip.rank(layout.lnc)?;
+            let (costs, strict) = (self.costs(&machine, &rank)?, settings.strict(&machine.chip.name));
+            let time = step(model, &rank, recipe, layout, &*costs, &settings, strict).step;
+            Ok([time, recipe.global_batch as f64 / time, tokens / time])
+        })
+    }
+
+    fn recipe(&self, model: &Model) -> Result<Recipe> {
+        Ok(Recipe {
+            precision: self.precision(model)?,
             moments: self.optimizer,
             tdp: self.tdp,
             price: self.price,
             ..Recipe::new(self.global_batch, self.sequence)
-        };
-        let objective = self.objective.as_deref().map_or(Ok(TrainingObjective::StepTime), TrainingObjective::parse)?;
-        match self.collectives.as_deref() {
-            None | Some("levels") => search(&model, &machine, &recipe, objective, &self.space),
-            Some("schedules") => {
-                let lnc = self.space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
-                let costs = ScheduleCosts::new(&machine, &machine.chip.rank(lnc)?)?;
-                search_with(&model, &machine, &recipe, objective, &self.space, &costs)
-            }
-            Some(other) => Err(Error::unknown("collectives", other, ["levels", "schedules"])),
-        }
+        })
+    }
+
+    fn costs<'a>(&self, machine: &'a Machine, rank: &Rank) -> Result<Box<dyn Communication + 'a>> {
+        Ok(match self.collectives.as_deref() {
+            None | Some("levels") => Box::new(LevelCosts::new(machine, rank)?),
+            Some("schedules") => Box::new(ScheduleCosts::new(machine, rank)?),
+            Some(other) => return Err(Error::unknown("collectives", other, ["levels", "schedules"])),
+        })
     }
 
     fn precision(&self, model: &Model) -> Result<TensorPrecision> {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::across::UnitNetwork;
+use super::band::CollectiveBand;
 use super::build::Extra;
 use super::estimate::{CollectiveEstimate, Estimator};
 use super::group::RankGroup;
@@ -61,6 +62,9 @@ pub struct CollectiveCost {
     pub order: &'static str,
     /// What is taken for granted.
     pub assumptions: Vec<String>,
+    /// Between which times it is expected.
+    #[serde(flatten)]
+    pub expected: CollectiveBand,
 }
 
 /// One of several collectives that overlap. Seconds.
@@ -155,6 +159,7 @@ impl Estimator {
             channels: schedule.channels,
             order: schedule.order,
             assumptions,
+            expected: self.band(&task.groups, time)?,
         })
     }
 
@@ -193,6 +198,7 @@ impl Estimator {
             channels: 1,
             order: "level by level, the network last",
             assumptions: found.assumptions,
+            expected: CollectiveBand::of(self.fabric().chip().unwrap_or_default(), true, found.time)?,
         })
     }
 
@@ -247,6 +253,7 @@ impl Estimator {
             channels: 1,
             order: "no arithmetic",
             assumptions,
+            expected: self.band(&task.groups, timing.time)?,
         })
     }
 

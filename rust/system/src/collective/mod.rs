@@ -7,6 +7,7 @@
 //! - Algorithms, one file each: ring, kangaring, mesh, rdh, hierarchical, direct, spread (broadcast).
 
 mod across;
+mod band;
 mod build;
 mod choose;
 mod cycles;
@@ -32,6 +33,7 @@ mod value;
 mod variable;
 
 pub use across::{Across, UnitNetwork};
+pub use band::CollectiveBand;
 pub use build::Extra;
 pub use choose::{CollectiveCost, CollectiveTask, Overlapped};
 pub use estimate::{ClosedForm, CollectiveEstimate, Estimator, closed_form};

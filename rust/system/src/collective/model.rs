@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::name::{Algorithm, Operation};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Figure, LevelKind};
-use trn3_facts::{Facts, Spec, factor};
+use trn3_facts::{Facts, Spec, factor, is_drawing};
 
 /// What costs are computed with, beside the fabric. Seconds, bytes a second.
 #[derive(Clone, Debug, PartialEq)]
@@ -178,20 +178,21 @@ fn constant(key: &str) -> Result<f64> {
     constants()?.get(key).copied().ok_or_else(|| Error::Spec(format!("collectives._model has no {key}")))
 }
 
-fn constants() -> Result<&'static BTreeMap<String, f64>> {
-    static CONSTANTS: OnceLock<Result<BTreeMap<String, f64>>> = OnceLock::new();
-    CONSTANTS
-        .get_or_init(|| {
-            let facts = Facts::built_in("collectives")?;
-            let wrong = |why: &str| Error::Spec(format!("collectives._model: {why}"));
-            let table = facts.parts.get("model").and_then(|part| part.as_table()).ok_or_else(|| wrong("is missing"))?;
-            let number = |(key, entry): (&String, &toml::Value)| {
-                let figure: Figure = entry.clone().try_into().map_err(|_| wrong(&format!("{key} is no figure")))?;
-                let scale = factor(&figure.unit).ok_or_else(|| wrong(&format!("{key} has no known unit")))?;
-                Ok((key.clone(), figure.value * scale))
-            };
-            table.iter().map(number).collect()
-        })
-        .as_ref()
-        .map_err(Clone::clone)
+type Constants = BTreeMap<String, f64>;
+
+fn constants() -> Result<Constants> {
+    static CONSTANTS: OnceLock<Result<Constants>> = OnceLock::new();
+    if is_drawing() { read() } else { CONSTANTS.get_or_init(read).clone() }
+}
+
+fn read() -> Result<Constants> {
+    let facts = Facts::built_in("collectives")?;
+    let wrong = |why: &str| Error::Spec(format!("collectives._model: {why}"));
+    let table = facts.parts.get("model").and_then(|part| part.as_table()).ok_or_else(|| wrong("is missing"))?;
+    let number = |(key, entry): (&String, &toml::Value)| {
+        let figure: Figure = entry.clone().try_into().map_err(|_| wrong(&format!("{key} is no figure")))?;
+        let scale = factor(&figure.unit).ok_or_else(|| wrong(&format!("{key} has no known unit")))?;
+        Ok((key.clone(), figure.value * scale))
+    };
+    table.iter().map(number).collect()
 }

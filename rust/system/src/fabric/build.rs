@@ -8,6 +8,9 @@ use super::{switched, torus};
 use crate::error::{Error, Result};
 use trn3_facts::Facts;
 
+/// The axis of a cluster that its network joins.
+pub(crate) const SYSTEM_AXIS: &str = "system";
+
 impl Fabric {
     /// The fabric of a system of the crate.
     ///
@@ -58,7 +61,7 @@ impl Fabric {
         }
         let choice = |value: f64| Figure { value, unit: "count".to_owned(), source: "asked for".to_owned() };
         let chips = spec.chips() as u32;
-        spec.axes.insert(0, AxisSpec { name: "system".to_owned(), size: choice(f64::from(count)), part_of: None });
+        spec.axes.insert(0, AxisSpec { name: SYSTEM_AXIS.to_owned(), size: choice(f64::from(count)), part_of: None });
         spec.levels.push(LevelSpec {
             name: network.name.clone(),
             kind: LevelKind::Switch,

@@ -27,6 +27,7 @@ mod torus;
 mod tree;
 
 pub use bound::{Cut, TrafficBound};
+pub(crate) use build::SYSTEM_AXIS;
 pub use build::described_system;
 pub use drawing::{Drawing, DrawnLink, DrawnNode};
 pub use faults::{Fault, HealthClass, Slowdown};
