@@ -46,20 +46,40 @@ def _gpt_oss_latency() -> Figures:
     return {"most: expert weights alone": memory * bits(ml_dtypes.bfloat16) / block}
 
 
+@claim("fp4-halves")
+def _fp4_halves() -> Figures:
+    four, eight = bits(ml_dtypes.float4_e2m1fn), bits(ml_dtypes.float8_e4m3fn)
+    scale = bits(ml_dtypes.float8_e8m0fnu) / BLOCK
+    return {"chips, by weights": (four + scale) / (eight + scale)}
+
+
 @cache
 def _trained() -> dict[str, float]:
     """Return what the model of training gives for each published row, sequences a second."""
     return {row.name: row.computed for row in training.published()}
 
 
-def _training(row: str, model: str) -> Figures:
-    rate = _trained()[row]
-    chip = facts.load("trainium1")["tflops_bf16"].si
+def _share(model: str, rate: float) -> float:
+    """Return the share of the peak that sequences a second are, 6 x parameters x tokens."""
     chips = NODES * spec_of("trn1_32xlarge")["chips"].si
     flops = 6 * planner.model(model).parameters * SEQUENCE * rate
+    return flops / (chips * facts.load("trainium1")["tflops_bf16"].si)
+
+
+def _training(row: str, model: str) -> Figures:
+    rate = _trained()[row]
     return {
         "sequences a second": rate,
-        "share of the peak, 6 x parameters x tokens": flops / (chips * chip),
+        "share of the peak, 6 x parameters x tokens": _share(model, rate),
+    }
+
+
+@claim("asic-utilisation")
+def _asic_utilisation() -> Figures:
+    measured = facts.load("measured")
+    return {
+        "Llama 3.1 8B on Trainium1": _share("llama-3-8b", measured["llama31_8b_train_trn1"].si),
+        "Llama 3 70B on Trainium1": _share("llama-3.3-70b", measured["llama31_70b_train_trn1"].si),
     }
 
 
