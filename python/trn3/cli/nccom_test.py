@@ -285,9 +285,7 @@ _FORMS = {
 }
 
 
-def _show(
-    rows: list[dict[str, Any]], name: str, system: System, ranks: int, expected: str
-) -> None:
+def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int, expected: str) -> None:
     screen = output()
     screen.print(f"[bold]{name}[/] on {system.title}, {ranks} ranks, lnc={system.lnc}")
     headings = [heading for heading in rows[0] if heading not in HIDDEN]

@@ -204,7 +204,7 @@ pub(super) fn measured<'a>(
             _ if element(operation.dtype).is_none() => None,
             Kind::Matmul => Some(1.0),
             Kind::GroupedMatmul => Some(operation.groups.ceil()),
-            Kind::Attention | Kind::Norm | Kind::Gather | Kind::Sample => None,
+            Kind::Attention | Kind::Norm | Kind::Gather | Kind::Sample | Kind::Convolution | Kind::Scan => None,
         };
         let Some(groups) = groups else {
             kept.insert(operation.name);

@@ -164,7 +164,9 @@ impl Costs<'_> {
                 );
             }
         }
-        add("attention all-reduce", layers, StepCollective::AllReduce, tensor, activations);
+        // Blocks side by side are added up in one all-reduce.
+        let apart = if model.parallel { 0.0 } else { layers };
+        add("attention all-reduce", apart, StepCollective::AllReduce, tensor, activations);
         add("mlp all-reduce", model.dense_layers() as f64 / stages, StepCollective::AllReduce, tensor, activations);
         if let Some(experts) = &model.experts {
             let count = experts.layers as f64 / stages;
@@ -256,10 +258,9 @@ pub(super) fn supported(precision: &TensorPrecision, chip: &Chip, assumptions: &
         }
     }
     let (kept, passed) = (supported.kv.multiplied(), supported.activations);
-    for (what, dtype, product) in [
-        ("keys and values", &mut supported.kv, kept),
-        ("activations", &mut supported.activations, passed),
-    ] {
+    for (what, dtype, product) in
+        [("keys and values", &mut supported.kv, kept), ("activations", &mut supported.activations, passed)]
+    {
         if !chip.supports(product) {
             replaced.entry(dtype.name()).or_default().push(what);
             *dtype = DataType::Bf16;
