@@ -59,6 +59,9 @@ class CollectiveCost:
         The order of additions, in words.
     assumptions : tuple of str
         Numbers and rules that no vendor documents.
+    start : float
+        Seconds of the time before the first step: the call's start in a program, and the host's
+        where that launches it.
     """
 
     operation: str
@@ -76,6 +79,7 @@ class CollectiveCost:
     remote_bytes: float
     order: str = field(repr=False)
     assumptions: tuple[str, ...] = field(repr=False)
+    start: float = field(default=0.0, repr=False)
 
     @property
     def algbw(self) -> float:

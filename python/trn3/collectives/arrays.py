@@ -143,6 +143,7 @@ def described(found: Mapping[str, Any], ranks: int) -> dict[str, Any]:
         "remote_bytes": found["remote_bytes"],
         "order": found["order"],
         "assumptions": tuple(found["assumptions"]),
+        "start": found["start"],
     }
 
 
@@ -211,7 +212,7 @@ def run(
     )
     asked = Asked(operation, algorithm, ranks.lists, ranks.ranks_per_chip, root, pairs)
     core = where.core
-    facts = core.cost(asked, size_bytes, True)
+    facts = core.cost(asked, size_bytes, True, False)
     asked_numbers = AskedNumbers(
         numbers.op,
         kind,
