@@ -117,7 +117,9 @@ class Cluster(NetworkedUnits, CollectiveMethods):
         if self.ranks <= MOST_RANKS:
             return None
         of, rate, latency = self.ultraserver, self.network_rate, self.network_latency
-        return CollectiveUnits(self.name, self.n, of.collective_engine, rate, latency)
+        return CollectiveUnits(
+            self.name, len(self), of.collective_engine, rate, latency, self._roles
+        )
 
     def bound(
         self, traffic: str | Traffic | ArrayLike = "all_to_all", *, group: Group | None = None

@@ -63,7 +63,9 @@ class NetworkedUnits:
     def _core_of(self, count: int) -> _core.Fabric:
         of = self.ultraserver
         file, text = of.spec_file or (of.name, None)
-        return _core.Fabric.cluster(of.name, file, text, count, of.links)
+        _, _, _, oversubscription, under, _ = self._roles.network
+        narrowing = (oversubscription, under)
+        return _core.Fabric.cluster(of.name, file, text, count, of.links, narrowing)
 
     @cached_property
     def _pair(self) -> _core.Fabric:

@@ -29,6 +29,8 @@ pub struct CollectiveModel {
     pub channel_rate: Option<f64>,
     /// Channels of a group that covers its systems, and of any other one.
     pub channels: (f64, f64),
+    /// Algorithms by which collectives cross the network; empty: any.
+    pub crossing: Vec<Algorithm>,
     /// Whether the fabric has rings, where transfers share links on their way.
     pub is_torus: bool,
     /// Each number that no vendor publishes.
@@ -85,6 +87,8 @@ impl CollectiveModel {
         };
         let is_torus = fabric.levels().iter().any(|level| level.kind == LevelKind::Ring);
         let chip_rates = rates_of(chip)?;
+        let names = fabric.network().map_or(&[][..], |network| &network.algorithms);
+        let crossing = names.iter().map(|name| name.parse()).collect::<Result<Vec<Algorithm>>>()?;
         let starts = if chip_rates.is_neuron { CallStarts::neuron()? } else { CallStarts::default() };
         let step_latency = constant("step_latency")?;
         let mut assumptions = vec![
@@ -132,6 +136,7 @@ impl CollectiveModel {
             starts,
             channel_rate: fabric.channel_rate(),
             channels: channels()?,
+            crossing,
             is_torus,
             assumptions,
         })

@@ -47,6 +47,26 @@ impl Fabric {
     /// # Errors
     /// As [`Fabric::from_facts`], and [`Error::Spec`] if the system has no network or `count` is not from 1 to 65536.
     pub fn cluster(facts: &Facts, count: u32, profile: LinkProfile) -> Result<Self> {
+        Self::oversubscribed(facts, count, profile, 1.0, count.max(1))
+    }
+
+    /// As [`Fabric::cluster`], on a network of whose bottom nodes, with `under` systems each, `oversubscription` times more
+    /// can enter from below than leave upwards. More than one bottom node then hang on bundles of uplinks, a level more.
+    ///
+    /// # Errors
+    /// As there; [`Error::Value`] if the oversubscription is below 1 or there are no systems under a node.
+    pub fn oversubscribed(
+        facts: &Facts,
+        count: u32,
+        profile: LinkProfile,
+        oversubscription: f64,
+        under: u32,
+    ) -> Result<Self> {
+        if !(oversubscription.is_finite() && oversubscription >= 1.0 && under > 0) {
+            return Err(Error::Value(format!(
+                "oversubscription is {oversubscription} over {under} systems; needed: 1 or more, over at least one"
+            )));
+        }
         let mut spec = FabricSpec::of(facts)?;
         let name = &facts.name;
         let Some(network) = spec.network.take() else {
@@ -80,6 +100,9 @@ impl Fabric {
         }
         let algorithms = network.algorithms.unwrap_or_default();
         fabric.network = Some(JoinedNetwork { level: inner, chips, algorithms });
+        if oversubscription > 1.0 && count > under {
+            switched::narrow_network(&mut fabric, chips * under, oversubscription);
+        }
         Ok(fabric)
     }
 
