@@ -391,9 +391,7 @@ _FORMS = {
 }
 
 
-def _show(
-    rows: list[dict[str, Any]], name: str, system: System, ranks: int, expected: str
-) -> None:
+def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int, expected: str) -> None:
     screen = output()
     screen.print(f"[bold]{name}[/] on {system.title}, {ranks} ranks, lnc={system.lnc}")
     headings = [heading for heading in rows[0] if heading not in HIDDEN]
@@ -409,5 +407,6 @@ def _show(
         lines.add_row(*cells)
     screen.print(lines)
     average = sum(row["busbw(GB/s)"] for row in rows) / len(rows)
-    screen.print(f"Avg bus bandwidth: {average:.4f} GB/s (of 2**30 bytes)")
-    screen.print(f"Expected: each time {expected}", soft_wrap=True)
+    screen.print(
+        f"Avg bus bandwidth: {average:.4f} GB/s (of 2**30 bytes); times {expected}", soft_wrap=True
+    )

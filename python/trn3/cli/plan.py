@@ -21,7 +21,7 @@ TRAIN = "Training"
 
 # Options that plans of serving and of training both have.
 BOTH = {"model", "system", "dtype", "tp", "ep", "pp", "dp", "cp", "lnc", "chips", "instances"}
-BOTH |= {"links", "objective", "collectives", "tdp", "price", "as_json"}
+BOTH |= {"links", "objective", "collectives", "tdp", "price", "as_json", "uncertainty", "seed"}
 
 Degree = Annotated[int | None, typer.Option(min=1)]
 
