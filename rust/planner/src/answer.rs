@@ -106,15 +106,6 @@ impl PlanSummary {
         self.evaluation.workload.batch
     }
 
-    pub(super) fn chip(&self) -> &str {
-        &self.system.chip
-    }
-
-    /// With how another plan's layout was found.
-    pub(super) fn found_as(self, other: Self) -> Self {
-        Self { searched: other.searched, ..self }
-    }
-
     /// With what its figures would be under other constants.
     pub(super) fn with_uncertainty(self, drawn: Uncertainty) -> Self {
         Self { uncertainty: Some(drawn), ..self }

@@ -36,6 +36,8 @@ models![
     "deepseek-v3",
     "gpt-oss-120b",
     "gpt-oss-20b",
+    "gpt3-175b",
+    "gpt3-23b",
     "llama-2-13b",
     "llama-2-70b",
     "llama-2-7b",
