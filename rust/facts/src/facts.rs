@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use toml::{Table, Value as Toml};
 
+use crate::base::{LIKE, SET, expand};
 use crate::check::check;
 use crate::error::{Error, Result, allowed};
 use crate::files::why_no_toml;
@@ -53,6 +54,11 @@ impl From<Vec<Facts>> for Siblings {
 }
 
 impl Siblings {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Every system of the file, in its order.
     pub fn all(&self) -> Vec<Facts> {
         self.0.iter().map(|facts| Facts { siblings: self.clone(), ..facts.clone() }).collect()
@@ -72,9 +78,10 @@ impl Facts {
     /// [`Error::Spec`] if the text is no TOML, holds no system, or a quantity lacks its value, unit or sources, is
     /// negative or not finite, or is a rate of zero.
     pub fn parse(file: &str, text: &str) -> Result<Vec<Self>> {
-        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
             Error::Spec(format!("{file} is not TOML: {}", why_no_toml(&error, text)))
         })?;
+        expand(file, &mut table)?;
         let mut systems = Vec::new();
         for (name, entry) in table {
             match (name.as_str(), entry) {
@@ -91,6 +98,17 @@ impl Facts {
             return Err(Error::Spec(format!("{file} describes no system: it needs a table, like [my_system]")));
         }
         Ok(Siblings::from(systems).all())
+    }
+
+    /// The system of the crate that it is like: its base's, else its own name.
+    pub fn like(&self) -> &str {
+        self.parts.get(&LIKE[1..]).and_then(Toml::as_str).unwrap_or(&self.name)
+    }
+
+    /// Whether a figure was set over the base's, so that no formula computes it.
+    pub(crate) fn is_set(&self, key: &str) -> bool {
+        let set = self.parts.get(&SET[1..]).and_then(Toml::as_array);
+        set.is_some_and(|set| set.iter().any(|known| known.as_str() == Some(key)))
     }
 
     /// A figure by name.

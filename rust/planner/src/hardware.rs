@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::dtype::DataType;
 pub use super::levels::LinkLevel;
 use super::levels::{levels, network, si};
-use trn3_facts::{BUILT_IN, Facts, Overrides, Spec, Value, aliases, parameters, peak};
+use trn3_facts::{BUILT_IN, Facts, Overrides, Spec, SystemText, Value, aliases, parameters, peak};
+use trn3_system::energy::{self, EnergyModel};
 use trn3_system::fabric::{FabricSpec, LinkProfile};
 use trn3_system::{Error, Result};
 
@@ -36,6 +37,9 @@ pub struct Chip {
     pub fp8_is_assumed: bool,
     /// What had to be assumed to read the spec file this way.
     pub assumptions: Vec<String>,
+    /// What is published about it.
+    #[serde(skip)]
+    pub facts: Facts,
 }
 
 impl Chip {
@@ -113,7 +117,26 @@ impl Chip {
             descriptors_in_hardware: !has_core || cores_per_bank == 2,
             fp8_is_assumed,
             assumptions,
+            facts: spec.facts.clone(),
         })
+    }
+
+    /// The chip of the crate that it is like: its base, else itself.
+    pub fn like(&self) -> &str {
+        self.facts.like()
+    }
+
+    /// The simulated core that is its, `_machine` of its spec file; `None` where none is.
+    pub fn core(&self) -> Option<&str> {
+        self.facts.parts.get("machine")?.as_str()
+    }
+
+    /// What it draws, at a TDP in watts or at its own.
+    ///
+    /// # Errors
+    /// Those of [`EnergyModel::of`].
+    pub fn energy(&self, tdp: Option<f64>) -> Result<EnergyModel> {
+        EnergyModel::of(&self.facts, energy::parameters()?, tdp)
     }
 
     /// Operations a second of the whole chip in a format.
@@ -209,7 +232,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A system of the crate by name, or a single chip of it; `gen1`, `gen2`, `trn1`, `trn2` are understood.
+    /// A system of the crate by name, or a single chip of it; `gen1`, `gen2`, `trn1`, `trn2` are understood. A file's, and
+    /// one with changes, are named as for [`SystemText::find`].
     ///
     /// ```
     /// use trn3_planner::Machine;
@@ -231,6 +255,9 @@ impl Machine {
     /// As there.
     pub fn built_in_with(name: &str, profile: LinkProfile) -> Result<Self> {
         let others = aliases("plans");
+        if name.contains([':', '/', '.']) && !others.contains_key(name) {
+            return Self::from_facts(&SystemText::find(name, "plans")?.facts()?, profile);
+        }
         let name = others.get(name).map_or(name, String::as_str);
         let Ok(facts) = Facts::built_in(name) else {
             let known = BUILT_IN.iter().map(|(known, _)| *known);
@@ -251,6 +278,12 @@ impl Machine {
     pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
         let Facts { name, title, .. } = facts.clone();
         if !facts.parts.contains_key("fabric") {
+            if facts.parts.contains_key("chip") {
+                return Err(Error::Spec(format!(
+                    "{}: {name} has chips and no [{name}._fabric], which joins them; add axes and levels, or plan the chip",
+                    facts.file
+                )));
+            }
             let chip = Chip::from_facts(facts)?;
             let assumptions = chip.assumptions.clone();
             return Ok(Self {

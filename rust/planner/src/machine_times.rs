@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use trn3_facts::Facts;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{At, CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
@@ -24,6 +25,7 @@ use trn3_machine::view::View;
 use trn3_system::{Error, Result};
 
 use super::dtype::DataType;
+use super::hardware::Chip;
 use super::roofline::{Kind, LayerOperation};
 
 /// Rows of a tile of either operand.
@@ -185,17 +187,12 @@ fn run([m, k, n]: [u64; 3], dtype: DType, arch: &Arc<ArchSpec>) -> trn3_machine:
 /// [`Error::Value`] for a chip whose core is not simulated.
 pub(super) fn measured<'a>(
     operations: impl IntoIterator<Item = &'a LayerOperation>,
-    chip: &str,
+    chip: &Chip,
     lnc: u32,
 ) -> Result<(BTreeMap<String, f64>, Vec<String>)> {
-    let name = match chip {
-        "trainium1" => "trn1",
-        "trainium2" => "trn2",
-        "trainium3" => "trn3",
-        _ => {
-            let text = format!("times='machine' needs a Trainium; {chip} is none, times='roofline' would work");
-            return Err(Error::Value(text));
-        }
+    let Some(name) = chip.core() else {
+        let text = format!("times='machine' needs a Trainium; {} is none, times='roofline' would work", chip.name);
+        return Err(Error::Value(text));
     };
     let arch = ArchSpec::shared(name).map_err(refused)?;
     let (mut times, mut kept, mut scaled) = (BTreeMap::new(), BTreeSet::new(), false);
@@ -226,6 +223,9 @@ pub(super) fn measured<'a>(
     if !kept.is_empty() {
         let names = kept.into_iter().collect::<Vec<_>>().join(", ");
         said.push(format!("roofline for {names}: no kernel is timed for them"));
+    }
+    if Facts::built_in(chip.like()).is_ok_and(|known| known.quantities != chip.facts.quantities) {
+        said.push(format!("products are timed on the core of {}, whatever {} changes of it", chip.like(), chip.title));
     }
     Ok((times, said))
 }

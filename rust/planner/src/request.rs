@@ -275,7 +275,7 @@ impl PlanRequest {
         let fixed = self.of_layout(&found);
         let operations = fixed.operations()?;
         let operations = operations.iter().map(|keyed| &keyed.operation);
-        let (kernel_times, said) = measured(operations, found.chip(), found.layout().lnc)?;
+        let (kernel_times, said) = measured(operations, &self.system.load()?.chip, found.layout().lnc)?;
         let plan = Self { kernel_times: kernel_times.clone(), ..fixed }.planned()?;
         Ok((plan.found_as(found).saying(said), kernel_times))
     }
