@@ -14,7 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from trn3._trn3 import facts as _facts, machine as _machine
+from trn3._trn3 import machine as _machine
+from trn3.facts import expressions as _facts
 from trn3.text import nearest
 
 __all__ = ["ArchLike", "ArchSpec", "Entry", "arch", "arch_file"]

@@ -9,16 +9,13 @@ use toml::{Table, Value as Toml};
 use crate::built_in::{canonical, text_of};
 use crate::error::{Error, Result, allowed};
 use crate::expression::Expression;
+use crate::facts::{LIKE, SET};
 use crate::show::rounded;
 use crate::spec::Spec;
 use crate::unit::known_factor;
 
 /// The system that a table differs from.
 const BASE: &str = "_base";
-/// Figures that a table sets over its base: no formula computes them.
-pub(crate) const SET: &str = "_set";
-/// The system of the crate that a table descends from.
-pub(crate) const LIKE: &str = "_like";
 /// Figures of a base that do not hold of what differs from it.
 pub(crate) const WITHOUT: &str = "_without";
 /// Bases of bases end somewhere.

@@ -38,6 +38,7 @@ mod lookup;
 pub mod machine;
 mod peak;
 mod quantity;
+mod reading;
 mod show;
 mod spec;
 mod system_text;

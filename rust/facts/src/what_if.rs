@@ -2,11 +2,11 @@
 
 use toml::{Table, Value as Toml};
 
-use crate::base::{SET, WITHOUT};
+use crate::base::WITHOUT;
 use crate::change::{changed, listed};
 use crate::check::is_rate;
 use crate::error::{Error, Result, allowed};
-use crate::facts::Facts;
+use crate::facts::{Facts, SET};
 use crate::show::general;
 use crate::spec::{Overrides, Spec};
 
