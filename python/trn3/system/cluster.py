@@ -51,7 +51,7 @@ class Cluster(NetworkedUnits, CollectiveMethods):
     n
         How many.
     network
-        The network: ``"efa"``.
+        The network: ``"efa"``, which also stands for a system's own of another name.
     oversubscription
         How many times more can enter a network node of the bottom layer from below than leave it
         upwards; 1, non-blocking, by default.

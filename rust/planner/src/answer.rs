@@ -127,7 +127,7 @@ impl PlanSummary {
         let machine = planner.machine();
         let (layout, workload, chip) = (evaluation.layout, evaluation.workload, &machine.chip);
         let mut assumptions = planner.assumptions().to_vec();
-        let energy = match (energy(&evaluation, &chip.name, tdp), tdp) {
+        let energy = match (energy(&evaluation, chip, tdp), tdp) {
             (Ok(energy), _) => Some(energy),
             (Err(error), Some(_)) => return Err(error),
             (Err(error), None) => {
@@ -135,7 +135,7 @@ impl PlanSummary {
                 None
             }
         };
-        let cost = cost(&evaluation, &chip.name, price)?;
+        let cost = cost(&evaluation, chip, price)?;
         let whole = u64::from(machine.chips) / u64::from(instances.unwrap_or(1).max(1));
         let replica = layout.split.ranks().div_ceil(u64::from(planner.rank().per_chip));
         if replica > whole {

@@ -135,7 +135,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     /// [`Error::Value`] for a chip whose core is not simulated.
     pub(super) fn on_machine(mut self) -> Result<Self> {
-        self.machine_times = Some(MachineTimes::new(&self.machine.chip.name, self.rank.lnc)?);
+        self.machine_times = Some(MachineTimes::new(&self.machine.chip, self.rank.lnc)?);
         Ok(self)
     }
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use trn3_facts::Facts;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{At, CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
@@ -24,6 +25,7 @@ use trn3_machine::view::View;
 use trn3_system::{Error, Result};
 
 use super::dtype::DataType;
+use super::hardware::Chip;
 use super::roofline::{Kind, LayerOperation};
 
 /// Rows of a tile of either operand.
@@ -194,7 +196,9 @@ type Timed = ([u64; 3], DataType);
 #[derive(Debug)]
 pub(super) struct MachineTimes {
     arch: Arc<ArchSpec>,
-    name: &'static str,
+    name: String,
+    /// What a chip of one's own has of another core's times.
+    likeness: Option<String>,
     lnc: u32,
     /// Runs of a few tiles by their shape: layouts differ in how often they repeat them.
     runs: Mutex<BTreeMap<Timed, Arc<OnceLock<Result<f64>>>>>,
@@ -206,18 +210,17 @@ impl MachineTimes {
     ///
     /// # Errors
     /// [`Error::Value`] for a chip whose core is not simulated.
-    pub(super) fn new(chip: &str, lnc: u32) -> Result<Self> {
-        let name = match chip {
-            "trainium1" => "trn1",
-            "trainium2" => "trn2",
-            "trainium3" => "trn3",
-            _ => {
-                let text = format!("times='machine' needs a Trainium; {chip} is none, times='roofline' would work");
-                return Err(Error::Value(text));
-            }
+    pub(super) fn new(chip: &Chip, lnc: u32) -> Result<Self> {
+        let Some(name) = chip.core() else {
+            let text = format!("times='machine' needs a Trainium; {} is none, times='roofline' would work", chip.name);
+            return Err(Error::Value(text));
         };
+        let differs = Facts::built_in(chip.like()).is_ok_and(|known| known.quantities != chip.facts.quantities);
+        let (like, title) = (chip.like(), &chip.title);
+        let likeness = differs
+            .then(|| format!("products are timed on the core of {like}, whatever {title} changes of it"));
         let arch = ArchSpec::shared(name).map_err(refused)?;
-        Ok(Self { arch, name, lnc, runs: Mutex::default(), failure: OnceLock::new() })
+        Ok(Self { arch, name: name.to_owned(), likeness, lnc, runs: Mutex::default(), failure: OnceLock::new() })
     }
 
     /// Seconds of one of an operation's `count`, if it is a product that is timed.
@@ -266,6 +269,7 @@ impl MachineTimes {
             let names = kept.into_iter().collect::<Vec<_>>().join(", ");
             said.push(format!("roofline for {names}: no kernel is timed for them"));
         }
+        said.extend(self.likeness.clone());
         said
     }
 

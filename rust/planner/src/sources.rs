@@ -9,8 +9,8 @@ use super::config::{built_in_model, model_from_json, model_from_map, model_from_
 use super::hardware::Machine;
 use super::shapes::Model;
 use trn3_facts::Facts;
+use trn3_system::Result;
 use trn3_system::fabric::LinkProfile;
-use trn3_system::{Error, Result};
 
 /// A model: by name, or the text of its configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -71,13 +71,7 @@ impl SystemSource {
     pub fn load(&self) -> Result<Machine> {
         let profile = LinkProfile::parse(self.links.as_deref().unwrap_or("docs"))?;
         let machine = match &self.toml {
-            Some((file, text)) => {
-                let systems = Facts::parse(file, text)?;
-                let found = systems.iter().find(|facts| facts.name == self.name).ok_or_else(|| {
-                    Error::unknown("system", &self.name, systems.iter().map(|facts| facts.name.as_str()))
-                })?;
-                Machine::from_facts(found, profile)?
-            }
+            Some((file, text)) => Machine::from_facts(&Facts::named(file, text, &self.name)?, profile)?,
             None => Machine::built_in_with(&self.name, profile)?,
         };
         machine.cluster(self.instances.unwrap_or(1))

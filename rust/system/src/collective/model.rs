@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::name::{Algorithm, Operation};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Figure, LevelKind};
-use trn3_facts::{Facts, Spec, factor, is_drawing};
+use trn3_facts::{Facts, Overrides, Spec, factor, is_drawing};
 
 /// What costs are computed with, beside the fabric. Seconds, bytes a second.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +86,10 @@ impl CollectiveModel {
             )));
         };
         let is_torus = fabric.levels().iter().any(|level| level.kind == LevelKind::Ring);
-        let chip_rates = rates_of(chip)?;
+        let chip_rates = match fabric.chip_facts() {
+            Some(facts) => rates_of(facts)?,
+            None => rates_of(&Facts::built_in(chip)?)?,
+        };
         let names = fabric.network().map_or(&[][..], |network| &network.algorithms);
         let crossing = names.iter().map(|name| name.parse()).collect::<Result<Vec<Algorithm>>>()?;
         let starts = if chip_rates.is_neuron { CallStarts::neuron()? } else { CallStarts::default() };
@@ -169,13 +172,14 @@ struct Rates {
     assumption: Option<String>,
 }
 
-fn rates_of(chip: &str) -> Result<Rates> {
-    let spec = Spec::built_in(chip)?;
+fn rates_of(chip: &Facts) -> Result<Rates> {
+    let spec = Spec::of(chip, Overrides::new())?;
     let memory = spec.si("hbm_bandwidth")?;
     if spec.parts.contains_key("core") {
         return Ok(Rates { memory, engines: spec.si("dma_bandwidth")?, is_neuron: true, assumption: None });
     }
-    let assumption = format!("{chip} moves data as fast as its memory is: it has no spec of copy engines (choice)");
+    let assumption =
+        format!("{} moves data as fast as its memory is: it has no spec of copy engines (choice)", chip.name);
     Ok(Rates { memory, engines: memory, is_neuron: false, assumption: Some(assumption) })
 }
 

@@ -1,5 +1,7 @@
 //! From what spec files say to the graph.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 use super::graph::{Adjacency, Axis, Fabric, FabricLevel, JoinedNetwork};
@@ -37,7 +39,7 @@ impl Fabric {
     /// system without a headline figure.
     pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
         let spec = FabricSpec::of(facts)?;
-        Self::build(&facts.name, &facts.title, &spec, spec.levels.len(), profile)
+        Self::build(facts, &facts.name, &facts.title, &spec, spec.levels.len(), profile)
     }
 
     /// `count` systems, each chip of which also hangs on the network of its spec file, as one graph.
@@ -94,7 +96,7 @@ impl Fabric {
         });
         let inner = spec.levels.len() - 1;
         let title = format!("{count} x {}", facts.title);
-        let mut fabric = Self::build(&format!("{name} x {count}"), &title, &spec, inner, profile)?;
+        let mut fabric = Self::build(facts, &format!("{name} x {count}"), &title, &spec, inner, profile)?;
         if let Some(step) = &network.ring_step {
             fabric.levels[inner].ring_step = time(name, "network.ring_step", step)?;
         }
@@ -107,7 +109,14 @@ impl Fabric {
     }
 
     /// `inner` levels, the first ones, are those that the headline figure speaks of.
-    fn build(name: &str, title: &str, spec: &FabricSpec, inner: usize, profile: LinkProfile) -> Result<Self> {
+    fn build(
+        facts: &Facts,
+        name: &str,
+        title: &str,
+        spec: &FabricSpec,
+        inner: usize,
+        profile: LinkProfile,
+    ) -> Result<Self> {
         let mut parts: Vec<String> = Vec::new();
         let mut axes = Vec::new();
         for axis in &spec.axes {
@@ -136,6 +145,7 @@ impl Fabric {
             name: name.to_owned(),
             title: title.to_owned(),
             chip: spec.chip.clone(),
+            chip_facts: chip_facts(facts, spec),
             profile,
             parts,
             axes,
@@ -192,6 +202,12 @@ pub fn described_system(file: &str, text: &str, name: Option<&str>) -> Result<Fa
             known.join(", ")
         ))),
     }
+}
+
+/// What is published about the chip; a system whose chip nobody describes has a graph all the same.
+fn chip_facts(facts: &Facts, spec: &FabricSpec) -> Option<Arc<Facts>> {
+    let own = spec.chip.as_ref().filter(|chip| **chip == facts.name).map(|_| facts.clone());
+    own.or_else(|| facts.part("chip").ok().flatten()).map(Arc::new)
 }
 
 fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<FabricLevel>> {
