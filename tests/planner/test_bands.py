@@ -97,7 +97,7 @@ def test_commands_print_one_line_of_it(capsys: pytest.CaptureFixture[str]) -> No
     assert "ms a token (within " in line
     assert "no measured trn3 row exists" in line
     assert main(["nccom-test", "allr", "--system", "trn2"]) == 0
-    assert "Expected: each time within " in capsys.readouterr().out
+    assert "bytes); times within " in capsys.readouterr().out
     assert main(["nccom-test", "allr", "--system", "trn2", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     [row] = document["results"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,7 @@ OPERATIONS = {
     "allg": "all_gather",
     "redsct": "reduce_scatter",
     "alltoall": "all_to_all",
+    "alltoallv": "all_to_all_v",
     "perm": "permute",
     "permute": "permute",
     "sendrecv": "permute",
@@ -42,6 +44,10 @@ TYPES = {
     "fp16": "float16",
     "bf16": "bfloat16",
     "fp32": "float32",
+    "fp8": "float8_e4m3",
+    "fp8e3": "float8_e3m4",
+    "fp8e4": "float8_e4m3",
+    "fp8e5": "float8_e5m2",
 }
 """Types as nccom-test spells them."""
 
@@ -60,7 +66,10 @@ def register(app: typer.Typer) -> None:
 
 def nccom_test(
     operation: Annotated[
-        str, typer.Argument(help=f"Operation: {', '.join(OPERATIONS)}; or its full name.")
+        str,
+        typer.Argument(
+            help=f"Operation: {', '.join(OPERATIONS)}; or its full name. Several: allr,allg."
+        ),
     ],
     ranks: Annotated[
         int | None,
@@ -86,6 +95,26 @@ def nccom_test(
     lnc: Annotated[
         int | None, typer.Option(help="Physical cores a rank.  [default: the chip's]")
     ] = None,
+    iters: Annotated[int, typer.Option("-n", "--iters", help="Iterations that count.")] = 20,
+    warmup_iters: Annotated[
+        int, typer.Option("-w", "--warmup_iters", help="Iterations before, which do not.")
+    ] = 5,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Add columns of the least, median and p99 iteration.")
+    ] = False,
+    replica_groups: Annotated[
+        str | None,
+        typer.Option(
+            "--replica-groups",
+            help="Groups that run at once: [[0,1],[2,3]], or a .json file with that.",
+        ),
+    ] = None,
+    multistream: Annotated[
+        bool, typer.Option("--multistream", help="Run the operations at once, a stream each.")
+    ] = False,
+    launch: Annotated[
+        str, typer.Option(help="Who starts a call: host, or program for one that runs.")
+    ] = "host",
     check: Annotated[
         bool, typer.Option("-c", "--check", help="Execute on data and compare with NumPy.")
     ] = False,
@@ -100,38 +129,51 @@ def nccom_test(
     """Time a collective over sizes on a simulated system.
 
     Sizes are those of a rank's buffer, of an all-gather the gathered one; kb, mb and gb are powers
-    of 1,024. As in the tool of that name, GB/s are 2**30 bytes a second.
+    of 1,024. As in the tool of that name, GB/s are 2**30 bytes a second. Nothing varies in a
+    simulation: every iteration takes the same time, and warming up changes none.
     """
-    from trn3 import collectives
-
-    name = OPERATIONS.get(operation, operation)
-    if name not in set(OPERATIONS.values()):
-        near = nearest(operation, [*OPERATIONS, *OPERATIONS.values()], 0.6)
-        hint = f"the nearest is {near!r}; " if near else ""
-        raise RefusedError(f"operation is {operation!r}; {hint}allowed: {', '.join(OPERATIONS)}")
+    names = [_operation(word) for word in operation.split(",")]
+    if iters < 1 or warmup_iters < 0:
+        raise RefusedError(f"-n is {iters} and -w is {warmup_iters}; allowed: from 1, and from 0")
+    if multistream and check:
+        raise RefusedError("--multistream and --check are both given; data is checked alone")
     if datatype not in TYPES:
         raise RefusedError(f"datatype is {datatype!r}; allowed: {', '.join(TYPES)}")
     with refusing(ValueError):
         where = _load(system, nodes, links, lnc)
+        groups = None if replica_groups is None else _groups(replica_groups)
+        if groups is not None and ranks is not None:
+            raise RefusedError("-r and --replica-groups are both given; groups name their ranks")
         count = where.ranks if ranks is None else ranks
         if not 1 <= count <= where.ranks:
             raise RefusedError(
                 f"-r is {count}; {where.name} has {where.ranks} ranks, so 1 to {where.ranks}"
             )
+        members = range(count) if groups is None else groups
+        count = count if groups is None else len(groups[0])
         rows = []
         assumptions: tuple[str, ...] = ()
         band: Mapping[str, Any] = {}
         for size in _sizes(least, most, factor, step):
-            cost = collectives.time(name, size, where, range(count), algorithm)
-            assumptions, band = cost.assumptions, cost.band
-            row = _row(cost, size, datatype, show_algorithm)
-            if check:
-                row["check"] = _check(name, where, count, cost, size, TYPES[datatype])
-            rows.append(row)
+            for cost in _costs(names, size, where, members, algorithm, launch, multistream):
+                assumptions, band = cost.assumptions, cost.band
+                row = _row(cost, size, datatype, show_algorithm)
+                if len(names) > 1:
+                    row = {"operation": cost.operation} | row
+                if stats:
+                    row |= dict.fromkeys(("min(us)", "p50(us)", "p99(us)"), row["time(us)"])
+                if check:
+                    of = range(count) if groups is None else groups[0]
+                    row["check"] = _check(cost.operation, where, of, cost, size, TYPES[datatype])
+                rows.append(row)
+    name = ",".join(names)
     document = {
         "operation": name,
         "system": where.name,
         "ranks": count,
+        "iters": iters,
+        "warmup_iters": warmup_iters,
+        "launch": launch,
         "results": rows,
         "assumptions": list(assumptions),
         "band": dict(band),
@@ -150,6 +192,60 @@ def nccom_test(
         _show(rows, name, where, count, band["text"])
     if check and not all(row["check"].startswith("ok") for row in rows):
         raise typer.Exit(1)
+
+
+def _operation(word: str) -> str:
+    name = OPERATIONS.get(word, word)
+    if name not in set(OPERATIONS.values()):
+        near = nearest(word, [*OPERATIONS, *OPERATIONS.values()], 0.6)
+        hint = f"the nearest is {near!r}; " if near else ""
+        raise RefusedError(f"operation is {word!r}; {hint}allowed: {', '.join(OPERATIONS)}")
+    return name
+
+
+def _groups(text: str) -> list[list[int]]:
+    from trn3.files import read_bytes
+
+    try:
+        raw = text if text.lstrip().startswith("[") else read_bytes(Path(text), "groups").decode()
+        found = json.loads(raw)
+    except (ValueError, OSError) as error:
+        raise RefusedError(f"--replica-groups is {text!r}: {error}") from error
+    lists = found.get("replica_groups") if isinstance(found, dict) else found
+    ranks = [rank for group in lists for rank in group] if _is_lists(lists) else []
+    if not ranks or not all(type(rank) is int for rank in ranks):
+        raise RefusedError(f"--replica-groups is {text!r}; needed: lists of ranks, [[0,1],[2,3]]")
+    return [list(group) for group in lists]
+
+
+def _is_lists(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(of, list) for of in value)
+
+
+def _costs(
+    names: list[str],
+    size: int,
+    where: System,
+    members: Any,
+    algorithm: str,
+    launch: Any,
+    multistream: bool,
+) -> list[CollectiveCost]:
+    """Return what each operation costs: alone, or with all of them as streams at once."""
+    from trn3 import collectives
+
+    def cost(name: str) -> CollectiveCost:
+        return collectives.time(name, size, where, members, algorithm, launch=launch)
+
+    found = [cost(name) for name in names]
+    if not multistream:
+        return found
+    running = [collectives.Overlapping(name, size, members, algorithm) for name in names]
+    spans = collectives.overlap(running, where)
+    return [
+        replace(of, time=of.time + span.time - span.alone)
+        for of, span in zip(found, spans, strict=True)
+    ]
 
 
 def _load(system: str, nodes: int, links: str, lnc: int | None) -> System:
@@ -230,7 +326,7 @@ def _row(cost: CollectiveCost, size: int, datatype: str, show_algorithm: bool) -
 
 
 def _check(
-    name: str, system: System, ranks: int, cost: CollectiveCost, size: int, dtype: str
+    name: str, system: System, group: Any, cost: CollectiveCost, size: int, dtype: str
 ) -> str:
     """Execute on (part of) such buffers and compare with NumPy; all sums are exact."""
     import ml_dtypes
@@ -238,24 +334,34 @@ def _check(
 
     from trn3 import collectives
 
+    ranks = len(group)
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     elements = max(1, size // kind.itemsize)
     if name == "all_gather":
         elements = max(1, elements // ranks)
     used = min(elements, max(1, CHECKED_ELEMENTS // ranks))
-    if name in {"reduce_scatter", "all_to_all"}:
+    if name in {"reduce_scatter", "all_to_all", "all_to_all_v"}:
         used = max(1, used // ranks) * ranks
     form = cost.algorithm if not cost.variant else _FORMS.get(cost.variant, cost.algorithm)
     draw = np.random.default_rng(size)
     # With this many ranks even bfloat16 holds every sum.
     top = max(2, 256 // ranks)
-    arrays = [draw.integers(0, top, used).astype(np.float32).astype(kind) for _ in range(ranks)]
-    whole = [array.astype(np.int64) for array in arrays]
-    group = range(ranks)
+    drawn = [draw.integers(0, top, used) for _ in range(ranks)]
+    if dtype.startswith("float8"):
+        # Of three bits or fewer no sum of many is exact: of each element one rank has any.
+        drawn = [np.where(np.arange(used) % ranks == rank, 1, 0) for rank in range(ranks)]
+    arrays = [array.astype(np.float32).astype(kind) for array in drawn]
+    whole = [array.astype(np.float32).astype(np.int64) for array in arrays]
     if name == "permute":
-        pairs = [(rank, (rank + 1) % ranks) for rank in range(ranks)]
+        pairs = [(group[rank], group[(rank + 1) % ranks]) for rank in range(ranks)]
         outputs = collectives.permute(arrays, pairs, system, group).outputs
         expected = [whole[rank - 1] for rank in range(ranks)]
+    elif name == "all_to_all_v":
+        counts = np.full((ranks, ranks), used // ranks)
+        outputs = collectives.all_to_all_v(arrays, counts, system, group).outputs
+        expected = list(
+            np.stack(whole).reshape(ranks, ranks, -1).transpose(1, 0, 2).reshape(ranks, -1)
+        )
     else:
         run = getattr(collectives, name)
         outputs = run(arrays, system, group, algorithm=form).outputs
@@ -289,7 +395,7 @@ def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int, exp
     screen = output()
     screen.print(f"[bold]{name}[/] on {system.title}, {ranks} ranks, lnc={system.lnc}")
     headings = [heading for heading in rows[0] if heading not in HIDDEN]
-    numbers = set(headings) - {"type", "algorithm", "check"}
+    numbers = set(headings) - {"operation", "type", "algorithm", "check"}
     lines = table(*headings, right=numbers, fixed=True)
     for row in rows:
         cells = []
@@ -301,5 +407,6 @@ def _show(rows: list[dict[str, Any]], name: str, system: System, ranks: int, exp
         lines.add_row(*cells)
     screen.print(lines)
     average = sum(row["busbw(GB/s)"] for row in rows) / len(rows)
-    screen.print(f"Avg bus bandwidth: {average:.4f} GB/s (of 2**30 bytes)")
-    screen.print(f"Expected: each time {expected}", soft_wrap=True)
+    screen.print(
+        f"Avg bus bandwidth: {average:.4f} GB/s (of 2**30 bytes); times {expected}", soft_wrap=True
+    )

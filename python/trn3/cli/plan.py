@@ -22,7 +22,7 @@ OPERATORS = "Operators"
 
 # Options that plans of serving and of training both have.
 BOTH = {"model", "system", "dtype", "tp", "ep", "pp", "dp", "cp", "lnc", "chips", "instances"}
-BOTH |= {"links", "objective", "collectives", "tdp", "price", "as_json"}
+BOTH |= {"links", "objective", "collectives", "tdp", "price", "as_json", "uncertainty", "seed"}
 OF_OPERATORS = {"model", "system", "dtype", "chips", "instances", "links", "as_json", "batch"}
 OF_OPERATORS |= {"input_tokens", "output_tokens", "ops", "image_size", "frames"}
 

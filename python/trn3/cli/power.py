@@ -43,11 +43,11 @@ def power(
     """
     import trn3.economics.power as model
 
-    with refusing(ValueError):
+    with refusing(ValueError, OSError):
         found = model.power(
             system, dtype=dtype, utilisation=utilisation, hbm=hbm, link=link * 1e9, tdp=tdp
         )
-        readings = None if against is None else model.perf_per_watt(found.chip, against)
+        readings = None if against is None else model.perf_per_watt(system, against)
     if as_json:
         document: dict[str, Any] = asdict(found)
         if readings is not None:

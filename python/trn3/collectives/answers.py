@@ -64,6 +64,9 @@ class CollectiveCost:
     band : mapping
         What says so: ``class``, published ``rows`` of it, how many lie ``within`` the ``width``,
         and the ``basis`` of that.
+    start : float
+        Seconds of the time before the first step: the call's start in a program, and the host's
+        where that launches it.
     """
 
     operation: str
@@ -84,6 +87,7 @@ class CollectiveCost:
     time_low: float = field(repr=False)
     time_high: float = field(repr=False)
     band: Mapping[str, Any] = field(repr=False)
+    start: float = field(default=0.0, repr=False)
 
     @property
     def algbw(self) -> float:

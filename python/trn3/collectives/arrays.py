@@ -146,6 +146,7 @@ def described(found: Mapping[str, Any], ranks: int) -> dict[str, Any]:
         "time_low": found["time_low"],
         "time_high": found["time_high"],
         "band": FrozenMapping(dict(found["band"])),
+        "start": found["start"],
     }
 
 
@@ -214,7 +215,7 @@ def run(
     )
     asked = Asked(operation, algorithm, ranks.lists, ranks.ranks_per_chip, root, pairs)
     core = where.core
-    facts = core.cost(asked, size_bytes, True)
+    facts = core.cost(asked, size_bytes, True, False)
     asked_numbers = AskedNumbers(
         numbers.op,
         kind,

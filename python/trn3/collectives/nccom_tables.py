@@ -58,7 +58,7 @@ def _engine(name: str, nodes: int) -> tuple[str, CollectiveEngine]:
     if nodes == 1:
         return of.fabric.name, of
     name = of.fabric.name
-    joined = _core.Fabric.cluster(name, name, None, nodes, "docs")
+    joined = _core.Fabric.cluster(name, name, None, nodes, "docs", None)
     return f"{nodes} x {name}", CollectiveEngine.of(joined, of.ranks_per_chip)
 
 

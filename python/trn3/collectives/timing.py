@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from trn3._trn3 import system as _core
 from trn3.collectives.answers import CollectiveCost, CollectiveSpan, Overlapping
@@ -42,7 +42,20 @@ MOST_RANKS = 4096
 """Ranks of a cluster that is timed as one graph; larger ones are timed by one of their systems."""
 
 
-def _across(units: CollectiveUnits, operation: str, size: float, algorithm: str) -> CollectiveCost:
+Launch: TypeAlias = Literal["program", "host"]
+"""Who starts a collective: a program that runs, or the host, as nccom-test has it."""
+
+
+def _from_host(launch: str) -> bool:
+    if launch not in {"program", "host"}:
+        message = f"launch is {launch!r}; allowed: program, host"
+        raise ValueError(message)
+    return launch == "host"
+
+
+def _across(
+    units: CollectiveUnits, operation: str, size: float, algorithm: str, launch: str
+) -> CollectiveCost:
     if algorithm not in {"auto", "hierarchical"}:
         message = (
             f"algorithm is {algorithm!r} on {units.name}, whose {units.ranks} ranks are timed "
@@ -50,7 +63,7 @@ def _across(units: CollectiveUnits, operation: str, size: float, algorithm: str)
         )
         raise ValueError(message)
     asked, _ = _placed(units.engine, operation, "auto", None, None, (), None)
-    facts = units.engine.core.across(asked, size, units.count, units.rate, units.latency)
+    facts = units.engine.core.across(asked, size, units.network, _from_host(launch))
     return CollectiveCost(**described(facts, units.ranks))
 
 
@@ -64,6 +77,7 @@ def time(
     root: Any = None,
     pairs: Iterable[tuple[Any, Any]] = (),
     members: int | None = None,
+    launch: Launch = "program",
 ) -> CollectiveCost:
     """Time a collective without data.
 
@@ -79,6 +93,9 @@ def time(
     members : int, optional
         How many ranks take part, where `group` is None or has chips: their number for one rank a
         chip. All ranks by default.
+    launch : {"program", "host"}
+        Who starts it: a program that runs (as in kernels and plans), or the host, for a call of its
+        own. ``trn3 nccom-test`` is launched by the host.
 
     Notes
     -----
@@ -100,7 +117,7 @@ def time(
     of = as_system(system)
     units = of.collective_units
     if units is not None and group is None:
-        return _across(units, operation, float(bytes), algorithm)
+        return _across(units, operation, float(bytes), algorithm, launch)
     return time_on(
         of.collective_engine,
         operation,
@@ -110,6 +127,7 @@ def time(
         root=root,
         pairs=pairs,
         members=members,
+        launch=launch,
     )
 
 
@@ -123,10 +141,12 @@ def time_on(
     root: Any = None,
     pairs: Iterable[tuple[Any, Any]] = (),
     members: int | None = None,
+    launch: Launch = "program",
 ) -> CollectiveCost:
     """Time a collective on an engine; everything else is as in `time`."""
     asked, ranks = _placed(where, operation, algorithm, group, root, pairs, members)
-    return CollectiveCost(**described(where.core.cost(asked, float(size), True), ranks.size))
+    facts = where.core.cost(asked, float(size), True, _from_host(launch))
+    return CollectiveCost(**described(facts, ranks.size))
 
 
 def estimate(

@@ -49,7 +49,7 @@ def all_gather_v(
     given, ranks = as_arrays(arrays, lambda count: parse(where, group, count))
     check_dtype(given)
     asked = Asked("all_gather_v", algorithm, ranks.lists, ranks.ranks_per_chip)
-    facts = where.core.cost_v(asked, [float(array.nbytes) for array in given])
+    facts = where.core.cost_v(asked, [float(array.nbytes) for array in given], False)
     asked = Asked("all_gather_v", facts["form"], ranks.lists, ranks.ranks_per_chip)
     flat = where.core.all_gather_v(
         asked, given[0].dtype.itemsize, [bytes_of(array) for array in given]
@@ -134,7 +134,7 @@ def all_to_all_v(
         check_dtype([given[0], *held])
     sizes = (table * given[0].dtype.itemsize).astype(float)
     asked = Asked("all_to_all_v", algorithm, ranks.lists, ranks.ranks_per_chip)
-    facts = where.core.cost_v(asked, sizes.ravel().tolist())
+    facts = where.core.cost_v(asked, sizes.ravel().tolist(), False)
     asked = Asked("all_to_all_v", facts["form"], ranks.lists, ranks.ranks_per_chip)
     flat = where.core.all_to_all_v(
         asked,

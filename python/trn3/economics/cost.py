@@ -394,8 +394,8 @@ def implied_capex(
     per_dollar, per_performance = (typed(Implied, reading) for reading in readings)
     return ImpliedCapex(
         claim=claim,
-        system=facts.canonical(system),
-        peer=facts.canonical(peer),
+        system=facts.load(system).name,
+        peer=facts.load(peer).name,
         per_dollar=per_dollar,
         per_performance=per_performance,
         assumptions=per_dollar.assumptions,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trn3._trn3 import system as _core
-from trn3.facts import canonical
+from trn3.facts import load
 from trn3.typed import typed
 
 __all__ = [
@@ -265,7 +265,7 @@ def energy(
     """
     _check_chips(chips)
     found = _core.energy_estimate(
-        _core.energy_chip(canonical(chip)),
+        chip,
         tdp,
         list((flops or {}).items()),
         hbm_bytes,
@@ -332,12 +332,12 @@ def power(
     >>> [(rack.tdp, rack.watts_per_rack / 1e3, rack.cooling) for rack in racks]
     [(500.0, 36.0, 'air'), (1000.0, 72.0, 'liquid')]
     """
-    name = canonical(system)
-    chip = _core.energy_chip(name)
-    found = _core.energy_load(chip, tdp, dtype, utilisation, hbm, link, sbuf)
-    racks = rack_power(name, tdp=tdp) if name != chip else ()
+    name = load(system).name
+    chip = _core.energy_chip(system)
+    found = _core.energy_load(system, tdp, dtype, utilisation, hbm, link, sbuf)
+    racks = rack_power(system, tdp=tdp) if name != chip else ()
     chips = racks[0].chips if racks else 1
-    load = f"load: {utilisation:g} of the {dtype} peak, {hbm:g} of the HBM rate"
+    at = f"load: {utilisation:g} of the {dtype} peak, {hbm:g} of the HBM rate"
     return Power(
         system=name,
         chip=chip,
@@ -347,7 +347,7 @@ def power(
         tdp=found["tdp"],
         variants={tdp: watts * chips for tdp, watts in found["variants"]},
         racks=racks,
-        assumptions=(*found["assumptions"], load, *(racks[-1].assumptions[1:] if racks else ())),
+        assumptions=(*found["assumptions"], at, *(racks[-1].assumptions[1:] if racks else ())),
     )
 
 
@@ -376,11 +376,10 @@ def perf_per_watt(chip: str = "trainium3", peer: str = "trainium2") -> PerfPerWa
     >>> [round(reading.ratio, 2) for reading in trn3.perf_per_watt("trainium3", "trainium2")]
     [0.97, 1.94, 3.77, 4.0]
     """
-    first, second = canonical(chip), canonical(peer)
-    readings = tuple(Reading(**entry) for entry in _core.energy_per_watt(first, second))
+    readings = tuple(Reading(**entry) for entry in _core.energy_per_watt(chip, peer))
     return PerfPerWatt(
-        chip=first,
-        peer=second,
+        chip=load(chip).name,
+        peer=load(peer).name,
         readings=readings,
         assumptions=tuple(f"{reading.name}: {reading.assumption}" for reading in readings),
     )
@@ -400,7 +399,7 @@ def rack_power(system: str = "trn3_gen2", *, tdp: float | None = None) -> tuple[
     >>> [(rack.watts / 1e3, rack.cooling) for rack in power.rack_power("trn3_gen2", tdp=1000)]
     [(144.0, 'liquid')]
     """
-    return tuple(typed(RackPower, rack) for rack in _core.energy_racks(canonical(system), tdp))
+    return tuple(typed(RackPower, rack) for rack in _core.energy_racks(system, tdp))
 
 
 def _check_chips(chips: int) -> None:

@@ -6,6 +6,6 @@ that a spec file from anywhere can be evaluated.
 
 from __future__ import annotations
 
-from trn3._trn3.facts import ExpressionError, evaluate, names_in
+from trn3._trn3.facts import ExpressionError, changed, evaluate, names_in, what_if
 
-__all__ = ["ExpressionError", "evaluate", "names_in"]
+__all__ = ["ExpressionError", "changed", "evaluate", "names_in", "what_if"]

@@ -36,8 +36,8 @@ from trn3.files import read_bytes
 from trn3.text import nearest as nearest_name
 
 __all__ = [
-    "Facts", "Figures", "aliases", "canonical", "check_derived", "facts_of", "load", "load_all",
-    "names", "nccom_tables", "nearest", "parse",
+    "Facts", "Figures", "aliases", "canonical", "check_derived", "facts_of", "find", "load",
+    "load_all", "names", "nccom_tables", "nearest", "parse",
 ]  # fmt: skip
 
 
@@ -212,13 +212,37 @@ def canonical(name: str) -> str:
     return _core.canonical(name)
 
 
+def find(system: str, kind: str = "systems") -> tuple[str, tuple[str, str] | None]:
+    """Return which system a text names, and name and text of its spec file if that is one's own.
+
+    Parameters
+    ----------
+    system
+        As in `load`.
+    kind
+        Which other names hold, as in `aliases`.
+
+    Raises
+    ------
+    ValueError, OSError
+        As in `load`.
+
+    Examples
+    --------
+    >>> find("trn2", "plans")
+    ('trn2_instance', None)
+    """
+    return _core.find(system, kind)
+
+
 def load(system: str | os.PathLike[str], member: str | None = None) -> Facts:
     """Return the facts of a system of the package or of a spec file.
 
     Parameters
     ----------
     system
-        A name of `names`, an alias of one, or the path of a TOML file.
+        A name of `names`, an alias of one, or the path of a TOML file; ``"mine.toml:my_rack"`` is
+        one of a file's, ``"gen2:tdp=500"`` one with changes.
     member
         Which system of a file; without it, the one that is part of no other there.
 
@@ -235,9 +259,12 @@ def load(system: str | os.PathLike[str], member: str | None = None) -> Facts:
     'Trn3 Gen2 UltraServer (NL72x2 Switched)'
     """
     text = os.fspath(system)
-    if not isinstance(system, str) or text.endswith(".toml") or os.sep in text:
+    is_file = text.endswith(".toml") or (os.sep in text and ":" not in text)
+    if not isinstance(system, str) or is_file:
         return _member(load_all(text), text, member)
-    name = canonical(system)
+    name, described = find(system)
+    if described is not None:
+        return parse(described[1], described[0])[name]
     if member is not None and member != name:
         message = f"member is {member!r}, but {system} is one system of the package: {name}"
         raise ValueError(message)

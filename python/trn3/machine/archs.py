@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from trn3._trn3 import machine as _machine
+from trn3.facts import expressions as _facts
 from trn3.text import nearest
 
 __all__ = ["ArchLike", "ArchSpec", "Entry", "arch", "arch_file"]
 
-_PERCENT: Final = re.compile(r"\s*([+-]\s*[0-9.]+(?:e[+-]?[0-9]+)?)\s*%\s*", re.IGNORECASE)
 #: A name becomes that of a file.
 _NAME: Final = re.compile(r"[^/\\\0\n]{1,120}")
 
@@ -196,14 +196,13 @@ def arch(machine: ArchLike = "trn3") -> ArchSpec:
         )
         raise TypeError(message)
     text = os.fspath(machine)
-    base, colon, words = text.rpartition(":")
-    if colon and "=" in words and not text.endswith(".toml"):
-        changed = [word.partition("=") for word in words.split(",")]
-        wrong_words = [name for name, equals, _ in changed if not equals or not name.strip()]
-        if wrong_words:
-            message = f"arch is {text}; write NAME:FIGURE=VALUE,FIGURE=VALUE"
-            raise _machine.ArchError(message)
-        return arch(base).replace(**{name.strip(): value for name, _, value in changed})
+    try:
+        base, changes = _facts.what_if(text)
+    except ValueError as error:
+        message = f"arch is {text}; write NAME:FIGURE=VALUE,FIGURE=VALUE"
+        raise _machine.ArchError(message) from error
+    if changes:
+        return arch(base).replace(**dict(changes))
     core = _machine.NeuronCore(text, values=False, timing=False)
     entries = {key: Entry(value, unit, source) for key, value, unit, source in core.arch_entries()}
     return ArchSpec(core.arch[0], MappingProxyType(entries))
@@ -236,15 +235,10 @@ def _value(wanted: Any, old: Entry, what: str) -> float:
     """Return a figure's new value, from a number or a change in per cent."""
     allowed = f"a number in {old.unit}, or a change such as '+20%'"
     if isinstance(wanted, str):
-        percent = _PERCENT.fullmatch(wanted)
-        try:
-            if percent is not None:
-                value = old.value * (1 + float(percent[1].replace(" ", "")) / 100)
-            else:
-                value = float(wanted)
-        except ValueError:
+        if (changed := _facts.changed(old.value, wanted)) is None:
             message = f"{what} is {wanted!r}; allowed: {allowed}"
-            raise _machine.ArchError(message) from None
+            raise _machine.ArchError(message)
+        value = changed
     elif isinstance(wanted, bool) or not hasattr(wanted, "__float__"):
         message = f"{what} is of type {type(wanted).__name__}; allowed: {allowed}"
         raise TypeError(message)

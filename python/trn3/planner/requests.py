@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from trn3 import facts
-from trn3.files import read_text
 from trn3.planner.models import ModelLike, request_of
 
 USUAL_CONTEXT = 8192
@@ -57,21 +56,16 @@ def system_request(system: Any) -> dict[str, Any]:
     >>> system_request("gen2"), system_request("trn2"), system_request("trainium2")
     ({'name': 'trn3_gen2'}, {'name': 'trn2_instance'}, {'name': 'trainium2'})
     """
-    if isinstance(system, (str, PathLike)) and str(system).endswith(".toml"):
-        path = Path(system)
-        text = read_text(path, "spec file")
-        found = facts.parse(text, path.name)
-        return {"name": next(iter(found)), "toml": [path.name, text]}
-    if isinstance(system, str):
+    if isinstance(system, (str, PathLike)):
         # "trn2" means the instance of Trainium2; the chip's own name, one chip.
-        if system.lower() in _CHIPS:
-            return {"name": system.lower()}
-        name = facts.canonical(system)
+        name, described = facts.find(os.fspath(system), "plans")
+        if described is not None:
+            return {"name": name, "toml": list(described)}
         kind = facts.load(name).kind
         if kind in _NO_SYSTEMS:
             message = f"system {system!r} cannot be planned on: {_NO_SYSTEMS[kind]}"
             raise ValueError(message)
-        return {"name": _CHIPS.get(name, name)}
+        return {"name": name}
     inner = getattr(system, "ultraserver", None)
     if inner is not None and getattr(system, "n", None) is not None:
         return {**system_request(inner), "instances": int(system.n)}
@@ -94,14 +88,6 @@ def system_request(system: Any) -> dict[str, Any]:
     if (file := getattr(system, "spec_file", None)) is not None:
         request["toml"] = list(file)
     return request
-
-
-_CHIPS = {
-    "trainium1": "trn1_32xlarge",
-    "trainium2": "trn2_instance",
-    "trainium3": "trn3_gen2",
-}
-"""Chips, and the systems of them that a job runs on."""
 
 
 _NO_SYSTEMS = {

@@ -94,10 +94,22 @@ class System(Views, CollectiveMethods):
         """
         path = Path(path)
         text = read_text(path, "spec file")
-        fabric = _core.Fabric.parse(path.name, text, system, links)
-        file = (path.name, text)
-        mode = checked_lnc(fabric.chip or fabric.name, lnc, file)
-        return cls(fabric.name, links, mode, fabric, file)
+        return cls.described(path.name, text, system, links=links, lnc=lnc)
+
+    @classmethod
+    def described(
+        cls,
+        file: str,
+        text: str,
+        system: str | None = None,
+        *,
+        links: Links = "docs",
+        lnc: int | None = None,
+    ) -> Self:
+        """Return the system that a spec file's text describes; see `load`."""
+        fabric = _core.Fabric.parse(file, text, system, links)
+        mode = checked_lnc(fabric.chip or fabric.name, lnc, (file, text))
+        return cls(fabric.name, links, mode, fabric, (file, text))
 
     def spec(self) -> Spec:
         """Return its figures by the facts' own names, computed from its parts where they can be.

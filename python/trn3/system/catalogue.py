@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from trn3.collectives.engine import SystemLike, as_system as system_of
-from trn3.facts import canonical
+from trn3.facts import find
 from trn3.system.base import System
 from trn3.system.cluster import Cluster
 from trn3.system.joined_chips import Links
@@ -32,13 +32,6 @@ __all__ = [
     "trn3_gen1",
     "trn3_gen2",
 ]
-
-# Of a chip's name, the system of it that a job runs on.
-_OF_CHIPS = {
-    "trainium1": "trn1_32xlarge",
-    "trainium2": "trn2_instance",
-    "trainium3": "trn3_gen2",
-}
 
 
 def trn1_instance(*, links: Links = "docs", lnc: int | None = None) -> Instance:
@@ -145,7 +138,8 @@ def load(system: str | Path | System, *, links: Links = "docs", lnc: int | None 
     system
         A name, as ``trn3 spec`` lists them (``"gen2"``, ``"trn2_ultraserver"``, ``"nvl72"``, ...;
         that of a chip, like ``"trn2"``, means its instance, or for Trainium3 Gen2), or the path of
-        a ``.toml`` file with a ``_fabric`` table.
+        a ``.toml`` file with a ``_fabric`` table. ``"mine.toml:my_rack"`` is one of a file's,
+        ``"gen2:chips=72,hbm_bandwidth=+20%"`` one with changes.
     links, lnc
         As in `trn3.system.UltraServer.gen2`.
 
@@ -165,8 +159,10 @@ def load(system: str | Path | System, *, links: Links = "docs", lnc: int | None 
         return system
     if isinstance(system, Path) or system.endswith(".toml"):
         return System.load(system, links=links, lnc=lnc)
-    known = canonical(system)
-    name = _OF_CHIPS.get(known, known)
+    name, described = find(system, "fabrics")
+    if described is not None:
+        kind = CLASSES.get(name, System)
+        return kind.described(*described, name, links=links, lnc=lnc)
     if name not in CLASSES:
         message = f"{name} is no system that chips are joined in; allowed: {', '.join(CLASSES)}"
         raise ValueError(message)

@@ -51,7 +51,7 @@ class Cluster(NetworkedUnits, CollectiveMethods):
     n
         How many.
     network
-        The network: ``"efa"``.
+        The network: ``"efa"``, which also stands for a system's own of another name.
     oversubscription
         How many times more can enter a network node of the bottom layer from below than leave it
         upwards; 1, non-blocking, by default.
@@ -117,7 +117,9 @@ class Cluster(NetworkedUnits, CollectiveMethods):
         if self.ranks <= MOST_RANKS:
             return None
         of, rate, latency = self.ultraserver, self.network_rate, self.network_latency
-        return CollectiveUnits(self.name, self.n, of.collective_engine, rate, latency)
+        return CollectiveUnits(
+            self.name, len(self), of.collective_engine, rate, latency, self._roles
+        )
 
     def bound(
         self, traffic: str | Traffic | ArrayLike = "all_to_all", *, group: Group | None = None

@@ -15,6 +15,8 @@ from trn3.system.exchanges import Role
 from trn3.system.links import ChipId, Leg, Level, Link, Route
 
 _MOST = 2**32
+_OWN = "efa"
+"""The network of Trainium, and by default of a system whose own has another name: that one."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class NetworkedUnits:
 
     ultraserver: System
     n: int
-    network: str = "efa"
+    network: str = _OWN
     oversubscription: float | None = field(default=None, kw_only=True)
     units_per_bottom_node: int | None = field(default=None, kw_only=True)
     bottom_per_middle_node: int | None = field(default=None, kw_only=True)
@@ -48,6 +50,8 @@ class NetworkedUnits:
             message = f"n is {self.n}; must be from 1 to {_MOST}"
             raise ValueError(message)
         name = self._pair.levels()[-1][0]
+        if self.network == _OWN:
+            object.__setattr__(self, "network", name)
         if self.network != name:
             message = f"network is {self.network!r}; allowed for {self.ultraserver.name}: {name!r}"
             raise ValueError(message)
@@ -63,7 +67,9 @@ class NetworkedUnits:
     def _core_of(self, count: int) -> _core.Fabric:
         of = self.ultraserver
         file, text = of.spec_file or (of.name, None)
-        return _core.Fabric.cluster(of.name, file, text, count, of.links)
+        _, _, _, oversubscription, under, _ = self._roles.network
+        narrowing = (oversubscription, under)
+        return _core.Fabric.cluster(of.name, file, text, count, of.links, narrowing)
 
     @cached_property
     def _pair(self) -> _core.Fabric:

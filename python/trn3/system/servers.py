@@ -107,10 +107,13 @@ CLASSES: dict[str, type[System]] = {
     "trn3_gen1": UltraServer,
     "trn3_gen2": UltraServer,
     "trainium4": UltraServer,
+    "trainium4_whatif": UltraServer,
+    "inf2_48xlarge": Instance,
     "gb200_nvl72": Rack,
     "gb300_nvl72": Rack,
     "b200": Instance,
     "b300": Instance,
     "h100": Instance,
+    "h200": Instance,
     "tpu_v7": Pod,
 }

@@ -1,7 +1,7 @@
 //! The spec files of the crate: systems, and what else is figures.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use crate::error::{Error, Result, nearest};
 use crate::facts::Facts;
@@ -22,6 +22,8 @@ specs![
     "gb300_nvl72",
     "h100",
     "h200",
+    "inf2_48xlarge",
+    "inferentia2",
     "measured",
     "neuroncore_v2",
     "neuroncore_v3",
@@ -31,6 +33,7 @@ specs![
     "trainium2",
     "trainium3",
     "trainium4",
+    "trainium4_whatif",
     "trn1_32xlarge",
     "trn2_instance",
     "trn2_ultraserver",
@@ -53,27 +56,36 @@ pub const PRICES: &str = include_str!("../specs/prices.toml");
 /// Example outputs of `nccom-test` that the vendor's documentation prints.
 pub const NCCOM_TABLES: &str = include_str!("../specs/nccom_tables.toml");
 
-type Read = BTreeMap<&'static str, Result<Facts>>;
+/// Files of the crate by name, each read when it is first asked for: one may refer to figures of another.
+type Read = BTreeMap<&'static str, (&'static str, OnceLock<Result<Facts>>)>;
 
-/// Every file of a list, read once.
-fn read(files: &[(&'static str, &'static str)]) -> Read {
-    let one = |name: &str, text: &str| {
+fn unread(files: &[(&'static str, &'static str)]) -> Read {
+    files.iter().map(|(name, text)| (*name, (*text, OnceLock::new()))).collect()
+}
+
+fn read(name: &str, (text, held): &(&'static str, OnceLock<Result<Facts>>)) -> Result<Facts> {
+    let one = || {
         let file = format!("{name}.toml");
         let mut facts = Facts::parse(&file, text)?.pop().ok_or_else(|| Error::Spec(format!("{file} is empty")))?;
         // A file of the crate holds one system.
         facts.siblings = Vec::new().into();
         Ok(facts)
     };
-    files.iter().map(|(name, text)| (*name, one(name, text))).collect()
+    held.get_or_init(one).clone()
 }
 
 /// The facts of a system of the crate.
 pub(crate) fn facts(name: &str) -> Result<Facts> {
-    static SYSTEMS: LazyLock<Read> = LazyLock::new(|| read(BUILT_IN));
-    let found = SYSTEMS.get(name);
-    let found = found.ok_or_else(|| Error::unknown("system", name, BUILT_IN.iter().map(|(known, _)| *known)))?;
+    static SYSTEMS: LazyLock<Read> = LazyLock::new(|| unread(BUILT_IN));
+    let known = BUILT_IN.iter().map(|(known, _)| *known);
+    let found = read(name, SYSTEMS.get(name).ok_or_else(|| Error::unknown("system", name, known))?);
     // Of what is no system: constants of models stand there too.
-    if name == "collectives" { found.clone().map(varied) } else { found.clone() }
+    if name == "collectives" { found.map(varied) } else { found }
+}
+
+/// The text of a spec file of the crate; empty for a name that [`canonical`] does not give.
+pub(crate) fn text_of(name: &str) -> &'static str {
+    BUILT_IN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
 /// The constants of a model: `energy`, `latency`, `serving` or `training`.
@@ -81,9 +93,9 @@ pub(crate) fn facts(name: &str) -> Result<Facts> {
 /// # Errors
 /// [`Error::Unknown`] if there are none of that name.
 pub fn parameters(model: &str) -> Result<Facts> {
-    static MODELS: LazyLock<Read> = LazyLock::new(|| read(&PARAMETERS));
-    let found = MODELS.get(model).ok_or_else(|| Error::unknown("model", model, PARAMETERS.map(|(known, _)| known)))?;
-    found.clone().map(varied)
+    static MODELS: LazyLock<Read> = LazyLock::new(|| unread(&PARAMETERS));
+    let known = PARAMETERS.map(|(known, _)| known);
+    read(model, MODELS.get(model).ok_or_else(|| Error::unknown("model", model, known))?).map(varied)
 }
 
 /// Names of systems and machines that users type, by kind of thing: what another name stands for.

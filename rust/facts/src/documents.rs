@@ -78,7 +78,9 @@ fn cell_text(cell: &Cell, ratio: Option<f64>) -> String {
 fn conflicts() -> Result<String> {
     let mut lines = vec!["| system | figure | used | what is said | why |\n|---|---|--:|---|---|".to_owned()];
     for (name, _) in BUILT_IN {
-        for (key, quantity) in &Spec::built_in(name)?.quantities {
+        let spec = Spec::built_in(name)?;
+        // What a system has of its base is said there.
+        for (key, quantity) in spec.quantities.iter().filter(|_| spec.facts.like() == *name) {
             if quantity.status() == Status::Conflicting {
                 let why = quantity.why.as_ref().or(quantity.note.as_ref()).map(String::as_str);
                 let why = why.unwrap_or("sources differ; the first is used");

@@ -8,7 +8,6 @@ use toml::{Table, Value as Toml};
 
 use crate::check::check;
 use crate::error::{Error, Result, allowed};
-use crate::files::why_no_toml;
 use crate::quantity::Quantity;
 
 /// What is published about one system.
@@ -53,6 +52,11 @@ impl From<Vec<Facts>> for Siblings {
 }
 
 impl Siblings {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Every system of the file, in its order.
     pub fn all(&self) -> Vec<Facts> {
         self.0.iter().map(|facts| Facts { siblings: self.clone(), ..facts.clone() }).collect()
@@ -66,31 +70,15 @@ impl Siblings {
 }
 
 impl Facts {
-    /// The systems that a TOML text describes, in its order; `file` names the text in messages.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] if the text is no TOML, holds no system, or a quantity lacks its value, unit or sources, is
-    /// negative or not finite, or is a rate of zero.
-    pub fn parse(file: &str, text: &str) -> Result<Vec<Self>> {
-        let table: Table = text.parse().map_err(|error: toml::de::Error| {
-            Error::Spec(format!("{file} is not TOML: {}", why_no_toml(&error, text)))
-        })?;
-        let mut systems = Vec::new();
-        for (name, entry) in table {
-            match (name.as_str(), entry) {
-                ("schema", Toml::Integer(1)) | ("generated_from", Toml::String(_)) => {}
-                ("schema", other) => return Err(Error::Spec(format!("{file}: schema is {other}; allowed: 1"))),
-                (_, Toml::Table(system)) => systems.push(system_of(file, &name, system)?),
-                (_, other) => {
-                    let got = other.type_str();
-                    return Err(Error::Spec(format!("{file}: {name} is of type {got}; a system must be a table")));
-                }
-            }
-        }
-        if systems.is_empty() {
-            return Err(Error::Spec(format!("{file} describes no system: it needs a table, like [my_system]")));
-        }
-        Ok(Siblings::from(systems).all())
+    /// The system of the crate that it is like: its base's, else its own name.
+    pub fn like(&self) -> &str {
+        self.parts.get(&LIKE[1..]).and_then(Toml::as_str).unwrap_or(&self.name)
+    }
+
+    /// Whether a figure was set over the base's, so that no formula computes it.
+    pub(crate) fn is_set(&self, key: &str) -> bool {
+        let set = self.parts.get(&SET[1..]).and_then(Toml::as_array);
+        set.is_some_and(|set| set.iter().any(|known| known.as_str() == Some(key)))
     }
 
     /// A figure by name.
@@ -136,7 +124,7 @@ fn formula(quantity: &Quantity) -> Option<String> {
     same.expression().map(str::to_owned)
 }
 
-fn system_of(file: &str, name: &str, table: Table) -> Result<Facts> {
+pub(crate) fn system_of(file: &str, name: &str, table: Table) -> Result<Facts> {
     let mut facts = Facts {
         name: name.to_owned(),
         title: name.to_owned(),
@@ -171,6 +159,11 @@ fn system_of(file: &str, name: &str, table: Table) -> Result<Facts> {
     check_whole(file, &facts)?;
     Ok(facts)
 }
+
+/// Figures that a table sets over its base: no formula computes them.
+pub(crate) const SET: &str = "_set";
+/// The system of the crate that a table descends from.
+pub(crate) const LIKE: &str = "_like";
 
 /// What a chip must say of itself, and what asks for it.
 const OF_A_CHIP: [(&str, &str); 2] =

@@ -22,7 +22,9 @@
 #![forbid(unsafe_code)]
 
 mod band;
+mod base;
 mod built_in;
+pub mod change;
 mod check;
 mod comparison;
 mod documents;
@@ -36,11 +38,14 @@ mod lookup;
 pub mod machine;
 mod peak;
 mod quantity;
+mod reading;
 mod show;
 mod spec;
+mod system_text;
 mod unit;
 mod value;
 mod variation;
+mod what_if;
 
 pub use band::PredictionBand;
 pub use built_in::{BUILT_IN, NCCOM_TABLES, PRICES, aliases, canonical, parameters};
@@ -55,6 +60,8 @@ pub use peak::{array_peak, peak};
 pub use quantity::{Quantity, Source, Status, agree};
 pub use show::{general, rounded, shown};
 pub use spec::{Override, Overrides, ROLES, Spec, figure};
+pub use system_text::{SystemText, taken_apart};
 pub use unit::{factor, known_factor};
 pub use value::Value;
 pub use variation::{ConstantDraw, drawn, is_drawing};
+pub use what_if::COUNTS;

@@ -1,16 +1,14 @@
 //! Where facts are found: in the crate, in files, among the parts of a system.
 
-use std::io::ErrorKind;
-
 use toml::Value as Toml;
 
 use crate::built_in;
 use crate::error::{Error, Result};
 use crate::expression::Expression;
 use crate::facts::Facts;
-use crate::files::read_text;
 use crate::quantity::Source;
 use crate::show::rounded;
+use crate::system_text::{SystemText, text_of_file};
 use crate::unit::known_factor;
 
 impl Facts {
@@ -22,15 +20,12 @@ impl Facts {
         built_in::facts(name)
     }
 
-    /// The facts of a system of the crate, by its name or another one, or of the spec file at a path.
+    /// The facts of a system as a user names it: see [`SystemText::find`].
     ///
     /// # Errors
     /// [`Error::Spec`] if there is none, or the file is wrong or holds several; [`Error::File`] if it cannot be read.
     pub fn load(system: &str) -> Result<Self> {
-        if !is_path(system) {
-            return Self::built_in(built_in::canonical(system)?);
-        }
-        Self::whole_of(&Self::load_all(system)?, system)
+        SystemText::find(system, "systems")?.facts()
     }
 
     /// All systems of the spec file at a path, in its order.
@@ -38,15 +33,10 @@ impl Facts {
     /// # Errors
     /// [`Error::File`] if it cannot be read, [`Error::Spec`] if it is wrong.
     pub fn load_all(path: &str) -> Result<Vec<Self>> {
-        let text = read_text(path.as_ref()).map_err(|error| match error.raw_os_error() {
-            None if error.kind() == ErrorKind::InvalidData => Error::Spec(format!("{path} is not TOML: {error}")),
-            None => Error::Spec(format!("{path}: {error}")),
-            number => Error::File { file: path.to_owned(), why: error.to_string(), number },
-        })?;
-        Self::parse(path, &text)
+        Self::parse(path, &text_of_file(path)?)
     }
 
-    /// Of the systems of a file, the one that is part of no other.
+    /// Of the systems of a file, the one that is part of no other; of several the only one whose chips are joined.
     ///
     /// # Errors
     /// [`Error::Spec`] if there are several.
@@ -54,11 +44,13 @@ impl Facts {
         let held: Vec<&str> = systems.iter().flat_map(|facts| facts.parts.values()).filter_map(Toml::as_str).collect();
         let tops: Vec<&Self> = systems.iter().filter(|facts| !held.contains(&facts.name.as_str())).collect();
         let large: Vec<&Self> = tops.iter().copied().filter(|facts| facts.kind != "core").collect();
-        match if large.is_empty() { tops } else { large }.as_slice() {
-            [one] => Ok((*one).clone()),
+        let joined: Vec<&Self> = large.iter().copied().filter(|facts| facts.parts.contains_key("fabric")).collect();
+        match (if large.is_empty() { tops } else { large }.as_slice(), joined.as_slice()) {
+            ([one], _) | (_, [one]) => Ok((*one).clone()),
             _ => {
                 let names: Vec<&str> = systems.iter().map(|facts| facts.name.as_str()).collect();
-                Err(Error::Spec(format!("{file} holds several systems: {}; say which one", names.join(", "))))
+                let (names, first) = (names.join(", "), names[0]);
+                Err(Error::Spec(format!("{file} holds several systems: {names}; say which one, like {file}:{first}")))
             }
         }
     }
@@ -111,9 +103,4 @@ impl Facts {
             Some((role, key)) => self.part(role).ok().flatten()?.published(key),
         }
     }
-}
-
-/// Whether a text names a file, not a system of the crate.
-fn is_path(system: &str) -> bool {
-    system.ends_with(".toml") || system.contains(std::path::MAIN_SEPARATOR)
 }

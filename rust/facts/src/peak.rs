@@ -92,10 +92,10 @@ mod tests {
 
     #[test]
     fn test_pages_without_a_rate_of_16_bits_give_half_of_8() {
-        let h200 = Spec::built_in("h200").expect("loads");
-        let [eight, sixteen] = ["fp8", "bf16"].map(|format| peak(&h200, format).expect("known").expect("there"));
+        let pod = Spec::built_in("tpu_v7").expect("loads");
+        let [eight, sixteen] = ["fp8", "bf16"].map(|format| peak(&pod, format).expect("known").expect("there"));
         assert_eq!(sixteen, eight / 2.0);
-        assert_eq!(peak(&h200, "mxfp4").expect("known"), None);
-        assert!(peak(&h200, "int3").expect_err("none").to_string().contains("allowed"));
+        assert_eq!(peak(&pod, "mxfp4").expect("known"), None);
+        assert!(peak(&pod, "int3").expect_err("none").to_string().contains("allowed"));
     }
 }

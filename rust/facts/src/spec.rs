@@ -77,7 +77,9 @@ impl Spec {
     /// [`Error::Spec`] if a part or an overridden figure does not exist, or an override is not of the figure's type,
     /// negative, or a rate of zero.
     pub fn of(facts: &Facts, overrides: Overrides) -> Result<Arc<Self>> {
-        if overrides.is_empty() && Facts::built_in(&facts.name).is_ok_and(|known| known == *facts) {
+        // Parts of a file's systems may be of that file.
+        let is_alone = facts.siblings.is_empty();
+        if overrides.is_empty() && is_alone && Facts::built_in(&facts.name).is_ok_and(|known| known == *facts) {
             return Self::built_in(&facts.name);
         }
         Self::compute(facts, overrides).map(Arc::new)
@@ -133,6 +135,7 @@ impl Spec {
             return Err(Error::Spec(format!("overrides: {} has no part '{role}'; {nearest}", facts.name)));
         }
         let mut rules = rules_of(&facts.kind)?;
+        rules.retain(|key, _| !facts.is_set(key));
         let mut spec = Self { facts: facts.clone(), quantities: facts.quantities.clone(), parts };
         for (key, given) in mine {
             let quantity = overridden(facts, &key, given, &rules)?;

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use toml::{Table, Value as Toml};
-use trn3_facts::{BUILT_IN, Facts, Value as Figure};
+use trn3_facts::{BUILT_IN, Facts, SystemText, Value as Figure};
 
 use crate::error::{Error, Result, guess};
 use crate::names;
@@ -65,11 +65,17 @@ impl NodeSystem {
     /// # Ok::<(), trn3_k8s::Error>(())
     /// ```
     pub fn named(name: &str) -> Result<Self> {
-        let key = canonical(name)?;
-        let facts = Facts::built_in(&key)?;
-        let parts = described(&facts).ok_or_else(|| Error::Malformed(format!("spec {key}: has no kubernetes")))?;
-        let chip = text(&facts.parts, "chip");
-        let chip_facts = Facts::built_in(&chip)?;
+        let facts = match name.contains([':', '/']) || name.ends_with(".toml") {
+            true => SystemText::find(name, "kubernetes")?.facts()?,
+            false => Facts::built_in(&canonical(name)?)?,
+        };
+        let key = facts.name.clone();
+        let lacking = || Error::Malformed(format!("spec {key}: has no kubernetes: add [{key}._kubernetes], or _base"));
+        let parts = described(&facts).ok_or_else(lacking)?;
+        let Some(chip_facts) = facts.part("chip")? else {
+            return Err(Error::Malformed(format!("spec {key}: names no _chip")));
+        };
+        let chip = chip_facts.name.clone();
         let servers = count(&facts, "servers", Some(1))?;
         Ok(Self {
             torus: if parts.get("torus") == Some(&Toml::Boolean(true)) { Some(torus(&facts)?) } else { None },
@@ -79,7 +85,7 @@ impl NodeSystem {
             numa_of_row: numa_of_row(parts),
             memory_gib: count(&chip_facts, "hbm_capacity", None)? as u64,
             cores: count(&chip_facts, "cores", None)? as u64,
-            lnc_modes: lnc_modes(&chip)?,
+            lnc_modes: modes_of(&chip_facts)?,
             instance_type: text(parts, "instance_type"),
             name: key,
             chip,
@@ -185,8 +191,11 @@ fn torus(facts: &Facts) -> Result<(usize, usize)> {
 /// # Errors
 /// [`Error::Malformed`] if there is no such chip.
 pub(crate) fn lnc_modes(chip: &str) -> Result<Vec<i64>> {
-    let facts = Facts::built_in(chip)?;
-    match figure(&facts, "lnc_modes")? {
+    modes_of(&Facts::built_in(chip)?)
+}
+
+fn modes_of(chip: &Facts) -> Result<Vec<i64>> {
+    match figure(chip, "lnc_modes")? {
         Figure::List(sizes) => Ok(sizes.iter().filter_map(Figure::number).map(|size| size as i64).collect()),
         other => Ok(other.number().map(|size| size as i64).into_iter().collect()),
     }

@@ -124,15 +124,6 @@ impl PlanSummary {
         self.evaluation.workload.batch
     }
 
-    pub(super) fn chip(&self) -> &str {
-        &self.system.chip
-    }
-
-    /// With how another plan's layout was found.
-    pub(super) fn found_as(self, other: Self) -> Self {
-        Self { searched: other.searched, ..self }
-    }
-
     /// With what its figures would be under other constants.
     pub(super) fn with_uncertainty(self, drawn: Uncertainty) -> Self {
         Self { uncertainty: Some(drawn), ..self }
@@ -154,7 +145,7 @@ impl PlanSummary {
         let machine = planner.machine();
         let (layout, workload, chip) = (evaluation.layout, evaluation.workload, &machine.chip);
         let mut assumptions = planner.assumptions().to_vec();
-        let energy = match (energy(&evaluation, &chip.name, tdp), tdp) {
+        let energy = match (energy(&evaluation, chip, tdp), tdp) {
             (Ok(energy), _) => Some(energy),
             (Err(error), Some(_)) => return Err(error),
             (Err(error), None) => {
@@ -162,7 +153,7 @@ impl PlanSummary {
                 None
             }
         };
-        let cost = cost(&evaluation, &chip.name, price)?;
+        let cost = cost(&evaluation, chip, price)?;
         let whole = u64::from(machine.chips) / u64::from(instances.unwrap_or(1).max(1));
         let replica = layout.split.ranks().div_ceil(u64::from(planner.rank().per_chip));
         if replica > whole {

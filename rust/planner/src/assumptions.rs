@@ -27,14 +27,14 @@ pub(super) fn described(
              Llama 70B and 405B on trn2.48xlarge (TP 64, batch 1){}",
             layer_overhead * 1e6,
             layer_overhead_counted * 1e6,
-            if chip.name == "trainium2" { String::new() } else { format!("; on {} it is an assumption", chip.title) }
+            if chip.like() == "trainium2" { String::new() } else { format!("; on {} it is an assumption", chip.title) }
         )),
     }
     if settings.calibration == Calibration::Fitted {
         said.push(format!(
             "products run at w / (w + {half_rate_width:.0}) of the array's peak, w the width of a rank's \
              feed-forward shard; fitted to the times to the first token of the same two models{}",
-            if chip.name == "trainium2" { "" } else { ", elsewhere an assumption" }
+            if chip.like() == "trainium2" { "" } else { ", elsewhere an assumption" }
         ));
     }
     let streams = match (settings.memory_rate, chip.dma_rate < chip.hbm_rate) {

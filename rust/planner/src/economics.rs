@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::hardware::Chip;
 use super::inference::Evaluation;
 use super::phase::Activity;
 use trn3_system::energy::cost::{PriceSet, rent};
-use trn3_system::energy::{EnergyModel, EnergyWork, estimate};
+use trn3_system::energy::{EnergyWork, estimate};
 use trn3_system::{Error, Result};
 
 /// Passes of a byte of memory through SBUF: in, and out to the engines **(choice)**.
@@ -62,6 +63,9 @@ pub enum PriceSource {
 /// The set of prices that names are looked up in.
 const PRICES: &str = "facts-2026-08";
 
+/// The figure of a chip's spec file that is its price of an hour, in US dollars.
+const PRICE: &str = "price_hour";
+
 /// The price that is used for a chip if none is given; said in the result.
 fn usual(chip: &str) -> Option<&'static str> {
     match chip {
@@ -95,8 +99,8 @@ fn tokens_per_second(plan: &Evaluation) -> f64 {
 ///
 /// # Errors
 /// [`Error::Value`] if the TDP is not positive, or none is given and none is published.
-pub fn energy(plan: &Evaluation, chip: &str, tdp: Option<f64>) -> Result<PlanEnergy> {
-    let model = EnergyModel::built_in(chip, tdp)?;
+pub fn energy(plan: &Evaluation, chip: &Chip, tdp: Option<f64>) -> Result<PlanEnergy> {
+    let model = chip.energy(tdp)?;
     let decode = estimate(&model, &work(&plan.decode.activity)?)?;
     let prefill = estimate(&model, &work(&plan.prefill.activity)?)?;
     let split = plan.layout.split;
@@ -132,14 +136,13 @@ pub fn energy(plan: &Evaluation, chip: &str, tdp: Option<f64>) -> Result<PlanEne
 ///
 /// # Errors
 /// [`Error::Value`] if the price is not positive, [`Error::Unknown`] if there is none of its name.
-pub fn cost(plan: &Evaluation, chip: &str, price: Option<&PriceSource>) -> Result<Option<PlanCost>> {
-    let (dollars, source) = match (price, usual(chip)) {
+pub fn cost(plan: &Evaluation, chip: &Chip, price: Option<&PriceSource>) -> Result<Option<PlanCost>> {
+    let usual = usual(chip.like()).map(named).transpose()?;
+    let own = of_the_chip(chip).filter(|(own, _)| usual.as_ref().is_none_or(|(dollars, _)| dollars != own));
+    let (dollars, source) = match (price, own.or(usual)) {
         (Some(PriceSource::Dollars(dollars)), _) => (*dollars, "given".to_owned()),
         (Some(PriceSource::Named(name)), _) => named(name)?,
-        (None, Some(name)) => {
-            let (dollars, source) = named(name)?;
-            (dollars, format!("{source}; taken as none was given (choice)"))
-        }
+        (None, Some((dollars, source))) => (dollars, format!("{source}; taken as none was given (choice)")),
         (None, None) => return Ok(None),
     };
     let rental = rent(dollars, plan.chips as usize, 1.0, None, Some(tokens_per_second(plan)))?;
@@ -153,6 +156,13 @@ pub fn cost(plan: &Evaluation, chip: &str, price: Option<&PriceSource>) -> Resul
         not_included: rental.not_included,
         assumptions,
     }))
+}
+
+/// The price of a chip and hour that its spec file has, in US dollars, and who says so.
+fn of_the_chip(chip: &Chip) -> Option<(f64, String)> {
+    let price = chip.facts.quantities.get(PRICE)?;
+    let sources: Vec<&str> = price.sources.iter().map(|source| source.source.as_str()).collect();
+    Some((price.number()?, format!("{}.{PRICE}: {}", chip.name, sources.join("; "))))
 }
 
 fn named(name: &str) -> Result<(f64, String)> {

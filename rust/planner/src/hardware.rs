@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::dtype::DataType;
 pub use super::levels::LinkLevel;
 use super::levels::{levels, network, si};
-use trn3_facts::{BUILT_IN, Facts, Overrides, Spec, Value, aliases, parameters, peak};
+use trn3_facts::{BUILT_IN, Facts, Overrides, Spec, SystemText, Value, aliases, parameters, peak};
+use trn3_system::energy::{self, EnergyModel};
 use trn3_system::fabric::{FabricSpec, LinkProfile};
 use trn3_system::{Error, Result};
 
@@ -36,6 +37,9 @@ pub struct Chip {
     pub fp8_is_assumed: bool,
     /// What had to be assumed to read the spec file this way.
     pub assumptions: Vec<String>,
+    /// What is published about it.
+    #[serde(skip)]
+    pub facts: Facts,
 }
 
 impl Chip {
@@ -113,7 +117,26 @@ impl Chip {
             descriptors_in_hardware: !has_core || cores_per_bank == 2,
             fp8_is_assumed,
             assumptions,
+            facts: spec.facts.clone(),
         })
+    }
+
+    /// The chip of the crate that it is like: its base, else itself.
+    pub fn like(&self) -> &str {
+        self.facts.like()
+    }
+
+    /// The simulated core that is its, `_machine` of its spec file; `None` where none is.
+    pub fn core(&self) -> Option<&str> {
+        self.facts.parts.get("machine")?.as_str()
+    }
+
+    /// What it draws, at a TDP in watts or at its own.
+    ///
+    /// # Errors
+    /// Those of [`EnergyModel::of`].
+    pub fn energy(&self, tdp: Option<f64>) -> Result<EnergyModel> {
+        EnergyModel::of(&self.facts, energy::parameters()?, tdp)
     }
 
     /// Operations a second of the whole chip in a format.
@@ -209,7 +232,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A system of the crate by name, or a single chip of it; `gen1`, `gen2`, `trn1`, `trn2` are understood.
+    /// A system of the crate by name, or a single chip of it; `gen1`, `gen2`, `trn1`, `trn2` are understood. A file's, and
+    /// one with changes, are named as for [`SystemText::find`].
     ///
     /// ```
     /// use trn3_planner::Machine;
@@ -231,6 +255,9 @@ impl Machine {
     /// As there.
     pub fn built_in_with(name: &str, profile: LinkProfile) -> Result<Self> {
         let others = aliases("plans");
+        if name.contains([':', '/', '.']) && !others.contains_key(name) {
+            return Self::from_facts(&SystemText::find(name, "plans")?.facts()?, profile);
+        }
         let name = others.get(name).map_or(name, String::as_str);
         let Ok(facts) = Facts::built_in(name) else {
             let known = BUILT_IN.iter().map(|(known, _)| *known);
@@ -251,6 +278,12 @@ impl Machine {
     pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
         let Facts { name, title, .. } = facts.clone();
         if !facts.parts.contains_key("fabric") {
+            if facts.parts.contains_key("chip") {
+                return Err(Error::Spec(format!(
+                    "{}: {name} has chips and no [{name}._fabric], which joins them; add axes and levels, or plan the chip",
+                    facts.file
+                )));
+            }
             let chip = Chip::from_facts(facts)?;
             let assumptions = chip.assumptions.clone();
             return Ok(Self {
@@ -341,62 +374,5 @@ pub fn serving() -> Result<Facts> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn test_peaks_are_those_of_the_array() {
-        let trn2 = Chip::built_in("trainium2").expect("loads");
-        assert_eq!(trn2.peak(DataType::Bf16).expect("has it"), 128.0 * 128.0 * 2.0 * 2.4e9 * 8.0);
-        assert_eq!(trn2.peak(DataType::Fp8).expect("has it"), 256.0 * 128.0 * 2.0 * 2.4e9 * 8.0);
-        let error = trn2.peak(DataType::MxFp4).expect_err("has none").to_string();
-        assert!(error.contains("mxfp4") && error.contains("bf16"), "{error}");
-        assert_eq!(trn2.hbm_rate.min(trn2.dma_rate), 2.9e12);
-        assert_eq!(trn2.lnc_modes, [1, 2]);
-        let trn1 = Chip::built_in("trainium1").expect("loads");
-        assert_eq!((trn1.cores, trn1.cores_per_bank, trn1.lnc_modes.as_slice()), (2, 1, [1].as_slice()));
-    }
-
-    #[test]
-    fn test_every_system_of_chips_loads() {
-        for name in ["gen1", "gen2", "trn1", "trn2", "trn2_ultraserver", "gb200_nvl72", "gb300_nvl72", "tpu_v7"] {
-            let machine = Machine::built_in(name).expect(name);
-            assert!(machine.chips > 1 && !machine.levels.is_empty(), "{name}");
-            assert_eq!(machine.levels.last().map(|level| level.chips), Some(machine.chips), "{name}");
-        }
-        for name in ["trainium2", "trainium3"] {
-            assert_eq!(Machine::built_in(name).expect(name).chips, 1);
-        }
-    }
-
-    #[test]
-    fn test_levels_have_the_rates_and_bounds_of_the_graphs() {
-        let rates = |name| {
-            let levels = Machine::built_in(name).expect(name).levels;
-            levels.into_iter().map(|level| (level.chips, level.rate / 1e9, level.uniform / 1e9)).collect::<Vec<_>>()
-        };
-        assert_eq!(rates("gen2"), [(4, 256.0, 256.0), (72, 320.0, 320.0), (144, 128.0, 128.0)]);
-        let torus = rates("trn2_ultraserver");
-        assert_eq!((torus[0].0, torus[0].1, torus[1].0, torus[1].1), (16, 512.0, 64, 128.0));
-        // Of what a chip sends to all, 48 of 63 parts cross the Z ring: 126 in total.
-        assert!((torus[0].2 - 240.0).abs() < 1e-9 && (torus[1].2 * 63.0 / 48.0 - 126.0).abs() < 1e-9, "{torus:?}");
-        let facts = Facts::built_in("trn3_gen2").expect("loads");
-        let headline = Machine::from_facts(&facts, LinkProfile::Headline).expect("loads").levels;
-        let total: f64 = headline.iter().map(|level| level.rate).sum();
-        assert!((total / 1280e9 - 1.0).abs() < 1e-12);
-    }
-
-    #[test]
-    fn test_logical_cores_of_four_are_refused() {
-        let chip = Chip::built_in("trainium3").expect("loads");
-        assert!(chip.rank(4).expect_err("refused").to_string().contains("1 or 2"));
-        assert_eq!(chip.rank(2).expect("allowed").per_chip, 4);
-    }
-
-    #[test]
-    fn test_clusters_reach_a_million_chips() {
-        let machine = Machine::built_in("gen2").expect("loads").cluster(6_000).expect("allowed");
-        assert_eq!(machine.chips, 864_000);
-        assert!(Machine::built_in("gen2").expect("loads").cluster(7_000).is_err());
-    }
-}
+#[path = "hardware_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use super::communication::{Communication, LevelCosts};
 use super::constants::Constants;
 use super::hardware::{Machine, Rank};
 use super::layout::{Layout, tensor_degrees};
+use super::machine_times::MachineTimes;
 use super::memory::{Footprint, Load, MemoryTable, footprint};
 use super::phase::{Costs, ServingPhase, decode_bytes, supported};
 use super::roofline::{Efficiency, Split, TokenStep};
@@ -76,6 +77,7 @@ pub struct Planner<'a> {
     efficiency: Efficiency,
     layer_overhead: f64,
     assumptions: Vec<String>,
+    machine_times: Option<MachineTimes>,
 }
 
 impl<'a> Planner<'a> {
@@ -124,7 +126,22 @@ impl<'a> Planner<'a> {
             efficiency: Efficiency { half_rate_width, norm_passes: constants.norm_passes },
             layer_overhead,
             assumptions,
+            machine_times: None,
         })
+    }
+
+    /// The same, with products timed on the simulated core, whatever layout they belong to.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a chip whose core is not simulated.
+    pub(super) fn on_machine(mut self) -> Result<Self> {
+        self.machine_times = Some(MachineTimes::new(&self.machine.chip, self.rank.lnc)?);
+        Ok(self)
+    }
+
+    /// Times on the simulated core, if plans have them.
+    pub(super) fn machine_times(&self) -> Option<&MachineTimes> {
+        self.machine_times.as_ref()
     }
 
     /// The model.
@@ -163,6 +180,7 @@ impl<'a> Planner<'a> {
             layer_overhead: self.layer_overhead,
             expert_imbalance: self.constants.expert_imbalance,
             kernel_times: &self.settings.kernel_times,
+            machine_times: self.machine_times.as_ref(),
         }
     }
 

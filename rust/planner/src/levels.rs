@@ -41,7 +41,6 @@ pub struct LinkLevel {
 /// The network between several systems; `chips` is the cluster's to say.
 pub(super) fn network(spec: &NetworkSpec) -> LinkLevel {
     let (rate, latency) = (si(&spec.rate), si(&spec.latency));
-    let is_hierarchy = |name: &String| name.starts_with("hierarchical");
     LinkLevel {
         name: spec.name.clone(),
         chips: 0,
@@ -53,7 +52,7 @@ pub(super) fn network(spec: &NetworkSpec) -> LinkLevel {
         efficiency: spec.efficiency.as_ref().map_or(1.0, si),
         ring_step: spec.ring_step.as_ref().map_or(latency, si),
         is_network: true,
-        flat: spec.algorithms.as_ref().is_some_and(|names| !names.iter().any(is_hierarchy)),
+        flat: spec.is_flat(),
     }
 }
 

@@ -6,8 +6,9 @@
 //! **(choice)**. Attention, norms and products in FP8 and MX formats keep the roofline.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use trn3_facts::Facts;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{At, CoreOptions, NeuronCore};
 use trn3_machine::dtype::DType;
@@ -24,6 +25,7 @@ use trn3_machine::view::View;
 use trn3_system::{Error, Result};
 
 use super::dtype::DataType;
+use super::hardware::Chip;
 use super::roofline::{Kind, LayerOperation};
 
 /// Rows of a tile of either operand.
@@ -65,17 +67,26 @@ fn refused(error: trn3_machine::Error) -> Error {
 /// # Errors
 /// [`Error::Value`] for a size of 0 and formats that are not timed.
 pub fn time_product(shape: [u64; 3], dtype: DataType, arch: &Arc<ArchSpec>) -> Result<f64> {
-    let Some(element) = element(dtype) else {
-        return Err(Error::Value(format!("dtype is '{}'; timed are bf16, fp16, fp32", dtype.name())));
-    };
     if let Some((name, size)) = ["m", "k", "n"].into_iter().zip(shape).find(|(_, size)| *size == 0) {
         return Err(Error::Value(format!("{name} is {size}; needed: at least 1")));
     }
+    scaled(shape, |timed| seconds_of(timed, dtype, arch))
+}
+
+/// Seconds of a run of exactly this shape.
+fn seconds_of(shape: [u64; 3], dtype: DataType, arch: &Arc<ArchSpec>) -> Result<f64> {
+    let Some(element) = element(dtype) else {
+        return Err(Error::Value(format!("dtype is '{}'; timed are bf16, fp16, fp32", dtype.name())));
+    };
+    run(shape, element, arch).map(|time| time.microseconds() * 1e-6).map_err(refused)
+}
+
+/// Seconds of a shape, from runs of a few of its tiles.
+fn scaled(shape: [u64; 3], seconds: impl Fn([u64; 3]) -> Result<f64>) -> Result<f64> {
     let tiled = |size: u64, tile: u64| if size <= tile { size } else { size.next_multiple_of(tile) };
     let [m, k, n] = shape;
     let wanted = [tiled(m, PARTITIONS), k.next_multiple_of(PARTITIONS), tiled(n, BANK)];
     let timed = [0, 1, 2].map(|axis| MOST[axis].min(wanted[axis]));
-    let seconds = |shape| run(shape, element, arch).map(|time| time.microseconds() * 1e-6).map_err(refused);
     let whole = seconds(timed)?;
     if timed == wanted {
         return Ok(whole);
@@ -178,54 +189,107 @@ fn run([m, k, n]: [u64; 3], dtype: DType, arch: &Arc<ArchSpec>) -> trn3_machine:
     Ok(kernel.core.makespan())
 }
 
-/// Times of the products among a plan's operations by [`LayerOperation::key`], and what they rest on, as sentences; half of the
-/// columns on each of `lnc` cores.
-///
-/// # Errors
-/// [`Error::Value`] for a chip whose core is not simulated.
-pub(super) fn measured<'a>(
-    operations: impl IntoIterator<Item = &'a LayerOperation>,
-    chip: &str,
+/// A run of the simulated core: sizes and format of a product.
+type Timed = ([u64; 3], DataType);
+
+/// Times of the products of one kind of logical core, each shape run once; what a search judges layouts by.
+#[derive(Debug)]
+pub(super) struct MachineTimes {
+    arch: Arc<ArchSpec>,
+    name: String,
+    /// What a chip of one's own has of another core's times.
+    likeness: Option<String>,
     lnc: u32,
-) -> Result<(BTreeMap<String, f64>, Vec<String>)> {
-    let name = match chip {
-        "trainium1" => "trn1",
-        "trainium2" => "trn2",
-        "trainium3" => "trn3",
-        _ => {
-            let text = format!("times='machine' needs a Trainium; {chip} is none, times='roofline' would work");
+    /// Runs of a few tiles by their shape: layouts differ in how often they repeat them.
+    runs: Mutex<BTreeMap<Timed, Arc<OnceLock<Result<f64>>>>>,
+    failure: OnceLock<Error>,
+}
+
+impl MachineTimes {
+    /// Times on logical cores of `lnc` cores of a chip, which share the columns of a product.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a chip whose core is not simulated.
+    pub(super) fn new(chip: &Chip, lnc: u32) -> Result<Self> {
+        let Some(name) = chip.core() else {
+            let text = format!("times='machine' needs a Trainium; {} is none, times='roofline' would work", chip.name);
             return Err(Error::Value(text));
+        };
+        let differs = Facts::built_in(chip.like()).is_ok_and(|known| known.quantities != chip.facts.quantities);
+        let (like, title) = (chip.like(), &chip.title);
+        let likeness =
+            differs.then(|| format!("products are timed on the core of {like}, whatever {title} changes of it"));
+        let arch = ArchSpec::shared(name).map_err(refused)?;
+        Ok(Self { arch, name: name.to_owned(), likeness, lnc, runs: Mutex::default(), failure: OnceLock::new() })
+    }
+
+    /// Seconds of one of an operation's `count`, if it is a product that is timed.
+    pub(super) fn time(&self, operation: &LayerOperation) -> Option<f64> {
+        let (shape, groups) = self.product(operation)?;
+        match scaled(shape, |timed| self.run(timed, operation.dtype)) {
+            Ok(seconds) => Some(groups * seconds),
+            Err(error) => {
+                // A search goes on over other threads; whoever asked for it looks here behind it.
+                let _ = self.failure.set(error);
+                None
+            }
         }
-    };
-    let arch = ArchSpec::shared(name).map_err(refused)?;
-    let (mut times, mut kept, mut scaled) = (BTreeMap::new(), BTreeSet::new(), false);
-    for operation in operations {
-        let groups = match operation.kind {
-            _ if element(operation.dtype).is_none() => None,
-            Kind::Matmul => Some(1.0),
-            Kind::GroupedMatmul => Some(operation.groups.ceil()),
-            Kind::Attention | Kind::Norm | Kind::Gather | Kind::Sample | Kind::Convolution | Kind::Scan => None,
-        };
-        let Some(groups) = groups else {
-            kept.insert(operation.name);
-            continue;
-        };
+    }
+
+    /// The first run that failed, behind a plan or a search.
+    ///
+    /// # Errors
+    /// What it was refused with.
+    pub(super) fn check(&self) -> Result<()> {
+        self.failure.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// What a plan of these operations rests on, as sentences.
+    pub(super) fn said<'a>(&self, operations: impl IntoIterator<Item = &'a LayerOperation>) -> Vec<String> {
+        let (mut keys, mut kept, mut some_scaled) = (BTreeSet::new(), BTreeSet::new(), false);
+        for operation in operations {
+            match self.product(operation) {
+                Some((shape, _)) => {
+                    some_scaled |= shape.iter().zip(MOST).any(|(size, most)| *size > most);
+                    keys.insert(operation.key());
+                }
+                None if is_timed(operation) => {}
+                None => {
+                    kept.insert(operation.name);
+                }
+            }
+        }
+        let Self { name, lnc, .. } = self;
+        let halves = if *lnc > 1 { format!(", half of the columns on each of {lnc} cores") } else { String::new() };
+        let tiles = if some_scaled { "; large shapes are scaled from a few of their tiles" } else { "" };
+        let count = keys.len();
+        let mut said =
+            vec![format!("times of {count} products: our own kernel on the simulated {name} core{halves}{tiles}")];
+        if !kept.is_empty() {
+            let names = kept.into_iter().collect::<Vec<_>>().join(", ");
+            said.push(format!("roofline for {names}: no kernel is timed for them"));
+        }
+        said.extend(self.likeness.clone());
+        said
+    }
+
+    /// Shape and number of an operation's products on each physical core; none where nothing is multiplied.
+    fn product(&self, operation: &LayerOperation) -> Option<([u64; 3], f64)> {
+        let groups = if operation.kind == Kind::GroupedMatmul { operation.groups.ceil() } else { 1.0 };
         let [m, k, n] = [operation.m, operation.k, operation.n].map(|size| size.ceil() as u64);
-        if groups == 0.0 || [m, k, n].contains(&0) {
-            continue;
-        }
-        let shape = [m, k, n.div_ceil(u64::from(lnc))];
-        scaled |= shape.iter().zip(MOST).any(|(size, most)| *size > most);
-        times.insert(operation.key(), groups * time_product(shape, operation.dtype, &arch)?);
+        let some = is_timed(operation) && groups > 0.0 && ![m, k, n].contains(&0);
+        some.then(|| ([m, k, n.div_ceil(u64::from(self.lnc))], groups))
     }
-    let halves = if lnc > 1 { format!(", half of the columns on each of {lnc} cores") } else { String::new() };
-    let tiles = if scaled { "; large shapes are scaled from a few of their tiles" } else { "" };
-    let count = times.len();
-    let mut said =
-        vec![format!("times of {count} products: our own kernel on the simulated {name} core{halves}{tiles}")];
-    if !kept.is_empty() {
-        let names = kept.into_iter().collect::<Vec<_>>().join(", ");
-        said.push(format!("roofline for {names}: no kernel is timed for them"));
+
+    fn run(&self, shape: [u64; 3], dtype: DataType) -> Result<f64> {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let once = Arc::clone(runs.entry((shape, dtype)).or_default());
+        drop(runs);
+        once.get_or_init(|| seconds_of(shape, dtype, &self.arch)).clone()
     }
-    Ok((times, said))
+}
+
+/// Whether products of an operation are timed.
+fn is_timed(operation: &LayerOperation) -> bool {
+    element(operation.dtype).is_some() && matches!(operation.kind, Kind::Matmul | Kind::GroupedMatmul)
 }

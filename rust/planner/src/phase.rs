@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::communication::{Communication, ExchangeCost, Group, StepCollective};
 use super::dtype::{DataType, TensorPrecision};
 use super::hardware::{Chip, Rank};
+use super::machine_times::MachineTimes;
 use super::roofline::{Efficiency, Kind, LayerOperation, OperationBound, Split, TokenStep, operations_with};
 use super::shapes::Model;
 
@@ -88,6 +89,8 @@ pub(super) struct Costs<'a> {
     pub expert_imbalance: f64,
     /// Measured times of one operation, by [`LayerOperation::key`].
     pub kernel_times: &'a BTreeMap<String, f64>,
+    /// Times of all other products on the simulated core, if they are asked for.
+    pub machine_times: Option<&'a MachineTimes>,
 }
 
 impl Costs<'_> {
@@ -117,6 +120,9 @@ impl Costs<'_> {
         if !self.kernel_times.is_empty()
             && let Some(seconds) = self.kernel_times.get(&operation.key())
         {
+            return (operation.count * seconds, "measured kernels");
+        }
+        if let Some(seconds) = self.machine_times.and_then(|times| times.time(operation)) {
             return (operation.count * seconds, "measured kernels");
         }
         let timing = self.rank.time(operation, &self.efficiency);

@@ -9,7 +9,7 @@ use super::communication::{Communication, LevelCosts};
 use super::economics::PriceSource;
 use super::inference::{Evaluation, Planner, expert_degree};
 use super::layout::Layout;
-use super::machine_times::measured;
+use super::machine_times::MachineTimes;
 use super::networks::taken;
 use super::phase::LayerExchange;
 use super::roofline::{LayerOperation, Split};
@@ -181,7 +181,14 @@ impl PlanRequest {
             Some("schedules") => Box::new(ScheduleCosts::new(&machine, &rank)?),
             Some(other) => return Err(Error::unknown("collectives", other, ["levels", "schedules"])),
         };
-        let planner = Planner::with_communication(&machine, &model, lnc, settings, communication)?;
+        let mut planner = Planner::with_communication(&machine, &model, lnc, settings, communication)?;
+        match self.times.as_deref() {
+            None | Some(ROOFLINE) => {}
+            Some("machine") => planner = planner.on_machine()?,
+            Some(other) => {
+                return Err(Error::Value(format!("times is '{other}'; allowed: 'roofline', 'machine'")));
+            }
+        }
         if let (Some(longest), asked) = (model.longest_context, self.input + self.output)
             && asked > longest
         {
@@ -190,7 +197,9 @@ impl PlanRequest {
                 self.input, self.output, model.name
             )));
         }
-        work(&planner)
+        let done = work(&planner)?;
+        planner.machine_times().map_or(Ok(()), MachineTimes::check)?;
+        Ok(done)
     }
 
     /// A layout from the degrees that are given; the others are 1, experts go as wide as they can, replicas fill the
@@ -218,14 +227,12 @@ impl PlanRequest {
     /// Those of the model, the system, the layout and the search; [`Error::Memory`] if it does not fit, unless
     /// `report_overflow` is set.
     pub fn plan(&self) -> Result<PlanSummary> {
-        let (found, kernel_times) = match self.times.as_deref() {
-            None | Some(ROOFLINE) => (self.planned()?, self.kernel_times.clone()),
-            Some("machine") => self.timed()?,
-            Some(other) => return Err(Error::Value(format!("times is '{other}'; allowed: 'roofline', 'machine'"))),
-        };
+        let found = self.planned()?;
         let Some(samples) = self.uncertainty else { return Ok(found) };
-        // A draw is of this plan, whether it would be the best one then or not.
-        let fixed = Self { report_overflow: true, kernel_times, ..self.of_layout(&found) };
+        // A draw is of this plan, whether it would be the best one then or not, and of its times on the core.
+        let of_plan = self.of_layout(&found);
+        let kernel_times = of_plan.machine_times()?;
+        let fixed = Self { report_overflow: true, times: None, kernel_times, ..of_plan };
         let names = ["tpot", "ttft", "tokens_per_second_per_chip"];
         let drawn = Uncertainty::of((samples, self.seed), names, || {
             let plan = fixed.planned()?.into_evaluation();
@@ -251,16 +258,20 @@ impl PlanRequest {
         }
     }
 
-    /// The plan with times of products on the simulated core. The layout comes from the roofline, and with it the products
-    /// that it takes; with it the times.
-    fn timed(&self) -> Result<(PlanSummary, BTreeMap<String, f64>)> {
-        let found = self.planned()?;
-        let fixed = self.of_layout(&found);
-        let operations = fixed.operations()?;
-        let operations = operations.iter().map(|keyed| &keyed.operation);
-        let (kernel_times, said) = measured(operations, found.chip(), found.layout().lnc)?;
-        let plan = Self { kernel_times: kernel_times.clone(), ..fixed }.planned()?;
-        Ok((plan.found_as(found).saying(said), kernel_times))
+    /// Times that are given or, of the products of the layout that is asked for, timed on the simulated core.
+    fn machine_times(&self) -> Result<BTreeMap<String, f64>> {
+        self.with_planner(|planner| {
+            let mut times = self.kernel_times.clone();
+            if let Some(machine) = planner.machine_times() {
+                let operations = planner.operations(&self.layout(planner).split, self.workload());
+                for operation in operations.iter().flatten() {
+                    if let Some(seconds) = machine.time(operation) {
+                        times.entry(operation.key()).or_insert(seconds);
+                    }
+                }
+            }
+            Ok(times)
+        })
     }
 
     fn planned(&self) -> Result<PlanSummary> {
@@ -289,9 +300,6 @@ impl PlanRequest {
     /// # Errors
     /// Those of [`PlanRequest::plan`].
     pub fn search(&self) -> Result<SearchSummary> {
-        if let Some(other) = self.times.as_deref().filter(|times| *times != ROOFLINE) {
-            return Err(Error::Value(format!("times is '{other}'; a search has 'roofline' alone")));
-        }
         self.with_planner(|planner| self.search_with(planner, self.keep.unwrap_or(10)))
     }
 
@@ -345,8 +353,12 @@ impl PlanRequest {
         evaluation: Evaluation,
         searched: Option<Searched>,
     ) -> Result<PlanSummary> {
-        let said = self.times.iter().filter(|times| *times == ROOFLINE);
-        let said = said.map(|times| format!("times of operations: {times}"));
+        let said = match planner.machine_times() {
+            Some(times) => {
+                times.said(planner.operations(&evaluation.layout.split, evaluation.workload).iter().flatten())
+            }
+            None => self.times.iter().map(|times| format!("times of operations: {times}")).collect(),
+        };
         let model = planner.model();
         let unknown = model.unknown_dtype.iter().map(|unknown| {
             format!("{} as if it were published in the given dtype: its {unknown}, which is not understood", model.name)

@@ -80,3 +80,38 @@ fn test_overflow_is_reported_on_request() {
     assert_eq!(plan["fits"], false);
     assert!(plan["why_not"].as_str().is_some_and(|text| text.contains("the smallest replica")));
 }
+
+/// What a search promises and ranks by is what its plans say, with times of the simulated core too.
+#[test]
+fn test_search_judges_by_the_times_of_its_plans() {
+    let body =
+        r#""model": {"name": "llama-3.2-1b"}, "system": {"name": "trainium3"}, "input": 256, "objective": "tpot""#;
+    let search = |more: &str| PlanRequest::parse(&format!("{{{body}{more}}}")).expect("parses").search();
+    let found = search(r#", "times": "machine", "keep": 4"#).expect("some");
+    let all: Vec<_> = [&found.best]
+        .into_iter()
+        .chain(&found.ranked)
+        .map(|plan| serde_json::to_value(plan).expect("has a form"))
+        .collect();
+    let number = |plan: &serde_json::Value, key: &str| plan[key].as_f64().expect("a number");
+    assert!(all.len() > 1 && all.windows(2).all(|pair| number(&pair[0], "tpot") <= number(&pair[1], "tpot")));
+    for plan in &all {
+        let degree = |name: &str| plan["layout"][name].as_u64().expect("a degree");
+        let (tp, pp, replicas, batch) =
+            (degree("tp"), degree("pp"), degree("replicas"), plan["workload"]["batch"].as_u64().expect("one"));
+        let fixed = format!(
+            r#""model": {{"name": "llama-3.2-1b"}}, "system": {{"name": "trainium3"}}, "input": 256, "times": "machine",
+            "tp": {tp}, "pp": {pp}, "replicas": {replicas}, "batch": {batch}"#
+        );
+        assert_eq!(number(&planned(&fixed).expect("fits"), "tpot"), number(plan, "tpot"));
+        assert!(plan["assumptions"][0].as_str().is_some_and(|text| text.contains("on the simulated trn3 core")));
+    }
+    // A promise between both kinds of times is kept by neither, and no layout is blamed that nobody gave.
+    let roofline = search("").expect("some").best;
+    let (short, long) =
+        (number(&serde_json::to_value(&roofline).expect("has a form"), "tpot"), number(&all[0], "tpot"));
+    assert!(short < long, "{short} {long}");
+    let promise = format!(r#", "times": "machine", "tpot_slo": {}"#, f64::midpoint(short, long));
+    let text = search(&promise).expect_err("too short").to_string();
+    assert!(text.starts_with("none of") && !text.contains("given layout"), "{text}");
+}

@@ -12,8 +12,8 @@ use super::hardware::Machine;
 use super::networks::Architecture;
 use super::shapes::Model;
 use trn3_facts::Facts;
-use trn3_system::fabric::LinkProfile;
 use trn3_system::{Error, Result};
+use trn3_system::fabric::LinkProfile;
 
 /// A model: by name, or the text of its configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -82,13 +82,7 @@ impl SystemSource {
     pub fn load(&self) -> Result<Machine> {
         let profile = LinkProfile::parse(self.links.as_deref().unwrap_or("docs"))?;
         let machine = match &self.toml {
-            Some((file, text)) => {
-                let systems = Facts::parse(file, text)?;
-                let found = systems.iter().find(|facts| facts.name == self.name).ok_or_else(|| {
-                    Error::unknown("system", &self.name, systems.iter().map(|facts| facts.name.as_str()))
-                })?;
-                Machine::from_facts(found, profile)?
-            }
+            Some((file, text)) => Machine::from_facts(&Facts::named(file, text, &self.name)?, profile)?,
             None => Machine::built_in_with(&self.name, profile)?,
         };
         machine.cluster(self.instances.unwrap_or(1))

@@ -13,6 +13,7 @@ TARGETS: Final = {
     "trn1": "trn1", "inf2": "trn1", "gen2": "trn1",
     "trn2": "trn2", "gen3": "trn2",
     "trn3": "trn3", "gen4": "trn3",
+    "trainium4_whatif": "trainium4_whatif",
 }  # fmt: skip
 DEFAULT: Final = "trn3"
 

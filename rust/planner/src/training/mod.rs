@@ -77,7 +77,7 @@ pub fn plan_with(
             |text| format!("{text} would fit"),
         )
     })?;
-    let times = step(model, &rank, recipe, layout, communication, &settings, settings.strict(&machine.chip.name));
+    let times = step(model, &rank, recipe, layout, communication, &settings, settings.strict(machine.chip.like()));
     report::report(model, machine, recipe, layout, memory, &times, communication, &settings)
 }
 

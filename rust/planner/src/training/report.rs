@@ -14,7 +14,7 @@ use crate::shapes::Model;
 use crate::tensor_class::TensorClass;
 use crate::uncertainty::Uncertainty;
 use trn3_system::energy::cost::{SystemCost, rent};
-use trn3_system::energy::{self, Energy, EnergyModel, EnergyWork};
+use trn3_system::energy::{self, Energy, EnergyWork};
 use trn3_system::{Error, Result};
 
 /// A part of a step.
@@ -212,7 +212,7 @@ fn energy_of(
     times: &Times,
     not_included: &mut Vec<String>,
 ) -> Result<Option<Energy>> {
-    let model = match EnergyModel::built_in(&machine.chip.name, recipe.tdp) {
+    let model = match machine.chip.energy(recipe.tdp) {
         Ok(model) => model,
         Err(Error::Value(text) | Error::Spec(text)) if recipe.tdp.is_none() => {
             not_included.push(format!("energy ({text})"));
@@ -300,7 +300,7 @@ fn assumptions(
     if layout.pp > 1 {
         list.push("messages between stages hide except while the pipeline fills and drains (choice)".to_owned());
     }
-    list.push(if settings.strict(&machine.chip.name) {
+    list.push(if settings.strict(machine.chip.like()) {
         "hidden collectives take nothing from arithmetic: DMA classes have strict priority".to_owned()
     } else {
         format!(

@@ -146,8 +146,8 @@ pub fn search_with(
     }
     let ranks = chips * u64::from(rank.per_chip);
     let settings = TrainingSettings::load()?;
-    let strict = settings.strict(&machine.chip.name);
-    let power = EnergyModel::built_in(&machine.chip.name, recipe.tdp);
+    let strict = settings.strict(machine.chip.like());
+    let power = machine.chip.energy(recipe.tdp);
     let mut best: Vec<(f64, TrainingLayout)> = Vec::new();
     let keep = space.keep.unwrap_or(1).max(1);
     let (mut evaluated, mut fitting) = (0, 0);

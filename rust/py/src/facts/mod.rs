@@ -8,7 +8,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyTuple};
-use trn3_facts::{BUILT_IN, Error, Expression, Facts, Overrides, Peaks, Rules, Spec};
+use trn3_facts::{BUILT_IN, Error, Expression, Facts, Overrides, Peaks, Rules, Spec, SystemText};
 
 use fields::{CellView, FactsView, Figure, QuantityView, SourceView, SpecView};
 
@@ -22,6 +22,9 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(names, &module)?)?;
     module.add_function(wrap_pyfunction!(aliases, &module)?)?;
     module.add_function(wrap_pyfunction!(canonical, &module)?)?;
+    module.add_function(wrap_pyfunction!(find, &module)?)?;
+    module.add_function(wrap_pyfunction!(what_if, &module)?)?;
+    module.add_function(wrap_pyfunction!(changed, &module)?)?;
     module.add_function(wrap_pyfunction!(built_in, &module)?)?;
     module.add_function(wrap_pyfunction!(parse, &module)?)?;
     module.add_function(wrap_pyfunction!(whole_of, &module)?)?;
@@ -71,6 +74,32 @@ fn aliases(kind: &str) -> BTreeMap<String, String> {
 #[pyo3(signature = (name, /))]
 fn canonical(name: &str) -> PyResult<&'static str> {
     trn3_facts::canonical(name).map_err(exception)
+}
+
+/// The system that a text names among other names of some kind: its name, and file and text of its spec file, if it is one's own.
+#[pyfunction]
+#[pyo3(signature = (text, kind, /))]
+fn find(text: &str, kind: &str) -> PyResult<(String, Option<(String, String)>)> {
+    SystemText::find(text, kind).map(|found| (found.name, found.file)).map_err(exception)
+}
+
+/// What a text with changes changes, and the changes; none for a text without.
+#[pyfunction]
+#[pyo3(signature = (text, /))]
+fn what_if(text: &str) -> PyResult<(String, Vec<(String, String)>)> {
+    match text.rsplit_once(':') {
+        Some((base, words)) if words.contains('=') && !text.ends_with(".toml") => {
+            Ok((base.to_owned(), trn3_facts::change::listed(words).map_err(exception)?))
+        }
+        _ => Ok((text.to_owned(), Vec::new())),
+    }
+}
+
+/// A figure's new value, from a number or a change such as +20%; None for anything else.
+#[pyfunction]
+#[pyo3(signature = (old, wanted, /))]
+fn changed(old: f64, wanted: &str) -> Option<f64> {
+    trn3_facts::change::changed(old, wanted)
 }
 
 /// The facts of a system of the core.

@@ -28,7 +28,7 @@ type NetworkParts = (Option<f64>, Option<f64>, Option<f64>, Option<u64>, Option<
 /// Equal units on one network, by roles.
 #[pyclass(frozen, name = "Cluster", module = "trn3._trn3.system")]
 pub(crate) struct PyCluster {
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
 }
 
 fn exchange(parts: ExchangeParts) -> trn3_system::Result<ClusterExchange> {

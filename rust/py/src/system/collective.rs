@@ -13,6 +13,7 @@ use trn3_system::collective::{
 };
 use trn3_system::{Error, Result};
 
+use super::cluster::PyCluster;
 use super::error::exception;
 use super::fabric::PyFabric;
 use crate::array::{Output, Words};
@@ -164,31 +165,61 @@ impl PyCollectives {
         PyFabric::of(self.estimator.shared_fabric())
     }
 
-    /// Cost of a collective of so many bytes.
-    #[pyo3(signature = (asked, bytes, is_simulated, /))]
-    fn cost<'py>(&self, py: Python<'py>, asked: Asked, bytes: f64, is_simulated: bool) -> PyResult<Bound<'py, PyAny>> {
-        self.cost_as(py, |estimator| estimator.cost(&self.task(asked)?, bytes, is_simulated))
+    /// Cost of a collective of so many bytes, which a running program calls or, `from_host`, the host starts.
+    #[pyo3(signature = (asked, bytes, is_simulated, from_host, /))]
+    fn cost<'py>(
+        &self,
+        py: Python<'py>,
+        asked: Asked,
+        bytes: f64,
+        is_simulated: bool,
+        from_host: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.cost_as(py, |estimator| {
+            let task = self.task(asked)?;
+            let cost = estimator.cost(&task, bytes, is_simulated)?;
+            Ok(if from_host { cost.launched(estimator.host_start(&task.groups)) } else { cost })
+        })
     }
 
-    /// Cost over the same (only) group in each of many systems on a network.
-    #[pyo3(signature = (asked, bytes, systems, rate, latency, /))]
+    /// Cost over the same (only) group in each of the many systems of a cluster.
+    #[pyo3(signature = (asked, bytes, cluster, from_host, /))]
     fn across<'py>(
         &self,
         py: Python<'py>,
         asked: Asked,
         bytes: f64,
-        systems: u64,
-        rate: f64,
-        latency: f64,
+        cluster: &PyCluster,
+        from_host: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let network = UnitNetwork { systems, rate, latency };
-        self.cost_as(py, |estimator| estimator.cost_across(&self.task(asked)?, bytes, network))
+        let network = UnitNetwork::of(&cluster.cluster);
+        self.cost_as(py, |estimator| {
+            let task = self.task(asked)?;
+            let cost = estimator.cost_across(&task, bytes, network)?;
+            Ok(if from_host { cost.launched(estimator.host_start_across(&task.groups, network)) } else { cost })
+        })
+    }
+
+    /// Seconds that the host takes to start a call, before it begins as one of a program does.
+    #[pyo3(signature = (asked, /))]
+    fn host_start(&self, asked: Asked) -> PyResult<f64> {
+        Ok(self.estimator.host_start(&self.task(asked).map_err(exception)?.groups))
     }
 
     /// Cost of an operation of any lengths: a chunk's bytes for all_gather_v, those from each to each for all_to_all_v.
-    #[pyo3(signature = (asked, sizes, /))]
-    fn cost_v<'py>(&self, py: Python<'py>, asked: Asked, sizes: Vec<f64>) -> PyResult<Bound<'py, PyAny>> {
-        self.cost_as(py, |estimator| estimator.cost_sized(&self.task(asked)?, &sizes))
+    #[pyo3(signature = (asked, sizes, from_host, /))]
+    fn cost_v<'py>(
+        &self,
+        py: Python<'py>,
+        asked: Asked,
+        sizes: Vec<f64>,
+        from_host: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.cost_as(py, |estimator| {
+            let task = self.task(asked)?;
+            let cost = estimator.cost_sized(&task, &sizes)?;
+            Ok(if from_host { cost.launched(estimator.host_start(&task.groups)) } else { cost })
+        })
     }
 
     /// The fastest algorithm's form and seconds.

@@ -105,16 +105,30 @@ impl PyFabric {
     }
 
     /// Several of a system on its network, as one graph; `text` is that of a spec file, or `None` for the core's own.
+    /// `narrowing` is how oversubscribed the network is, and how many systems hang under one of its nodes.
     #[staticmethod]
-    #[pyo3(signature = (name, file, text, count, links, /))]
-    fn cluster(py: Python<'_>, name: &str, file: &str, text: Option<&str>, count: u32, links: &str) -> PyResult<Self> {
+    #[pyo3(signature = (name, file, text, count, links, narrowing, /))]
+    fn cluster(
+        py: Python<'_>,
+        name: &str,
+        file: &str,
+        text: Option<&str>,
+        count: u32,
+        links: &str,
+        narrowing: Option<(f64, u32)>,
+    ) -> PyResult<Self> {
         let profile = LinkProfile::parse(links).map_err(exception)?;
         let build = || {
             let facts = match text {
                 None => Facts::built_in(name)?,
                 Some(text) => described_system(file, text, Some(name))?,
             };
-            Fabric::cluster(&facts, count, profile)
+            match narrowing {
+                None => Fabric::cluster(&facts, count, profile),
+                Some((oversubscription, under)) => {
+                    Fabric::oversubscribed(&facts, count, profile, oversubscription, under)
+                }
+            }
         };
         door::run(py, build).map(Self::wrap)
     }

@@ -31,6 +31,10 @@ pub struct ClusterNetwork {
     pub rate: f64,
     /// Seconds from chip to chip, for the first byte.
     pub latency: f64,
+    /// The part of the rate that collectives reach.
+    pub efficiency: f64,
+    /// Seconds of one step of a flat ring of all ranks, where collectives cross it in nothing else.
+    pub ring_step: Option<f64>,
     /// How many times more can enter a bottom node from below than leave it upwards.
     pub oversubscription: f64,
     /// Units under one network node of the bottom layer.
@@ -84,6 +88,8 @@ impl ClusterNetwork {
             name: network.name.clone(),
             rate: options.rate.unwrap_or(si(&network.rate)),
             latency: options.latency.unwrap_or(si(&network.latency)),
+            efficiency: network.efficiency.as_ref().map_or(1.0, si),
+            ring_step: network.is_flat().then(|| si(network.ring_step.as_ref().unwrap_or(&network.latency))),
             oversubscription: options.oversubscription.unwrap_or(shape.oversubscription.value),
             units_per_bottom_node: options.units_per_bottom_node.unwrap_or(shape.units_per_bottom_node.value as u64),
             bottom_per_middle_node: options.bottom_per_middle_node.unwrap_or(shape.bottom_per_middle_node.value as u64),

@@ -44,6 +44,8 @@ pub struct CollectiveCost {
     pub time: f64,
     /// By the closed form, of the slowest group alone.
     pub estimate: f64,
+    /// What of it passes before its first step: the call's start, and the host's where that launches it.
+    pub start: f64,
     /// What of it steps wait.
     pub latency: f64,
     /// What binds, in words.
@@ -78,6 +80,17 @@ pub struct Overlapped {
     pub begin: f64,
     /// When its last group ends.
     pub end: f64,
+}
+
+impl CollectiveCost {
+    /// The same as a call of its own, which the host starts in so many seconds.
+    #[must_use]
+    pub fn launched(mut self, host_start: f64) -> Self {
+        self.time += host_start;
+        self.estimate += host_start;
+        self.start += host_start;
+        self
+    }
 }
 
 impl Estimator {
@@ -150,6 +163,7 @@ impl Estimator {
             steps: slowest.steps,
             time,
             estimate: slowest.time,
+            start: slowest.profile.start,
             latency: slowest.profile.latency,
             binding,
             hbm_touches: slowest.profile.accesses_per_chunk,
@@ -189,6 +203,7 @@ impl Estimator {
             steps: found.steps,
             time: found.time,
             estimate: found.time,
+            start: self.model().starts.program,
             latency: found.latency,
             binding: found.binding,
             hbm_touches: touches,
@@ -240,6 +255,7 @@ impl Estimator {
             steps: profile.steps,
             time: timing.time,
             estimate: profile.time(1.0),
+            start: profile.start,
             latency: profile.latency,
             binding: timing.binding,
             hbm_touches: profile.accesses_per_chunk,

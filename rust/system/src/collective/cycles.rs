@@ -72,6 +72,9 @@ fn through_grid(fabric: &Fabric, values: &[Vec<u32>]) -> Vec<Vec<usize>> {
         },
     };
     for axis in (0..values.len()).rev().filter(|axis| !used.contains(axis)) {
+        if axis == 0 && square.is_some() && fabric.network().is_some() && values[0].len() > 1 {
+            bases = leaving_everywhere(bases);
+        }
         for base in &mut bases {
             let once = std::mem::take(base);
             for value in 0..values[axis].len() {
@@ -85,6 +88,17 @@ fn through_grid(fabric: &Fabric, values: &[Vec<u32>]) -> Vec<Vec<usize>> {
         }
     }
     bases
+}
+
+/// Cycles that begin at other places of the same ones, so that a network is entered and left from every chip: two cycles
+/// that begin at opposite ends of every fourth link do.
+fn leaving_everywhere(bases: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let turned = |base: &Vec<usize>, by: usize| {
+        let mut base = base.clone();
+        base.rotate_left(by);
+        base
+    };
+    bases.iter().flat_map(|base| (0..base.len()).step_by(4).map(|by| turned(base, by)).collect::<Vec<_>>()).collect()
 }
 
 /// The levels at which a fabric falls apart into equal parts, as lists of axes, the outermost first. Axes of one torus

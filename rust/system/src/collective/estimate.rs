@@ -1,8 +1,9 @@
 //! Costs of collectives on a system, and the choice of the fastest algorithm.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use super::across::UnitNetwork;
 use super::build::Extra;
 use super::group::RankGroup;
 use super::model::CollectiveModel;
@@ -140,8 +141,10 @@ impl Estimator {
         }
         let mut found = Vec::new();
         let forms = algorithm.map_or(Algorithm::of(operation), Algorithm::forms);
+        let crossing = self.crossing(group);
+        let is_restricted = algorithm.is_none() && forms.iter().any(|form| crossing.contains(form));
         let mut refusal = None;
-        for &form in forms {
+        for &form in forms.iter().filter(|form| !is_restricted || crossing.contains(form)) {
             // Nothing says that the switched systems have it.
             if algorithm.is_none() && form == Algorithm::KangaRing && !self.model.is_torus {
                 continue;
@@ -161,6 +164,36 @@ impl Estimator {
         let found = Arc::new(found);
         self.known.lock().map_err(poisoned)?.insert(key, found.clone());
         Ok(found)
+    }
+
+    /// The algorithms by which this group crosses the network, where its description says so.
+    fn crossing(&self, group: &RankGroup) -> &[Algorithm] {
+        if self.model.crossing.is_empty() || group.systems(&self.fabric).len() < 2 { &[] } else { &self.model.crossing }
+    }
+
+    /// Seconds that the host takes to start a task on all its groups before it begins as a call in a program does; nothing
+    /// on chips without NeuronCores.
+    pub fn host_start(&self, groups: &[RankGroup]) -> f64 {
+        let mut ranks: BTreeMap<u32, usize> = BTreeMap::new();
+        for group in groups {
+            group
+                .systems(&self.fabric)
+                .into_iter()
+                .for_each(|(system, count)| *ranks.entry(system).or_insert(0) += count);
+        }
+        let most = ranks.values().copied().max().unwrap_or(0);
+        self.host_start_of(most as f64, ranks.len() > 1)
+    }
+
+    /// The same of a task on the same groups in each of many systems.
+    pub fn host_start_across(&self, groups: &[RankGroup], network: UnitNetwork) -> f64 {
+        let ranks: usize = groups.iter().map(RankGroup::size).sum();
+        self.host_start_of(ranks as f64, network.systems > 1)
+    }
+
+    fn host_start_of(&self, ranks: f64, crosses: bool) -> f64 {
+        let starts = self.model.starts;
+        starts.host + ranks * starts.host_rank + if crosses { starts.host_network } else { 0.0 }
     }
 
     /// Counts a schedule of equal pieces.

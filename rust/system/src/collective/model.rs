@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::name::{Algorithm, Operation};
 use crate::error::{Error, Result};
 use crate::fabric::{Fabric, Figure, LevelKind};
-use trn3_facts::{Facts, Spec, factor, is_drawing};
+use trn3_facts::{Facts, Overrides, Spec, factor, is_drawing};
 
 /// What costs are computed with, beside the fabric. Seconds, bytes a second.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub struct CollectiveModel {
     pub channel_rate: Option<f64>,
     /// Channels of a group that covers its systems, and of any other one.
     pub channels: (f64, f64),
+    /// Algorithms by which collectives cross the network; empty: any.
+    pub crossing: Vec<Algorithm>,
     /// Whether the fabric has rings, where transfers share links on their way.
     pub is_torus: bool,
     /// Each number that no vendor publishes.
@@ -84,7 +86,12 @@ impl CollectiveModel {
             )));
         };
         let is_torus = fabric.levels().iter().any(|level| level.kind == LevelKind::Ring);
-        let chip_rates = rates_of(chip)?;
+        let chip_rates = match fabric.chip_facts() {
+            Some(facts) => rates_of(facts)?,
+            None => rates_of(&Facts::built_in(chip)?)?,
+        };
+        let names = fabric.network().map_or(&[][..], |network| &network.algorithms);
+        let crossing = names.iter().map(|name| name.parse()).collect::<Result<Vec<Algorithm>>>()?;
         let starts = if chip_rates.is_neuron { CallStarts::neuron()? } else { CallStarts::default() };
         let step_latency = constant("step_latency")?;
         let mut assumptions = vec![
@@ -132,6 +139,7 @@ impl CollectiveModel {
             starts,
             channel_rate: fabric.channel_rate(),
             channels: channels()?,
+            crossing,
             is_torus,
             assumptions,
         })
@@ -164,13 +172,14 @@ struct Rates {
     assumption: Option<String>,
 }
 
-fn rates_of(chip: &str) -> Result<Rates> {
-    let spec = Spec::built_in(chip)?;
+fn rates_of(chip: &Facts) -> Result<Rates> {
+    let spec = Spec::of(chip, Overrides::new())?;
     let memory = spec.si("hbm_bandwidth")?;
     if spec.parts.contains_key("core") {
         return Ok(Rates { memory, engines: spec.si("dma_bandwidth")?, is_neuron: true, assumption: None });
     }
-    let assumption = format!("{chip} moves data as fast as its memory is: it has no spec of copy engines (choice)");
+    let assumption =
+        format!("{} moves data as fast as its memory is: it has no spec of copy engines (choice)", chip.name);
     Ok(Rates { memory, engines: memory, is_neuron: false, assumption: Some(assumption) })
 }
 

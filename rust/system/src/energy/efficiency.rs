@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::model::{EnergyModel, fastest};
+use super::model::{EnergyModel, chip_facts, fastest};
 use crate::error::{Error, Result};
-use trn3_facts::{Facts, canonical};
+use trn3_facts::{Facts, Overrides, Spec};
 
 /// Names of 8-bit peaks in spec files, the preferred first, and PFLOPS in one of their units.
 const PEAKS: [(&str, f64); 4] =
@@ -19,8 +19,13 @@ const PEAKS: [(&str, f64); 4] =
 /// assert_eq!(trn3_system::energy::published_pflops("gen2").unwrap(), 362.448);
 /// ```
 pub fn published_pflops(system: &str) -> Result<f64> {
-    let facts = Facts::built_in(canonical(system)?)?;
-    let peak = |(key, scale): (&str, f64)| Some(facts.quantities.get(key)?.number()? * scale);
+    let facts = Facts::load(system)?;
+    // What nobody published of a system of one's own may follow from its chips.
+    let spec = Spec::of(&facts, Overrides::new())?;
+    let peak = |(key, scale): (&str, f64)| {
+        let found = facts.quantities.get(key).or_else(|| spec.quantities.get(key))?;
+        Some(found.number()? * scale)
+    };
     PEAKS
         .into_iter()
         .find_map(peak)
@@ -73,7 +78,7 @@ pub fn per_watt(chip: &str, peer: &str) -> Result<Vec<Reading>> {
         },
     ];
     let short = second.chip.replace("trainium", "trn");
-    if let Ok(claim) = Facts::built_in(&first.chip)?.si(&format!("performance_per_watt_vs_{short}")) {
+    if let Ok(claim) = chip_facts(chip)?.si(&format!("performance_per_watt_vs_{short}")) {
         readings.push(Reading {
             name: "claim of the vendor".to_owned(),
             ratio: claim,

@@ -29,14 +29,19 @@ pub fn parameters() -> Result<&'static Facts> {
 /// # Errors
 /// [`Error::Unknown`] if nothing has the name.
 pub fn chip_of(system: &str) -> Result<String> {
-    let facts = Facts::built_in(system)?;
-    if let Some(toml::Value::String(chip)) = facts.parts.get("chip") {
-        return Ok(chip.clone());
+    Ok(chip_facts(system)?.name)
+}
+
+/// What is published about the chip that a system is made of, whoever described the system: see [`Facts::load`].
+pub(super) fn chip_facts(system: &str) -> Result<Facts> {
+    let facts = Facts::load(system)?;
+    match facts.part("chip")? {
+        Some(chip) => Ok(chip),
+        None if facts.kind.starts_with("chip") => Ok(facts),
+        None => {
+            Err(Error::Value(format!("system {system:?} is a {}; needed: a chip or a system of chips", facts.kind)))
+        }
     }
-    if facts.kind.starts_with("chip") {
-        return Ok(facts.name);
-    }
-    Err(Error::Value(format!("system {system:?} is a {}; needed: a chip or a system of chips", facts.kind)))
 }
 
 /// Joules of an operation and of a byte, for one chip at one TDP.
@@ -71,12 +76,12 @@ pub struct EnergyModel {
 }
 
 impl EnergyModel {
-    /// The model of a chip of the crate; see [`EnergyModel::of`].
+    /// The model of a chip, or of that of a system, as a user names it; see [`EnergyModel::of`].
     ///
     /// # Errors
     /// [`Error::Unknown`] for the name, and those of [`EnergyModel::of`].
     pub fn built_in(chip: &str, tdp: Option<f64>) -> Result<Self> {
-        Self::of(&Facts::built_in(&chip_of(chip)?)?, parameters()?, tdp)
+        Self::of(&chip_facts(chip)?, parameters()?, tdp)
     }
 
     /// The model of a chip from its facts and a set of parameters; `tdp` in watts, else what the facts say.
@@ -111,7 +116,7 @@ impl EnergyModel {
             *energy = joules(&format!("flop_{dtype}"))?;
         }
         let mut assumptions = vec![tdp_sentence(chip, tdp)];
-        let scale_per_watt = if chip.name == "trainium3" {
+        let scale_per_watt = if chip.like() == "trainium3" {
             1.0 / parameters.si("reference_tdp")?
         } else {
             let (index, peak) = fastest(&peaks)

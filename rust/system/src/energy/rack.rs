@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::model::{EnergyModel, chip_of, parameters};
+use super::model::{EnergyModel, parameters};
 use crate::error::{Error, Result};
 use trn3_facts::{Facts, Value};
 
@@ -42,8 +42,8 @@ pub struct RackPower {
 /// assert_eq!((high.watts, high.watts_per_rack, high.cooling.as_str()), (144e3, 72e3, "liquid"));
 /// ```
 pub fn rack_power(system: &str, tdp: Option<f64>) -> Result<Vec<RackPower>> {
-    let facts = Facts::built_in(system)?;
-    let chip = EnergyModel::built_in(&chip_of(system)?, tdp)?;
+    let facts = Facts::load(system)?;
+    let chip = EnergyModel::built_in(system, tdp)?;
     let count = |key: &str| facts.si(key).ok().map(|number| number as usize);
     let chips = count("chips").or_else(|| count("gpus")).ok_or_else(|| {
         Error::Value(format!("system {system:?} has no count of chips; racks are known of trn3_gen1, trn3_gen2, ..."))

@@ -95,7 +95,7 @@ pub(super) fn export(fabric: &Fabric, dimensions: &[Dimension], facts: &Facts) -
                     "SRAM_KB": sbuf / 1024.0,
                 },
             },
-            "memory_protocol": if chip.name == "trainium3" { "HBM3E" } else { "HBM" },
+            "memory_protocol": if chip.like() == "trainium3" { "HBM3E" } else { "HBM" },
             "io": {
                 "process_node": process,
                 "global_buffer_MB": buffer,

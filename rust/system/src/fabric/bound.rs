@@ -1,6 +1,8 @@
 //! What bounds traffic: the load of every link when each transfer is split over all its shortest ways, the links that
 //! bind, and cuts, which bound any routing.
 
+use std::collections::BTreeMap;
+
 use super::graph::{Fabric, NodeKind, joined};
 use crate::error::{Error, Result};
 
@@ -366,6 +368,18 @@ fn capacity(fabric: &Fabric, side: &[Option<bool>]) -> (f64, Vec<u32>) {
     if back.0 < there.0 { back } else { there }
 }
 
+/// Switches, those of one tree together: what joins them is taken to pass all that their chips' links do.
+fn joined_switches(fabric: &Fabric) -> Vec<Vec<usize>> {
+    let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for switch in fabric.chips..fabric.nodes.len() {
+        debug_assert_eq!(fabric.nodes[switch].kind, NodeKind::Switch);
+        let ends = fabric.links_from(switch).iter().map(|&link| fabric.links[link as usize].to as usize);
+        let top = ends.filter(|&end| end >= fabric.chips).fold(switch, usize::min);
+        found.entry(top).or_default().push(switch);
+    }
+    found.into_values().collect()
+}
+
 /// What can pass from the side `true` to the side `false`: direct links, and through each switch the lesser of what
 /// enters and what leaves it.
 fn one_way(fabric: &Fabric, side: &[Option<bool>]) -> (f64, Vec<u32>) {
@@ -376,15 +390,14 @@ fn one_way(fabric: &Fabric, side: &[Option<bool>]) -> (f64, Vec<u32>) {
             links.push(index as u32);
         }
     }
-    for switch in fabric.chips..fabric.nodes.len() {
-        debug_assert_eq!(fabric.nodes[switch].kind, NodeKind::Switch);
-        let ends = |links: &[u32], end: &dyn Fn(u32) -> u32, wanted: bool| -> (f64, Vec<u32>) {
-            let kept: Vec<u32> =
-                links.iter().copied().filter(|&link| side[end(link) as usize] == Some(wanted)).collect();
+    for switches in joined_switches(fabric) {
+        let ends = |of: &dyn Fn(usize) -> Vec<u32>, end: &dyn Fn(u32) -> u32, wanted: bool| -> (f64, Vec<u32>) {
+            let all = switches.iter().flat_map(|&switch| of(switch));
+            let kept: Vec<u32> = all.filter(|&link| side.get(end(link) as usize) == Some(&Some(wanted))).collect();
             (kept.iter().map(|&link| fabric.links[link as usize].rate).sum(), kept)
         };
-        let up = ends(fabric.links_to(switch), &|link| fabric.links[link as usize].from, true);
-        let down = ends(fabric.links_from(switch), &|link| fabric.links[link as usize].to, false);
+        let up = ends(&|switch| fabric.links_to(switch).to_vec(), &|link| fabric.links[link as usize].from, true);
+        let down = ends(&|switch| fabric.links_from(switch).to_vec(), &|link| fabric.links[link as usize].to, false);
         links.extend(if up.0 <= down.0 { up.1 } else { down.1 });
     }
     links.sort_unstable();

@@ -1,5 +1,7 @@
 //! From what spec files say to the graph.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 use super::graph::{Adjacency, Axis, Fabric, FabricLevel, JoinedNetwork};
@@ -37,7 +39,7 @@ impl Fabric {
     /// system without a headline figure.
     pub fn from_facts(facts: &Facts, profile: LinkProfile) -> Result<Self> {
         let spec = FabricSpec::of(facts)?;
-        Self::build(&facts.name, &facts.title, &spec, spec.levels.len(), profile)
+        Self::build(facts, &facts.name, &facts.title, &spec, spec.levels.len(), profile)
     }
 
     /// `count` systems, each chip of which also hangs on the network of its spec file, as one graph.
@@ -47,6 +49,26 @@ impl Fabric {
     /// # Errors
     /// As [`Fabric::from_facts`], and [`Error::Spec`] if the system has no network or `count` is not from 1 to 65536.
     pub fn cluster(facts: &Facts, count: u32, profile: LinkProfile) -> Result<Self> {
+        Self::oversubscribed(facts, count, profile, 1.0, count.max(1))
+    }
+
+    /// As [`Fabric::cluster`], on a network of whose bottom nodes, with `under` systems each, `oversubscription` times more
+    /// can enter from below than leave upwards. More than one bottom node then hang on bundles of uplinks, a level more.
+    ///
+    /// # Errors
+    /// As there; [`Error::Value`] if the oversubscription is below 1 or there are no systems under a node.
+    pub fn oversubscribed(
+        facts: &Facts,
+        count: u32,
+        profile: LinkProfile,
+        oversubscription: f64,
+        under: u32,
+    ) -> Result<Self> {
+        if !(oversubscription.is_finite() && oversubscription >= 1.0 && under > 0) {
+            return Err(Error::Value(format!(
+                "oversubscription is {oversubscription} over {under} systems; needed: 1 or more, over at least one"
+            )));
+        }
         let mut spec = FabricSpec::of(facts)?;
         let name = &facts.name;
         let Some(network) = spec.network.take() else {
@@ -74,17 +96,27 @@ impl Fabric {
         });
         let inner = spec.levels.len() - 1;
         let title = format!("{count} x {}", facts.title);
-        let mut fabric = Self::build(&format!("{name} x {count}"), &title, &spec, inner, profile)?;
+        let mut fabric = Self::build(facts, &format!("{name} x {count}"), &title, &spec, inner, profile)?;
         if let Some(step) = &network.ring_step {
             fabric.levels[inner].ring_step = time(name, "network.ring_step", step)?;
         }
         let algorithms = network.algorithms.unwrap_or_default();
         fabric.network = Some(JoinedNetwork { level: inner, chips, algorithms });
+        if oversubscription > 1.0 && count > under {
+            switched::narrow_network(&mut fabric, chips * under, oversubscription);
+        }
         Ok(fabric)
     }
 
     /// `inner` levels, the first ones, are those that the headline figure speaks of.
-    fn build(name: &str, title: &str, spec: &FabricSpec, inner: usize, profile: LinkProfile) -> Result<Self> {
+    fn build(
+        facts: &Facts,
+        name: &str,
+        title: &str,
+        spec: &FabricSpec,
+        inner: usize,
+        profile: LinkProfile,
+    ) -> Result<Self> {
         let mut parts: Vec<String> = Vec::new();
         let mut axes = Vec::new();
         for axis in &spec.axes {
@@ -113,6 +145,7 @@ impl Fabric {
             name: name.to_owned(),
             title: title.to_owned(),
             chip: spec.chip.clone(),
+            chip_facts: chip_facts(facts, spec),
             profile,
             parts,
             axes,
@@ -169,6 +202,12 @@ pub fn described_system(file: &str, text: &str, name: Option<&str>) -> Result<Fa
             known.join(", ")
         ))),
     }
+}
+
+/// What is published about the chip; a system whose chip nobody describes has a graph all the same.
+fn chip_facts(facts: &Facts, spec: &FabricSpec) -> Option<Arc<Facts>> {
+    let own = spec.chip.as_ref().filter(|chip| **chip == facts.name).map(|_| facts.clone());
+    own.or_else(|| facts.part("chip").ok().flatten()).map(Arc::new)
 }
 
 fn levels_of(name: &str, spec: &FabricSpec, axes: &[Axis]) -> Result<Vec<FabricLevel>> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::spec::{LevelKind, LinkProfile};
 use super::tree::Tree;
 use crate::error::{Error, Result};
+use trn3_facts::Facts;
 
 /// What stands at the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,7 @@ pub struct Fabric {
     pub(super) name: String,
     pub(super) title: String,
     pub(super) chip: Option<String>,
+    pub(super) chip_facts: Option<Arc<Facts>>,
     pub(super) profile: LinkProfile,
     pub(super) parts: Vec<String>,
     pub(super) axes: Vec<Axis>,
@@ -203,6 +205,11 @@ impl Fabric {
     /// Name for readers.
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// What is published about its chip, if it is known.
+    pub fn chip_facts(&self) -> Option<&Facts> {
+        self.chip_facts.as_deref()
     }
 
     /// The system whose facts are those of one chip, if it is known: `_chip` of the spec file, or the file's own name

@@ -96,6 +96,13 @@ pub struct NetworkSpec {
     pub algorithms_source: Option<String>,
 }
 
+impl NetworkSpec {
+    /// Whether collectives cross it in one flat ring of all ranks, not level by level.
+    pub fn is_flat(&self) -> bool {
+        self.algorithms.as_ref().is_some_and(|names| !names.iter().any(|name| name.starts_with("hierarchical")))
+    }
+}
+
 /// Which host memory node the chips hang on.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::graph::{Fabric, Link, Node, NodeKind, joined};
+use super::graph::{Fabric, FabricLevel, Link, Node, NodeKind, joined};
 
 /// Hangs the chips of each domain of the level on one switch.
 pub(super) fn add_switches(fabric: &mut Fabric, level: usize, classes: &mut u32) {
@@ -58,4 +58,49 @@ pub(super) fn add_direct(fabric: &mut Fabric, level: usize, classes: &mut u32) {
         });
         *classes += 1;
     }
+}
+
+/// Hangs each so many chips of the network's one switch on a node of their own, below it, whose uplinks carry the chips'
+/// rate divided by the oversubscription.
+pub(super) fn narrow_network(fabric: &mut Fabric, chips: u32, oversubscription: f64) {
+    let Some(network) = &fabric.network else { return };
+    let level = network.level as u32;
+    let of = fabric.levels[network.level].clone();
+    let Some(top) = fabric.links.iter().find(|link| link.level == level).map(|link| link.to) else { return };
+    let (first, total) = (fabric.nodes.len() as u32, fabric.chips as u32);
+    let uplinks = fabric.levels.len() as u32;
+    let class = fabric.links.iter().map(|link| link.class + 1).max().unwrap_or(0);
+    for bottom in 0..total.div_ceil(chips) {
+        let name = format!("{}/bottom {bottom}", of.switch);
+        fabric.nodes.push(Node { kind: NodeKind::Switch, id: vec![bottom], coordinates: Vec::new(), name });
+    }
+    for link in fabric.links.iter_mut().filter(|link| link.level == level) {
+        if link.to == top {
+            link.to = first + link.from / chips;
+        } else {
+            link.from = first + link.to / chips;
+        }
+    }
+    for bottom in 0..total.div_ceil(chips) {
+        let below = chips.min(total - bottom * chips);
+        let rate = f64::from(below) * of.rate / oversubscription;
+        for (from, to, side) in [(first + bottom, top, 0), (top, first + bottom, 1)] {
+            let class = class + side;
+            fabric.links.push(Link { from, to, rate, latency: 0.0, level: uplinks, links: 1, class });
+        }
+    }
+    fabric.levels.push(FabricLevel {
+        name: "bottom uplinks".to_owned(),
+        rate: f64::from(chips) * of.rate / oversubscription,
+        chip_rate: of.rate / oversubscription,
+        latency: 0.0,
+        ring_step: 0.0,
+        // What keeps collectives from the rate of a chip's own link lies at its ends **(choice)**.
+        efficiency: 1.0,
+        links: 1,
+        ..of
+    });
+    // Chips below a node differ from those elsewhere.
+    fabric.is_whole = false;
+    fabric.index();
 }
