@@ -19,19 +19,13 @@ def run(
     training: Mapping[str, Any],
     unused: Sequence[str],
     *,
-    dtype: str | dict[str, str] | None = None,
-    chips: int | None = None,
-    lnc: int | None = None,
-    links: str | None = None,
-    collectives: str = "levels",
-    uncertainty: int | None = None,
-    seed: int = 0,
     as_json: bool = False,
+    **where: Any,
 ) -> None:
     """Plan and print one training step.
 
     `training` has fields of `trn3.planner.training.Training`; `unused` are options that were given
-    and have no meaning here.
+    and have no meaning here; `where` are the other arguments of `plan_training`.
 
     Raises
     ------
@@ -50,18 +44,7 @@ def run(
     given = {name: value for name, value in training.items() if value is not None}
     with detailing(ValueError, TypeError, MemoryError):
         asked = Training(**given)
-        plan = plan_training(
-            model,
-            system,
-            asked,
-            dtype=dtype,
-            chips=chips,
-            lnc=lnc,
-            links=links,
-            collectives=collectives,
-            uncertainty=uncertainty,
-            seed=seed,
-        )
+        plan = plan_training(model, system, asked, **where)
     if as_json:
         print_json(asdict(plan), versioned=True)
     else:

@@ -91,15 +91,9 @@ def group_text(summary: GroupSummary) -> str:
 
 def command_tables(results: Sequence[RowResult]) -> str:
     """Return the rows that command lines compute, by group, ready for a document."""
-    headings = ("row", "what", "predicted", "published", "ratio", "where")
     parts = ["\n".join(f"- {group_text(group)}" for group in summarise_groups(results))]
     for group in dict.fromkeys(result.row.group for result in results):
-        rows = [
-            (result.row.id, result.row.what, *numbers(result), result.row.source)
-            for result in results
-            if result.row.group == group
-        ]
-        parts += [f"### {group}", markdown_table(headings, rows, right=headings[2:5])]
+        parts += [f"### {group}", _rows(r for r in results if r.row.group == group)]
     missed = [result for result in results if result.verdict != "within"]
     return "\n\n".join([*parts, *(["\n".join(map(_miss, missed))] if missed else [])])
 
@@ -188,20 +182,13 @@ def _summary(summaries: Iterable[ClassSummary]) -> str:
 
 
 def _rows(results: Iterable[RowResult]) -> str:
-    numbers = ("predicted", "published", "ratio")
-    rows = [
-        (
-            result.row.id,
-            result.row.hardware,
-            result.row.what,
-            f"{figure(result.predicted)} {result.row.unit}",
-            f"{figure(result.row.published)} {result.row.unit}",
-            f"{result.ratio:.3f}{'' if result.verdict == 'within' else ' (miss)'}",
-            result.row.source,
-        )
-        for result in results
-    ]
-    return markdown_table(("row", "hardware", "what", *numbers, "where"), rows, right=numbers)
+    headings = ("predicted", "published", "ratio")
+    rows = []
+    for result in results:
+        row, (*values, ratio) = result.row, numbers(result)
+        said = f"{ratio}{'' if result.verdict == 'within' else ' (miss)'}"
+        rows.append((row.id, row.hardware, row.what, *values, said, row.source))
+    return markdown_table(("row", "hardware", "what", *headings, "where"), rows, right=headings)
 
 
 def _miss(result: RowResult) -> str:
