@@ -115,7 +115,7 @@ def _figures(plan: TrainingPlan) -> list[tuple[str, Any]]:
                 f"{plan.hfu:.1%} HFU, pipeline bubble {plan.bubble:.1%}"
             ),
         ),
-        *plan.schedule.lines().items(),
+        *plan.schedule.said.items(),
         (
             "expected",
             (

@@ -106,6 +106,8 @@ class TrainingSchedule:
         The network between systems, if the job crosses it.
     network_seconds, network_hidden : float
         Seconds of a step in which only that network works, and those that run under other work.
+    said : Mapping[str, str]
+        All of it in words, by ``"pipeline"``, ``"recompute"``, ``"formats"`` and ``"network"``.
     """
 
     pipeline: str
@@ -122,31 +124,7 @@ class TrainingSchedule:
     network: str | None
     network_seconds: float
     network_hidden: float
-
-    def lines(self) -> dict[str, str]:
-        """Return what it says by what it is about."""
-        parts = f" x {self.interleave} parts" if self.interleave > 1 else ""
-        pipeline = f"{self.pipeline}, {self.stages} stages{parts}" if self.stages > 1 else "none"
-        said = {
-            "pipeline": (
-                f"{pipeline}, {self.micro_batches} micro-batches: "
-                f"bubble {self.bubble:.1%} of the work, {self.bubble_seconds:.4g} s"
-            ),
-            "recompute": (
-                f"{self.recompute}: {self.recompute_seconds:.4g} s; attention "
-                f"{'fused' if self.fused_attention else 'not fused: scores pass through memory'}"
-            ),
-            "formats": "products "
-            + ", ".join(sorted(set(self.formats.values())))
-            + "; bytes a weight: "
-            + ", ".join(f"{name} {size:g}" for name, size in self.bytes_per_weight.items()),
-        }
-        if self.network is not None:
-            said["network"] = (
-                f"{self.network} alone is at work for {self.network_seconds:.4g} s, "
-                f"under other work for {self.network_hidden:.4g} s"
-            )
-        return said
+    said: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +228,7 @@ class TrainingPlan:
                 f"{self.mfu:.1%} MFU ({self.mfu_with_attention:.1%} with attention)"
             ),
         ]
-        lines += [f"{name}: {text}" for name, text in self.schedule.lines().items()]
+        lines += [f"{name}: {text}" for name, text in self.schedule.said.items()]
         lines += [f"  {phase.name:<20}{phase.share:7.1%}  {phase.binding}" for phase in self.phases]
         return "\n".join([*lines, str(self.memory)])
 

@@ -1,6 +1,6 @@
 //! In which order a step's work is done, and what that costs: pipeline, recomputation, formats, network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -44,6 +44,8 @@ pub struct TrainingSchedule {
     pub network_seconds: f64,
     /// Seconds of its traffic that run under other work.
     pub network_hidden: f64,
+    /// All of it in words, by `pipeline`, `recompute`, `formats` and `network`.
+    pub said: Vec<(&'static str, String)>,
 }
 
 impl TrainingSchedule {
@@ -83,7 +85,7 @@ impl TrainingSchedule {
         if copies > 0.0 {
             bytes_per_weight.insert("narrow copies", copies);
         }
-        Self {
+        let mut this = Self {
             pipeline: match (layout.pp, layout.interleave) {
                 (1, _) => "none",
                 (_, 1) => "1F1B",
@@ -102,6 +104,55 @@ impl TrainingSchedule {
             network,
             network_seconds: shown,
             network_hidden: all - shown,
+            said: Vec::new(),
+        };
+        this.said = this.words();
+        this
+    }
+
+    fn words(&self) -> Vec<(&'static str, String)> {
+        let parts = if self.interleave > 1 { format!(" x {} parts", self.interleave) } else { String::new() };
+        let stages = if self.stages > 1 { format!(", {} stages{parts}", self.stages) } else { String::new() };
+        let products: BTreeSet<&str> = self.formats.values().copied().collect();
+        let products = products.into_iter().collect::<Vec<_>>().join(", ");
+        let bytes = |(name, bytes): (&&str, &f64)| format!("{name} {}", (bytes * 1e3).round() / 1e3);
+        let mut said = vec![
+            (
+                "pipeline",
+                format!(
+                    "{}{stages}, {} micro-batches: bubble {:.1}% of the work, {:.3} s",
+                    self.pipeline,
+                    self.micro_batches,
+                    self.bubble * 100.0,
+                    self.bubble_seconds
+                ),
+            ),
+            (
+                "recompute",
+                format!(
+                    "{}: {:.3} s; attention {}",
+                    self.recompute,
+                    self.recompute_seconds,
+                    if self.fused_attention { "fused" } else { "not fused: its scores pass through memory" }
+                ),
+            ),
+            (
+                "formats",
+                format!(
+                    "products {products}; bytes a weight: {}",
+                    self.bytes_per_weight.iter().map(bytes).collect::<Vec<_>>().join(", ")
+                ),
+            ),
+        ];
+        if let Some(network) = &self.network {
+            said.push((
+                "network",
+                format!(
+                    "{network} alone is at work for {:.3} s, under other work for {:.3} s",
+                    self.network_seconds, self.network_hidden
+                ),
+            ));
         }
+        said
     }
 }

@@ -399,6 +399,9 @@ fn test_schedule_says_pipeline_recomputation_and_network() {
     assert_eq!(schedule.recompute_seconds, seconds("recompute"));
     assert_eq!(schedule.network.as_deref(), Some("efa"));
     assert_eq!(schedule.network_seconds, seconds("data parallel") + seconds("pipeline messages"));
+    let said = |name: &str| &schedule.said.iter().find(|(about, _)| *about == name).expect("said").1;
+    assert!(said("pipeline").starts_with("1F1B, 8 stages, 256 micro-batches: bubble 2.7% of the work"));
+    assert!(said("recompute").starts_with("selective: ") && said("network").starts_with("efa alone is at work for "));
     let one = bert(1, 16_384).schedule;
     assert_eq!((one.pipeline, one.network, one.network_seconds, one.recompute_seconds), ("none", None, 0.0, 0.0));
 }
