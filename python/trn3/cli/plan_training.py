@@ -98,6 +98,7 @@ def _figures(plan: TrainingPlan) -> list[tuple[str, Any]]:
                 f"{plan.hfu:.1%} HFU, pipeline bubble {plan.bubble:.1%}"
             ),
         ),
+        *plan.schedule.said.items(),
         (
             "expected",
             (

@@ -1,8 +1,8 @@
 """Plans of training: what one step takes in time, memory, energy and money.
 
 `Training` says what is trained and, where it matters, how it is laid out; degrees that it leaves
-open are searched for, thousands of layouts a second. Nothing is measured here: one constant is
-fitted to one published run, and every result lists what it rests on.
+open are searched for, thousands of layouts a second. Nothing is measured here: one rate is fitted
+to published runs, and every result lists what it rests on.
 
 Examples
 --------
@@ -10,7 +10,7 @@ Examples
 >>> llama = Training(1024, 8192, tp=32, pp=1, dp=32, zero=1, micro_batch=1, recompute="selective")
 >>> plan = plan_training("llama-3-8b", "trn1", llama)
 >>> plan.chips, round(plan.sequences_per_second, 1)  # published: 47.95
-(512, 48.0)
+(512, 50.7)
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from trn3.planner.training_results import (
     TrainingLayout,
     TrainingPhase,
     TrainingPlan,
+    TrainingSchedule,
     TrainingSearch,
     plan_of,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "TrainingLayout",
     "TrainingPhase",
     "TrainingPlan",
+    "TrainingSchedule",
     "TrainingSearch",
     "plan",
     "plan_training",
