@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from trn3.cli import plan_several
 from trn3.cli.consoles import output, print_json, quantile_lines, table
 from trn3.cli.refusal import RefusedError, detailing
 
@@ -32,6 +33,7 @@ def run(
     RefusedError
         If there is no such plan; its details are the memory table where that is why.
     """
+    from trn3.planner.several import Plans
     from trn3.planner.training import Training, plan_training
 
     if unused:
@@ -45,7 +47,12 @@ def run(
     with detailing(ValueError, TypeError, MemoryError):
         asked = Training(**given)
         plan = plan_training(model, system, asked, **where)
-    if as_json:
+    if isinstance(plan, Plans):
+        if as_json:
+            print_json(plan.to_dict(), versioned=True)
+        else:
+            plan_several.show(plan, model)
+    elif as_json:
         print_json(asdict(plan), versioned=True)
     else:
         show(plan)

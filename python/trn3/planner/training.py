@@ -18,12 +18,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from trn3._trn3 import planner as _planner
 from trn3.economics.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.requests import system_request, whole
+from trn3.planner.several import on_each
 from trn3.planner.training_results import (
     Layout,
     Memory,
@@ -143,7 +144,8 @@ def plan_training(
         content of a ``config.json``.
     system : str, path or system
         A name (``"gen2"``, ``"trn1"``), a system, a cluster, or a spec file. A named system is
-        taken as often as the chips or degrees need, joined by its network.
+        taken as often as the chips or degrees need, joined by its network. A list of them gives
+        `trn3.planner.several.Plans`, one recipe on each.
     training : Training
         What is trained.
     dtype : str or Mapping[str, str], optional
@@ -179,6 +181,9 @@ def plan_training(
     >>> plan.memory.fits, plan.chips
     (True, 144)
     """
+    if isinstance(system, (list, tuple)):
+        given = locals()
+        return cast(TrainingPlan, on_each(plan_training, given.pop("system"), given))
     found = search_training(
         model,
         system,
