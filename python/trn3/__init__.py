@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trn3.economics.power import perf_per_watt
     from trn3.facts.comparison import compare
     from trn3.machine import NeuronCore
-    from trn3.planner import Training, plan, search
+    from trn3.planner import Training, operators, plan, search
     from trn3.studies.sweep import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer, catalogue as systems
 
@@ -39,6 +39,7 @@ __all__ = [
     "implied_capex",
     "load_mx",
     "numerics",
+    "operators",
     "perf_per_watt",
     "plan",
     "power",
@@ -171,6 +172,7 @@ _LAZY = {
     "implied_capex": "trn3.cost",
     "load_mx": "trn3.checkpoint",
     "numerics": "trn3.numerics",
+    "operators": "trn3.planner",
     "perf_per_watt": "trn3.power",
     "plan": "trn3.planner",
     "planner": "trn3.planner",

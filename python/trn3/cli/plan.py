@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 
 SHOWN_RESOURCES = 3
 TRAIN = "Training"
+OPERATORS = "Operators"
 
 # Options that plans of serving and of training both have.
 BOTH = {"model", "system", "dtype", "tp", "ep", "pp", "dp", "cp", "lnc", "chips", "instances"}
 BOTH |= {"links", "objective", "collectives", "tdp", "price", "as_json", "uncertainty", "seed"}
+OF_OPERATORS = {"model", "system", "dtype", "chips", "instances", "links", "as_json", "batch"}
+OF_OPERATORS |= {"input_tokens", "output_tokens", "ops", "image_size", "frames"}
 
 Degree = Annotated[int | None, typer.Option(min=1)]
 
@@ -118,6 +121,18 @@ def plan(
         typer.Option(min=1, help="Draw unpublished constants so often; print quantiles."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="What decides the draws.")] = 0,
+    ops: Annotated[
+        bool,
+        typer.Option("--ops", help="Print every operator of a pass.", rich_help_panel=OPERATORS),
+    ] = False,
+    image_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sides of an image, pixels.", rich_help_panel=OPERATORS),
+    ] = None,
+    frames: Annotated[
+        int | None,
+        typer.Option(min=1, help="Frames of a spectrogram.", rich_help_panel=OPERATORS),
+    ] = None,
     train: Annotated[
         bool, typer.Option("--train", help="Plan training: one step of it.", rich_help_panel=TRAIN)
     ] = False,
@@ -166,7 +181,8 @@ def plan(
 
     Without a degree of parallelism (--tp, --ep, --pp, --dp, --cp) the best plan is searched for.
     With --train, plan a step of training instead; degrees that are not given are searched for.
-    Every number that nobody documents is listed.
+    With --ops, print the operators of a forward pass on --chips chips (1 if not given), of models
+    that cannot be planned too. Every number that nobody documents is listed.
     """
     if plot is not None:
         check_plot(plot)
@@ -175,6 +191,26 @@ def plan(
         systems = [_System(name, links, instances) for name in systems]
     target: Any = systems[0] if len(systems) == 1 else systems
     degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp}
+    if ops:
+        from trn3.cli import plan_operators
+
+        plan_operators.run(
+            model,
+            target,
+            _given(context, {str(one.name) for one in context.command.params} - OF_OPERATORS),
+            as_json=as_json,
+            dtype=_dtypes(dtype or []),
+            batch=batch,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens or None,
+            image_size=image_size,
+            frames=frames,
+            chips=chips,
+        )
+        return
+    if wrong := _given(context, ("image_size", "frames")):
+        message = f"{wrong[0]} has a meaning only with --ops"
+        raise RefusedError(message)
     foreign = _foreign(context, train=train)
     if train:
         from trn3.cli import plan_training

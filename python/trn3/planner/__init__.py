@@ -18,6 +18,7 @@ Examples
 from __future__ import annotations
 
 from trn3.planner.models import Model, families, model, models
+from trn3.planner.operators import OperatorTable, operators
 from trn3.planner.parts import (
     FrontierPoint,
     Layout,
@@ -42,6 +43,7 @@ __all__ = [
     "MemoryRow",
     "MemoryTable",
     "Model",
+    "OperatorTable",
     "Part",
     "Phase",
     "Plan",
@@ -56,6 +58,7 @@ __all__ = [
     "families",
     "model",
     "models",
+    "operators",
     "plan",
     "search",
 ]

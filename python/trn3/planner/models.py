@@ -32,7 +32,7 @@ class Model:
         All weights, and those that one token is multiplied with.
     parameters_by_class : Mapping[str, int]
         Weights by class: ``attention``, ``dense``, ``shared_experts``, ``experts``, ``router``,
-        ``embedding``, ``unembedding``, ``norms``.
+        ``embedding``, ``unembedding``, ``norms``; of what is no transformer of one stack, by pass.
     shapes : Mapping[str, Any]
         Everything else: attention, experts, window, as the core has it.
     """
@@ -60,9 +60,9 @@ def model(source: ModelLike) -> Model:
     Parameters
     ----------
     source
-        A name (``"openai/gpt-oss-120b"``, ``"llama-3.3-70b"``: see `models`), the path of a
-        ``config.json`` or of a ``.toml`` with the same keys, or the mapping that such a file
-        holds.
+        A name (``"openai/gpt-oss-120b"``, ``"llama-3.3-70b"``: see `models`), ``"org/name"`` of a
+        local hub folder (``HF_HOME``), the path of a ``config.json`` or of a ``.toml`` with the
+        same keys, or the mapping that such a file holds.
 
     Raises
     ------

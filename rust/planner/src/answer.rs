@@ -8,6 +8,7 @@ use super::band::ServingBand;
 use super::economics::{PlanCost, PlanEnergy, PriceSource, cost, energy};
 use super::inference::{Evaluation, Planner};
 use super::layout::Layout;
+use super::networks::Architecture;
 use super::roofline::LayerOperation;
 use super::search::{FrontierPoint, ServingObjective};
 use super::shapes::{Model, Parameters};
@@ -18,7 +19,14 @@ use trn3_system::Result;
 #[derive(Clone, Debug, Serialize)]
 pub struct ModelSummary {
     #[serde(flatten)]
-    model: Model,
+    model: Architecture,
+    #[serde(flatten)]
+    counts: Option<Counts>,
+}
+
+/// The counts of a transformer; other models have theirs already.
+#[derive(Clone, Debug, Serialize)]
+struct Counts {
     parameters: u64,
     parameters_active: u64,
     parameters_by_class: BTreeMap<&'static str, u64>,
@@ -27,13 +35,23 @@ pub struct ModelSummary {
 impl ModelSummary {
     /// A model and its counts.
     pub fn new(model: &Model) -> Self {
-        let counts: Parameters = model.parameters();
-        Self {
-            model: model.clone(),
-            parameters: counts.total(),
-            parameters_active: counts.active,
-            parameters_by_class: counts.by_class(),
-        }
+        Self::of(&Architecture::Transformer(model.clone()))
+    }
+
+    /// A model of any kind and its counts.
+    pub fn of(model: &Architecture) -> Self {
+        let counts = match model {
+            Architecture::Transformer(model) => {
+                let counts: Parameters = model.parameters();
+                Some(Counts {
+                    parameters: counts.total(),
+                    parameters_active: counts.active,
+                    parameters_by_class: counts.by_class(),
+                })
+            }
+            Architecture::Network(_) => None,
+        };
+        Self { model: model.clone(), counts }
     }
 }
 

@@ -33,8 +33,7 @@ const MX_SCALE_BITS: f64 = 8.0;
 
 impl DataType {
     /// Every format, in the order of [`DataType::index`].
-    pub const ALL: [Self; 7] =
-        [Self::Fp32, Self::Bf16, Self::Fp16, Self::Fp8, Self::MxFp8, Self::MxFp4, Self::Int8];
+    pub const ALL: [Self; 7] = [Self::Fp32, Self::Bf16, Self::Fp16, Self::Fp8, Self::MxFp8, Self::MxFp4, Self::Int8];
 
     /// Bits of one element, its share of a block's scale included.
     ///

@@ -1,6 +1,7 @@
 //! Plans: what a language model takes on a system, from the shapes of its tensors and the rates of its chips.
 //!
-//! - [`shapes`] and [`config`]: models, from the configuration files that checkpoints carry.
+//! - [`shapes`] and [`config`]: models, from the configuration files that checkpoints carry; [`catalogue`]: those with names.
+//! - [`networks`] and [`mod@operators`]: what is no transformer of one stack, and every model operator by operator.
 //! - [`dtype`]: formats of numbers, by class of tensor.
 //! - [`hardware`]: rates and memory of chips and logical cores, from the spec files.
 //! - [`roofline`]: the operations of a step and their times.
@@ -23,17 +24,23 @@
 pub mod answer;
 mod assumptions;
 pub mod band;
+pub mod catalogue;
 pub mod communication;
 pub mod config;
 pub mod constants;
 pub mod dtype;
 pub mod economics;
+mod families;
 pub mod hardware;
+mod hub;
 pub mod inference;
+mod keys;
 pub mod layout;
 mod levels;
 pub mod machine_times;
 pub mod memory;
+pub mod networks;
+pub mod operators;
 pub mod phase;
 pub mod published;
 mod published_dtype;
@@ -46,19 +53,24 @@ pub mod shapes;
 pub mod sources;
 pub mod tensor_class;
 pub mod training;
+mod transformer;
 pub mod uncertainty;
 
 pub use answer::{KeyedOperation, ModelSummary, PlanSummary, SearchSummary};
 pub use band::{ServingBand, TrainingBand};
+pub use catalogue::{BUILT_IN_MODELS, built_in_model};
 pub use communication::{Communication, ExchangeCost, Group, LevelCosts, StepCollective};
-pub use config::{BUILT_IN_MODELS, FAMILIES, built_in_model, model_from_json, model_from_toml};
+pub use config::{model_from_json, model_from_toml};
 pub use constants::Constants;
 pub use dtype::{DataType, TensorPrecision};
 pub use economics::{PlanCost, PlanEnergy, PriceSource};
+pub use families::{FAMILIES, NETWORKS};
 pub use hardware::{Chip, LinkLevel, Machine, Rank, serving};
 pub use inference::{Evaluation, Planner};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
+pub use networks::{Architecture, NetworkModel};
+pub use operators::{OperatorRequest, OperatorTable};
 pub use phase::{Activity, LayerExchange, PhasePart, ServingPhase, decode_bytes};
 pub use published::PublishedRow;
 pub use request::PlanRequest;

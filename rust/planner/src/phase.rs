@@ -170,7 +170,9 @@ impl Costs<'_> {
                 );
             }
         }
-        add("attention all-reduce", layers, StepCollective::AllReduce, tensor, activations);
+        // Blocks side by side are added up in one all-reduce.
+        let apart = if model.parallel { 0.0 } else { layers };
+        add("attention all-reduce", apart, StepCollective::AllReduce, tensor, activations);
         add("mlp all-reduce", model.dense_layers() as f64 / stages, StepCollective::AllReduce, tensor, activations);
         if let Some(experts) = &model.experts {
             let count = experts.layers as f64 / stages;

@@ -6,11 +6,11 @@ use serde::Deserialize;
 
 use super::answer::{KeyedOperation, PlanSummary, SearchSummary, Searched};
 use super::communication::{Communication, LevelCosts};
-use super::dtype::{DataType, TensorPrecision};
 use super::economics::PriceSource;
 use super::inference::{Evaluation, Planner, expert_degree};
 use super::layout::Layout;
 use super::machine_times::MachineTimes;
+use super::networks::taken;
 use super::phase::LayerExchange;
 use super::roofline::{LayerOperation, Split};
 use super::schedule_costs::ScheduleCosts;
@@ -106,23 +106,6 @@ impl PlanRequest {
         serde_json::from_str(text).map_err(|error| Error::Value(format!("the request is wrong: {error}")))
     }
 
-    fn precision(&self, model: &Model) -> Result<TensorPrecision> {
-        let has_experts = model.experts.is_some();
-        match &self.dtype {
-            Some(DtypeSource::Name(name)) => Ok(TensorPrecision::named(DataType::parse(name)?, has_experts)),
-            Some(DtypeSource::Classes(classes)) => TensorPrecision::by_class(classes),
-            None => match &model.unknown_dtype {
-                Some(said) => Err(Error::Value(format!(
-                    "{}: {said}, whose products and bytes are not known; understood: {}; give a dtype to plan in one of them \
-                     instead",
-                    model.name,
-                    DataType::ALL.map(DataType::name).join(", ")
-                ))),
-                None => Ok(TensorPrecision::named(model.published_dtype.unwrap_or(DataType::Bf16), has_experts)),
-            },
-        }
-    }
-
     fn settings(&self, model: &Model) -> Result<ServingSettings> {
         let calibration = match self.calibration.as_deref() {
             None | Some("fitted") => Calibration::Fitted,
@@ -159,7 +142,7 @@ impl PlanRequest {
             speculation,
             kernel_times: self.kernel_times.clone(),
             profiling: self.profiling,
-            ..ServingSettings::new(self.precision(model)?)
+            ..ServingSettings::new(DtypeSource::of_transformer(self.dtype.as_ref(), model)?)
         })
     }
 
@@ -380,7 +363,9 @@ impl PlanRequest {
         let unknown = model.unknown_dtype.iter().map(|unknown| {
             format!("{} as if it were published in the given dtype: its {unknown}, which is not understood", model.name)
         });
-        let said = said.into_iter().chain(unknown);
+        let draft = planner.settings().speculation.as_ref().and_then(|speculation| speculation.draft.as_ref());
+        let named = [Some(model), draft].into_iter().flatten();
+        let said = named.filter_map(|model| taken(&model.name, model.asked.as_ref())).chain(said).chain(unknown);
         let asked = (self.tdp, self.price.as_ref(), self.system.instances);
         Ok(PlanSummary::new(planner, evaluation, searched, asked)?.saying(said))
     }

@@ -93,6 +93,10 @@ pub enum Kind {
     Gather,
     /// Picking tokens from logits.
     Sample,
+    /// A convolution.
+    Convolution,
+    /// A recurrence over tokens.
+    Scan,
 }
 
 /// One operation of a stage, as one rank does it, `count` times a step.
@@ -156,6 +160,8 @@ impl LayerOperation {
             Kind::Norm => format!("norm:{}x{}:{dtype}", m.ceil(), n.ceil()),
             Kind::Gather => format!("gather:{}x{}:{dtype}", m.ceil(), n.ceil()),
             Kind::Sample => format!("sample:{}x{}:{dtype}", m.ceil(), n.ceil()),
+            Kind::Convolution => format!("convolution:{shape}:{dtype}"),
+            Kind::Scan => format!("scan:{shape}:{dtype}"),
         }
     }
 }
@@ -359,8 +365,7 @@ impl Builder<'_> {
         let of_head = attention.pair_multiplies(absorbed) as f64 / attention.heads() as f64;
         let flops = 2.0 * of_head * heads * pairs * local;
         let seen = window.map_or(past + tokens, |window| (past + tokens).min(window as f64 + tokens - 1.0));
-        let kept =
-            attention.kv_elements() as f64 / attention.kv_heads() as f64 * attention.kv_heads_of_rank(tp) as f64;
+        let kept = attention.kv_elements() as f64 / attention.kv_heads() as f64 * attention.kv_heads_of_rank(tp) as f64;
         let outputs = match *attention {
             Attention::Grouped { head_width, .. } => 2.0 * heads * head_width as f64,
             Attention::Latent { nope, rope, value, .. } => heads * (nope + rope + value) as f64,

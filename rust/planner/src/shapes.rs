@@ -25,6 +25,8 @@ pub enum Attention {
         output_bias: bool,
         /// Whether queries and keys are normalised head by head.
         head_norms: bool,
+        /// Whether they are over all heads together.
+        wide_norms: bool,
         /// Whether each head has a learned sink.
         sinks: bool,
     },
@@ -116,7 +118,9 @@ impl Attention {
     /// Weights of the norms inside one layer's attention.
     fn norms(&self) -> u64 {
         match *self {
-            Self::Grouped { head_width, head_norms, .. } => u64::from(head_norms) * 2 * head_width,
+            Self::Grouped { heads, kv_heads, head_width, head_norms, wide_norms, .. } => {
+                (u64::from(head_norms) * 2 + u64::from(wide_norms) * (heads + kv_heads)) * head_width
+            }
             Self::Latent { query_rank, kv_rank, .. } => query_rank.unwrap_or(0) + kv_rank,
         }
     }
@@ -212,6 +216,9 @@ pub struct Model {
     pub family: String,
     /// Where the shapes come from.
     pub source: String,
+    /// The name that was asked for, where it is that of another model of the same shapes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// Layers.
     pub layers: u64,
     /// Elements of a token between layers.
@@ -226,6 +233,8 @@ pub struct Model {
     pub head_parameters: u64,
     /// Whether a token sees earlier ones alone.
     pub causal: bool,
+    /// Whether attention and feed-forward block of a layer read the same input, and are added up together.
+    pub parallel: bool,
     /// Attention of every layer.
     pub attention: Attention,
     /// Layers that see only a window.
@@ -364,9 +373,7 @@ impl Model {
 
     /// Floating-point operations of `tokens` new tokens of one sequence after `past` others, with logits for all.
     pub fn flops(&self, tokens: f64, past: f64) -> f64 {
-        let head = if self.tied { 0 } else { self.vocabulary * self.width };
-        let layers = (self.parameters().active - head) as f64;
-        tokens * 2.0 * (layers + (self.vocabulary * self.width) as f64) + self.attention_flops(tokens, past)
+        tokens * 2.0 * self.parameters().active as f64 + self.attention_flops(tokens, past)
     }
 
     /// The part of [`Model::flops`] that grows with the context.

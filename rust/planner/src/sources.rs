@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::config::{built_in_model, model_from_json, model_from_map, model_from_toml};
+use super::catalogue::named;
+use super::config::{read_json, read_toml};
+use super::dtype::{DataType, TensorPrecision};
 use super::hardware::Machine;
+use super::networks::Architecture;
 use super::shapes::Model;
 use trn3_facts::Facts;
-use trn3_system::Result;
+use trn3_system::{Error, Result};
 use trn3_system::fabric::LinkProfile;
 
 /// A model: by name, or the text of its configuration.
@@ -32,16 +35,24 @@ pub enum ModelSource {
 }
 
 impl ModelSource {
-    /// The shapes.
+    /// The shapes of a transformer of one stack.
     ///
     /// # Errors
-    /// Those of [`built_in_model`] and [`model_from_json`].
+    /// Those of [`crate::built_in_model`] and [`crate::model_from_json`].
     pub fn load(&self) -> Result<Model> {
+        self.architecture()?.transformer()
+    }
+
+    /// The shapes of any model.
+    ///
+    /// # Errors
+    /// As [`ModelSource::load`].
+    pub fn architecture(&self) -> Result<Architecture> {
         match self {
-            Self::Name(name) => built_in_model(name),
-            Self::Json(name, text) => model_from_json(name, text),
-            Self::Toml(name, text) => model_from_toml(name, text),
-            Self::Config { name, entries } => model_from_map(name, entries),
+            Self::Name(name) => named(name),
+            Self::Json(name, text) => read_json(name, text),
+            Self::Toml(name, text) => read_toml(name, text),
+            Self::Config { name, entries } => Architecture::from_map(name, entries),
         }
     }
 }
@@ -86,6 +97,47 @@ pub enum DtypeSource {
     Name(String),
     /// As [`crate::TensorPrecision::by_class`].
     Classes(BTreeMap<String, String>),
+}
+
+impl DtypeSource {
+    /// The formats that were given, else those that a checkpoint is published in, else BF16.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if it is published in a format that is not understood and none is given; [`Error::Unknown`] for a
+    /// format or class that there is not.
+    pub(super) fn precision(given: Option<&Self>, architecture: &Architecture) -> Result<TensorPrecision> {
+        match architecture {
+            Architecture::Transformer(model) => Self::of_transformer(given, model),
+            Architecture::Network(network) => {
+                Self::or_published(given, &network.name, network.published_dtype, network.unknown_dtype.as_ref(), false)
+            }
+        }
+    }
+
+    /// [`DtypeSource::precision`] of a transformer of one stack.
+    pub(super) fn of_transformer(given: Option<&Self>, model: &Model) -> Result<TensorPrecision> {
+        let has_experts = model.experts.is_some();
+        Self::or_published(given, &model.name, model.published_dtype, model.unknown_dtype.as_ref(), has_experts)
+    }
+
+    fn or_published(
+        given: Option<&Self>,
+        name: &str,
+        published: Option<DataType>,
+        unknown: Option<&String>,
+        has_experts: bool,
+    ) -> Result<TensorPrecision> {
+        match (given, unknown) {
+            (Some(Self::Name(name)), _) => Ok(TensorPrecision::named(DataType::parse(name)?, has_experts)),
+            (Some(Self::Classes(classes)), _) => TensorPrecision::by_class(classes),
+            (None, Some(said)) => Err(Error::Value(format!(
+                "{name}: {said}, whose products and bytes are not known; understood: {}; give a dtype to plan in one of them \
+                 instead",
+                DataType::ALL.map(DataType::name).join(", ")
+            ))),
+            (None, None) => Ok(TensorPrecision::named(published.unwrap_or(DataType::Bf16), has_experts)),
+        }
+    }
 }
 
 /// Speculative decoding, as a request has it.

@@ -5,7 +5,8 @@ use serde::Serialize;
 use trn3_machine::arch::ArchSpec;
 use trn3_planner::training::{self, TrainingRequest};
 use trn3_planner::{
-    BUILT_IN_MODELS, DataType, FAMILIES, ModelSource, ModelSummary, PlanRequest, machine_times, published,
+    BUILT_IN_MODELS, DataType, FAMILIES, ModelSource, ModelSummary, NETWORKS, OperatorRequest, OperatorTable,
+    PlanRequest, machine_times, published,
 };
 use trn3_system::Result;
 
@@ -19,6 +20,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan, &module)?)?;
     module.add_function(wrap_pyfunction!(search, &module)?)?;
     module.add_function(wrap_pyfunction!(operations, &module)?)?;
+    module.add_function(wrap_pyfunction!(operators, &module)?)?;
     module.add_function(wrap_pyfunction!(exchanges, &module)?)?;
     module.add_function(wrap_pyfunction!(model, &module)?)?;
     module.add_function(wrap_pyfunction!(models, &module)?)?;
@@ -63,6 +65,15 @@ fn operations<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
     answer(request, PlanRequest::operations)
 }
 
+/// Every operator of a forward pass, and the same as text.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn operators<'py>(request: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, String)> {
+    let asked: OperatorRequest = from_python("request", request)?;
+    let table: OperatorTable = door::run(request.py(), || asked.table())?;
+    Ok((to_python(request.py(), &table)?, table.to_text()))
+}
+
 /// The collectives of a plan by phase, with their groups and sizes.
 #[pyfunction]
 #[pyo3(signature = (request, /))]
@@ -75,7 +86,7 @@ fn exchanges<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
 #[pyo3(signature = (source, /))]
 fn model<'py>(source: &Bound<'py, PyAny>) -> Answer<'py> {
     let asked: ModelSource = from_python("model", source)?;
-    to_python(source.py(), &door::run(source.py(), || asked.load().map(|model| ModelSummary::new(&model)))?)
+    to_python(source.py(), &door::run(source.py(), || asked.architecture().map(|model| ModelSummary::of(&model)))?)
 }
 
 /// Return the names of the models whose shapes the package has.
@@ -95,7 +106,7 @@ fn models() -> Vec<&'static str> {
 /// True
 #[pyfunction]
 fn families() -> Vec<&'static str> {
-    FAMILIES.to_vec()
+    FAMILIES.iter().chain(NETWORKS).copied().collect()
 }
 
 /// The best layouts for a training step; degrees that the request fixes are kept.

@@ -1,7 +1,7 @@
 //! Published rates of training against the model's.
 
 use super::{Recipe, Recompute, TrainingLayout, TrainingPlan, plan};
-use crate::config::built_in_model;
+use crate::catalogue::built_in_model;
 use crate::hardware::Machine;
 use crate::published::PublishedRow;
 use trn3_facts::Facts;

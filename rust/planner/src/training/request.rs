@@ -9,6 +9,7 @@ use super::{
 use crate::communication::{Communication, LevelCosts};
 use crate::dtype::{DataType, TensorPrecision};
 use crate::hardware::{Machine, Rank};
+use crate::networks::taken;
 use crate::schedule_costs::ScheduleCosts;
 use crate::shapes::Model;
 use crate::sources::{DtypeSource, ModelSource, SystemSource};
@@ -72,7 +73,8 @@ impl TrainingRequest {
     /// assert!(TrainingRequest::parse(text).unwrap().search().unwrap().fitting > 0);
     /// ```
     pub fn search(&self) -> Result<TrainingSearchResult> {
-        let (model, machine) = (self.model.load()?, self.machine()?);
+        let (model, mut machine) = (self.model.load()?, self.machine()?);
+        machine.assumptions.extend(taken(&model.name, model.asked.as_ref()));
         let recipe = self.recipe(&model)?;
         let objective = self.objective.as_deref().map_or(Ok(TrainingObjective::StepTime), TrainingObjective::parse)?;
         let lnc = self.space.lnc.or(machine.chip.lnc_modes.last().copied()).unwrap_or(1);
