@@ -74,10 +74,10 @@ def plain(comparison: Compared) -> dict[str, Any]:
     ]
     rows += [_figure(figure) for result in comparison.claims for figure in result.figures]
     of_kernels, of_commands = comparison.parted
-    summaries: list[dict[str, Any]] = [
-        {key.rstrip("_"): value for key, value in asdict(summary).items()}
-        for summary in validation.summarise(of_kernels)
-    ]
+    summaries, groups = (
+        [{key.rstrip("_"): value for key, value in asdict(one).items()} for one in of]
+        for of in (validation.summarise(of_kernels), validation.summarise(of_commands, "group"))
+    )
     summaries += [asdict(summary) for summary in claims.summarise(comparison.claims)]
     levels = [
         {**asdict(summary), "rank_correlation": finite(summary.rank_correlation)}
@@ -85,7 +85,6 @@ def plain(comparison: Compared) -> dict[str, Any]:
     ]
     band = validation.summarise_band(of_kernels)
     bounds = None if band is None else {**asdict(band), "share": band.share}
-    groups = [asdict(summary) for summary in validation.summarise_groups(of_commands)]
     names = ("rows", "summary", "levels", "band", "groups")
     return dict(zip(names, (rows, summaries, levels, bounds, groups), strict=True))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trn3.economics.cost import Price, SystemCost, cost_of
@@ -202,13 +203,14 @@ class TrainingPlan:
     cost: SystemCost | None
     not_included: tuple[str, ...]
     assumptions: tuple[str, ...]
-    step_time_low: float
-    step_time_high: float
-    sequences_per_second_low: float
-    sequences_per_second_high: float
-    band: Mapping[str, Any]
-    uncertainty: Mapping[str, Any] | None
     schedule: TrainingSchedule
+    # What nobody computed has no bounds.
+    step_time_low: float = math.nan
+    step_time_high: float = math.nan
+    sequences_per_second_low: float = math.nan
+    sequences_per_second_high: float = math.nan
+    band: Mapping[str, Any] = field(default_factory=dict)
+    uncertainty: Mapping[str, Any] | None = None
 
     @property
     def bottleneck(self) -> str:
