@@ -53,7 +53,8 @@ fn tables(text: &'static str) -> impl Iterator<Item = (&'static str, &'static st
 struct Entry {
     name: &'static str,
     text: &'static str,
-    hub: String,
+    /// `owner/name`; none of what no hub has.
+    hub: Option<String>,
     aliases: Vec<String>,
     same_shape: Vec<String>,
 }
@@ -65,7 +66,7 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
             let names = map.get(key).and_then(Value::as_array).into_iter().flatten();
             names.filter_map(Value::as_str).map(str::to_ascii_lowercase).collect()
         };
-        let hub = map.get("hub").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+        let hub = map.get("hub").and_then(Value::as_str).map(str::to_ascii_lowercase);
         Entry { name, text, hub, aliases: list("aliases"), same_shape: list("same_shape") }
     };
     BUILT_IN_MODELS.iter().map(entry).collect()
@@ -96,7 +97,8 @@ pub fn built_in_model(name: &str) -> Result<Model> {
 pub fn named(name: &str) -> Result<Architecture> {
     let lower = name.to_ascii_lowercase();
     let read = |entry: &Entry| read_toml(entry.name, entry.text);
-    let own = |entry: &&Entry| entry.name == lower || (!lower.is_empty() && entry.hub == lower) || entry.aliases.contains(&lower);
+    let own =
+        |entry: &&Entry| entry.name == lower || entry.hub.as_ref() == Some(&lower) || entry.aliases.contains(&lower);
     if let Some(entry) = ENTRIES.iter().find(own) {
         return read(entry);
     }
@@ -105,11 +107,15 @@ pub fn named(name: &str) -> Result<Architecture> {
     }
     let (owner, simple) = (lower.rsplit_once('/').map(|(owner, _)| owner), simple_name(&lower));
     let alike = |entry: &&Entry| {
-        entry.name == simple || (!simple.is_empty() && simple_name(&entry.hub) == simple) || entry.aliases.iter().any(|alias| alias == simple)
+        entry.name == simple
+            || entry.hub.as_deref().is_some_and(|hub| simple_name(hub) == simple)
+            || entry.aliases.iter().any(|alias| alias == simple)
     };
     if let Some(entry) = ENTRIES.iter().find(alike) {
         // Its publisher's variants of a model go by its name.
-        let published = owner.is_none_or(|owner| entry.hub.starts_with(&format!("{owner}/")));
+        let published = owner.is_none_or(|owner| {
+            entry.hub.as_deref().and_then(|hub| hub.split_once('/')).is_some_and(|(publisher, _)| publisher == owner)
+        });
         return if published { read(entry) } else { Ok(read(entry)?.asked(name)) };
     }
     let same = |entry: &&Entry| entry.same_shape.iter().any(|known| simple_name(known) == simple);

@@ -217,8 +217,8 @@ impl MachineTimes {
         };
         let differs = Facts::built_in(chip.like()).is_ok_and(|known| known.quantities != chip.facts.quantities);
         let (like, title) = (chip.like(), &chip.title);
-        let likeness = differs
-            .then(|| format!("products are timed on the core of {like}, whatever {title} changes of it"));
+        let likeness =
+            differs.then(|| format!("products are timed on the core of {like}, whatever {title} changes of it"));
         let arch = ArchSpec::shared(name).map_err(refused)?;
         Ok(Self { arch, name: name.to_owned(), likeness, lnc, runs: Mutex::default(), failure: OnceLock::new() })
     }

@@ -14,6 +14,8 @@ fn test_parameters_equal_the_published_totals() {
         "deepseek-v3",
         "gpt-oss-120b",
         "gpt-oss-20b",
+        "gpt3-175b",
+        "gpt3-23b",
         "llama-3-8b",
         "llama-3.1-405b",
         "llama-3.1-8b",
