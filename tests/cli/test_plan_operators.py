@@ -57,3 +57,26 @@ def test_json_is_the_table(capfd: pytest.CaptureFixture[str]) -> None:
 def test_refusals(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *words]) == 2
     assert said in capfd.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--replicas", "1"], ["--slo-ttft", "1s"], ["--times", "roofline"], ["--draft", "0.05"],
+        ["--draft-tokens", "5"], ["--global-batch", "8"], ["--optimizer", "master"],
+        ["--lnc", "2"], ["--objective", "tpot"], ["--tdp", "900"], ["--price", "1"],
+        ["--collectives", "levels"], ["--plot", "plan.png"],
+    ],
+)  # fmt: skip
+def test_options_of_plans_are_refused(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "vit-base", "--ops", *words]) == 2
+    assert f"{words[0]} has no meaning with --ops" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("mode", [[], ["--train"]])
+@pytest.mark.parametrize("name", ["--image-size", "--frames"])
+def test_options_of_operators_need_them(
+    mode: list[str], name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "llama-3-8b", *mode, name, "224"]) == 2
+    assert f"{name} has a meaning only with --ops" in capfd.readouterr().err

@@ -91,6 +91,10 @@ TRAINING = {
 }
 
 
+# Those of operators alone; a flag has no value.
+OPERATORS = {"--image-size": "224", "--frames": "100"}
+
+
 def options_of_plan() -> set[str]:
     """Return every option of ``trn3 plan``, as it is written."""
     command = typer.main.get_command(app.app).commands["plan"]  # type: ignore[attr-defined]
@@ -99,9 +103,9 @@ def options_of_plan() -> set[str]:
 
 def test_every_option_of_plan_is_of_serving_or_training_or_both() -> None:
     both = {f"--{name.replace('_', '-')}" for name in plan.BOTH - {"model", "as_json"}}
-    alone = options_of_plan() - both - {"--json", "--train", "--help"}
+    alone = options_of_plan() - both - {"--json", "--train", "--ops", "--help"}
     # Another option has its place here and a value of its own, or is one of both.
-    assert alone == SERVING.keys() | TRAINING.keys()
+    assert alone == SERVING.keys() | TRAINING.keys() | OPERATORS.keys()
 
 
 @pytest.mark.parametrize("name", SERVING)
