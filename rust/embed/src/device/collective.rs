@@ -96,13 +96,13 @@ impl Device {
         Ok(())
     }
 
-    /// Refuses a saved state of a command that could not be; `runs`: cores on which something runs.
-    pub(crate) fn check_active(&self, index: usize, active: &Active, now: u64, runs: &[usize]) -> Result<()> {
+    /// Refuses a saved state of a command that could not be.
+    pub(crate) fn check_active(&self, index: usize, active: &Active, now: u64) -> Result<()> {
         let fail = || Err(Error::value("the snapshot is damaged: a command under way could not be so"));
         let exchange = match &active.state {
             State::Exchanges(exchange) => exchange,
             State::Ends { at, .. } if *at >= now && active.start <= now => return Ok(()),
-            State::Runs { .. } if runs.contains(&index) && active.start <= now => return Ok(()),
+            State::Runs { .. } if active.start <= now => return Ok(()),
             State::Ends { .. } | State::Runs { .. } | State::Meets(_) => return fail(),
         };
         let core = u32::try_from(index).unwrap_or(u32::MAX);

@@ -1,10 +1,12 @@
 //! Cores that run at once share the bandwidth of HBM: their ends are known as far as what begins meanwhile lets them be.
 
-use trn3_machine::chip::ChipRuns;
+use trn3_machine::chip::{ChipRuns, SavedRuns};
 use trn3_machine::time::Picos;
 
 use super::run::{count_time, show};
-use super::{Device, State};
+use super::snapshot::damaged;
+use super::{Active, Core, Device, State};
+use crate::error::Result;
 use crate::spec::DeviceSpec;
 
 /// Whether the cores of a device can slow one another.
@@ -60,8 +62,30 @@ impl Device {
         }
     }
 
-    /// No runs.
-    pub(super) fn no_runs(&self) -> Option<ChipRuns> {
-        shares_hbm(&self.spec).then(|| ChipRuns::new(self.arch.hbm_gbps))
+    /// Runs of a snapshot, on cores that are built beside the device; `active` is what each of them does.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Value`] where they do not fit these.
+    pub(super) fn restored_runs<'a>(
+        &self,
+        saved: Option<SavedRuns>,
+        active: impl Iterator<Item = Option<&'a Active>>,
+        cores: &mut [Core],
+    ) -> Result<Option<ChipRuns>> {
+        let runs = active
+            .enumerate()
+            .filter(|(_, active)| matches!(active.map(|active| &active.state), Some(State::Runs { .. })));
+        let runs: Vec<usize> = runs.map(|(index, _)| index).collect();
+        if runs != saved.iter().flat_map(SavedRuns::cores).collect::<Vec<_>>() {
+            return Err(damaged());
+        }
+        match (saved, shares_hbm(&self.spec)) {
+            (None, shares) => Ok(shares.then(|| ChipRuns::new(self.arch.hbm_gbps))),
+            (Some(_), false) => Err(damaged()),
+            (Some(saved), true) => {
+                let mut machines: Vec<_> = cores.iter_mut().map(|core| &mut core.machine).collect();
+                Ok(Some(ChipRuns::load(self.arch.hbm_gbps, saved, &mut machines)?))
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use crate::host::Snapshot;
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use serde::{Deserialize, Serialize};
-use trn3_machine::chip::{ChipRuns, SavedRuns};
+use trn3_machine::chip::SavedRuns;
 use trn3_machine::generator::Generator;
 use trn3_machine::memory::Stretch;
 use trn3_machine::stochastic::StochasticRounding;
@@ -17,8 +17,7 @@ use trn3_machine::storage::{Buffer, Zeroed};
 use trn3_machine::time::Picos;
 
 use super::meets::DeviceRooms;
-use super::shared_hbm::shares_hbm;
-use super::{Active, Device, State, Waiting, core};
+use super::{Active, Device, Waiting, core};
 use crate::command::{Completion, MemorySpace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::links::{Links, Traffic};
@@ -269,19 +268,8 @@ impl Device {
                 Some(links)
             }
         };
-        let running: Vec<usize> = head.runs.iter().flat_map(SavedRuns::cores).collect();
-        let is_run = |saved: &SavedCore| matches!(&saved.active, Some(Active { state: State::Runs { .. }, .. }));
-        if running.iter().any(|&index| !head.cores.get(index).is_some_and(is_run)) {
-            return Err(damaged());
-        }
-        let runs = match head.runs {
-            None => self.no_runs(),
-            Some(_) if !shares_hbm(&self.spec) => return Err(damaged()),
-            Some(runs) => {
-                let mut machines: Vec<_> = cores.iter_mut().map(|core| &mut core.machine).collect();
-                Some(ChipRuns::load(self.arch.hbm_gbps, runs, &mut machines)?)
-            }
-        };
+        let active = head.cores.iter().map(|saved| saved.active.as_ref());
+        let runs = self.restored_runs(head.runs, active, &mut cores)?;
         for (index, saved) in head.cores.iter().enumerate() {
             let sequences = saved.queue.iter().map(|waiting| waiting.sequence);
             let sequences = sequences.chain(saved.active.iter().map(|active| active.sequence));
@@ -296,7 +284,7 @@ impl Device {
                 }
             }
             if let Some(active) = &saved.active {
-                self.check_active(index, active, head.now, &running)?;
+                self.check_active(index, active, head.now)?;
             }
         }
         for ((live, fresh), saved) in self.cores.iter_mut().zip(&mut cores).zip(head.cores) {
@@ -345,7 +333,7 @@ fn restore(state: &mut trn3_machine::state::State, saved: &SavedCore) -> Result<
     Ok(())
 }
 
-fn damaged() -> Error {
+pub(super) fn damaged() -> Error {
     Error::value("the snapshot is damaged: its parts do not fit one another")
 }
 
