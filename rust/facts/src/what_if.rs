@@ -33,8 +33,10 @@ pub(crate) fn apply(tables: &mut Table, facts: &Facts, changes: &str) -> Result<
         };
         if !in_graph {
             let (owner, figure) = owner_of(facts, &key)?;
-            let value = changed_figure(&owner, &figure, &key, &wanted)?;
-            figures.push((owner, figure, value));
+            // What a figure is already changes nothing: not what is published of it either.
+            if let Some(value) = changed_figure(&owner, &figure, &key, &wanted)? {
+                figures.push((owner, figure, value));
+            }
         }
     }
     if let Some(graph) = graph {
@@ -148,8 +150,8 @@ fn unknown(facts: &Facts, key: &str) -> Result<String> {
     Ok(format!("{} has no figure {key}; {}", facts.name, allowed(key, known.iter().map(String::as_str))))
 }
 
-/// A figure's new value, in its unit.
-fn changed_figure(owner: &Facts, figure: &str, key: &str, wanted: &str) -> Result<f64> {
+/// A figure's new value, in its unit; `None` for what it is.
+fn changed_figure(owner: &Facts, figure: &str, key: &str, wanted: &str) -> Result<Option<f64>> {
     let spec = Spec::of(owner, Overrides::new())?;
     let Some(quantity) = spec.quantities.get(figure) else { return Err(Error::Spec(unknown(owner, figure)?)) };
     let unit = &quantity.unit;
@@ -159,7 +161,7 @@ fn changed_figure(owner: &Facts, figure: &str, key: &str, wanted: &str) -> Resul
         None => refuse(&format!("a number of {unit}, or a change such as +20%")),
         Some(value) if value < 0.0 => refuse("not negative"),
         Some(0.0) if is_rate(unit) => refuse(&format!("positive, in {unit}")),
-        Some(value) => Ok(value),
+        Some(value) => Ok((value != old).then_some(value)),
     }
 }
 
@@ -429,8 +431,12 @@ mod tests {
                     panic!("{name}.{key}")
                 };
                 let same = spec(&format!("{name}:{key}={old}"));
+                assert_eq!(same.quantities, known.quantities, "{name}.{key}");
+                let near = spec(&format!("{name}:{key}=+0.0000001%"));
                 for (other, quantity) in &known.quantities {
-                    assert_eq!(same.quantities[other].value, quantity.value, "{name}.{key}: {other}");
+                    let Some(old) = quantity.si() else { continue };
+                    let new = near.quantities[other].si().expect("a number");
+                    assert!((new - old).abs() <= 1e-6 * old.abs(), "{name}.{key}: {other} is {new}, not {old}");
                 }
             }
         }
