@@ -92,6 +92,9 @@ def test_a_base_has_what_its_table_leaves_out(run: Run, tmp_path: Path) -> None:
         for name in (str(file), "trainium3", "trainium3:hbm_bandwidth=+100%,dma_bandwidth=+100%")
     ]
     assert plans[0]["tpot"] == plans[2]["tpot"] < plans[1]["tpot"]
+    cooler = json.loads(run("plan", "llama-3-8b", "--system", f"{file}:tdp=500", *options).stdout)
+    assert cooler["tpot"] == plans[0]["tpot"]
+    assert cooler["energy"]["tdp"] == 500
     assert plans[0]["cost"]["price"] == plans[1]["cost"]["price"]
     assert "8 x 19.661 TFLOPS" in run("spec", file).stdout
 
