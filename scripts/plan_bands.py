@@ -33,10 +33,10 @@ HEAD = f"""\
 # rows of `trn3 validate` that are commands; a test fails where it is not what they give.
 #
 # width: the measured figure is looked for from the predicted one over 1 + width to that times
-# 1 + width. Constants were fitted to most rows and none can be left out, so the width that holds
-# {100 * HELD:.0f} % of a class' rows is taken {WIDENING:g} times ({WIDENING_OF_FEW:g} times of fewer
-# than {FEW} rows), {100 * LEAST:.0f} % at least, so that it holds 80 % of rows that nobody has seen **(choice)**.
-# within: rows in the band.
+# 1 + width. Constants were fitted to most rows and none can be left out, so that the width that
+# holds {100 * HELD:.0f} % of a class' rows is taken {WIDENING:g} times ({WIDENING_OF_FEW:g} \
+times of fewer than {FEW} rows), {100 * LEAST:.0f} % at least,
+# so that it holds 80 % of rows that nobody has seen **(choice)**. within: rows in the band.
 """
 
 

@@ -71,7 +71,7 @@ def test_derived_sources_evaluate_to_their_value(name: str) -> None:
 
 
 def test_names_and_aliases_stand_for_one_system_each() -> None:
-    assert len(facts.names()) == 22
+    assert len(facts.names()) == 25
     for alias, name in facts.aliases().items():
         assert name in facts.names()
         assert alias not in facts.names()

@@ -391,7 +391,7 @@ def broken(change: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
         ),
         (
             lambda b: b["spec"]["devices"][0].update(consumesCounters=[{}]),
-            "consumesCounters: is not modelled",
+            "consumesCounters: is not modelled without counterSet",
         ),
     ],
 )

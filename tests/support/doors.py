@@ -116,10 +116,10 @@ def by_kernel(operation: str, arrays: Arrays) -> Answer:
 
 
 def by_command(operation: str, arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> Answer:
-    """Ask ``trn3 nccom-test``, which times without data."""
+    """Ask ``trn3 nccom-test``, which times without data, of a call in a program."""
     size = size_of(operation, arrays)
     words = f"nccom-test -r {len(arrays)} -b {size} -e {size} {SHORT[operation]} --system gen2"
-    assert main([*words.split(), "--lnc", "1", "--json"]) == 0
+    assert main([*words.split(), "--launch", "program", "--lnc", "1", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["results"]
     return None, picoseconds(row["time(us)"] * 1e-6)
 

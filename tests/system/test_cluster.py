@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from trn3 import systems
+from trn3 import collectives, systems
 from trn3.flows import Message
-from trn3.system import Cluster, UnreachableError
+from trn3.system import Cluster, System, UnreachableError
 from trn3.system.exchanges import Exchange
 
 EFA = 25e9
@@ -149,6 +149,22 @@ def test_oversubscription_changes_the_answer() -> None:
     assert narrow.step(asked).binding == "bottom uplinks"
     with pytest.raises(ValueError, match="non-blocking network only"):
         Cluster(systems.trn2_instance(), 2, oversubscription=2).simulate([])
+
+
+def test_oversubscription_slows_collectives_and_none_beats_the_bound() -> None:
+    def cluster(unit: System, count: int, oversubscription: float) -> Cluster:
+        return Cluster(unit, count, oversubscription=oversubscription, units_per_bottom_node=4)
+
+    for unit, count, size in ((systems.trn3_gen2(), 100, 1e8), (systems.trn1_instance(), 6, 1e7)):
+        times = []
+        for oversubscription in (1, 4, 16):
+            of = cluster(unit, count, oversubscription)
+            cost = collectives.time("all_to_all", size, of)
+            sent = size * of.ranks_per_chip * (1 - of.ranks_per_chip / of.ranks)
+            assert cost.time >= sent / of.bound().per_chip
+            times.append(cost.time)
+        assert times[0] <= times[1] < times[2]
+        assert times[2] > 4 * times[0]
 
 
 def test_failed_systems_are_gone() -> None:

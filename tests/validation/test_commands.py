@@ -78,8 +78,8 @@ def test_a_refused_command_is_a_miss_that_says_why(capsys: pytest.CaptureFixture
     assert math.isnan(result.predicted)
     assert (result.verdict, result.refusal is not None) == ("miss", True)
     assert 'model "no-such-model" is unknown' in str(result.refusal)
-    [summary] = validation.summarise_groups([result])
-    assert (summary.rows, summary.refused, summary.median) == (1, 1, None)
+    [summary] = validation.summarise([result], "group")
+    assert (summary.class_, summary.rows, summary.median) == ("trn2 decode", 1, 1.0)
     assert "refused" in validation.command_tables([result])
 
 

@@ -44,6 +44,13 @@ class Compared:
         return rows or any(result.is_miss for result in self.claims)
 
 
+#: What of a row stands in the JSON as it is.
+OF_A_ROW = (
+    "id", "hardware", "what", "level", "measurement", "unit", "published", "tolerance", "source",
+    "group", "command",
+)  # fmt: skip
+
+
 def plain(comparison: Compared) -> dict[str, Any]:
     """Return the comparison for machines: one list of rows, of which `kind` says what they are."""
     from trn3 import validation
@@ -52,35 +59,25 @@ def plain(comparison: Compared) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [
         {
             "kind": "measurement",
-            "id": result.row.id,
-            "hardware": result.row.hardware,
-            "what": result.row.what,
+            **{name: getattr(result.row, name) for name in OF_A_ROW},
             "class": result.row.class_,
-            "level": result.row.level,
-            "measurement": result.row.measurement,
             "status": "model",
-            "unit": result.row.unit,
             "predicted": finite(result.predicted),
             "computed": finite(result.predicted),
-            "published": result.row.published,
             "ratio": finite(result.ratio),
             "low": None if result.band is None else result.band[0],
             "high": None if result.band is None else result.band[1],
-            "tolerance": result.row.tolerance,
             "verdict": result.verdict,
             "reason": None if result.verdict == "within" else result.row.miss or result.refusal,
-            "source": result.row.source,
-            "group": result.row.group,
-            "command": result.row.command,
         }
         for result in comparison.rows
     ]
     rows += [_figure(figure) for result in comparison.claims for figure in result.figures]
     of_kernels, of_commands = comparison.parted
-    summaries: list[dict[str, Any]] = [
-        {key.rstrip("_"): value for key, value in asdict(summary).items()}
-        for summary in validation.summarise(of_kernels)
-    ]
+    summaries, groups = (
+        [{key.rstrip("_"): value for key, value in asdict(one).items()} for one in of]
+        for of in (validation.summarise(of_kernels), validation.summarise(of_commands, "group"))
+    )
     summaries += [asdict(summary) for summary in claims.summarise(comparison.claims)]
     levels = [
         {**asdict(summary), "rank_correlation": finite(summary.rank_correlation)}
@@ -88,14 +85,8 @@ def plain(comparison: Compared) -> dict[str, Any]:
     ]
     band = validation.summarise_band(of_kernels)
     bounds = None if band is None else {**asdict(band), "share": band.share}
-    groups = [asdict(summary) for summary in validation.summarise_groups(of_commands)]
-    return {
-        "rows": rows,
-        "summary": summaries,
-        "levels": levels,
-        "band": bounds,
-        "groups": groups,
-    }
+    names = ("rows", "summary", "levels", "band", "groups")
+    return dict(zip(names, (rows, summaries, levels, bounds, groups), strict=True))
 
 
 def finite(value: float) -> float | None:
@@ -134,31 +125,24 @@ def print_commands(selection: Selection, *, as_json: bool) -> None:
     """Print a command line for each row and figure; what follows its ``#`` says which one."""
     from trn3.validation import claims
 
-    lines: list[dict[str, Any]] = [
-        {
-            "id": row.id,
-            "command": row.command or f"trn3 validate {row.id}",
-            "figure": row.quantity,
-            "published": row.published,
-            "unit": row.unit,
-        }
+    found: list[tuple[Any, ...]] = [
+        (row.command or f"trn3 validate {row.id}", row.id, row.quantity, row.published, row.unit)
         for row in selection.rows
     ]
-    lines += [
-        {
-            "id": claim.id,
-            "command": command,
-            "figure": figure.name,
-            "published": None if figure.published is None else float(figure.published),
-            "unit": figure.unit,
-        }
+    found += [
+        (
+            command, claim.id, figure.name,
+            None if figure.published is None else float(figure.published), figure.unit,
+        )
         for claim in selection.claims
         for figure in claim.figures
         for command in claims.planner.commands_of(figure) or [f"trn3 validate {claim.id}"]
-    ]
+    ]  # fmt: skip
     if as_json:
+        names = ("command", "id", "figure", "published", "unit")
+        lines = [dict(zip(names, one, strict=True)) for one in found]
         print_json({"commands": lines}, versioned=True)
         return
-    for line in lines:
-        published = "" if line["published"] is None else f" ({line['published']:g} {line['unit']})"
-        typer.echo(f"{line['command']}  # {line['id']}: {line['figure']}{published}")
+    for command, name, figure, published, unit in found:
+        said = "" if published is None else f" ({published:g} {unit})"
+        typer.echo(f"{command}  # {name}: {figure}{said}")

@@ -67,6 +67,20 @@ def _slices(
             help="A device for each whole node of an UltraServer.",
         ),
     ] = True,
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters",
+            help="Counters, by which a node and its chips exclude each other (Kubernetes 1.35).",
+        ),
+    ] = False,
+    ultraserver_devices: Annotated[
+        bool,
+        typer.Option(
+            "--ultraserver-devices",
+            help="A device for each whole UltraServer, in one pool with its nodes and chips.",
+        ),
+    ] = False,
     neuron_driver_version: Annotated[
         str | None, typer.Option(help="Version that devices report.  [default: 2.25.4.0]")
     ] = None,
@@ -92,6 +106,8 @@ def _slices(
             lnc=lnc,
             efa=efa,
             node_devices=node_devices,
+            counters=counters,
+            ultraserver_devices=ultraserver_devices,
             neuron_driver_version=k8s.NEURON_DRIVER_VERSION
             if neuron_driver_version is None
             else neuron_driver_version,

@@ -207,7 +207,11 @@ def _groups(text: str) -> list[list[int]]:
     from trn3.files import read_bytes
 
     try:
-        raw = text if text.lstrip().startswith("[") else read_bytes(Path(text), "groups").decode()
+        raw = (
+            text
+            if text.lstrip().startswith("[")
+            else read_bytes(Path(text), "process groups").decode()
+        )
         found = json.loads(raw)
     except (ValueError, OSError) as error:
         raise RefusedError(f"--replica-groups is {text!r}: {error}") from error
@@ -243,7 +247,7 @@ def _costs(
     running = [collectives.Overlapping(name, size, members, algorithm) for name in names]
     spans = collectives.overlap(running, where)
     return [
-        replace(of, time=of.time + span.time - span.alone)
+        replace(of, time=of.time + span.end - span.begin - span.alone)
         for of, span in zip(found, spans, strict=True)
     ]
 

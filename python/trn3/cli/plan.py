@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from trn3.cli import plan_several
 from trn3.cli.consoles import output, print_json, quantile_lines
 from trn3.cli.plots import check_plot
 from trn3.cli.refusal import RefusedError, detailing, refusing
@@ -44,8 +45,12 @@ def plan(
         ),
     ],
     system: Annotated[
-        str, typer.Option(help="gen1, gen2, trn2, trn1, gb300_nvl72, ..., or a spec file.")
-    ] = "gen2",
+        list[str] | None,
+        typer.Option(
+            help="gen1, gen2, trn2, gb300_nvl72, ..., a spec file, FILE.toml:ENTRY, or one with "
+            "changes: gen2:hbm_bandwidth=+100%,chips=72. Several are compared.  [default: gen2]"
+        ),
+    ] = None,
     input_tokens: Annotated[
         int | None, typer.Option("--in", min=1, help="Tokens of a prompt.  [default: 8192]")
     ] = None,
@@ -181,9 +186,10 @@ def plan(
     """
     if plot is not None:
         check_plot(plot)
-    target: Any = system
-    if instances > 1 or links != "docs":
-        target = _System(system, links, instances)
+    systems: list[Any] = list(system or ["gen2"])
+    if instances > 1 or (links != "docs" and not train):
+        systems = [_System(name, links, instances) for name in systems]
+    target: Any = systems[0] if len(systems) == 1 else systems
     degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp}
     if ops:
         from trn3.cli import plan_operators
@@ -211,7 +217,7 @@ def plan(
 
         plan_training.run(
             model,
-            target if instances > 1 else system,
+            target,
             {
                 **degrees,
                 "global_batch": global_batch,
@@ -242,7 +248,9 @@ def plan(
     if draft is None and is_given(context, "draft_tokens"):
         message = "--draft-tokens has a meaning only with --draft"
         raise RefusedError(message)
-    found = _plan(
+    from trn3.planner import several
+
+    found: Plan | several.Plans = _plan(
         model,
         target,
         dtype=_dtypes(dtype or []),
@@ -270,7 +278,10 @@ def plan(
     if as_json:
         print_json(found.to_dict(), versioned=True)
         return
-    _show(found, output())
+    if isinstance(found, several.Plans):
+        plan_several.show(found, model)
+    else:
+        _show(found, output())
     if plot is not None:
         typer.echo(f"wrote {plot}")
 
@@ -299,6 +310,7 @@ class _System:
 
         with refusing(ValueError, OSError):
             request = system_request(name)
+        self.asked = name
         self.name = request["name"]
         self.links = links
         self.instances = instances

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from trn3.cli import plan_several
 from trn3.cli.consoles import output, print_json, quantile_lines, table
 from trn3.cli.refusal import RefusedError, detailing
 
@@ -19,25 +20,20 @@ def run(
     training: Mapping[str, Any],
     unused: Sequence[str],
     *,
-    dtype: str | dict[str, str] | None = None,
-    chips: int | None = None,
-    lnc: int | None = None,
-    links: str | None = None,
-    collectives: str = "levels",
-    uncertainty: int | None = None,
-    seed: int = 0,
     as_json: bool = False,
+    **where: Any,
 ) -> None:
     """Plan and print one training step.
 
     `training` has fields of `trn3.planner.training.Training`; `unused` are options that were given
-    and have no meaning here.
+    and have no meaning here; `where` are the other arguments of `plan_training`.
 
     Raises
     ------
     RefusedError
         If there is no such plan; its details are the memory table where that is why.
     """
+    from trn3.planner.several import Plans
     from trn3.planner.training import Training, plan_training
 
     if unused:
@@ -50,19 +46,13 @@ def run(
     given = {name: value for name, value in training.items() if value is not None}
     with detailing(ValueError, TypeError, MemoryError):
         asked = Training(**given)
-        plan = plan_training(
-            model,
-            system,
-            asked,
-            dtype=dtype,
-            chips=chips,
-            lnc=lnc,
-            links=links,
-            collectives=collectives,
-            uncertainty=uncertainty,
-            seed=seed,
-        )
-    if as_json:
+        plan = plan_training(model, system, asked, **where)
+    if isinstance(plan, Plans):
+        if as_json:
+            print_json(plan.to_dict(), versioned=True)
+        else:
+            plan_several.show(plan, model)
+    elif as_json:
         print_json(asdict(plan), versioned=True)
     else:
         show(plan)
@@ -115,6 +105,7 @@ def _figures(plan: TrainingPlan) -> list[tuple[str, Any]]:
                 f"{plan.hfu:.1%} HFU, pipeline bubble {plan.bubble:.1%}"
             ),
         ),
+        *plan.schedule.said.items(),
         (
             "expected",
             (

@@ -239,7 +239,13 @@ def _show_rows(results: Sequence[validation.Result], console: Console) -> None:
             f"{', '.join(band.outside) or 'none'}",
             soft_wrap=True,
         )
-    for by_class in validation.summarise(results):
+    _show_summaries(validation.summarise(results), console)
+
+
+def _show_summaries(summaries: Sequence[validation.ClassSummary], console: Console) -> None:
+    from trn3.validation import percent
+
+    for by_class in summaries:
         console.print(
             f"{by_class.class_}: {by_class.rows} rows, median error {percent(by_class.median)}, "
             f"worst {percent(by_class.worst)} ({by_class.worst_row}); explained misses "
@@ -256,8 +262,7 @@ def _show_commands(results: Sequence[validation.Result], console: Console) -> No
     for result in results:
         if result.refusal is not None:
             console.print(f"{result.row.id}: refused: {result.refusal}", soft_wrap=True)
-    for group in validation.summarise_groups(results):
-        console.print(validation.group_text(group), soft_wrap=True)
+    _show_summaries(validation.summarise(results, "group"), console)
 
 
 def _rows_table(results: Sequence[validation.Result], numbers: Sequence[str]) -> Table:

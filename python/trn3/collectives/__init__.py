@@ -14,7 +14,7 @@ Examples
 >>> result.outputs[0].tolist()
 [2016.0, 2016.0, 2016.0, 2016.0]
 >>> result.algorithm, result.steps, f"{result.time * 1e6:.2f} us"
-('mesh', 1, '1.53 us')
+('mesh', 1, '6.03 us')
 """
 
 from __future__ import annotations

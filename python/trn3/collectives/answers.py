@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3.collectives.groups import GroupLike
+from trn3.facts.mappings import FrozenMapping
 
 
 def bus_factor(operation: str, ranks: int) -> float:
@@ -84,9 +86,12 @@ class CollectiveCost:
     remote_bytes: float
     order: str = field(repr=False)
     assumptions: tuple[str, ...] = field(repr=False)
-    time_low: float = field(repr=False)
-    time_high: float = field(repr=False)
-    band: Mapping[str, Any] = field(repr=False)
+    # What nobody computed has no bounds.
+    time_low: float = field(default=math.nan, repr=False, compare=False, kw_only=True)
+    time_high: float = field(default=math.nan, repr=False, compare=False, kw_only=True)
+    band: Mapping[str, Any] = field(
+        default_factory=FrozenMapping, repr=False, compare=False, kw_only=True
+    )
     start: float = field(default=0.0, repr=False)
 
     @property

@@ -24,7 +24,7 @@ class TableRow:
     published : float
         Seconds.
     model : float
-        Seconds of the model, with nothing fitted.
+        Seconds of the model as everybody gets it, launched by whom the table's clock is of.
     fitted : float
         Seconds of the model, its bytes slowed down by one factor, behind a time to start: both are
         the table's own, read off its first and last row.
@@ -66,9 +66,9 @@ def published() -> tuple[TableRow, ...]:
     """Return the rows of all published tables.
 
     The tables cannot come from one machine in one mode: the smallest all-gather takes 6 us, the
-    smallest all-reduce 58 to 520. So each table has a time to start and a factor on the model's
-    bytes of its own, read off its smallest and largest row; the rows between are predictions. What
-    the model says without any fit stands beside it.
+    smallest all-reduce 58 to 520. The model has one start for calls of a program and another for
+    calls of the host. Beside what it says stands a fit to each table alone: a time to start and a
+    factor on the model's bytes, read off its smallest and largest row.
 
     Examples
     --------
@@ -90,9 +90,12 @@ def published() -> tuple[TableRow, ...]:
 def _rows(table: dict[str, Any], source: str) -> list[TableRow]:
     system, engine = _engine(table["system"], table.get("nodes", 1))
     group = range(table["ranks"])
-    costs = [time_on(engine, table["operation"], size, group) for size, _ in table["rows"]]
+    launch = table["launch"]
+    costs = [
+        time_on(engine, table["operation"], size, group, launch=launch) for size, _ in table["rows"]
+    ]
     (small, first), (large, last) = table["rows"][0], table["rows"][-1]
-    moved = [cost.time - cost.latency for cost in costs]
+    moved = [cost.time - cost.latency - cost.start for cost in costs]
     # What is left of the ends without the steps' waits is a start, and bytes at the table's rate.
     rests = (first * 1e-6 - costs[0].latency, last * 1e-6 - costs[-1].latency)
     factor = (rests[1] - rests[0]) / (moved[-1] - moved[0])

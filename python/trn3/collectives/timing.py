@@ -164,7 +164,7 @@ def estimate(
     --------
     >>> from trn3 import collectives
     >>> round(collectives.estimate("all_reduce", 1e8, "trn2") * 1e6)
-    459
+    464
     """
     where = as_engine(system)
     asked, _ = _placed(where, operation, algorithm, group, None, (), None)
@@ -228,7 +228,7 @@ def overlap(
     >>> gather = Overlapping("all_gather", 64e6, priority=3)
     >>> reduce = Overlapping("all_reduce", 1e6)
     >>> [round(span.slowdown, 2) for span in overlap([gather, reduce], "trn2")]
-    [1.07, 1.0]
+    [1.05, 1.0]
     """
     where = as_engine(system)
     asked = [one if isinstance(one, Overlapping) else Overlapping(**one) for one in collectives]

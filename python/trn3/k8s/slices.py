@@ -2,7 +2,8 @@
 
 One pool a node. Devices are called ``neuron-device-N``; nodes of UltraServers have a
 ``neuron-node-0`` beside them, which stands for the whole node: whoever is given it holds the
-devices of its pool too **(choice; slices have no word for it but counters)**.
+devices of its pool too **(choice; slices have no word for it but counters)**. With `counters`
+slices say so themselves; with `ultraserver_devices` a pool is an UltraServer.
 
 Attributes carry the names and types of AWS's DRA driver. Values that only a cloud could give
 (EFA addresses, capacity blocks, network nodes) are made from the place in the system, so that they
@@ -39,6 +40,8 @@ def resource_slices(
     instance_type: str | None = None,
     taints: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
     generation: int = 1,
+    counters: bool = False,
+    ultraserver_devices: bool = False,
 ) -> list[Object]:
     """Return the ResourceSlices of a system.
 
@@ -61,6 +64,12 @@ def resource_slices(
         Taints by ``pool/device``.
     generation
         Of the pools.
+    counters
+        Publish counters, by which a node and its chips exclude each other for any scheduler
+        (partitionable devices of Kubernetes 1.35 and later; a slice of each pool has them).
+    ultraserver_devices
+        Publish a device for each whole UltraServer, in one pool with all its nodes and chips,
+        which exclude each other by counters.
 
     Raises
     ------
@@ -72,6 +81,9 @@ def resource_slices(
     >>> slices = resource_slices("gen2")
     >>> len(slices), sum(len(each["spec"]["devices"]) for each in slices)
     (36, 180)
+    >>> whole = resource_slices("gen2", ultraserver_devices=True)
+    >>> len(whole), whole[1]["spec"]["devices"][0]["name"]
+    (4, 'neuron-ultraserver-0')
     """
     options = {
         "nodes": nodes,
@@ -83,6 +95,8 @@ def resource_slices(
         "instance_type": instance_type,
         "taints": taints or {},
         "generation": generation,
+        "counters": counters,
+        "ultraserver_devices": ultraserver_devices,
     }
     return asked(core.resource_slices, system, options)
 

@@ -197,12 +197,12 @@ def arch(machine: ArchLike = "trn3") -> ArchSpec:
         raise TypeError(message)
     text = os.fspath(machine)
     try:
-        base, changes = _facts.what_if(text)
+        base, changed = _facts.what_if(text)
     except ValueError as error:
         message = f"arch is {text}; write NAME:FIGURE=VALUE,FIGURE=VALUE"
         raise _machine.ArchError(message) from error
-    if changes:
-        return arch(base).replace(**dict(changes))
+    if changed:
+        return arch(base).replace(**dict(changed))
     core = _machine.NeuronCore(text, values=False, timing=False)
     entries = {key: Entry(value, unit, source) for key, value, unit, source in core.arch_entries()}
     return ArchSpec(core.arch[0], MappingProxyType(entries))

@@ -46,6 +46,34 @@ def plot_plan(
     return path
 
 
+def plot_frontiers(
+    path: Path,
+    title: str,
+    lines: Sequence[tuple[str, Sequence[tuple[float, float]], tuple[float, float]]],
+) -> Path:
+    """Draw the frontiers of several systems into a file and return its path.
+
+    Parameters
+    ----------
+    path, title
+        The file, and what stands above the picture.
+    lines
+        Of each system its name, its frontier and the speeds of its plan, as for `plot_plan`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for name, frontier, own in lines:
+        (line,) = axes.plot(*zip(*frontier, strict=True), marker=".", label=name)
+        axes.plot(*own, marker="o", linestyle="none", color=line.get_color())
+    _describe(axes)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    figure.suptitle(title)
+    figure.savefig(path, dpi=150)
+    return path
+
+
 def speeds(plan: Any) -> tuple[float, float]:
     """Return the speeds of a plan, or of a point of a frontier: for a user, and for a chip."""
     return plan.tokens_per_second_per_user, plan.tokens_per_second_per_chip
@@ -83,6 +111,11 @@ def _frontier(
 ) -> None:
     axes.plot(*zip(*frontier, strict=True), marker=".", label=label)
     axes.plot(*own, marker="o", linestyle="none", color="tab:red", label="this plan")
+    _describe(axes)
+    axes.legend()
+
+
+def _describe(axes: Any) -> None:
     axes.set(
         xlabel="tokens/s for a user",
         ylabel="tokens/s a chip",
@@ -90,4 +123,3 @@ def _frontier(
         title="Speed against throughput (decoding)",
     )
     axes.grid(alpha=0.3)
-    axes.legend()

@@ -228,6 +228,15 @@ class Plan:
         fixed = {"batch": self.batch, "objective": None, "report_overflow": True}
         return {**self._request, **layout, **fixed}
 
+    def frontier(self) -> tuple[str, list[tuple[float, float]]]:
+        """Return what other plans there are, and their tokens a second for a user and a chip."""
+        from trn3.planner import plots
+
+        if self.searched is not None:
+            return "best of all layouts", [plots.speeds(one) for one in self.searched.frontier]
+        powers = (1 << power for power in range(self.largest_batch.bit_length()))
+        return "this layout, by batch", [plots.speeds(one) for one in self.sweep(batch=powers)]
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain numbers, texts, lists and mappings."""
         return {**self._document, "assumptions": list(self.assumptions)}
@@ -263,19 +272,11 @@ class Plan:
         """
         from trn3.planner import plots
 
-        if self.searched is not None:
-            label = "best of all layouts"
-            points: Iterable[FrontierPoint | Plan] = self.searched.frontier
-        else:
-            label = "this layout, by batch"
-            powers = (1 << power for power in range(self.largest_batch.bit_length()))
-            points = self.sweep(batch=powers)
         return plots.plot_plan(
             Path(path),
             f"{self.model.name} on {self.system}: {self.layout}, batch {self.batch}",
             (("prompt", self.prefill, self.ttft), ("a token", self.decode, self.tpot)),
-            label,
-            [plots.speeds(point) for point in points],
+            *self.frontier(),
             plots.speeds(self),
         )
 

@@ -9,6 +9,7 @@ from trn3._trn3 import planner as _planner
 from trn3.planner.models import ModelLike
 from trn3.planner.requests import seconds, serving_request, speculation_request, whole
 from trn3.planner.results import Plan, Search, plan_of
+from trn3.planner.several import on_each
 
 USUAL_TPOT = 0.05
 """Seconds a token that a search keeps if no promise and no batch is given **(choice)**."""
@@ -65,7 +66,8 @@ def plan(
         As in `trn3.planner.model`: a name, the path of a ``config.json``, or its mapping.
     system
         A name (``"gen2"``, ``"trn2"``, ``"gb300_nvl72"``), a system of `trn3.systems`, a cluster,
-        or the path of a spec file.
+        or the path of a spec file, with changes if need be: ``"gen2:hbm_bandwidth=+100%"``. A list
+        of them gives `trn3.planner.several.Plans`, one recipe on each.
     dtype
         One format (``"bf16"``, ``"mxfp8"``, ``"mxfp4"``, ``"fp8"``) or one for each class of
         tensors (``{"experts": "mxfp4", "kv": "mxfp8", "default": "bf16"}``). None takes the
@@ -143,6 +145,11 @@ def plan(
     ValueError: tp is 3: the 32 heads of queries of llama-3-8b do not divide by it; what divides: \
 1, 2, 4, 8, 16, 32
     """
+    if isinstance(system, (list, tuple)):
+        given = {**locals(), **training_options}
+        systems = given.pop("system")
+        del given["training_options"]
+        return cast(Plan, on_each(plan, systems, given))
     if training is not None and training is not False:
         return cast(Plan, _training(locals()))
     if training_options:

@@ -1,8 +1,8 @@
 """Plans of training: what one step takes in time, memory, energy and money.
 
 `Training` says what is trained and, where it matters, how it is laid out; degrees that it leaves
-open are searched for, thousands of layouts a second. Nothing is measured here: one constant is
-fitted to one published run, and every result lists what it rests on.
+open are searched for, thousands of layouts a second. Nothing is measured here: one rate is fitted
+to published runs, and every result lists what it rests on.
 
 Examples
 --------
@@ -10,7 +10,7 @@ Examples
 >>> llama = Training(1024, 8192, tp=32, pp=1, dp=32, zero=1, micro_batch=1, recompute="selective")
 >>> plan = plan_training("llama-3-8b", "trn1", llama)
 >>> plan.chips, round(plan.sequences_per_second, 1)  # published: 47.95
-(512, 48.0)
+(512, 50.7)
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from trn3._trn3 import planner as _planner
 from trn3.economics.cost import Price, price_sets, prices
 from trn3.planner.models import ModelLike, request_of
 from trn3.planner.requests import system_request, whole
+from trn3.planner.several import on_each
 from trn3.planner.training_results import (
     Layout,
     Memory,
@@ -32,6 +33,7 @@ from trn3.planner.training_results import (
     TrainingLayout,
     TrainingPhase,
     TrainingPlan,
+    TrainingSchedule,
     TrainingSearch,
     plan_of,
 )
@@ -45,6 +47,7 @@ __all__ = [
     "TrainingLayout",
     "TrainingPhase",
     "TrainingPlan",
+    "TrainingSchedule",
     "TrainingSearch",
     "plan",
     "plan_training",
@@ -141,7 +144,8 @@ def plan_training(
         content of a ``config.json``.
     system : str, path or system
         A name (``"gen2"``, ``"trn1"``), a system, a cluster, or a spec file. A named system is
-        taken as often as the chips or degrees need, joined by its network.
+        taken as often as the chips or degrees need, joined by its network. A list of them gives
+        `trn3.planner.several.Plans`, one recipe on each.
     training : Training
         What is trained.
     dtype : str or Mapping[str, str], optional
@@ -177,6 +181,9 @@ def plan_training(
     >>> plan.memory.fits, plan.chips
     (True, 144)
     """
+    if isinstance(system, (list, tuple)):
+        given = locals()
+        return cast(TrainingPlan, on_each(plan_training, given.pop("system"), given))
     found = search_training(
         model,
         system,

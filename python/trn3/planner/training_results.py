@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from trn3.economics.cost import Price, SystemCost, cost_of
@@ -83,6 +84,51 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingSchedule:
+    """In which order a step's work is done, and what that costs.
+
+    Attributes
+    ----------
+    pipeline : str
+        ``"none"``, ``"1F1B"`` or ``"interleaved 1F1B"``.
+    stages, interleave, micro_batches : int
+        Stages, parts of the model on each, micro-batches that a replica accumulates.
+    bubble, bubble_seconds : float
+        Waiting of stages over their work, and its seconds.
+    recompute, recompute_seconds : str, float
+        What is computed again, and its seconds.
+    fused_attention : bool
+        Whether attention is one kernel; else its scores pass through memory.
+    formats : Mapping[str, str]
+        Formats of products by class of weights.
+    bytes_per_weight : Mapping[str, float]
+        What a rank keeps of each of its weights before any sharding.
+    network : str or None
+        The network between systems, if the job crosses it.
+    network_seconds, network_hidden : float
+        Seconds of a step in which only that network works, and those that run under other work.
+    said : Mapping[str, str]
+        All of it in words, by ``"pipeline"``, ``"recompute"``, ``"formats"`` and ``"network"``.
+    """
+
+    pipeline: str
+    stages: int
+    interleave: int
+    micro_batches: int
+    bubble: float
+    bubble_seconds: float
+    recompute: str
+    recompute_seconds: float
+    fused_attention: bool
+    formats: Mapping[str, str]
+    bytes_per_weight: Mapping[str, float]
+    network: str | None
+    network_seconds: float
+    network_hidden: float
+    said: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingPlan:
     """One training step.
 
@@ -128,6 +174,8 @@ class TrainingPlan:
         What says so, as of `trn3.planner.Plan`.
     uncertainty : Mapping[str, Any] or None
         As there, of ``step_time`` and rates; of the best plan alone.
+    schedule : TrainingSchedule
+        Pipeline, recomputation, formats and network.
     """
 
     model: str
@@ -155,12 +203,14 @@ class TrainingPlan:
     cost: SystemCost | None
     not_included: tuple[str, ...]
     assumptions: tuple[str, ...]
-    step_time_low: float
-    step_time_high: float
-    sequences_per_second_low: float
-    sequences_per_second_high: float
-    band: Mapping[str, Any]
-    uncertainty: Mapping[str, Any] | None
+    schedule: TrainingSchedule
+    # What nobody computed has no bounds.
+    step_time_low: float = math.nan
+    step_time_high: float = math.nan
+    sequences_per_second_low: float = math.nan
+    sequences_per_second_high: float = math.nan
+    band: Mapping[str, Any] = field(default_factory=dict)
+    uncertainty: Mapping[str, Any] | None = None
 
     @property
     def bottleneck(self) -> str:
@@ -180,6 +230,7 @@ class TrainingPlan:
                 f"{self.mfu:.1%} MFU ({self.mfu_with_attention:.1%} with attention)"
             ),
         ]
+        lines += [f"{name}: {text}" for name, text in self.schedule.said.items()]
         lines += [f"  {phase.name:<20}{phase.share:7.1%}  {phase.binding}" for phase in self.phases]
         return "\n".join([*lines, str(self.memory)])
 

@@ -2,7 +2,7 @@
 
 The measurements are data, `table`; `run` makes the kernels and instructions behind them and gives
 what the model predicts. `commands.published` are figures of systems, each with the command line
-that computes it; `summarise_groups` has their errors. `summarise` has those of kernels by class,
+that computes it. `summarise` has the errors by class, or by group of command lines,
 `summarise_levels` by whose text ran, and `summarise_band` how often the hardware's latency lies
 within the bounds of profiles.
 `trn3.validation.claims` does the same for what is published about systems,
@@ -30,7 +30,6 @@ from trn3.validation.documents import (
     at_several_levels,
     command_tables,
     figure,
-    group_text,
     markdown,
     numbers,
     percent,
@@ -51,13 +50,11 @@ from trn3.validation.rows import (
 )
 from trn3.validation.run import (
     ClassSummary,
-    GroupSummary,
     LevelSummary,
     Result,
     RowResult,
     run,
     summarise,
-    summarise_groups,
     summarise_levels,
 )
 
@@ -71,7 +68,6 @@ __all__ = [
     "Absent",
     "BandSummary",
     "ClassSummary",
-    "GroupSummary",
     "Level",
     "LevelSummary",
     "PublishedRow",
@@ -85,7 +81,6 @@ __all__ = [
     "commands",
     "figure",
     "fits",
-    "group_text",
     "markdown",
     "numbers",
     "percent",
@@ -95,7 +90,6 @@ __all__ = [
     "select",
     "summarise",
     "summarise_band",
-    "summarise_groups",
     "summarise_levels",
     "table",
 ]

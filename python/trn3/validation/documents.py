@@ -10,11 +10,9 @@ from trn3.validation.bands import summarise_band
 from trn3.validation.rows import LEVELS, Absent
 from trn3.validation.run import (
     ClassSummary,
-    GroupSummary,
     LevelSummary,
     RowResult,
     summarise,
-    summarise_groups,
     summarise_levels,
 )
 
@@ -74,32 +72,11 @@ def numbers(result: RowResult) -> tuple[str, str, str]:
     return f"{figure(result.predicted)} {row.unit}", published, f"{result.ratio:.3f}"
 
 
-def group_text(summary: GroupSummary) -> str:
-    """Return a line that says how far a group of rows is off.
-
-    >>> group_text(GroupSummary("trn2 decode", 3, 1, 1.1, 1.25, "some-row"))
-    'trn2 decode: 3 rows, 1 refused; off by 1.10 x in the median, 1.25 x at worst (some-row)'
-    """
-    refused = f", {summary.refused} refused" if summary.refused else ""
-    if summary.median is None:
-        return f"{summary.group}: {summary.rows} rows{refused}"
-    return (
-        f"{summary.group}: {summary.rows} rows{refused}; off by {summary.median:.2f} x in the "
-        f"median, {summary.worst:.2f} x at worst ({summary.worst_row})"
-    )
-
-
 def command_tables(results: Sequence[RowResult]) -> str:
     """Return the rows that command lines compute, by group, ready for a document."""
-    headings = ("row", "what", "predicted", "published", "ratio", "where")
-    parts = ["\n".join(f"- {group_text(group)}" for group in summarise_groups(results))]
+    parts = [_summary(summarise(results, "group"))]
     for group in dict.fromkeys(result.row.group for result in results):
-        rows = [
-            (result.row.id, result.row.what, *numbers(result), result.row.source)
-            for result in results
-            if result.row.group == group
-        ]
-        parts += [f"### {group}", markdown_table(headings, rows, right=headings[2:5])]
+        parts += [f"### {group}", _rows(r for r in results if r.row.group == group)]
     missed = [result for result in results if result.verdict != "within"]
     return "\n\n".join([*parts, *(["\n".join(map(_miss, missed))] if missed else [])])
 
@@ -188,20 +165,13 @@ def _summary(summaries: Iterable[ClassSummary]) -> str:
 
 
 def _rows(results: Iterable[RowResult]) -> str:
-    numbers = ("predicted", "published", "ratio")
-    rows = [
-        (
-            result.row.id,
-            result.row.hardware,
-            result.row.what,
-            f"{figure(result.predicted)} {result.row.unit}",
-            f"{figure(result.row.published)} {result.row.unit}",
-            f"{result.ratio:.3f}{'' if result.verdict == 'within' else ' (miss)'}",
-            result.row.source,
-        )
-        for result in results
-    ]
-    return markdown_table(("row", "hardware", "what", *numbers, "where"), rows, right=numbers)
+    headings = ("predicted", "published", "ratio")
+    rows = []
+    for result in results:
+        row, (*values, ratio) = result.row, numbers(result)
+        said = f"{ratio}{'' if result.verdict == 'within' else ' (miss)'}"
+        rows.append((row.id, row.hardware, row.what, *values, said, row.source))
+    return markdown_table(("row", "hardware", "what", *headings, "where"), rows, right=headings)
 
 
 def _miss(result: RowResult) -> str:

@@ -44,8 +44,8 @@ class RowResult:
 
     @property
     def error(self) -> float:
-        """Distance of the ratio from one."""
-        return abs(self.ratio - 1.0)
+        """Distance of the ratio from one; one where there is no figure."""
+        return 1.0 if self.refusal is not None else abs(self.ratio - 1.0)
 
     @property
     def is_within_band(self) -> bool:
@@ -115,14 +115,15 @@ def _answered(row: PublishedRow, command: str) -> RowResult:
         return RowResult(row, math.nan, refusal=str(error))
 
 
-def summarise(results: Iterable[RowResult]) -> list[ClassSummary]:
-    """Return the errors of each class."""
-    results = list(results)
+def summarise(
+    results: Iterable[RowResult], by: Literal["class_", "group"] = "class_"
+) -> list[ClassSummary]:
+    """Return the errors of each class, or of each group of rows that command lines compute."""
+    found: dict[str, list[RowResult]] = {}
+    for result in results:
+        found.setdefault(getattr(result.row, by), []).append(result)
     summaries = []
-    for class_ in ("fit", "hold"):
-        mine = [result for result in results if result.row.class_ == class_]
-        if not mine:
-            continue
+    for class_, mine in sorted(found.items()):
         worst = max(mine, key=lambda result: result.error)
         explained = [result for result in mine if result.verdict == "explained miss"]
         others = [result.error for result in mine if result.verdict != "explained miss"]
@@ -210,42 +211,3 @@ def rank_correlation(pairs: Iterable[tuple[float, float]]) -> float:
     if 0.0 in spread:
         return float("nan")
     return round(float(np.corrcoef(ranks)[0, 1]), 12)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
-    """How far the rows of one group are off.
-
-    ``median`` and ``worst`` are of the larger of computed over published and its inverse; None
-    where every command of the group is refused.
-    """
-
-    group: str
-    rows: int
-    refused: int
-    median: float | None
-    worst: float | None
-    worst_row: str | None
-
-
-def summarise_groups(results: Iterable[RowResult]) -> list[GroupSummary]:
-    """Return the errors of each group of rows that have commands."""
-    groups: dict[str, list[RowResult]] = {}
-    for result in results:
-        if result.row.group is not None:
-            groups.setdefault(result.row.group, []).append(result)
-    summaries = []
-    for group, mine in groups.items():
-        factors = {r.row.id: max(r.ratio, 1 / r.ratio) for r in mine if r.refusal is None}
-        worst = max(factors, key=lambda name: factors[name], default=None)
-        summaries.append(
-            GroupSummary(
-                group,
-                len(mine),
-                len(mine) - len(factors),
-                statistics.median(factors.values()) if factors else None,
-                None if worst is None else factors[worst],
-                worst,
-            )
-        )
-    return summaries

@@ -599,8 +599,8 @@ trn3_status trn3_roofline(const struct trn3_device *device,
                           uint64_t *ps);
 
 // Creates a device from the JSON text of its description; of no length, the description is the default: one core of
-// trn3. Entries: arch, arch_toml, overrides, cores, values, timing, strict, throttle, seed, max_instructions,
-// queue_depth, host_memory_bytes, rank, system, tdp. No file is read.
+// trn3. Entries: arch, arch_toml, overrides, cores, values, timing, share_hbm_bandwidth, strict, throttle, seed,
+// max_instructions, queue_depth, host_memory_bytes, rank, system, tdp. No file is read.
 //
 // VALUE: an entry there is not, or with a value that is not allowed. CAPACITY: too many devices exist.
 //
@@ -710,10 +710,13 @@ trn3_status trn3_stats_value(const struct trn3_device *device, size_t index, uin
 // Counts from zero again.
 trn3_status trn3_stats_reset(struct trn3_device *device);
 
-// Shows what happens to a function from here on; null: to none.
+// Shows what happens to a function from here on; null: to none. A command of a core that shares HBM with others is shown
+// when it has ended, of one alone when it begins.
 //
 // The function may be called by every call that needs the device alone, until it is replaced.
-trn3_status trn3_set_trace(struct trn3_device *device, trn3_trace_fn function, void *user);
+trn3_status trn3_set_trace(struct trn3_device *device,
+                           trn3_trace_fn function,
+                           void *user);
 
 // A figure of the last command that a core began, by its name in profile.json: "latency_us", "mfu", "roofline.ridge",
 // "engines.tensor.busy_share", "lines.0.critical_us". value is the bits of a double.
@@ -771,13 +774,16 @@ trn3_status trn3_snapshot_save(struct trn3_device *device, void *buffer, size_t 
 // buffer is null or has length bytes.
 trn3_status trn3_snapshot_load(struct trn3_device *device, const void *buffer, size_t length);
 
-// Gives a core a command; it starts now if the core is idle. tag comes back with its completion.
+// Gives a core a command; it starts now if the core is idle. tag comes back with its completion. Ends of commands under way
+// on other cores may move: see trn3_next_event.
 //
 // BUSY: the queue is full (queue_depth), or a call uses the device. VALUE: there is no such core, program or step. What
 // goes wrong later is the completion's status.
 //
 // command is null or points to a command.
-trn3_status trn3_submit(struct trn3_device *device, const struct trn3_command *new_command, uint64_t tag);
+trn3_status trn3_submit(struct trn3_device *device,
+                        const struct trn3_command *new_command,
+                        uint64_t tag);
 
 // Whether a core's queue has room: 1 or 0.
 //
@@ -791,8 +797,13 @@ trn3_status trn3_now(const struct trn3_device *device, uint64_t *ps);
 
 // When something happens next by itself, in picoseconds; TRN3_NEVER: nothing will, unless the host does something.
 //
+// The answer holds until that time or the next call that takes the device alone: cores share the bandwidth of HBM, and a
+// command that begins while others are under way may move their ends to later, never to what is past. Ask again after
+// every trn3_submit and trn3_advance.
+//
 // ps is null or may be written.
-trn3_status trn3_next_event(const struct trn3_device *device, uint64_t *ps);
+trn3_status trn3_next_event(const struct trn3_device *device,
+                            uint64_t *ps);
 
 // Moves time on to until_ps, past every command that ends until then and then. Where a listener is set, it hears of them
 // before this returns, on this thread, and they are not polled.

@@ -83,6 +83,7 @@ programs! {
     device_misuse: "device_misuse.c", test_dynamic Dynamic, test_sanitized Sanitized;
     devices: "devices.c", test_dynamic Dynamic, test_sanitized Sanitized;
     ranks: "ranks.c", test_dynamic Dynamic, test_sanitized Sanitized;
+    sharing: "sharing.c", test_dynamic Dynamic, test_sanitized Sanitized;
     shortage: "shortage.c", test_dynamic Dynamic;
     example: "example.c", test_dynamic Dynamic;
     host: "host.cpp", test_static Static, test_dynamic Dynamic, test_sanitized Sanitized;

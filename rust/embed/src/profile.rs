@@ -7,7 +7,8 @@ use crate::error::{Error, Result};
 
 impl Device {
     /// What the last command that a core began cost, and why: figures, tables, the text of `profile.json`, a Perfetto trace.
-    /// Times are from that command's own start. A copy is a kernel of one instruction; collectives leave no profile.
+    /// Times are from that command's own start; of a command under way on one of several cores, as they are if no other core
+    /// begins anything. A copy is a kernel of one instruction; collectives leave no profile.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Value`] for a core that there is not, or that has run nothing since the device was made, reset or
@@ -29,6 +30,7 @@ impl Device {
     /// ```
     pub fn profile(&mut self, core: u32) -> Result<Profile> {
         let index = self.core_index(core)?;
+        self.show_run(index);
         let held = &mut self.cores[index];
         let nothing = || Error::value(format!("core {core} has run nothing that a profile could be of"));
         let name = held.ran.as_ref().ok_or_else(nothing)?;

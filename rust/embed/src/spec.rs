@@ -33,6 +33,8 @@ pub struct DeviceSpec {
     pub values: bool,
     /// Whether time is kept; without, every command takes none.
     pub timing: bool,
+    /// Whether transfers of its cores share the bandwidth of HBM; without, each core's are timed as if it were alone.
+    pub share_hbm_bandwidth: bool,
     /// Whether reading memory that nothing wrote is an error.
     pub strict: bool,
     /// Whether TensorE's current-step limit is modelled.
@@ -62,6 +64,7 @@ impl Default for DeviceSpec {
             cores: 1,
             values: true,
             timing: true,
+            share_hbm_bandwidth: true,
             strict: false,
             throttle: false,
             seed: 0,

@@ -15,9 +15,9 @@ use crate::spec::Spec;
 use crate::unit::known_factor;
 
 /// The system that a table differs from.
-const BASE: &str = "_base";
+pub(crate) const BASE: &str = "_base";
 /// Figures of a base that do not hold of what differs from it.
-pub(crate) const WITHOUT: &str = "_without";
+const WITHOUT: &str = "_without";
 /// Bases of bases end somewhere.
 const DEEPEST: usize = 8;
 /// Tables of a graph that are exchanged as a whole, while the rest stays the base's.
@@ -90,7 +90,8 @@ fn of_the_crate(name: &str) -> Result<Table> {
 }
 
 fn merged(mut base: Table, own: Table) -> Table {
-    let figures = own.keys().filter(|key| !key.starts_with('_'));
+    // A table that says itself which figures it sets has others that follow from changed parts.
+    let figures = own.keys().filter(|key| !key.starts_with('_') && !own.contains_key(SET));
     let mut set: Vec<Toml> = base.get(SET).and_then(Toml::as_array).cloned().unwrap_or_default();
     set.extend(figures.map(|key| Toml::String(key.clone())));
     set.extend(own.get(SET).and_then(Toml::as_array).cloned().unwrap_or_default());

@@ -95,7 +95,9 @@ pub(crate) fn text_of(name: &str) -> &'static str {
 pub fn parameters(model: &str) -> Result<Facts> {
     static MODELS: LazyLock<Read> = LazyLock::new(|| unread(&PARAMETERS));
     let known = PARAMETERS.map(|(known, _)| known);
-    read(model, MODELS.get(model).ok_or_else(|| Error::unknown("model", model, known))?).map(varied)
+    let found = read(model, MODELS.get(model).ok_or_else(|| Error::unknown("model", model, known))?);
+    // Of plans alone: energy and latency have bounds of their own.
+    if matches!(model, "serving" | "training") { found.map(varied) } else { found }
 }
 
 /// Names of systems and machines that users type, by kind of thing: what another name stands for.

@@ -8,7 +8,7 @@ use crate::built_in::{aliases, canonical};
 use crate::error::{Error, Result};
 use crate::facts::Facts;
 use crate::files::read_text;
-use crate::what_if::{apply, forget};
+use crate::what_if::{apply, refresh};
 
 /// A system that somebody named: one of the crate as it is, or one of a spec file's text.
 ///
@@ -82,7 +82,7 @@ impl SystemText {
         })?;
         let written = |tables: &Table| toml::to_string(tables).map_err(|error| Error::Spec(format!("{text}: {error}")));
         let found = Facts::named(text, &written(&tables)?, name)?;
-        forget(&mut tables, facts, &found)?;
+        refresh(&mut tables, facts, &found)?;
         let file = written(&tables)?;
         Ok(Self { name: name.to_owned(), file: Some((text.to_owned(), file)) })
     }

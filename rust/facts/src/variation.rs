@@ -1,7 +1,7 @@
 //! Constants that nobody publishes, drawn from the ranges in which they may lie.
 //!
-//! Within [`drawn`] every read of such a constant gives another value than its entry has: the models need not know, and a
-//! constant that is added later is drawn too. What keeps constants beyond one read asks [`is_drawing`] first.
+//! Within [`drawn`] every read of such a constant of serving, training and collectives gives another value than its entry
+//! has: the models need not know, and a constant that is added later is drawn too. What keeps constants beyond one read asks [`is_drawing`] first.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -144,6 +144,13 @@ mod tests {
     fn test_fractions_stay_fractions_and_constants_vary_apart() {
         assert!((0..200).all(|number| read(number, "training", "dp_overlap") <= 1.0));
         assert_ne!(read(1, "serving", "code") / read(1, "serving", "collectives_buffer"), 1.0);
+    }
+
+    #[test]
+    fn test_what_is_read_once_is_not_drawn() {
+        for model in ["energy", "latency"] {
+            assert_eq!(drawn(ConstantDraw { seed: 1, number: 1 }, || parameters(model)), parameters(model));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use toml::{Table, Value as Toml};
 
-use crate::base::WITHOUT;
+use crate::base::BASE;
 use crate::change::{changed, listed};
 use crate::check::is_rate;
 use crate::error::{Error, Result, allowed};
@@ -33,8 +33,10 @@ pub(crate) fn apply(tables: &mut Table, facts: &Facts, changes: &str) -> Result<
         };
         if !in_graph {
             let (owner, figure) = owner_of(facts, &key)?;
-            let value = changed_figure(&owner, &figure, &key, &wanted)?;
-            figures.push((owner, figure, value));
+            // What a figure is already changes nothing: not what is published of it either.
+            if let Some(value) = changed_figure(&owner, &figure, &key, &wanted)? {
+                figures.push((owner, figure, value));
+            }
         }
     }
     if let Some(graph) = graph {
@@ -49,39 +51,56 @@ pub(crate) fn apply(tables: &mut Table, facts: &Facts, changes: &str) -> Result<
     Ok(())
 }
 
-/// Takes from a changed system what was published of it and follows otherwise from its changed parts.
+/// Puts what follows from a system's changed parts in the place of what is published of it.
 ///
 /// # Errors
 /// [`Error::Spec`] if one of the two cannot be true.
-pub(crate) fn forget(tables: &mut Table, before: &Facts, after: &Facts) -> Result<()> {
+pub(crate) fn refresh(tables: &mut Table, before: &Facts, after: &Facts) -> Result<()> {
     for role in PARTS {
         if let (Some(before), Some(after)) = (before.part(role)?, after.part(role)?)
             && tables.contains_key(&after.name)
         {
-            forget(tables, &before, &after)?;
+            refresh(tables, &before, &after)?;
         }
     }
     let (old, new) = (Spec::of(before, Overrides::new())?, Spec::of(after, Overrides::new())?);
-    let follows = |key: &&String| {
-        new.quantities[*key].formula.is_some() && new.quantities[*key].value != old.quantities[*key].value
-    };
-    let stale: Vec<String> =
-        before.quantities.keys().filter(|key| old.quantities.contains_key(*key)).filter(follows).cloned().collect();
-    if stale.is_empty() {
-        return Ok(());
-    }
-    let table = table_of(tables, &after.name);
-    if table.contains_key("_base") {
-        table.insert(WITHOUT.to_owned(), stale.into_iter().map(Toml::String).collect::<Vec<_>>().into());
-    } else {
-        stale.iter().for_each(|key| drop(table.remove(key)));
+    for key in before.quantities.keys() {
+        let Some(quantity) = new.quantities.get(key).filter(|quantity| quantity.formula.is_some()) else { continue };
+        if let Some(value) = quantity.number().filter(|_| quantity.value != old.quantities[key].value) {
+            let source = "what-if: follows from its parts as they are changed".to_owned();
+            let table = table_of(tables, &after.name);
+            mark(table, None);
+            table.insert(key.clone(), figure_entry(value, &quantity.unit, source));
+        }
     }
     Ok(())
 }
 
+/// Marks a figure of a table as one that no formula computes, as those are that the table sets over its base.
+fn mark(table: &mut Table, figure: Option<&str>) {
+    if !table.contains_key(SET) {
+        let figures = table.keys().filter(|key| table.contains_key(BASE) && !key.starts_with('_'));
+        let set: Vec<Toml> = figures.map(|key| Toml::from(key.as_str())).collect();
+        table.insert(SET.to_owned(), Toml::Array(set));
+    }
+    if let Some(set) = table.get_mut(SET).and_then(Toml::as_array_mut) {
+        set.extend(figure.map(Toml::from));
+    }
+}
+
+fn figure_entry(value: f64, unit: &str, source: String) -> Toml {
+    let said =
+        Table::from_iter([("value".to_owned(), Toml::Float(value)), ("source".to_owned(), Toml::String(source))]);
+    Toml::Table(Table::from_iter([
+        ("default".to_owned(), Toml::Float(value)),
+        ("unit".to_owned(), Toml::from(unit)),
+        ("sources".to_owned(), Toml::Array(vec![Toml::Table(said)])),
+    ]))
+}
+
 /// The table of a system in a file, added as a copy of the crate's where it lacks.
 fn table_of<'a>(tables: &'a mut Table, name: &str) -> &'a mut Table {
-    let new = Table::from_iter([("_base".to_owned(), Toml::from(name))]);
+    let new = Table::from_iter([(BASE.to_owned(), Toml::from(name))]);
     let entry = tables.entry(name).or_insert_with(|| Toml::Table(new.clone()));
     if !entry.is_table() {
         *entry = Toml::Table(new);
@@ -148,8 +167,8 @@ fn unknown(facts: &Facts, key: &str) -> Result<String> {
     Ok(format!("{} has no figure {key}; {}", facts.name, allowed(key, known.iter().map(String::as_str))))
 }
 
-/// A figure's new value, in its unit.
-fn changed_figure(owner: &Facts, figure: &str, key: &str, wanted: &str) -> Result<f64> {
+/// A figure's new value, in its unit; `None` for what it is.
+fn changed_figure(owner: &Facts, figure: &str, key: &str, wanted: &str) -> Result<Option<f64>> {
     let spec = Spec::of(owner, Overrides::new())?;
     let Some(quantity) = spec.quantities.get(figure) else { return Err(Error::Spec(unknown(owner, figure)?)) };
     let unit = &quantity.unit;
@@ -159,7 +178,7 @@ fn changed_figure(owner: &Facts, figure: &str, key: &str, wanted: &str) -> Resul
         None => refuse(&format!("a number of {unit}, or a change such as +20%")),
         Some(value) if value < 0.0 => refuse("not negative"),
         Some(0.0) if is_rate(unit) => refuse(&format!("positive, in {unit}")),
-        Some(value) => Ok(value),
+        Some(value) => Ok((value != old).then_some(value)),
     }
 }
 
@@ -168,18 +187,9 @@ fn write(tables: &mut Table, owner: &Facts, figure: &str, value: f64) -> Result<
     let spec = Spec::of(owner, Overrides::new())?;
     let quantity = spec.quantity(figure)?;
     let source = format!("what-if: {} {} changed to {}", shown(quantity.number()), quantity.unit, shown(Some(value)));
-    let said =
-        Table::from_iter([("value".to_owned(), Toml::Float(value)), ("source".to_owned(), Toml::String(source))]);
-    let entry = Table::from_iter([
-        ("default".to_owned(), Toml::Float(value)),
-        ("unit".to_owned(), Toml::String(quantity.unit.clone())),
-        ("sources".to_owned(), Toml::Array(vec![Toml::Table(said)])),
-    ]);
     let table = table_of(tables, &owner.name);
-    table.insert(figure.to_owned(), Toml::Table(entry));
-    if let Some(set) = table.entry(SET).or_insert_with(|| Toml::Array(Vec::new())).as_array_mut() {
-        set.push(Toml::from(figure));
-    }
+    mark(table, Some(figure));
+    table.insert(figure.to_owned(), figure_entry(value, &quantity.unit, source));
     Ok(())
 }
 
@@ -406,7 +416,7 @@ mod tests {
         assert_eq!(faster.known("chip.tflops_mxfp8"), Some(2516.5824e12 * 1.5));
         // What is published of the system is not what follows from its chips now.
         let quantity = &faster.quantities["hbm_bandwidth"];
-        assert!(quantity.published.is_none() && !quantity.conflict, "{quantity:?}");
+        assert_eq!((quantity.published.as_ref(), quantity.conflict), (Some(&quantity.value), false));
         assert_eq!(
             faster.facts.title,
             "Trn3 Gen2 UltraServer (NL72x2 Switched): hbm_bandwidth=+100%,tflops_bf16=1000,core.clock_tensor=+50%"
@@ -429,8 +439,12 @@ mod tests {
                     panic!("{name}.{key}")
                 };
                 let same = spec(&format!("{name}:{key}={old}"));
+                assert_eq!(same.quantities, known.quantities, "{name}.{key}");
+                let near = spec(&format!("{name}:{key}=+0.0000001%"));
                 for (other, quantity) in &known.quantities {
-                    assert_eq!(same.quantities[other].value, quantity.value, "{name}.{key}: {other}");
+                    let Some(old) = quantity.si() else { continue };
+                    let new = near.quantities[other].si().expect("a number");
+                    assert!((new - old).abs() <= 1e-6 * old.abs(), "{name}.{key}: {other} is {new}, not {old}");
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::config::{ClaimSettings, from_claim, from_class};
 use crate::device::PoolDevice;
 use crate::document::{Document, Object, of_kind};
 use crate::error::{Error, Result, guess};
-use crate::names::MAX_RESULTS;
+use crate::names::{HOSTNAME, MAX_RESULTS};
 use crate::refusal::refusal;
 use crate::score::PlacementScore;
 use crate::search::Assignment;
@@ -277,7 +277,7 @@ fn commit(
             return Err(Error::unmet(&claim.label, "", reason));
         }
         config.extend(from_claim(claim, &used));
-        let body = body(claim, &name, results, config);
+        let body = body(claim, state.reached_by(node), results, config);
         placed.push(PlacedClaim {
             claim: claim.clone(),
             node: name.clone(),
@@ -290,7 +290,7 @@ fn commit(
 }
 
 /// The claim as a ResourceClaim that holds what it was given.
-fn body(claim: &ResourceClaim, node: &str, results: Vec<Value>, config: Vec<Value>) -> Value {
+fn body(claim: &ResourceClaim, nodes: &[String], results: Vec<Value>, config: Vec<Value>) -> Value {
     let body = &claim.document.body;
     let mut metadata = given(body, "metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut spec = &body["spec"];
@@ -310,10 +310,14 @@ fn body(claim: &ResourceClaim, node: &str, results: Vec<Value>, config: Vec<Valu
     if !config.is_empty() {
         held["config"] = config.into();
     }
-    let selector = json!({"key": "metadata.name", "operator": "In", "values": [node]});
+    let term = match nodes {
+        // A field takes one value, a label many.
+        [node] => json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}),
+        nodes => json!({"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": nodes}]}),
+    };
     let mut status = given(body, "status").and_then(Value::as_object).cloned().unwrap_or_default();
-    let terms = json!({"nodeSelectorTerms": [{"matchFields": [selector]}]});
-    status.insert("allocation".to_owned(), json!({"devices": held, "nodeSelector": terms}));
+    let selector = json!({"nodeSelectorTerms": [term]});
+    status.insert("allocation".to_owned(), json!({"devices": held, "nodeSelector": selector}));
     json!({
         "apiVersion": body["apiVersion"], "kind": "ResourceClaim", "metadata": metadata, "spec": spec, "status": status,
     })

@@ -91,13 +91,14 @@ pub(crate) fn attempt(
         }
     }
     // Nodes that look alike have the same answer.
-    let key = (state.kinds[node], free.clone(), wants, rules, opened);
+    let counters = state.counters_of(node, pretence.empty);
+    let key = (state.kinds[node], free.clone(), counters, wants, rules, opened);
     if let Some(known) = state.found.borrow().get(&key) {
         return Ok(known.clone());
     }
     check_interrupt()?;
-    let (_, _, wants, rules, opened) = &key;
-    let found = search::search(&state.layouts[node].shape, free, wants, rules, opened)?;
+    let (_, _, counters, wants, rules, opened) = &key;
+    let found = search::search(&state.layouts[node].shape, free, counters, wants, rules, opened)?;
     state.found.borrow_mut().insert(key, found.clone());
     Ok(found)
 }

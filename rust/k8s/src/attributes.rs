@@ -38,23 +38,42 @@ impl<'a> Publisher<'a> {
         }
     }
 
+    /// The name of an UltraServer's pool.
+    pub(crate) fn pool_of_ultraserver(&self, block: usize) -> String {
+        format!("{}-{block}", self.shape.name.replace('_', "-"))
+    }
+
+    /// The device that stands for a whole UltraServer.
+    pub(crate) fn ultraserver(&self, node: &TopologyNode) -> Value {
+        let mut all = Object::new();
+        self.put_common(&mut all, names::ULTRASERVER);
+        self.put_network(&mut all, node);
+        self.put_block(&mut all, node);
+        say(&mut all, &own("chip"), &self.shape.chip);
+        let chips = self.shape.devices * self.shape.servers;
+        let mut whole = self.capacity(chips);
+        whole["neuronDevices"] = json!({"value": chips.to_string()});
+        json!({"name": "neuron-ultraserver-0", "attributes": all, "capacity": whole})
+    }
+
+    fn capacity(&self, chips: usize) -> Value {
+        let memory = self.shape.memory_gib * chips as u64;
+        let cores = self.shape.cores * chips as u64;
+        json!({"memory": {"value": format!("{memory}Gi")}, "neuronCores": {"value": cores.to_string()}})
+    }
+
     /// The devices of a node: its chips, and the one that stands for all of it.
     pub(crate) fn devices(&self, node: &TopologyNode) -> Vec<Value> {
-        let capacity = |chips: usize| {
-            let memory = self.shape.memory_gib * chips as u64;
-            let cores = self.shape.cores * chips as u64;
-            json!({"memory": {"value": format!("{memory}Gi")}, "neuronCores": {"value": cores.to_string()}})
-        };
         let chip = |index: usize| {
             json!({
                 "name": format!("neuron-device-{index}"),
                 "attributes": self.of_chip(node, index),
-                "capacity": capacity(1),
+                "capacity": self.capacity(1),
             })
         };
         let mut devices: Vec<Value> = (0..self.shape.devices).map(chip).collect();
         if self.shape.is_ultraserver() && self.options.node_devices {
-            let mut whole = capacity(self.shape.devices);
+            let mut whole = self.capacity(self.shape.devices);
             whole["neuronDevices"] = json!({"value": self.shape.devices.to_string()});
             devices.push(json!({"name": "neuron-node-0", "attributes": self.of_node(node), "capacity": whole}));
         }

@@ -25,6 +25,10 @@ impl Bits {
         self.0[number / WIDTH] |= 1 << (number % WIDTH);
     }
 
+    pub(crate) fn take_out(&mut self, number: usize) {
+        self.0[number / WIDTH] &= !(1 << (number % WIDTH));
+    }
+
     pub(crate) fn has(&self, number: usize) -> bool {
         self.0[number / WIDTH] >> (number % WIDTH) & 1 == 1
     }

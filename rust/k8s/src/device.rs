@@ -12,6 +12,9 @@ use crate::values::{AttributeValue, ResourceQuantity};
 /// Domain and identifier of an attribute or a capacity.
 pub type QualifiedName = (String, String);
 
+/// A counter of its pool that a device uses: set, name and how much of it.
+pub(crate) type CounterUse = (String, String, ResourceQuantity);
+
 /// A mark that keeps claims away that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceTaint {
@@ -30,8 +33,10 @@ pub struct PoolDevice {
     pub driver: String,
     /// Its pool.
     pub pool: String,
-    /// The node where it is.
+    /// The node where it is; of a device of several nodes its name and their number.
     pub node: String,
+    /// The nodes that reach it together; none for a device of one node.
+    pub nodes: Vec<String>,
     /// Its name in the pool.
     pub name: String,
     /// Its attributes, in the order of the slice.
@@ -40,6 +45,8 @@ pub struct PoolDevice {
     pub capacity: Vec<(QualifiedName, ResourceQuantity)>,
     /// Its taints.
     pub taints: Vec<DeviceTaint>,
+    /// What it uses of its pool's counters.
+    pub(crate) uses: Vec<CounterUse>,
     /// What selectors see of it, made when the first of them looks.
     pub(crate) seen: OnceLock<Box<dyn Val>>,
 }
@@ -73,6 +80,12 @@ impl PoolDevice {
     /// Whether it stands for a whole node.
     pub fn is_node(&self) -> bool {
         self.of_driver("resourceType").and_then(AttributeValue::text) == Some(names::NODE)
+    }
+
+    /// Chips that it stands for and that are not devices of its node: those of the nodes that reach it.
+    pub(crate) fn chips_elsewhere(&self) -> usize {
+        let said = self.capacity(&self.driver, "neuronDevices").and_then(|amount| amount.to_string().parse().ok());
+        if self.nodes.is_empty() { 0 } else { said.unwrap_or(self.nodes.len()) }
     }
 
     /// All that is known of it, as plain data; attributes and capacities as lists of domain, identifier and value.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::counters::{CounterAmounts, check_uses, read_sets, read_uses};
 use crate::device::{DeviceTaint, PoolDevice, QualifiedName};
 use crate::document::{Document, Object, of_kind};
 use crate::error::{Error, Result};
@@ -18,7 +19,8 @@ const VALUE_KEYS: [&str; 4] = ["bool", "int", "string", "version"];
 ///
 /// # Errors
 /// [`Error::Malformed`] if a slice is malformed, a pool misses a slice, or a device exists twice or is of a kind that
-/// the allocator does not model (shared counters, several allocations at once, pools that are not of one node).
+/// the allocator does not model (several allocations at once, devices of nodes that are not named), or uses a counter
+/// that its pool does not have.
 ///
 /// ```
 /// use serde_json::Value;
@@ -30,6 +32,11 @@ const VALUE_KEYS: [&str; 4] = ["bool", "int", "string", "version"];
 /// # Ok::<(), trn3_k8s::Error>(())
 /// ```
 pub fn devices(documents: &[Document]) -> Result<Vec<PoolDevice>> {
+    read(documents).map(|(devices, _)| devices)
+}
+
+/// The devices, and the counters that they share.
+pub(crate) fn read(documents: &[Document]) -> Result<(Vec<PoolDevice>, CounterAmounts)> {
     let mut pools: Vec<((String, String), Vec<&Document>)> = Vec::new();
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     for document in of_kind(documents, "ResourceSlice") {
@@ -49,13 +56,19 @@ pub fn devices(documents: &[Document]) -> Result<Vec<PoolDevice>> {
         return Err(Error::Malformed(format!("{sources}: holds no ResourceSlice; trn3 k8s slices writes them")));
     }
     let mut found: Vec<PoolDevice> = Vec::new();
+    let mut amounts = CounterAmounts::new();
     for ((driver, pool), slices) in &pools {
         let mut names: BTreeSet<String> = BTreeSet::new();
-        for document in newest(driver, pool, slices)? {
+        let current = newest(driver, pool, slices)?;
+        for document in &current {
+            read_sets(document, [driver, pool], &mut amounts)?;
+        }
+        for document in current {
             for device in devices_of(document, driver, pool)? {
                 if !names.insert(device.name.clone()) {
                     return Err(Error::Malformed(format!("{document}: device {device} exists twice")));
                 }
+                check_uses(document, &device, &amounts)?;
                 found.push(device);
             }
         }
@@ -65,7 +78,7 @@ pub fn devices(documents: &[Document]) -> Result<Vec<PoolDevice>> {
             (names::natural(&device.node), names::natural(&device.pool), names::natural(&device.name));
         (node, device.driver.clone(), pool, device.is_node(), name)
     });
-    Ok(found)
+    Ok((found, amounts))
 }
 
 /// The slices of a pool that count, all of which must be there.
@@ -129,35 +142,81 @@ fn number(document: &Document, key: &str, least: u64) -> Result<u64> {
 
 fn devices_of(document: &Document, driver: &str, pool: &str) -> Result<Vec<PoolDevice>> {
     let spec = mapping(document.body.get("spec"), document, "spec")?;
-    let Some(node) = spec.get("nodeName").and_then(Value::as_str).filter(|node| !node.is_empty()) else {
-        let reason = "is missing; pools of several nodes (nodeSelector, allNodes) are not modelled";
+    let node = node_name(spec);
+    let each = spec.get("perDeviceNodeSelection") == Some(&Value::Bool(true));
+    if node.is_none() && !each {
+        let reason = "is missing; pools of several nodes (nodeSelector, allNodes) are not modelled, but for those whose \
+                      devices each say their nodes (perDeviceNodeSelection)";
         return Err(document.fail("spec.nodeName", reason));
-    };
-    if spec.get("sharedCounters").is_some_and(|value| !is_nothing(value)) {
-        return Err(document.fail("spec.sharedCounters", "shared counters are not modelled"));
     }
     let bodies = match spec.get("devices").filter(|value| !is_nothing(value)) {
         None => &[],
         Some(Value::Array(bodies)) => bodies.as_slice(),
         Some(_) => return Err(document.fail("spec.devices", "must be a list")),
     };
-    let tainted = bodies.iter().any(|body| body.get("taints").is_some_and(|value| !is_nothing(value)));
-    let limit = if tainted { names::MAX_DEVICES_WITH_TAINTS } else { names::MAX_DEVICES };
+    let has = |body: &Value, key: &str| body.get(key).is_some_and(|value| !is_nothing(value));
+    let special = bodies.iter().any(|body| has(body, "taints") || has(body, "consumesCounters"));
+    let limit = if special { names::MAX_DEVICES_WITH_TAINTS } else { names::MAX_DEVICES };
     if bodies.len() > limit {
         let reason = format!("{} devices; a slice like this holds at most {limit}", bodies.len());
         return Err(document.fail("spec.devices", reason));
     }
     let mut devices = Vec::with_capacity(bodies.len());
     for (index, body) in bodies.iter().enumerate() {
-        devices.push(device(document, &format!("spec.devices[{index}]"), body, [driver, pool, node])?);
+        devices.push(device(document, &format!("spec.devices[{index}]"), body, [driver, pool], node)?);
     }
     Ok(devices)
 }
 
-fn device(document: &Document, path: &str, body: &Value, [driver, pool, node]: [&str; 3]) -> Result<PoolDevice> {
+fn node_name(owner: &Object) -> Option<&str> {
+    owner.get("nodeName").and_then(Value::as_str).filter(|node| !node.is_empty())
+}
+
+/// The nodes of a selector that names them: one term, by their names or their label.
+fn selected_nodes(selector: &Value) -> Option<Vec<String>> {
+    let [term] = selector.get("nodeSelectorTerms")?.as_array()?.as_slice() else { return None };
+    let needs = |key: &str| term.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let [need] = [needs("matchFields"), needs("matchExpressions")].concat().try_into().ok()?;
+    let need: Value = need;
+    let is_name = matches!(need.get("key")?.as_str()?, "metadata.name" | names::HOSTNAME);
+    let nodes = need.get("values")?.as_array()?.iter().map(|name| name.as_str().map(str::to_owned));
+    let nodes: Vec<String> = nodes.collect::<Option<_>>()?;
+    (is_name && need.get("operator")?.as_str()? == "In" && !nodes.is_empty()).then_some(nodes)
+}
+
+/// The nodes that reach a device: what its slice says of all, or what it says itself.
+fn nodes_of(document: &Document, path: &str, fields: &Object, of_slice: Option<&str>) -> Result<Vec<String>> {
+    let own = node_name(fields);
+    let selector = fields.get("nodeSelector").filter(|value| !is_nothing(value));
+    if let Some(node) = of_slice {
+        let nothing = own.is_none() && selector.is_none();
+        return if nothing { Ok(vec![node.to_owned()]) } else { Err(document.fail(path, "its slice says its node")) };
+    }
+    match (own, selector) {
+        (Some(node), None) => Ok(vec![node.to_owned()]),
+        (None, Some(selector)) => selected_nodes(selector).ok_or_else(|| {
+            document.fail(
+                &format!("{path}.nodeSelector"),
+                format!(
+                    "must be one term that names nodes by metadata.name or {}; others are not modelled",
+                    names::HOSTNAME
+                ),
+            )
+        }),
+        _ => Err(document.fail(path, "must have one of nodeName and nodeSelector; allNodes is not modelled")),
+    }
+}
+
+fn device(
+    document: &Document,
+    path: &str,
+    body: &Value,
+    [driver, pool]: [&str; 2],
+    node: Option<&str>,
+) -> Result<PoolDevice> {
     let fields = mapping(Some(body), document, path)?;
     let name = text(fields, "name", document, path)?;
-    for key in ["consumesCounters", "allowMultipleAllocations", "basic"] {
+    for key in ["allowMultipleAllocations", "basic"] {
         if fields.get(key).is_some_and(|value| !is_nothing(value)) {
             let hint = if key == "basic" { "; basic belongs to v1beta1" } else { "" };
             return Err(document.fail(&format!("{path}.{key}"), format!("is not modelled{hint}")));
@@ -180,8 +239,14 @@ fn device(document: &Document, path: &str, body: &Value, [driver, pool, node]: [
         return Err(document.fail(path, reason));
     }
     let taints = taints(document, &format!("{path}.taints"), fields.get("taints"))?;
-    let [driver, pool, node] = [driver, pool, node].map(str::to_owned);
-    Ok(PoolDevice { driver, pool, node, name, attributes, capacity, taints, seen: OnceLock::new() })
+    let uses = read_uses(document, path, fields)?;
+    let mut nodes = nodes_of(document, path, fields, node)?;
+    let node = match nodes.len() {
+        1 => nodes.remove(0),
+        count => format!("{pool}/{name} ({count} nodes)"),
+    };
+    let [driver, pool] = [driver, pool].map(str::to_owned);
+    Ok(PoolDevice { driver, pool, node, nodes, name, attributes, capacity, taints, uses, seen: OnceLock::new() })
 }
 
 /// Sets an entry; with and without the domain before it, a name may stand twice, and the later counts.

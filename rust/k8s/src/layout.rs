@@ -20,6 +20,8 @@ pub(crate) struct LayoutShape {
     /// devices of its pool.
     pub(crate) footprint: Vec<Bits>,
     pub(crate) neighbours: Vec<Bits>,
+    /// Chips that each device stands for beyond those of this node.
+    pub(crate) elsewhere: Vec<usize>,
     /// Groups of devices that belong together, by size, largest first.
     pub(crate) groups: Vec<Vec<Bits>>,
     /// Links of the torus between each two devices; 1 where there is no torus.
@@ -43,7 +45,7 @@ impl NodeLayout {
     pub(crate) fn new(node: String, places: Vec<usize>, inventory: &[PoolDevice]) -> Self {
         let devices: Vec<&PoolDevice> = places.iter().map(|place| &inventory[*place]).collect();
         let count = devices.len();
-        let wholes = Bits::of(count, |number| devices[number].is_node());
+        let wholes = Bits::of(count, |number| devices[number].is_node() || !devices[number].nodes.is_empty());
         let chips = Bits::of(count, |number| !wholes.has(number));
         let same = |left: usize, right: usize| pool_of(devices[left]) == pool_of(devices[right]);
         let footprint = (0..count)
@@ -60,12 +62,18 @@ impl NodeLayout {
         let shape = LayoutShape {
             footprint: footprint.collect(),
             neighbours: (0..count).map(|left| Bits::of(count, |right| near(left, right))).collect(),
+            elsewhere: devices.iter().map(|device| device.chips_elsewhere()).collect(),
             groups: groups(&devices, &chips),
             hops: hops.collect(),
             distances,
             chips,
         };
         Self { node, devices: places, wholes, shape }
+    }
+
+    /// The nodes that reach its device together, where it stands for several.
+    pub(crate) fn spans<'a>(&self, inventory: &'a [PoolDevice]) -> &'a [String] {
+        self.devices.first().map_or(&[], |place| &inventory[*place].nodes)
     }
 
     /// All of its devices.

@@ -20,10 +20,17 @@ pub(crate) const GROUP_SIZES: [usize; 4] = [1, 4, 8, 16];
 
 pub(crate) const DEVICE: &str = "neuron_device";
 pub(crate) const NODE: &str = "neuron_node";
+pub(crate) const ULTRASERVER: &str = "neuron_ultraserver";
+/// The label by which a device of several nodes says which.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 // Limits of resource.k8s.io/v1, as its reference states them.
 pub(crate) const MAX_DEVICES: usize = 128;
 pub(crate) const MAX_DEVICES_WITH_TAINTS: usize = 64;
+// Of counters, as Kubernetes 1.35 and later have them.
+pub(crate) const MAX_COUNTER_SETS: usize = 8;
+pub(crate) const MAX_COUNTERS: usize = 32;
+pub(crate) const MAX_CONSUMPTIONS: usize = 2;
 pub(crate) const MAX_ATTRIBUTES: usize = 32;
 pub(crate) const MAX_STRING: usize = 64;
 const MAX_IDENTIFIER: usize = 32;

@@ -25,6 +25,10 @@ pub struct SliceOptions {
     pub efa: bool,
     /// Publish a device for each whole node of an UltraServer.
     pub node_devices: bool,
+    /// Publish counters, by which a node and its chips exclude each other for any scheduler (Kubernetes 1.35 and later).
+    pub counters: bool,
+    /// Publish a device for each whole UltraServer, in one pool with all of its nodes, and counters with it.
+    pub ultraserver_devices: bool,
     /// What devices report as the version of the driver.
     pub neuron_driver_version: String,
     /// What devices report as the type of their instance; by default the system's.
@@ -43,6 +47,8 @@ impl Default for SliceOptions {
             lnc: None,
             efa: true,
             node_devices: true,
+            counters: false,
+            ultraserver_devices: false,
             neuron_driver_version: NEURON_DRIVER_VERSION.to_owned(),
             instance_type: None,
             taints: IndexMap::new(),

@@ -56,7 +56,8 @@ pub struct FragmentationReport {
 pub fn fragmentation(inventory: &[Document], allocated: &[Document]) -> Result<FragmentationReport> {
     let mut state = AllocationState::new(inventory, &[])?;
     state.hold_all(allocated)?;
-    let nodes = (0..state.layouts.len()).map(|node| of_node(&state, node)).collect();
+    let nodes = (0..state.layouts.len()).filter(|node| !state.spans_nodes(*node));
+    let nodes = nodes.map(|node| of_node(&state, node)).collect();
     let open = |size: usize| {
         let slots = state.blocks.iter().flat_map(|block| block.slots(size));
         (size, slots.filter(|slot| state.are_whole(slot)).count())

@@ -33,12 +33,13 @@ impl LayoutShape {
         let mut bits = Bits::none(self.footprint.len());
         chosen.iter().for_each(|number| bits.add(&self.footprint[*number]));
         bits.keep(&self.chips);
+        let elsewhere: usize = chosen.iter().map(|number| self.elsewhere[*number]).sum();
         let mut rest = free.and(&self.chips);
         rest.remove(&bits);
         let breaks = |group: &&Bits| group.is_within(free) && group.meets(&bits) && !group.is_within(&bits);
         let pieces = |bits: &Bits| self.parts(bits).count().saturating_sub(1);
         PlacementScore {
-            excess: bits.count().saturating_sub(chosen.len()),
+            excess: (bits.count() + elsewhere).saturating_sub(chosen.len()),
             pieces: pieces(&bits),
             opened: opened.to_vec(),
             broken: self.groups.iter().map(|sized| sized.iter().filter(breaks).count()).collect(),

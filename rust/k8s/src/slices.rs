@@ -2,15 +2,17 @@
 //!
 //! One pool a node. Devices are called `neuron-device-N`; nodes of UltraServers have a `neuron-node-0` beside them,
 //! which stands for the whole node: whoever is given it holds the devices of its pool too **(choice; slices have no word
-//! for it but counters)**.
+//! for it but counters)**. With `counters` they say so themselves, in a slice of each pool of its own, as Kubernetes 1.35
+//! and later want it; with `ultraserver_devices` a pool is an UltraServer, and a device stands for all of it.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::attributes::Publisher;
 use crate::document::API_VERSION;
 use crate::error::{Error, Result};
 use crate::names;
 use crate::options::{SliceOptions, TaintWords};
+use crate::sharing::{SharedPool, node_pool, ultraserver_pool};
 use crate::shown::{is_nothing, quoted};
 use crate::topology::NodeSystem;
 
@@ -45,20 +47,36 @@ pub fn resource_slices(system: &str, options: &SliceOptions) -> Result<Vec<Value
             names::MAX_STRING
         )));
     }
+    if options.ultraserver_devices && !shape.is_ultraserver() {
+        let reason = "is no UltraServer; those are gen1, gen2 and trn2_ultraserver";
+        return Err(Error::Malformed(format!("--ultraserver-devices: {} {reason}", shape.name)));
+    }
     let publisher = Publisher::new(&shape, options);
-    let mut slices = Vec::new();
     let mut pending = options.taints.clone();
-    for node in shape.nodes(options.nodes)? {
-        let pool = publisher.pool(&node);
-        let mut devices = publisher.devices(&node);
-        for device in &mut devices {
+    let mut slices = Vec::new();
+    let nodes = shape.nodes(options.nodes)?;
+    let per_pool = if options.ultraserver_devices { shape.servers } else { 1 };
+    for group in nodes.chunks(per_pool) {
+        let node = publisher.pool(&group[0]);
+        let (pool, place, mut found) = if options.ultraserver_devices {
+            let pool = publisher.pool_of_ultraserver(group[0].ultraserver.unwrap_or_default());
+            let found = ultraserver_pool(&publisher, group, [shape.devices, shape.servers]);
+            (pool, json!({"perDeviceNodeSelection": true}), found)
+        } else if options.counters {
+            let found = node_pool(publisher.devices(&group[0]), shape.devices);
+            (node.clone(), json!({"nodeName": node}), found)
+        } else {
+            let found = SharedPool { devices: publisher.devices(&group[0]), sets: Vec::new() };
+            (node.clone(), json!({"nodeName": node}), found)
+        };
+        for device in &mut found.devices {
             let name = device["name"].as_str().unwrap_or_default();
             let marks = pending.shift_remove(&format!("{pool}/{name}")).unwrap_or_default();
             if !marks.is_empty() {
                 device["taints"] = marks.iter().map(taint).collect::<Result<Vec<_>>>()?.into();
             }
         }
-        slices.extend(pool_slices(&pool, devices, &options.driver, &pool, options.generation)?);
+        slices.extend(shared_slices(&pool, found, &options.driver, &place, options.generation)?);
     }
     if pending.is_empty() {
         return Ok(slices);
@@ -78,6 +96,18 @@ pub fn resource_slices(system: &str, options: &SliceOptions) -> Result<Vec<Value
 /// # Errors
 /// [`Error::Malformed`] if the pool's name cannot be one.
 pub fn pool_slices(pool: &str, devices: Vec<Value>, driver: &str, node: &str, generation: i64) -> Result<Vec<Value>> {
+    let found = SharedPool { devices, sets: Vec::new() };
+    shared_slices(pool, found, driver, &json!({"nodeName": node}), generation)
+}
+
+/// The slices of a pool, of which the first has the counters, if there are any; `place` says where its devices are.
+fn shared_slices(
+    pool: &str,
+    SharedPool { devices, sets }: SharedPool,
+    driver: &str,
+    place: &Value,
+    generation: i64,
+) -> Result<Vec<Value>> {
     if !names::SUBDOMAIN.fits(pool) || pool.len() > names::MAX_POOL_NAME {
         return Err(Error::Malformed(format!(
             "pool {}: must be a DNS subdomain of at most {} characters",
@@ -88,28 +118,31 @@ pub fn pool_slices(pool: &str, devices: Vec<Value>, driver: &str, node: &str, ge
     let has = |device: &Value, key: &str| device.get(key).is_some_and(|value| !is_nothing(value));
     let special = devices.iter().any(|device| has(device, "taints") || has(device, "consumesCounters"));
     let size = if special { names::MAX_DEVICES_WITH_TAINTS } else { names::MAX_DEVICES };
-    let mut parts: Vec<Vec<Value>> = Vec::new();
+    let mut parts: Vec<(&str, Vec<Value>)> = Vec::new();
+    if !sets.is_empty() {
+        parts.push(("sharedCounters", sets));
+    }
     for device in devices {
-        if parts.last().is_none_or(|part| part.len() == size) {
-            parts.push(Vec::with_capacity(size));
+        if parts.last().is_none_or(|(key, part)| *key != "devices" || part.len() == size) {
+            parts.push(("devices", Vec::with_capacity(size)));
         }
-        if let Some(part) = parts.last_mut() {
+        if let Some((_, part)) = parts.last_mut() {
             part.push(device);
         }
     }
-    parts.extend(parts.is_empty().then(Vec::new));
+    parts.extend(parts.is_empty().then(|| ("devices", Vec::new())));
     let count = parts.len();
-    let slice = |(index, part): (usize, Vec<Value>)| {
+    let slice = |(index, (key, part)): (usize, (&str, Vec<Value>))| {
+        let mut spec = Map::new();
+        spec.insert("driver".to_owned(), driver.into());
+        spec.extend(place.as_object().cloned().unwrap_or_default());
+        spec.insert("pool".to_owned(), json!({"name": pool, "generation": generation, "resourceSliceCount": count}));
+        spec.insert(key.to_owned(), part.into());
         json!({
             "apiVersion": API_VERSION,
             "kind": "ResourceSlice",
             "metadata": {"name": format!("{pool}-{driver}-{index}")},
-            "spec": {
-                "driver": driver,
-                "nodeName": node,
-                "pool": {"name": pool, "generation": generation, "resourceSliceCount": count},
-                "devices": part,
-            },
+            "spec": spec,
         })
     };
     Ok(parts.into_iter().enumerate().map(slice).collect())

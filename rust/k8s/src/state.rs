@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::bits::Bits;
 use crate::claims::{AskKey, CandidateKey, ClaimAsk, DeviceClass, ResourceClaim, given, read_class};
 use crate::config::ClaimSettings;
+use crate::counters::{NodeCounters, PoolCounters};
 use crate::device::{PoolDevice, QualifiedName};
 use crate::document::{Document, of_kind};
 use crate::error::{Error, Result};
@@ -19,8 +20,9 @@ use crate::shown::{is_nothing, shown, text_of};
 use crate::slices::device_class;
 use crate::ultraserver::{SLOT_SIZES, UltraServerNodes, ultraservers};
 
-/// What decides the answer of a search: the kind of the node, what of it is free, what is asked for, what it opens.
-pub(crate) type SearchKey = (usize, Bits, Vec<Want>, Vec<SearchRule>, Vec<usize>);
+/// What decides the answer of a search: the kind of the node, what of it is free, what is left of counters, what is asked
+/// for, what it opens.
+pub(crate) type SearchKey = (usize, Bits, NodeCounters, Vec<Want>, Vec<SearchRule>, Vec<usize>);
 
 /// What is free, and who holds the rest. Nodes and devices are named by their places.
 pub(crate) struct AllocationState {
@@ -37,6 +39,7 @@ pub(crate) struct AllocationState {
     places: Vec<(usize, usize)>,
     pub(crate) free: Vec<Bits>,
     all: Vec<Bits>,
+    counters: PoolCounters,
     pub(crate) classes: BTreeMap<String, DeviceClass>,
     pub(crate) drivers: Vec<String>,
     pub(crate) holders: HashMap<usize, String>,
@@ -52,7 +55,7 @@ pub(crate) struct AllocationState {
 impl AllocationState {
     /// Reads inventory and classes; a class of the name of a driver need not be given.
     pub(crate) fn new(documents: &[Document], claims: &[Document]) -> Result<Self> {
-        let devices = inventory::devices(documents)?;
+        let (devices, amounts) = inventory::read(documents)?;
         let drivers: BTreeSet<String> = devices.iter().map(|device| device.driver.clone()).collect();
         let nodes = inventory::by_node(&devices);
         let layouts: Vec<NodeLayout> =
@@ -94,6 +97,7 @@ impl AllocationState {
             candidates: RefCell::default(),
             index: devices.iter().enumerate().map(|(place, device)| (identity(device), place)).collect(),
             numbered: RefCell::default(),
+            counters: PoolCounters::new(&devices, &amounts),
             devices,
             layouts,
             block_of,
@@ -162,11 +166,40 @@ impl AllocationState {
                 self.holders.entry(*place).or_insert_with(|| claim.to_owned());
             }
         }
+        // Of others of its pool too, the whole UltraServer for one, too little may be left.
+        for other in self.counters.take(device) {
+            let (node, bit) = self.places[other];
+            self.free[node].take_out(bit);
+            self.holders.entry(other).or_insert_with(|| claim.to_owned());
+        }
         if let Some(mode) = mode.filter(|mode| *mode > 1)
             && let Some(slot) = self.slot_of(node, mode).cloned()
         {
             self.slots.insert(slot, mode);
         }
+    }
+
+    /// What is left of the counters that a node's devices use; all of it if the node is to be `empty`.
+    pub(crate) fn counters_of(&self, node: usize, empty: bool) -> NodeCounters {
+        self.counters.of_node(&self.layouts[node].devices, empty)
+    }
+
+    /// Whether a node is none, but a device that several nodes reach together.
+    pub(crate) fn spans_nodes(&self, node: usize) -> bool {
+        !self.layouts[node].spans(&self.devices).is_empty()
+    }
+
+    /// The nodes that reach a node's devices: itself, or those that its device stands for.
+    pub(crate) fn reached_by(&self, node: usize) -> &[String] {
+        let layout = &self.layouts[node];
+        let spans = layout.spans(&self.devices);
+        if spans.is_empty() { std::slice::from_ref(&layout.node) } else { spans }
+    }
+
+    /// Whether one of the nodes that a device stands for is kept for claims of a mode.
+    fn is_kept_in_part(&self, node: usize, kept: &BTreeSet<usize>) -> bool {
+        let names = self.layouts[node].spans(&self.devices);
+        kept.iter().any(|other| names.iter().any(|name| name == self.name_of(*other)))
     }
 
     /// The positions of the devices on a node that match a request, free or not.
@@ -232,7 +265,10 @@ impl AllocationState {
         let kept: BTreeSet<usize> = self.slots.keys().flatten().copied().collect();
         let nodes = 0..self.layouts.len();
         match settings.iter().filter_map(|each| each.mode).max() {
-            None => nodes.filter(|node| !kept.contains(node) || !self.is_whole(*node)).collect(),
+            None => nodes
+                .filter(|node| !kept.contains(node) || !self.is_whole(*node))
+                .filter(|node| !self.is_kept_in_part(*node, &kept))
+                .collect(),
             Some(1) => nodes.filter(|node| self.block_of(*node).is_some() && !kept.contains(node)).collect(),
             Some(mode) => {
                 let (mut begun, mut fresh) = (Vec::new(), Vec::new());

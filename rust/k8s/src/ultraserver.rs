@@ -52,7 +52,8 @@ type Member = (i64, i64, Vec<NamePart>, String, usize);
 /// The UltraServers of an inventory.
 pub(crate) fn ultraservers(layouts: &[NodeLayout], inventory: &[PoolDevice]) -> Vec<UltraServerNodes> {
     let mut found: BTreeMap<&str, Vec<Member>> = BTreeMap::new();
-    for (number, layout) in layouts.iter().enumerate() {
+    // What stands for several nodes is none.
+    for (number, layout) in layouts.iter().enumerate().filter(|(_, layout)| layout.spans(inventory).is_empty()) {
         let devices = layout.devices.iter().map(|place| &inventory[*place]);
         let named =
             |device: &'_ PoolDevice| device.of_driver("capacityBlockId").and_then(AttributeValue::text).is_some();

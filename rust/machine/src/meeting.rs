@@ -14,7 +14,7 @@
 //! - Of bytes that several cores wrote since they last met, the write that ended last stays.
 //! - **(choice)** Random generators of all cores start alike.
 //! - **(choice)** HBM bandwidth is each core's own: two cores cannot draw what the chip gives. Cores that
-//!   [`crate::chip::time_together`] times share it.
+//!   [`crate::chip`] times again share it.
 
 use std::ops::Range;
 use std::sync::Arc;

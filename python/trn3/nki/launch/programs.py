@@ -247,6 +247,8 @@ def replay_ranks(
 ) -> list[ProgramReplay]:
     """Run the programs of all ranks of a launch on the cores of one device, where they meet.
 
+    Times are those of `profile_ranks`: each rank has the bandwidth of its HBM to itself.
+
     Parameters
     ----------
     programs : sequence of Program
@@ -272,7 +274,8 @@ def replay_ranks(
         program._given(inputs) for program, inputs in zip(programs, per_rank_inputs, strict=True)
     ]
     spec: dict[str, Any] = {"values": values, "timing": timing, "strict": strict}
-    spec["cores"] = len(programs)
+    # Ranks of a launch are timed as if each had an HBM of its own.
+    spec["cores"], spec["share_hbm_bandwidth"] = len(programs), False
     chosen = arch_of(arch) if arch is not None else programs[0].arch or "trn3"
     if isinstance(chosen, ArchSpec):
         spec["arch"], spec["arch_toml"] = chosen.name, chosen.to_toml()

@@ -112,6 +112,8 @@ class PublishedClaim:
         What contradicts it, and what else a reader should know.
     is_bound
         Whether the published numbers are upper bounds.
+    example
+        Empty: examples of nccom-test are rows of `trn3.validation.commands`.
     """
 
     id: str
@@ -127,6 +129,7 @@ class PublishedClaim:
     flag: str | None
     note: str | None
     is_bound: bool
+    example: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def remarks(self) -> tuple[str, ...]:

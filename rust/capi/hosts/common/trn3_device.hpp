@@ -115,7 +115,8 @@ class Device {
         check(trn3_now(handle_, &ps));
         return ps;
     }
-    // TRN3_NEVER: nothing happens by itself.
+    // TRN3_NEVER: nothing happens by itself. Holds until the host does something: a run on another core may move an end to
+    // later.
     std::uint64_t next_event() const {
         std::uint64_t ps = 0;
         check(trn3_next_event(handle_, &ps));

@@ -60,11 +60,36 @@ Packet* timed(Processor& processor, bool reads, Addr address, unsigned size) {
     return packet;
 }
 
+// Two cores that share HBM: an event that was asked for comes too early, finds nothing done, and is asked for again.
+void moved_ends(const std::string& program) {
+    std::vector<std::uint64_t> done;
+    Trn3Wrapper wrapper(
+        R"({"cores": 2, "overrides": {"hbm_gbps": 20}})", 1, [](std::uint64_t) {},
+        [&](std::uint64_t tag, const std::string& message) {
+            EXPECT(message.empty());
+            done.push_back(tag);
+        });
+    const std::uint64_t number = wrapper.load(program);
+    wrapper.run(0, number, 7, 0);
+    const std::uint64_t said = wrapper.nextEvent();
+    wrapper.run(1, number, 8, 0);
+    const std::uint64_t moved = wrapper.nextEvent();
+    EXPECT(moved >= said);
+    wrapper.advance(moved - 1);
+    EXPECT(done.empty());
+    wrapper.advance(moved);
+    const std::uint64_t last = wrapper.nextEvent();
+    EXPECT(last != Trn3Wrapper::NEVER && last > said);
+    wrapper.advance(last);
+    EXPECT(done.size() == 2 && wrapper.nextEvent() == Trn3Wrapper::NEVER);
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
     const std::string program = testing::file(arguments[1]);
     const std::uint64_t span = testing::run_time(program);
+    moved_ends(program);
     const auto lhsT = testing::operand(testing::K * testing::M, 1), rhs = testing::operand(testing::K * testing::N, 2);
     const auto expected = testing::product(lhsT, rhs);
 

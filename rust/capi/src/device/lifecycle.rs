@@ -13,8 +13,8 @@ use crate::pointers::{Place, Record, fill, slice, text, write};
 use crate::status::{Fault, Status, trn3_status};
 
 /// Creates a device from the JSON text of its description; of no length, the description is the default: one core of
-/// trn3. Entries: arch, arch_toml, overrides, cores, values, timing, strict, throttle, seed, max_instructions,
-/// queue_depth, host_memory_bytes, rank, system, tdp. No file is read.
+/// trn3. Entries: arch, arch_toml, overrides, cores, values, timing, share_hbm_bandwidth, strict, throttle, seed,
+/// max_instructions, queue_depth, host_memory_bytes, rank, system, tdp. No file is read.
 ///
 /// VALUE: an entry there is not, or with a value that is not allowed. CAPACITY: too many devices exist.
 ///

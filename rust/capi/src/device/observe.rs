@@ -167,7 +167,8 @@ impl TraceSink for HostTrace {
     }
 }
 
-/// Shows what happens to a function from here on; null: to none.
+/// Shows what happens to a function from here on; null: to none. A command of a core that shares HBM with others is shown
+/// when it has ended, of one alone when it begins.
 ///
 /// # Safety
 /// The function may be called by every call that needs the device alone, until it is replaced.

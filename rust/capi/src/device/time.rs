@@ -75,7 +75,8 @@ pub struct Listener {
 // SAFETY: the pointer is the host's and only handed back to its function, on the thread that calls trn3_advance.
 unsafe impl Send for Listener {}
 
-/// Gives a core a command; it starts now if the core is idle. tag comes back with its completion.
+/// Gives a core a command; it starts now if the core is idle. tag comes back with its completion. Ends of commands under way
+/// on other cores may move: see trn3_next_event.
 ///
 /// BUSY: the queue is full (queue_depth), or a call uses the device. VALUE: there is no such core, program or step. What
 /// goes wrong later is the completion's status.
@@ -124,6 +125,10 @@ pub unsafe extern "C" fn trn3_now(device: *const trn3_device, ps: *mut u64) -> t
 }
 
 /// When something happens next by itself, in picoseconds; TRN3_NEVER: nothing will, unless the host does something.
+///
+/// The answer holds until that time or the next call that takes the device alone: cores share the bandwidth of HBM, and a
+/// command that begins while others are under way may move their ends to later, never to what is past. Ask again after
+/// every trn3_submit and trn3_advance.
 ///
 /// # Safety
 /// ps is null or may be written.

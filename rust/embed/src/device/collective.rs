@@ -99,11 +99,11 @@ impl Device {
     /// Refuses a saved state of a command that could not be.
     pub(crate) fn check_active(&self, index: usize, active: &Active, now: u64) -> Result<()> {
         let fail = || Err(Error::value("the snapshot is damaged: a command under way could not be so"));
-        if matches!(active.state, State::Meets(_)) {
-            return fail();
-        }
-        let State::Exchanges(exchange) = &active.state else {
-            return if active.next().is_some_and(|at| at >= now) && active.start <= now { Ok(()) } else { fail() };
+        let exchange = match &active.state {
+            State::Exchanges(exchange) => exchange,
+            State::Ends { at, .. } if *at >= now && active.start <= now => return Ok(()),
+            State::Runs { .. } if active.start <= now => return Ok(()),
+            State::Ends { .. } | State::Runs { .. } | State::Meets(_) => return fail(),
         };
         let core = u32::try_from(index).unwrap_or(u32::MAX);
         self.check_collective(core, &exchange.part)?;

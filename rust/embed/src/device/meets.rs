@@ -63,9 +63,13 @@ impl Device {
         ran: Result<trn3_machine::Result<Option<usize>>>,
     ) -> State {
         match ran {
-            Ok(Ok(Some(step))) => State::Meets(PausedRun { program, step, has_come: false }),
+            Ok(Ok(Some(step))) => {
+                self.share(index, false);
+                State::Meets(PausedRun { program, step, has_come: false })
+            }
             Ok(Ok(None)) => self.ended(index, Some(program), start, Ok(())),
             Ok(Err(error)) => self.ended(index, Some(program), start, Err(error.into())),
+            Err(error) if self.is_sharing(index) => self.ended(index, Some(program), start, Err(error)),
             // Nothing of it ran.
             Err(error) => State::Ends { at: self.now.0, status: Err(error) },
         }

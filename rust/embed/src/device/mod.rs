@@ -6,6 +6,7 @@ mod meets;
 mod memory;
 mod programs;
 mod run;
+mod shared_hbm;
 mod snapshot;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use crate::host::{BitSource, Clocked, CostModel, Network, TraceSink};
 use trn3_machine::arch::ArchSpec;
+use trn3_machine::chip::ChipRuns;
 use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::generator::Generator;
 use trn3_machine::memory::HbmSpace;
@@ -23,6 +25,7 @@ use self::collective::Exchange;
 use self::estimate::Estimates;
 use self::meets::{DeviceRooms, PausedRun};
 use self::programs::Program;
+use self::shared_hbm::shares_hbm;
 use crate::command::{Command, Completion};
 use crate::error::{Error, ErrorKind, Result};
 use crate::links::Links;
@@ -55,6 +58,9 @@ pub(crate) struct Active {
 pub(crate) enum State {
     /// Its end is known, and how it ends.
     Ends { at: u64, status: std::result::Result<(), Error> },
+    /// It is done but for its end, which is known as far as what other cores are given lets it be: what it is called, and
+    /// how it ends.
+    Runs { name: String, status: std::result::Result<(), Error> },
     /// It waits for messages, or for the time at which all have come.
     Exchanges(Exchange),
     /// It is a run that waits for other ranks at a collective of its program.
@@ -73,6 +79,9 @@ pub(crate) struct Core {
 ///
 /// A command starts when its core has done the ones before it. Memories are as after a command from its start on
 /// **(choice)**; its end is when the host hears of it. A host that reads results before then reads ahead.
+///
+/// Transfers of its cores share the bandwidth of HBM ([`DeviceSpec::share_hbm_bandwidth`]): a command that a core begins
+/// while others are under way may make these end later, so that [`Device::next_event`] is to be asked again after it.
 pub struct Device {
     pub(crate) spec: DeviceSpec,
     pub(crate) arch: Arc<ArchSpec>,
@@ -86,6 +95,8 @@ pub struct Device {
     pub(crate) network: Option<Box<dyn Network>>,
     pub(crate) links: Option<Links>,
     rooms: DeviceRooms,
+    /// What cores run, where they share the bandwidth of HBM.
+    runs: Option<ChipRuns>,
     pub(crate) trace: Option<Box<dyn TraceSink>>,
     pub(crate) stats: Stats,
     pub(crate) estimates: Option<Estimates>,
@@ -99,7 +110,9 @@ impl Device {
     pub fn new(spec: DeviceSpec) -> Result<Self> {
         let arch = spec.machine()?;
         let cores = (0..spec.cores).map(|_| core(&spec, &arch)).collect::<Result<Vec<_>>>()?;
+        let runs = shares_hbm(&spec).then(|| ChipRuns::new(arch.hbm_gbps));
         Ok(Self {
+            runs,
             hbm: HbmSpace::new(arch.hbm_bytes, spec.host_memory_bytes),
             spec,
             arch,
@@ -187,8 +200,10 @@ impl Device {
     }
 
     /// When a command ends next, or a message that is known to come is there; None: never, unless the host does something.
+    /// The answer holds until the host does something or that moment: a command that begins on another core may move an
+    /// end to later, where both transfer to or from HBM, and never to before [`Device::now`].
     pub fn next_event(&self) -> Option<Picos> {
-        self.cores.iter().filter_map(|core| core.active.as_ref()?.next()).min().map(Picos)
+        (0..self.cores.len()).filter_map(|index| self.next_of(index)).min().map(Picos)
     }
 
     /// Moves time on, past every command that ends until then and then.
@@ -215,7 +230,8 @@ impl Device {
         self.completions.is_empty() && self.cores.iter().all(|core| core.active.is_none() && core.queue.is_empty())
     }
 
-    /// What was counted.
+    /// What was counted. Busy times of a core that shares HBM with others are counted when a command has ended, of one alone
+    /// when it begins, as all other counts are.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -225,7 +241,8 @@ impl Device {
         self.stats = Stats::default();
     }
 
-    /// Shows what happens to a host's sink from here on, or to none.
+    /// Shows what happens to a host's sink from here on, or to none. A command of a core that shares HBM with others is
+    /// shown when it has ended, of one alone when it begins.
     pub fn set_trace(&mut self, trace: Option<Box<dyn TraceSink>>) {
         self.trace = trace;
     }
@@ -266,18 +283,6 @@ impl Device {
     }
 }
 
-impl Active {
-    /// When it changes next by itself.
-    pub(crate) fn next(&self) -> Option<u64> {
-        match &self.state {
-            State::Ends { at, .. } => Some(*at),
-            State::Exchanges(exchange) => exchange.ready,
-            // Others change it.
-            State::Meets(_) => None,
-        }
-    }
-}
-
 impl Clocked for Device {
     fn next_event(&self) -> Option<Picos> {
         Device::next_event(self)
@@ -304,6 +309,9 @@ pub(crate) fn core(spec: &DeviceSpec, arch: &Arc<ArchSpec>) -> Result<Core> {
     for (generator, seed) in [(&mut state.vector_random, 0), (&mut state.gpsimd_random, 1)] {
         let seed = spec.seed.wrapping_mul(2).wrapping_add(seed);
         *generator = Generator::new(Xorwow::seed(seed, generator.lanes(), generator.generators())?);
+    }
+    if shares_hbm(spec) {
+        machine.keep_timed();
     }
     Ok(Core { machine, ran: None, queue: VecDeque::new(), active: None })
 }

@@ -42,7 +42,7 @@ impl Device {
             }
             let ends = self.cores.iter().enumerate().filter_map(|(index, core)| {
                 let active = core.active.as_ref()?;
-                Some((active.next()?, active.sequence, index))
+                Some((self.next_by(index, until)?, active.sequence, index))
             });
             let Some((at, _, index)) = ends.min().filter(|(at, ..)| *at <= until.0) else { break };
             self.now = self.now.max(Picos(at));
@@ -87,6 +87,7 @@ impl Device {
             Command::Step { program, step, .. } => {
                 let ran = self.with_laid(index, program, |loaded, machine| {
                     machine.restart();
+                    machine.timeline.begin_after(Picos(now));
                     loaded.take(machine, step as usize)
                 });
                 (Some(program), ran)
@@ -107,13 +108,19 @@ impl Device {
     pub(super) fn ended(&mut self, index: usize, program: Option<u64>, start: u64, status: Result<()>) -> State {
         let machine = &mut self.cores[index].machine;
         let span = machine.makespan().0;
-        count(&mut self.stats, machine);
+        count_work(&mut self.stats, machine);
         let name = program.and_then(|program| self.programs.get(&program));
-        let name = name.map_or("copy", |held| held.program.name.as_str());
-        if let Some(trace) = &mut self.trace {
-            show(trace.as_mut(), index, name, start, machine);
+        let name = name.map_or("copy", |held| held.program.name.as_str()).to_owned();
+        self.cores[index].ran = Some(name.clone());
+        if self.runs.is_some() {
+            self.share(index, true);
+            return State::Runs { name, status };
         }
-        self.cores[index].ran = Some(name.to_owned());
+        let machine = &mut self.cores[index].machine;
+        count_time(&mut self.stats, machine);
+        if let Some(trace) = &mut self.trace {
+            show(trace.as_mut(), index, &name, start, machine);
+        }
         State::Ends { at: start.saturating_add(span), status }
     }
 
@@ -122,6 +129,10 @@ impl Device {
         let Some(active) = self.cores[index].active.take() else { return };
         let status = match active.state {
             State::Ends { status, .. } => status,
+            State::Runs { name, status } => {
+                self.settle_run(index, &name, active.start);
+                status
+            }
             State::Exchanges(exchange) => match self.go_on(index, exchange) {
                 Ok(Some(exchange)) => {
                     self.cores[index].active = Some(Active { state: State::Exchanges(exchange), ..active });
@@ -168,6 +179,7 @@ impl Device {
         };
         let machine = &mut self.cores[index].machine;
         machine.restart();
+        machine.timeline.begin_after(self.now);
         machine.issue(&DmaCopy { dst, src, options: Options::default(), engine: None }, At::default())?;
         Ok(())
     }
@@ -194,7 +206,7 @@ impl Device {
 }
 
 /// Adds what a run did.
-fn count(stats: &mut Stats, machine: &mut NeuronCore) {
+fn count_work(stats: &mut Stats, machine: &mut NeuronCore) {
     stats.instructions += machine.issued();
     machine.timeline.schedule();
     stats.findings += machine.state.memory.findings().len() as u64;
@@ -203,6 +215,13 @@ fn count(stats: &mut Stats, machine: &mut NeuronCore) {
         stats.dma_bytes += record.dma_bytes;
         stats.hbm_read_bytes += record.hbm_read;
         stats.hbm_write_bytes += record.hbm_write;
+    }
+}
+
+/// Adds how long a run held what.
+pub(super) fn count_time(stats: &mut Stats, machine: &mut NeuronCore) {
+    machine.timeline.schedule();
+    for record in machine.timeline.records() {
         let busy = match record.engine {
             Engine::Tensor => &mut stats.tensor_busy_ps,
             Engine::Vector => &mut stats.vector_busy_ps,
@@ -216,7 +235,7 @@ fn count(stats: &mut Stats, machine: &mut NeuronCore) {
 }
 
 /// Shows a run that started at a time.
-fn show(trace: &mut dyn TraceSink, index: usize, name: &str, start: u64, machine: &mut NeuronCore) {
+pub(super) fn show(trace: &mut dyn TraceSink, index: usize, name: &str, start: u64, machine: &mut NeuronCore) {
     let at = |time: Picos| Picos(start.saturating_add(time.0));
     let core = u32::try_from(index).unwrap_or(u32::MAX);
     trace.span(&format!("core {index}"), name, Picos(start), at(machine.timeline.makespan()));

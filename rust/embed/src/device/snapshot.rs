@@ -9,6 +9,7 @@ use std::ops::{Range, RangeInclusive};
 use crate::host::Snapshot;
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use serde::{Deserialize, Serialize};
+use trn3_machine::chip::SavedRuns;
 use trn3_machine::generator::Generator;
 use trn3_machine::memory::Stretch;
 use trn3_machine::stochastic::StochasticRounding;
@@ -24,10 +25,11 @@ use crate::spec::DeviceSpec;
 use crate::stats::Stats;
 
 const MAGIC: &[u8; 8] = b"trn3snap";
-/// Since 4 a checksum of all before it ends the snapshot.
-const VERSION: u32 = 4;
-/// Those without one are still read; 2 is what 0.1.0 wrote.
+/// Since 4 a checksum of all before it ends the snapshot; since 5 it has runs whose ends others can move.
+const VERSION: u32 = 5;
+/// Older ones are still read, in which ends of runs are fixed. 2 is what 0.1.0 wrote.
 const UNCHECKED: RangeInclusive<u32> = 2..=3;
+const CHECKED: RangeInclusive<u32> = 4..=VERSION;
 /// The most that a device can have counted: what it counts on from there does not overflow.
 const MOST_COUNTED: u64 = 1 << 62;
 /// Zeros are left out where so many bytes of them begin at a multiple of as many.
@@ -46,6 +48,8 @@ struct Head {
     programs: Vec<SavedProgram>,
     cores: Vec<SavedCore>,
     hbm: Vec<SavedStretch>,
+    #[serde(default)]
+    runs: Option<SavedRuns>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -131,6 +135,10 @@ impl Device {
                 vector_accumulator: state.vector_accumulator.iter().map(|value| value.to_bits()).collect(),
             });
         }
+        let runs = match &mut self.runs {
+            Some(runs) => runs.save(self.now, &self.cores.iter().map(|core| &core.machine).collect::<Vec<_>>())?,
+            None => None,
+        };
         let stretches = self.hbm.save()?;
         let head = Head {
             spec: self.spec.clone(),
@@ -142,6 +150,7 @@ impl Device {
             traffic: self.links.as_ref().map(Links::save),
             programs: self.saved_programs(),
             cores,
+            runs,
             hbm: stretches
                 .iter()
                 .map(|stretch| SavedStretch {
@@ -196,7 +205,7 @@ impl Device {
         }
         let version = rest.take(4)?.iter().rev().fold(0u32, |all, &byte| all << 8 | u32::from(byte));
         match version {
-            VERSION => rest.check(saved)?,
+            _ if CHECKED.contains(&version) => rest.check(saved)?,
             _ if UNCHECKED.contains(&version) => {}
             _ => {
                 let first = UNCHECKED.start();
@@ -259,6 +268,8 @@ impl Device {
                 Some(links)
             }
         };
+        let active = head.cores.iter().map(|saved| saved.active.as_ref());
+        let runs = self.restored_runs(head.runs, active, &mut cores)?;
         for (index, saved) in head.cores.iter().enumerate() {
             let sequences = saved.queue.iter().map(|waiting| waiting.sequence);
             let sequences = sequences.chain(saved.active.iter().map(|active| active.sequence));
@@ -281,11 +292,13 @@ impl Device {
             // Sources and cost models of the host stay.
             restore(&mut live.machine.state, &saved)?;
             live.machine.restart();
+            std::mem::swap(&mut live.machine.opcodes, &mut fresh.machine.opcodes);
+            std::mem::swap(&mut live.machine.timeline, &mut fresh.machine.timeline);
             live.ran = None;
             (live.queue, live.active) = (saved.queue.into(), saved.active);
         }
         (self.hbm, self.programs, self.links) = (hbm, programs, links);
-        self.rooms = DeviceRooms::default();
+        (self.rooms, self.runs) = (DeviceRooms::default(), runs);
         (self.now, self.sequence, self.next_program) = (Picos(head.now), head.sequence, head.next_program);
         (self.completions, self.stats) = (head.completions.into(), head.stats);
         Ok(())
@@ -320,7 +333,7 @@ fn restore(state: &mut trn3_machine::state::State, saved: &SavedCore) -> Result<
     Ok(())
 }
 
-fn damaged() -> Error {
+pub(super) fn damaged() -> Error {
     Error::value("the snapshot is damaged: its parts do not fit one another")
 }
 

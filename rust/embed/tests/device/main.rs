@@ -6,5 +6,6 @@ mod hosts;
 mod meetings;
 mod memories;
 mod programs;
+mod sharing;
 mod snapshots;
 mod support;

@@ -7,7 +7,7 @@ use trn3_machine::time::Picos;
 use crate::support::{device_of, settle};
 
 /// One rank's program: `mine = 2 x; sums = all_reduce(mine); out = sums + x`.
-fn program(rank: u64, ranks: u64, length: u64) -> Value {
+pub(crate) fn program(rank: u64, ranks: u64, length: u64) -> Value {
     let tensor = |name: &str, role: &str| {
         let space = if role == "internal" { "shared_hbm" } else { "hbm" };
         json!({"name": name, "space": space, "shape": [128, length], "dtype": "float32", "role": role})

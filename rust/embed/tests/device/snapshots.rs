@@ -129,6 +129,23 @@ fn test_older_snapshots_are_read() {
     let mut other = device_of(&spec());
     other.load_snapshot(&with_head(&saved, |_| {})).expect("version 2");
     assert_eq!(other.save_snapshot().expect("a snapshot"), saved);
+    // One whose runs have fixed ends: they stand.
+    let mut alone = device_of(&spec());
+    let number = loaded(&mut alone, &program(&[json!({"op": "dma_copy", "dst": "t0", "src": "x"})]));
+    alone.submit(Command::Run { core: 1, program: number }, 5).expect("room");
+    let ends = alone.next_event();
+    let old = with_head(&alone.save_snapshot().expect("a snapshot"), |head| {
+        head.as_object_mut().expect("entries").remove("runs");
+        head["cores"][1]["active"]["state"] = json!({"Ends": {"at": ends.map(|end| end.0), "status": {"Ok": null}}});
+        head["spec"].as_object_mut().expect("entries").remove("share_hbm_bandwidth");
+    });
+    let mut other_alone = device_of(&spec());
+    other_alone.load_snapshot(&old).expect("version 2");
+    other_alone.submit(Command::Run { core: 0, program: number }, 6).expect("room");
+    assert_eq!(settle(&mut other_alone).iter().find(|done| done.tag == 5).map(|done| Some(done.end)), Some(ends));
+    // A run without what it has yet to transfer is damage.
+    let lost = with_head(&alone.save_snapshot().expect("a snapshot"), |head| head["runs"] = json!(null));
+    assert!(other_alone.load_snapshot(&lost).expect_err("no runs").message.contains("damaged"));
     // A snapshot of today that says it is older is none.
     let mut disguised = saved;
     disguised[8] = 2;

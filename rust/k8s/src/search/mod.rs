@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::bits::Bits;
+use crate::counters::NodeCounters;
 use crate::error::{Error, Result, check_interrupt};
 use crate::layout::LayoutShape;
 use crate::score::PlacementScore;
@@ -56,6 +57,7 @@ pub(crate) struct Assignment {
 pub(crate) fn search(
     shape: &LayoutShape,
     free: &Bits,
+    counters: &NodeCounters,
     wants: &[Want],
     rules: &[SearchRule],
     opened: &[usize],
@@ -88,7 +90,7 @@ pub(crate) fn search(
             let count = wants[*index].count.unwrap_or(allowed[*index].len());
             (sets::choices(allowed[*index].len(), count), *index)
         });
-        let filling = Filling { shape, free, wants, allowed: &allowed, distinct: &distinct, order: &order };
+        let filling = Filling { shape, free, counters, wants, allowed: &allowed, distinct: &distinct, order: &order };
         let mut done = vec![None; wants.len()];
         if !filling.fill(0, &mut done, &Bits::none(shape.footprint.len()), &mut steps)? {
             continue;
@@ -155,6 +157,7 @@ fn ways<T: Clone>(choices: &[Vec<T>]) -> impl Iterator<Item = Vec<T>> {
 struct Filling<'a> {
     shape: &'a LayoutShape,
     free: &'a Bits,
+    counters: &'a NodeCounters,
     wants: &'a [Want],
     allowed: &'a [Vec<usize>],
     distinct: &'a [&'a SearchRule],
@@ -176,7 +179,10 @@ impl Filling<'_> {
         for chosen in sets::sets(self.shape, &free, &positions, count, &rules) {
             check_interrupt()?;
             *steps = steps.checked_sub(1).ok_or(Error::SearchLimit)?;
-            if !self.is_disjoint(&chosen) || !differ_from(&rules, &chosen, done) {
+            if !self.is_disjoint(&chosen)
+                || !self.is_counted(index, &chosen, done)
+                || !differ_from(&rules, &chosen, done)
+            {
                 continue;
             }
             let mut bits = taken.clone();
@@ -193,6 +199,12 @@ impl Filling<'_> {
             done[index] = None;
         }
         Ok(false)
+    }
+
+    /// Whether counters have enough for a want's devices beside those of the wants that are done.
+    fn is_counted(&self, index: usize, chosen: &[usize], done: &[Option<Vec<usize>>]) -> bool {
+        let held = self.wants.iter().zip(done).filter(|(want, _)| !want.admin).filter_map(|(_, set)| set.as_ref());
+        self.wants[index].admin || self.counters.allow(held.flatten().chain(chosen).copied())
     }
 
     fn is_disjoint(&self, chosen: &[usize]) -> bool {

@@ -14,6 +14,7 @@ fn node(count: usize) -> NodeLayout {
         driver: "d.internal".to_owned(),
         pool: "p".to_owned(),
         node: "n".to_owned(),
+        nodes: Vec::new(),
         name: format!("c-{number}"),
         attributes: vec![(
             ("d.internal".to_owned(), "devicegroup4_id".to_owned()),
@@ -21,6 +22,7 @@ fn node(count: usize) -> NodeLayout {
         )],
         capacity: Vec::new(),
         taints: Vec::new(),
+        uses: Vec::new(),
         seen: OnceLock::new(),
     };
     let devices: Vec<PoolDevice> = (0..count).map(device).collect();
@@ -60,7 +62,7 @@ proptest! {
         let rules: Vec<SearchRule> = rules.into_iter().map(|(wants, values, distinct)| SearchRule {
             wants, values: values.into(), distinct,
         }).collect();
-        let found = search(&layout.shape, &free_bits, &wants, &rules, &[]).expect("few ways");
+        let found = search(&layout.shape, &free_bits, &NodeCounters::default(), &wants, &rules, &[]).expect("few ways");
         let choices = |want: &Want| -> Vec<Vec<usize>> {
             let all = 0u32..1 << 6;
             let set = |mask: u32| (0..6).filter(|p| mask >> p & 1 == 1).collect::<Vec<usize>>();
@@ -85,7 +87,7 @@ proptest! {
         let layout = node(12);
         let free_bits = Bits::of(12, |position| free.contains(&position));
         let want = Want { count: Some(count), candidates: (0..12).collect(), admin: false };
-        let found = search(&layout.shape, &free_bits, &[want], &[], &[]).expect("few ways").expect("room");
+        let found = search(&layout.shape, &free_bits, &NodeCounters::default(), &[want], &[], &[]).expect("few ways").expect("room");
         let listed: Vec<usize> = free.into_iter().collect();
         let every = sets::sets(&layout.shape, &free_bits, &listed, count, &[]);
         let best = every.map(|set| (layout.shape.score(&set, &free_bits, &[]), set)).min().expect("one");
@@ -116,7 +118,10 @@ fn test_a_search_that_takes_too_long_gives_up() {
     // Three values for 32 devices that must all differ.
     let values: Arc<[Option<u32>]> = (0..40).map(|number| Some(number % 31)).collect();
     let rule = SearchRule { wants: vec![0, 1, 2, 3], values, distinct: true };
-    assert_eq!(search(&layout.shape, &layout.all(), &wants, &[rule], &[]), Err(Error::SearchLimit));
+    assert_eq!(
+        search(&layout.shape, &layout.all(), &NodeCounters::default(), &wants, &[rule], &[]),
+        Err(Error::SearchLimit)
+    );
 }
 
 #[test]
@@ -131,9 +136,9 @@ fn test_a_search_stops_when_it_is_told_to() {
         || true,
         || {
             std::thread::sleep(std::time::Duration::from_millis(30));
-            search(&layout.shape, &layout.all(), &many, &[], &[])
+            search(&layout.shape, &layout.all(), &NodeCounters::default(), &many, &[], &[])
         },
     );
     assert_eq!(stopped, Err(Error::Interrupted));
-    assert_eq!(search(&layout.shape, &layout.all(), &wants, &[rule], &[]), Ok(None));
+    assert_eq!(search(&layout.shape, &layout.all(), &NodeCounters::default(), &wants, &[rule], &[]), Ok(None));
 }

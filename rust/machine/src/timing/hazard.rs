@@ -187,7 +187,7 @@ impl Segment {
 }
 
 /// One memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Map {
     segments: BTreeMap<u64, Segment>,
 }
@@ -290,7 +290,7 @@ impl Map {
 }
 
 /// Uses of every memory so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Hazards {
     sbuf: Map,
     psum: Map,

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::time::Picos;
 
 /// From a result to the start of what depends on it, and what triggers and table loads take.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Hops {
     pub(super) same_engine: u64,
     pub(super) semaphore: u64,

@@ -8,7 +8,7 @@ use crate::arch::ArchSpec;
 use crate::engine::Engine;
 
 /// Where instructions of one engine and another meet in a memory, and the last of each that used it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SharedPorts {
     generation: u64,
     bank_bytes: u64,

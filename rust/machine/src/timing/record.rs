@@ -1,5 +1,7 @@
 //! What is kept of each instruction: when it ran, what it waited for, what it moved and computed.
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::Engine;
 use crate::site::SiteId;
 use crate::time::Picos;
@@ -11,7 +13,7 @@ pub const NO_INSTRUCTION: u32 = u32::MAX;
 pub const NO_QUEUE: u16 = u16::MAX;
 
 /// What set the moment at which an instruction started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Cause {
     /// Nothing: the first of its stream, at the start of the run.
     #[default]

@@ -13,7 +13,7 @@ use super::tensor_array::Bound;
 pub const CLASSES: usize = 4;
 
 /// When each class goes on, and the last collective of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Collectives {
     classes: [(u64, u32); CLASSES],
 }

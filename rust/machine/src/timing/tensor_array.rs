@@ -65,7 +65,7 @@ pub(crate) struct Placed {
 }
 
 /// The array and its slots.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TensorArray {
     tile_gap: u64,
     load_free: u64,
@@ -171,7 +171,7 @@ impl TensorArray {
 /// **(choice)** The limit rises in proportion to the work done since the last window of low use; use is the share of
 /// the window in which a pass held the array. A pause can reset the limit, so that under it, and under it alone, a
 /// delay may make what follows faster.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Throttle {
     start: f64,
     ramp: u64,

@@ -58,7 +58,7 @@ const ENGINES: usize = Engine::ALL.len();
 /// assert_eq!(timeline.makespan(), Picos(240_000));
 /// # Ok::<(), trn3_machine::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Timeline {
     options: TimelineOptions,
     hops: Hops,
@@ -139,8 +139,29 @@ impl Timeline {
         let mut timeline = Self::new(arch, self.options);
         timeline.origin = self.origin;
         timeline.shared = self.shared.as_ref().map(Shared::emptied);
-        timeline.dma.shared = Some(HbmDraw::of(ceiling));
+        timeline.dma.shared = Some(HbmDraw::of(ceiling, self.origin));
         timeline
+    }
+
+    /// As it is, drawing from a copy of its ceiling: what it goes on with changes nothing here.
+    pub(crate) fn fork(&self, ceiling: &HbmCeiling) -> Self {
+        let mut fork = self.clone();
+        let own = self.dma.shared.as_ref().map(|shared| shared.fork(ceiling));
+        if let Some(overtaking) = &mut fork.overtaking {
+            overtaking.fork(own.as_ref());
+        }
+        fork.dma.shared = own;
+        fork
+    }
+
+    /// What it draws of a ceiling that cores share, if it does.
+    pub(crate) fn draw_mut(&mut self) -> Option<&mut HbmDraw> {
+        self.dma.shared.as_mut()
+    }
+
+    /// How long after that of others its time begins.
+    pub(crate) fn origin(&self) -> u64 {
+        self.origin
     }
 
     /// Says how long after that of others this core's time begins: those that it meets count from another start.

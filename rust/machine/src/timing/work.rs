@@ -2,12 +2,14 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::time::Picos;
 
 /// The work of one instruction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Work {
     /// VectorE, ScalarE, GpSimdE or a sequencer.
     Compute {
@@ -40,7 +42,7 @@ pub enum Work {
 }
 
 /// What a collective asks of one core's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectivePart {
     /// From when the last rank is ready until the results are there.
     pub duration: Picos,
@@ -55,7 +57,7 @@ pub struct CollectivePart {
 }
 
 /// How a transfer's descriptors come about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DescriptorMode {
     /// Laid out in memory before the kernel starts.
     Static,
@@ -89,7 +91,7 @@ impl FromStr for DescriptorMode {
 }
 
 /// Between which memories a transfer runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Route {
     /// HBM to SBUF.
     Load,
@@ -102,7 +104,7 @@ pub enum Route {
 }
 
 /// One DMA instruction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
     /// Sequencer that triggers it; None: chosen by the model (the Sync engine triggers, the queue itself waits).
     pub trigger: Option<Engine>,

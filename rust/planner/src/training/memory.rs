@@ -73,6 +73,40 @@ pub fn activations(model: &Model, recipe: &Recipe, layout: &TrainingLayout) -> A
     }
 }
 
+/// Weights of a rank that are multiplied in a narrower format than they are kept in.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct NarrowCopies {
+    /// How many.
+    elements: f64,
+    /// Bytes of their copies.
+    pub bytes: f64,
+}
+
+impl NarrowCopies {
+    /// Bytes read and written to make them, once a step.
+    pub(super) fn cast_bytes(&self) -> f64 {
+        self.elements * DataType::Bf16.bytes() + self.bytes
+    }
+}
+
+/// The narrow copies of a rank's weights: one for the product forward and one, transposed, for that of the input's
+/// gradient, as blocks of a format run along what is summed over.
+pub(super) fn narrow_copies(model: &Model, recipe: &Recipe, layout: &TrainingLayout) -> NarrowCopies {
+    let wide = TensorPrecision::uniform(DataType::Bf16);
+    let split = layout.split();
+    let all = weight_bytes(model, &wide, &split);
+    let mut copies = NarrowCopies::default();
+    for class in recipe.narrow_classes(model) {
+        let mut one = wide.clone();
+        one.set(class, DataType::Fp8);
+        let saved = DataType::Bf16.bytes() - DataType::Fp8.bytes();
+        let elements = (all - weight_bytes(model, &one, &split)) / saved;
+        copies.elements += elements;
+        copies.bytes += 2.0 * elements * recipe.precision.of(class).bytes();
+    }
+    copies
+}
+
 /// Bytes of one rank of the fullest stage.
 ///
 /// # Errors
@@ -98,13 +132,14 @@ pub fn footprint(
         }
     };
     let mut footprint = Footprint::empty();
-    footprint.add(Category::Tensors, share(3) * stored);
+    let copies = narrow_copies(model, recipe, layout).bytes;
+    footprint.add(Category::Tensors, share(3) * (stored + copies / elements));
     footprint.add(Category::Gradients, share(2) * recipe.moments.gradient_bytes());
     footprint.add(Category::Optimizer, share(1) * recipe.moments.state_bytes());
     let layers = model.layers as f64 / layout.pp as f64;
     if layout.zero == 3 && layout.data_ranks() > 1 {
         // Weights of the layer at work and of the next one are gathered.
-        footprint.add(Category::Scratchpad, 2.0 * elements / layers * stored);
+        footprint.add(Category::Scratchpad, 2.0 * (elements * stored + copies) / layers);
     }
     let tokens = layout.micro_batch as f64 * recipe.sequence as f64 / layout.cp as f64;
     let kinds = activations(model, recipe, layout);

@@ -16,21 +16,26 @@
 //! assert!((done.sequences_per_second / 47.95 - 1.0).abs() < 0.2); // published: 47.95
 //! ```
 
+mod compute;
+mod exchange;
 mod layout;
 mod memory;
 mod published;
 mod recipe;
 mod report;
 mod request;
+mod schedule;
 mod search;
 mod step;
 
+pub use exchange::Exposed;
 pub use layout::TrainingLayout;
 pub use memory::{Activations, activations, footprint};
 pub use published::published;
 pub use recipe::{Moments, Recipe, Recompute, TrainingSettings};
 pub use report::{TrainingPhase, TrainingPlan};
 pub use request::TrainingRequest;
+pub use schedule::TrainingSchedule;
 pub use search::{LayoutSpace, TrainingObjective, TrainingSearchResult, search, search_with};
 pub use step::{Times, step};
 
@@ -61,8 +66,9 @@ pub fn plan_with(
     layout: &TrainingLayout,
     communication: &dyn Communication,
 ) -> Result<TrainingPlan> {
-    let settings = TrainingSettings::load()?;
+    let settings = TrainingSettings::load()?.on(machine.chip.like());
     recipe.check(model)?;
+    recipe.check_formats(model, &machine.chip)?;
     layout.check(model, machine, recipe)?;
     let rank = machine.chip.rank(layout.lnc)?;
     let memory = MemoryTable::new(

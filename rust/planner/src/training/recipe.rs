@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::dtype::{DataType, TensorPrecision};
+use crate::hardware::Chip;
 use crate::shapes::Model;
+use crate::tensor_class::TensorClass;
 use trn3_facts::Facts;
 use trn3_system::{Error, Result};
 
@@ -124,13 +126,40 @@ impl Recipe {
         }
         Ok(())
     }
+
+    /// Classes of weights that are multiplied in a format narrower than the one they are kept in.
+    pub(super) fn narrow_classes(&self, model: &Model) -> impl Iterator<Item = TensorClass> {
+        let (precision, parameters) = (self.precision.clone(), model.parameters());
+        let narrow = move |class: &TensorClass| precision.of(*class).bits() < DataType::Bf16.bits();
+        TensorClass::ALL.into_iter().filter(narrow).filter(move |class| parameters.of(*class) > 0)
+    }
+
+    /// Refuses products in formats that the chip does not multiply: another format would be another recipe.
+    pub(super) fn check_formats(&self, model: &Model, chip: &Chip) -> Result<()> {
+        let parameters = model.parameters();
+        let classes = TensorClass::ALL.into_iter().filter(|class| parameters.of(*class) > 0);
+        let weights = classes.map(|class| (class.name(), self.precision.of(class)));
+        let others = [("kv", self.precision.kv), ("activations", self.precision.activations)];
+        let mut used = weights.chain(others);
+        match used.find(|(_, dtype)| !chip.supports(*dtype)) {
+            None => Ok(()),
+            Some((class, dtype)) => {
+                let why = chip.peak(dtype).err().map_or_else(String::new, |error| error.to_string());
+                Err(Error::Value(format!("dtype of {class} is {}: {why}", dtype.name())))
+            }
+        }
+    }
 }
 
 /// Constants of the model of training; see `models/training.toml` of the facts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingSettings {
-    /// What operations reach of their peaks, fitted.
+    /// What products reach of the array's peak, fitted.
     pub achieved_fraction: f64,
+    /// Passes over the scores of attention that is not fused: forward, backward, and where they are computed again.
+    pub score_passes: [f64; 3],
+    /// Bytes of gradients that one collective takes.
+    pub gradient_bucket: f64,
     /// Time of a backward product over that of a forward one.
     pub backward: f64,
     /// Share of a backward pass that hides collectives of data parallelism.
@@ -140,6 +169,9 @@ pub struct TrainingSettings {
     /// Passes of the optimizer over its state.
     pub optimizer_passes: f64,
     strict: Vec<String>,
+    /// Tokens from which attention is fused, by chip, and on the chip at hand.
+    unfused: Vec<(String, u64)>,
+    fused_from: u64,
 }
 
 /// The file of constants.
@@ -155,13 +187,24 @@ fn read() -> Result<TrainingSettings> {
         Some(toml::Value::Array(names)) => names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
         _ => Vec::new(),
     };
+    let unfused = match facts.parts.get("fused_attention_from") {
+        Some(toml::Value::Table(chips)) => {
+            let tokens = |value: &toml::Value| value.as_integer().and_then(|tokens| u64::try_from(tokens).ok());
+            chips.iter().filter_map(|(chip, value)| Some((chip.clone(), tokens(value)?))).collect()
+        }
+        _ => Vec::new(),
+    };
     Ok(TrainingSettings {
         achieved_fraction: facts.si("achieved_fraction")?,
+        score_passes: [facts.si("score_passes")?, facts.si("score_passes_backward")?, facts.si("score_passes_again")?],
+        gradient_bucket: facts.si("gradient_bucket")?,
         backward: facts.si("backward")?,
         dp_overlap: facts.si("dp_overlap")?,
         tp_overlap: facts.si("tp_overlap")?,
         optimizer_passes: facts.si("optimizer_passes")?,
         strict,
+        unfused,
+        fused_from: 0,
     })
 }
 
@@ -172,6 +215,23 @@ impl TrainingSettings {
     /// None in practice: the file is part of the crate and tested.
     pub fn load() -> Result<Self> {
         if trn3_facts::is_drawing() { read() } else { SETTINGS.clone() }
+    }
+
+    /// The constants as they are on a chip: without one, attention is fused whatever its length.
+    #[must_use]
+    pub fn on(mut self, chip: &str) -> Self {
+        self.fused_from = self.unfused.iter().find(|(name, _)| name == chip).map_or(0, |(_, tokens)| *tokens);
+        self
+    }
+
+    /// Whether scores of attention over so many tokens stay on the chip.
+    pub fn fuses_attention(&self, tokens: u64) -> bool {
+        tokens >= self.fused_from
+    }
+
+    /// Tokens of a sequence from which attention is fused on the chip at hand.
+    pub fn fused_from(&self) -> u64 {
+        self.fused_from
     }
 
     /// Whether DMA of a higher class always goes first on a chip.

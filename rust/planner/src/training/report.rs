@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use super::exchange::Exposed;
 use super::layout::TrainingLayout;
 use super::recipe::{Recipe, Recompute, TrainingSettings};
-use super::step::{Exposed, Times};
+use super::schedule::TrainingSchedule;
+use super::step::Times;
 use crate::band::TrainingBand;
 use crate::communication::Communication;
 use crate::dtype::DataType;
@@ -67,6 +69,8 @@ pub struct TrainingPlan {
     pub peak: f64,
     /// Waiting of the pipeline over its work: `(pp - 1) / (interleave * micro_batches)`.
     pub bubble: f64,
+    /// Pipeline, recomputation, formats and network.
+    pub schedule: TrainingSchedule,
     /// Parts of the step, the longest first.
     pub phases: Vec<TrainingPhase>,
     /// What limits the longest part.
@@ -142,12 +146,13 @@ pub(super) fn report(
         hfu: share(executed),
         peak,
         bubble: layout.bubble(recipe),
+        schedule: TrainingSchedule::of(model, machine, recipe, layout, times, settings),
         phases,
         binding,
         memory,
         joules_per_token: watts.map(|watts| watts * times.step / tokens),
         watts,
-        assumptions: assumptions(machine, recipe, layout, times, communication, settings, energy.as_ref(), main),
+        assumptions: assumptions(model, machine, recipe, layout, times, communication, settings, energy.as_ref(), main),
         energy,
         cost,
         not_included,
@@ -233,13 +238,14 @@ fn energy_of(
         seconds: times.step,
         ..EnergyWork::default()
     };
-    for dtype in DataType::ALL {
+    for dtype in DataType::ALL.into_iter().filter(|dtype| times.flops[dtype.index()] > 0.0) {
         work.add(dtype.name(), times.flops[dtype.index()] * ranks)?;
     }
     energy::estimate(&model, &work).map(Some)
 }
 
 fn assumptions(
+    model: &Model,
     machine: &Machine,
     recipe: &Recipe,
     layout: &TrainingLayout,
@@ -251,8 +257,8 @@ fn assumptions(
 ) -> Vec<String> {
     let mut list = vec![
         format!(
-            "arithmetic and traffic of an operation follow each other, at {} of their peaks (fitted: Llama 3.1 8B \
-             on 512 Trainium1; all other models and systems are predictions)",
+            "products reach {} of the array's peak (fitted: runs on Trainium1; all other systems are predictions), and \
+             traffic of an operation follows at the memory's peak",
             settings.achieved_fraction
         ),
         "times of operations: roofline, from shapes and rates; no kernel was run".to_owned(),
@@ -278,6 +284,30 @@ fn assumptions(
             network.rate / 1e9
         ));
     }
+    let narrow: Vec<&str> = recipe.narrow_classes(model).map(TensorClass::name).collect();
+    if !narrow.is_empty() {
+        list.push(format!(
+            "{} is multiplied in {} in both passes; masters, gradients, optimizer, norms, tables, scores of attention, \
+             activations and what passes between ranks are not; a rank keeps two narrow copies of these weights, one for \
+             each direction, made once a step (choice)",
+            narrow.join(", "),
+            main.name()
+        ));
+    }
+    if machine.chip.fp8_is_assumed && recipe.precision.uses(DataType::Fp8) {
+        list.push(format!("{}: no rate of FP8 is published: that of BF16", machine.chip.title));
+    }
+    list.push(if settings.fuses_attention(recipe.sequence) {
+        "attention is one kernel: its scores stay on the chip (choice)".to_owned()
+    } else {
+        format!(
+            "attention over fewer than {} tokens is not fused on {}: its scores pass {} times through memory in FP32, \
+             and all pairs are computed (fitted)",
+            settings.fused_from(),
+            machine.chip.title,
+            settings.score_passes[0] + settings.score_passes[1]
+        )
+    });
     if layout.recompute == Recompute::None {
         list.push("scores of attention are kept for the backward pass".to_owned());
     }
@@ -290,8 +320,10 @@ fn assumptions(
     }
     if layout.data_ranks() > 1 {
         list.push(format!(
-            "collectives of data parallelism hide under {} of a backward pass; gradients of {} micro-batches are added \
+            "gradients are reduced in buckets of {} MB, which hide under {} of a backward pass except for the last one; \
+             weights that are gathered behind the optimizer hide under nothing; gradients of {} micro-batches are added \
              before {} (choice)",
+            settings.gradient_bucket / 1e6,
             settings.dp_overlap,
             layout.micro_batches(recipe),
             if layout.zero > 1 { "the weights are updated, and reduced for each" } else { "they are reduced, once" }

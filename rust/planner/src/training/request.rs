@@ -92,9 +92,10 @@ impl TrainingRequest {
         let tokens = recipe.tokens();
         let names = ["step_time", "sequences_per_second", "tokens_per_second"];
         Uncertainty::of((samples, self.seed), names, || {
-            let (machine, settings) = (self.machine()?, TrainingSettings::load()?);
+            let machine = self.machine()?;
+            let settings = TrainingSettings::load()?.on(machine.chip.like());
             let rank = machine.chip.rank(layout.lnc)?;
-            let (costs, strict) = (self.costs(&machine, &rank)?, settings.strict(&machine.chip.name));
+            let (costs, strict) = (self.costs(&machine, &rank)?, settings.strict(machine.chip.like()));
             let time = step(model, &rank, recipe, layout, &*costs, &settings, strict).step;
             Ok([time, recipe.global_batch as f64 / time, tokens / time])
         })

@@ -138,6 +138,7 @@ pub fn search_with(
     communication: &dyn Communication,
 ) -> Result<TrainingSearchResult> {
     recipe.check(model)?;
+    recipe.check_formats(model, &machine.chip)?;
     let lnc = lnc_of(machine, space)?;
     let rank = machine.chip.rank(lnc)?;
     let chips = space.chips.unwrap_or(u64::from(machine.chips));
@@ -145,7 +146,7 @@ pub fn search_with(
         return Err(Error::Value(format!("chips is {chips}; {} has {}, so 1 to that", machine.title, machine.chips)));
     }
     let ranks = chips * u64::from(rank.per_chip);
-    let settings = TrainingSettings::load()?;
+    let settings = TrainingSettings::load()?.on(machine.chip.like());
     let strict = settings.strict(machine.chip.like());
     let power = machine.chip.energy(recipe.tdp);
     let mut best: Vec<(f64, TrainingLayout)> = Vec::new();
@@ -278,7 +279,7 @@ fn joules(power: &Result<EnergyModel>, rank: &Rank, times: &Times) -> Result<f64
         seconds: times.step,
         ..EnergyWork::default()
     };
-    for dtype in DataType::ALL {
+    for dtype in DataType::ALL.into_iter().filter(|dtype| times.flops[dtype.index()] > 0.0) {
         work.add(dtype.name(), times.flops[dtype.index()] * ranks)?;
     }
     Ok(estimate(power.as_ref().map_err(Clone::clone)?, &work)?.joules)

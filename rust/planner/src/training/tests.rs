@@ -28,20 +28,57 @@ fn bert(instances: u32, global_batch: u64) -> TrainingPlan {
     plan(&model("bert-large"), &trn1(instances), &Recipe::new(global_batch, 128), &layout).expect("fits")
 }
 
+/// Published sequences a second, and the plan's where what the source does not say is searched for.
+fn published_runs() -> Vec<(&'static str, f64, f64)> {
+    let of = |name: &'static str, sequences, layout: TrainingLayout, moments, published: f64| {
+        let [batch, tokens, chips] = sequences;
+        let one = |degree| vec![degree];
+        let space = LayoutSpace {
+            tp: one(layout.tp),
+            pp: one(layout.pp),
+            dp: Some(layout.dp),
+            micro_batch: one(layout.micro_batch),
+            zero: if layout.tp == 1 { vec![0] } else { Vec::new() },
+            ..LayoutSpace::default()
+        };
+        let recipe = Recipe { moments, ..Recipe::new(batch, tokens) };
+        let found = search(&model(name), &trn1(chips as u32 / 16), &recipe, TrainingObjective::StepTime, &space);
+        (name, published, found.expect(name).plans[0].sequences_per_second)
+    };
+    let one = TrainingLayout::one(1);
+    let many = TrainingLayout { micro_batch: 16, ..one };
+    let (adam, rounded) = (Moments::Master, Moments::StochasticRounding);
+    let mut runs = vec![
+        of("gpt3-23b", [1024, 2048, 512], TrainingLayout { tp: 8, pp: 4, dp: 32, ..one }, rounded, 100.0),
+        of("gpt3-175b", [1024, 2048, 512], TrainingLayout { tp: 32, pp: 8, dp: 4, ..one }, rounded, 12.7),
+        of("llama-2-13b", [1024, 4096, 512], TrainingLayout { tp: 8, pp: 4, dp: 32, ..one }, rounded, 60.0),
+        of("bert-large", [16_384, 128, 256], TrainingLayout { dp: 512, ..many }, adam, 24_518.47),
+        of("bert-large", [65_536, 128, 16], TrainingLayout { dp: 32, ..many }, rounded, 3733.0),
+    ];
+    for row in published().expect("computes").into_iter().filter(|row| row.unit == "sequences/s") {
+        runs.push((row.name, row.published, row.computed));
+    }
+    runs
+}
+
 #[test]
 fn test_published_rates_are_met() {
-    let (one, many) = (bert(1, 16_384), bert(16, 1_048_576));
-    let fitted = llama_8b().sequences_per_second / 47.95;
-    assert!((fitted - 1.0).abs() < 0.005, "the row that the constant was fitted to: {fitted}");
-    let mut errors = [
-        llama_70b().sequences_per_second / 7.94,
-        one.sequences_per_second / 3826.6,
-        many.sequences_per_second / 57407.9,
-        many.sequences_per_second / 16.0 / one.sequences_per_second / 0.938,
-    ]
-    .map(|ratio| (ratio - 1.0).abs());
+    let runs = published_runs();
+    assert_eq!(runs.len(), 9);
+    let mut errors: Vec<f64> = runs.iter().map(|(_, published, computed)| (computed / published).ln().abs()).collect();
     errors.sort_by(f64::total_cmp);
-    assert!(errors[3] <= 0.35 && (errors[1] + errors[2]) / 2.0 <= 0.15, "{errors:?}");
+    assert!(errors[8] <= 1.12_f64.ln() && errors[4] <= 1.08_f64.ln(), "{runs:?}");
+}
+
+/// Of 16 times the rate of one node, 16 nodes reach 40 percent where each rank accumulates 32 sequences, 94 where it does
+/// 2,048.
+#[test]
+fn test_scaling_is_what_the_network_leaves() {
+    let one = bert(1, 16_384).sequences_per_second;
+    for (batch, published) in [(16_384, 24_518.47 / 16.0 / 3826.6), (1_048_576, 0.938)] {
+        let scaling = bert(16, batch).sequences_per_second / 16.0 / one;
+        assert!((scaling / published - 1.0).abs() < 0.15, "{batch}: {scaling} against {published}");
+    }
 }
 
 #[test]
@@ -50,7 +87,7 @@ fn test_accumulation_hides_the_reduction_of_bert() {
     let many = bert(16, 1_048_576);
     assert_eq!(many.micro_batches, 128);
     let reduction = many.phases.iter().find(|phase| phase.name == "data parallel").expect("there");
-    assert!(reduction.seconds + reduction.hidden < 0.01 * many.step_time);
+    assert!(reduction.seconds + reduction.hidden < 0.03 * many.step_time);
     // Without accumulation it shows.
     let bare = bert(16, 8192);
     let reduction = bare.phases.iter().find(|phase| phase.name == "data parallel").expect("there");
@@ -302,6 +339,118 @@ fn test_narrow_formats_are_faster_and_counted_against_their_peak() {
     assert!((narrow.peak / wide.peak - 4.0).abs() < 1e-9);
 }
 
+/// A plan of Llama 3 8B on Gen2 in a format.
+fn narrow(dtype: DataType) -> TrainingPlan {
+    let layout = TrainingLayout { tp: 8, dp: 64, zero: 1, ..TrainingLayout::one(2) };
+    let recipe = Recipe { precision: TensorPrecision::named(dtype, false), ..Recipe::new(1024, 8192) };
+    plan(&model("llama-3-8b"), &Machine::built_in("gen2").expect("loads"), &recipe, &layout).expect("fits")
+}
+
+#[test]
+fn test_narrow_products_keep_two_copies_of_their_weights() {
+    let (wide, eight) = (narrow(DataType::Bf16), narrow(DataType::MxFp8));
+    let of = |plan: &TrainingPlan, category: Category| {
+        plan.memory.rows.iter().find(|row| row.category == category.name()).expect("there").per_rank
+    };
+    // Matrices of the layers: all weights but norms and the tables at both ends.
+    let matrices = (8_030_261_248.0 - 65.0 * 4096.0 - 2.0 * 128_256.0 * 4096.0) / 8.0;
+    let copies = of(&eight, Category::Tensors) - of(&wide, Category::Tensors);
+    assert!((copies / (2.0 * matrices * (8.25 / 8.0)) - 1.0).abs() < 1e-6, "{copies}");
+    for same in [Category::Gradients, Category::Optimizer, Category::Activations] {
+        assert_eq!(of(&eight, same), of(&wide, same));
+    }
+    assert!((eight.schedule.bytes_per_weight["narrow copies"] * 8_030_261_248.0 / 8.0 / copies - 1.0).abs() < 1e-3);
+    assert!(!wide.schedule.bytes_per_weight.contains_key("narrow copies"));
+    let formats = |class| eight.schedule.formats[class];
+    assert_eq!([formats("dense"), formats("attention"), formats("norms")], ["mxfp8", "mxfp8", "bf16"]);
+    // Products are four times as fast, what stays in BF16 is not.
+    let forward =
+        |plan: &TrainingPlan| plan.phases.iter().find(|phase| phase.name == "forward").expect("there").seconds;
+    assert!(forward(&eight) < 0.6 * forward(&wide) && forward(&eight) > 0.25 * forward(&wide));
+    assert!(eight.assumptions.iter().any(|text| text.contains("mxfp8 in both passes")));
+    assert!(narrow(DataType::Fp8).step_time < wide.step_time && narrow(DataType::Fp8).step_time > eight.step_time);
+}
+
+#[test]
+fn test_formats_that_a_chip_lacks_are_refused() {
+    for (system, dtype) in [("trn1", DataType::MxFp8), ("trn2", DataType::MxFp8), ("trn2", DataType::MxFp4)] {
+        let machine = Machine::built_in(system).expect("loads");
+        let layout = TrainingLayout { tp: 8, dp: 4, zero: 1, ..TrainingLayout::one(1) };
+        let recipe = Recipe { precision: TensorPrecision::named(dtype, false), ..Recipe::new(64, 4096) };
+        let text = plan(&model("llama-3-8b"), &machine, &recipe, &layout).expect_err(system).to_string();
+        assert!(
+            text.contains(&format!("does not multiply {}", dtype.name())) && text.contains("bf16 would work"),
+            "{text}"
+        );
+        let text =
+            search(&model("llama-3-8b"), &machine, &recipe, TrainingObjective::StepTime, &LayoutSpace::default());
+        assert!(text.expect_err(system).to_string().contains("dtype of attention"));
+    }
+}
+
+#[test]
+fn test_schedule_says_pipeline_recomputation_and_network() {
+    let deep = llama_70b();
+    let schedule = &deep.schedule;
+    assert_eq!((schedule.pipeline, schedule.stages, schedule.micro_batches), ("1F1B", 8, 256));
+    assert_eq!((schedule.bubble, schedule.recompute), (7.0 / 256.0, "selective"));
+    let seconds = |name: &str| deep.phases.iter().find(|phase| phase.name == name).map_or(0.0, |phase| phase.seconds);
+    assert_eq!(schedule.bubble_seconds, seconds("pipeline bubble"));
+    assert_eq!(schedule.recompute_seconds, seconds("recompute"));
+    assert_eq!(schedule.network.as_deref(), Some("efa"));
+    assert_eq!(schedule.network_seconds, seconds("data parallel") + seconds("pipeline messages"));
+    let said = |name: &str| &schedule.said.iter().find(|(about, _)| *about == name).expect("said").1;
+    assert!(said("pipeline").starts_with("1F1B, 8 stages, 256 micro-batches: bubble 2.7% of the work"));
+    assert!(said("recompute").starts_with("selective: ") && said("network").starts_with("efa alone is at work for "));
+    let one = bert(1, 16_384).schedule;
+    assert_eq!((one.pipeline, one.network, one.network_seconds, one.recompute_seconds), ("none", None, 0.0, 0.0));
+}
+
+/// On Trainium1 shorter sequences were not fused: a pass over all scores of a layer in FP32 is that much traffic.
+#[test]
+fn test_attention_that_is_not_fused_moves_its_scores() {
+    let settings = TrainingSettings::load().expect("loads");
+    assert!(
+        !settings.clone().on("trainium1").fuses_attention(4096)
+            && settings.clone().on("trainium1").fuses_attention(8192)
+    );
+    assert!(settings.clone().on("trainium3").fuses_attention(128));
+    let (machine, llama, recipe) = (trn1(1), model("llama-2-13b"), Recipe::new(32, 4096));
+    let (rank, layout) =
+        (machine.chip.rank(1).expect("allowed"), TrainingLayout { tp: 8, pp: 4, ..TrainingLayout::one(1) });
+    let costs = LevelCosts::new(&machine, &rank).expect("builds");
+    let bytes = |settings: &TrainingSettings| step(&llama, &rank, &recipe, &layout, &costs, settings, false).hbm_bytes;
+    let more = bytes(&settings.clone().on("trainium1")) - bytes(&settings);
+    let scores = 32.0 * 10.0 * 5.0 * 4096.0 * 4096.0;
+    assert!((more / (scores * 4.0 * 14.0) - 1.0).abs() < 1e-9, "{more}");
+}
+
+/// With the whole batch to share out, chips that do not help show that the network is why.
+#[test]
+fn test_more_chips_are_slower_only_where_the_network_says_so() {
+    for (name, batch, tokens) in [("bert-large", 16_384, 128), ("llama-3-8b", 256, 8192), ("gpt3-23b", 256, 2048)] {
+        let mut last: Option<TrainingPlan> = None;
+        for nodes in [1, 2, 4, 8, 16, 32] {
+            let found = search(
+                &model(name),
+                &trn1(nodes),
+                &Recipe::new(batch, tokens),
+                TrainingObjective::StepTime,
+                &LayoutSpace::default(),
+            );
+            let Ok(found) = found else { continue };
+            let plan = found.plans[0].clone();
+            if let Some(fewer) = last.filter(|fewer| plan.step_time >= fewer.step_time) {
+                let grown = plan.schedule.network_seconds - fewer.schedule.network_seconds;
+                assert!(grown >= plan.step_time - fewer.step_time, "{name} on {nodes} nodes: {:?}", plan.phases);
+                assert_eq!(plan.schedule.network.as_deref(), Some("efa"));
+            }
+            last = Some(plan);
+        }
+        assert!(last.is_some(), "{name}");
+    }
+}
+
 /// Levels whose links are so many times faster.
 fn faster(machine: &Machine, factor: f64) -> Machine {
     let mut machine = machine.clone();
@@ -369,5 +518,33 @@ proptest! {
         prop_assert!(time(&faster(&machine, factor), &recipe) <= base * (1.0 + 1e-12));
         prop_assert!(time(&machine, &Recipe::new(2048, 4096)) > base);
         prop_assert!(time(&machine, &Recipe::new(1024, 8192)) > base);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn test_collectives_hide_under_no_more_than_there_is(
+        nodes in 0..6u32, zero in 0..4u8, micro in 0..3u32, bucket in 1e5..1e10f64, overlap in 0.0..1.0f64,
+    ) {
+        let machine = trn1(1 << nodes);
+        let rank = machine.chip.rank(1).unwrap();
+        let layout = TrainingLayout { dp: 32 << nodes, zero, micro_batch: 1 << micro, ..TrainingLayout::one(1) };
+        let (bert, recipe) = (model("bert-large"), Recipe::new(16_384, 128));
+        let costs = LevelCosts::new(&machine, &rank).unwrap();
+        let mut settings = TrainingSettings::load().unwrap().on("trainium1");
+        (settings.gradient_bucket, settings.dp_overlap) = (bucket, overlap);
+        let times = step(&bert, &rank, &recipe, &layout, &costs, &settings, false);
+        let micro_batches = (16_384 / layout.dp / layout.micro_batch) as f64;
+        let all = times.forward + times.backward + times.recompute;
+        let under = if zero < 2 { times.backward / micro_batches } else { all };
+        let hidden = times.data.total - times.data.exposed;
+        prop_assert!(hidden >= -1e-12 && hidden <= overlap * under * (1.0 + 1e-9), "{hidden} under {under}");
+        // The last bucket shows, and so does what comes behind the optimizer.
+        let buckets = (335_141_888.0 * 4.0 / bucket).ceil();
+        prop_assert!(hidden <= times.data.total * (1.0 - 1.0 / buckets) + 1e-12);
+        settings.dp_overlap = 1.0;
+        prop_assert!(step(&bert, &rank, &recipe, &layout, &costs, &settings, false).data.exposed <= times.data.exposed + 1e-12);
+        prop_assert!(times.step >= times.data.exposed + times.forward + times.backward + times.optimizer);
     }
 }

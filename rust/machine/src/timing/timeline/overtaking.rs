@@ -9,6 +9,7 @@
 use super::Timeline;
 use crate::engine::Engine;
 use crate::time::Picos;
+use crate::timing::ceiling::HbmDraw;
 use crate::timing::dma::{DmaEngines, Moved};
 use crate::timing::hazard::Access;
 use crate::timing::issue::TimedInstruction;
@@ -18,7 +19,7 @@ use crate::timing::tensor_array::Bound;
 use crate::timing::work::Transfer;
 
 /// Transfers whose ends nothing has asked for, in the order in which they are served.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Overtaking {
     /// The DMA engines without them.
     base: DmaEngines,
@@ -27,7 +28,7 @@ pub(super) struct Overtaking {
     first_share: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OpenTransfer {
     id: u32,
     transfer: Transfer,
@@ -43,6 +44,11 @@ struct OpenTransfer {
 const MOST: usize = 64;
 
 impl Overtaking {
+    /// Has what it goes back to draw where a copy of the timeline does.
+    pub(super) fn fork(&mut self, own: Option<&HbmDraw>) {
+        self.base.shared = self.base.shared.as_ref().zip(own).map(|(held, own)| held.beside(own));
+    }
+
     /// Where a transfer is served: behind its own class and those more urgent, ahead of others that it competes with.
     fn place(&self, priority: Option<u8>, earliest: u64) -> usize {
         let is_urgent = |other: &OpenTransfer| class(other.transfer.priority) <= class(priority);

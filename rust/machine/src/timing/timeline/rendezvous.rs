@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::running::Ran;
 use super::{Timeline, sequencer};
 use crate::engine::Engine;
 use crate::time::Picos;
@@ -13,7 +14,7 @@ use crate::timing::tensor_array::Bound;
 use crate::timing::work::Work;
 
 /// Uses of HBM that several cores reach.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Shared {
     /// Numbers of the storages.
     tensors: HashSet<u64>,
@@ -58,41 +59,65 @@ impl Timeline {
     /// Runs an instruction that cores run together, as [`Timeline::meet`], and orders nothing else: cores that share no
     /// HBM. Those that came sooner wait for `cause`.
     pub fn rendezvous(cores: &mut [(&mut Timeline, TimedInstruction<'_>)], hop: Picos, cause: Cause) -> Vec<Span> {
+        Self::hold(cores, hop, cause).into_iter().map(|(span, _)| span).collect()
+    }
+
+    /// As [`Timeline::rendezvous`]; says of each core too when the last of the others came.
+    pub(crate) fn hold(
+        cores: &mut [(&mut Timeline, TimedInstruction<'_>)],
+        hop: Picos,
+        cause: Cause,
+    ) -> Vec<(Span, u64)> {
         cores.iter_mut().for_each(|(timeline, _)| timeline.stand());
         let arrivals: Vec<Bound> = cores.iter().map(|(timeline, issue)| timeline.arrival(issue)).collect();
         let origins: Vec<u64> = cores.iter().map(|(timeline, _)| timeline.origin).collect();
         let mut ran = Vec::with_capacity(cores.len());
+        let mut came = Vec::with_capacity(cores.len());
         for (number, (timeline, issue)) in cores.iter_mut().enumerate() {
             let others = arrivals.iter().enumerate().filter(|(other, _)| *other != number);
             let latest = others.map(|(other, arrival)| arrival.at.saturating_add(origins[other])).max().unwrap_or(0);
             let latest = latest.saturating_sub(timeline.origin);
-            let own = arrivals[number];
-            // Of cores that come at one moment, each one's own past is as good a reason.
-            let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (cause, NO_INSTRUCTION) };
-            let floor = Bound { at: latest.saturating_add(hop.0), cause, on };
-            let id = timeline.next_id();
-            ran.push(match &issue.work {
-                Work::Compute { interval, latency, table } => {
-                    timeline.compute(id, issue, interval.0, latency.0, *table, floor)
-                }
-                Work::Dma(transfer) => timeline.transfer(id, issue, transfer, floor),
-                Work::Collective(part) => timeline.collective(id, issue, part, floor),
-                // No instruction that cores run together is a matmul.
-                Work::Matmul { multiply, .. } => timeline.compute(id, issue, multiply.0, multiply.0, None, floor),
-            });
+            came.push(latest);
+            ran.push(timeline.take_part(issue, arrivals[number], latest, (hop, cause)));
         }
         let ends = ran.iter().zip(&origins).map(|(ran, origin)| ran.end.saturating_add(*origin));
         let end = ends.max().unwrap_or(0);
-        let mut spans = Vec::with_capacity(cores.len());
-        for ((timeline, issue), ran) in cores.iter_mut().zip(&mut ran) {
+        let left = cores.iter_mut().zip(ran).zip(came).map(|(((timeline, issue), ran), latest)| {
             let end = end.saturating_sub(timeline.origin);
-            ran.end = end;
-            timeline.stand();
-            let id = timeline.next_id();
-            timeline.finish(id, issue, ran, false);
-            spans.push(Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(end) });
+            (timeline.leave(issue, ran, end), latest)
+        });
+        left.collect()
+    }
+
+    /// Runs this core's part of a meeting that was held before: the last of the others came at `latest`, and all was done
+    /// at `end`.
+    pub(crate) fn hold_again(&mut self, issue: &TimedInstruction, how: (Picos, Cause), latest: u64, end: u64) {
+        self.stand();
+        let arrival = self.arrival(issue);
+        let ran = self.take_part(issue, arrival, latest, how);
+        self.leave(issue, ran, end);
+    }
+
+    fn take_part(&mut self, issue: &TimedInstruction, own: Bound, latest: u64, (hop, cause): (Picos, Cause)) -> Ran {
+        // Of cores that come at one moment, each one's own past is as good a reason.
+        let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (cause, NO_INSTRUCTION) };
+        let floor = Bound { at: latest.saturating_add(hop.0), cause, on };
+        let id = self.next_id();
+        match &issue.work {
+            Work::Compute { interval, latency, table } => self.compute(id, issue, interval.0, latency.0, *table, floor),
+            Work::Dma(transfer) => self.transfer(id, issue, transfer, floor),
+            Work::Collective(part) => self.collective(id, issue, part, floor),
+            // No instruction that cores run together is a matmul.
+            Work::Matmul { multiply, .. } => self.compute(id, issue, multiply.0, multiply.0, None, floor),
         }
-        spans
+    }
+
+    fn leave(&mut self, issue: &TimedInstruction, mut ran: Ran, end: u64) -> Span {
+        ran.end = end;
+        self.stand();
+        let id = self.next_id();
+        self.finish(id, issue, &ran, false);
+        Span { id, start: Picos(ran.start), slot_end: Picos(ran.slot_end), end: Picos(end) }
     }
 
     /// Makes what each core did to HBM before come before what the others do to the same bytes from here on.
