@@ -73,11 +73,14 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
 
 def count_by_hand(config: dict[str, Any]) -> int:
     """Weights of a model, by the tensors that the published code of its family allocates."""
-    family, w = config["model_type"], config["hidden_size"]
-    layers, vocabulary = config["num_hidden_layers"], config["vocab_size"]
-    head, block = config["head_dim"], config["intermediate_size"]
-    q = config["num_attention_heads"] * head
-    kv = head if family == "falcon" else config["num_key_value_heads"] * head
+    family = config["model_type"]
+    sizes: dict[str, int] = {name: size for name, size in config.items() if name != "model_type"}
+    w, layers, vocabulary = (
+        sizes[name] for name in ("hidden_size", "num_hidden_layers", "vocab_size")
+    )
+    head, block = sizes["head_dim"], sizes["intermediate_size"]
+    q = sizes["num_attention_heads"] * head
+    kv = head if family == "falcon" else sizes["num_key_value_heads"] * head
     if family == "falcon":
         block = 4 * w
     shifting = family in {"gpt_neox", "starcoder2", "falcon", "phi", "nemotron"}
@@ -98,17 +101,17 @@ def count_by_hand(config: dict[str, Any]) -> int:
             return w * columns + columns + columns * w + w
         return (2 if family in {"falcon", "nemotron"} else 3) * w * columns
 
-    experts = config["num_experts"]
+    experts = sizes["num_experts"]
     total = 0
     for layer in range(layers):
         total += attention + norms * norm
         if family == "mixtral":
             total += experts * feed_forward(block) + experts * w
         elif family == "qwen3_moe":
-            total += experts * feed_forward(config["moe_intermediate_size"]) + experts * w
-        elif family == "glm4_moe" and layer >= config["first_k_dense_replace"]:
-            one = feed_forward(config["moe_intermediate_size"])
-            total += (experts + config["n_shared_experts"]) * one + experts * w + experts
+            total += experts * feed_forward(sizes["moe_intermediate_size"]) + experts * w
+        elif family == "glm4_moe" and layer >= sizes["first_k_dense_replace"]:
+            one = feed_forward(sizes["moe_intermediate_size"])
+            total += (experts + sizes["n_shared_experts"]) * one + experts * w + experts
         else:
             total += feed_forward(block)
     total += 0 if family == "olmo" else norm

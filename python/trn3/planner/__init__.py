@@ -18,7 +18,7 @@ Examples
 from __future__ import annotations
 
 from trn3.planner.models import Model, families, model, models
-from trn3.planner.operators import OperatorTable, operators
+from trn3.planner.operator_table import OperatorTable, operators
 from trn3.planner.parts import (
     FrontierPoint,
     Layout,

@@ -189,7 +189,8 @@ impl Keys<'_> {
         }
         let shared = self.family == "falcon" && !self.flag("new_decoder_architecture", false)?;
         let kv_heads = match shared {
-            true => (!self.flag("multi_query", true)?).then_some(heads).unwrap_or(1),
+            true if self.flag("multi_query", true)? => 1,
+            true => heads,
             false => self.maybe(names.kv_heads)?.unwrap_or(heads),
         };
         let head_width = match self.maybe("head_dim")? {

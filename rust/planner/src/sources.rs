@@ -12,8 +12,8 @@ use super::hardware::Machine;
 use super::networks::Architecture;
 use super::shapes::Model;
 use trn3_facts::Facts;
-use trn3_system::{Error, Result};
 use trn3_system::fabric::LinkProfile;
+use trn3_system::{Error, Result};
 
 /// A model: by name, or the text of its configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

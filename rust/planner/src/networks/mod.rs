@@ -138,7 +138,6 @@ impl NetworkModel {
 /// A model of any kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it at a time")]
 pub enum Architecture {
     /// A transformer of one stack, which plans are of.
     Transformer(Model),

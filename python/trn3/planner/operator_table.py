@@ -81,7 +81,7 @@ def operators(
     >>> import trn3
     >>> image = trn3.operators("google/vit-base-patch16-224", "gen2").passes["image"]
     >>> round(image["flops"] / 1e9, 1), image["operators"][0]["bound"]  # GFLOP
-    (35.2, 'memory')
+    (35.1, 'compute')
     """
     counts = {"batch": batch, "input": input_tokens, "output": output_tokens, "image": image_size}
     counts |= {"frames": frames, "chips": chips}
