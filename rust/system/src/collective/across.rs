@@ -187,6 +187,12 @@ impl Estimator {
 }
 
 impl Estimator {
+    /// [`Estimator::host_start`] of a task on the same groups in each of many systems.
+    pub fn host_start_across(&self, groups: &[RankGroup], network: UnitNetwork) -> f64 {
+        let ranks: usize = groups.iter().map(RankGroup::size).sum();
+        self.host_start_of(ranks as f64, network.systems > 1)
+    }
+
     /// One flat ring over all ranks of all systems, whose channels leave each system over the network of every chip;
     /// `bytes` and `step` count both passes of an all_reduce.
     fn around(

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use super::across::UnitNetwork;
 use super::build::Extra;
 use super::group::RankGroup;
 use super::model::CollectiveModel;
@@ -185,13 +184,7 @@ impl Estimator {
         self.host_start_of(most as f64, ranks.len() > 1)
     }
 
-    /// The same of a task on the same groups in each of many systems.
-    pub fn host_start_across(&self, groups: &[RankGroup], network: UnitNetwork) -> f64 {
-        let ranks: usize = groups.iter().map(RankGroup::size).sum();
-        self.host_start_of(ranks as f64, network.systems > 1)
-    }
-
-    fn host_start_of(&self, ranks: f64, crosses: bool) -> f64 {
+    pub(super) fn host_start_of(&self, ranks: f64, crosses: bool) -> f64 {
         let starts = self.model.starts;
         starts.host + ranks * starts.host_rank + if crosses { starts.host_network } else { 0.0 }
     }
