@@ -177,7 +177,7 @@ fn test_plans_that_cannot_be_are_refused() {
         (TrainingLayout { dp: 0, ..base }, recipe.clone(), ["dp is 0", "from 1"]),
         (TrainingLayout { zero: 4, ..base }, recipe.clone(), ["zero is 4", "0, 1, 2, 3"]),
         (TrainingLayout { ep: 2, ..base }, recipe.clone(), ["ep is 2", "no experts"]),
-        (TrainingLayout { dp: 1000, ..base }, Recipe::new(1000, 8192), ["8000 ranks", "replicas=72 would fit"]),
+        (TrainingLayout { dp: 1000, ..base }, Recipe::new(1000, 8192), ["8000 ranks", "dp=72 would fit"]),
         (base, Recipe::new(60, 8192), ["global_batch is 60", "56 would"]),
         (base, Recipe::new(64, 100_000), ["sequence is 100000", "8192 would work"]),
         (base, Recipe::new(0, 8192), ["global_batch is 0", "from 1"]),
