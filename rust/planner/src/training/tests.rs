@@ -359,7 +359,13 @@ fn test_narrow_products_keep_two_copies_of_their_weights() {
     for same in [Category::Gradients, Category::Optimizer, Category::Activations] {
         assert_eq!(of(&eight, same), of(&wide, same));
     }
-    assert!((eight.schedule.bytes_per_weight["narrow copies"] * 8_030_261_248.0 / 8.0 / copies - 1.0).abs() < 1e-3);
+    let of_weight = eight.schedule.bytes_per_weight["narrow copies"];
+    assert!((of_weight * 8_030_261_248.0 / 8.0 / copies - 1.0).abs() < 1e-3);
+    // Ranks that share tokens have the same weights each.
+    let layout = TrainingLayout { tp: 8, dp: 32, cp: 2, zero: 1, ..TrainingLayout::one(2) };
+    let recipe = Recipe { precision: TensorPrecision::named(DataType::MxFp8, false), ..Recipe::new(1024, 8192) };
+    let shared = plan(&model("llama-3-8b"), &Machine::built_in("gen2").expect("loads"), &recipe, &layout).expect("fits");
+    assert_eq!(shared.schedule.bytes_per_weight["narrow copies"], of_weight);
     assert!(!wide.schedule.bytes_per_weight.contains_key("narrow copies"));
     let formats = |class| eight.schedule.formats[class];
     assert_eq!([formats("dense"), formats("attention"), formats("norms")], ["mxfp8", "mxfp8", "bf16"]);
