@@ -148,7 +148,23 @@ impl TrainingLayout {
                 list(&self.expert_degrees(model))
             )));
         }
-        Layout { split: self.split(), replicas: self.dp / groups, lnc: self.lnc }.check(model, machine)?;
+        Layout { split: self.split(), replicas: 1, lnc: self.lnc }.check(model, machine)?;
+        let there = u64::from(machine.chips) * u64::from(machine.chip.rank(self.lnc)?.per_chip);
+        if self.ranks() > there {
+            let most = there / (self.replica_ranks() * groups) * groups;
+            return Err(Error::Value(format!(
+                "dp is {}: {} ranks (tp {} x pp {} x cp {} x dp); {} has {there} logical cores at lnc={} on {} chips; \
+                 dp={most} would fit",
+                self.dp,
+                self.ranks(),
+                self.tp,
+                self.pp,
+                self.cp,
+                machine.title,
+                self.lnc,
+                machine.chips
+            )));
+        }
         if !recipe.sequence.is_multiple_of(self.cp) {
             return Err(Error::Value(format!("cp is {}: {} tokens do not divide by it", self.cp, recipe.sequence)));
         }

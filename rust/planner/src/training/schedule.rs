@@ -8,8 +8,9 @@ use super::layout::TrainingLayout;
 use super::memory::narrow_copies;
 use super::recipe::{Recipe, TrainingSettings};
 use super::step::Times;
-use crate::dtype::DataType;
+use crate::dtype::{DataType, TensorPrecision};
 use crate::hardware::Machine;
+use crate::memory::weight_bytes;
 use crate::shapes::Model;
 
 /// The schedule of a step.
@@ -75,13 +76,13 @@ impl TrainingSchedule {
             crossing.fold((0.0, 0.0), |(shown, all), (part, _)| (shown + part.exposed, all + part.total));
         let parameters = model.parameters();
         let classes = crate::tensor_class::TensorClass::ALL.into_iter().filter(|class| parameters.of(*class) > 0);
-        let elements = parameters.total() as f64 / layout.replica_ranks() as f64;
         let mut bytes_per_weight = BTreeMap::from([
             ("weights", DataType::Bf16.bytes()),
             ("gradients", recipe.moments.gradient_bytes()),
             ("optimizer states", recipe.moments.state_bytes()),
         ]);
-        let copies = narrow_copies(model, recipe, layout).bytes / elements;
+        let wide = weight_bytes(model, &TensorPrecision::uniform(DataType::Bf16), &layout.split());
+        let copies = narrow_copies(model, recipe, layout).bytes / (wide / DataType::Bf16.bytes());
         if copies > 0.0 {
             bytes_per_weight.insert("narrow copies", copies);
         }

@@ -177,7 +177,7 @@ fn test_plans_that_cannot_be_are_refused() {
         (TrainingLayout { dp: 0, ..base }, recipe.clone(), ["dp is 0", "from 1"]),
         (TrainingLayout { zero: 4, ..base }, recipe.clone(), ["zero is 4", "0, 1, 2, 3"]),
         (TrainingLayout { ep: 2, ..base }, recipe.clone(), ["ep is 2", "no experts"]),
-        (TrainingLayout { dp: 1000, ..base }, Recipe::new(1000, 8192), ["8000 ranks", "replicas=72 would fit"]),
+        (TrainingLayout { dp: 1000, ..base }, Recipe::new(1000, 8192), ["8000 ranks", "dp=72 would fit"]),
         (base, Recipe::new(60, 8192), ["global_batch is 60", "56 would"]),
         (base, Recipe::new(64, 100_000), ["sequence is 100000", "8192 would work"]),
         (base, Recipe::new(0, 8192), ["global_batch is 0", "from 1"]),
@@ -359,7 +359,13 @@ fn test_narrow_products_keep_two_copies_of_their_weights() {
     for same in [Category::Gradients, Category::Optimizer, Category::Activations] {
         assert_eq!(of(&eight, same), of(&wide, same));
     }
-    assert!((eight.schedule.bytes_per_weight["narrow copies"] * 8_030_261_248.0 / 8.0 / copies - 1.0).abs() < 1e-3);
+    let of_weight = eight.schedule.bytes_per_weight["narrow copies"];
+    assert!((of_weight * 8_030_261_248.0 / 8.0 / copies - 1.0).abs() < 1e-3);
+    // Ranks that share tokens have the same weights each.
+    let layout = TrainingLayout { tp: 8, dp: 32, cp: 2, zero: 1, ..TrainingLayout::one(2) };
+    let recipe = Recipe { precision: TensorPrecision::named(DataType::MxFp8, false), ..Recipe::new(1024, 8192) };
+    let shared = plan(&model("llama-3-8b"), &Machine::built_in("gen2").expect("loads"), &recipe, &layout).expect("fits");
+    assert_eq!(shared.schedule.bytes_per_weight["narrow copies"], of_weight);
     assert!(!wide.schedule.bytes_per_weight.contains_key("narrow copies"));
     let formats = |class| eight.schedule.formats[class];
     assert_eq!([formats("dense"), formats("attention"), formats("norms")], ["mxfp8", "mxfp8", "bf16"]);
