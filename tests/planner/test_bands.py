@@ -146,3 +146,10 @@ def test_uncertainty_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*asked, "--seed", "4", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["uncertainty"]["seed"] == 4
+
+
+def test_bounds_move_with_what_the_host_adds() -> None:
+    here = collectives.time("all_reduce", 1e6, "trn1")
+    host = collectives.time("all_reduce", 1e6, "trn1", launch="host")
+    assert host.time_low > here.time_low
+    assert host.time_high / host.time == pytest.approx(1 + host.band["width"])
