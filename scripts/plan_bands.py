@@ -35,8 +35,9 @@ HEAD = f"""\
 # width: the measured figure is looked for from the predicted one over 1 + width to that times
 # 1 + width. Constants were fitted to most rows and none can be left out, so that the width that
 # holds {100 * HELD:.0f} % of a class' rows is taken {WIDENING:g} times ({WIDENING_OF_FEW:g} \
-times of fewer than {FEW} rows), {100 * LEAST:.0f} % at least,
-# so that it holds 80 % of rows that nobody has seen **(choice)**. within: rows in the band.
+times of fewer than {FEW} rows, and no less than that of the
+# phase's rows of all generations), {100 * LEAST:.0f} % at least, so that it holds 80 % of rows that nobody
+# has seen **(choice)**. within: rows in the band.
 """
 
 
@@ -66,30 +67,43 @@ def measured() -> dict[str, list[tuple[str, float]]]:
     return found
 
 
-def width(factors: Iterable[float]) -> float:
+def width(factors: Iterable[float], alike: Iterable[float] = ()) -> float:
     """Return the width of a class from how many times its rows are off, rounded up to percents.
 
-    >>> width([1.1] * 9 + [3.0]), width([1.2, 1.4])
-    (0.25, 0.8)
+    `alike` are those of the same phase of all generations: few rows are no narrower.
+
+    >>> width([1.1] * 9 + [3.0]), width([1.2, 1.4]), width([1.01], [1.4] * 9)
+    (0.25, 0.8, 0.6)
     """
     errors = sorted(factor - 1 for factor in factors)
     held = errors[math.ceil(HELD * len(errors)) - 1]
-    wide = held * (WIDENING if len(errors) >= FEW else WIDENING_OF_FEW)
+    if len(errors) >= FEW:
+        return _rounded(held * WIDENING)
+    others = list(alike)
+    return max(_rounded(held * WIDENING_OF_FEW), width(others) if len(others) >= FEW else LEAST)
+
+
+def _rounded(wide: float) -> float:
     return max(LEAST, math.ceil(round(100 * wide, 6)) / 100)
 
 
 def text() -> str:
     """Return the table."""
+    factors = {
+        name: [max(ratio, 1 / ratio) for _, ratio in rows] for name, rows in measured().items()
+    }
+    kinds = {name: {kind for kind, _ in rows} for name, rows in measured().items()}
     parts = [HEAD]
-    for name, rows in sorted(measured().items()):
-        factors = [max(ratio, 1 / ratio) for _, ratio in rows]
-        wide = width(factors)
-        kinds = {kind for kind, _ in rows}
-        basis = "rows, fit and held" if len(kinds) > 1 else f"{next(iter(kinds))} rows"
-        within = sum(factor <= 1 + wide for factor in factors)
+    for name, mine in sorted(factors.items()):
+        phase = name.partition(" ")[2]
+        alike = [f for other, of in factors.items() if other.partition(" ")[2] == phase for f in of]
+        wide = width(mine, alike)
+        one = next(iter(kinds[name])).replace("hold", "held")
+        basis = "rows, fit and held" if len(kinds[name]) > 1 else f"{one} rows"
         parts.append(
-            f'[class."{name}"]\nrows = {len(rows)}\nwithin = {within}\nwidth = {wide:g}\n'
-            f'basis = "{basis.replace("hold", "held")}"\n'
+            f'[class."{name}"]\nrows = {len(mine)}\n'
+            f"within = {sum(factor <= 1 + wide for factor in mine)}\nwidth = {wide:g}\n"
+            f'basis = "{basis}"\n'
         )
     return "\n".join(parts)
 

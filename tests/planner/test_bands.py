@@ -30,6 +30,8 @@ def test_width_holds_nine_of_ten_and_is_widened() -> None:
     assert width([1.2] * 9 + [9.0]) == pytest.approx(0.3)
     assert width([1.2] * 8 + [9.0] * 2) == pytest.approx(12.0)
     assert width([1.2, 1.4]) == pytest.approx(0.8)
+    # A class of few rows is no narrower than its phase.
+    assert width([1.01], [1.01] + [1.4] * 9) == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize(
