@@ -38,8 +38,9 @@ HEAD = f"""\
 # holds {100 * HELD:.0f} % of a class' rows is taken {WIDENING:g} times ({WIDENING_OF_FEW:g} \
 times of fewer than {FEW} rows, and no less than that of
 # the phase's rows of all generations), {100 * LEAST:.0f} % at least, so that it holds 80 % of
-# rows that nobody has seen **(choice)**. Rows that are off for a reason that `trn3 validate` gives make no
-# band wider; they count among its rows, of which `within` lie in it.
+# rows that nobody has seen **(choice)**. Rows that are off for
+# a reason that `trn3 validate` gives make no band wider; they count among its rows, of which
+# `within` lie in it.
 """
 
 
