@@ -30,6 +30,8 @@ def test_width_holds_nine_of_ten_and_is_widened() -> None:
     assert width([1.2] * 9 + [9.0]) == pytest.approx(0.3)
     assert width([1.2] * 8 + [9.0] * 2) == pytest.approx(12.0)
     assert width([1.2, 1.4]) == pytest.approx(0.8)
+    # A class of few rows is no narrower than its phase.
+    assert width([1.01], [1.01] + [1.4] * 9) == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize(
@@ -146,3 +148,10 @@ def test_uncertainty_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*asked, "--seed", "4", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["uncertainty"]["seed"] == 4
+
+
+def test_bounds_move_with_what_the_host_adds() -> None:
+    here = collectives.time("all_reduce", 1e6, "trn1")
+    host = collectives.time("all_reduce", 1e6, "trn1", launch="host")
+    assert host.time_low > here.time_low
+    assert host.time_high / host.time == pytest.approx(1 + host.band["width"])

@@ -26,6 +26,11 @@ impl CollectiveBand {
         let (time_low, time_high) = band.around(time);
         Ok(Self { time_low, time_high, band })
     }
+
+    /// Puts the bounds around another time.
+    pub(super) fn move_to(&mut self, time: f64) {
+        (self.time_low, self.time_high) = self.band.around(time);
+    }
 }
 
 impl Estimator {

@@ -89,6 +89,7 @@ impl CollectiveCost {
         self.time += host_start;
         self.estimate += host_start;
         self.start += host_start;
+        self.expected.move_to(self.time);
         self
     }
 }
