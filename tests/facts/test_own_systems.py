@@ -37,10 +37,10 @@ def answers(system: str) -> dict[str, Any]:
         "cost": document["cost"] and document["cost"]["per_million_tokens"],
         "step": step.step_time,
         "watts": step.watts,
-        "all_reduce": collectives.time("all_reduce", 2**20, whole).seconds,
+        "all_reduce": collectives.time("all_reduce", 2**20, whole).time,
         "bound": whole.bound("all_to_all").per_chip,
         "power": power.power(system, dtype="bf16").watts,
-        "pflops": trn3.cost.rental(1.0, 1, system=system).per_pflop_hour,
+        "pflops": trn3.cost.rental(1.0, 1, 1.0, system=system).per_pflop_hour,
     }
 
 
@@ -136,7 +136,7 @@ def test_gpu_racks_scale_out_and_slices_are_tori() -> None:
         ("gen2:chips=70", "do not divide"),
         ("tpu_v7:chips=32", "allowed, as slices of tpu_v7: 4, 8, 64"),
         ("gen2:hbm_bandwith=+1%", 'the nearest is "hbm_bandwidth"'),
-        ("gen2:axes.rack=0", "from 1 to 65536"),
+        ("gen2:axes.rack=0", "axes.rack=0"),
         ("nowhere.toml:rack", "No such file"),
     ],
 )

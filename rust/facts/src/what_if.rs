@@ -253,6 +253,9 @@ impl Graph {
                 "{key} is {wanted:?}; must be a number of {unit}, or a change such as +20%"
             )));
         };
+        if list == "axes" && (new.fract() != 0.0 || new < 1.0) {
+            return Err(Error::Spec(format!("{key} is {wanted:?}; must be a whole number, from 1")));
+        }
         set(entry, old, new);
         self.is_changed = true;
         self.is_resized |= list == "axes";
@@ -482,6 +485,7 @@ mod tests {
             ("gen2:chips=70", "chips is 70, which the axes of trn3_gen2 (rack 2 x server 18 x chip 4) do not divide"),
             ("gen2:chips=0", "whole number of chips"),
             ("gen2:levels.pod.rate=3", "has no figure levels.pod.rate; the nearest is"),
+            ("gen2:axes.rack=0", "axes.rack is \"0\"; must be a whole number, from 1"),
             ("gen2:axes.rack=x", "axes.rack is \"x\""),
             ("gen2:tdp", "a file with \"tdp\""),
             ("gen2:tdp=1,chips", "\"chips\" is no change"),

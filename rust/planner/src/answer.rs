@@ -165,7 +165,7 @@ impl PlanSummary {
         assumptions.extend(energy.iter().flat_map(|energy| energy.assumptions.clone()));
         assumptions.extend(cost.iter().flat_map(|cost| cost.assumptions.clone()));
         let is_guessing = planner.settings().speculation.is_some();
-        let expected = ServingBand::of(&chip.name, workload.batch, is_guessing, evaluation.tpot, evaluation.ttft)?;
+        let expected = ServingBand::of(&chip.measured_as(), workload.batch, is_guessing, evaluation.tpot, evaluation.ttft)?;
         let fits = evaluation.memory.fits;
         let why_not = (!fits).then(|| {
             evaluation.memory.refusal(&planner.what(&layout, workload), &planner.advice(&layout, workload)).to_string()

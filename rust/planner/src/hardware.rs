@@ -126,6 +126,16 @@ impl Chip {
         self.facts.like()
     }
 
+    /// Of what chip published measurements are its own: the one that it is like, unless a figure differs.
+    pub(super) fn measured_as(&self) -> String {
+        let like = self.like();
+        match Facts::built_in(like) {
+            Ok(known) if known.quantities == self.facts.quantities => like.to_owned(),
+            _ if like == self.name => format!("changed {like}"),
+            _ => self.name.clone(),
+        }
+    }
+
     /// The simulated core that is its, `_machine` of its spec file; `None` where none is.
     pub fn core(&self) -> Option<&str> {
         self.facts.parts.get("machine")?.as_str()

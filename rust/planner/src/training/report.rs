@@ -156,7 +156,7 @@ pub(super) fn report(
         energy,
         cost,
         not_included,
-        expected: TrainingBand::of(&machine.chip.name, times.step, recipe.global_batch as f64)?,
+        expected: TrainingBand::of(&machine.chip.measured_as(), times.step, recipe.global_batch as f64)?,
         uncertainty: None,
     })
 }
