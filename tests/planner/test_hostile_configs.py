@@ -43,7 +43,7 @@ def test_formats_that_nobody_here_knows(published: dict[str, Any], said: str) ->
         trn3.plan(config, "gen2", **PLAN)
     text = str(caught.value)
     assert text.startswith(f"odd: {said}")
-    assert "understood: fp32, bf16, fp16, fp8, mxfp8, mxfp4; give a dtype" in text
+    assert "understood: fp32, bf16, fp16, fp8, mxfp8, mxfp4, int8; give a dtype" in text
     assert len(text) < 600
     # Told to go on, it does, and says so.
     plan = trn3.plan(config, "gen2", dtype="bf16", **PLAN)

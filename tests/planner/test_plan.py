@@ -117,8 +117,9 @@ def test_published_latencies_are_met_within_the_goals() -> None:
     errors = sorted(abs(row.ratio - 1) for row in rows.values())
     assert errors[-1] <= 0.35
     assert errors[len(errors) // 2] <= 0.15
-    assert rows["llama33_70b_trn2_tpot"].computed == pytest.approx(17.4, rel=0.02)
-    assert rows["llama31_405b_trn2_tpot"].computed == pytest.approx(40.2, rel=0.025)
+    # One overhead a layer for these, for Qwen3 32B and for Llama 3.1 8B, collectives beside it.
+    assert rows["llama33_70b_trn2_tpot"].computed == pytest.approx(18.5, rel=0.02)
+    assert rows["llama31_405b_trn2_tpot"].computed == pytest.approx(42.6, rel=0.025)
 
 
 def test_plan_says_where_every_second_goes() -> None:
@@ -165,7 +166,7 @@ def test_plan_that_does_not_fit_has_the_table_and_what_would() -> None:
         (("llama-3-8b", "gen2"), {"tp": 4, "replicas": 500}, ("2000 ranks", "replicas=144")),
         (("llama-3-8b", "gen9"), {}, ("gen9", "gen")),
         (("lama-3-8b", "gen2"), {}, ("lama-3-8b", '"llama-3-8b"')),
-        (("llama-3-8b", "gen2"), {"dtype": "int8"}, ("int8", "bf16")),
+        (("llama-3-8b", "gen2"), {"dtype": "int3"}, ("int3", "int8")),
         (("llama-3-8b", "gen2"), {"dtype": {"expert": "mxfp4"}}, ("expert", '"experts"')),
         (("llama-3-8b", "gen2"), {"tp": 4, "batch": 0}, ("batch is 0",)),
         (("llama-3-8b", "gen2"), {"tp": 4, "lnc": 4}, ("lnc is 4", "1 or 2")),

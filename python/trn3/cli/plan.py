@@ -60,7 +60,8 @@ def plan(
     dtype: Annotated[
         list[str] | None,
         typer.Option(
-            help="bf16, mxfp8, mxfp4 or fp8, or CLASS=FORMAT (experts=mxfp4, kv=mxfp8, ...). "
+            help="bf16, mxfp8, mxfp4, fp8 or int8, or CLASS=FORMAT (experts=mxfp4, kv=mxfp8, "
+            "...). "
             "Repeatable.  [default: as published]"
         ),
     ] = None,
@@ -465,7 +466,13 @@ def _power(plan: Plan) -> str:
     ]
     text = (
         f"{energy.watts_per_chip:,.0f} W a chip, {energy.watts / 1e3:,.1f} kW in all, "
-        f"{energy.joules_per_token:,.3g} J a token, with a TDP of {energy.tdp:,.0f} W"
+        f"{energy.joules_per_token:,.3g} J a token"
+    )
+    if plan.joules_per_request is not None:
+        text += f", {_number(plan.joules_per_request)} J a request"
+    text += (
+        f", {_number(plan.tokens_per_second_per_megawatt or 0.0)} tokens/s a MW, "
+        f"with a TDP of {energy.tdp:,.0f} W"
     )
     return text + (f" ({', '.join(others)})" if others else "")
 

@@ -11,8 +11,8 @@ Examples
 (True, 8, 'layer overhead')
 >>> round(plan.decode_floor_seconds * 1e3, 1)  # ms: the bytes of a step at the peak of the memory
 2.0
->>> [text for text in plan.assumptions if "layer overhead" in text][0][:31]
-'layer overhead: 180 us a layer,'
+>>> [text for text in plan.assumptions if "layer overhead" in text][0][:30]
+'layer overhead: 118 us a layer'
 """
 
 from __future__ import annotations

@@ -85,6 +85,11 @@ class Plan:
         Share of the array's peak, and of the memory's.
     decode_floor_bytes, decode_floor_seconds : float
         What a step of decoding must read, and how long that takes at the memory's peak.
+    tokens_per_second_per_megawatt : float or None
+        Generated tokens a second for a million watts of chips, prompts included where
+        `output_tokens` is given; None without `energy`.
+    joules_per_request : float or None
+        Energy of chips for a request with its prompt; None without `energy` or `output_tokens`.
     energy : PlanEnergy or None
         None if the chip has no published TDP and none was given.
     cost : PlanCost or None
@@ -128,6 +133,8 @@ class Plan:
     decode_mbu: float
     decode_floor_bytes: float
     decode_floor_seconds: float
+    tokens_per_second_per_megawatt: float | None
+    joules_per_request: float | None
     energy: PlanEnergy | None
     cost: PlanCost | None
     searched: Searched | None

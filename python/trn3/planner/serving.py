@@ -69,8 +69,8 @@ def plan(
         or the path of a spec file, with changes if need be: ``"gen2:hbm_bandwidth=+100%"``. A list
         of them gives `trn3.planner.several.Plans`, one recipe on each.
     dtype
-        One format (``"bf16"``, ``"mxfp8"``, ``"mxfp4"``, ``"fp8"``) or one for each class of
-        tensors (``{"experts": "mxfp4", "kv": "mxfp8", "default": "bf16"}``). None takes the
+        One format (``"bf16"``, ``"mxfp8"``, ``"mxfp4"``, ``"fp8"``, ``"int8"`` in memory) or one
+        for each class of tensors (``{"experts": "mxfp4", "kv": "mxfp8", "default": "bf16"}``). None takes the
         format that the checkpoint is published in. A format that the chip does not multiply is
         replaced by BF16, and the assumptions say so.
     batch
@@ -138,7 +138,7 @@ def plan(
     >>> import trn3
     >>> plan = trn3.plan("llama-3.3-70b", "trn2", tp=64, input_tokens=10_000, output_tokens=1_500)
     >>> round(plan.tpot * 1e3, 1), round(plan.ttft * 1e3)  # 19.6 and 814 ms are published
-    (17.5, 751)
+    (18.5, 791)
     >>> trn3.plan("llama-3-8b", "gen2", tp=3)
     Traceback (most recent call last):
         ...

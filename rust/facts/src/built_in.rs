@@ -43,10 +43,14 @@ specs![
 ];
 
 /// The files of constants that models take for granted, in the form of spec files; none is a system.
-const PARAMETERS: [(&str, &str); 4] = [
+const PARAMETERS: [(&str, &str); 8] = [
     ("energy", include_str!("../specs/models/energy.toml")),
     ("latency", include_str!("../specs/models/latency.toml")),
     ("serving", include_str!("../specs/models/serving.toml")),
+    ("serving_gpu", include_str!("../specs/models/serving_gpu.toml")),
+    ("serving_trainium1", include_str!("../specs/models/serving_trainium1.toml")),
+    ("serving_trainium2", include_str!("../specs/models/serving_trainium2.toml")),
+    ("serving_trainium3", include_str!("../specs/models/serving_trainium3.toml")),
     ("training", include_str!("../specs/models/training.toml")),
 ];
 
@@ -88,7 +92,7 @@ pub(crate) fn text_of(name: &str) -> &'static str {
     BUILT_IN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
-/// The constants of a model: `energy`, `latency`, `serving` or `training`.
+/// The constants of a model: `energy`, `latency`, `serving` or `training`; `serving_NAME` for the serving stack of a generation.
 ///
 /// # Errors
 /// [`Error::Unknown`] if there are none of that name.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::band::ServingBand;
 use super::economics::{PlanCost, PlanEnergy, PriceSource, cost, energy};
 use super::inference::{Evaluation, Planner};
-use super::layout::Layout;
+use super::layout::{Layout, pads_heads};
 use super::networks::Architecture;
 use super::roofline::LayerOperation;
 use super::search::{FrontierPoint, ServingObjective};
@@ -69,6 +69,10 @@ pub struct PlanSummary {
     /// Why not, and what would.
     why_not: Option<String>,
     largest_batch: u64,
+    /// Generated tokens a second for a million watts of chips, prompts included where an output length is given.
+    tokens_per_second_per_megawatt: Option<f64>,
+    /// Joules of chips for a request with its prompt; none without an output length.
+    joules_per_request: Option<f64>,
     energy: Option<PlanEnergy>,
     cost: Option<PlanCost>,
     /// How the layout was found, where it was not given.
@@ -167,6 +171,19 @@ impl PlanSummary {
         let is_guessing = planner.settings().speculation.is_some();
         let expected = ServingBand::of(&chip.measured_as(), workload.batch, is_guessing, evaluation.tpot, evaluation.ttft)?;
         let fits = evaluation.memory.fits;
+        if pads_heads(planner.model(), layout.split.tp) {
+            let (attention, tp) = (&planner.model().attention, layout.split.tp);
+            assumptions.push(format!(
+                "the {} heads of queries are padded to {}, {} a rank, and those of keys and values to {} a rank, as Neuron \
+                 pads them",
+                attention.heads(),
+                attention.heads_of_rank(tp) * tp,
+                attention.heads_of_rank(tp),
+                attention.kv_heads_of_rank(tp)
+            ));
+        }
+        let megawatt = |energy: &PlanEnergy| 1e6 / energy.joules_per_token;
+        let requests = |energy: &PlanEnergy| evaluation.requests_per_second.map(|rate| energy.watts / rate);
         let why_not = (!fits).then(|| {
             evaluation.memory.refusal(&planner.what(&layout, workload), &planner.advice(&layout, workload)).to_string()
         });
@@ -183,6 +200,8 @@ impl PlanSummary {
             fits,
             why_not,
             largest_batch: planner.largest_batch(&layout, workload),
+            tokens_per_second_per_megawatt: energy.as_ref().map(megawatt),
+            joules_per_request: energy.as_ref().and_then(requests),
             evaluation,
             expected,
             energy,

@@ -8,15 +8,9 @@ use super::hardware::serving;
 use trn3_facts::{Facts, is_drawing};
 use trn3_system::Result;
 
-/// Numbers that no page of a chip or system has; each with its source in `models/serving.toml` or `collectives.toml` of the facts.
+/// Numbers of every serving stack that no page of a chip or system has; each with its source in `models/serving.toml` or `collectives.toml` of the facts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Constants {
-    /// Seconds that a layer takes beside streaming its weights, fitted.
-    pub layer_overhead: f64,
-    /// The part of it that the model counts by itself: collectives, keys and values.
-    pub layer_overhead_counted: f64,
-    /// Width of a rank's shard of the feed-forward block at which products run at half of the peak, fitted.
-    pub half_rate_width: f64,
     /// Passes of activations for the norms of a layer.
     pub norm_passes: f64,
     /// Microcode of a physical core, bytes.
@@ -50,9 +44,6 @@ impl Constants {
         let (serving, runtime) = (serving()?, Facts::built_in("collectives")?);
         let read = |key: &str| serving.si(key);
         let constants = Self {
-            layer_overhead: read("layer_overhead")?,
-            layer_overhead_counted: read("layer_overhead_counted")?,
-            half_rate_width: read("half_rate_width")?,
             norm_passes: read("norm_passes")?,
             microcode: runtime.si("microcode_overhead")?,
             code: read("code")?,

@@ -35,6 +35,8 @@ pub struct Chip {
     pub descriptors_in_hardware: bool,
     /// Whether the rate of plain FP8 is that of BF16 for want of a published one.
     pub fp8_is_assumed: bool,
+    /// The recipe of its serving stack, where one is known: its own, or that of its cores' generation.
+    pub recipe: Option<String>,
     /// What had to be assumed to read the spec file this way.
     pub assumptions: Vec<String>,
     /// What is published about it.
@@ -104,6 +106,12 @@ impl Chip {
         let banks = maybe("hbm_stacks").filter(|_| has_core).unwrap_or(cores);
         let cores_per_bank = (cores / banks).max(1.0) as u32;
         let lnc_modes = lnc_modes(spec).unwrap_or_else(|| vec![1]);
+        let said = |facts: &Facts| facts.parts.get("serving").and_then(|name| name.as_str()).map(str::to_owned);
+        let of_core = || Ok::<_, Error>(spec.facts.part("core")?.as_ref().and_then(said));
+        let recipe = match said(&spec.facts) {
+            None => of_core()?,
+            own => own,
+        };
         Ok(Self {
             name: name.clone(),
             title: title.clone(),
@@ -116,6 +124,7 @@ impl Chip {
             lnc_modes,
             descriptors_in_hardware: !has_core || cores_per_bank == 2,
             fp8_is_assumed,
+            recipe,
             assumptions,
             facts: spec.facts.clone(),
         })

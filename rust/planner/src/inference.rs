@@ -9,8 +9,10 @@ use super::hardware::{Machine, Rank};
 use super::layout::{Layout, tensor_degrees};
 use super::machine_times::MachineTimes;
 use super::memory::{Footprint, Load, MemoryTable, footprint};
+use super::operations::operations_of;
 use super::phase::{Costs, ServingPhase, decode_bytes, supported};
-use super::roofline::{Efficiency, Split, TokenStep};
+use super::recipe::{PlanClass, ServedPhase, ServingRecipe};
+use super::roofline::{Split, TokenStep};
 use super::settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
 use super::shapes::Model;
 use trn3_system::{Error, Result};
@@ -74,8 +76,7 @@ pub struct Planner<'a> {
     rank: Rank,
     communication: Box<dyn Communication + 'a>,
     constants: Constants,
-    efficiency: Efficiency,
-    layer_overhead: f64,
+    recipe: ServingRecipe,
     assumptions: Vec<String>,
     machine_times: Option<MachineTimes>,
 }
@@ -107,27 +108,19 @@ impl<'a> Planner<'a> {
         let mut assumptions = machine.assumptions.clone();
         settings.precision = supported(&settings.precision, &machine.chip, &mut assumptions);
         let mut rank = machine.chip.rank(lnc)?;
-        if settings.memory_rate == MemoryRate::Peak {
+        let mut recipe = ServingRecipe::of(&machine.chip)?;
+        if settings.calibration == Calibration::Peak {
+            recipe = recipe.peak();
+        }
+        if let Some(seconds) = settings.layer_overhead {
+            (recipe.layer_overhead, recipe.prompt_layer_overhead) = (seconds, seconds);
+            recipe.layer_overhead_range = [seconds, seconds];
+        }
+        if settings.memory_rate == MemoryRate::Peak || recipe.streams_at_peak {
             rank.memory_rate = rank.hbm_rate;
         }
-        let fitted = settings.calibration == Calibration::Fitted;
-        let half_rate_width = if fitted { constants.half_rate_width } else { 0.0 };
-        let net = constants.layer_overhead - constants.layer_overhead_counted;
-        let layer_overhead = settings.layer_overhead.unwrap_or(if fitted { net } else { 0.0 });
-        let has_experts = model.experts.is_some();
-        assumptions.extend(described(&machine.chip, has_experts, &settings, &constants, &*communication));
-        Ok(Self {
-            machine,
-            model,
-            settings,
-            rank,
-            communication,
-            constants,
-            efficiency: Efficiency { half_rate_width, norm_passes: constants.norm_passes },
-            layer_overhead,
-            assumptions,
-            machine_times: None,
-        })
+        assumptions.extend(described(&machine.chip, &rank, model, &recipe, &settings, &constants, &*communication));
+        Ok(Self { machine, model, settings, rank, communication, constants, recipe, assumptions, machine_times: None })
     }
 
     /// The same, with products timed on the simulated core, whatever layout they belong to.
@@ -164,6 +157,22 @@ impl<'a> Planner<'a> {
         &self.rank
     }
 
+    /// The serving stack that is assumed, as calibration and a given overhead leave it.
+    pub fn recipe(&self) -> &ServingRecipe {
+        &self.recipe
+    }
+
+    /// The classes of a plan's time to the first token and of its time a token.
+    pub fn classes(&self, workload: Workload) -> [PlanClass; 2] {
+        let guesses = self.settings.speculation.is_some();
+        let decode = if guesses { ServedPhase::Speculation } else { ServedPhase::Decode };
+        [ServedPhase::Prefill, decode].map(|phase| PlanClass {
+            generation: self.recipe.name.clone(),
+            phase,
+            batched: phase != ServedPhase::Prefill && workload.batch > 1,
+        })
+    }
+
     /// Every number used that no page documents, as sentences.
     pub fn assumptions(&self) -> &[String] {
         &self.assumptions
@@ -173,11 +182,9 @@ impl<'a> Planner<'a> {
         Costs {
             model,
             precision: &self.settings.precision,
-            chip: &self.machine.chip,
             rank: &self.rank,
             communication: self.communication.as_ref(),
-            efficiency: self.efficiency,
-            layer_overhead: self.layer_overhead,
+            recipe: &self.recipe,
             expert_imbalance: self.constants.expert_imbalance,
             kernel_times: &self.settings.kernel_times,
             machine_times: self.machine_times.as_ref(),
@@ -187,7 +194,7 @@ impl<'a> Planner<'a> {
     /// The operations of reading a prompt and of one step of decoding, on one rank.
     pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::LayerOperation>; 2] {
         [self.prefill_step(split, workload), self.decode_step(split, workload)]
-            .map(|step| super::operations_with(self.model, &self.settings.precision, split, step, &self.efficiency))
+            .map(|step| operations_of(self.model, &self.settings.precision, split, step, &self.recipe))
     }
 
     /// The collectives of reading a prompt and of one step of decoding, of one stage.
@@ -198,12 +205,12 @@ impl<'a> Planner<'a> {
 
     /// How long an operation takes by the roofline of this plan's logical core.
     pub fn time(&self, operation: &super::LayerOperation) -> super::OperationTiming {
-        self.rank.time(operation, &self.efficiency)
+        self.recipe.time(&self.rank, operation)
     }
 
     fn prefill_step(&self, split: &Split, workload: Workload) -> TokenStep {
         // Each data-parallel group reads a prompt of its own.
-        TokenStep::prefill(split.dp as f64, workload.input as f64)
+        TokenStep::prefill(split.dp as f64, self.recipe.bucket(workload.input) as f64)
     }
 
     fn decode_step(&self, split: &Split, workload: Workload) -> TokenStep {
@@ -218,7 +225,7 @@ impl<'a> Planner<'a> {
         let load = Load {
             sequences: workload.batch as f64,
             context: workload.longest_context(),
-            prompt: workload.input as f64,
+            prompt: self.recipe.bucket(workload.input) as f64,
             profiling: self.settings.profiling,
         };
         let precision = &self.settings.precision;
@@ -278,7 +285,9 @@ impl<'a> Planner<'a> {
         let chips = layout.chips(self.rank.per_chip);
         let tokens_per_second = batch * replicas / tpot;
         // A replica reads prompts as fast as its groups and stages let it, and decodes the rest of the time.
-        let request = ttft / (split.dp as f64 * stages) + workload.output as f64 * tpot / batch;
+        // Hosts prepare a prompt while chips are at others.
+        let reading = (ttft - self.recipe.request_start).max(0.0) / (split.dp as f64 * stages);
+        let request = reading + workload.output as f64 * tpot / batch;
         let requests_per_second = (workload.output > 0).then(|| replicas / request);
         let served = requests_per_second.map(|rate| rate * workload.output as f64 / chips as f64);
         let share = split.ranks() as f64 / f64::from(self.rank.per_chip);
@@ -326,7 +335,11 @@ impl<'a> Planner<'a> {
                 }
                 guesses * phase.seconds
             }
-            None => guesses * speculation.draft_share * decode.seconds,
+            // A layer or two on top of the model, run as a program of their own.
+            None => {
+                let start = self.recipe.guess_start + self.recipe.layer_overhead;
+                guesses * (speculation.draft_share * decode.seconds + start)
+            }
         };
         decode.add("draft", seconds, "draft model");
     }

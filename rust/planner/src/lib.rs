@@ -4,7 +4,8 @@
 //! - [`networks`] and [`mod@operators`]: what is no transformer of one stack, and every model operator by operator.
 //! - [`dtype`]: formats of numbers, by class of tensor.
 //! - [`hardware`]: rates and memory of chips and logical cores, from the spec files.
-//! - [`roofline`]: the operations of a step and their times.
+//! - [`recipe`]: what runtimes, kernels and compilers of a generation add to rooflines.
+//! - [`mod@operations`] and [`roofline`]: the operations of a step and their times.
 //! - [`memory`]: bytes on a bank of memory in the runtime's categories.
 //! - [`communication`] and [`schedule_costs`]: what collectives cost, by levels of links or by their schedules.
 //! - [`machine_times`]: times of matrix products on the simulated core.
@@ -40,10 +41,12 @@ mod levels;
 pub mod machine_times;
 pub mod memory;
 pub mod networks;
+pub mod operations;
 pub mod operators;
 pub mod phase;
 pub mod published;
 mod published_dtype;
+pub mod recipe;
 pub mod request;
 pub mod roofline;
 pub mod schedule_costs;
@@ -70,13 +73,13 @@ pub use inference::{Evaluation, Planner};
 pub use layout::{Layout, tensor_degrees};
 pub use memory::{Category, Footprint, Load, MemoryTable};
 pub use networks::{Architecture, NetworkModel};
+pub use operations::{operations, operations_with};
 pub use operators::{OperatorRequest, OperatorTable};
 pub use phase::{Activity, LayerExchange, PhasePart, ServingPhase, decode_bytes};
 pub use published::PublishedRow;
+pub use recipe::{PlanClass, ServedPhase, ServingRecipe};
 pub use request::PlanRequest;
-pub use roofline::{
-    Efficiency, Kind, LayerOperation, OperationBound, OperationTiming, Split, TokenStep, operations, operations_with,
-};
+pub use roofline::{Efficiency, Kind, LayerOperation, OperationBound, OperationTiming, Split, TokenStep};
 pub use schedule_costs::ScheduleCosts;
 pub use search::{Constraints, FrontierPoint, ServingObjective, ServingSearchResult, search};
 pub use settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};

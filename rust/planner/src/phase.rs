@@ -8,7 +8,9 @@ use super::communication::{Communication, ExchangeCost, Group, StepCollective};
 use super::dtype::{DataType, TensorPrecision};
 use super::hardware::{Chip, Rank};
 use super::machine_times::MachineTimes;
-use super::roofline::{Efficiency, Kind, LayerOperation, OperationBound, Split, TokenStep, operations_with};
+use super::operations::{operations_of, operations_with};
+use super::recipe::ServingRecipe;
+use super::roofline::{Efficiency, Kind, LayerOperation, OperationBound, Split, TokenStep};
 use super::shapes::Model;
 
 /// A share of a phase.
@@ -80,12 +82,9 @@ impl ServingPhase {
 pub(super) struct Costs<'a> {
     pub model: &'a Model,
     pub precision: &'a TensorPrecision,
-    pub chip: &'a Chip,
     pub rank: &'a Rank,
     pub communication: &'a dyn Communication,
-    pub efficiency: Efficiency,
-    /// Seconds of a layer beside its operations and collectives.
-    pub layer_overhead: f64,
+    pub recipe: &'a ServingRecipe,
     pub expert_imbalance: f64,
     /// Measured times of one operation, by [`LayerOperation::key`].
     pub kernel_times: &'a BTreeMap<String, f64>,
@@ -99,7 +98,7 @@ impl Costs<'_> {
         let mut parts = Parts::default();
         let mut activity = Activity::default();
         let on_chip = f64::from(self.rank.per_chip);
-        for operation in operations_with(self.model, self.precision, split, step, &self.efficiency) {
+        for operation in operations_of(self.model, self.precision, split, step, self.recipe) {
             let (seconds, resource) = self.time(&operation);
             *activity.flops.entry(operation.dtype.name()).or_default() += operation.count * operation.flops * on_chip;
             activity.hbm_bytes += operation.count * operation.bytes() * on_chip;
@@ -111,7 +110,13 @@ impl Costs<'_> {
             parts.push(name, count * cost.seconds, &format!("links: {}", cost.binding));
         }
         let layers = self.model.layers as f64 / split.pp as f64;
-        parts.push("layer overhead", layers * self.layer_overhead, "layer overhead");
+        let prompt = step.past == 0.0;
+        let overhead = if prompt { self.recipe.prompt_layer_overhead } else { self.recipe.layer_overhead };
+        parts.push("layer overhead", layers * overhead, "layer overhead");
+        if prompt {
+            // Once a request, and a stage is one of `pp` alike.
+            parts.push("request start", self.recipe.request_start / split.pp as f64, "host");
+        }
         activity.seconds = parts.total;
         parts.finish(activity)
     }
@@ -125,9 +130,9 @@ impl Costs<'_> {
         if let Some(seconds) = self.machine_times.and_then(|times| times.time(operation)) {
             return (operation.count * seconds, "measured kernels");
         }
-        let timing = self.rank.time(operation, &self.efficiency);
+        let timing = self.recipe.time(self.rank, operation);
         let slowest = if operation.kind == Kind::GroupedMatmul { self.expert_imbalance } else { 1.0 };
-        let memory = if self.chip.dma_rate < self.chip.hbm_rate { "DMA engines" } else { "HBM" };
+        let memory = if self.rank.memory_rate < self.rank.hbm_rate { "DMA engines" } else { "HBM" };
         (timing.seconds * slowest, if timing.bound == OperationBound::Compute { "TensorEngine" } else { memory })
     }
 

@@ -6,18 +6,21 @@ use serde::Deserialize;
 
 use super::answer::{KeyedOperation, PlanSummary, SearchSummary, Searched};
 use super::communication::{Communication, LevelCosts};
+use super::dtype::DataType;
 use super::economics::PriceSource;
 use super::inference::{Evaluation, Planner, expert_degree};
 use super::layout::Layout;
 use super::machine_times::MachineTimes;
 use super::networks::taken;
 use super::phase::LayerExchange;
+use super::recipe::ServingRecipe;
 use super::roofline::{LayerOperation, Split};
 use super::schedule_costs::ScheduleCosts;
 use super::search::{Constraints, ServingObjective, search};
 use super::settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
 use super::shapes::Model;
 use super::sources::{DtypeSource, ModelSource, SpeculationSource, SystemSource};
+use super::tensor_class::TensorClass;
 use super::uncertainty::Uncertainty;
 use trn3_system::{Error, Result};
 
@@ -106,7 +109,7 @@ impl PlanRequest {
         serde_json::from_str(text).map_err(|error| Error::Value(format!("the request is wrong: {error}")))
     }
 
-    fn settings(&self, model: &Model) -> Result<ServingSettings> {
+    fn settings(&self, model: &Model, recipe: &ServingRecipe) -> Result<ServingSettings> {
         let calibration = match self.calibration.as_deref() {
             None | Some("fitted") => Calibration::Fitted,
             Some("peak") => Calibration::Peak,
@@ -135,6 +138,11 @@ impl PlanRequest {
                 },
             }),
         };
+        let mut precision = DtypeSource::of_transformer(self.dtype.as_ref(), model)?;
+        let narrow = precision.of(TensorClass::Attention) == DataType::Fp8;
+        if recipe.kv_as_weights && narrow && !matches!(self.dtype, Some(DtypeSource::Classes(_))) {
+            precision.kv = DataType::Fp8;
+        }
         Ok(ServingSettings {
             calibration,
             memory_rate,
@@ -142,7 +150,7 @@ impl PlanRequest {
             speculation,
             kernel_times: self.kernel_times.clone(),
             profiling: self.profiling,
-            ..ServingSettings::new(DtypeSource::of_transformer(self.dtype.as_ref(), model)?)
+            ..ServingSettings::new(precision)
         })
     }
 
@@ -175,7 +183,8 @@ impl PlanRequest {
             )));
         }
         let lnc = self.lnc.unwrap_or(machine.chip.lnc_modes.last().copied().unwrap_or(1));
-        let (settings, rank) = (self.settings(&model)?, machine.chip.rank(lnc)?);
+        let recipe = ServingRecipe::of(&machine.chip)?;
+        let (settings, rank) = (self.settings(&model, &recipe)?, machine.chip.rank(lnc)?);
         let communication: Box<dyn Communication> = match self.collectives.as_deref() {
             None | Some("levels") => Box::new(LevelCosts::new(&machine, &rank)?),
             Some("schedules") => Box::new(ScheduleCosts::new(&machine, &rank)?),

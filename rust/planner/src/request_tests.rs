@@ -18,7 +18,7 @@ fn test_plan_has_everything_a_screen_needs() {
     assert!(plan["energy"]["watts_per_chip"].as_f64().is_some_and(|watts| (300.0..1100.0).contains(&watts)));
     assert!(plan["cost"]["per_million_tokens"].as_f64().is_some_and(|dollars| dollars > 0.0));
     let said = plan["assumptions"].as_array().expect("a list");
-    for needle in ["layer overhead: 180 us", "TDP of trainium3", "price: 1 USD", "DMA engines"] {
+    for needle in ["layer overhead: 118 us", "TDP of trainium3", "price: 1 USD", "DMA engines"] {
         assert!(said.iter().any(|text| text.as_str().is_some_and(|text| text.contains(needle))), "{needle}");
     }
 }
@@ -61,6 +61,55 @@ fn test_schedules_and_levels_agree_about_a_plan() {
     };
     let ratio = tpot("schedules") / tpot("levels");
     assert!((0.9..1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn test_a_plan_says_what_a_megawatt_yields_and_a_request_draws() {
+    let number = |plan: &serde_json::Value, path: &str| plan[path].as_f64();
+    let plan = planned(&format!(r#"{GPT}, "input": 10000, "output": 3000, "tp": 8, "batch": 8"#)).expect("fits");
+    let energy = &plan["energy"];
+    let (joules, watts) = (energy["joules_per_token"].as_f64().expect("some"), energy["watts"].as_f64().expect("some"));
+    let megawatt = number(&plan, "tokens_per_second_per_megawatt").expect("some");
+    assert!((megawatt * joules / 1e6 - 1.0).abs() < 1e-12);
+    let request = number(&plan, "joules_per_request").expect("some");
+    assert!((request * number(&plan, "requests_per_second").expect("some") / watts - 1.0).abs() < 1e-12);
+    assert!((request / (3000.0 * joules) - 1.0).abs() < 1e-9);
+    let decoding = planned(&format!(r#"{GPT}, "input": 10000, "tp": 8"#)).expect("fits");
+    assert!(decoding["joules_per_request"].is_null() && number(&decoding, "tokens_per_second_per_megawatt").is_some());
+}
+
+#[test]
+fn test_eight_bit_serving_on_gpus_keeps_eight_bit_keys() {
+    let dtype = |system: &str, dtype: &str| {
+        let body = format!(
+            r#""model": {{"name": "llama-2-7b"}}, "system": {{"name": "{system}"}}, "input": 2048, "output": 128,
+            "batch": 64, "tp": 1, "report_overflow": true, "dtype": "{dtype}""#
+        );
+        planned(&body).expect("planned")
+    };
+    let gpu = dtype("h100", "fp8");
+    assert_eq!((gpu["dtypes"]["kv"].as_str(), gpu["fits"].as_bool()), (Some("fp8"), Some(true)));
+    assert_eq!(dtype("trn2", "fp8")["dtypes"]["kv"], "bf16");
+    // Weights of eight bits in memory, products in sixteen.
+    let (narrow, wide) = (dtype("trn1", "int8"), dtype("trn1", "bf16"));
+    assert_eq!((narrow["dtypes"]["dense"].as_str(), narrow["dtypes"]["kv"].as_str()), (Some("int8"), Some("bf16")));
+    let prompt = |plan: &serde_json::Value| plan["prefill"]["flops"]["bf16"].as_f64();
+    assert!(narrow["tpot"].as_f64() < wide["tpot"].as_f64() && prompt(&narrow) == prompt(&wide));
+}
+
+#[test]
+fn test_heads_are_padded_to_a_power_of_two_of_ranks_and_said() {
+    let body = |tp: u64| {
+        format!(
+            r#""model": {{"name": "llama-2-13b"}}, "system": {{"name": "trn1"}}, "input": 1024, "output": 128, "tp": {tp}"#
+        )
+    };
+    let plan = planned(&body(32)).expect("padded");
+    let said = plan["assumptions"].to_string();
+    assert!(said.contains("the 40 heads of queries are padded to 64, 2 a rank"), "{said}");
+    assert!(!planned(&body(8)).expect("divides")["assumptions"].to_string().contains("padded"));
+    let refused = planned(&body(3)).expect_err("no power of two").to_string();
+    assert!(refused.contains("what divides: 1, 2, 4, 8"), "{refused}");
 }
 
 #[test]

@@ -56,6 +56,7 @@ impl<'a> Forward<'a> {
             kv_bytes: 0.0,
             activation_bytes: 0.0,
             shard: f64::INFINITY,
+            scores: 0.0,
         });
         self.operations.last_mut().expect("just pushed")
     }
@@ -70,7 +71,7 @@ impl<'a> Forward<'a> {
     pub(super) fn product(&mut self, name: &'static str, count: f64, [m, k, n]: [f64; 3]) {
         let (stored, active) = (self.precision.of(TensorClass::Dense), self.precision.activations.bytes());
         let one = self.push(name, Kind::Matmul, count, [m, k, n]);
-        one.dtype = stored;
+        one.dtype = stored.multiplied();
         one.flops = 2.0 * m * k * n;
         one.weight_bytes = k * n * stored.bytes();
         one.activation_bytes = m * (k + n) * active;
@@ -89,7 +90,7 @@ impl<'a> Forward<'a> {
         let busy = experts * -f64::exp_m1(rows * f64::ln_1p(-active / experts));
         let one = self.push(name, Kind::GroupedMatmul, count, [rows * active / busy, k, n]);
         one.groups = busy;
-        one.dtype = stored;
+        one.dtype = stored.multiplied();
         one.flops = 2.0 * rows * active * k * n;
         one.weight_bytes = busy * k * n * stored.bytes();
         one.activation_bytes = rows * active * (k + n) * bytes;
@@ -107,7 +108,7 @@ impl<'a> Forward<'a> {
         self.weights += count * (weights + outputs);
         let (stored, active) = (self.precision.of(TensorClass::Dense), self.precision.activations.bytes());
         let one = self.push(name, Kind::Convolution, count, [positions, inputs / groups * area, outputs]);
-        one.dtype = stored;
+        one.dtype = stored.multiplied();
         one.flops = 2.0 * positions * weights;
         one.weight_bytes = weights * stored.bytes();
         one.activation_bytes = positions * (inputs + outputs) * active;

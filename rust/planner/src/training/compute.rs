@@ -5,7 +5,8 @@ use super::recipe::{Recipe, Recompute, TrainingSettings};
 use crate::constants::Constants;
 use crate::dtype::DataType;
 use crate::hardware::Rank;
-use crate::roofline::{Efficiency, Kind, LayerOperation, TokenStep, operations_with};
+use crate::operations::operations_with;
+use crate::roofline::{Efficiency, Kind, LayerOperation, TokenStep};
 use crate::shapes::Model;
 use crate::tensor_class::TensorClass;
 
