@@ -111,21 +111,21 @@ class TrainingSchedule:
         All of it in words, by ``"pipeline"``, ``"recompute"``, ``"formats"`` and ``"network"``.
     """
 
-    pipeline: str
-    stages: int
-    interleave: int
-    micro_batches: int
-    bubble: float
-    bubble_seconds: float
-    recompute: str
-    recompute_seconds: float
-    fused_attention: bool
-    formats: Mapping[str, str]
-    bytes_per_weight: Mapping[str, float]
-    network: str | None
-    network_seconds: float
-    network_hidden: float
-    said: Mapping[str, str]
+    pipeline: str = "none"
+    stages: int = 1
+    interleave: int = 1
+    micro_batches: int = 1
+    bubble: float = 0.0
+    bubble_seconds: float = 0.0
+    recompute: str = "none"
+    recompute_seconds: float = 0.0
+    fused_attention: bool = True
+    formats: Mapping[str, str] = field(default_factory=dict)
+    bytes_per_weight: Mapping[str, float] = field(default_factory=dict)
+    network: str | None = None
+    network_seconds: float = 0.0
+    network_hidden: float = 0.0
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class TrainingPlan:
     cost: SystemCost | None
     not_included: tuple[str, ...]
     assumptions: tuple[str, ...]
-    schedule: TrainingSchedule
+    schedule: TrainingSchedule = field(default_factory=TrainingSchedule)
     # What nobody computed has no bounds.
     step_time_low: float = math.nan
     step_time_high: float = math.nan
