@@ -39,7 +39,10 @@ def rack(tmp_path: Path) -> str:
             ("Sixteen of them", "16 chips", "6.00 TB/s a chip", "TDP of 900 W", "at 2.5 USD"),
         ),
         (("plan", "llama-3-8b", "--system", "{}", "--tp", "8", "--instances", "3"), ("48 chips",)),
-        (("plan", "llama-3-8b", "--system", "{}", *TRAIN), ("16 chips of Sixteen of them", "at 900 W")),
+        (
+            ("plan", "llama-3-8b", "--system", "{}", *TRAIN),
+            ("16 chips of Sixteen of them", "at 900 W"),
+        ),
         (("nccom-test", "allr", "--system", "{}"), ("Sixteen of them, 16 ranks",)),
         (("power", "{}", "--dtype", "bf16"), ("my_rack", "16 chips", "TDP of 900 W")),
         (("tco", *TCO, "--system", "{}"), ("PFLOP",)),

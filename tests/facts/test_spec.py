@@ -76,13 +76,14 @@ def test_disagreements_are_the_known_ones() -> None:
     peaks = {
         f"{system}.{prefix}flops_{dtype}"
         for system, prefix in (
-            ("trainium1", "t"), ("trainium2", "t"), ("trainium3", "t"), ("trn2_ultraserver", "p"),
-            ("trn3_gen1", "p"), ("trn3_gen2", "p"),
+            ("inferentia2", "t"), ("trainium1", "t"), ("trainium2", "t"), ("trainium3", "t"),
+            ("trn2_ultraserver", "p"), ("trn3_gen1", "p"), ("trn3_gen2", "p"),
         )
         for dtype in ("bf16", "fp32")
     }  # fmt: skip
     assert found == peaks | {
         "trainium1.dma_bandwidth", "trainium2.dma_bandwidth", "trainium3.dma_bandwidth",
+        "inferentia2.dma_bandwidth",
         "trainium2.tflops_fp8", "trainium2.tflops_sparse", "trn2_instance.pflops_bf16",
         "trn2_instance.pflops_fp8", "trn2_ultraserver.pflops_fp8",
         "trn2_ultraserver.pflops_sparse", "trn3_gen2.neuronlink_aggregate",

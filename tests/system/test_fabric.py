@@ -352,7 +352,7 @@ def test_faults_lead_around_or_say_what_is_cut_off() -> None:
         (lambda s: traffic.expert_dispatch([0, 1], tokens=0, width=1, top_k=1), "tokens is 0"),
         (lambda s: Cluster(s, 0), "n is 0"),
         (lambda s: Cluster(s, 2, "ib"), "'efa'"),
-        (lambda s: Cluster(systems.h100(), 2), "no network table"),
+        (lambda s: Cluster(systems.trainium4_announced(), 2), "no network table"),
         (lambda s: Cluster(s.fail("rack/0"), 2), "whole systems"),
         (lambda s: Cluster(s, 1000).system(), "28 of trn3_gen2"),
         (lambda s: Cluster(s, 1000).bound("ring"), "28 of trn3_gen2"),
