@@ -215,7 +215,7 @@ def _groups(text: str) -> list[list[int]]:
         found = json.loads(raw)
     except (ValueError, OSError) as error:
         raise RefusedError(f"--replica-groups is {text!r}: {error}") from error
-    lists = found.get("replica_groups") if isinstance(found, dict) else found
+    lists: Any = found.get("replica_groups") if isinstance(found, dict) else found
     ranks = [rank for group in lists for rank in group] if _is_lists(lists) else []
     if not ranks or not all(type(rank) is int for rank in ranks):
         raise RefusedError(f"--replica-groups is {text!r}; needed: lists of ranks, [[0,1],[2,3]]")
