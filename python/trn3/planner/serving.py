@@ -70,9 +70,9 @@ def plan(
         of them gives `trn3.planner.several.Plans`, one recipe on each.
     dtype
         One format (``"bf16"``, ``"mxfp8"``, ``"mxfp4"``, ``"fp8"``, ``"int8"`` in memory) or one
-        for each class of tensors (``{"experts": "mxfp4", "kv": "mxfp8", "default": "bf16"}``). None takes the
-        format that the checkpoint is published in. A format that the chip does not multiply is
-        replaced by BF16, and the assumptions say so.
+        for each class of tensors (``{"experts": "mxfp4", "kv": "mxfp8", "default": "bf16"}``).
+        None takes the format that the checkpoint is published in. A format that the chip does
+        not multiply is replaced by BF16, and the assumptions say so.
     batch
         Sequences that a replica decodes at once; 1 with a layout, searched for without.
     context

@@ -169,7 +169,8 @@ impl PlanSummary {
         assumptions.extend(energy.iter().flat_map(|energy| energy.assumptions.clone()));
         assumptions.extend(cost.iter().flat_map(|cost| cost.assumptions.clone()));
         let is_guessing = planner.settings().speculation.is_some();
-        let expected = ServingBand::of(&chip.measured_as(), workload.batch, is_guessing, evaluation.tpot, evaluation.ttft)?;
+        let expected =
+            ServingBand::of(&chip.measured_as(), workload.batch, is_guessing, evaluation.tpot, evaluation.ttft)?;
         let fits = evaluation.memory.fits;
         if pads_heads(planner.model(), layout.split.tp) {
             let (attention, tp) = (&planner.model().attention, layout.split.tp);

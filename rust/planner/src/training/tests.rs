@@ -364,7 +364,8 @@ fn test_narrow_products_keep_two_copies_of_their_weights() {
     // Ranks that share tokens have the same weights each.
     let layout = TrainingLayout { tp: 8, dp: 32, cp: 2, zero: 1, ..TrainingLayout::one(2) };
     let recipe = Recipe { precision: TensorPrecision::named(DataType::MxFp8, false), ..Recipe::new(1024, 8192) };
-    let shared = plan(&model("llama-3-8b"), &Machine::built_in("gen2").expect("loads"), &recipe, &layout).expect("fits");
+    let shared =
+        plan(&model("llama-3-8b"), &Machine::built_in("gen2").expect("loads"), &recipe, &layout).expect("fits");
     assert_eq!(shared.schedule.bytes_per_weight["narrow copies"], of_weight);
     assert!(!wide.schedule.bytes_per_weight.contains_key("narrow copies"));
     let formats = |class| eight.schedule.formats[class];
