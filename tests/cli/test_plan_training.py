@@ -21,7 +21,13 @@ def test_plan_train_prints_one_screen(run: Run) -> None:
     for text in ("MFU (6PT)", "tokens/s", "optimizer states", "kW at 500 W", "USD a million"):
         assert text in outcome.stdout
     assert "assumed: " in outcome.stdout
-    for text in ("pipeline        ", "bubble", "recompute       ", "bytes a weight: ", "attention fused"):
+    for text in (
+        "pipeline        ",
+        "bubble",
+        "recompute       ",
+        "bytes a weight: ",
+        "attention fused",
+    ):
         assert text in outcome.stdout
 
 

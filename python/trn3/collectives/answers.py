@@ -92,7 +92,7 @@ class CollectiveCost:
     band: Mapping[str, Any] = field(
         default_factory=FrozenMapping, repr=False, compare=False, kw_only=True
     )
-    start: float = field(default=0.0, repr=False)
+    start: float = field(default=0.0, repr=False, kw_only=True)
 
     @property
     def algbw(self) -> float:

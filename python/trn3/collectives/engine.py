@@ -57,8 +57,8 @@ class CollectiveUnits:
         Bytes a second, one way, of one chip's share of the network.
     latency : float
         Seconds from chip to chip across it, for the first byte.
-    network
-        The whole of it, as the compiled core has it.
+    network : optional
+        The whole of it, as the compiled core has it; without it nothing is timed.
     """
 
     name: str
@@ -66,7 +66,7 @@ class CollectiveUnits:
     engine: CollectiveEngine
     rate: float
     latency: float
-    network: _core.Cluster
+    network: _core.Cluster | None = None
 
     @property
     def ranks(self) -> int:

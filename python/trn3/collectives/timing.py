@@ -63,6 +63,9 @@ def _across(
         )
         raise ValueError(message)
     asked, _ = _placed(units.engine, operation, "auto", None, None, (), None)
+    if units.network is None:
+        message = f"network of {units.name} is None; allowed: that of a trn3.Cluster"
+        raise ValueError(message)
     facts = units.engine.core.across(asked, size, units.network, _from_host(launch))
     return CollectiveCost(**described(facts, units.ranks))
 
