@@ -18,6 +18,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from trn3.nki.values.version import VERSIONS
+
 # pyproject.toml does the same for a run that finds it.
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -35,6 +37,14 @@ MODE_SOURCE = """
 unsigned get_mode(void) { return _mm_getcsr(); }
 void set_mode(unsigned mode) { _mm_setcsr(mode); }
 """
+
+
+@pytest.fixture(params=VERSIONS)
+def every_release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test under each release of NKI."""
+    monkeypatch.setenv("TRN3_NKI_VERSION", request.param)
+    release: str = request.param
+    return release
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import trn3.nki.isa as nisa
+from support.conformance.behaviours import BEHAVIOURS
 from support.conformance.coverage import FUNCTIONS, markdown, missing
 from support.conformance.release_names import MODULES, documented
 from support.conformance.suite import REFUSALS, ROWS
@@ -19,6 +20,16 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "nki-coverage.md"
 def test_the_page_is_current() -> None:
     section = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
     assert section == markdown(), "run: python scripts/nki_coverage_doc.py"
+
+
+def test_behaviours_are_run_under_every_release() -> None:
+    root = Path(__file__).parents[2]
+    for what, (file, names) in BEHAVIOURS.items():
+        text = (root / file).read_text(encoding="utf-8")
+        assert 'pytestmark = pytest.mark.usefixtures("every_release")' in text, what
+        assert names, what
+        for name in names:
+            assert f"def {name}(" in text, (what, name)
 
 
 def test_tables_name_functions_that_exist() -> None:

@@ -16,6 +16,9 @@ from support.core import get, put, run
 from trn3 import nki
 from trn3.numerics import quantize_mx
 
+#: The table of behaviours names tests of this file: they hold under every release.
+pytestmark = pytest.mark.usefixtures("every_release")
+
 
 def ramp(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
@@ -32,6 +35,7 @@ def test_tensors_are_true() -> None:
     run(body)
 
 
+@pytest.mark.filterwarnings("ignore:depends_on without kind:DeprecationWarning")
 def test_empty_slices_are_views_and_nothing_is_done_on_them() -> None:
     def body() -> None:
         tile = put(ramp(4, 6))

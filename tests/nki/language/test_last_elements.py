@@ -16,6 +16,9 @@ import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from support.core import Machine, get, put, run
 
+#: The table of behaviours names tests of this file: they hold under every release.
+pytestmark = pytest.mark.usefixtures("every_release")
+
 #: In SBUF, 100 a partition and 1 a column; in HBM, numbered.
 T = (100 * np.arange(4)[:, None] + np.arange(12)).astype(np.float32)
 A = np.arange(60, dtype=np.float32).reshape(4, 3, 5)

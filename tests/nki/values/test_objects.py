@@ -12,6 +12,9 @@ import pytest
 import trn3.nki.language as nl
 from support.core import run
 
+#: The table of behaviours names tests of this file: they hold under every release.
+pytestmark = pytest.mark.usefixtures("every_release")
+
 
 class Plain(nl.NKIObject):
     rows: int

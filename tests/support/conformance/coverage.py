@@ -14,6 +14,7 @@ import trn3.nki.dialects.legacy.isa as legacy_isa
 import trn3.nki.dialects.legacy.language as legacy_language
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
+from support.conformance.behaviours import BEHAVIOURS
 from support.conformance.release_names import MODULES, documented
 from support.conformance.suite import REFUSALS, ROWS
 from support.conformance.table import KINDS
@@ -61,7 +62,7 @@ def markdown() -> str:
     """Return what stands between the marks of the page."""
     parts = [
         *(_summary(), "## `nki.isa`", _instructions(), "## `nki.language`", _names()),
-        *("## Releases", _releases()),
+        *("## Releases", _releases(), "## Behaviours", _behaviours()),
     ]
     return "\n\n".join(parts)
 
@@ -110,6 +111,17 @@ def missing(module: str, release: str) -> list[str]:
     """Return the names of a module in a release that there are not here."""
     home = (_LEGACY_HOMES if release == "0.1" else _HOMES)[module]
     return [name for name in documented(module, release) if not hasattr(home, name)]
+
+
+def _behaviours() -> str:
+    lines = [
+        "What kernels rely on beyond names, run under each release.",
+        "",
+        f"| behaviour | {' | '.join(VERSIONS)} |",
+        f"|---|{':-:|' * len(VERSIONS)}",
+        *(f"| {what} |{' runs |' * len(VERSIONS)}" for what in BEHAVIOURS),
+    ]
+    return "\n".join(lines)
 
 
 def _releases() -> str:
