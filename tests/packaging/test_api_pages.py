@@ -24,8 +24,10 @@ NOT_SHOWN = {
         "CollectiveUnits": "likewise",
     },
     "trn3.validation": {
+        "command_tables": "the tables of the page on validation",
         "figure": "the words of the page on validation",
         "markdown": "likewise",
+        "numbers": "likewise",
         "percent": "likewise",
         "ratios": "likewise",
         "replace_section": "likewise",

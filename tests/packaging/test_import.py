@@ -31,6 +31,7 @@ PACKAGE_NAMES = {
     "load_mx",
     "numerics",
     "perf_per_watt",
+    "operators",
     "plan",
     "power",
     "quantize_checkpoint",

@@ -7,8 +7,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
-
 use crate::facts::Facts;
 use crate::quantity::Quantity;
 use crate::unit::factor;
@@ -27,14 +25,10 @@ thread_local! {
     static DRAWING: Cell<Option<ConstantDraw>> = const { Cell::new(None) };
 }
 
-#[derive(Deserialize)]
-struct Spreads {
-    spread: BTreeMap<String, f64>,
-}
-
 static SPREADS: LazyLock<BTreeMap<String, f64>> = LazyLock::new(|| {
-    let read: Result<Spreads, _> = toml::from_str(include_str!("../specs/models/spreads.toml"));
-    read.map_or_else(|_| BTreeMap::new(), |read| read.spread)
+    let read = Facts::parse("spreads.toml", include_str!("../specs/models/spreads.toml")).unwrap_or_default();
+    let spreads = read.into_iter().flat_map(|facts| facts.quantities);
+    spreads.filter_map(|(kind, spread)| Some((kind, spread.value.number()?))).collect()
 });
 
 /// Runs work in which constants that nobody publishes are drawn, on this thread.

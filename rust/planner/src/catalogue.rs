@@ -81,7 +81,7 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 ///
 /// assert_eq!(built_in_model("openai/gpt-oss-120b").unwrap(), built_in_model("gpt-oss-120b").unwrap());
 /// assert!(built_in_model("gpt-oss-210b").unwrap_err().to_string().contains("gpt-oss-20b"));
-/// assert_eq!(built_in_model("codellama/CodeLlama-70b-hf").unwrap().asked.unwrap(), "codellama/CodeLlama-70b-hf");
+/// assert_eq!(built_in_model("lmsys/vicuna-7b-v1.5").unwrap().asked.unwrap(), "lmsys/vicuna-7b-v1.5");
 /// ```
 ///
 /// # Errors

@@ -146,13 +146,14 @@ fn test_rings_over_instances_leave_each_by_every_chip() {
 #[test]
 fn test_starts_are_those_of_neuron_alone() {
     let start = |name: &str, per_chip: u32| {
-        let fabric = Arc::new(Fabric::built_in(name, LinkProfile::Docs).expect("builds"));
+        let facts = Facts::load(name).expect("there");
+        let fabric = Arc::new(Fabric::from_facts(&facts, LinkProfile::Docs).expect("builds"));
         let group = all(&fabric, per_chip);
         let estimator = Estimator::new(fabric).expect("estimates");
         let profile = estimator.estimate(Operation::AllReduce, &group, 1e6, None).expect("there").profile;
         (profile.start, estimator.host_start(std::slice::from_ref(&group)))
     };
-    for (name, per_chip) in [("h100", 1), ("gb200_nvl72", 1), ("tpu_v7", 1)] {
+    for (name, per_chip) in [("h100", 1), ("gb200_nvl72", 1), ("tpu_v7:chips=64", 1)] {
         assert_eq!(start(name, per_chip), (0.0, 0.0), "{name}");
     }
     let (program, host) = start("trn2_instance", 4);

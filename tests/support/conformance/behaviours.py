@@ -1,6 +1,6 @@
 """What the hardware's front end accepts beyond its names, and the tests that run it.
 
-They run under each release. No release note names a change of these, so each holds under every release **(choice)**.
+They run under each release: no release note names a change of these **(choice)**.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ BEHAVIOURS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         ),
     ),
     "Documented parameters: `broadcast_to(dtype=)`, `gather_flattened(axis=)`, "
-    "`while_loop(init=)`, `vector_select(vector_offset=)`, `rank_id(name=)`, addresses by keyword": (
+    "`while_loop(init=)`, `vector_select(vector_offset=)`, `rank_id(name=)`, addresses by name": (
         _ACCEPTED,
         (
             "test_broadcast_to_casts",
