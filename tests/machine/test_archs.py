@@ -74,6 +74,29 @@ def test_arch_takes_changes_in_every_form(given: Any, figure: str, value: float)
     assert arch(given)[figure] == value
 
 
+CORES = """
+[wide]
+_base = "trn3"
+vector_clock_mhz = { value = 2400, unit = "MHz", source = "a what-if" }
+[old]
+_base = "trn2"
+"""
+
+
+def test_a_file_may_describe_several_cores(tmp_path: Path) -> None:
+    path = tmp_path / "cores.toml"
+    path.write_text(CORES, encoding="utf-8")
+    wide = arch(f"{path}:wide")
+    assert (wide.name, wide["vector_clock_mhz"], wide["psum_banks"]) == ("wide", 2400, 8)
+    assert wide.entries["vector_clock_mhz"].source == "a what-if"
+    assert arch(f"{path}:wide:psum_banks=4")["psum_banks"] == 4
+    assert NeuronCore(f"{path}:old").spec()["hbm_gbps"] == arch("trn2")["hbm_gbps"]
+    with pytest.raises(
+        ArchError, match=r"arch cores: core \"wid\" is unknown; the nearest is \"wide\""
+    ):
+        arch(f"{path}:wid")
+
+
 def test_arch_name_says_what_was_changed() -> None:
     once = arch("trn3").replace(psum_banks=16)
     assert once.name == "trn3:psum_banks=16"

@@ -160,8 +160,9 @@ def arch(machine: ArchLike = "trn3") -> ArchSpec:
     ----------
     machine
         A target's name (``"trn1"``, ``"trn2"``, ``"trn3"``, ...), the path of a description ending
-        in ``.toml``, either followed by changes, ``"trn3:vector_clock_mhz=+20%,psum_banks=16"``, or
-        a dict such as ``{"base": "trn3", "vector_clock_mhz": 1440}``.
+        in ``.toml``, or one of several in such a file, ``"mine.toml:wide"``; either followed by
+        changes, ``"trn3:vector_clock_mhz=+20%,psum_banks=16"``; or a dict such as
+        ``{"base": "trn3", "vector_clock_mhz": 1440}``.
 
     Raises
     ------

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use toml::{Table, Value};
 use trn3_facts::files::why_no_toml;
 use trn3_facts::machine::{MACHINES, machine, machine_name, resolve};
-use trn3_facts::{Evidence, aliases, array_peak};
+use trn3_facts::{Evidence, aliases, array_peak, taken_apart};
 
 pub use entries::ArchSpec;
 
@@ -58,16 +58,21 @@ impl Entry {
 const SLOWED: f64 = 1.0 / 16.0;
 
 impl ArchSpec {
-    /// A built-in spec by name, or the spec file at a path ending in `.toml`.
+    /// A built-in spec by name, the spec file at a path ending in `.toml`, or one of the tables of such a file:
+    /// `mine.toml:wide`.
     ///
     /// # Errors
     /// [`Error::Arch`] names the file and the key that is missing, of the wrong type or unit, or out of range.
     pub fn load(arch: &str) -> Result<Self> {
-        if Path::new(arch).extension().is_some_and(|extension| extension == "toml") {
-            let text = trn3_facts::files::read_text(arch.as_ref())
+        let (place, entry, _) = taken_apart(arch).unwrap_or((arch, None, None));
+        if Path::new(place).extension().is_some_and(|extension| extension == "toml") {
+            let text = trn3_facts::files::read_text(place.as_ref())
                 .map_err(|error| Error::Arch(format!("arch {arch}: {error}")))?;
-            let name = Path::new(arch).file_stem().map_or(arch.into(), |stem| stem.to_string_lossy().into_owned());
-            return Self::parse(&name, &text);
+            let stem = Path::new(place).file_stem().map_or(place.into(), |stem| stem.to_string_lossy());
+            return match entry {
+                None => Self::parse(&stem, &text),
+                Some(entry) => Self::named(&stem, &text, entry),
+            };
         }
         let Some(name) = machine_name(arch) else {
             let known = MACHINES.iter().map(|(name, _)| *name);
@@ -98,9 +103,16 @@ impl ArchSpec {
     /// # Errors
     /// As [`ArchSpec::load`].
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let table: Table = text
-            .parse()
-            .map_err(|error| Error::Arch(format!("arch {name} is no TOML: {}", why_no_toml(&error, text))))?;
+        Self::read(name, resolve(name, table_of(name, text)?).map_err(unresolved)?)
+    }
+
+    /// The spec of a name among the tables of a file's text.
+    fn named(file: &str, text: &str, name: &str) -> Result<Self> {
+        let mut all = table_of(file, text)?;
+        let Some(Value::Table(table)) = all.remove(name) else {
+            let known = all.iter().filter(|(_, entry)| entry.is_table()).map(|(known, _)| known.as_str());
+            return Err(Error::Arch(format!("arch {file}: {}", trn3_facts::Error::unknown("core", name, known))));
+        };
         Self::read(name, resolve(name, table).map_err(unresolved)?)
     }
 
@@ -218,6 +230,10 @@ impl ArchSpec {
     pub fn nanoseconds(&self, figure: f64) -> Picos {
         Picos::from_nanoseconds(figure)
     }
+}
+
+fn table_of(name: &str, text: &str) -> Result<Table> {
+    text.parse().map_err(|error| Error::Arch(format!("arch {name} is no TOML: {}", why_no_toml(&error, text))))
 }
 
 /// What a description refers to is not there.
