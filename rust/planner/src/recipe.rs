@@ -124,10 +124,25 @@ impl ServingRecipe {
 
     /// Peaks of array and memory alone, and no overhead: for systems of which no measurement is known.
     fn floor(chip: &Chip) -> Result<Self> {
-        Ok(Self {
-            name: "floor".to_owned(),
-            basis: format!("{}: peak and floor only, as no measured row of it is known", chip.title),
-            norm_passes: serving()?.si("norm_passes")?,
+        let basis = format!("{}: peak and floor only, as no measured row of it is known", chip.title);
+        Ok(Self::bare("floor".to_owned(), basis, serving()?.si("norm_passes")?))
+    }
+
+    /// The same without anything that is fitted: peaks, and prompts as long as they are.
+    pub(super) fn peak(self) -> Self {
+        Self {
+            norms_shared: self.norms_shared,
+            kv_as_weights: self.kv_as_weights,
+            ..Self::bare(self.name, self.basis, self.norm_passes)
+        }
+    }
+
+    /// A recipe that adds nothing to rooflines.
+    fn bare(name: String, basis: String, norm_passes: f64) -> Self {
+        Self {
+            name,
+            basis,
+            norm_passes,
             layer_overhead: 0.0,
             layer_overhead_range: [0.0, 0.0],
             prompt_layer_overhead: 0.0,
@@ -146,29 +161,6 @@ impl ServingRecipe {
             bucket_step: 1,
             expert_block: 0.0,
             kv_as_weights: false,
-        })
-    }
-
-    /// The same without anything that is fitted: peaks, and prompts as long as they are.
-    pub(super) fn peak(self) -> Self {
-        Self {
-            layer_overhead: 0.0,
-            layer_overhead_range: [0.0, 0.0],
-            prompt_layer_overhead: 0.0,
-            request_start: 0.0,
-            guess_start: 0.0,
-            half_rate_width: 0.0,
-            product_share: 1.0,
-            expert_share: 1.0,
-            attention_share: 1.0,
-            score_time: 0.0,
-            stream_share: 1.0,
-            kv_share: 1.0,
-            streams_at_peak: false,
-            least_bucket: 1,
-            bucket_step: 1,
-            expert_block: 0.0,
-            ..self
         }
     }
 
