@@ -60,7 +60,7 @@ pub use peak::{array_peak, peak};
 pub use quantity::{Quantity, Source, Status, agree};
 pub use show::{general, rounded, shown};
 pub use spec::{Override, Overrides, ROLES, Spec, figure};
-pub use system_text::{SystemText, taken_apart};
+pub use system_text::{SystemText, base_and_changes, taken_apart};
 pub use unit::{factor, known_factor};
 pub use value::Value;
 pub use variation::{ConstantDraw, drawn, is_drawing};

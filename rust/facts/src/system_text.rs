@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use toml::Table;
 
 use crate::built_in::{aliases, canonical};
+use crate::change::listed;
 use crate::error::{Error, Result};
 use crate::facts::Facts;
 use crate::files::read_text;
@@ -60,10 +61,7 @@ impl SystemText {
         let systems = Facts::parse(place, &content)?;
         let found = match entry {
             None => Facts::whole_of(&systems, place)?,
-            Some(entry) => systems.iter().find(|facts| facts.name == entry).cloned().ok_or_else(|| {
-                let known = systems.iter().map(|facts| facts.name.as_str());
-                Error::Spec(format!("{place}: {}", Error::unknown("system", entry, known)))
-            })?,
+            Some(entry) => named_among(&systems, place, entry)?,
         };
         match changes {
             None => Ok(Self { name: found.name, file: Some((place.to_owned(), content)) }),
@@ -105,11 +103,14 @@ impl Facts {
     /// # Errors
     /// [`Error::Spec`] if the text is wrong or has no such system.
     pub fn named(file: &str, text: &str, name: &str) -> Result<Self> {
-        let systems = Self::parse(file, text)?;
-        let known = || systems.iter().map(|facts| facts.name.as_str());
-        let found = systems.iter().find(|facts| facts.name == name).cloned();
-        found.ok_or_else(|| Error::Spec(format!("{file}: {}", Error::unknown("system", name, known()))))
+        named_among(&Self::parse(file, text)?, file, name)
     }
+}
+
+fn named_among(systems: &[Facts], file: &str, name: &str) -> Result<Facts> {
+    let known = || systems.iter().map(|facts| facts.name.as_str());
+    let found = systems.iter().find(|facts| facts.name == name).cloned();
+    found.ok_or_else(|| Error::Spec(format!("{file}: {}", Error::unknown("system", name, known()))))
 }
 
 /// Whether a text names a file, not a system of the crate.
@@ -145,6 +146,27 @@ pub fn taken_apart(text: &str) -> Result<(&str, Option<&str>, Option<&str>)> {
             "{text:?} names no system; write NAME, FILE.toml or FILE.toml:ENTRY, and :FIGURE=VALUE,FIGURE=VALUE for changes"
         ))),
         _ => Ok((place, entry, changes)),
+    }
+}
+
+/// What a text with changes changes, and the changes; none for a text without.
+///
+/// ```
+/// use trn3_facts::base_and_changes;
+///
+/// let (base, changes) = base_and_changes("mine.toml:wide:psum_banks=4,hbm_gbps=+10%")?;
+/// assert_eq!((base, changes.len()), ("mine.toml:wide", 2));
+/// # Ok::<(), trn3_facts::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Spec`] if the changes are not of the form `FIGURE=VALUE,FIGURE=VALUE`.
+pub fn base_and_changes(text: &str) -> Result<(&str, Vec<(String, String)>)> {
+    match taken_apart(text) {
+        Ok((_, _, Some(changes))) if changes.contains('=') => {
+            Ok((&text[..text.len() - changes.len() - 1], listed(changes)?))
+        }
+        _ => Ok((text, Vec::new())),
     }
 }
 

@@ -87,12 +87,8 @@ fn find(text: &str, kind: &str) -> PyResult<(String, Option<(String, String)>)> 
 #[pyfunction]
 #[pyo3(signature = (text, /))]
 fn what_if(text: &str) -> PyResult<(String, Vec<(String, String)>)> {
-    match text.rsplit_once(':') {
-        Some((base, words)) if words.contains('=') && !text.ends_with(".toml") => {
-            Ok((base.to_owned(), trn3_facts::change::listed(words).map_err(exception)?))
-        }
-        _ => Ok((text.to_owned(), Vec::new())),
-    }
+    let (base, changes) = trn3_facts::base_and_changes(text).map_err(exception)?;
+    Ok((base.to_owned(), changes))
 }
 
 /// A figure's new value, from a number or a change such as +20%; None for anything else.
