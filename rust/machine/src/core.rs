@@ -5,6 +5,7 @@ mod issue;
 mod options;
 mod pending;
 mod rests;
+mod traced;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,8 +24,10 @@ use crate::storage::{Buffer, Storage};
 use crate::time::Picos;
 use crate::timing::basis::Basis;
 use crate::timing::timeline::{Timeline, TimelineOptions};
+use crate::trace::TraceBuilder;
 use crate::view::{Register, View};
 use again::Timed;
+use issue::traced;
 pub use options::CoreOptions;
 use pending::Pending;
 pub use pending::instruction_issue;
@@ -64,6 +67,8 @@ pub struct NeuronCore {
     /// What its time was made of, where that is kept.
     timed: Option<Vec<Timed>>,
     basis: Basis,
+    /// What it ran, for a compiler, where places have no limit.
+    trace: Option<Box<TraceBuilder>>,
     /// Runs of more precision beside this one.
     shadow: Option<Box<Shadow>>,
 }
@@ -91,13 +96,20 @@ impl NeuronCore {
         let sites = Sites::default();
         let mut memory = Memory::new(
             &arch,
-            MemoryOptions { strict: options.strict, values: options.values, precision: options.precision },
+            MemoryOptions {
+                strict: options.strict,
+                values: options.values,
+                precision: options.precision,
+                unlimited: options.unlimited,
+            },
         );
         memory.name_sites(sites.namer());
         memory.limit_host(options.max_host_bytes);
         memory.follow_nonfinite(options.nan_origin);
         let state = State::new(&arch, memory)?;
-        let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch)?)) } else { None };
+        let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch, options.unlimited)?)) } else { None };
+        let keeps_trace = options.unlimited && options.timing;
+        let trace = keeps_trace.then(|| Box::new(TraceBuilder::new(Arc::clone(&arch))));
         let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: options.timing };
         Ok(Self {
             state,
@@ -114,6 +126,7 @@ impl NeuronCore {
             cost: Box::new(ArchCost),
             timed: None,
             basis: Basis::default(),
+            trace,
             shadow,
         })
     }
@@ -141,6 +154,7 @@ impl NeuronCore {
         self.basis.restart();
         self.pending.clear();
         self.timed = self.timed.take().map(|_| Vec::new());
+        self.trace = self.trace.take().map(|_| Box::new(TraceBuilder::new(Arc::clone(&self.state.arch))));
         self.occupancy.clear();
         self.issued = 0;
         self.state.memory.restart();
@@ -183,8 +197,13 @@ impl NeuronCore {
     /// What [`Memory::allocate`] refuses.
     pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
         let storage = self.state.memory.allocate(request)?;
+        if let Some(trace) = &mut self.trace {
+            // What went before it came made room for it.
+            self.state.memory.take_gone().into_iter().for_each(|id| trace.released(id));
+            trace.allocated(&storage);
+        }
         if let (Some(shadow), Some((buffer, place))) = (&mut self.shadow, self.state.memory.last_fresh()) {
-            shadow.forget(buffer, place);
+            shadow.forget(buffer, place)?;
         }
         Ok(storage)
     }
@@ -274,7 +293,13 @@ impl NeuronCore {
     pub fn settle(&mut self, keep: usize) {
         while self.pending.len() > keep {
             let Some(pending) = self.pending.pop_front() else { return };
-            self.timeline.issue(&pending.issue());
+            if self.trace.is_none() || self.is_shared {
+                self.timeline.issue(&pending.issue());
+            }
+            let pending = match &mut self.trace {
+                Some(trace) => traced(trace, pending, None),
+                None => pending,
+            };
             if let Some(timed) = &mut self.timed {
                 timed.push(Timed::new(pending, None));
             }

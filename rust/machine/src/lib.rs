@@ -34,6 +34,7 @@ pub mod stochastic;
 pub mod storage;
 pub mod time;
 pub mod timing;
+pub mod trace;
 pub mod view;
 
 pub use error::{Error, Result};

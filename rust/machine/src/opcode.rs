@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 /// Names seen in a run; label 0 is "none".
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Opcodes {
     opcodes: Vec<&'static str>,
     labels: Vec<String>,

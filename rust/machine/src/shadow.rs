@@ -94,8 +94,8 @@ impl Shadow {
     ///
     /// # Errors
     /// [`crate::Error::Numerics`] if a generator cannot be seeded.
-    pub(super) fn new(arch: &Arc<ArchSpec>) -> Result<Self> {
-        let state = |second: bool| State::new(arch, Memory::shadow(arch, second));
+    pub(super) fn new(arch: &Arc<ArchSpec>, unlimited: bool) -> Result<Self> {
+        let state = |second: bool| State::new(arch, Memory::shadow(arch, second, unlimited));
         Ok(Self { carried: state(false)?, fresh: state(true)?, losses: BTreeMap::new() })
     }
 
@@ -105,9 +105,12 @@ impl Shadow {
     }
 
     /// A tensor was placed where nothing lived.
-    pub(super) fn forget(&mut self, buffer: Buffer, place: Placement) {
-        self.carried.memory.forget_place(buffer, place);
-        self.fresh.memory.forget_place(buffer, place);
+    pub(super) fn forget(&mut self, buffer: Buffer, place: Placement) -> Result<()> {
+        for state in [&mut self.carried, &mut self.fresh] {
+            state.memory.reach(buffer, place)?;
+            state.memory.forget_place(buffer, place);
+        }
+        Ok(())
     }
 
     /// Takes what the host or another core put into a tensor.

@@ -9,6 +9,7 @@ mod arguments;
 mod array;
 mod cast;
 mod checkpoint;
+mod compiler;
 mod door;
 mod draws;
 mod dtype;
@@ -67,6 +68,7 @@ mod _trn3 {
         crate::dtype::register(module.py())?;
         crate::checkpoint::register(module)?;
         crate::machine::register(module)?;
+        crate::compiler::register(module)?;
         crate::planner::register(module)?;
         crate::profile::register(module)?;
         crate::run_figures::register(module)?;

@@ -19,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub use trn3_compiler as compiler;
 pub use trn3_embed::{self as embed, host::*};
 pub use trn3_facts as facts;
 pub use trn3_machine::{self as machine, Error, Program, Result, error, program};

@@ -72,7 +72,8 @@ impl Meeting {
 
 impl Timed {
     pub(super) fn new(pending: Pending, met: Option<Met>) -> Self {
-        let Pending { opcode, engine, site, label, work, reads, stationary, writes, after, dynamic, macs } = pending;
+        let Pending { opcode, engine, site, label, work, reads, stationary, writes, after, dynamic, macs, .. } =
+            pending;
         let ends = [reads.len(), reads.len() + stationary.len()];
         let regions = reads.into_iter().chain(stationary).chain(writes).collect();
         Self { opcode, engine, site, label, work, regions, ends, after: after.into_vec().into(), dynamic, macs, met }

@@ -17,6 +17,17 @@ use crate::memory::{Examined, Operand, OutOfBounds};
 use crate::storage::Buffer;
 use crate::time::Picos;
 use crate::timing::record::Cause;
+use crate::trace::{DraftTime, TraceBuilder};
+
+/// Adds an instruction to a trace; what only that needed is gone then.
+pub(super) fn traced(trace: &mut TraceBuilder, mut pending: Pending, met: Option<Met>) -> Pending {
+    if let Some(draft) = pending.draft.take() {
+        let Pending { opcode, engine, site, label, macs, .. } = pending;
+        let (work, after) = (pending.work.clone(), pending.after.clone());
+        trace.push(*draft, DraftTime { opcode, engine, site, label, work, after, macs, met });
+    }
+    pending
+}
 
 impl NeuronCore {
     /// Runs one instruction: checks, values, time. What fails leaves no trace on the timeline; what has an empty operand
@@ -95,14 +106,19 @@ impl NeuronCore {
             core.settle(0);
             let arch = Arc::clone(&core.state.arch);
             let pending = core.pending_of(instruction, &arch, at);
-            cores.push((&mut core.timeline, pending, &mut core.timed));
+            cores.push((&mut core.timeline, pending, &mut core.timed, &mut core.trace));
         }
         let mut issues: Vec<_> =
-            cores.iter_mut().map(|(timeline, pending, _)| (&mut **timeline, pending.issue())).collect();
+            cores.iter_mut().map(|(timeline, pending, ..)| (&mut **timeline, pending.issue())).collect();
         meeting.run(&mut issues);
-        for (place, (_, pending, timed)) in cores.into_iter().enumerate() {
+        for (place, (_, pending, timed, trace)) in cores.into_iter().enumerate() {
+            let met = Met { meeting: Arc::clone(&meeting), place };
+            let pending = match trace {
+                Some(trace) => traced(trace, pending, Some(met.clone())),
+                None => pending,
+            };
             if let Some(timed) = timed {
-                timed.push(Timed::new(pending, Some(Met { meeting: Arc::clone(&meeting), place })));
+                timed.push(Timed::new(pending, Some(met)));
             }
         }
     }
@@ -191,6 +207,7 @@ impl NeuronCore {
         }
         let (opcode, engine) = (self.opcodes.opcode(instruction.name()), instruction.engine(arch));
         let work = self.cost.work(instruction, arch);
+        let draft = self.trace.as_mut().map(|trace| Box::new(trace.draft(instruction, &*self.cost)));
         self.basis.note(arch, (opcode, engine), &work, |arch| self.cost.work(instruction, arch));
         Pending {
             opcode,
@@ -204,6 +221,7 @@ impl NeuronCore {
             after: SmallVec::from_slice(at.after),
             dynamic,
             macs: instruction.macs(arch),
+            draft,
         }
     }
 }

@@ -23,6 +23,9 @@ pub struct CoreOptions {
     pub nan_origin: bool,
     /// Whether a run of more precision goes along, to tell how much each instruction loses.
     pub shadow: bool,
+    /// Whether tensors without an address have room on chip whatever lives there: for a compiler, which gives them places
+    /// afterwards. With timing, a [trace](crate::trace::Trace) of the run is kept, and its time is open until that is timed.
+    pub unlimited: bool,
 }
 
 impl Default for CoreOptions {
@@ -37,6 +40,7 @@ impl Default for CoreOptions {
             precision: Precision::Declared,
             nan_origin: true,
             shadow: false,
+            unlimited: false,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::site::SiteId;
 use crate::timing::region::{Rect, Region, Space};
 use crate::timing::timeline::TimedInstruction;
 use crate::timing::work::Work;
+use crate::trace::Draft;
 use crate::view::{Dynamic, ScalarIndex, View};
 
 /// What the timeline needs of an issued instruction.
@@ -24,6 +25,8 @@ pub(super) struct Pending {
     pub(super) after: SmallVec<[u32; 2]>,
     pub(super) dynamic: bool,
     pub(super) macs: (u64, u64),
+    /// What a trace says of it, where one is kept.
+    pub(super) draft: Option<Box<Draft>>,
 }
 
 impl Pending {

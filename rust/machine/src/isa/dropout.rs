@@ -25,6 +25,10 @@ pub struct Dropout {
 }
 
 impl Instruction for Dropout {
+    fn draws(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "dropout"
     }

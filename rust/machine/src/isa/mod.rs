@@ -145,6 +145,11 @@ pub trait Instruction: Any {
         false
     }
 
+    /// Whether it takes or sets random numbers: the same one again gives something else.
+    fn draws(&self) -> bool {
+        false
+    }
+
     /// Multiplications of the systolic array, and how many it could have done in a cycle at the operands' types.
     fn macs(&self, _arch: &ArchSpec) -> (u64, u64) {
         (0, 0)

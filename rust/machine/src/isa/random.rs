@@ -95,6 +95,10 @@ pub struct Rng {
 }
 
 impl Instruction for Rng {
+    fn draws(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "rng"
     }
@@ -152,6 +156,10 @@ pub struct Rand2 {
 }
 
 impl Instruction for Rand2 {
+    fn draws(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "rand2"
     }
@@ -237,6 +245,10 @@ pub struct SetRngSeed {
 }
 
 impl Instruction for SetRngSeed {
+    fn draws(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "set_rng_seed"
     }
@@ -309,6 +321,10 @@ pub struct RandSetState {
 }
 
 impl Instruction for RandSetState {
+    fn draws(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "rand_set_state"
     }
@@ -364,6 +380,10 @@ pub struct RandGetState {
 }
 
 impl Instruction for RandGetState {
+    fn draws(&self) -> bool {
+        true
+    }
+
     fn name(&self) -> &'static str {
         "rand_get_state"
     }

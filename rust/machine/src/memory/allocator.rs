@@ -207,12 +207,35 @@ impl Allocator {
         free.map(|segment| segment.end.min(self.usable).saturating_sub(segment.start)).sum()
     }
 
+    /// The nearest free place, whatever its age: where there is no end, the bytes used last are at hand.
+    pub(super) fn find_nearest(&self, bytes: usize) -> Option<usize> {
+        let bytes = self.extent(bytes);
+        let mut start = 0;
+        for segment in &self.segments {
+            if segment.users > 0 {
+                start = segment.end.next_multiple_of(self.unit);
+            } else if segment.end.min(self.usable) >= start.saturating_add(bytes) {
+                return Some(start);
+            }
+        }
+        None
+    }
+
     /// A tensor now holds these bytes.
     pub(super) fn take(&mut self, start: usize, end: usize, storage: &Arc<Storage>) {
-        self.tensors.insert(storage.id, (Arc::downgrade(storage), start..end));
-        if !storage.addressed {
+        self.hold_as((storage.id, storage.addressed), start, end, Arc::downgrade(storage));
+    }
+
+    /// As [`Allocator::take`], for a tensor without an address that there is no storage of.
+    pub(super) fn hold(&mut self, start: usize, end: usize, id: u64) {
+        self.hold_as((id, false), start, end, Weak::new());
+    }
+
+    fn hold_as(&mut self, (id, addressed): (u64, bool), start: usize, end: usize, storage: Weak<Storage>) {
+        self.tensors.insert(id, (storage, start..end));
+        if !addressed {
             self.automatic += end - start;
-            self.tenants.insert(storage.id);
+            self.tenants.insert(id);
         }
         self.change(start, end, |segment, live, _| {
             if segment.users == 0 {

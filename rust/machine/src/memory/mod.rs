@@ -57,6 +57,7 @@ mod lines;
 mod missing;
 mod nonfinite;
 mod on_chip;
+mod placer;
 mod race;
 mod resolve;
 mod reuse;
@@ -85,6 +86,7 @@ pub use finding::{Finding, Origin};
 pub use known::Written;
 pub use nonfinite::Trouble;
 use on_chip::OnChip;
+pub(crate) use placer::Placer;
 pub use race::Sharing;
 pub use resolve::{Addressing, Operand};
 use resolve::{Geometry, Resolved, Start};
@@ -104,11 +106,13 @@ pub struct MemoryOptions {
     pub values: bool,
     /// What elements of floating-point types hold.
     pub precision: Precision,
+    /// Tensors on chip without an address lie behind the bytes that an address can name, where there is always room.
+    pub unlimited: bool,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self { strict: false, values: true, precision: Precision::Declared }
+        Self { strict: false, values: true, precision: Precision::Declared, unlimited: false }
     }
 }
 
@@ -180,6 +184,8 @@ pub struct Memory {
     budget: Arc<HostBudget>,
     released: Arc<Released>,
     changes: Vec<OccupancyChange>,
+    /// Tensors without an address that are gone, where places have no limit.
+    gone: Vec<u64>,
     findings: Vec<Finding>,
     /// Tensor, line and kind of findings made.
     found: HashSet<(u64, SiteId, Discriminant<Finding>)>,
@@ -233,8 +239,8 @@ impl Memory {
             sbuf: OnChip::new(partitions, sbuf),
             psum: OnChip::new(partitions, psum),
             matmuls: HashMap::new(),
-            sbuf_places: tenancy::Places::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT),
-            psum_places: tenancy::Places::new(psum, psum, bank_bytes),
+            sbuf_places: tenancy::Places::new(sbuf, size(arch.sbuf_usable_bytes()), SBUF_ALIGNMENT, options.unlimited),
+            psum_places: tenancy::Places::new(psum, psum, bank_bytes, options.unlimited),
             bank_bytes,
             hbm_capacity: arch.hbm_bytes,
             hbm: hbm::SharedAccount::default(),
@@ -245,6 +251,7 @@ impl Memory {
             contested: Vec::new(),
             released: Arc::default(),
             changes: Vec::new(),
+            gone: Vec::new(),
             findings: Vec::new(),
             found: HashSet::new(),
             names: Box::new(|site| format!("site {}", site.0)),
@@ -336,6 +343,21 @@ impl Memory {
         std::mem::take(&mut self.changes)
     }
 
+    /// Numbers of the tensors without an address that went since the last call, where places have no limit.
+    pub(crate) fn take_gone(&mut self) -> Vec<u64> {
+        self.settle();
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Makes room up to a place on chip that another memory found.
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`].
+    pub(crate) fn reach(&mut self, buffer: Buffer, place: Placement) -> Result<()> {
+        let memory = if self.options.unlimited { self.on_chip_mut(buffer) } else { None };
+        memory.map_or(Ok(()), |memory| memory.lengthen_to(place.byte + place.bytes))
+    }
+
     /// Notices tensors whose last reference is gone.
     fn settle(&mut self) {
         for (id, buffer, addressed) in self.released.take() {
@@ -343,6 +365,9 @@ impl Memory {
             places.give_back(id, addressed);
             let live = places.live() as u64;
             self.matmuls.remove(&id);
+            if self.options.unlimited && !addressed {
+                self.gone.push(id);
+            }
             self.changes.push(OccupancyChange { buffer, live });
         }
     }
@@ -362,8 +387,8 @@ impl Memory {
     }
 
     /// The memories of one of two runs beside this one: they keep more than types hold, and note no uses.
-    pub(crate) fn shadow(arch: &Arc<ArchSpec>, second: bool) -> Self {
-        let options = MemoryOptions { strict: false, values: true, precision: Precision::Float64 };
+    pub(crate) fn shadow(arch: &Arc<ArchSpec>, second: bool, unlimited: bool) -> Self {
+        let options = MemoryOptions { strict: false, values: true, precision: Precision::Float64, unlimited };
         let mut memory = Self::new(arch, options);
         memory.layer = hbm::Layer::Shadow(usize::from(second));
         memory

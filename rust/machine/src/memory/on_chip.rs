@@ -65,7 +65,19 @@ impl OnChip {
         if self.partition_bytes > self.addressable {
             return Ok(());
         }
-        let longer = self.addressable * (1 + ANNEX);
+        self.lengthen(self.addressable * (1 + ANNEX))
+    }
+
+    /// Makes the memory long enough for a tensor that ends there.
+    ///
+    /// # Errors
+    /// As [`OnChip::open_annex`].
+    pub(super) fn lengthen_to(&mut self, end: usize) -> Result<()> {
+        // Twice as long each time, so that growing costs no more than what is there.
+        if end <= self.partition_bytes { Ok(()) } else { self.lengthen(end.max(2 * self.partition_bytes)) }
+    }
+
+    fn lengthen(&mut self, longer: usize) -> Result<()> {
         if self.is_touched() {
             let (before, now) = (self.pitch() / size_of::<u64>(), pitch(longer) / size_of::<u64>());
             let mut words = zeros(self.partitions * now)?;

@@ -26,15 +26,22 @@ pub(super) struct Places {
     /// Where the annex begins.
     border: usize,
     peak: usize,
+    /// Whether all tensors without an address lie in the annex, which then has no end.
+    is_unlimited: bool,
 }
 
+/// Bytes of an annex without end.
+const ENDLESS: usize = 1 << 48;
+
 impl Places {
-    pub(super) fn new(partition_bytes: usize, usable: usize, unit: usize) -> Self {
+    pub(super) fn new(partition_bytes: usize, usable: usize, unit: usize, is_unlimited: bool) -> Self {
+        let annex = if is_unlimited { ENDLESS } else { partition_bytes * ANNEX };
         Self {
             bytes: Allocator::new(partition_bytes, usable, unit),
-            annex: Allocator::new(partition_bytes * ANNEX, partition_bytes * ANNEX, unit),
+            annex: Allocator::new(annex, annex, unit),
             border: partition_bytes,
             peak: 0,
+            is_unlimited,
         }
     }
 
@@ -131,12 +138,16 @@ impl Memory {
             && let Some(memory) = self.on_chip_mut(request.buffer)
         {
             memory.open_annex()?;
+            memory.lengthen_to(start + row_bytes)?;
         }
         Ok(Some(start))
     }
 
     fn find_room(&mut self, request: &Request<'_>, row_bytes: usize) -> Option<usize> {
         let places = self.places(request.buffer);
+        if places.is_unlimited {
+            return places.annex.find_nearest(row_bytes).map(|start| start + places.border);
+        }
         if let Some(start) = places.find(row_bytes).or_else(|| places.find_in_annex(row_bytes)) {
             return Some(start);
         }

@@ -134,11 +134,15 @@ impl Timeline {
         }
     }
 
+    /// An empty timeline of the same core.
+    pub(crate) fn emptied(&self, arch: Arc<ArchSpec>, options: TimelineOptions) -> Self {
+        let shared = self.shared.as_ref().map(Shared::emptied);
+        Self { origin: self.origin, shared, ..Self::new(arch, options) }
+    }
+
     /// An empty timeline of the same core, whose transfers share a ceiling of HBM bandwidth with those of others.
     pub(crate) fn again(&self, arch: Arc<ArchSpec>, ceiling: &HbmCeiling) -> Self {
-        let mut timeline = Self::new(arch, self.options);
-        timeline.origin = self.origin;
-        timeline.shared = self.shared.as_ref().map(Shared::emptied);
+        let mut timeline = self.emptied(arch, self.options);
         timeline.dma.shared = Some(HbmDraw::of(ceiling, self.origin));
         timeline
     }

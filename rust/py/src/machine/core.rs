@@ -183,6 +183,7 @@ fn core_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<CoreOptions> {
             "throttle" => flag().map(|flag| options.throttle = flag),
             "nan_origin" => flag().map(|flag| options.nan_origin = flag),
             "shadow" => flag().map(|flag| options.shadow = flag),
+            "unlimited" => flag().map(|flag| options.unlimited = flag),
             "precise" => flag().map(|flag| {
                 options.precision = if flag { Precision::Float32 } else { Precision::Declared };
             }),
@@ -204,7 +205,8 @@ impl PyCore {
     #[pyo3(
         signature = (arch="trn3", *, internal=Vec::new(), beside=Vec::new(), **options),
         text_signature = "(arch=\"trn3\", *, values=True, timing=True, strict=False, max_instructions=None, \
-            max_host_bytes=None, throttle=False, precise=False, nan_origin=True, shadow=False, internal=..., beside=...)"
+            max_host_bytes=None, throttle=False, precise=False, nan_origin=True, shadow=False, \
+            unlimited=False, internal=..., beside=...)"
     )]
     fn new(
         arch: &str,
@@ -415,6 +417,50 @@ impl PyCore {
     /// The dynamic loop that began last has ended.
     fn leave_loop(&self) -> PyResult<()> {
         self.lock()?.conductor.edges.leave_loop();
+        Ok(())
+    }
+
+    /// Whether a trace of the run is kept, for a compiler.
+    #[getter]
+    fn keeps_trace(&self) -> PyResult<bool> {
+        Ok(self.lock()?.core.keeps_trace())
+    }
+
+    /// A loop of the kernel begins: of this kind, as `nki.language` spells it, and so many iterations, if that is known.
+    fn begin_loop(&self, py: Python<'_>, kind: &str, trip: Option<u32>) -> PyResult<()> {
+        let kind = kind.parse().map_err(exception)?;
+        self.with(py, |core, _| {
+            core.begin_loop(kind, trip, core.state.site);
+            Ok(())
+        })
+    }
+
+    /// The next iteration of the innermost loop begins; the first one too.
+    fn next_iteration(&self) -> PyResult<()> {
+        self.lock()?.core.next_iteration();
+        Ok(())
+    }
+
+    /// The innermost loop has ended.
+    fn end_loop(&self) -> PyResult<()> {
+        self.lock()?.core.end_loop();
+        Ok(())
+    }
+
+    /// The iteration that the kernel is in.
+    fn scope(&self) -> PyResult<u32> {
+        Ok(self.lock()?.core.scope())
+    }
+
+    /// What is issued from here on is part of that iteration.
+    fn set_scope(&self, scope: u32) -> PyResult<()> {
+        self.lock()?.core.set_scope(scope);
+        Ok(())
+    }
+
+    /// The author orders what is issued from here on, or no longer.
+    fn set_ordered(&self, is_ordered: bool) -> PyResult<()> {
+        self.lock()?.core.set_ordered(is_ordered);
         Ok(())
     }
 

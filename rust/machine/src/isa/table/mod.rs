@@ -6,11 +6,13 @@
 mod dropped;
 mod kinds;
 pub mod makers;
+mod parts;
 mod rows;
 
 pub use dropped::{DROPPED, DroppedKeyword};
 pub use kinds::{Default, Kind, values};
 pub(crate) use kinds::{Literal, default};
+pub use parts::{OwnInstruction, Substitute, fingerprint, is_open, on_engine, rebound};
 
 use crate::engine::Engine;
 

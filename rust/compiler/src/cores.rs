@@ -1,0 +1,49 @@
+//! The runs of cores, compiled: their traces go through the passes, and come back as their time.
+
+use trn3_machine::core::NeuronCore;
+use trn3_machine::trace::{Trace, latencies, time_cores};
+use trn3_machine::{Error, Result};
+
+use crate::bound::lower_bound;
+use crate::level::CompileOptions;
+use crate::report::{CompileReport, PassReport};
+
+/// Compiles what cores ran, and makes that their time. The cores are all that met one another, each of which keeps a trace:
+/// its [places are without limit](trn3_machine::core::CoreOptions::unlimited).
+///
+/// # Errors
+/// [`Error::Value`] for a pass that there is not, and a core that kept no trace; the capacity errors where the operands of
+/// one instruction do not fit; those of the machine.
+pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) -> Result<Vec<CompileReport>> {
+    let pipeline = options.pipeline()?;
+    let missing =
+        || Error::Value("a core kept no trace of its run: it is made with unlimited places, and timing".to_owned());
+    let traces = cores.iter_mut().map(|core| core.take_trace().ok_or_else(missing));
+    let mut traces = traces.collect::<Result<Vec<Trace>>>()?;
+
+    let fits: Vec<bool> = traces.iter_mut().map(Trace::place_as_written).collect();
+    let as_written =
+        if fits.contains(&false) { None } else { Some(latencies(cores, &traces.iter().collect::<Vec<_>>())?) };
+    let mut reports = Vec::with_capacity(traces.len());
+    for (number, trace) in traces.iter_mut().enumerate() {
+        let mut passes = Vec::with_capacity(pipeline.len());
+        for pass in &pipeline {
+            let mut report = PassReport::new(pass.name());
+            pass.run(trace, &mut report)?;
+            passes.push(report);
+        }
+        reports.push(CompileReport {
+            level: options.level.name(),
+            as_written_us: as_written.as_ref().map(|all| all[number].microseconds()),
+            compiled_us: 0.0,
+            bound_us: lower_bound(trace).microseconds(),
+            spilled_bytes: passes.iter().map(|pass| pass.count("spilled_bytes")).sum(),
+            passes,
+        });
+    }
+    time_cores(cores, &traces.iter().collect::<Vec<_>>())?;
+    for (core, report) in cores.iter_mut().zip(&mut reports) {
+        report.compiled_us = core.makespan().microseconds();
+    }
+    Ok(reports)
+}

@@ -1,0 +1,23 @@
+//! The compiler's role: from the kernel as written to the program the hardware would run, bit for bit the same in its
+//! results.
+//!
+//! A core that keeps a [trace](trn3_machine::trace::Trace) runs a kernel with places on chip without limit. Here the trace
+//! goes through passes, each of which leaves the values as they are: work that is done twice goes, operations move to idle
+//! engines, tensors get places, instructions get an order. What comes out is timed by the machine's own timeline and becomes
+//! the time of the core.
+//!
+//! Three levels: [`Level::AsWritten`] does nothing, [`Level::Nki`] places and orders what the author left open,
+//! [`Level::NeuronxCc`] runs every pass.
+#![forbid(unsafe_code)]
+
+mod bound;
+mod cores;
+pub mod dependences;
+mod level;
+pub mod passes;
+mod report;
+
+pub use cores::compile_cores;
+pub use level::{CompileOptions, Level};
+pub use passes::{PASSES, Pass};
+pub use report::{CompileReport, PassReport};

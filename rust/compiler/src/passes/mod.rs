@@ -1,0 +1,27 @@
+//! The passes: one a file, each with what it keeps true in its first lines.
+
+mod places;
+
+use trn3_machine::Result;
+use trn3_machine::trace::Trace;
+
+use crate::level::Level;
+use crate::report::PassReport;
+
+/// What changes a trace and leaves its values as they are.
+pub trait Pass: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Levels that it is part of.
+    fn levels(&self) -> &'static [Level];
+
+    /// Changes a trace, and notes what it did.
+    ///
+    /// # Errors
+    /// The capacity errors where the operands of one instruction do not fit.
+    fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()>;
+}
+
+/// Every pass, in the order in which they run.
+pub const PASSES: &[&dyn Pass] = &[&places::AllocatePass];

@@ -1,0 +1,83 @@
+//! The trace that a core keeps for a compiler, and the time that it gets from one.
+
+use std::sync::Arc;
+
+use super::{NeuronCore, OccupancyPoint};
+use crate::site::SiteId;
+use crate::timing::timeline::{Timeline, TimelineOptions};
+use crate::trace::{LoopKind, NO_SCOPE, Scopes, Trace};
+
+impl NeuronCore {
+    /// Whether a trace of its run is kept.
+    pub fn keeps_trace(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// What it ran, which it keeps no longer; None where it kept nothing.
+    pub fn take_trace(&mut self) -> Option<Trace> {
+        self.settle(0);
+        for id in self.state.memory.take_gone() {
+            if let Some(trace) = &mut self.trace {
+                trace.released(id);
+            }
+        }
+        let draws = self.state.stochastic_rounding.is_some();
+        self.trace.take().map(|trace| trace.finish(&self.opcodes, draws))
+    }
+
+    fn scopes(&mut self) -> Option<&mut Scopes> {
+        self.trace.as_mut().map(|trace| &mut trace.trace.scopes)
+    }
+
+    /// A loop of the kernel begins; of what keeps no trace nothing is noted, here and below.
+    pub fn begin_loop(&mut self, kind: LoopKind, trip: Option<u32>, site: SiteId) {
+        if let Some(scopes) = self.scopes() {
+            scopes.begin(kind, trip, site);
+        }
+    }
+
+    /// The next iteration of the innermost loop begins; the first one too.
+    pub fn next_iteration(&mut self) {
+        if let Some(scopes) = self.scopes() {
+            scopes.next_iteration();
+        }
+    }
+
+    /// The innermost loop has ended.
+    pub fn end_loop(&mut self) {
+        if let Some(scopes) = self.scopes() {
+            scopes.end();
+        }
+    }
+
+    /// The iteration that the kernel is in, for [`NeuronCore::set_scope`].
+    pub fn scope(&self) -> u32 {
+        self.trace.as_ref().map_or(NO_SCOPE, |trace| trace.trace.scopes.now())
+    }
+
+    /// What is issued from here on is part of that iteration: an instruction that waited.
+    pub fn set_scope(&mut self, scope: u32) {
+        if let Some(scopes) = self.scopes() {
+            scopes.set_now(scope);
+        }
+    }
+
+    /// The author orders what is issued from here on, or no longer.
+    pub fn set_ordered(&mut self, is_ordered: bool) {
+        if let Some(trace) = &mut self.trace {
+            trace.set_ordered(is_ordered);
+        }
+    }
+
+    /// An empty timeline for another time of its run.
+    pub(crate) fn empty_timeline(&self, keep_records: bool) -> Timeline {
+        let options = TimelineOptions { throttle: self.options.throttle, keep_records };
+        self.timeline.emptied(Arc::clone(&self.state.arch), options)
+    }
+
+    /// Its run took this time instead, and had so many bytes live from each instruction on.
+    pub(crate) fn set_timeline(&mut self, timeline: Timeline, occupancy: Vec<(u64, OccupancyPoint)>) {
+        self.timeline = timeline;
+        self.occupancy = occupancy;
+    }
+}

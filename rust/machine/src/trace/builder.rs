@@ -1,0 +1,344 @@
+//! A trace as it is written: what each instruction is to those who may change it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use smallvec::SmallVec;
+
+use super::as_written::Event;
+use super::{Alternatives, Forwarded, Home, Met, StepMarks, Trace, TraceOperand, TraceStep, TraceTensor, Use};
+use crate::arch::ArchSpec;
+use crate::cost_model::CostModel;
+use crate::engine::Engine;
+use crate::isa::copy::{Memset, TensorCopy};
+use crate::isa::table::{fingerprint, is_open, on_engine, rebound};
+use crate::isa::{Instruction, OperandRole};
+use crate::opcode::Opcodes;
+use crate::site::SiteId;
+use crate::storage::{Buffer, Storage};
+use crate::timing::region::Rect;
+use crate::timing::work::Work;
+use crate::view::{Dynamic, Register, ScalarIndex, View};
+
+/// Engines that an instruction without one may go to; which of them may run it is its own to say.
+const COMPUTE: [Engine; 3] = [Engine::Vector, Engine::Scalar, Engine::GpSimd];
+
+/// What is kept of an instruction until it is certain which others it waits for.
+pub(crate) struct Draft {
+    pub(crate) operands: SmallVec<[TraceOperand; 3]>,
+    pub(crate) fingerprint: Option<u64>,
+    pub(crate) marks: StepMarks,
+    pub(crate) alternatives: Option<Box<Alternatives>>,
+    pub(crate) scope: u32,
+}
+
+/// Writes a trace.
+pub(crate) struct TraceBuilder {
+    pub(crate) trace: Trace,
+    tensors: HashMap<Home, u32>,
+    /// Tensors on chip without an address, by storage.
+    open: HashMap<u64, u32>,
+    /// Of tensors that are copies, bit for bit, where they were copied from.
+    copies: HashMap<u32, Copied>,
+    is_ordered: bool,
+    drafted: u32,
+}
+
+/// Where all of a tensor was copied from.
+struct Copied {
+    storage: Weak<Storage>,
+    /// First partition and first element of a partition, and elements between partitions.
+    partition: usize,
+    element: usize,
+    pitch: usize,
+    /// Elements of a partition of the copy.
+    columns: usize,
+}
+
+impl TraceBuilder {
+    pub(crate) fn new(arch: Arc<ArchSpec>) -> Self {
+        Self {
+            trace: Trace::new(arch),
+            tensors: HashMap::new(),
+            open: HashMap::new(),
+            copies: HashMap::new(),
+            is_ordered: false,
+            drafted: 0,
+        }
+    }
+
+    /// The author orders what follows, or no longer.
+    pub(crate) fn set_ordered(&mut self, is_ordered: bool) {
+        self.is_ordered = is_ordered;
+    }
+
+    /// A tensor on chip was made.
+    pub(crate) fn allocated(&mut self, storage: &Storage) {
+        if storage.buffer.is_on_chip() && !storage.addressed {
+            let number = self.tensor(storage);
+            self.trace.events.push(Event::made(self.drafted, number));
+        }
+    }
+
+    /// The last view of a tensor on chip went.
+    pub(crate) fn released(&mut self, storage: u64) {
+        if let Some(number) = self.open.remove(&storage) {
+            self.trace.events.push(Event::gone(self.drafted, number));
+            self.copies.remove(&number);
+        }
+    }
+
+    fn tensor(&mut self, storage: &Storage) -> u32 {
+        let home = match (storage.place, storage.buffer) {
+            (Some(_), buffer) if storage.addressed => Home::Addressed(buffer),
+            (_, buffer) if buffer.is_on_chip() => Home::Open(buffer),
+            _ => Home::Hbm(storage.id),
+        };
+        let is_open = matches!(home, Home::Open(_));
+        let known = if is_open { self.open.get(&storage.id) } else { self.tensors.get(&home) };
+        if let Some(&known) = known {
+            return known;
+        }
+        let (partitions, bytes) = match home {
+            Home::Addressed(Buffer::Psum) => {
+                (self.trace.arch.partitions as u32, self.trace.arch.psum_partition_bytes())
+            }
+            Home::Addressed(_) => (self.trace.arch.partitions as u32, self.trace.arch.sbuf_partition_bytes),
+            _ => (storage.shape.first().copied().unwrap_or(1) as u32, storage.free_bytes() as u64),
+        };
+        let (name, site) = if matches!(home, Home::Addressed(_)) {
+            (Box::default(), SiteId::default())
+        } else {
+            (storage.name.as_str().into(), storage.site)
+        };
+        let number = self.trace.add_tensor(TraceTensor { home, name, site, partitions, bytes, storage: storage.id });
+        if is_open {
+            self.open.insert(storage.id, number);
+        } else {
+            self.tensors.insert(home, number);
+        }
+        number
+    }
+
+    fn register(&mut self, id: u64) -> u32 {
+        let home = Home::Register(id);
+        if let Some(&known) = self.tensors.get(&home) {
+            return known;
+        }
+        let (name, site) = (Box::default(), SiteId::default());
+        let number = self.trace.add_tensor(TraceTensor { home, name, site, partitions: 1, bytes: 4, storage: 0 });
+        self.tensors.insert(home, number);
+        number
+    }
+
+    fn operand(&mut self, view: &View, usage: Use) -> TraceOperand {
+        let storage = &*view.storage;
+        let tensor = self.tensor(storage);
+        let region = view.regions();
+        let (row, byte) = match storage.place {
+            Some(place) if !storage.addressed => (place.partition as u64, place.byte as u64),
+            _ => (0, 0),
+        };
+        let moved = |rect: &Rect| Rect {
+            rows: rect.rows.start - row..rect.rows.end - row,
+            columns: rect.columns.start - byte..rect.columns.end - byte,
+        };
+        TraceOperand { tensor, usage, offset: view.offset, rects: region.rects.iter().map(moved).collect() }
+    }
+
+    fn register_operand(&mut self, register: &Register, usage: Use) -> TraceOperand {
+        let tensor = self.register(register.id);
+        let whole = Rect { rows: 0..1, columns: 0..1 };
+        TraceOperand { tensor, usage, offset: 0, rects: SmallVec::from_buf([whole]) }
+    }
+
+    /// What is known of an instruction before it is timed.
+    pub(crate) fn draft(&mut self, instruction: &dyn Instruction, cost: &dyn CostModel) -> Draft {
+        self.drafted += 1;
+        let arch = Arc::clone(&self.trace.arch);
+        let mut marks =
+            StepMarks { is_ordered: self.is_ordered, is_fence: instruction.is_opaque(), ..Default::default() };
+        let mut operands = SmallVec::new();
+        let mut reads: SmallVec<[(u8, View); 3]> = SmallVec::new();
+        instruction.operands(&mut |role, view| {
+            if let Some(dynamic) = &view.dynamic {
+                marks.is_dynamic |= matches!(&**dynamic, Dynamic::Scalar { .. });
+                operands.push(match &**dynamic {
+                    Dynamic::Scalar { index: ScalarIndex::Register(register), .. } => {
+                        self.register_operand(register, Use::Read)
+                    }
+                    Dynamic::Scalar { index: ScalarIndex::Element(index), .. }
+                    | Dynamic::Rows { index, .. }
+                    | Dynamic::Columns { index, .. } => self.operand(index, Use::Read),
+                });
+            }
+            match role {
+                OperandRole::Read => {
+                    if view.dynamic.is_none() && view.storage.buffer == Buffer::Sbuf {
+                        reads.push((operands.len() as u8, view.clone()));
+                    }
+                    operands.push(self.operand(view, Use::Read));
+                }
+                OperandRole::Stationary => operands.push(self.operand(view, Use::Stationary)),
+                OperandRole::Write => operands.push(self.operand(view, Use::Write)),
+                OperandRole::Update => {
+                    let read = self.operand(view, Use::Read);
+                    operands.push(TraceOperand { usage: Use::Write, ..read.clone() });
+                    operands.push(read);
+                }
+            }
+        });
+        instruction.registers(&mut |role, register| {
+            let usage = if role == OperandRole::Read { Use::Read } else { Use::Write };
+            operands.push(self.register_operand(register, usage));
+        });
+        let fingerprint = fingerprint(instruction);
+        let alternatives = self.alternatives(instruction, &arch, cost, &reads);
+        let any: &dyn std::any::Any = instruction;
+        if let Some(fill) = any.downcast_ref::<Memset>() {
+            marks.fills_zero = fill.value == 0.0 && !fill.value.is_sign_negative();
+        }
+        if let Some(copy) = any.downcast_ref::<TensorCopy>() {
+            marks.copies = copy.dst.dtype == copy.src.dtype;
+        }
+        self.note_copies(instruction, &operands, marks.copies);
+        Draft { operands, fingerprint, marks, alternatives, scope: self.trace.scopes.now() }
+    }
+
+    /// The trace goes on with a drafted instruction, whose place in it is known now.
+    pub(crate) fn push(&mut self, draft: Draft, timed: DraftTime) {
+        let Draft { operands, fingerprint, marks, alternatives, scope } = draft;
+        let DraftTime { opcode, engine, site, label, work, after, macs, met } = timed;
+        let marks = StepMarks { is_fence: marks.is_fence || met.is_some(), ..marks };
+        self.trace.steps.push(TraceStep {
+            source: self.trace.steps.len() as u32,
+            opcode,
+            engine,
+            site,
+            label,
+            scope,
+            work,
+            operands,
+            after,
+            fingerprint,
+            macs,
+            marks,
+            alternatives,
+            met,
+        });
+    }
+
+    fn alternatives(
+        &self,
+        instruction: &dyn Instruction,
+        arch: &ArchSpec,
+        cost: &dyn CostModel,
+        reads: &[(u8, View)],
+    ) -> Option<Box<Alternatives>> {
+        let is_open = is_open(instruction) && !matches!(instruction.engine(arch), Engine::Tensor | Engine::Dma);
+        let mut found = Alternatives::default();
+        if is_open {
+            found.engines = other_engines(instruction, arch, cost);
+        }
+        for (operand, view) in reads {
+            let Some(instead) = self.copied_from(view) else { continue };
+            let id = view.storage.id;
+            let made = rebound(instruction, arch, &mut |other| {
+                let same = other.storage.id == id && other.offset == view.offset && other.shape == view.shape;
+                same.then(|| instead.clone())
+            });
+            let Ok(Some(made)) = made else { continue };
+            if made.check(arch).is_err() {
+                continue;
+            }
+            let engines = if is_open { other_engines(&*made, arch, cost) } else { SmallVec::new() };
+            let Some(&tensor) = self.open.get(&instead.storage.id) else { continue };
+            let region = instead.regions();
+            let place = instead.storage.place;
+            let (row, byte) = place.map_or((0, 0), |place| (place.partition as u64, place.byte as u64));
+            let moved = |rect: &Rect| Rect {
+                rows: rect.rows.start - row..rect.rows.end - row,
+                columns: rect.columns.start - byte..rect.columns.end - byte,
+            };
+            let rects = region.rects.iter().map(moved).collect();
+            let instead = TraceOperand { tensor, usage: Use::Read, offset: instead.offset, rects };
+            let work = cost.work(&*made, arch);
+            found.forwarded.push(Forwarded { operand: *operand, instead, work, engines });
+        }
+        (!found.engines.is_empty() || !found.forwarded.is_empty()).then(|| Box::new(found))
+    }
+
+    /// The view of what another one's elements were copied from, if they all were.
+    fn copied_from(&self, view: &View) -> Option<View> {
+        let copied = self.copies.get(self.open.get(&view.storage.id)?)?;
+        let storage = copied.storage.upgrade()?;
+        if view.dtype != storage.dtype || view.strides.is_empty() {
+            return None;
+        }
+        let columns = copied.columns as i64;
+        if view.strides[0] % columns != 0 && view.shape[0] > 1 {
+            return None;
+        }
+        let (pitch, first) = (copied.pitch as i64, (copied.partition * copied.pitch + copied.element) as i64);
+        let mut instead = View { storage, ..view.clone() };
+        instead.strides[0] = view.strides[0] / columns * pitch;
+        instead.offset = view.offset / columns * pitch + view.offset % columns + first;
+        Some(instead)
+    }
+
+    /// Remembers what all of a tensor was copied from, and forgets it where either changes.
+    fn note_copies(&mut self, instruction: &dyn Instruction, operands: &[TraceOperand], copies: bool) {
+        for written in operands.iter().filter(|operand| operand.usage == Use::Write) {
+            self.copies.remove(&written.tensor);
+        }
+        let any: &dyn std::any::Any = instruction;
+        let Some(copy) = any.downcast_ref::<TensorCopy>().filter(|_| copies) else { return };
+        let (dst, src) = (&copy.dst, &copy.src);
+        let plain = |view: &View| view.dynamic.is_none() && view.free_is_contiguous() && !view.storage.addressed;
+        let is_whole = dst.len() == dst.storage.elements() && dst.dtype == dst.storage.dtype;
+        if !plain(dst) || !plain(src) || !is_whole || src.dtype != src.storage.dtype || dst.partition_step() != 1 {
+            return;
+        }
+        if src.partition_step() != 1 || src.storage.free_elements() == 0 {
+            return;
+        }
+        let (Some(&number), pitch) = (self.open.get(&dst.storage.id), src.storage.free_elements()) else { return };
+        let offset = src.offset as usize;
+        let copied = Copied {
+            storage: Arc::downgrade(&src.storage),
+            partition: offset / pitch,
+            element: offset % pitch,
+            pitch,
+            columns: dst.storage.free_elements(),
+        };
+        self.copies.insert(number, copied);
+    }
+
+    pub(crate) fn finish(mut self, names: &Opcodes, draws: bool) -> Trace {
+        self.trace.names = names.clone();
+        self.trace.draws = draws;
+        self.trace
+    }
+}
+
+/// What the timeline takes of a drafted instruction.
+pub(crate) struct DraftTime {
+    pub(crate) opcode: u16,
+    pub(crate) engine: Engine,
+    pub(crate) site: SiteId,
+    pub(crate) label: u32,
+    pub(crate) work: Work,
+    pub(crate) after: SmallVec<[u32; 2]>,
+    pub(crate) macs: (u64, u64),
+    pub(crate) met: Option<Met>,
+}
+
+fn other_engines(
+    instruction: &dyn Instruction,
+    arch: &ArchSpec,
+    cost: &dyn CostModel,
+) -> SmallVec<[(Engine, Work); 2]> {
+    let own = instruction.engine(arch);
+    let others = COMPUTE.into_iter().filter(|engine| *engine != own);
+    others.filter_map(|engine| Some((engine, cost.work(&*on_engine(instruction, arch, engine)?, arch)))).collect()
+}

@@ -1,0 +1,57 @@
+//! Bindings of the compiler.
+
+use pyo3::prelude::*;
+use trn3_compiler::{CompileOptions, Level, PASSES, compile_cores};
+use trn3_machine::core::NeuronCore;
+
+use crate::machine::core::{PyCore, together};
+use crate::machine::error::exception;
+use crate::value::to_python;
+
+/// Compiles what cores ran, and makes that their time; what was done, by core.
+#[pyfunction]
+#[pyo3(name = "compile_cores", signature = (cores, level, passes=None))]
+fn compile<'py>(
+    py: Python<'py>,
+    cores: Vec<Py<PyCore>>,
+    level: &str,
+    passes: Option<Vec<String>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = CompileOptions { level: level.parse().map_err(exception)?, passes };
+    let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
+    let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
+    let mut reports = Vec::new();
+    together(py, &owners, &names, &calls, "", |mut cores: Vec<&mut NeuronCore>, _| {
+        reports = compile_cores(&mut cores, &options)?;
+        Ok::<_, trn3_machine::Error>(vec![0; cores.len()])
+    })?;
+    to_python(py, &reports)
+}
+
+/// Names of the levels, the least first.
+#[pyfunction]
+fn levels() -> Vec<&'static str> {
+    Level::ALL.map(Level::name).to_vec()
+}
+
+/// Names of the passes of a level, in their order; of all there are without one.
+#[pyfunction]
+#[pyo3(signature = (level=None))]
+fn passes(level: Option<&str>) -> PyResult<Vec<&'static str>> {
+    let all = match level {
+        None => PASSES.to_vec(),
+        Some(level) => level.parse::<Level>().map_err(exception)?.passes(),
+    };
+    Ok(all.iter().map(|pass| pass.name()).collect())
+}
+
+/// Adds the submodule `compiler`.
+pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = parent.py();
+    let module = PyModule::new(py, "compiler")?;
+    module.add_function(wrap_pyfunction!(compile, &module)?)?;
+    module.add_function(wrap_pyfunction!(levels, &module)?)?;
+    module.add_function(wrap_pyfunction!(passes, &module)?)?;
+    parent.add_submodule(&module)?;
+    py.import("sys")?.getattr("modules")?.set_item("trn3._trn3.compiler", &module)
+}
