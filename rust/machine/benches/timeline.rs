@@ -45,6 +45,7 @@ fn transfer(route: Route) -> Work {
         hbm_read: if route == Route::Load { bytes } else { 0 },
         hbm_write: if route == Route::Store { bytes } else { 0 },
         priority: None,
+        ring: 0,
     })
 }
 

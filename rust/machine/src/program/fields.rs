@@ -342,12 +342,17 @@ impl Field for Options {
     fn encode(&self, names: &mut dyn Names) -> Encode {
         let mode = self.mode.map(DescriptorMode::name);
         let skips = self.out_of_bounds == OutOfBounds::Skip;
-        Ok(json!({"priority": self.priority.encode(names)?, "dge_mode": mode, "skip_out_of_bounds": skips}))
+        let mut words =
+            json!({"priority": self.priority.encode(names)?, "dge_mode": mode, "skip_out_of_bounds": skips});
+        if self.ring != 0 {
+            words["ring"] = self.ring.into();
+        }
+        Ok(words)
     }
 
     fn decode(value: Option<&Value>, scope: &Scope<'_>) -> Result<Self, String> {
         let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Options::default()) };
-        let map = entries(value, &["priority", "dge_mode", "skip_out_of_bounds"])?;
+        let map = entries(value, &["priority", "dge_mode", "skip_out_of_bounds", "ring"])?;
         let mode = match map.get("dge_mode").filter(|mode| !mode.is_null()) {
             None => None,
             Some(mode) => {
@@ -357,6 +362,7 @@ impl Field for Options {
         };
         let skips: bool = entry(map, "skip_out_of_bounds", scope)?;
         let out_of_bounds = if skips { OutOfBounds::Skip } else { OutOfBounds::Error };
-        Ok(Options { priority: entry(map, "priority", scope)?, mode, out_of_bounds })
+        let ring = Option::decode(map.get("ring"), scope).map_err(|text: String| format!("ring {text}"))?.unwrap_or(0);
+        Ok(Options { priority: entry(map, "priority", scope)?, mode, out_of_bounds, ring })
     }
 }

@@ -4,7 +4,7 @@
 //! and gap filling are not.
 //!
 //! - **(choice)** Queues: one for each sequencer that triggers, or for each route where the model chooses the trigger;
-//!   one more for each way of making descriptors and each priority. A queue
+//!   one more for each way of making descriptors, each priority and each ring that a compiler spreads transfers over. A queue
 //!   starts a transfer when its dependencies are there plus the start latency, and one no sooner after another than
 //!   the issue floor: what moving `dma_row_floor_bytes` for each row of a full share would take; with descriptors made
 //!   in hardware, whose time per transfer is documented, `dma_hardware_dge_ns`.
@@ -44,6 +44,8 @@ pub struct Queue {
     pub mode: DescriptorMode,
     /// Their class of service.
     pub priority: Option<u8>,
+    /// Which ring of these it is.
+    pub ring: u8,
 }
 
 /// Where a queue stands.
@@ -133,7 +135,13 @@ impl DmaEngines {
 
     fn queue(&mut self, transfer: &Transfer) -> usize {
         let route = if transfer.trigger.is_none() { Some(transfer.route) } else { None };
-        let queue = Queue { trigger: transfer.trigger, route, mode: transfer.mode, priority: transfer.priority };
+        let queue = Queue {
+            trigger: transfer.trigger,
+            route,
+            mode: transfer.mode,
+            priority: transfer.priority,
+            ring: transfer.ring,
+        };
         self.place(queue)
     }
 
@@ -149,7 +157,7 @@ impl DmaEngines {
 
     /// The queue of collectives of a class, which no transfer is in.
     pub(crate) fn collectives(&mut self, priority: Option<u8>) -> u16 {
-        let queue = Queue { trigger: None, route: None, mode: DescriptorMode::Static, priority };
+        let queue = Queue { trigger: None, route: None, mode: DescriptorMode::Static, priority, ring: 0 };
         u16::try_from(self.place(queue)).unwrap_or(u16::MAX)
     }
 

@@ -128,4 +128,7 @@ pub struct Transfer {
     pub hbm_write: u64,
     /// Class of service, 0 first (gen4); None: default.
     pub priority: Option<u8>,
+    /// Which of the rings that its queue could be: transfers on one are in order. 0 unless a compiler spread them.
+    #[serde(default)]
+    pub ring: u8,
 }

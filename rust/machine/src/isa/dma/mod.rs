@@ -26,6 +26,8 @@ pub struct Options {
     pub mode: Option<DescriptorMode>,
     /// What becomes of dynamic indices outside the tensor.
     pub out_of_bounds: OutOfBounds,
+    /// Which ring of its queue's kind it goes through: a compiler's to say, 0 as written.
+    pub ring: u8,
 }
 
 /// Whether rows of the view are picked by an index tile.
@@ -188,6 +190,7 @@ pub(super) fn transfer(
         hbm_read: sources.iter().filter(|source| !is_sbuf(source)).map(|source| bytes(source)).sum(),
         hbm_write: if is_sbuf(dst) { 0 } else { bytes(dst) },
         priority: options.priority,
+        ring: options.ring,
     }
 }
 

@@ -49,7 +49,7 @@ pub fn affine(
 
 /// How data are moved.
 pub fn options(priority: values::Priority, mode: values::DgeMode, out_of_bounds: values::OobMode) -> Options {
-    Options { priority, mode, out_of_bounds }
+    Options { priority, mode, out_of_bounds, ring: 0 }
 }
 
 /// Moved as the model chooses, but for rows outside the tensor.

@@ -104,6 +104,7 @@ fn transfer(route: Route, rows: u64, row_bytes: u64) -> Transfer {
         hbm_read: if route == Route::Load { rows * row_bytes } else { 0 },
         hbm_write: if route == Route::Store { rows * row_bytes } else { 0 },
         priority: None,
+        ring: 0,
     }
 }
 
