@@ -34,6 +34,7 @@ const WITHOUT_VALUES: CoreOptions = CoreOptions {
     precision: Precision::Declared,
     nan_origin: false,
     shadow: false,
+    unlimited: false,
 };
 
 fn core(arch: &str, options: CoreOptions) -> NeuronCore {
