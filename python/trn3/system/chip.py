@@ -187,7 +187,12 @@ class Chip:
         return FrozenMapping({parts[0]: Level(*parts) for parts in levels})
 
     def run(
-        self, kernels: Mapping[int, Sequence[Any]], *, values: bool = True, arch: Any = None
+        self,
+        kernels: Mapping[int, Sequence[Any]],
+        *,
+        values: bool = True,
+        arch: Any = None,
+        compile: str | None = None,  # noqa: A002 -- what kernels' runs call it
     ) -> tuple[dict[int, Any], Any]:
         """Run kernels on its cores side by side: all start at once, on one HBM.
 
@@ -205,6 +210,8 @@ class Chip:
         arch : str, dict or ArchSpec, optional
             Machine of all cores instead of the chip's own, such as the what-if
             ``"trn3:hbm_gbps=-50%"``: as `trn3.machine.arch` takes it.
+        compile : str, optional
+            Level of the compiler for kernels, as in `trn3.nki.simulate`.
 
         Returns
         -------
@@ -239,7 +246,7 @@ class Chip:
         width: KernelWidth = offers.take("cores of a kernel")
         placed = placed_kernels(kernels, self.num_cores, self.lnc or 1, width)
         run: KernelRunner = offers.take("kernels on cores")
-        return run(arch or _MACHINE[self.arch], placed, values=values)
+        return run(arch or _MACHINE[self.arch], placed, values=values, compile=compile)
 
     def neuron_core(self, **options: Any) -> Any:
         """Return one of its cores, simulated: a `trn3.machine.NeuronCore`, which has the options.

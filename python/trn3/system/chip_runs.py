@@ -20,7 +20,12 @@ class KernelRunner(Protocol):
     """Runs kernels with their arguments on cores of one chip, whose HBM they share."""
 
     def __call__(
-        self, arch: Any, kernels: Mapping[int, Sequence[Any]], *, values: bool
+        self,
+        arch: Any,
+        kernels: Mapping[int, Sequence[Any]],
+        *,
+        values: bool,
+        compile: str | None,  # noqa: A002 -- what kernels' runs call it
     ) -> tuple[dict[int, Any], Any]:
         """Return results by core, and the profile."""
         ...

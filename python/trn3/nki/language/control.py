@@ -13,6 +13,7 @@ import numpy as np
 
 from trn3._trn3.machine import NkiTensor, SkippedValueError, VirtualRegister, ds
 from trn3.nki.isa.scalars import NkiScalar, loop_scalar
+from trn3.nki.language.loop_marks import DynamicLoop, MarkedRange, is_traced
 from trn3.nki.ranks.context import context, core
 from trn3.nki.values import arrays
 from trn3.nki.values.bound_names import bound_name
@@ -38,14 +39,15 @@ Bound: TypeAlias = int | VirtualRegister
 _int: Final = int
 
 
-def _static(name: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> range:
+def _static(name: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> range | MarkedRange:
     if named:
         bounds = _by_name(name, bounds, named)
     for bound in bounds:
         if isinstance(bound, (VirtualRegister, NkiTensor)):
             message = f"{name} bound is {bound!r}; allowed: int. nl.dynamic_range takes registers"
             raise TypeError(message)
-    return range(*bounds)
+    numbers = range(*bounds)
+    return MarkedRange(numbers, name) if is_traced() else numbers
 
 
 def _by_name(name: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -70,10 +72,11 @@ def _by_name(name: str, bounds: tuple[Any, ...], named: dict[str, Any]) -> tuple
 
 def affine_range(
     *bounds: int, precise_schedule: object = None, directives: object = None, **named: int
-) -> range:
+) -> range | MarkedRange:
     """Iterate like ``range`` over a loop that is unrolled; iterations may not depend on each other.
 
-    The simulator runs them in order, and does not check that they could be reordered.
+    The simulator runs them in order, and does not check that they could be reordered. The compiler,
+    at levels above as-written, takes the author's word for it.
 
     Parameters
     ----------
@@ -101,7 +104,7 @@ def affine_range(
 
 def sequential_range(
     *bounds: int, precise_schedule: object = None, directives: object = None, **named: int
-) -> range:
+) -> range | MarkedRange:
     """Iterate like ``range``, in order; parameters and errors as `affine_range`."""
     del precise_schedule, directives
     return _static("sequential_range", bounds, named)
@@ -109,7 +112,7 @@ def sequential_range(
 
 def static_range(
     *bounds: int, precise_schedule: object = None, directives: object = None, **named: int
-) -> range:
+) -> range | MarkedRange:
     """Iterate like ``range`` over an unrolled loop; parameters and errors as `affine_range`."""
     del precise_schedule, directives
     return _static("static_range", bounds, named)
@@ -206,31 +209,24 @@ def _iterations(loop: str, start: Bound, stop: Bound, step: int) -> Generator[Vi
     registers = [bound for bound in (start, stop) if isinstance(bound, VirtualRegister)]
     scalars = [bound for bound in registers if isinstance(bound, NkiScalar)]
     is_scalar = scalars == registers and (scalars or LOOP_INDEX.value() == "scalar")
-    return _indexes(indexes, loop_scalar if is_scalar else _frozen)
+    trip = None if registers else len(indexes)
+    return _indexes(indexes, loop_scalar if is_scalar else _frozen, trip)
 
 
 def _frozen(index: int) -> VirtualRegister:
     return VirtualRegister(index, frozen=True)
 
 
-def _indexes(indexes: range, made: Callable[[int], VirtualRegister]) -> Generator[VirtualRegister]:
-    with _DynamicLoop():
+def _indexes(
+    indexes: range, made: Callable[[int], VirtualRegister], trip: int | None
+) -> Generator[VirtualRegister]:
+    with DynamicLoop(trip) as loop:
         running, name = core(), bound_name()
         for index in indexes:
+            loop.advance()
             register = made(index)
             running.own_register(register, name)
             yield register
-
-
-class _DynamicLoop:
-    """Tells the core which instructions are of one loop; orders between loops have no meaning."""
-
-    def __enter__(self) -> None:
-        self._core = core()
-        self._core.enter_loop()
-
-    def __exit__(self, *_: object) -> None:
-        self._core.leave_loop()
 
 
 def fori_loop(
@@ -323,13 +319,14 @@ def while_loop(
         raise TypeError(message)
     register: Any = init if init_reg is None else init_reg
     origin = "while_loop init"
-    with _DynamicLoop():
+    with DynamicLoop() as loop:
         while True:
             if not isinstance(register, VirtualRegister):
                 message = f"{origin} is of type {type(register).__name__}; allowed: VirtualRegister"
                 raise TypeError(message)
             if _value(register, origin) == 0:
                 return
+            loop.advance()
             register = body_fun(register)
             origin = "what while_loop's body returned"
 
@@ -337,8 +334,8 @@ def while_loop(
 class no_reorder:
     """A ``with`` block whose instructions keep their order.
 
-    Engines run theirs in program order anyway, so that time does not change (**choice**). Dynamic
-    loops are refused inside.
+    As written, engines run theirs in program order anyway, so that time does not change
+    (**choice**); the compiler leaves the block's order as it is. Dynamic loops are refused inside.
 
     Examples
     --------
@@ -355,7 +352,9 @@ class no_reorder:
     __slots__ = ()
 
     def __enter__(self) -> None:
-        context().static_only += 1
+        running = context()
+        running.static_only += 1
+        running.core.begin_no_reorder()
 
     def __exit__(
         self,
@@ -363,7 +362,9 @@ class no_reorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        context().static_only -= 1
+        running = context()
+        running.static_only -= 1
+        running.core.end_no_reorder()
 
 
 def program_id(axis: int = 0) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trn3._trn3 import machine
-from trn3.nki.launch.jit import arch_of, as_kernel, core_of
+from trn3.nki.launch.jit import as_kernel
+from trn3.nki.launch.machines import arch_of, core_of
 from trn3.nki.launch.programs import Program
 from trn3.nki.ranks.context import slot
 
@@ -29,7 +30,11 @@ def width(kernel: Any) -> int:
 
 
 def run_on_cores(
-    arch: ArchLike, kernels: Mapping[int, Sequence[Any]], *, values: bool = True
+    arch: ArchLike,
+    kernels: Mapping[int, Sequence[Any]],
+    *,
+    values: bool = True,
+    compile: str | None = None,
 ) -> tuple[dict[int, Any], Profile]:
     """Run kernels on cores of one chip; what `trn3.Chip.run` asks for.
 
@@ -41,6 +46,8 @@ def run_on_cores(
         By core, a kernel and its arguments, or a recorded program and its inputs.
     values : bool, optional
         False skips arithmetic: results are then None.
+    compile : str, optional
+        Level of the compiler, as in `trn3.nki.simulate`; recorded programs run as they were.
 
     Raises
     ------
@@ -62,7 +69,7 @@ def run_on_cores(
         if isinstance(runnable, Program):
             cores = [core_of(described, values=values)]
         else:
-            cores = runnable.cores(described, values=values)
+            cores = runnable.cores(described, values=values, compile=compile)
         machine.keep_timed(cores)
         for name, other, (first, *_) in ran:
             machine.leave_hbm_to(cores[0], first, f"kernel {name} on core {other}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ import numpy as np
 
 from trn3.nki.launch.checking import CheckedRun, golden_of
 from trn3.nki.launch.golden import ResultCheck, ResultTolerance, leaves
-from trn3.nki.launch.jit import arch_of, as_kernel
+from trn3.nki.launch.jit import as_kernel
+from trn3.nki.launch.levels import check_level
+from trn3.nki.launch.machines import arch_of
 from trn3.profile import Profile, profile_of
 from trn3.profile.data import ENGINES
 
@@ -52,6 +55,8 @@ class DiffRow:
         Whether `difference` is within the tolerance.
     kernel : str
         Its name.
+    level : str
+        That of the compiler at which it ran.
     check : ResultCheck or None
         The result beside the golden; None without one.
     agreement : ResultCheck or None
@@ -68,6 +73,7 @@ class DiffRow:
     kernel: str = ""
     check: ResultCheck | None = None
     agreement: ResultCheck | None = None
+    level: str = ""
 
     @property
     def latency_us(self) -> float | None:
@@ -118,6 +124,7 @@ class DiffRow:
             else self.difference,
             "equal": self.equal,
             "kernel": self.kernel,
+            "level": self.level,
             "check": None if self.check is None else self.check.figures(),
             "agreement": None if self.agreement is None else self.agreement.figures(),
         }
@@ -134,7 +141,7 @@ class Diff:
     kernel : str
         Its name; of two kernels the first one's.
     rows : tuple of DiffRow
-        In the order in which the machines were given; of a machine, one for each kernel.
+        In the order in which the machines were given; of a machine, one for each level and kernel.
     rtol : float
         Largest difference of results that counts as equal, over the largest magnitude.
     """
@@ -186,11 +193,10 @@ class Diff:
 
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("")
-        has_two = len({row.kernel for row in self.rows}) > 1
         for row in self.rows:
             style = None if row.error is None else "red"
-            title = f"{row.kernel} {row.arch}" if has_two else row.arch
-            table.add_column(printable(title), justify="right", style=style, overflow="fold")
+            title = printable(self._title(row, " "))
+            table.add_column(title, justify="right", style=style, overflow="fold")
 
         def line(name: str, show: Callable[[DiffRow, Profile], str]) -> None:
             cells = ["" if row.profile is None else show(row, row.profile) for row in self.rows]
@@ -221,7 +227,7 @@ class Diff:
                 table.add_row(title, *(_verdict(getattr(row, name)) for row in self.rows))
         parts: list[RenderableType] = []
         for row in self.rows:
-            title = f"{row.kernel} on {row.arch}" if has_two else row.arch
+            title = self._title(row)
             for check in (row.check, row.agreement):
                 if check is not None and check.is_wrong:
                     headline = check.headline().replace("WRONG", f"WRONG, {title}", 1)
@@ -232,9 +238,16 @@ class Diff:
         for row in self.rows:
             style = "yellow" if row.error is None else "red"
             text = row.verdict if row.error is None else f"refused: {row.error}"
-            title = f"{row.kernel} on {row.arch}" if has_two else row.arch
+            title = self._title(row)
             parts.append(Text(f"{printable(title)}: {printable(text or '')}", style=style))
         return Group(*parts)
+
+    def _title(self, row: DiffRow, on: str = " on ") -> str:
+        """Return what tells a row from the others."""
+        has_two = len({each.kernel for each in self.rows}) > 1
+        title = f"{row.kernel}{on}{row.arch}" if has_two else row.arch
+        has_levels = len({each.level for each in self.rows}) > 1
+        return f"{title}, {row.level}" if has_levels else title
 
     def __rich__(self) -> RenderableType:
         return self.summary()
@@ -267,6 +280,7 @@ def diff(
     against: Callable[..., Any] | None = None,
     golden: Any = None,
     tolerance: ResultTolerance | None = None,
+    compile: str | Sequence[str] | None = None,
 ) -> Diff:
     """Run a kernel, or two, on several machines and compare what they take and what they give.
 
@@ -296,17 +310,20 @@ def diff(
     tolerance : ResultTolerance, optional
         How far results may be from the golden, and those of two kernels from each other; otherwise
         as far as the narrowest element type on the way to them allows.
+    compile : str or sequence of str, optional
+        Level of the compiler, as in `trn3.nki.simulate`. Of several, the kernel runs at each, and
+        rows are compared with the first.
 
     Returns
     -------
     Diff
-        One row a machine and kernel. Where a machine refuses one, its row has the text of the
+        One row a machine, level and kernel. Where a machine refuses one, its row has the text of the
         error.
 
     Raises
     ------
     ValueError, TypeError
-        If there is no machine, or one of them is none; if golden, or second kernel, give results of
+        If there is no machine or level, or one of them is none; if golden, or second kernel, give results of
         other shapes.
 
     Examples
@@ -327,7 +344,7 @@ def diff(
     names = [each.name for each in kernels]
     if len(names) > 1 and names[0] == names[1]:
         names[1] += " (2)"
-    machines = _machines(archs)
+    machines = list(itertools.product(_machines(archs), _levels(compile)))
     if not rtol >= 0:
         message = f"rtol is {rtol!r}; allowed: a number of at least 0"
         raise ValueError(message)
@@ -338,11 +355,12 @@ def diff(
         golden = golden_of(golden, *copy.deepcopy((tuple(args), by_name)))
     rows: list[DiffRow] = []
     first: DiffRow | None = None
-    for name, machine in machines:
+    for (name, machine), level in machines:
         # The first kernel on this machine, where it runs.
         before_it: CheckedRun | None = None
         for title, runnable in zip(names, kernels, strict=True):
             given, named = copy.deepcopy((tuple(args), by_name))
+            ran_at = runnable.compile_level(level)
             try:
                 attempt = CheckedRun(
                     runnable,
@@ -354,13 +372,14 @@ def diff(
                     strict=strict,
                     max_instructions=max_instructions,
                     max_host_bytes=max_host_bytes,
+                    compile=ran_at,
                 )
                 result = attempt.run()
                 ran = profile_of(attempt.cores, runnable.name)
             except Exception as error:
                 if type(error) is MemoryError:
                     raise
-                rows.append(DiffRow(name, error=_text(error), kernel=title))
+                rows.append(DiffRow(name, error=_text(error), kernel=title, level=ran_at))
                 continue
             difference = check = agreement = None
             if values:
@@ -379,6 +398,7 @@ def diff(
                 difference=difference,
                 equal=None if difference is None else difference <= rtol,
                 kernel=title,
+                level=ran_at,
                 check=check,
                 agreement=agreement,
             )
@@ -401,6 +421,16 @@ def _machines(archs: Sequence[ArchLike]) -> list[tuple[str, Any]]:
         message = f"archs has {twice[0]} twice; name one with .replace(name=...)"
         raise ValueError(message)
     return list(zip(names, machines, strict=True))
+
+
+def _levels(compile: str | Sequence[str] | None) -> list[str | None]:
+    if compile is None:
+        return [None]
+    levels = [compile] if isinstance(compile, str) else list(compile)
+    if not levels or len(set(levels)) < len(levels):
+        message = f"compile is {compile!r}; allowed: levels of the compiler, each once"
+        raise ValueError(message)
+    return [check_level(level) for level in levels]
 
 
 def _text(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
@@ -14,21 +13,23 @@ from trn3.nki.isa.ordering import waits
 from trn3.nki.launch import observers, tracing
 from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
 from trn3.nki.launch.collect import collect
+from trn3.nki.launch.compiled import compiled
 from trn3.nki.launch.debugging import note
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
 from trn3.nki.launch.host_memory import max_host_bytes
+from trn3.nki.launch.levels import check_level, is_of_compiled_release, level_of_launch
+from trn3.nki.launch.machines import INTERNAL, core_of, is_precise
 from trn3.nki.launch.place import Edges, place
 from trn3.nki.launch.rounding import RoundingChoice
 from trn3.nki.launch.run import run
 from trn3.nki.ranks.context import Context, slot
 from trn3.nki.values.axes import Spread
-from trn3.nki.values.callers import OWN_FOLDER
 from trn3.nki.values.kernel_function import KernelFunction, as_kernel_function
 from trn3.nki.values.targets import MachineSizes, canonical_target, current_target
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import RankFabric
-    from trn3.machine.archs import ArchLike, ArchSpec
+    from trn3.machine.archs import ArchSpec
     from trn3.nki.launch.arguments import Arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,8 +38,6 @@ _LATE: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 #: (consumer, producer or producers), by the names given to instructions.
 Edge: TypeAlias = tuple[str, str | Sequence[str]]
 
-#: Where lines of errors and profiles do not lie.
-_INTERNAL: Final = [OWN_FOLDER]
 _NO_CHOICE: Final = RoundingChoice()
 
 
@@ -81,6 +80,8 @@ class Kernel(KernelFunction):
         nan_origin: bool = False,
         rounding: RoundingChoice = _NO_CHOICE,
         max_host_bytes: int | None = None,
+        compile: str | None = None,
+        is_compiled: bool = False,
     ) -> None:
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _LATE:
             message = (
@@ -95,6 +96,11 @@ class Kernel(KernelFunction):
         self._nan_origin = nan_origin
         self._rounding = rounding
         self._max_host_bytes = max_host_bytes
+        self._compile = None if compile is None else check_level(compile)
+        # Kept: the dialect is the kernel's, whoever runs it under whatever release.
+        self._is_compiled = (
+            is_compiled or legacy or _is_compiled(function) or is_of_compiled_release()
+        )
         self._parameters: Parameters | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -132,6 +138,8 @@ class Kernel(KernelFunction):
             "nan_origin": self._nan_origin,
             "rounding": self._rounding,
             "max_host_bytes": self._max_host_bytes,
+            "compile": self._compile,
+            "is_compiled": self._is_compiled,
         }
         return Kernel(self.__wrapped__, **{**own, **changes})
 
@@ -187,6 +195,24 @@ class Kernel(KernelFunction):
         """Return the kernel whose engines round their results so."""
         return self._with(rounding=choice)
 
+    def compile_level(self, compile: str | None = None) -> str:
+        """Return the level of the compiler at which a launch that begins now runs.
+
+        Parameters
+        ----------
+        compile : str, optional
+            ``"as-written"``, ``"nki"`` or ``"neuronx-cc"``, which wins. Unless given, it is that of
+            `simulate`, else that of ``TRN3_COMPILE``, else that of the kernel's dialect:
+            neuronx-cc for ``neuronxcc.nki`` and releases before 0.3, as-written for all others.
+
+        Raises
+        ------
+        ValueError
+            If there is no such level.
+        """
+        given = self._compile if compile is None else check_level(compile)
+        return level_of_launch(given, is_compiled=self._is_compiled)
+
     @property
     def has_brackets(self) -> bool:
         """Whether it was given a number of cores or a launch grid."""
@@ -196,23 +222,28 @@ class Kernel(KernelFunction):
         """Return the instances that a call runs, and on which cores."""
         return self._launch
 
-    def cores(self, arch: str | ArchSpec | None = None, **options: Any) -> list[NeuronCore]:
+    def cores(
+        self, arch: str | ArchSpec | None = None, *, compile: str | None = None, **options: Any
+    ) -> list[NeuronCore]:
         """Return new cores for one launch, on one HBM.
 
         Parameters
         ----------
         arch : str or ArchSpec, optional
             Machine instead of the kernel's target: a name, the path of a description, or one.
+        compile : str, optional
+            Level of the compiler, as `compile_level` takes it.
         **options
             Those of `trn3.machine.NeuronCore`.
 
         Raises
         ------
         ValueError
-            If a logical core of the machine has fewer cores.
+            If a logical core of the machine has fewer cores, or there is no such level.
         """
+        options["compile"] = self.compile_level(compile)
         precise = options.pop("precise", None)
-        options["precise"] = _is_precise() if precise is None else precise
+        options["precise"] = is_precise() if precise is None else precise
         if options.get("max_host_bytes") is None:
             options["max_host_bytes"] = self._max_host_bytes or max_host_bytes()
         machine = arch or self.target()
@@ -226,7 +257,7 @@ class Kernel(KernelFunction):
             message = f"{self!r}: a logical core of {first.arch[0]} has at most {most} cores"
             raise ValueError(message)
         while len(cores) < wanted:
-            cores.append(NeuronCore("", internal=_INTERNAL, beside=cores))
+            cores.append(NeuronCore("", internal=INTERNAL, beside=cores))
         return cores
 
     def launch(
@@ -280,7 +311,7 @@ class Kernel(KernelFunction):
         placed = place(bound, cores, fabric, self._edges)
         self._rounding.apply(cores)
         try:
-            return collect(run(placed), observe)
+            return collect(compiled(run(placed)), observe)
         finally:
             # Handing results over finds what was never written in them.
             note([rank.cores for rank in placed.ranks])
@@ -297,6 +328,13 @@ class Kernel(KernelFunction):
             raise ValueError(message)
 
 
+def _is_compiled(function: Any) -> bool:
+    """Return whether a function is, or wraps, a kernel of a dialect written for a compiler."""
+    while function is not None and not isinstance(function, Kernel):
+        function = getattr(function, "__wrapped__", None)
+    return function is not None and function._is_compiled
+
+
 def _edge(edge: Any) -> tuple[str, tuple[str, ...]]:
     if isinstance(edge, (tuple, list)) and len(edge) == 2:
         consumer, producers = edge
@@ -309,48 +347,6 @@ def _edge(edge: Any) -> tuple[str, tuple[str, ...]]:
     raise TypeError(message)
 
 
-def arch_of(arch: ArchLike) -> str | ArchSpec:
-    """Return what a core is made of: a target's canonical name, a path, or a description.
-
-    Raises
-    ------
-    ValueError
-        If it names no machine.
-    """
-    if isinstance(arch, (str, os.PathLike)):
-        text = os.fspath(arch)
-        if text.endswith(".toml"):
-            return text
-        if "=" not in text:
-            return canonical_target(text, "arch")
-    from trn3.machine.archs import arch as described
-
-    return described(arch)
-
-
-def core_of(machine: str | ArchSpec, **options: Any) -> NeuronCore:
-    """Return a new core of a machine, to which lines of this package are none of a kernel's."""
-    if isinstance(machine, str):
-        return NeuronCore(machine, internal=_INTERNAL, **options)
-    # Descriptions bring the reports of `trn3.machine`, which most runs do without.
-    from trn3.machine.archs import arch_file
-
-    with arch_file(machine) as path:
-        return NeuronCore(path, internal=_INTERNAL, **options)
-
-
-def _is_precise() -> bool:
-    """Return whether ``NKI_PRECISE_FP`` asks for float32 storage of every type."""
-    wanted = os.environ.get("NKI_PRECISE_FP", "") or "1"
-    if wanted not in ("0", "1"):
-        message = (
-            f"NKI_PRECISE_FP is {wanted!r}; allowed: 1 (elements hold what their type holds), 0 "
-            "(float32 values in every floating-point type)"
-        )
-        raise ValueError(message)
-    return wanted == "0"
-
-
 def as_kernel(kernel: Callable[..., Any]) -> Kernel:
     """Return a kernel as it is, and a plain function as a kernel.
 
@@ -359,8 +355,10 @@ def as_kernel(kernel: Callable[..., Any]) -> Kernel:
     TypeError
         If it cannot be called.
     """
-    if isinstance(kernel, Kernel):
-        return kernel
+    # What times a kernel, as `benchmark` makes it, has the one to run.
+    for given in (kernel, getattr(kernel, "kernel", None)):
+        if isinstance(given, Kernel):
+            return given
     return Kernel(as_kernel_function(kernel).__wrapped__)
 
 
@@ -383,6 +381,8 @@ def jit(
         Runs plain Python with the functions of `nki.language` and `nki.isa`.
     platform_target : str, optional
         The target of this kernel, before any environment variable (**choice**).
+    compile : str, optional
+        As in `simulate`.
     **options
         Those of compilers (``mode``, ``debug_kernel``, ``experimental_flags`` and others) are
         accepted and change nothing.
@@ -394,7 +394,7 @@ def jit(
     Raises
     ------
     ValueError
-        If `platform_target` is no target.
+        If `platform_target` is no target, or `compile` no level.
 
     Examples
     --------
@@ -410,7 +410,12 @@ def jit(
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         inner = function.__wrapped__ if isinstance(function, Kernel) else function
-        return Kernel(inner, target=target)
+        return Kernel(
+            inner,
+            target=target,
+            compile=options.get("compile"),
+            is_compiled=_is_compiled(function),
+        )
 
     return decorate if kernel is None else decorate(kernel)
 
@@ -422,6 +427,7 @@ def simulate(
     stochastic_rounding: bool | None = None,
     seed: int | None = None,
     max_host_bytes: int | None = None,
+    compile: str | None = None,
 ) -> Kernel:
     """Return a callable that runs a kernel on the simulated core.
 
@@ -445,6 +451,13 @@ def simulate(
         Most bytes of this machine's memory that what a rank writes in HBM may hold, and a result
         beside it; more is a MemoryError. By default what ``TRN3_MAX_HOST_BYTES`` says, else three
         quarters of what is free when that matters **(choice)**.
+    compile : str, optional
+        Level of the compiler: ``"as-written"``, the kernel's text in its order; ``"nki"``, placed
+        and scheduled where the author left that open; ``"neuronx-cc"``, all passes. Values are the
+        same at each; times are those of what the level makes, and only as-written refuses a kernel
+        whose tensors do not fit on chip in its own order. Unless given, ``TRN3_COMPILE`` says so,
+        and without that the kernel's dialect: neuronx-cc for ``neuronxcc.nki`` and releases before
+        0.3, as-written for all others.
 
     Returns
     -------
@@ -454,7 +467,8 @@ def simulate(
     Raises
     ------
     TypeError, ValueError
-        If `seed` is no number from 0 below 2**64; here or at a call, if nothing is to be drawn.
+        If `seed` is no number from 0 below 2**64, or `compile` no level; here or at a call, if
+        nothing is to be drawn.
 
     Notes
     -----
@@ -496,5 +510,7 @@ def simulate(
         changes["rounding"] = choice
     if max_host_bytes is not None:
         changes["max_host_bytes"] = max_host_bytes
+    if compile is not None:
+        changes["compile"] = compile
     runnable = as_kernel(kernel)
     return runnable._with(**changes) if changes else runnable

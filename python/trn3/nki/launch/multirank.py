@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trn3._trn3.machine import NeuronCore
-from trn3.nki.launch.jit import Kernel, arch_of, as_kernel
+from trn3.nki.launch.jit import Kernel, as_kernel
+from trn3.nki.launch.machines import arch_of
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import RankFabric
@@ -29,6 +30,7 @@ def simulate_ranks(
     arch: ArchLike | None = None,
     strict: bool = False,
     max_host_bytes: int | None = None,
+    compile: str | None = None,
 ) -> list[Any]:
     """Run a kernel on several ranks and return the result of each.
 
@@ -52,6 +54,9 @@ def simulate_ranks(
         True makes reading memory that nothing was written to an error instead of a finding.
     max_host_bytes : int, optional
         As in `trn3.nki.simulate`, for each rank.
+    compile : str, optional
+        Level of the compiler, as in `trn3.nki.simulate`: above as-written, what does not fit on
+        chip in the kernel's own order is no error.
 
     Returns
     -------
@@ -94,6 +99,7 @@ def simulate_ranks(
         strict=strict,
         nan_origin=nan_origin,
         max_host_bytes=max_host_bytes,
+        compile=compile,
     )
     return runnable.launch_ranks(cores, given, fabric)
 
@@ -110,6 +116,7 @@ def profile_ranks(
     shadow: bool = False,
     max_instructions: int | None = None,
     max_host_bytes: int | None = None,
+    compile: str | None = None,
 ) -> tuple[list[Any], list[Profile]]:
     """Run a kernel on several ranks and return the result of each, and what it cost.
 
@@ -129,6 +136,9 @@ def profile_ranks(
         Most instructions that a core may issue.
     max_host_bytes : int, optional
         As in `simulate_ranks`.
+    compile : str, optional
+        Level of the compiler, as in `trn3.nki.simulate`. Each core is compiled by itself between
+        the points where ranks and cores meet.
 
     Returns
     -------
@@ -156,6 +166,7 @@ def profile_ranks(
         shadow=shadow,
         max_instructions=max_instructions,
         max_host_bytes=max_host_bytes,
+        compile=compile,
     )
     results = runnable.launch_ranks(cores, given, fabric)
     return results, [profile_of(own, runnable.name) for own in cores]

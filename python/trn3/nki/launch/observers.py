@@ -27,12 +27,15 @@ class Launched:
         How many ran it side by side.
     latency_ps : int
         Simulated picoseconds from the start to the end of the core that ended last.
+    level : str
+        That of the compiler.
     """
 
     kernel: str
     arch: str
     ranks: int
     latency_ps: int
+    level: str = "as-written"
 
 
 Observer: TypeAlias = Callable[[Launched], None]
@@ -77,6 +80,7 @@ def is_observed() -> bool:
 def report(kernel: str, cores: Sequence[Sequence[NeuronCore]]) -> None:
     """Tell the observers of a launch that ended, on the cores of each rank."""
     latency = max(core.makespan() for own in cores for core in own)
-    launched = Launched(kernel, cores[0][0].arch[0], len(cores), latency)
+    first = cores[0][0]
+    launched = Launched(kernel, first.arch[0], len(cores), latency, first.compile_level)
     for observer in _observers:
         observer(launched)

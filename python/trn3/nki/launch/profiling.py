@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from trn3.nki.launch.jit import Kernel, arch_of, as_kernel, jit, simulate
+from trn3.nki.launch.jit import Kernel, as_kernel, jit, simulate
+from trn3.nki.launch.machines import arch_of
 from trn3.nki.ranks.context import slot
 from trn3.nki.typing import tensor as annotated_tensor
 from trn3.nki.values.element_types import canonicalise
@@ -30,6 +31,7 @@ __all__ = [
     "simulate_kernel",
     "timed",
     "trace",
+    "with_options",
 ]
 
 
@@ -75,9 +77,9 @@ def profile(
         Most instructions that the kernel may issue: an end for loops that have none.
     max_host_bytes : int, optional
         As in `trn3.nki.simulate`.
-    stochastic_rounding, seed : optional
+    compile, stochastic_rounding, seed : optional
         By keyword, as in `simulate`. A kernel that has parameters of these names gets them instead:
-        give it as ``nki.simulate(kernel, stochastic_rounding=True, seed=7)``.
+        give it as ``nki.simulate(kernel, compile="nki", stochastic_rounding=True, seed=7)``.
 
     Returns
     -------
@@ -89,8 +91,8 @@ def profile(
     Raises
     ------
     ValueError
-        If `arch` names no machine, `shadow` is asked for without values, or a seed without anything
-        to draw.
+        If `arch` names no machine or `compile` no level, `shadow` is asked for without values, or a
+        seed without anything to draw.
     SkippedValueError
         Without values, if control flow or an address needs one that was skipped.
     UninitializedReadError
@@ -121,9 +123,7 @@ def profile(
 
     runnable = as_kernel(kernel)
     check_shadow(shadow, values)
-    options = _options_of_rounding(runnable, kwargs)
-    if options:
-        runnable = simulate(runnable, **options)
+    runnable = with_options(runnable, kwargs)
     cores = runnable.cores(
         None if arch is None else arch_of(arch),
         values=values,
@@ -138,13 +138,19 @@ def profile(
     return result, profile_of(cores, runnable.name)
 
 
-def _options_of_rounding(kernel: Kernel, given: dict[str, Any]) -> dict[str, Any]:
-    """Take what is said of rounding out of the arguments that are the kernel's own."""
+#: Options of `simulate` that stand among a kernel's own arguments.
+_AMONG_ARGUMENTS: Final = ("compile", "stochastic_rounding", "seed")
+
+
+def with_options(
+    kernel: Kernel, given: dict[str, Any], names: Sequence[str] = _AMONG_ARGUMENTS
+) -> Kernel:
+    """Take options of `simulate` out of a kernel's arguments, and return the kernel with them."""
     parameters = inspect.signature(kernel.__wrapped__).parameters
     if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
-        return {}
-    names = [name for name in ("stochastic_rounding", "seed") if name in given]
-    return {name: given.pop(name) for name in names if name not in parameters}
+        return kernel
+    options = {name: given.pop(name) for name in names if name in given and name not in parameters}
+    return simulate(kernel, **options) if options else kernel
 
 
 def filled(value: Any) -> Any:
@@ -238,13 +244,14 @@ class BenchmarkKernel:
 def timed(make: Callable[..., Kernel], kernel: Any, options: dict[str, Any]) -> Any:
     """Return a kernel whose calls are timed, or without a kernel a decorator that makes one."""
     target = {name: options[name] for name in ("platform_target",) if name in options}
+    level = options.get("compile")
 
     def decorate(function: Any) -> BenchmarkKernel:
-        if isinstance(function, BenchmarkKernel):
+        if isinstance(function, BenchmarkKernel) and level is None:
             return function
-        return BenchmarkKernel(
-            function if isinstance(function, Kernel) else make(function, **target)
-        )
+        found = getattr(function, "kernel", function)
+        runnable = found if isinstance(found, Kernel) else make(function, **target)
+        return BenchmarkKernel(simulate(runnable, compile=level))
 
     return decorate if kernel is None else decorate(kernel)
 
@@ -256,7 +263,8 @@ def baremetal(kernel: Any = None, **options: Any) -> Any:
     ----------
     kernel : function, optional
     **options
-        ``platform_target`` names the target; those of the device's runner change nothing.
+        ``platform_target`` names the target, ``compile`` the level, as in `simulate`; those of the
+        device's runner change nothing.
 
     Examples
     --------
@@ -277,8 +285,8 @@ trace = baremetal
 def benchmark(kernel: Any = None, **options: Any) -> Any:
     """Make a function a kernel whose calls leave their latency in ``benchmark_result``.
 
-    ``warmup``, ``iters``, ``save_neff_name`` and other options of the device's runner change
-    nothing: one simulated run says all.
+    ``compile`` names the level, as in `simulate`. ``warmup``, ``iters``, ``save_neff_name`` and
+    other options of the device's runner change nothing: one simulated run says all.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trn3.nki.launch.advice import advise
+from trn3.nki.language.loop_marks import end_loops
 from trn3.nki.launch.place import PlacedLaunch, PlacedRank
 from trn3.nki.ranks.context import Context, Running
 from trn3.nki.ranks.gang import DeadlockError
@@ -72,6 +73,9 @@ def _bodies(
                 failure.__traceback__ = error.__traceback__
                 _note_place(failure, context, len(rank.contexts))
                 raise failure from error
+            finally:
+                # An iterator that the kernel keeps ends no loop of what runs after it.
+                end_loops(context)
 
     def of_core(number: int) -> Callable[[], None]:
         own = [instance for instance, place in enumerate(placement) if place == number]

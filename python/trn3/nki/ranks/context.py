@@ -51,6 +51,8 @@ class Context:
         What the run has warned of already.
     names
         Names that tensors were given, in strict runs.
+    loops
+        Loops that the core was told of and that have not ended, the innermost last.
     constants
         HBM tensors of `shared_constant`, by content.
     watch
@@ -58,8 +60,9 @@ class Context:
     """
 
     __slots__ = (
-        "constants", "core", "figures", "grid", "instance", "logical", "names", "prints",
-        "program_ids", "rank", "shared", "static_only", "turns", "warned", "watch", "world",
+        "constants", "core", "figures", "grid", "instance", "logical", "loops", "names",
+        "prints", "program_ids", "rank", "shared", "static_only", "turns", "warned", "watch",
+        "world",
     )  # fmt: skip
 
     def __init__(self, core: NeuronCore, figures: MachineSizes, grid: tuple[int, ...]) -> None:
@@ -77,6 +80,7 @@ class Context:
         self.prints: dict[tuple[int, str], int] = {}
         self.warned: set[str] = set()
         self.names: set[str] = set()
+        self.loops: list[Any] = []
         self.constants: dict[Any, Any] = {}
         self.watch: Watch | None = None
 

@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3 import machine
+from trn3.nki.language.loop_marks import is_traced, marked
 from trn3.nki.values.axes import par_dim
 
 __all__ = [
+    "AffineRange",
     "Index",
     "IndexComparison",
     "LoopIndex",
     "LoopRange",
+    "StaticRange",
     "affine",
     "arange",
     "mgrid",
@@ -156,11 +159,13 @@ class LoopIndex(int):
 class LoopRange:
     """What a loop runs over: whole numbers in order; as an index, a slice."""
 
+    _kind = "sequential_range"
+
     def __init__(self, *bounds: int, **_hints: Any) -> None:
         self._range = range(*(int(bound) for bound in bounds))
 
     def __iter__(self) -> Iterator[LoopIndex]:
-        for value in self._range:
+        for value in marked(self._range, self._kind) if is_traced() else self._range:
             yield LoopIndex(value, is_first=value == self._range.start)
 
     def __len__(self) -> int:
@@ -175,6 +180,18 @@ class LoopRange:
 
     def __repr__(self) -> str:
         return f"{self._range!r} of a loop"
+
+
+class AffineRange(LoopRange):
+    """What a loop runs over whose iterations do not depend on each other."""
+
+    _kind = "affine_range"
+
+
+class StaticRange(LoopRange):
+    """What an unrolled loop runs over."""
+
+    _kind = "static_range"
 
 
 def affine(numbers: NDArray[Any]) -> tuple[int, list[int]] | None:

@@ -8,9 +8,10 @@ values are those of running at once, and it is of the line that it was written i
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, Protocol
 
@@ -73,6 +74,18 @@ def at_line(place: str, run: Callable[[], Any]) -> None:
         return
     # The machine takes the line of the innermost frame outside the package.
     exec(_code(file, int(number)), {"run": run})
+
+
+@contextlib.contextmanager
+def in_scope(scope: int) -> Iterator[None]:
+    """Issue what follows as part of an iteration, which may have ended since."""
+    running = core()
+    now = running.scope()
+    running.set_scope(scope)
+    try:
+        yield
+    finally:
+        running.set_scope(now)
 
 
 def warn_not_of_patterns() -> None:

@@ -76,14 +76,17 @@ def jit(func: Any = None, mode: str = "auto", **options: Any) -> Any:
     mode : str, optional
         Of compilers; every mode is simulated.
     **options
-        ``platform_target`` names the target; others are accepted and change nothing.
+        ``platform_target`` names the target, ``compile`` the level of the compiler, as in
+        `trn3.nki.simulate`; others are accepted and change nothing.
     """
     del mode
     wanted = options.get("platform_target")
     target = None if wanted is None else canonical_target(wanted, "platform_target")
 
     def decorate(function: Any) -> Kernel:
-        return Kernel(_plain(function), target=target, legacy=True)
+        return Kernel(
+            _plain(function), target=target, legacy=True, compile=options.get("compile")
+        )
 
     return decorate if func is None else decorate(func)
 
@@ -100,7 +103,7 @@ def baremetal(kernel: Any = None, **options: Any) -> Any:
 def benchmark(kernel: Any = None, **options: Any) -> Any:
     """Make a function a kernel whose calls leave their latency in ``benchmark_result``.
 
-    ``warmup``, ``iters``, ``save_neff_name`` and other options of the device's runner change
+    ``compile`` names the level, as for `jit`. ``warmup``, ``iters``, ``save_neff_name`` and other options of the device's runner change
     nothing: one simulated run says all.
     """
     return timed(jit, kernel, options)

@@ -10,6 +10,7 @@ from trn3.nki.dialects.legacy import issuing
 from trn3.nki.dialects.legacy.issuing import error
 from trn3.nki.dialects.legacy.views import Tensor
 from trn3.nki.language.creation import new_tensor
+from trn3.nki.ranks.context import core
 from trn3.nki.values.bound_names import bound_name, named
 from trn3.nki.values.element_types import canonicalise
 from trn3.nki.values.memory_regions import MemoryRegion
@@ -51,6 +52,7 @@ class WaitingTile(Tensor):
         self._made: NkiTensor | None = None
         self._run: Callable[..., Any] | None = run
         self._line = issuing.line()
+        self._scope = core().scope()
         self._name = bound_name()
         issuing.flush()
         issuing.state.pending = self
@@ -93,5 +95,5 @@ class WaitingTile(Tensor):
             else:
                 emit(made)
 
-        with named(self._name):
+        with named(self._name), issuing.in_scope(self._scope):
             issuing.at_line(self._line, run)

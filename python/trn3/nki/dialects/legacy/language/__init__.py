@@ -10,7 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from trn3.nki import language as _modern
-from trn3.nki.dialects.legacy.indices import LoopRange, arange, mgrid, par_dim
+from trn3.nki.dialects.legacy.indices import (
+    AffineRange,
+    LoopRange,
+    StaticRange,
+    arange,
+    mgrid,
+    par_dim,
+)
 from trn3.nki.dialects.legacy.issuing import flush as _flush
 from trn3.nki.dialects.legacy.language import elementwise as _elementwise
 from trn3.nki.dialects.legacy.language.creation import (
@@ -85,7 +92,7 @@ ds = _modern.ds
 tensor = Tensor
 bool = bool_
 range = _builtins.range
-affine_range = sequential_range = static_range = LoopRange
+affine_range, sequential_range, static_range = AffineRange, LoopRange, StaticRange
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {**_elementwise.FUNCTIONS, **_REDUCTIONS}
 globals().update({name: made for name, made in _FUNCTIONS.items() if name not in globals()})

@@ -142,5 +142,8 @@ def _parts(running: Context, tile: Tensor, axes: tuple[int, ...]) -> list[Tensor
         missing = ", ".join(str(ids) for ids in members if ids not in meeting)
         return f"{place_of}: nl.all_reduce of program {running.program_ids} waits for {missing}"
 
+    scope = running.core.scope()
     turns.wait(running.instance, lambda: len(meeting) == len(members), where)
+    # Others ran on the core meanwhile, in loops of their own.
+    running.core.set_scope(scope)
     return [meeting[ids] for ids in members]

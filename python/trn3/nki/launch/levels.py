@@ -1,0 +1,65 @@
+"""At which level of the compiler a launch runs: the caller's, the environment's, the dialect's."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from trn3._trn3.machine import COMPILE_LEVELS
+from trn3.nki.values.version import at_least
+
+__all__ = ["AS_WRITTEN", "SWITCH", "check_level", "is_of_compiled_release", "level_of_launch"]
+
+#: What a process asks for, where a call does not.
+SWITCH: Final = "TRN3_COMPILE"
+#: The kernel's own text in its own order, and what older compilers made of theirs.
+AS_WRITTEN, *_, _OF_OLDER_KERNELS = COMPILE_LEVELS
+#: The first release whose kernels say themselves where tensors lie and which engine runs what.
+_FIRST_AS_WRITTEN: Final = "0.3"
+
+
+def check_level(level: Any, origin: str = "compile") -> str:
+    """Return a level of the compiler.
+
+    Raises
+    ------
+    ValueError
+        If it is none; the text names `origin`.
+
+    Examples
+    --------
+    >>> check_level("nki")
+    'nki'
+    """
+    if level not in COMPILE_LEVELS:
+        message = f"{origin} is {level!r}; allowed: {', '.join(COMPILE_LEVELS)}"
+        raise ValueError(message)
+    return str(level)
+
+
+def is_of_compiled_release() -> bool:
+    """Return whether the release in force is one whose kernels a compiler placed and ordered."""
+    return not at_least(_FIRST_AS_WRITTEN)
+
+
+def level_of_launch(given: str | None, *, is_compiled: bool) -> str:
+    """Return the level of a launch that begins now.
+
+    Parameters
+    ----------
+    given : str or None
+        What the call, or the kernel, asks for.
+    is_compiled : bool
+        Whether the kernel is of a dialect that was written for a compiler.
+
+    Raises
+    ------
+    ValueError
+        If ``TRN3_COMPILE`` names no level.
+    """
+    if given is not None:
+        return given
+    wanted = os.environ.get(SWITCH)
+    if wanted:
+        return check_level(wanted, SWITCH)
+    return _OF_OLDER_KERNELS if is_compiled or is_of_compiled_release() else AS_WRITTEN
