@@ -230,6 +230,8 @@ class ProfileData:
         How much of the critical path each figure of the machine decides: ``constant``,
         ``evidence`` (``documented``, ``measured`` or ``estimated``) and ``time_ps``; empty where
         nobody said.
+    compile
+        What the compiler made of it: the fields of `Profile.compile`; None of a run as written.
 
     Raises
     ------
@@ -251,6 +253,7 @@ class ProfileData:
     critical: NDArray[np.uint32]
     precision: Sequence[Mapping[str, Any]] = ()
     basis: Sequence[Mapping[str, Any]] = ()
+    compile: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         sites = tuple((str(file), int(line), str(function)) for file, line, function in self.sites)
@@ -264,6 +267,7 @@ class ProfileData:
             ("findings", tuple(dict(finding) for finding in self.findings)),
             ("precision", tuple(dict(loss) for loss in self.precision)),
             ("basis", tuple(dict(time) for time in self.basis)),
+            ("compile", None if self.compile is None else dict(self.compile)),
             ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
         ):
             object.__setattr__(self, name, value)

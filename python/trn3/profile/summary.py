@@ -74,7 +74,7 @@ def summary(profile: RunFigures) -> RenderableType:
     grave = [each for each in findings if each.kind in GRAVE]
     others = [each for each in findings if each.kind not in GRAVE]
     parts: list[RenderableType] = [*_findings(grave), Text()] if grave else []
-    parts += [title, _wrapped(profile.verdict(), "yellow"), Text()]
+    parts += [title, *_compiled(profile), _wrapped(profile.verdict(), "yellow"), Text()]
     parts += [_figures(profile), Text(), _engines(profile)]
     if count:
         parts += [Text(), _lines(profile)]
@@ -83,6 +83,21 @@ def summary(profile: RunFigures) -> RenderableType:
     if profile.precision:
         parts += [Text(), *_precision(profile.precision)]
     return Group(*parts)
+
+
+def _compiled(profile: RunFigures) -> Iterator[RenderableType]:
+    """Yield a line on what the compiler did, of a run that is not as written."""
+    data, made = profile.data, profile.compile
+    if data.compile is None:
+        return
+    bound, written = made["bound_us"], made["as_written_us"]
+    parts = [
+        f"compiled at {made['level']}: {microseconds(made['compiled_us'])}",
+        "does not fit as written" if written is None else f"as written {microseconds(written)}",
+        *([] if bound is None else [f"bound {microseconds(bound)}"]),
+        f"{size(made['spilled_bytes'])} spilled",
+    ]
+    yield _wrapped(", ".join(parts))
 
 
 def _wrapped(text: str, style: str = "") -> RenderableType:

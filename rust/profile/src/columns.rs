@@ -128,6 +128,25 @@ pub struct BasisTime {
     pub time_ps: u64,
 }
 
+/// What a compiler made of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompileFigures {
+    /// Name of its level.
+    pub level: String,
+    /// What the kernel takes as written, in microseconds; None where it does not fit on chip.
+    pub as_written_us: Option<f64>,
+    /// What it takes compiled, in microseconds.
+    pub compiled_us: f64,
+    /// What it takes at least, in microseconds: the longer of the critical path and the busiest engine. None where nobody
+    /// looked.
+    pub bound_us: Option<f64>,
+    /// Bytes that were written to HBM because they did not fit on chip.
+    pub spilled_bytes: u64,
+    /// The passes in their order: `name`, and what each counted.
+    pub passes: Vec<Map<String, Value>>,
+}
+
 /// One run of a kernel on one core, as the machine records it: the `data` of `profile.json`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunColumns {
@@ -159,4 +178,6 @@ pub struct RunColumns {
     pub precision: Vec<PrecisionLoss>,
     /// How much of the critical path each figure of the machine decides; empty where nobody said.
     pub basis: Vec<BasisTime>,
+    /// What a compiler made of it; None of a run as written.
+    pub compile: Option<CompileFigures>,
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::band::LatencyBasis;
-use crate::columns::RunColumns;
+use crate::columns::{CompileFigures, RunColumns};
 use crate::engines::EngineTotal;
 use crate::findings::ReportedFinding;
 use crate::lines::LineTotal;
@@ -28,6 +28,7 @@ pub struct Figures {
     pub latency_high_us: Option<f64>,
     pub latency_basis: Option<LatencyBasis>,
     pub overhead_us: f64,
+    pub compile: CompileFigures,
     pub instructions: u64,
     pub verdict: String,
     pub mfu: f64,
@@ -73,6 +74,7 @@ impl Profile {
             latency_high_us: self.latency_high_us(),
             latency_basis: self.latency_basis(),
             overhead_us: self.overhead_us(),
+            compile: self.compile(),
             instructions: self.instructions(),
             verdict: self.verdict(),
             mfu: self.mfu(),

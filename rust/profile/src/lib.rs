@@ -70,7 +70,7 @@ mod verdict;
 pub use band::{BasisShare, LatencyBasis};
 pub use cause::{CAUSES, ENGINES, cause_words};
 pub use check::{check_instructions, check_occupancy, check_transfers, check_waits};
-pub use columns::{BasisTime, InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
+pub use columns::{BasisTime, CompileFigures, InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
 pub use core_profile::CoreProfile;
 pub use critical::CriticalStep;
 pub use engines::{EngineTotal, WaitTimes};

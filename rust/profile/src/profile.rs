@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::band::LatencyBasis;
 use crate::cause::ENGINES;
-use crate::columns::RunColumns;
+use crate::columns::{CompileFigures, RunColumns};
 use crate::core_profile::{CoreProfile, Totals};
 use crate::critical::CriticalStep;
 use crate::engines::EngineTotal;
@@ -98,6 +98,20 @@ impl Profile {
     /// Up to which latency the hardware's is expected, in microseconds.
     pub fn latency_high_us(&self) -> Option<f64> {
         Some(self.latency_basis()?.band()?.high_us)
+    }
+
+    /// What a compiler made of the run: of several cores, of the one that ends last.
+    pub fn compile(&self) -> CompileFigures {
+        let latency_us = self.latency_us();
+        let as_written = || CompileFigures {
+            level: "as-written".to_owned(),
+            as_written_us: Some(latency_us),
+            compiled_us: latency_us,
+            bound_us: None,
+            spilled_bytes: 0,
+            passes: Vec::new(),
+        };
+        self.columns().compile.clone().unwrap_or_else(as_written)
     }
 
     /// What starting and ending a kernel costs beside the latency, in microseconds.

@@ -33,6 +33,7 @@ impl RunColumns {
             occupancy,
             critical: core.timeline.critical_path(),
             basis,
+            compile: None,
             precision: core.losses().into_iter().map(|loss| PrecisionLoss::of(loss, &core.sites)).collect(),
         }
     }

@@ -9,7 +9,7 @@ pub(crate) const PS_PER_US: f64 = 1e6;
 
 impl RunColumns {
     /// Length of the busy window, in microseconds.
-    pub(crate) fn latency_us(&self) -> f64 {
+    pub fn latency_us(&self) -> f64 {
         self.latency_ps as f64 / PS_PER_US
     }
 

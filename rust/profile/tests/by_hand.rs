@@ -71,6 +71,7 @@ fn columns() -> RunColumns {
         critical: vec![0, 1, 2, 3],
         precision: Vec::new(),
         basis: Vec::new(),
+        compile: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Bindings of the compiler.
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_compiler::{CompileOptions, Level, PASSES, compile_cores};
 use trn3_machine::core::NeuronCore;
@@ -25,6 +26,10 @@ fn compile<'py>(
         reports = compile_cores(&mut cores, &options)?;
         Ok::<_, trn3_machine::Error>(vec![0; cores.len()])
     })?;
+    for (owner, report) in owners.iter().zip(&reports) {
+        let figures = serde_json::to_value(report).and_then(serde_json::from_value);
+        owner.set_compiled(figures.map_err(|error| PyValueError::new_err(error.to_string()))?)?;
+    }
     to_python(py, &reports)
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use trn3_profile::{
-    BasisTime, CAUSES, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION,
+    BasisTime, CAUSES, CompileFigures, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION,
     OccupancyColumns, PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TransferColumns,
 };
 
@@ -85,6 +85,11 @@ fn basis(record: &Bound<'_, PyAny>) -> PyResult<BasisTime> {
     serde_json::from_value(plain("basis", record)?).map_err(refused)
 }
 
+fn compiled(record: &Bound<'_, PyAny>) -> PyResult<Option<CompileFigures>> {
+    let refused = |error: serde_json::Error| PyValueError::new_err(format!("compile: {error}"));
+    serde_json::from_value(plain("compile", record)?).map_err(refused)
+}
+
 /// Columns from an object with the fields of `ProfileData`, unchecked.
 fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
     let arch = MachineFigures::from_entries(entries("arch", &data.getattr("arch")?)?).map_err(exception)?;
@@ -113,6 +118,7 @@ fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
         critical: column(data, "critical")?,
         precision: data.getattr("precision")?.try_iter()?.map(|each| loss(&each?)).collect::<PyResult<_>>()?,
         basis: data.getattr("basis")?.try_iter()?.map(|each| basis(&each?)).collect::<PyResult<_>>()?,
+        compile: compiled(&data.getattr("compile")?)?,
     };
     Ok(columns)
 }
@@ -173,7 +179,10 @@ fn cause_words(cause: &str) -> &str {
 #[pyfunction]
 fn of_cores(py: Python<'_>, cores: Vec<PyRef<'_, PyCore>>, kernel: &str) -> PyResult<Vec<PyProfile>> {
     let profile = |core: &PyRef<'_, PyCore>| {
-        core.with(py, |core, _| Ok(PyProfile { profile: Profile::of_run(RunColumns::of(core, kernel)) }))
+        let mut run = core.with(py, |core, _| Ok(RunColumns::of(core, kernel)))?;
+        // Beside others on the chip, what was compiled takes longer than alone.
+        run.compile = core.compiled()?.map(|made| CompileFigures { compiled_us: run.latency_us(), ..made });
+        Ok(PyProfile { profile: Profile::of_run(run) })
     };
     cores.iter().map(profile).collect()
 }
@@ -285,6 +294,7 @@ impl PyProfile {
         fields.set_item("critical", PyArray1::from_slice(py, &columns.critical))?;
         fields.set_item("precision", to_python(py, &columns.precision)?)?;
         fields.set_item("basis", to_python(py, &columns.basis)?)?;
+        fields.set_item("compile", to_python(py, &columns.compile)?)?;
         Ok(fields)
     }
 }

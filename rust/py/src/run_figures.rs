@@ -144,6 +144,16 @@ impl Figures {
         Ok(dict)
     }
 
+    /// What the compiler made of the run, of several cores of the one that ends last.
+    ///
+    /// A dict: ``level``; ``as_written_us``, what it takes without compiler, None where it does not fit;
+    /// ``compiled_us``, the latency; ``bound_us``, the longer of the critical path and the busiest engine, None as
+    /// written; ``spilled_bytes``; ``passes``, the name and the counts of each.
+    #[getter]
+    fn compile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.profile.compile())
+    }
+
     /// Return in plain words what binds the kernel and what to look at first.
     fn verdict(&self) -> String {
         self.profile.verdict()

@@ -354,7 +354,7 @@ class no_reorder:
     def __enter__(self) -> None:
         running = context()
         running.static_only += 1
-        running.core.begin_no_reorder()
+        running.core.set_ordered(True)
 
     def __exit__(
         self,
@@ -364,7 +364,7 @@ class no_reorder:
     ) -> None:
         running = context()
         running.static_only -= 1
-        running.core.end_no_reorder()
+        running.core.set_ordered(running.static_only > 0)
 
 
 def program_id(axis: int = 0) -> int:

@@ -15,7 +15,7 @@ _MOST_ITERATIONS: Final = 2**32 - 1
 
 def is_traced() -> bool:
     """Return whether a kernel runs on this thread whose core keeps a trace for the compiler."""
-    return slot.core is not None and slot.core.traced
+    return slot.core is not None and slot.core.keeps_trace
 
 
 class LoopMark:

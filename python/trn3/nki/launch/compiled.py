@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trn3._trn3 import machine
-from trn3.nki.launch.levels import AS_WRITTEN
+from trn3._trn3 import compiler
 from trn3.nki.launch.run import RanLaunch
 
 __all__ = ["compiled"]
@@ -12,7 +11,7 @@ __all__ = ["compiled"]
 def compiled(ran: RanLaunch) -> RanLaunch:
     """Compile what the cores of all ranks were given, and time that: cores that meet, together.
 
-    Cores that keep no time, and those at level as-written, stay as they are.
+    Cores that keep no trace, being at level as-written or without time, stay as they are.
 
     Raises
     ------
@@ -20,6 +19,6 @@ def compiled(ran: RanLaunch) -> RanLaunch:
         If one instruction alone needs more than there is on chip; names its line.
     """
     cores = [core for rank in ran.placed.ranks for core in rank.cores]
-    if cores[0].timing and cores[0].compile_level != AS_WRITTEN:
-        machine.compile_cores(cores)
+    if cores[0].keeps_trace:
+        compiler.compile_cores(cores, cores[0].compile_level)
     return ran

@@ -5,15 +5,24 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
-from trn3._trn3.machine import COMPILE_LEVELS
+from trn3._trn3 import compiler
 from trn3.nki.values.version import at_least
 
-__all__ = ["AS_WRITTEN", "SWITCH", "check_level", "is_of_compiled_release", "level_of_launch"]
+__all__ = [
+    "AS_WRITTEN",
+    "LEVELS",
+    "SWITCH",
+    "check_level",
+    "is_of_compiled_release",
+    "level_of_launch",
+]
 
 #: What a process asks for, where a call does not.
 SWITCH: Final = "TRN3_COMPILE"
-#: The kernel's own text in its own order, and what older compilers made of theirs.
-AS_WRITTEN, *_, _OF_OLDER_KERNELS = COMPILE_LEVELS
+#: Every level, the least first.
+LEVELS: Final = tuple(compiler.levels())
+#: The kernel's own text in its own order, and what compilers made of older kernels.
+AS_WRITTEN, *_, _OF_OLDER_KERNELS = LEVELS
 #: The first release whose kernels say themselves where tensors lie and which engine runs what.
 _FIRST_AS_WRITTEN: Final = "0.3"
 
@@ -31,8 +40,8 @@ def check_level(level: Any, origin: str = "compile") -> str:
     >>> check_level("nki")
     'nki'
     """
-    if level not in COMPILE_LEVELS:
-        message = f"{origin} is {level!r}; allowed: {', '.join(COMPILE_LEVELS)}"
+    if level not in LEVELS:
+        message = f"{origin} is {level!r}; allowed: {', '.join(LEVELS)}"
         raise ValueError(message)
     return str(level)
 

@@ -3,27 +3,29 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use trn3_compiler::Level;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::conductor::Conductor;
-use trn3_machine::core::{CoreOptions, NeuronCore};
+use trn3_machine::core::NeuronCore;
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::Instruction;
 use trn3_machine::isa::rank_call::RankCall;
 use trn3_machine::meeting;
-use trn3_machine::memory::{Precision, Request};
+use trn3_machine::memory::Request;
 use trn3_machine::site::SiteId;
 use trn3_machine::storage::{Buffer, try_copy};
 use trn3_machine::view::View;
-use trn3_profile::{PrecisionLoss, finding_record};
+use trn3_profile::{CompileFigures, PrecisionLoss, finding_record};
 
 use crate::door::{self, Fault};
 use crate::machine::error::exception;
 use crate::machine::handle::PyTensor;
 use crate::machine::lines::Lines;
 use crate::machine::operand::tensor;
+use crate::machine::options::core_options;
 use crate::machine::register::PyRegister;
 use crate::value::to_python;
 
@@ -31,11 +33,14 @@ struct Inner {
     core: NeuronCore,
     lines: Lines,
     conductor: Conductor,
+    level: Level,
+    compiled: Option<CompileFigures>,
 }
 
 impl Inner {
-    fn new(core: NeuronCore, internal: Vec<String>) -> Mutex<Self> {
-        Mutex::new(Self { core, lines: Lines::new(internal), conductor: Conductor::default() })
+    fn new(core: NeuronCore, internal: Vec<String>, level: Level) -> Mutex<Self> {
+        let (lines, conductor) = (Lines::new(internal), Conductor::default());
+        Mutex::new(Self { core, lines, conductor, level, compiled: None })
     }
 }
 
@@ -69,7 +74,7 @@ impl PyCore {
         name: Option<&str>,
     ) -> PyResult<u32> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, conductor } = &mut *inner;
+        let Inner { core, lines, conductor, .. } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
         let outcome = door::attached(|| core.examine(instruction)).and_then(|examined| {
             let work = || conductor.issue_examined(core, instruction, examined, site, name);
@@ -85,7 +90,7 @@ impl PyCore {
         work: impl FnOnce(&mut NeuronCore, &mut Conductor) -> trn3_machine::Result<R>,
     ) -> PyResult<R> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, conductor } = &mut *inner;
+        let Inner { core, lines, conductor, .. } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
         core.state.site = site;
         let outcome = door::attached(|| work(core, conductor));
@@ -99,7 +104,7 @@ impl PyCore {
         work: impl FnOnce(&mut NeuronCore, &mut Conductor) -> trn3_machine::Result<R> + Send,
     ) -> PyResult<R> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, conductor } = &mut *inner;
+        let Inner { core, lines, conductor, .. } = &mut *inner;
         let site = lines.here(py, &core.sites)?;
         core.state.site = site;
         let outcome = door::detached(py, || work(core, conductor));
@@ -119,6 +124,17 @@ impl PyCore {
         core.state.memory.set_site(site);
         let outcome = door::detached(py, || work(core));
         outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
+    }
+
+    /// Keeps what the compiler says of its run.
+    pub(crate) fn set_compiled(&self, figures: CompileFigures) -> PyResult<()> {
+        self.lock()?.compiled = Some(figures);
+        Ok(())
+    }
+
+    /// What the compiler said of its run, if it was compiled.
+    pub(crate) fn compiled(&self) -> PyResult<Option<CompileFigures>> {
+        Ok(self.lock()?.compiled.clone())
     }
 
     /// Lets one instruction wait for another.
@@ -170,35 +186,6 @@ fn buffer(code: u8) -> Buffer {
     }
 }
 
-/// Keywords of a new core as its options.
-fn core_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<CoreOptions> {
-    let mut options = CoreOptions::default();
-    for (key, value) in given.into_iter().flat_map(|given| given.iter()) {
-        let key: String = key.extract()?;
-        let flag = || value.extract::<bool>();
-        let taken = match key.as_str() {
-            "values" => flag().map(|flag| options.values = flag),
-            "timing" => flag().map(|flag| options.timing = flag),
-            "strict" => flag().map(|flag| options.strict = flag),
-            "throttle" => flag().map(|flag| options.throttle = flag),
-            "nan_origin" => flag().map(|flag| options.nan_origin = flag),
-            "shadow" => flag().map(|flag| options.shadow = flag),
-            "unlimited" => flag().map(|flag| options.unlimited = flag),
-            "precise" => flag().map(|flag| {
-                options.precision = if flag { Precision::Float32 } else { Precision::Declared };
-            }),
-            "max_instructions" => value.extract().map(|most| options.max_instructions = most),
-            "max_host_bytes" => value.extract().map(|most| options.max_host_bytes = most),
-            _ => {
-                let text = format!("NeuronCore.__new__() got an unexpected keyword argument '{key}'");
-                return Err(PyTypeError::new_err(text));
-            }
-        };
-        taken.map_err(|error| PyTypeError::new_err(format!("argument '{key}': {}", error.value(value.py()))))?;
-    }
-    Ok(options)
-}
-
 #[pymethods]
 impl PyCore {
     #[new]
@@ -206,7 +193,7 @@ impl PyCore {
         signature = (arch="trn3", *, internal=Vec::new(), beside=Vec::new(), **options),
         text_signature = "(arch=\"trn3\", *, values=True, timing=True, strict=False, max_instructions=None, \
             max_host_bytes=None, throttle=False, precise=False, nan_origin=True, shadow=False, \
-            unlimited=False, internal=..., beside=...)"
+            unlimited=False, compile=\"as-written\", internal=..., beside=...)"
     )]
     fn new(
         arch: &str,
@@ -214,17 +201,17 @@ impl PyCore {
         beside: Vec<PyRef<'_, PyCore>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let options = core_options(options)?;
+        let (options, level) = core_options(options)?;
         if let Some(first) = beside.first() {
             // Of one logical core: machine and options are the first one's.
             let mut inner = first.lock()?;
             meeting::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
             let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
-            return Ok(Self { inner: Inner::new(core, internal) });
+            return Ok(Self { inner: Inner::new(core, internal, inner.level) });
         }
         let arch = ArchSpec::shared(arch).map_err(exception)?;
         let core = NeuronCore::new(arch, options).map_err(exception)?;
-        Ok(Self { inner: Inner::new(core, internal) })
+        Ok(Self { inner: Inner::new(core, internal, level) })
     }
 
     /// Entries of the spec: (key, value, unit, source).
@@ -409,7 +396,7 @@ impl PyCore {
     /// A dynamic loop begins: what follows is its body, until `leave_loop`.
     fn enter_loop(&self, py: Python<'_>) -> PyResult<()> {
         let mut inner = self.lock()?;
-        let Inner { core, lines, conductor } = &mut *inner;
+        let Inner { core, lines, conductor, .. } = &mut *inner;
         conductor.edges.enter_loop(lines.here(py, &core.sites)?);
         Ok(())
     }
@@ -418,6 +405,12 @@ impl PyCore {
     fn leave_loop(&self) -> PyResult<()> {
         self.lock()?.conductor.edges.leave_loop();
         Ok(())
+    }
+
+    /// The level of the compiler that its run is for.
+    #[getter]
+    fn compile_level(&self) -> PyResult<&'static str> {
+        Ok(self.lock()?.level.name())
     }
 
     /// Whether a trace of the run is kept, for a compiler.

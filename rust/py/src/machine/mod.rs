@@ -11,6 +11,7 @@ pub(crate) mod isa;
 pub(crate) mod kinds;
 pub(crate) mod lines;
 pub(crate) mod operand;
+mod options;
 pub(crate) mod profile;
 pub(crate) mod ranks;
 pub(crate) mod register;

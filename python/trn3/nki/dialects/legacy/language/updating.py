@@ -13,6 +13,7 @@ from trn3.nki.dialects.legacy.lowering import Stretched, as_mask, cut
 from trn3.nki.dialects.legacy.pieces import Box
 from trn3.nki.dialects.legacy.views import Tensor, View, require
 from trn3.nki.language.creation import fill, new_tensor
+from trn3.nki.language.loop_marks import end_loops
 from trn3.nki.language.tiles import converted, in_sbuf, number
 from trn3.nki.ranks.context import Context, context
 from trn3.nki.values.memory_regions import is_hbm
@@ -142,8 +143,7 @@ def _parts(running: Context, tile: Tensor, axes: tuple[int, ...]) -> list[Tensor
         missing = ", ".join(str(ids) for ids in members if ids not in meeting)
         return f"{place_of}: nl.all_reduce of program {running.program_ids} waits for {missing}"
 
-    scope = running.core.scope()
+    # Others run on the core meanwhile, in loops of their own; those of this one begin anew.
+    end_loops(running)
     turns.wait(running.instance, lambda: len(meeting) == len(members), where)
-    # Others ran on the core meanwhile, in loops of their own.
-    running.core.set_scope(scope)
     return [meeting[ids] for ids in members]
