@@ -25,7 +25,7 @@ import typer
 
 from trn3.cli import commands, profile, quantize
 from trn3.cli.refusal import RefusedError
-from trn3.cli.settings import check_settings
+from trn3.cli.settings import CompileLevel, check_settings, use_level
 
 # Typer carries a click of its own from some version on, and used a separate one before.
 UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
@@ -44,10 +44,12 @@ profile.register(app)
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def run(
+    context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The Python script.")],
     arguments: Annotated[
         list[str] | None, typer.Argument(help="What the script gets as its arguments.")
     ] = None,
+    level: CompileLevel = None,
 ) -> None:
     """Run a Python script in which `import nki` means trn3's, unmodified.
 
@@ -56,6 +58,7 @@ def run(
     from trn3.cli import script as command
 
     check_settings()
+    use_level(context, level)
     if not script.is_file():
         message = f"{script}: there is no such file"
         raise RefusedError(message)

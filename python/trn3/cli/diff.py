@@ -14,6 +14,7 @@ from trn3.cli.settings import (
     MaxInstructions,
     Seed,
     is_given,
+    use_level,
     warn_of_arch,
 )
 
@@ -36,7 +37,16 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--arch",
                 help="A machine; repeatable. trn2, mine.toml, or with changes: "
-                "trn3:vector_clock_mhz=+20%,psum_banks=16.  [default: trn2 and trn3]",
+                "trn3:vector_clock_mhz=+20%,psum_banks=16.  [default: trn2 and trn3; of several "
+                "levels, trn3]",
+            ),
+        ] = None,
+        levels: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--compile",
+                help="A level of the compiler: as-written, nki or neuronx-cc; repeatable, to "
+                "compare them.  [default: TRN3_COMPILE, else by the kernel's dialect]",
             ),
         ] = None,
         shape: Annotated[
@@ -81,6 +91,8 @@ def register(app: typer.Typer) -> None:
         from trn3 import nki
         from trn3.cli import kernel_file
 
+        several = levels if levels is not None and len(levels) > 1 else None
+        use_level(context, *(levels or ()))
         warn_of_arch(*(arch or ()))
         with kernel_file.explained(kernel):
             file = kernel_file.load(kernel)
@@ -97,7 +109,7 @@ def register(app: typer.Typer) -> None:
             found = nki.diff(
                 file.kernel,
                 arguments,
-                archs=tuple(arch or ("trn2", "trn3")),
+                archs=tuple(arch or (("trn2", "trn3") if several is None else ("trn3",))),
                 rtol=rtol,
                 values=values,
                 max_instructions=max_instructions,
@@ -105,6 +117,7 @@ def register(app: typer.Typer) -> None:
                 golden=golden,
                 tolerance=tolerance,
                 max_host_bytes=max_host_bytes,
+                compile=several,
             )
         errors = [row.error for row in found if row.error is not None]
         if len(errors) == len(found):

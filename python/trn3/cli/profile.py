@@ -21,12 +21,14 @@ from trn3.cli.plots import check_matplotlib
 from trn3.cli.refusal import refusing
 from trn3.cli.settings import (
     Atol,
+    CompileLevel,
     JsonForTables,
     MaxHostBytes,
     MaxInstructions,
     Rtol,
     Seed,
     check_settings,
+    use_level,
     warn_of_arch,
 )
 
@@ -44,6 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def profile(
+    context: typer.Context,
     kernel: Annotated[str, typer.Argument(help="The kernel, as FILE.py:NAME.")],
     shape: Annotated[
         list[str] | None,
@@ -60,6 +63,7 @@ def profile(
             "target, trn3]"
         ),
     ] = None,
+    level: CompileLevel = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -106,6 +110,7 @@ def profile(
     from trn3.profile import profile_of
 
     check_settings()
+    use_level(context, level)
     warn_of_arch(arch)
     if out is not None:
         check_matplotlib("--out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -25,6 +26,14 @@ MaxHostBytes: TypeAlias = Annotated[
     typer.Option(
         min=1,
         help="Most memory that tensors and results may take here; default: 3/4 of what is free.",
+    ),
+]
+CompileLevel: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--compile",
+        help="Level of the compiler: as-written, nki or neuronx-cc.  [default: TRN3_COMPILE, else "
+        "by the kernel's dialect]",
     ),
 ]
 #: Of commands that hold results against a golden.
@@ -61,6 +70,30 @@ def is_given(context: typer.Context, name: str) -> bool:
     """Return whether the command line has an option, whose default may be a value too."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def use_level(context: typer.Context, *levels: str | None) -> None:
+    """Let kernels that name no level of the compiler run at that of ``--compile``.
+
+    They do until the command has ended, in processes that it starts too; several levels are those
+    of runs that name theirs.
+    """
+    from trn3.nki.launch.levels import SWITCH, check_level
+
+    before = os.environ.get(SWITCH)
+    with refusing(ValueError):
+        given = [check_level(level, "--compile") for level in levels if level is not None]
+        if before and not given:
+            check_level(before, SWITCH)
+    if len(given) == 1:
+        os.environ[SWITCH] = given[0]
+
+    def restore() -> None:
+        os.environ.pop(SWITCH, None)
+        if before is not None:
+            os.environ[SWITCH] = before
+
+    context.call_on_close(restore)
 
 
 def check_settings() -> None:

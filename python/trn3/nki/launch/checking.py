@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from trn3.nki.launch.arguments import Arguments, tensors_in
 from trn3.nki.launch.golden import ResultCheck, ResultTolerance, hold
 from trn3.nki.launch.jit import as_kernel
-from trn3.nki.launch.machines import arch_of
+from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.launch.profiling import check_shadow, filled
 from trn3.profile.findings import Finding, PrecisionLoss
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trn3._trn3 import machine
 from trn3.nki.launch.jit import as_kernel
-from trn3.nki.launch.machines import arch_of, core_of
+from trn3.nki.launch.new_cores import arch_of, core_of
 from trn3.nki.launch.programs import Program
 from trn3.nki.ranks.context import slot
 

@@ -16,7 +16,7 @@ from trn3.nki.launch.checking import CheckedRun, golden_of
 from trn3.nki.launch.golden import ResultCheck, ResultTolerance, leaves
 from trn3.nki.launch.jit import as_kernel
 from trn3.nki.launch.levels import check_level
-from trn3.nki.launch.machines import arch_of
+from trn3.nki.launch.new_cores import arch_of
 from trn3.profile import Profile, profile_of
 from trn3.profile.data import ENGINES
 
@@ -317,14 +317,14 @@ def diff(
     Returns
     -------
     Diff
-        One row a machine, level and kernel. Where a machine refuses one, its row has the text of the
-        error.
+        One row a machine, level and kernel. Where a machine refuses one, its row has the text of
+        the error.
 
     Raises
     ------
     ValueError, TypeError
-        If there is no machine or level, or one of them is none; if golden, or second kernel, give results of
-        other shapes.
+        If there is no machine or level, or one of them is none; if golden, or second kernel, give
+        results of other shapes.
 
     Examples
     --------

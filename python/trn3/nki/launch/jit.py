@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.isa.constants import dependency
@@ -18,8 +18,8 @@ from trn3.nki.launch.debugging import note
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
 from trn3.nki.launch.host_memory import max_host_bytes
 from trn3.nki.launch.levels import check_level, is_of_compiled_release, level_of_launch
-from trn3.nki.launch.machines import INTERNAL, core_of, is_precise
-from trn3.nki.launch.place import Edges, place
+from trn3.nki.launch.new_cores import INTERNAL, core_of, is_precise
+from trn3.nki.launch.place import Edge, Edges, edge_of, place
 from trn3.nki.launch.rounding import RoundingChoice
 from trn3.nki.launch.run import run
 from trn3.nki.ranks.context import Context, slot
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 #: Flags of functions that return before their body runs.
 _LATE: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-#: (consumer, producer or producers), by the names given to instructions.
-Edge: TypeAlias = tuple[str, str | Sequence[str]]
 
 _NO_CHOICE: Final = RoundingChoice()
 
@@ -98,9 +96,8 @@ class Kernel(KernelFunction):
         self._max_host_bytes = max_host_bytes
         self._compile = None if compile is None else check_level(compile)
         # Kept: the dialect is the kernel's, whoever runs it under whatever release.
-        self._is_compiled = (
-            is_compiled or legacy or _is_compiled(function) or is_of_compiled_release()
-        )
+        was_compiled = is_compiled or legacy or _is_compiled(function)
+        self._is_compiled = was_compiled or is_of_compiled_release()
         self._parameters: Parameters | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -179,7 +176,7 @@ class Kernel(KernelFunction):
         >>> kernel.with_schedule([("store", ["first", "second"])])
         <nki.jit kernel trn3.nki.launch.jit.kernel>
         """
-        found = tuple(_edge(edge) for edge in edges)
+        found = tuple(edge_of(edge) for edge in edges)
         return self._with(edges=self._edges + (found if waits(kind, "with_schedule") else ()))
 
     def target(self) -> str:
@@ -335,18 +332,6 @@ def _is_compiled(function: Any) -> bool:
     return function is not None and function._is_compiled
 
 
-def _edge(edge: Any) -> tuple[str, tuple[str, ...]]:
-    if isinstance(edge, (tuple, list)) and len(edge) == 2:
-        consumer, producers = edge
-        producers = (producers,) if isinstance(producers, str) else tuple(producers)
-        if isinstance(consumer, str) and all(isinstance(name, str) for name in producers):
-            return consumer, producers
-    message = (
-        f"with_schedule edge is {edge!r}; allowed: (consumer, producer) or (consumer, [producers])"
-    )
-    raise TypeError(message)
-
-
 def as_kernel(kernel: Callable[..., Any]) -> Kernel:
     """Return a kernel as it is, and a plain function as a kernel.
 
@@ -410,12 +395,8 @@ def jit(
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         inner = function.__wrapped__ if isinstance(function, Kernel) else function
-        return Kernel(
-            inner,
-            target=target,
-            compile=options.get("compile"),
-            is_compiled=_is_compiled(function),
-        )
+        compile, is_compiled = options.get("compile"), _is_compiled(function)
+        return Kernel(inner, target=target, compile=compile, is_compiled=is_compiled)
 
     return decorate if kernel is None else decorate(kernel)
 

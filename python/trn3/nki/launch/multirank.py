@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.launch.jit import Kernel, as_kernel
-from trn3.nki.launch.machines import arch_of
+from trn3.nki.launch.new_cores import arch_of
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import RankFabric

@@ -19,8 +19,10 @@ from trn3.nki.values.targets import MachineSizes
 if TYPE_CHECKING:
     from trn3._trn3.machine import RankFabric
 
-__all__ = ["Edges", "PlacedLaunch", "PlacedRank", "place"]
+__all__ = ["Edge", "Edges", "PlacedLaunch", "PlacedRank", "edge_of", "place"]
 
+#: (consumer, producer or producers), by the names given to instructions.
+Edge: TypeAlias = tuple[str, str | Sequence[str]]
 #: Consumer and its producers, by the names given to instructions.
 Edges: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 #: What an instance is called with, by position and by keyword: tensors in place of arrays.
@@ -152,3 +154,22 @@ def _operands(arguments: Arguments, given: NamedArguments, expected: dict[str, t
         for name, value in given.keyword.items()
     }
     return positional, keyword
+
+
+def edge_of(edge: Any) -> tuple[str, tuple[str, ...]]:
+    """Return an edge as consumer and producers.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    if isinstance(edge, (tuple, list)) and len(edge) == 2:
+        consumer, producers = edge
+        producers = (producers,) if isinstance(producers, str) else tuple(producers)
+        if isinstance(consumer, str) and all(isinstance(name, str) for name in producers):
+            return consumer, producers
+    message = (
+        f"with_schedule edge is {edge!r}; allowed: (consumer, producer) or (consumer, [producers])"
+    )
+    raise TypeError(message)

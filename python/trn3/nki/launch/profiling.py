@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from trn3.nki.launch.jit import Kernel, as_kernel, jit, simulate
-from trn3.nki.launch.machines import arch_of
+from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.ranks.context import slot
 from trn3.nki.typing import tensor as annotated_tensor
 from trn3.nki.values.element_types import canonicalise

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trn3._trn3 import machine
 from trn3.files import parse_json, read_text
 from trn3.machine.archs import ArchLike, ArchSpec
-from trn3.nki.launch.machines import arch_of
+from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.values import arrays
 from trn3.nki.values.element_types import canonicalise
 

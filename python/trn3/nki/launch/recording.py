@@ -9,8 +9,8 @@ from trn3._trn3.machine import NkiTensor
 from trn3.machine.archs import ArchLike
 from trn3.nki.launch.arguments import Arguments, tensors_in
 from trn3.nki.launch.jit import as_kernel
-from trn3.nki.launch.machines import arch_of
 from trn3.nki.launch.multirank import RankArguments, rank_arguments
+from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.launch.programs import (
     Program,
     ProgramReplay,

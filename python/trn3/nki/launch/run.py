@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trn3.nki.launch.advice import advise
 from trn3.nki.language.loop_marks import end_loops
+from trn3.nki.launch.advice import advise
 from trn3.nki.launch.place import PlacedLaunch, PlacedRank
 from trn3.nki.ranks.context import Context, Running
 from trn3.nki.ranks.gang import DeadlockError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Generator, Sequence
@@ -86,17 +87,20 @@ class BudgetPlugin:
             kernel = f"{launched.kernel} on {launched.arch}"
             if launched.ranks > 1:
                 kernel += f", {launched.ranks} ranks"
-            costs[kernel] = costs.get(kernel, KernelCost(0, 0)) + KernelCost(1, launched.latency_ps)
+            cost = KernelCost(1, launched.latency_ps, launched.level)
+            costs[kernel] = costs[kernel] + cost if kernel in costs else cost
 
         with nki.observing(note):
             result = yield
-        numbers = {kernel: [cost.launches, cost.latency_ps] for kernel, cost in costs.items()}
+        numbers = {kernel: dataclasses.astuple(cost) for kernel, cost in costs.items()}
         test = item.stash.get(_TEST, item.nodeid)
         item.user_properties.append((PROPERTY, {"test": test, "kernels": numbers}))
         slower = self._slower(test, costs)
         if slower and not self._update:
             lines = [f"{change}, allowed {self._percent:g} %" for change in slower]
             hint = f"({self._shown_path()}; --trn3-budget-update accepts it)"
+            if any(change.is_of_other_level for change in slower):
+                lines.append("compile=, or the variable TRN3_COMPILE, chooses the compiler's level")
             pytest.fail("\n".join(["trn3 budget:", *lines, hint]), pytrace=False)
         return result
 
@@ -136,7 +140,10 @@ class BudgetPlugin:
             f"slower by more than {self._percent:g} %": [
                 each for each in known if each.percent > self._percent
             ],
-            "faster": [each for each in known if each.percent < 0],
+            "faster": [each for each in known if each.percent < 0 and not each.is_of_other_level],
+            "at another level of the compiler": [
+                each for each in known if each.is_of_other_level and each.percent <= self._percent
+            ],
             "new": [each for each in changes if each.old is None],
             "gone": [each for each in changes if each.new is None]
             + [

@@ -15,6 +15,8 @@ from trn3.machine.time_model import TIME_MODEL, changes_since
 
 FORMAT: Final = "trn3-budget"
 FORMAT_VERSION: Final = 1
+#: The level of entries that name none, as before there were levels.
+_UNSAID: Final = "as-written"
 
 
 class BudgetError(ValueError):
@@ -30,13 +32,18 @@ class KernelCost:
     launches : int
     latency_ps : int
         Simulated picoseconds of all launches together.
+    level : str
+        That of the compiler; of launches at several levels, all of them.
     """
 
     launches: int
     latency_ps: int
+    level: str = _UNSAID
 
     def __add__(self, other: KernelCost) -> KernelCost:
-        return KernelCost(self.launches + other.launches, self.latency_ps + other.latency_ps)
+        levels = dict.fromkeys([*self.level.split(" and "), *other.level.split(" and ")])
+        launches = self.launches + other.launches
+        return KernelCost(launches, self.latency_ps + other.latency_ps, " and ".join(levels))
 
     def __str__(self) -> str:
         count = f" in {self.launches} launches" if self.launches > 1 else ""
@@ -66,6 +73,13 @@ class Change:
     new: KernelCost | None
 
     @property
+    def is_of_other_level(self) -> bool:
+        """Whether the file's was measured at another level of the compiler."""
+        if self.old is None or self.new is None:
+            return False
+        return self.old.level != self.new.level
+
+    @property
     def percent(self) -> float:
         """How much slower it got, in per cent; below 0 if faster, infinite from nothing."""
         old = self.old.latency_ps if self.old else 0
@@ -79,7 +93,10 @@ class Change:
             return f"{self.kernel}: {self.new}"
         if self.new is None:
             return f"{self.kernel}: was {self.old}"
-        return f"{self.kernel} takes {self.new}, was {self.old}: {self.percent:+.2f} %"
+        new, old = f"{self.new}", f"{self.old}"
+        if self.is_of_other_level:
+            new, old = f"{new} at level {self.new.level}", f"{old} at level {self.old.level}"
+        return f"{self.kernel} takes {new}, was {old}: {self.percent:+.2f} %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +164,7 @@ class Budget:
             If it cannot be written.
         """
         tests = {
-            test: {
-                kernel: {"launches": cost.launches, "latency_ps": cost.latency_ps}
-                for kernel, cost in sorted(kernels.items())
-            }
+            test: {kernel: _entry(cost) for kernel, cost in sorted(kernels.items())}
             for test, kernels in sorted(self.tests.items())
             if kernels
         }
@@ -213,7 +227,21 @@ def _tests(path: Path, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _cost(path: Path, test: str, kernel: str, value: Any) -> KernelCost:
     numbers = value if isinstance(value, dict) else {}
     launches, latency = numbers.get("launches"), numbers.get("latency_ps")
-    if type(launches) is not int or type(latency) is not int or min(launches, latency) < 0:
-        message = f"{path}: {kernel} of {test} is {value!r}; allowed: launches and latency_ps"
+    level = numbers.get("level", _UNSAID)
+    if (
+        type(launches) is not int
+        or type(latency) is not int
+        or min(launches, latency) < 0
+        or not isinstance(level, str)
+    ):
+        message = (
+            f"{path}: {kernel} of {test} is {value!r}; allowed: launches, latency_ps and the "
+            "compiler's level"
+        )
         raise BudgetError(message)
-    return KernelCost(launches, latency)
+    return KernelCost(launches, latency, level)
+
+
+def _entry(cost: KernelCost) -> dict[str, Any]:
+    entry = {"launches": cost.launches, "latency_ps": cost.latency_ps}
+    return entry if cost.level == _UNSAID else {**entry, "level": cost.level}

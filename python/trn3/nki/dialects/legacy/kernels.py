@@ -84,9 +84,7 @@ def jit(func: Any = None, mode: str = "auto", **options: Any) -> Any:
     target = None if wanted is None else canonical_target(wanted, "platform_target")
 
     def decorate(function: Any) -> Kernel:
-        return Kernel(
-            _plain(function), target=target, legacy=True, compile=options.get("compile")
-        )
+        return Kernel(_plain(function), target=target, legacy=True, compile=options.get("compile"))
 
     return decorate if func is None else decorate(func)
 
@@ -103,8 +101,8 @@ def baremetal(kernel: Any = None, **options: Any) -> Any:
 def benchmark(kernel: Any = None, **options: Any) -> Any:
     """Make a function a kernel whose calls leave their latency in ``benchmark_result``.
 
-    ``compile`` names the level, as for `jit`. ``warmup``, ``iters``, ``save_neff_name`` and other options of the device's runner change
-    nothing: one simulated run says all.
+    ``compile`` names the level, as for `jit`. ``warmup``, ``iters``, ``save_neff_name`` and other
+    options of the device's runner change nothing: one simulated run says all.
     """
     return timed(jit, kernel, options)
 
