@@ -9,7 +9,7 @@ import typer
 
 from trn3.cli.consoles import print_json
 from trn3.cli.refusal import RefusedError
-from trn3.cli.settings import CompileLevel, Seed, use_level
+from trn3.cli.settings import Seed
 
 if TYPE_CHECKING:
     from trn3.nki import Program
@@ -20,7 +20,6 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def record(
-        context: typer.Context,
         kernel: Annotated[str, typer.Argument(help="The kernel, as FILE.py:NAME.")],
         out: Annotated[Path, typer.Option("--out", "-o", help="The file to write (JSON).")],
         shape: Annotated[
@@ -34,7 +33,6 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(help="trn1, trn2, trn3, or a .toml file.  [default: the target, trn3]"),
         ] = None,
-        level: CompileLevel = None,
         seed: Seed = 0,
         ranks: Annotated[
             int,
@@ -57,7 +55,6 @@ def register(app: typer.Typer) -> None:
         from trn3.cli import kernel_file
         from trn3.nki import record_ranks
 
-        use_level(context, level)
         if not out.absolute().parent.is_dir():
             message = f"--out {out}: there is no folder {out.absolute().parent}"
             raise RefusedError(message)

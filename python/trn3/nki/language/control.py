@@ -354,7 +354,8 @@ class no_reorder:
     def __enter__(self) -> None:
         running = context()
         running.static_only += 1
-        running.core.set_ordered(True)
+        if running.static_only == 1:
+            running.core.set_ordered(True)
 
     def __exit__(
         self,
@@ -364,7 +365,8 @@ class no_reorder:
     ) -> None:
         running = context()
         running.static_only -= 1
-        running.core.set_ordered(running.static_only > 0)
+        if not running.static_only:
+            running.core.set_ordered(False)
 
 
 def program_id(axis: int = 0) -> int:

@@ -9,6 +9,7 @@ from trn3._trn3.machine import NkiTensor
 from trn3.machine.archs import ArchLike
 from trn3.nki.launch.arguments import Arguments, tensors_in
 from trn3.nki.launch.jit import as_kernel
+from trn3.nki.launch.levels import AS_WRITTEN
 from trn3.nki.launch.multirank import RankArguments, rank_arguments
 from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.launch.programs import (
@@ -118,7 +119,7 @@ def _recorded(
         message = f"{runnable!r} runs on {runnable.launched().cores} cores; a program has one"
         raise ValueError(message)
     machine_arch = None if arch is None else arch_of(arch)
-    cores = [runnable.cores(machine_arch) for _ in given]
+    cores = [runnable.cores(machine_arch, compile=AS_WRITTEN) for _ in given]
     for own in cores:
         own[0].start_recording(runnable.name)
     programs: list[Program] = []
