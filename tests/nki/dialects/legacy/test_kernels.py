@@ -374,6 +374,23 @@ def test_assignment_of_an_instruction_is_one_instruction() -> None:
     assert len(profile.data.instructions) == 4
 
 
+def test_assignment_to_a_block_made_by_it_is_one_instruction() -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        i = nl.mgrid[0:4, 0:2]
+        tiles = nl.ndarray((2, nl.par_dim(4), 2), x.dtype, buffer=nl.sbuf)
+        for k in nl.affine_range(2):
+            tiles[k, i.p, i.x] = nl.load(x[i.p, k * 2 + i.x])
+            nl.store(out[i.p, k * 2 + i.x], tiles[k, i.p, i.x])
+        return out
+
+    x = _random(4, 4)
+    result, profile = trn3.nki.profile(kernel, x, compile="as-written")
+    assert np.array_equal(result, x)
+    assert len(profile.data.instructions) == 4
+
+
 def test_update_of_a_result_is_one_instruction() -> None:
     @nki.jit
     def kernel(x: Any, y: Any) -> Any:

@@ -38,7 +38,9 @@ def assign_item(tensor: Tensor, key: Any, value: Any, *, is_spare: bool) -> None
     """Run ``tensor[key] = value``; `is_spare` says that the value has no other name."""
     if isinstance(value, Access) and value.is_updated and value.base is tensor:
         return
-    target = tensor[key]
+    # The elements' tile may be made here, of which the value's instruction is to be the first.
+    with issuing.kept_back():
+        target = tensor[key]
     if isinstance(value, View) and isinstance(target, View) and _same(value, target):
         return
     assign(target, value, is_spare=is_spare)

@@ -56,6 +56,17 @@ def flush() -> None:
         waiting.materialise()
 
 
+@contextlib.contextmanager
+def kept_back() -> Iterator[None]:
+    """Keep the instruction that waits waiting, whatever is issued meanwhile."""
+    waiting, state.pending = state.pending, None
+    try:
+        yield
+    finally:
+        flush()
+        state.pending = waiting
+
+
 def discard() -> None:
     """Forget the instruction that waits: its kernel has failed."""
     state.pending = None
