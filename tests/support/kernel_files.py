@@ -1,4 +1,4 @@
-"""The kernels under examples/kernels, imported as ``trn3 profile`` imports them."""
+"""The kernels under examples, imported as ``trn3 profile`` imports them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from types import ModuleType
 
 from trn3.cli import kernel_file
 
-FOLDER = Path(__file__).resolve().parents[2] / "examples" / "kernels"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FOLDER = EXAMPLES / "kernels"
 
 
 @functools.cache
-def kernels_of(name: str) -> ModuleType:
-    """Return the module ``examples/kernels/NAME.py``."""
-    return kernel_file.import_file(FOLDER / f"{name}.py")
+def kernels_of(name: str, folder: Path = FOLDER) -> ModuleType:
+    """Return the module ``examples/kernels/NAME.py``, or that of another folder."""
+    return kernel_file.import_file(folder / f"{name}.py")
