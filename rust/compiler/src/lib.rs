@@ -20,4 +20,4 @@ mod report;
 pub use cores::compile_cores;
 pub use level::{CompileOptions, Level};
 pub use passes::{PASSES, Pass};
-pub use report::{CompileReport, PassReport};
+pub use report::{Change, ChangeKind, CompileReport, PassReport};

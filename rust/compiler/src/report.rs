@@ -3,12 +3,77 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use trn3_machine::engine::Engine;
+use trn3_machine::site::SiteId;
+
+/// What kind of a change a pass made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChangeKind {
+    /// A load or a computation that repeats is done once: the repetitions at `site` went, readers take what `other` made.
+    Repeated,
+    /// Steps at `site` read the source of the copy at `other` instead of the copy.
+    Forwarded,
+    /// A fill with zeros at `site` went: the product at `other` that adds onto it overwrites.
+    FillDropped,
+    /// Steps at `site` went: nothing reads what they made.
+    Dead,
+    /// Steps at `site` moved to `engine`.
+    Moved,
+    /// What `tensor`, made at `site`, holds goes to HBM and comes back, since it does not fit.
+    Spilled,
+    /// What `tensor` holds is made again at `site`, since it does not fit until it is needed.
+    Rematerialised,
+    /// `tensor`, made at `site` anew in every iteration, takes turns in several places.
+    Rotated,
+    /// Steps at `site` are issued before the one at `other`, which the kernel has first.
+    Earlier,
+    /// Transfers at `site` became others: split, or joined with neighbours.
+    Transferred,
+}
+
+impl ChangeKind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ChangeKind::Repeated => "repeated",
+            ChangeKind::Forwarded => "forwarded",
+            ChangeKind::FillDropped => "fill_dropped",
+            ChangeKind::Dead => "dead",
+            ChangeKind::Moved => "moved",
+            ChangeKind::Spilled => "spilled",
+            ChangeKind::Rematerialised => "rematerialised",
+            ChangeKind::Rotated => "rotated",
+            ChangeKind::Earlier => "earlier",
+            ChangeKind::Transferred => "transferred",
+        }
+    }
+}
+
+/// What a pass changed at one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What it did.
+    pub kind: ChangeKind,
+    /// The line of the steps that it changed.
+    pub site: SiteId,
+    /// The line that they now depend on, as the kind says.
+    pub other: Option<SiteId>,
+    /// How many steps.
+    pub steps: u32,
+    /// The tensor that it is about, by name.
+    pub tensor: Option<String>,
+    /// The engine that the steps now run on.
+    pub engine: Option<Engine>,
+}
 
 /// What one pass did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PassReport {
     /// Name of the pass.
     pub name: String,
+    /// What it changed, line by line.
+    #[serde(skip)]
+    pub changes: Vec<Change>,
     /// Counts, by what was counted.
     #[serde(flatten)]
     pub counts: BTreeMap<&'static str, u64>,
@@ -17,7 +82,7 @@ pub struct PassReport {
 impl PassReport {
     /// A report of a pass that did nothing.
     pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), counts: BTreeMap::new() }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     /// Adds to a count.
