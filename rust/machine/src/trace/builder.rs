@@ -156,8 +156,12 @@ impl TraceBuilder {
     pub(crate) fn draft(&mut self, instruction: &dyn Instruction, cost: &dyn CostModel) -> Draft {
         self.drafted += 1;
         let arch = Arc::clone(&self.trace.arch);
-        let mut marks =
-            StepMarks { is_ordered: self.is_ordered, is_fence: instruction.is_opaque(), ..Default::default() };
+        let mut marks = StepMarks {
+            is_ordered: self.is_ordered,
+            is_fence: instruction.is_opaque(),
+            draws: instruction.draws(),
+            ..Default::default()
+        };
         let mut operands = SmallVec::new();
         let mut reads: SmallVec<[(u8, View); 3]> = SmallVec::new();
         instruction.operands(&mut |role, view| {

@@ -127,6 +127,8 @@ pub struct StepMarks {
     pub is_dynamic: bool,
     /// The author forbids to change its order among the steps with this mark.
     pub is_ordered: bool,
+    /// It takes or sets random numbers: its order among the steps with this mark is part of its value.
+    pub draws: bool,
 }
 
 /// An instruction that was issued.
@@ -163,6 +165,26 @@ pub struct TraceStep {
 }
 
 impl TraceStep {
+    /// A step that no instruction of the run was, and that gives the same again.
+    pub fn new(engine: Engine, work: Work, operands: impl IntoIterator<Item = TraceOperand>) -> Self {
+        Self {
+            source: NONE,
+            opcode: 0,
+            engine,
+            site: SiteId::default(),
+            label: 0,
+            scope: NO_SCOPE,
+            work,
+            operands: operands.into_iter().collect(),
+            after: SmallVec::new(),
+            fingerprint: None,
+            macs: (0, 0),
+            marks: StepMarks::default(),
+            alternatives: None,
+            met: None,
+        }
+    }
+
     /// What it reads.
     pub fn reads(&self) -> impl Iterator<Item = &TraceOperand> {
         self.operands.iter().filter(|operand| operand.usage != Use::Write)
