@@ -7,12 +7,14 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::isa::rank_call::RankCall;
 use crate::isa::{Instruction, NOTHING};
+use crate::joint::Joint;
 use crate::lineage::Lineage;
 use crate::memory::{Examined, Request};
 use crate::named_edges::NamedEdges;
-use crate::program::{Program, Recorder, Step};
+use crate::program::{Mark, Program, Recorder, Step};
 use crate::site::SiteId;
 use crate::storage::{Buffer, Storage};
+use crate::trace::LoopKind;
 use crate::view::View;
 
 /// Gives a core what a kernel says, in program order.
@@ -91,6 +93,50 @@ impl Conductor {
             lineage.note(instruction);
         }
         Ok(id)
+    }
+
+    /// A loop of the kernel begins on the line that the core stands on: of this kind, and so many iterations, if that is known.
+    pub fn begin_loop(&mut self, core: &mut NeuronCore, kind: LoopKind, trip: Option<u32>) {
+        let site = core.state.site;
+        core.begin_loop(kind, trip, site);
+        self.mark(Mark::Loop { kind, trip });
+    }
+
+    /// The next iteration of the innermost loop begins; the first one too.
+    pub fn next_iteration(&mut self, core: &mut NeuronCore) {
+        core.next_iteration();
+        self.mark(Mark::Iteration);
+    }
+
+    /// The innermost loop has ended.
+    pub fn end_loop(&mut self, core: &mut NeuronCore) {
+        core.end_loop();
+        self.mark(Mark::EndLoop);
+    }
+
+    /// The author orders what is issued from here on, or no longer.
+    pub fn set_ordered(&mut self, core: &mut NeuronCore, is_ordered: bool) {
+        core.set_ordered(is_ordered);
+        self.mark(if is_ordered { Mark::NoReorder } else { Mark::EndNoReorder });
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.mark(mark);
+        }
+    }
+
+    /// Whether somebody wants to know of loops: a trace that the core keeps, or a program that is written down with them.
+    pub fn notes_loops(&self, core: &NeuronCore) -> bool {
+        core.keeps_trace() || self.recorder.as_ref().is_some_and(|recorder| recorder.notes_marks())
+    }
+
+    /// As [`Conductor::encode_call`], of the core's part of what the cores of a logical core do together.
+    ///
+    /// # Errors
+    /// As [`Conductor::encode_call`].
+    pub fn encode_part(&mut self, part: &Joint, name: Option<&str>, after: &[u32]) -> Result<Option<Step>> {
+        self.recorder.as_mut().map(|recorder| recorder.encode_part(part, name, after)).transpose()
     }
 
     /// What a program that is written down says of a call at which the core meets others; None where none is.
@@ -178,9 +224,24 @@ impl Conductor {
         self.lineage.as_deref()
     }
 
-    /// Writes down from here on what the core is given, as a program of that name.
+    /// Writes down from here on what the core is given, as a program of that name; where places have no limit, tensors that the
+    /// author gave no address have none.
     pub fn record(&mut self, core: &NeuronCore, name: &str) {
-        self.recorder = Some(Box::new(Recorder::new(name, &core.arch().name)));
+        let mut recorder = Recorder::new(name, &core.arch().name);
+        if core.options.unlimited {
+            recorder.leave_places_open();
+        }
+        if core.keeps_trace() {
+            recorder.note_marks();
+        }
+        self.recorder = Some(Box::new(recorder));
+    }
+
+    /// Writes loops, and what the author orders, down as well.
+    pub fn record_loops(&mut self) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note_marks();
+        }
     }
 
     /// The program written down, and the end of writing; arguments and results as of [`Recorder::finish_with`].
@@ -188,10 +249,16 @@ impl Conductor {
     /// # Errors
     /// [`Error::Value`] where nothing was.
     pub fn recorded(&mut self, arguments: &[(u64, bool)], results: &[(String, View)]) -> Result<Program> {
-        let recorder = self.recorder.take();
-        let recorder =
-            recorder.ok_or_else(|| Error::Value("the core was not recorded: start_recording first".to_owned()))?;
-        recorder.finish_with(arguments, results)
+        self.take_recorder()?.finish_with(arguments, results)
+    }
+
+    /// What writes the program down, which it does no longer.
+    ///
+    /// # Errors
+    /// As [`Conductor::recorded`].
+    pub fn take_recorder(&mut self) -> Result<Recorder> {
+        let recorder = self.recorder.take().map(|recorder| *recorder);
+        recorder.ok_or_else(|| Error::Value("the core was not recorded: start_recording first".to_owned()))
     }
 
     /// Refuses what a program cannot hold, while one is written down.

@@ -104,6 +104,12 @@ impl Shadow {
         self.losses.values().cloned().collect()
     }
 
+    /// Makes room up to a place on chip, where places have no limit.
+    pub(super) fn reach(&mut self, buffer: Buffer, place: Placement) -> Result<()> {
+        self.carried.memory.reach(buffer, place)?;
+        self.fresh.memory.reach(buffer, place)
+    }
+
     /// A tensor was placed where nothing lived.
     pub(super) fn forget(&mut self, buffer: Buffer, place: Placement) -> Result<()> {
         for state in [&mut self.carried, &mut self.fresh] {

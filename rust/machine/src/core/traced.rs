@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{NeuronCore, OccupancyPoint};
+use crate::error::Result;
 use crate::site::SiteId;
+use crate::storage::Storage;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::trace::{LoopKind, NO_SCOPE, Scopes, Trace};
 
@@ -67,6 +69,43 @@ impl NeuronCore {
         if let Some(trace) = &mut self.trace {
             trace.set_ordered(is_ordered);
         }
+    }
+
+    /// A tensor comes that a host laid over its memories and that has no address; `is_fresh`: its bytes are uninitialised.
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`](crate::Error::HostMemory).
+    pub(crate) fn came(&mut self, storage: &Storage, is_fresh: bool) -> Result<()> {
+        self.reserve(storage)?;
+        if is_fresh {
+            self.state.memory.renew(storage);
+            if let (Some(shadow), Some(place)) = (&mut self.shadow, storage.place) {
+                shadow.forget(storage.buffer, place)?;
+            }
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.allocated(storage);
+        }
+        Ok(())
+    }
+
+    /// Such a tensor is needed no longer.
+    pub(crate) fn went(&mut self, storage: &Storage) {
+        if let Some(trace) = &mut self.trace {
+            trace.released(storage.id);
+        }
+    }
+
+    /// Makes room for such a tensor, where places have no limit.
+    ///
+    /// # Errors
+    /// As [`NeuronCore::came`].
+    pub(crate) fn reserve(&mut self, storage: &Storage) -> Result<()> {
+        let Some(place) = storage.place.filter(|_| self.options.unlimited) else { return Ok(()) };
+        if let Some(shadow) = &mut self.shadow {
+            shadow.reach(storage.buffer, place)?;
+        }
+        self.state.memory.reach(storage.buffer, place)
     }
 
     /// An empty timeline for another time of its run.

@@ -7,7 +7,7 @@ use super::bits::PartitionBits;
 use super::{Memory, OnChip, Request};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::storage::{Buffer, HbmBytes, Shape, Storage, Zeroed};
+use crate::storage::{Buffer, HbmBytes, Placement, Shape, Storage, Zeroed};
 
 impl Memory {
     /// Bytes of SBUF or PSUM, all partitions together; 0 for HBM, which is no core's own.
@@ -64,13 +64,45 @@ impl Memory {
     /// # Errors
     /// As [`Memory::allocate`] with an address.
     pub fn lay_on_chip(&self, request: &Request<'_>, address: (usize, usize)) -> Result<Arc<Storage>> {
-        let bytes = byte_size(request)?;
-        let shape = self.on_chip_shape(request)?;
-        let partitions = shape[0];
-        let place = self.given_place(request, address, partitions, bytes / partitions)?;
-        let mut storage = bare(request, shape);
+        let (mut storage, bytes) = self.shaped(request)?;
+        let place = self.given_place(request, address, storage.shape[0], bytes)?;
         (storage.place, storage.addressed) = (Some(place), true);
         Ok(Arc::new(storage))
+    }
+
+    /// As [`Memory::lay_on_chip`], of a tensor without an address, for which somebody found a place; where places have no
+    /// limit, it may lie behind the bytes that addresses can name.
+    ///
+    /// # Errors
+    /// As [`Memory::lay_on_chip`].
+    pub fn lay_placed(&self, request: &Request<'_>, (partition, byte): (usize, usize)) -> Result<Arc<Storage>> {
+        let (mut storage, bytes) = self.shaped(request)?;
+        let partitions = storage.shape[0];
+        let is_behind = self.options.unlimited && partition == 0 && byte.checked_add(bytes).is_some();
+        let place = match self.given_place(request, (partition, byte), partitions, bytes) {
+            Err(Error::SbufCapacity(_) | Error::PsumCapacity(_)) if is_behind => {
+                Placement { partition, byte, partitions, bytes }
+            }
+            place => place?,
+        };
+        storage.place = Some(place);
+        Ok(Arc::new(storage))
+    }
+
+    /// Bytes of a partition that a tensor on chip takes.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for shapes that the memory cannot hold.
+    pub(crate) fn row_bytes(&self, request: &Request<'_>) -> Result<usize> {
+        self.shaped(request).map(|(_, bytes)| bytes)
+    }
+
+    /// A storage without a place, and its bytes in each partition.
+    fn shaped(&self, request: &Request<'_>) -> Result<(Storage, usize)> {
+        let bytes = byte_size(request)?;
+        let shape = self.on_chip_shape(request)?;
+        let row_bytes = bytes / shape[0];
+        Ok((bare(request, shape), row_bytes))
     }
 
     /// A tensor over bytes of HBM that an [`HbmSpace`](super::HbmSpace) holds.

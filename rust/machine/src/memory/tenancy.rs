@@ -31,7 +31,7 @@ pub(super) struct Places {
 }
 
 /// Bytes of an annex without end.
-const ENDLESS: usize = 1 << 48;
+pub(super) const ENDLESS: usize = 1 << 48;
 
 impl Places {
     pub(super) fn new(partition_bytes: usize, usable: usize, unit: usize, is_unlimited: bool) -> Self {

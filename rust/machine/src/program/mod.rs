@@ -36,12 +36,20 @@
 
 mod alone;
 mod bind;
+mod call;
 mod declaration;
+mod edit;
 mod fields;
+mod joining;
+mod lifetimes;
+mod logical;
+mod marks;
 mod meeting;
 mod operands;
 mod record;
+mod references;
 mod stepping;
+mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -53,10 +61,16 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 
 pub use bind::{Bound, Kept, Laid, Loaded};
+pub use call::FunctionRegistry;
 pub use declaration::{Declaration, Output, Place, Role};
+pub use joining::LogicalPlace;
+pub use lifetimes::Lifetime;
+pub use logical::run_together;
+pub use marks::Mark;
 pub use meeting::MEETING_VERSION;
 pub use record::{Recorder, Step};
 pub use stepping::MeetingStep;
+use steps::is_of_version_2;
 pub use table::OPERATIONS;
 
 /// Version of the format of programs of one core alone; those that meet others have [`MEETING_VERSION`].
@@ -117,6 +131,9 @@ pub struct Program {
     /// Machine that it was recorded on; empty if it was not.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub arch: String,
+    /// Which core of a logical core it is for; None: of a core alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical_core: Option<LogicalPlace>,
     /// Tensors.
     pub tensors: Vec<Declaration>,
     /// Registers; operands name them by number.
@@ -141,6 +158,7 @@ impl Program {
             version: VERSION,
             name: name.to_owned(),
             arch: String::new(),
+            logical_core: None,
             tensors: Vec::new(),
             registers: 0,
             outputs: Vec::new(),
@@ -187,6 +205,17 @@ impl Program {
         }
         text.push_str("]}");
         Ok(text)
+    }
+
+    /// The version of the format that the program needs: that of a core alone where nothing in it needs another.
+    pub(crate) fn set_version(&mut self) {
+        let is_newer = |step: &Map<String, Value>| step.get("op").and_then(Value::as_str).is_some_and(is_of_version_2);
+        let is_placeless = |tensor: &Declaration| {
+            tensor.address.is_none() && tensor.buffer().is_ok_and(crate::storage::Buffer::is_on_chip)
+        };
+        let needs_newer =
+            self.logical_core.is_some() || self.tensors.iter().any(is_placeless) || self.steps.iter().any(is_newer);
+        self.version = if needs_newer { MEETING_VERSION } else { VERSION };
     }
 
     fn head(&self) -> Self {

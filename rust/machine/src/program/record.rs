@@ -7,12 +7,14 @@ use std::sync::{Arc, PoisonError};
 use serde_json::{Map, Value, json};
 
 use super::declaration::{Place, digits};
-use super::meeting::{self, MEETING_VERSION};
+use super::marks::{Mark, Nesting};
+use super::meeting;
 use super::words::Names;
-use super::{Declaration, Output, Program, Role, operands, table};
+use super::{Declaration, Output, Program, Role, joining, operands, table};
 use crate::error::{Error, Result};
 use crate::isa::Instruction;
 use crate::isa::rank_call::RankCall;
+use crate::joint::Joint;
 use crate::storage::{Buffer, Storage};
 use crate::view::{Register, View};
 
@@ -51,6 +53,8 @@ pub struct Recorder {
     issued: Vec<usize>,
     /// What inputs hold when they come.
     contents: HashMap<usize, Vec<u8>>,
+    /// Loops and stretches that keep their order, where they are noted; None where they are not, or did not nest.
+    nesting: Option<Nesting>,
 }
 
 /// A step on its way into the program: its instruction has still to be taken.
@@ -68,6 +72,8 @@ struct Naming {
     /// Number and value, as a replay has it, of each register.
     registers: HashMap<u64, (u32, Option<i64>)>,
     used: Vec<Arc<Register>>,
+    /// Tensors on chip that the author gave no address have none.
+    leaves_open: bool,
 }
 
 impl Naming {
@@ -94,7 +100,10 @@ impl Naming {
             space: space.to_owned(),
             shape: storage.shape.to_vec(),
             dtype: storage.dtype.name().to_owned(),
-            address: storage.place.map(|place| Place::OnChip([place.partition, place.byte])),
+            address: storage
+                .place
+                .filter(|_| storage.addressed || !self.leaves_open)
+                .map(|place| Place::OnChip([place.partition, place.byte])),
             role,
             data: None,
         });
@@ -140,7 +149,33 @@ impl Recorder {
     /// An empty recording of what is called `name` and runs on `arch`.
     pub fn new(name: &str, arch: &str) -> Self {
         let program = Program { arch: arch.to_owned(), ..Program::new(name) };
-        Self { program, names: Naming::default(), issued: Vec::new(), contents: HashMap::new() }
+        Self { program, names: Naming::default(), issued: Vec::new(), contents: HashMap::new(), nesting: None }
+    }
+
+    /// Tensors on chip that the author gave no address have none in the program either.
+    pub fn leave_places_open(&mut self) {
+        self.names.leaves_open = true;
+    }
+
+    /// Loops and stretches that keep their order are written down from here on.
+    pub fn note_marks(&mut self) {
+        self.nesting = Some(Nesting::default());
+    }
+
+    /// Whether they are.
+    pub fn notes_marks(&self) -> bool {
+        self.nesting.is_some()
+    }
+
+    /// A loop, or what keeps its order, begins, goes on or ends. Of a run whose loops do not lie in one another, as those of
+    /// iterators that are taken in turn, none is written down.
+    pub fn mark(&mut self, mark: Mark) {
+        let Some(nesting) = &mut self.nesting else { return };
+        if nesting.take(self.program.steps.len(), mark).is_ok() {
+            self.program.steps.push(mark.encode());
+        } else {
+            self.nesting = None;
+        }
     }
 
     /// The core has a new tensor; `fresh`: of bytes of its own, so that they are uninitialised.
@@ -196,6 +231,16 @@ impl Recorder {
         Ok(self.step(words, label, after))
     }
 
+    /// As [`Recorder::encode`], for the core's part of what the cores of a logical core do together.
+    ///
+    /// # Errors
+    /// As [`Recorder::encode`].
+    pub fn encode_part(&mut self, part: &Joint, label: Option<&str>, after: &[u32]) -> Result<Step> {
+        self.names.used.clear();
+        let words = joining::encode(part, &mut self.names)?;
+        Ok(self.step(words, label, after))
+    }
+
     fn step(&mut self, mut words: Map<String, Value>, label: Option<&str>, after: &[u32]) -> Step {
         if let Some(label) = label {
             words.insert("label".to_owned(), label.into());
@@ -244,7 +289,16 @@ impl Recorder {
     ///
     /// # Errors
     /// None yet.
-    pub fn finish_with(mut self, arguments: &[(u64, bool)], results: &[(String, View)]) -> Result<Program> {
+    pub fn finish_with(self, arguments: &[(u64, bool)], results: &[(String, View)]) -> Result<Program> {
+        self.finish_parts(arguments, results).map(|(program, _)| program)
+    }
+
+    /// As [`Recorder::finish_with`], with the number of each tensor by that of its storage.
+    pub(super) fn finish_parts(
+        mut self,
+        arguments: &[(u64, bool)],
+        results: &[(String, View)],
+    ) -> Result<(Program, HashMap<u64, usize>)> {
         for (number, bytes) in &self.contents {
             let tensor = &mut self.names.tensors[*number];
             tensor.role = Role::Constant;
@@ -268,13 +322,22 @@ impl Recorder {
             let view = operands::encode(view, &mut self.names)?;
             self.program.outputs.push(Output { name: name.clone(), view });
         }
-        let meets = |step: &Map<String, Value>| step.get("op").and_then(Value::as_str).is_some_and(meeting::is_meeting);
-        if self.program.steps.iter().any(meets) {
-            self.program.version = MEETING_VERSION;
-        }
+        self.end_marks();
         self.program.tensors = self.names.tensors;
         self.program.registers = u32::try_from(self.names.registers.len()).unwrap_or(u32::MAX);
-        Ok(self.program)
+        self.program.set_version();
+        Ok((self.program, self.names.numbers))
+    }
+
+    /// Ends the loops that nothing ended, or takes out all marks where some did not fit.
+    fn end_marks(&mut self) {
+        match self.nesting.take() {
+            Some(nesting) => self.program.steps.extend(nesting.ends().map(Mark::encode)),
+            None => self.program.steps.retain(|step| {
+                let op = step.get("op").and_then(Value::as_str).unwrap_or_default();
+                !Mark::is_one(op)
+            }),
+        }
     }
 
     /// As [`Recorder::finish_with`] where everything that the host filled is its to fill anew.

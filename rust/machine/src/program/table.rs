@@ -4,11 +4,13 @@ use std::any::Any;
 
 use serde_json::{Map, Value};
 
+use super::call;
 use super::words::{Field, Names, Scope};
 use crate::arch::ArchSpec;
 use crate::error::{Error, Result};
+use crate::isa::Instruction;
+use crate::isa::custom::GpSimdCall;
 use crate::isa::table::{Default, held, makers, program_key, values};
-use crate::isa::{Instruction, custom};
 
 /// An instruction that a program holds.
 pub(super) type Held = Box<dyn Instruction + Send + Sync>;
@@ -153,14 +155,16 @@ fn words(default: Default) -> Value {
 /// Words for an instruction.
 ///
 /// # Errors
-/// [`Error::NotModelled`] for what programs cannot hold: what cores do together, and functions of the host.
+/// [`Error::NotModelled`] for what programs cannot hold.
 pub(super) fn encode(instruction: &dyn Instruction, names: &mut dyn Names) -> Result<Map<String, Value>> {
     let mut map = Map::new();
     map.insert("op".to_owned(), instruction.name().into());
     let any: &dyn Any = instruction;
     if !encode_listed(any, names, &mut map)? {
-        let why = if any.is::<custom::GpSimdCall>() { "its function is the host's" } else { "cores run it together" };
-        return Err(Error::NotModelled(format!("{} cannot be part of a program: {why}", instruction.name())));
+        if let Some(call) = any.downcast_ref::<GpSimdCall>() {
+            return call::encode(call, names);
+        }
+        return Err(Error::NotModelled(format!("{} cannot be part of a program", instruction.name())));
     }
     // What is not given is not written.
     map.retain(|_, value| !value.is_null());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 
 use super::words::{Names, Scope};
-use super::{OPERATIONS, table};
+use super::{OPERATIONS, references, table};
 use crate::arch::ArchSpec;
 use crate::error::Result;
 use crate::isa::table::{Argument, Default, Description, Kind, TABLE, program_key};
@@ -156,6 +156,43 @@ fn test_instructions_are_what_their_rows_say() {
         assert_eq!(held.name(), row.name);
         let engine = held.engine(&fixture.arch);
         assert!(row.engines.contains(&engine), "{} runs on {engine}", row.name);
+    }
+}
+
+/// Steps name tensors where instructions have operands, and nowhere else: what lifetimes are counted from.
+#[test]
+fn test_names_in_steps_are_the_operands_of_instructions() {
+    let fixture = Fixture::new();
+    for row in TABLE {
+        let whole = row.arguments.iter().map(|argument| {
+            let plain = matches!(argument.kind, Kind::Scalar | Kind::NumberOrTile);
+            let view = json!({"tensor": "tile", "shape": [128, 1], "strides": [16, 1]});
+            (program_key(argument.name).to_owned(), if plain { view } else { words(argument) })
+        });
+        let whole: Map<String, Value> = whole.collect();
+        let mut step = fixture.rewritten(row.name, &whole);
+        for mut step in [whole.clone(), step.clone()] {
+            let mut operands = 0;
+            let mut given = step.clone();
+            given.remove("op");
+            if let Ok(held) = fixture.decode(row.name, &given) {
+                held.operands(&mut |_, _| operands += 1);
+            }
+            step.insert("op".to_owned(), row.name.into());
+            let mut named = Vec::new();
+            references::visit_names(&step, &mut |name| named.push(name.to_owned()));
+            assert!(named.iter().all(|name| name == "tile"), "{}: {named:?} of {step:?}", row.name);
+            assert!(named.len() >= operands && operands > 0 || row.name == "register_move", "{}: {step:?}", row.name);
+            references::visit_names_mut(&mut step, &mut |name| name.push('s'));
+            let text = Value::Object(step).to_string();
+            assert_eq!(text.matches("\"tile\"").count(), text.matches("\"tile\":").count(), "{text}");
+        }
+        step.insert("label".to_owned(), "tile".into());
+        references::visit_names(&step, &mut |name| assert_eq!(name, "tile"));
+    }
+    let mark = json!({"op": "loop", "kind": "tile", "label": "tile", "op0": "tile", "after": ["tile"]});
+    if let Value::Object(mark) = mark {
+        references::visit_names(&mark, &mut |name| panic!("{name} is no tensor"));
     }
 }
 

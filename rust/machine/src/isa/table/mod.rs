@@ -116,7 +116,7 @@ pub struct Description {
     pub family: Family,
     /// Engines that may run it on some machine.
     pub engines: &'static [Engine],
-    /// The entries of a program's step; none for what cores run together, which programs do not hold.
+    /// The entries of a program's step; none for what cores run together, whose entries are its arguments.
     pub keys: &'static [&'static str],
 }
 
