@@ -11,12 +11,14 @@
 #![forbid(unsafe_code)]
 
 mod bound;
+mod constants;
 mod cores;
 pub mod dependences;
 mod level;
 pub mod passes;
 mod report;
 
+pub use constants::Constants;
 pub use cores::compile_cores;
 pub use level::{CompileOptions, Level};
 pub use passes::{PASSES, Pass};

@@ -43,7 +43,8 @@ specs![
 ];
 
 /// The files of constants that models take for granted, in the form of spec files; none is a system.
-const PARAMETERS: [(&str, &str); 8] = [
+const PARAMETERS: [(&str, &str); 9] = [
+    ("compiler", include_str!("../specs/models/compiler.toml")),
     ("energy", include_str!("../specs/models/energy.toml")),
     ("latency", include_str!("../specs/models/latency.toml")),
     ("serving", include_str!("../specs/models/serving.toml")),
@@ -92,7 +93,7 @@ pub(crate) fn text_of(name: &str) -> &'static str {
     BUILT_IN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
-/// The constants of a model: `energy`, `latency`, `serving` or `training`; `serving_NAME` for the serving stack of a generation.
+/// The constants of a model: `compiler`, `energy`, `latency`, `serving` or `training`; `serving_NAME` for the serving stack of a generation.
 ///
 /// # Errors
 /// [`Error::Unknown`] if there are none of that name.

@@ -1,0 +1,49 @@
+//! The constants of the compiler: what nobody publishes, each with its source in `models/compiler.toml` of the facts.
+
+use std::sync::OnceLock;
+
+use trn3_machine::arch::ArchSpec;
+use trn3_machine::{Error, Result};
+
+/// What compilers of kernels do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Constants {
+    /// Part of the DMA engines' rate that compiled kernels reach on the second generation.
+    pub dma_share_gen2: f64,
+    /// Rings that transfers are spread over.
+    pub dma_rings: u8,
+}
+
+impl Constants {
+    /// The constants of the crate, read once.
+    ///
+    /// # Errors
+    /// None in practice: the file is part of the crate and tested.
+    pub fn load() -> Result<Self> {
+        static LOADED: OnceLock<Constants> = OnceLock::new();
+        if let Some(loaded) = LOADED.get() {
+            return Ok(*loaded);
+        }
+        let facts = |error: trn3_facts::Error| Error::Value(error.to_string());
+        let model = trn3_facts::parameters("compiler").map_err(facts)?;
+        let read = |key: &str| model.si(key).map_err(facts);
+        let constants = Self { dma_share_gen2: read("dma_share_gen2")?, dma_rings: read("dma_rings")? as u8 };
+        Ok(*LOADED.get_or_init(|| constants))
+    }
+
+    /// Part of the DMA engines' rate that compiled kernels reach on a machine.
+    pub fn dma_share(&self, arch: &ArchSpec) -> f64 {
+        if arch.generation == 2 { self.dma_share_gen2 } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_constants_are_in_the_facts() {
+        let constants = Constants::load().expect("built in");
+        assert!(constants.dma_share_gen2 > 0.0 && constants.dma_share_gen2 <= 1.0 && constants.dma_rings > 0);
+    }
+}
