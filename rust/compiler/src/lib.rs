@@ -17,6 +17,7 @@ pub mod dependences;
 mod level;
 pub mod passes;
 mod report;
+mod webs;
 
 pub use constants::Constants;
 pub use cores::compile_cores;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{NeuronCore, OccupancyPoint};
 use crate::error::Result;
+use crate::opcode::Opcodes;
 use crate::site::SiteId;
 use crate::storage::Storage;
 use crate::timing::timeline::{Timeline, TimelineOptions};
@@ -24,7 +25,9 @@ impl NeuronCore {
             }
         }
         let draws = self.state.stochastic_rounding.is_some();
-        self.trace.take().map(|trace| trace.finish(&self.opcodes, draws))
+        let mut trace = self.trace.take()?.finish(&self.opcodes, draws);
+        trace.sites = self.sites.clone();
+        Some(trace)
     }
 
     fn scopes(&mut self) -> Option<&mut Scopes> {
@@ -114,9 +117,16 @@ impl NeuronCore {
         self.timeline.emptied(Arc::clone(&self.state.arch), options)
     }
 
-    /// Its run took this time instead, and had so many bytes live from each instruction on.
-    pub(crate) fn set_timeline(&mut self, timeline: Timeline, occupancy: Vec<(u64, OccupancyPoint)>) {
+    /// Its run took this time instead, and had so many bytes live from each instruction on; instructions that it had not
+    /// have names as well.
+    pub(crate) fn set_timeline(
+        &mut self,
+        timeline: Timeline,
+        occupancy: Vec<(u64, OccupancyPoint)>,
+        names: &Opcodes,
+    ) {
         self.timeline = timeline;
         self.occupancy = occupancy;
+        self.opcodes = names.clone();
     }
 }

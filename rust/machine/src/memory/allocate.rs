@@ -14,7 +14,8 @@ use crate::storage::{Buffer, HbmBytes, Held, Placement, Shape, Storage};
 /// Live tensors that a capacity error lists.
 const LISTED: usize = 24;
 
-pub(super) fn next_id() -> u64 {
+/// The number of a storage that is not there yet.
+pub(crate) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

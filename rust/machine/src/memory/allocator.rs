@@ -148,6 +148,26 @@ impl Allocator {
         best.map(|(_, start)| start)
     }
 
+    /// The smallest of the free places, whatever its age, that hold so many bytes.
+    pub(super) fn find_tight(&self, bytes: usize) -> Option<usize> {
+        let bytes = self.extent(bytes);
+        let mut best: Option<(usize, usize)> = None;
+        let mut at = 0;
+        while at < self.segments.len() {
+            let free = self.segments[at..].iter().take_while(|segment| segment.users == 0).count();
+            if let Some(last) = free.checked_sub(1) {
+                let low = self.segments[at].start.next_multiple_of(self.unit);
+                let high = self.segments[at + last].end.min(self.usable) / self.unit * self.unit;
+                let room = high.saturating_sub(low);
+                if room >= bytes && best.is_none_or(|(least, _)| room < least) {
+                    best = Some((room, if bytes < self.small { high - bytes } else { low }));
+                }
+            }
+            at += free.max(1);
+        }
+        best.map(|(_, start)| start)
+    }
+
     /// The free segments around this one that are no younger than it, itself included.
     fn run_around(&self, index: usize) -> Range<usize> {
         let age = self.segments[index].stamp;

@@ -10,8 +10,25 @@ use crate::arch::ArchSpec;
 use crate::error::Error;
 use crate::storage::{Buffer, Placement};
 
-/// The bytes of one memory, and which tensors of a trace hold them.
-pub(crate) struct Placer {
+/// The bytes of one on-chip memory, all partitions alike, and which tensors hold them, by numbers of the caller's.
+///
+/// ```
+/// use trn3_machine::arch::ArchSpec;
+/// use trn3_machine::memory::Placer;
+/// use trn3_machine::storage::Buffer;
+///
+/// let mut psum = Placer::new(&*ArchSpec::shared("trn2")?, Buffer::Psum);
+/// for tensor in 0..8 {
+///     let byte = psum.find(2048).expect("eight banks");
+///     psum.hold(tensor, byte, 2048);
+/// }
+/// assert_eq!(psum.find(1), None);
+/// psum.give_back(5);
+/// assert_eq!(psum.find(1), Some(5 * 2048));
+/// # Ok::<(), trn3_machine::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Placer {
     bytes: Allocator,
     /// Those that came and did not go, by number, oldest first.
     live: BTreeSet<u32>,
@@ -20,7 +37,8 @@ pub(crate) struct Placer {
 }
 
 impl Placer {
-    pub(crate) fn new(arch: &ArchSpec, buffer: Buffer) -> Self {
+    /// An empty one.
+    pub fn new(arch: &ArchSpec, buffer: Buffer) -> Self {
         let bytes = if buffer == Buffer::Psum {
             let all = size(arch.psum_partition_bytes());
             Allocator::new(all, all, size(arch.psum_bank_bytes))
@@ -95,7 +113,40 @@ impl Placer {
         Some(start as u64)
     }
 
-    pub(crate) fn give_back(&mut self, tensor: u32) {
+    /// Bytes of a partition that tensors without an address may use.
+    pub fn usable(&self) -> u64 {
+        self.bytes.usable() as u64
+    }
+
+    /// What tensors start on, and take multiples of.
+    pub fn unit(&self) -> u64 {
+        self.bytes.extent(1) as u64
+    }
+
+    /// Bytes that a tensor of so many takes.
+    pub fn extent(&self, bytes: u64) -> u64 {
+        bytes.max(1).next_multiple_of(self.unit())
+    }
+
+    /// The first byte of the free place that was given back longest ago; as small tensors live long, they go to the far end
+    /// of places of one age.
+    pub fn find(&self, bytes: u64) -> Option<u64> {
+        self.bytes.find(usize::try_from(self.extent(bytes)).ok()?).map(|start| start as u64)
+    }
+
+    /// The first byte of the smallest free place, however long ago it was given back; small tensors go to its far end.
+    pub fn find_tight(&self, bytes: u64) -> Option<u64> {
+        self.bytes.find_tight(usize::try_from(self.extent(bytes)).ok()?).map(|start| start as u64)
+    }
+
+    /// A tensor holds these bytes from here on, whoever else does.
+    pub fn hold(&mut self, tensor: u32, start: u64, bytes: u64) {
+        self.bytes.hold(size(start), size(start + bytes), u64::from(tensor));
+        self.live.insert(tensor);
+    }
+
+    /// A tensor holds its bytes no longer.
+    pub fn give_back(&mut self, tensor: u32) {
         if self.live.remove(&tensor) {
             self.bytes.give_back(u64::from(tensor), false);
         }

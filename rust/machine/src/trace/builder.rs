@@ -23,6 +23,32 @@ use crate::view::{Dynamic, Register, ScalarIndex, View};
 /// Engines that an instruction without one may go to; which of them may run it is its own to say.
 const COMPUTE: [Engine; 3] = [Engine::Vector, Engine::Scalar, Engine::GpSimd];
 
+/// Instructions without a part of their output that may stay as it is.
+const OVERWRITING: [&str; 22] = [
+    "activation",
+    "affine_select",
+    "bn_aggr",
+    "bn_stats",
+    "dma_copy",
+    "dma_transpose",
+    "dropout",
+    "exponential",
+    "iota",
+    "max8",
+    "memset",
+    "nc_matmul",
+    "nc_matmul_mx",
+    "nc_transpose",
+    "reciprocal",
+    "scalar_tensor_tensor",
+    "tensor_copy",
+    "tensor_partition_reduce",
+    "tensor_reduce",
+    "tensor_scalar",
+    "tensor_tensor",
+    "tensor_tensor_scan",
+];
+
 /// What is kept of an instruction until it is certain which others it waits for.
 pub(crate) struct Draft {
     pub(crate) operands: SmallVec<[TraceOperand; 3]>,
@@ -192,6 +218,7 @@ impl TraceBuilder {
                 }
             }
         });
+        marks.overwrites = OVERWRITING.contains(&instruction.name()) && sets_all(instruction, &operands);
         instruction.registers(&mut |role, register| {
             let usage = if role == OperandRole::Read { Use::Read } else { Use::Write };
             operands.push(self.register_operand(register, usage));
@@ -335,6 +362,24 @@ pub(crate) struct DraftTime {
     pub(crate) after: SmallVec<[u32; 2]>,
     pub(crate) macs: (u64, u64),
     pub(crate) met: Option<Met>,
+}
+
+/// Whether an instruction has one output, which is neither an input as well nor found at run time, and sets all that its
+/// rectangles cover: gaps may count as covered.
+fn sets_all(instruction: &dyn Instruction, operands: &[TraceOperand]) -> bool {
+    let (mut outputs, mut bytes) = (0, 0);
+    instruction.operands(&mut |role, view| match role {
+        _ if view.dynamic.is_some() => outputs += 2,
+        OperandRole::Read | OperandRole::Stationary => {}
+        OperandRole::Update => outputs += 2,
+        OperandRole::Write => {
+            outputs += 1;
+            bytes += (view.len() * view.dtype.size()) as u64;
+        }
+    });
+    let area = |rect: &Rect| (rect.rows.end - rect.rows.start) * (rect.columns.end - rect.columns.start);
+    let written = operands.iter().filter(|operand| operand.usage == Use::Write);
+    outputs == 1 && written.flat_map(|operand| &operand.rects).map(area).sum::<u64>() == bytes
 }
 
 fn other_engines(

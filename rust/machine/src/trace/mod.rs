@@ -8,6 +8,7 @@
 
 mod as_written;
 mod builder;
+mod made;
 mod scopes;
 mod time;
 
@@ -19,7 +20,7 @@ use crate::arch::ArchSpec;
 pub(crate) use crate::core::again::Met;
 use crate::engine::Engine;
 use crate::opcode::Opcodes;
-use crate::site::SiteId;
+use crate::site::{SiteId, Sites};
 use crate::storage::Buffer;
 use crate::timing::region::{Rect, Region, Space};
 use crate::timing::work::Work;
@@ -121,6 +122,8 @@ pub struct StepMarks {
     pub fills_zero: bool,
     /// It copies its input, bit for bit.
     pub copies: bool,
+    /// It sets every byte of the rectangles that it writes, whatever its inputs are.
+    pub overwrites: bool,
     /// Nothing may move across it: what cores do together, functions of the host.
     pub is_fence: bool,
     /// Its address is known only when it executes.
@@ -221,6 +224,8 @@ pub struct Trace {
     pub scopes: Scopes,
     /// Names of instructions and labels.
     pub names: Opcodes,
+    /// Lines of the kernel.
+    pub sites: Sites,
     /// Whether results were rounded by random numbers: a step that is left out would change those of others.
     pub draws: bool,
     /// When tensors without an address came and went, in the order of the kernel.
@@ -237,6 +242,7 @@ impl Trace {
             places: Vec::new(),
             scopes: Scopes::default(),
             names: Opcodes::default(),
+            sites: Sites::default(),
             draws: false,
             events: Vec::new(),
         }

@@ -77,7 +77,7 @@ pub fn time_cores(cores: &mut [&mut NeuronCore], traces: &[&Trace]) -> Result<()
     let timelines = cores.iter().map(|core| core.empty_timeline(core.options.timing)).collect();
     let timed = time_all(traces, timelines)?;
     for ((core, timed), trace) in cores.iter_mut().zip(timed).zip(traces) {
-        core.set_timeline(timed.timeline, occupancy(trace));
+        core.set_timeline(timed.timeline, occupancy(trace), &trace.names);
     }
     Ok(())
 }

@@ -1,0 +1,130 @@
+//! Allocate: every tensor without an address gets a place, and what does not fit leaves for HBM until it is needed.
+//!
+//! Kept true: at every step each value that it uses lies at the bytes that the step names, no two values that are still used
+//! share bytes of a memory, and no value uses bytes of the author's addresses from the step that uses those first to the one
+//! that uses them last. No step goes, and steps stay in their order.
+//!
+//! A value lives from the step that first uses it to the one that last does, not as long as the kernel refers to its tensor;
+//! a tensor that is overwritten as a whole begins a new value, which may lie elsewhere. Of the free places the one that was
+//! given back longest ago is taken, so that what comes next need not wait; where something would have to leave for that, the
+//! smallest that fits is, if less has to leave then. Who is used last leaves **(choice)**, whole: what was loaded from HBM or
+//! made of constants is loaded or made again, where that takes no longer; what was stored and not written since is stored
+//! once; the rest goes to HBM, from PSUM to SBUF.
+
+mod plan;
+mod reserved;
+mod room;
+mod spill;
+mod walk;
+
+use std::collections::{BTreeMap, HashMap};
+
+use trn3_machine::storage::Buffer;
+use trn3_machine::trace::Trace;
+use trn3_machine::{Error, Result};
+
+use super::Pass;
+use crate::level::Level;
+use crate::report::{Change, ChangeKind, PassReport};
+use crate::webs::Webs;
+use plan::Plan;
+use room::{Choice, Room};
+use spill::Makers;
+use walk::{Full, Walk};
+
+/// Places tensors without an address.
+pub(super) struct AllocatePass;
+
+impl Pass for AllocatePass {
+    fn name(&self) -> &'static str {
+        "allocate"
+    }
+
+    fn levels(&self) -> &'static [Level] {
+        &[Level::Nki, Level::NeuronxCc]
+    }
+
+    fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
+        let webs = Webs::of(trace);
+        if webs.len() == 0 {
+            return Ok(());
+        }
+        let makers = Makers::of(trace);
+        let walk = |choice| Walk::new(trace, &webs, &makers, choice).run();
+        let plan = match walk(Choice::Oldest) {
+            Ok(plan) if plan.left.is_empty() => plan,
+            first => match (first, walk(Choice::Tightest)) {
+                (Ok(first), Ok(second)) if first.moved_bytes() <= second.moved_bytes() => first,
+                (_, Ok(second)) => second,
+                (Ok(first), Err(_)) => first,
+                (Err(_), Err((step, full))) => return Err(capacity_error(trace, &webs, step, full)),
+            },
+        };
+        note(trace, &webs, &plan, report);
+        plan.apply(trace, &webs);
+        Ok(())
+    }
+}
+
+/// Says what was done.
+fn note(trace: &Trace, webs: &Webs, plan: &Plan, report: &mut PassReport) {
+    report.add("tensors", webs.len() as u64);
+    report.add("spills", plan.spills);
+    report.add("spilled_bytes", plan.spilled_bytes);
+    report.add("reloaded_bytes", plan.reloaded_bytes);
+    report.add("remade", plan.remade);
+    let mut left: BTreeMap<(u32, &str, bool), u32> = BTreeMap::new();
+    for &(tensor, is_remade) in &plan.left {
+        let tensor = &trace.tensors[tensor as usize];
+        *left.entry((tensor.site.0, &tensor.name, is_remade)).or_default() += 1;
+    }
+    let change = |kind, site, name: &str, steps| Change {
+        kind,
+        site: trn3_machine::site::SiteId(site),
+        other: None,
+        steps,
+        tensor: (!name.is_empty()).then(|| name.to_owned()),
+        engine: None,
+    };
+    for ((site, name, is_remade), steps) in left {
+        let kind = if is_remade { ChangeKind::Rematerialised } else { ChangeKind::Spilled };
+        report.changes.push(change(kind, site, name, steps));
+    }
+    let mut turns: HashMap<u32, u32> = HashMap::new();
+    for web in (0..webs.len() as u32).map(|web| webs.get(web)).filter(|web| !web.is_first) {
+        *turns.entry(web.tensor).or_insert(1) += 1;
+    }
+    let mut rotated: BTreeMap<(u32, &str), u32> = BTreeMap::new();
+    for (tensor, values) in turns {
+        let tensor = &trace.tensors[tensor as usize];
+        *rotated.entry((tensor.site.0, &tensor.name)).or_default() += values;
+    }
+    report.add("rotated", rotated.values().map(|&values| u64::from(values)).sum());
+    for ((site, name), steps) in rotated {
+        report.changes.push(change(ChangeKind::Rotated, site, name, steps));
+    }
+}
+
+/// The operands of one step do not fit.
+fn capacity_error(trace: &Trace, webs: &Webs, step: u32, full: Full) -> Error {
+    let room = Room::new(trace, full.0, Choice::Oldest);
+    let used = webs.at(step as usize).iter().map(|&web| &trace.tensors[webs.get(web).tensor as usize]);
+    let of_memory: Vec<_> = used.filter(|tensor| tensor.open() == Some(full.0)).collect();
+    let needed: u64 = of_memory.iter().map(|tensor| room.extent(tensor.bytes)).sum();
+    let step = &trace.steps[step as usize];
+    let memory = if full.0 == Buffer::Psum { "PSUM" } else { "SBUF" };
+    let instruction = trace.names.opcodes().get(usize::from(step.opcode)).copied().unwrap_or("an instruction");
+    let mut text = format!(
+        "{memory} cannot hold the operands of {instruction} at once: they need {needed} bytes per partition, {} are usable",
+        room.usable()
+    );
+    text.push_str("\noperands (bytes per partition, tensor, line that made it):");
+    for tensor in &of_memory {
+        let line = format!("\n{:>12}  `{}`  {}", tensor.bytes, tensor.name, trace.sites.text(tensor.site));
+        text.push_str(line.trim_end());
+    }
+    text.push_str("\nhint: split them into tiles");
+    let line = trace.sites.text(step.site);
+    let text = if line.is_empty() { text } else { format!("{line}: {text}") };
+    if full.0 == Buffer::Psum { Error::PsumCapacity(text) } else { Error::SbufCapacity(text) }
+}

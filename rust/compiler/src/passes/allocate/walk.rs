@@ -1,0 +1,305 @@
+//! The walk over a trace that gives each value a place when it is first used, and lets those leave that are used last where
+//! there is none.
+
+use trn3_machine::storage::Buffer;
+use trn3_machine::trace::{NONE, Trace};
+
+use super::plan::{Added, Made, Plan};
+use super::room::{Choice, Room};
+use super::spill::{Makers, round_trip, writes};
+use crate::webs::Webs;
+
+/// How a value that is not on chip comes back.
+#[derive(Clone, Debug)]
+enum Kept {
+    /// It has not been made, or needs not come back.
+    Nowhere,
+    /// A tensor in HBM holds the same.
+    InHbm(u32),
+    /// A value in SBUF holds the same.
+    InSbuf(u32),
+    /// These steps make it again.
+    Makers(Vec<u32>),
+}
+
+/// A value, as it goes through the walk.
+#[derive(Debug)]
+struct Value {
+    /// The tensor of the trace that it is of.
+    origin: u32,
+    bytes: u64,
+    buffer: Buffer,
+    /// The tensor that it is in now, and where that begins; None: it has no place.
+    place: Option<(u32, u64)>,
+    /// The step that uses it next.
+    next: u32,
+    /// The last one.
+    last: u32,
+    /// How many of its uses are over.
+    used: u32,
+    /// Where else it is.
+    kept: Kept,
+    /// A tensor in HBM that is its own.
+    slot: u32,
+    /// The step that it has to be in place for.
+    pinned: u32,
+}
+
+/// No place was found in a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full(pub(super) Buffer);
+
+/// A walk.
+pub(super) struct Walk<'a> {
+    trace: &'a Trace,
+    webs: &'a Webs,
+    makers: &'a Makers,
+    rooms: [Room; 2],
+    values: Vec<Value>,
+    plan: Plan,
+    now: u32,
+}
+
+fn at(buffer: Buffer) -> usize {
+    usize::from(buffer == Buffer::Psum)
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(trace: &'a Trace, webs: &'a Webs, makers: &'a Makers, choice: Choice) -> Self {
+        let values = (0..webs.len() as u32).map(|number| {
+            let (web, uses) = (webs.get(number), webs.uses(number));
+            let tensor = &trace.tensors[web.tensor as usize];
+            Value {
+                origin: web.tensor,
+                bytes: tensor.bytes,
+                buffer: tensor.open().unwrap_or(Buffer::Sbuf),
+                place: None,
+                next: uses[0],
+                last: uses[uses.len() - 1],
+                used: 0,
+                kept: Kept::Nowhere,
+                slot: NONE,
+                pinned: NONE,
+            }
+        });
+        Self {
+            trace,
+            webs,
+            makers,
+            rooms: [Buffer::Sbuf, Buffer::Psum].map(|buffer| Room::new(trace, buffer, choice)),
+            values: values.collect(),
+            plan: Plan::new(trace, webs),
+            now: 0,
+        }
+    }
+
+    /// Walks; at the step whose values find no place it ends.
+    pub(super) fn run(mut self) -> Result<Plan, (u32, Full)> {
+        for step in 0..self.trace.steps.len() as u32 {
+            self.now = step;
+            self.step().map_err(|full| (step, full))?;
+        }
+        Ok(self.plan)
+    }
+
+    fn step(&mut self) -> Result<(), Full> {
+        let (trace, webs, now) = (self.trace, self.webs, self.now);
+        for memory in 0..self.rooms.len() {
+            for leaving in self.rooms[memory].advance(now) {
+                self.leave(leaving)?;
+            }
+        }
+        let used = webs.at(now as usize);
+        if used.is_empty() {
+            return Ok(());
+        }
+        used.iter().for_each(|&value| self.values[value as usize].pinned = now);
+        let mut cleared = [false; 2];
+        while let Err(full) = self.bring_all(used) {
+            let memory = at(full.0);
+            if std::mem::replace(&mut cleared[memory], true) {
+                return Err(full);
+            }
+            // What is left lies in pieces: all begins anew.
+            for value in self.rooms[memory].values() {
+                self.leave(value)?;
+            }
+        }
+        let first = webs.first(now as usize);
+        let step = &trace.steps[now as usize];
+        for (place, &number) in used.iter().enumerate() {
+            let value = &mut self.values[number as usize];
+            self.plan.tensors[first + place] = value.place.map_or(NONE, |place| place.0);
+            if writes(step, value.origin) {
+                let kept = std::mem::replace(&mut value.kept, Kept::Nowhere);
+                self.forget(kept);
+            }
+            let value = &mut self.values[number as usize];
+            value.used += 1;
+            match webs.uses(number).get(value.used as usize) {
+                Some(&next) => value.next = next,
+                None => self.end(number),
+            }
+        }
+        Ok(())
+    }
+
+    /// A copy in SBUF is not needed any more.
+    fn forget(&mut self, kept: Kept) {
+        if let Kept::InSbuf(copy) = kept {
+            self.end(copy);
+        }
+    }
+
+    /// A value is over.
+    fn end(&mut self, number: u32) {
+        let value = &mut self.values[number as usize];
+        let kept = std::mem::replace(&mut value.kept, Kept::Nowhere);
+        if let Some((_, start)) = value.place.take() {
+            self.rooms[at(value.buffer)].give_back(number, start);
+        }
+        self.forget(kept);
+    }
+
+    /// Gives all values of a step a place, the largest first.
+    fn bring_all(&mut self, used: &[u32]) -> Result<(), Full> {
+        let missing = |walk: &Self, value: u32| walk.values[value as usize].place.is_none();
+        if let [only] = used {
+            return if missing(self, *only) { self.bring(*only) } else { Ok(()) };
+        }
+        let mut coming: Vec<u32> = used.iter().copied().filter(|&value| missing(self, value)).collect();
+        coming.sort_by_key(|&value| std::cmp::Reverse(self.values[value as usize].bytes));
+        coming.into_iter().try_for_each(|value| self.bring(value))
+    }
+
+    /// Gives a value a place, and what it held.
+    fn bring(&mut self, number: u32) -> Result<(), Full> {
+        let Value { origin, bytes, buffer, last, .. } = self.values[number as usize];
+        let start = match self.rooms[at(buffer)].find(bytes, last) {
+            Some(start) => start,
+            None => self.make_room(buffer, bytes)?,
+        };
+        self.rooms[at(buffer)].hold(number, start, bytes);
+        let is_new = self.values[number as usize].used == 0;
+        let is_first = is_new
+            && (number as usize) < self.webs.len()
+            && self.webs.get(number).is_first
+            && self.plan.places[origin as usize].is_none();
+        let tensor = match is_first {
+            true => origin,
+            false if number as usize >= self.webs.len() => self.plan.add(Added::InSbuf(origin)),
+            false => self.plan.add(Added::Again(origin)),
+        };
+        self.plan.places[tensor as usize] = Some(start);
+        self.values[number as usize].place = Some((tensor, start));
+        match self.values[number as usize].kept.clone() {
+            Kept::Nowhere => {}
+            Kept::InHbm(slot) => {
+                self.plan.reloaded_bytes += self.hbm_bytes(origin);
+                self.make(Made::Move { dst: tensor, src: slot });
+            }
+            Kept::InSbuf(copy) => {
+                self.values[copy as usize].pinned = self.now;
+                if self.values[copy as usize].place.is_none() {
+                    self.bring(copy)?;
+                }
+                if let Some((src, _)) = self.values[copy as usize].place {
+                    self.make(Made::Move { dst: tensor, src });
+                }
+                self.values[number as usize].kept = Kept::Nowhere;
+                self.end(copy);
+            }
+            Kept::Makers(makers) => {
+                self.plan.remade += 1;
+                for step in makers {
+                    if self.trace.steps[step as usize].is_transfer() {
+                        self.plan.reloaded_bytes += self.hbm_bytes(origin);
+                    }
+                    self.make(Made::Again { step, dst: tensor });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, made: Made) {
+        self.plan.made.push((self.now, made));
+    }
+
+    fn hbm_bytes(&self, tensor: u32) -> u64 {
+        let known = &self.trace.tensors[tensor as usize];
+        known.bytes * u64::from(known.partitions)
+    }
+
+    /// Lets values leave until so many bytes are free; where those are.
+    fn make_room(&mut self, buffer: Buffer, bytes: u64) -> Result<u64, Full> {
+        let (values, now) = (&self.values, self.now);
+        let leaves = |number: u32| {
+            let value = &values[number as usize];
+            let cost = if matches!(value.kept, Kept::Nowhere) { value.bytes } else { 0 };
+            (value.pinned != now).then_some((value.next, cost))
+        };
+        let (start, leaving) = self.rooms[at(buffer)].give_way(bytes, leaves).ok_or(Full(buffer))?;
+        leaving.into_iter().try_for_each(|value| self.leave(value))?;
+        Ok(start)
+    }
+
+    /// A value gives its place to others.
+    fn leave(&mut self, number: u32) -> Result<(), Full> {
+        let value = &mut self.values[number as usize];
+        let Some((tensor, start)) = value.place.take() else { return Ok(()) };
+        let (origin, buffer, used) = (value.origin, value.buffer, value.used);
+        self.rooms[at(buffer)].give_back(number, start);
+        let is_copy = number as usize >= self.webs.len();
+        if !matches!(self.values[number as usize].kept, Kept::Nowhere) || (used == 0 && !is_copy) {
+            return Ok(());
+        }
+        if !is_copy {
+            let uses = &self.webs.uses(number)[..used as usize];
+            let makers = self.makers.of_value(self.trace, origin, uses, round_trip(self.trace, origin));
+            if let Some(makers) = makers {
+                self.plan.left.push((origin, true));
+                self.values[number as usize].kept = Kept::Makers(makers);
+                return Ok(());
+            }
+        }
+        self.plan.left.push((origin, false));
+        self.plan.spills += 1;
+        if buffer == Buffer::Psum {
+            return self.leave_psum(number, tensor);
+        }
+        self.plan.spilled_bytes += self.hbm_bytes(origin);
+        if self.values[number as usize].slot == NONE {
+            self.values[number as usize].slot = self.plan.add(Added::InHbm(origin));
+        }
+        let slot = self.values[number as usize].slot;
+        self.make(Made::Move { dst: slot, src: tensor });
+        self.values[number as usize].kept = Kept::InHbm(slot);
+        Ok(())
+    }
+
+    /// A value leaves PSUM for SBUF.
+    fn leave_psum(&mut self, number: u32, tensor: u32) -> Result<(), Full> {
+        let Value { origin, bytes, next, .. } = self.values[number as usize];
+        let copy = self.values.len() as u32;
+        self.values.push(Value {
+            origin,
+            bytes,
+            buffer: Buffer::Sbuf,
+            place: None,
+            next,
+            last: next,
+            used: 0,
+            kept: Kept::Nowhere,
+            slot: NONE,
+            pinned: self.now,
+        });
+        self.bring(copy)?;
+        if let Some((dst, _)) = self.values[copy as usize].place {
+            self.make(Made::Move { dst, src: tensor });
+        }
+        self.values[copy as usize].pinned = NONE;
+        self.values[number as usize].kept = Kept::InSbuf(copy);
+        Ok(())
+    }
+}
