@@ -125,6 +125,7 @@ pub(crate) fn transfer(route: Route, trigger: Option<Engine>, operands: Vec<Trac
         hbm_read: if route == Route::Load { bytes } else { 0 },
         hbm_write: if route == Route::Store { bytes } else { 0 },
         priority: None,
+        ring: 0,
     });
     repeatable(TraceStep::new(Engine::Dma, work, operands))
 }
