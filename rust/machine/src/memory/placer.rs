@@ -59,7 +59,7 @@ impl Placer {
     }
 
     /// A tensor lies at an address.
-    pub(crate) fn hold(&mut self, tensor: u32, place: Placement) {
+    pub(crate) fn hold_address(&mut self, tensor: u32, place: Placement) {
         if self.border.is_none() {
             self.bytes.hold(place.byte, place.byte + place.bytes, u64::from(tensor));
             self.live.insert(tensor);

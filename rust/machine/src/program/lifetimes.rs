@@ -170,7 +170,7 @@ pub(super) fn place(
     let of = |number: usize| usize::from(requests[number].buffer == Buffer::Psum);
     let hold = |placers: &mut [Placer; 2], number: usize, storage: &Storage| {
         if let Some(place) = storage.place {
-            placers[of(number)].hold(number as u32, place);
+            placers[of(number)].hold_address(number as u32, place);
         }
     };
     // Step and number of each tensor that comes, and that goes.
