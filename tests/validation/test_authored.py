@@ -20,7 +20,8 @@ TILES_M, TILES_K, TILES_N = 32, 64, 16
 
 def kinds(kernel: Any, hardware: str, *arrays: Any) -> Counter[str]:
     """Return how many instructions of each kind a kernel issues; those of VectorE are marked."""
-    _, profile = nki.profile(kernel, *arrays, arch=hardware, values=False)
+    text = nki.simulate(kernel, compile="as-written")
+    _, profile = nki.profile(text, *arrays, arch=hardware, values=False)
     data, found = profile.data, Counter[str]()
     for opcode, engine in zip(data.instructions.opcode, data.instructions.engine, strict=True):
         vector = "vector " if ENGINES[engine] == "vector" else ""

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,59 @@ def test_latencies_of_another_model_of_time_are_told_apart(pytester: pytest.Pyte
         *(f"{number}: *" for number in range(2, TIME_MODEL + 1)),
     ]
     run(pytester, "--trn3-budget").stdout.fnmatch_lines(lines)
+
+
+def test_budgets_of_another_level_say_so(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(pytester, "--trn3-budget-update")
+    as_written = saved(pytester)
+    # As files of before there were levels: those of kernels as written say none.
+    assert "level" not in json.dumps(as_written)
+    monkeypatch.setenv("TRN3_COMPILE", "nki")
+    test = f"{FILE}::test_one[512]"
+    edit(pytester, 0.5)
+    outcome = run(pytester, "--trn3-budget=5%", test)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(
+        [
+            "copied on trn3 takes * us at level nki, was * us at level as-written: *, allowed 5 %",
+            "compile=, or the variable TRN3_COMPILE, chooses the compiler's level",
+        ]
+    )
+    edit(pytester, 4)
+    outcome = run(pytester, "--trn3-budget=5%", test)
+    outcome.assert_outcomes(passed=1)
+    outcome.stdout.fnmatch_lines(
+        ["at another level of the compiler: copied on trn3 takes * us at level nki, was * us at *"]
+    )
+    outcome.stdout.no_fnmatch_line("faster:*")
+    run(pytester, "--trn3-budget-update")
+    assert saved(pytester)["tests"][test]["copied on trn3"]["level"] == "nki"
+    outcome = run(pytester, "--trn3-budget=5%", test)
+    outcome.assert_outcomes(passed=1)
+    outcome.stdout.no_fnmatch_line("* level *")
+    monkeypatch.delenv("TRN3_COMPILE")
+    run(pytester, "--trn3-budget-update")
+    assert saved(pytester) == as_written
+
+
+def test_launches_at_several_levels_are_of_all_of_them(pytester: pytest.Pytester) -> None:
+    body = """
+        def test_levels():
+            for level in ("nki", "as-written", "nki"):
+                nki.profile(copied, np.ones((128, 64), np.float32), compile=level)
+    """
+    write(pytester, "512")
+    kernel = TESTS.partition("def run(")[0]
+    pytester.makepyfile(test_kernels=kernel + textwrap.dedent(body))
+    run(pytester, "--trn3-budget-update").assert_outcomes(passed=1)
+    (costs,) = saved(pytester)["tests"].values()
+    assert costs["copied on trn3"]["launches"] == 3
+    assert costs["copied on trn3"]["level"] == "nki and as-written"
+    outcome = run(pytester, "--trn3-budget=0")
+    outcome.assert_outcomes(passed=1)
+    outcome.stdout.no_fnmatch_line("* level *")
 
 
 def test_update_of_some_tests_keeps_the_others(pytester: pytest.Pytester) -> None:

@@ -13,10 +13,18 @@ from trn3.profile.data import ENGINES
 
 
 class KernelRun:
-    """A run without values."""
+    """A run without values; as written, whatever the kernel's dialect, unless a level is given."""
 
-    def __init__(self, kernel: Callable[..., Any], hardware: str, *args: Any, **kwargs: Any):
-        _, self.profile = nki.profile(kernel, *args, arch=hardware, values=False, **kwargs)
+    def __init__(
+        self,
+        kernel: Callable[..., Any],
+        hardware: str,
+        *args: Any,
+        level: str = "as-written",
+        **kwargs: Any,
+    ):
+        runnable = nki.simulate(kernel, compile=level)
+        _, self.profile = nki.profile(runnable, *args, arch=hardware, values=False, **kwargs)
 
     def __getitem__(self, label: str) -> InstructionSpan:
         """Return when the instruction of a label ran; of several the last."""
