@@ -6,6 +6,7 @@
 
 Environment variables: ``NEURON_PLATFORM_TARGET_OVERRIDE``, or without it ``NKI_NC_VERSION``, names
 the target (``trn3`` by default); ``TRN3_NKI_VERSION`` the NKI version where versions differ;
+``TRN3_COMPILE`` the level of the compiler (`simulate`);
 ``TRN3_NKI_NARROW64=1`` lets 64-bit arrays pass, converted to 32 bits;
 ``NKI_PRECISE_FP=0`` keeps float32 values in tensors of every floating-point type;
 ``NEURON_RT_STOCHASTIC_ROUNDING_EN=1`` rounds results of engines stochastically, from
