@@ -64,8 +64,10 @@ def test_real_size_fits_as_written(case: PlainCase, arch: str) -> None:
     assert profile.latency_us > 0
 
 
+@pytest.mark.parametrize("values", [False, True])
 @pytest.mark.parametrize(("case", "arch"), REFUSED, ids=ids(REFUSED))
-def test_what_does_not_fit_as_written_is_refused(case: PlainCase, arch: str) -> None:
+def test_what_does_not_fit_as_written_is_refused(case: PlainCase, arch: str, values: bool) -> None:
+    sizes = case.tight or case.real if values else case.real
     lack = LACKS[str(case.lacks[ARCHES.index(arch)])]
     with pytest.raises(lack, match=rf"plainlib/\w+\.py:\d+: {lack.__name__[:4].upper()} "):
-        run(case, arch, case.tight or case.real, values=True)
+        run(case, arch, sizes, values=values)

@@ -180,10 +180,13 @@ impl NeuronCore {
         let mut outcome = Ok(());
         let memory = &mut self.state.memory;
         let mode = instruction.out_of_bounds();
+        // What is written is used last, as where values are computed.
         instruction.operands(&mut |role, view| {
             if role != OperandRole::Write && outcome.is_ok() {
                 outcome = memory.skip_read(view);
             }
+        });
+        instruction.operands(&mut |role, view| {
             if matches!(role, OperandRole::Write | OperandRole::Update) && outcome.is_ok() {
                 outcome = match memory.forget(Operand::from(view).out_of_bounds(mode)) {
                     // The transfer is left out.

@@ -55,8 +55,9 @@ impl Memory {
         if self.sharing.is_some() && !view.is_indirect() {
             let place = self.resolve(view.into(), self.site)?;
             self.note_read(&place, &view.storage, self.site)?;
+            return Ok(());
         }
-        Ok(())
+        self.note_tenant(&view.storage)
     }
 
     /// Which elements of a PSUM operand matmuls have written since its tensor was made: of another tensor's at the same

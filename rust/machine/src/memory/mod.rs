@@ -494,6 +494,21 @@ impl Memory {
         Ok(self.resolve(operand.into(), site)?.performed())
     }
 
+    /// A tensor on chip is used: of those without an address, those used longest ago give way.
+    ///
+    /// # Errors
+    /// The capacity error, where its own bytes went to another one.
+    fn note_tenant(&mut self, storage: &Storage) -> Result<()> {
+        if storage.buffer.is_on_chip() {
+            self.uses += 1;
+            storage.tenancy.used.store(self.uses, Ordering::Relaxed);
+            if let Some(heir) = storage.tenancy.evicted.get() {
+                return Err(self.evicted_error(storage, heir));
+            }
+        }
+        Ok(())
+    }
+
     /// Which bytes an operand is.
     fn resolve(&mut self, operand: Operand<'_>, reader: SiteId) -> Result<Resolved> {
         let view = operand.view;
@@ -502,13 +517,7 @@ impl Memory {
             let (name, shape) = (&view.storage.name, &view.shape);
             return Err(Error::Value(format!("view of `{name}`: shape {shape:?} has more elements than can be held")));
         }
-        if view.storage.buffer.is_on_chip() {
-            self.uses += 1;
-            view.storage.tenancy.used.store(self.uses, Ordering::Relaxed);
-            if let Some(heir) = view.storage.tenancy.evicted.get() {
-                return Err(self.evicted_error(&view.storage, heir));
-            }
-        }
+        self.note_tenant(&view.storage)?;
         let geometry = self.on_chip(view.storage.buffer).map(|memory| Geometry {
             partitions: memory.partitions(),
             partition_bytes: memory.partition_bytes(),

@@ -133,7 +133,7 @@ def attention_by_rows(q, k, v):
 
 @case(
     small={"tokens": 512, "size": 64},
-    real={"tokens": 4096, "size": 128},
+    real={"tokens": 2048, "size": 128},
     shapes=head_shapes(BF16),
     golden=attend,
     tolerance=1e-2,
