@@ -1,6 +1,7 @@
 //! The passes: one a file, each with what it keeps true in its first lines.
 
 mod allocate;
+mod interleave;
 
 use trn3_machine::Result;
 use trn3_machine::trace::Trace;
@@ -24,4 +25,4 @@ pub trait Pass: Sync {
 }
 
 /// Every pass, in the order in which they run.
-pub const PASSES: &[&dyn Pass] = &[&allocate::AllocatePass];
+pub const PASSES: &[&dyn Pass] = &[&interleave::InterleavePass, &allocate::AllocatePass];

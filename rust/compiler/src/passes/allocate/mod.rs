@@ -19,8 +19,9 @@ mod walk;
 
 use std::collections::{BTreeMap, HashMap};
 
+use trn3_machine::memory::Placer;
 use trn3_machine::storage::Buffer;
-use trn3_machine::trace::Trace;
+use trn3_machine::trace::{Trace, TraceTensor};
 use trn3_machine::{Error, Result};
 
 use super::Pass;
@@ -28,6 +29,7 @@ use crate::level::Level;
 use crate::report::{Change, ChangeKind, PassReport};
 use crate::webs::Webs;
 use plan::Plan;
+use reserved::reserved;
 use room::{Choice, Room};
 use spill::Makers;
 use walk::{Full, Walk};
@@ -64,6 +66,23 @@ impl Pass for AllocatePass {
         plan.apply(trace, &webs);
         Ok(())
     }
+}
+
+/// Bytes of a partition that each tensor without an address takes; 0 of others.
+pub(super) fn extents(trace: &Trace) -> Vec<u64> {
+    let placers = [Buffer::Sbuf, Buffer::Psum].map(|buffer| Placer::new(&trace.arch, buffer));
+    let extent = |tensor: &TraceTensor| {
+        tensor.open().map_or(0, |buffer| placers[usize::from(buffer == Buffer::Psum)].extent(tensor.bytes))
+    };
+    trace.tensors.iter().map(extent).collect()
+}
+
+/// Bytes of a partition that tensors without an address may use while the author uses all of his.
+pub(super) fn capacity(trace: &Trace, buffer: Buffer) -> u64 {
+    let placer = Placer::new(&trace.arch, buffer);
+    let taken = reserved(trace, buffer, placer.unit());
+    let taken: u64 = taken.iter().map(|taken| taken.bytes.end.min(placer.usable()).saturating_sub(taken.bytes.start)).sum();
+    placer.usable().saturating_sub(taken)
 }
 
 /// Says what was done.
