@@ -13,12 +13,14 @@
 mod bound;
 mod constants;
 mod cores;
+mod costs;
 pub mod dependences;
 mod level;
 pub mod passes;
 mod report;
 mod webs;
 
+pub use bound::lower_bound;
 pub use constants::Constants;
 pub use cores::compile_cores;
 pub use level::{CompileOptions, Level};

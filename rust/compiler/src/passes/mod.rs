@@ -1,7 +1,9 @@
 //! The passes: one a file, each with what it keeps true in its first lines.
 
 mod allocate;
+pub mod check;
 mod interleave;
+mod schedule;
 
 use trn3_machine::Result;
 use trn3_machine::trace::Trace;
@@ -25,4 +27,5 @@ pub trait Pass: Sync {
 }
 
 /// Every pass, in the order in which they run.
-pub const PASSES: &[&dyn Pass] = &[&interleave::InterleavePass, &allocate::AllocatePass];
+pub const PASSES: &[&dyn Pass] =
+    &[&interleave::InterleavePass, &allocate::AllocatePass, &schedule::SchedulePass];

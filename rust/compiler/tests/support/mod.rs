@@ -160,20 +160,26 @@ fn step(plan: &Plan) -> TraceStep {
     }
 }
 
-/// A trace of steps at random, placed.
+/// A trace of steps at random, placed, in which all that is read was written.
 pub(crate) fn trace(plans: &[Plan]) -> Trace {
     let mut trace = empty();
-    for (number, plan) in plans.iter().enumerate() {
+    let fills =
+        (0..TILES).map(|number| tile(number, 0, Use::Write)).chain((0..BANKS).map(|number| bank(number, Use::Write)));
+    trace.steps = fills.map(|filled| compute(Engine::GpSimd, 50, vec![filled])).collect();
+    for plan in plans {
         let mut step = step(plan);
-        step.source = number as u32;
+        let number = trace.steps.len();
         match plan.mark {
             0 => step.marks.is_fence = true,
             1..=3 => step.marks.is_ordered = true,
             4 => step.marks.draws = true,
-            5 | 6 if number > 0 => step.after.push((number - 1 - plan.to as usize % number) as u32),
+            5 | 6 => step.after.push((number - 1 - plan.to as usize % number) as u32),
             _ => {}
         }
         trace.steps.push(step);
+    }
+    for (step, number) in trace.steps.iter_mut().zip(0u32..) {
+        (step.source, step.fingerprint) = (number, Some(u64::from(number) + 10));
     }
     for (tensor, place) in trace.places.iter_mut().enumerate().take(SBUF as usize) {
         *place = Some((0, (TILES / 2 + tensor as u64 / 2) * TILE_BYTES));

@@ -11,6 +11,7 @@ mod builder;
 mod made;
 mod scopes;
 mod time;
+mod timer;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use crate::timing::work::Work;
 pub(crate) use builder::{Draft, DraftTime, TraceBuilder};
 pub use scopes::{LoopKind, LoopRun, LoopScope, NO_SCOPE, Scopes};
 pub use time::{TimedTrace, latencies, time, time_cores};
+pub use timer::StepTimer;
 
 /// In the place of a number: there is none.
 pub const NONE: u32 = u32::MAX;

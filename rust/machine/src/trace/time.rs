@@ -24,15 +24,16 @@ pub struct TimedTrace {
 type Regions = SmallVec<[Region; 3]>;
 
 /// Regions of one step, made anew for each.
-#[derive(Default)]
-struct Scratch {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scratch {
     reads: Regions,
     stationary: Regions,
     writes: Regions,
 }
 
 impl Scratch {
-    fn issue<'a>(&'a mut self, trace: &'a Trace, number: usize) -> TimedInstruction<'a> {
+    /// A step as the timeline takes it; `after` are numbers there.
+    pub(super) fn issue<'a>(&'a mut self, trace: &'a Trace, number: usize, after: &'a [u32]) -> TimedInstruction<'a> {
         let step = &trace.steps[number];
         (self.reads.clear(), self.stationary.clear(), self.writes.clear());
         for operand in &step.operands {
@@ -52,7 +53,7 @@ impl Scratch {
             reads: &self.reads,
             stationary_reads: &self.stationary,
             writes: &self.writes,
-            after: &step.after,
+            after,
             dynamic: step.marks.is_dynamic,
             macs: step.macs.0,
             peak_macs_per_cycle: step.macs.1,
@@ -102,7 +103,7 @@ fn time_all(traces: &[&Trace], mut timelines: Vec<Timeline>) -> Result<Vec<Timed
             while let Some(step) = trace.steps.get(next[place])
                 && step.met.is_none()
             {
-                timelines[place].issue(&scratch[place].issue(trace, next[place]));
+                timelines[place].issue(&scratch[place].issue(trace, next[place], &trace.steps[next[place]].after));
                 next[place] += 1;
             }
         }
@@ -124,7 +125,10 @@ fn time_all(traces: &[&Trace], mut timelines: Vec<Timeline>) -> Result<Vec<Timed
         parts.sort_by_key(|(place, ..)| group.iter().position(|member| member == place));
         let mut issues: Vec<_> = parts
             .into_iter()
-            .map(|(place, timeline, scratch)| (timeline, scratch.issue(traces[place], next[place])))
+            .map(|(place, timeline, scratch)| {
+                let after = &traces[place].steps[next[place]].after;
+                (timeline, scratch.issue(traces[place], next[place], after))
+            })
             .collect();
         met.meeting.run(&mut issues);
         group.iter().for_each(|&place| next[place] += 1);

@@ -3,7 +3,7 @@
 use trn3_machine::timing::work::Work;
 use trn3_machine::trace::{Home, NONE, Trace, TraceStep, Use};
 
-use crate::bound::latency;
+use crate::costs::latency;
 
 /// Steps that a value is made again by at most.
 const MOST_MAKERS: usize = 4;

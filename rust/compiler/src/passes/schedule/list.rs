@@ -1,0 +1,261 @@
+//! List scheduling on the machine's own timeline: as time goes on, each engine takes the most urgent step that could start.
+//!
+//! An engine that runs its steps in order stands still behind one that waits. So steps are issued in the order in which they
+//! can start: every stream (the engines, the transfers whose queue the machine chooses, collectives) has those that wait for
+//! nothing more, and the stream that is free first takes the one from which the way to the end is longest. When a step ran
+//! the timeline says. What it says counts in the order of issue alone, so that when a step is chosen changes nothing but
+//! the order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use smallvec::SmallVec;
+use trn3_machine::engine::Engine;
+use trn3_machine::time::Picos;
+use trn3_machine::timing::work::{Transfer, Work};
+use trn3_machine::trace::{StepTimer, Trace};
+
+use crate::costs::{Costs, consumer, latencies, producer, sequencer};
+use crate::dependences::{Dependences, Followers};
+
+/// Steps that are looked at from the oldest one that was not issued yet.
+const WINDOW: u32 = 1 << 14;
+const QUEUES: usize = Engine::ALL.len();
+const STREAMS: usize = QUEUES + 1;
+
+/// A trace, ready to be ordered.
+pub(super) struct Problem<'t> {
+    trace: &'t Trace,
+    dependences: &'t Dependences,
+    followers: Followers,
+    costs: Costs,
+    streams: Vec<u8>,
+    latencies: Vec<u64>,
+}
+
+/// How steps are chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice<'p> {
+    /// Of every step how urgent it is.
+    pub(super) urgency: &'p [u64],
+    /// By how much an engine waits for a more urgent step, in picoseconds.
+    pub(super) patience: u64,
+    /// How many loads of a function table a change of it counts as.
+    pub(super) loads: u64,
+}
+
+/// An order of the steps and what it takes.
+#[derive(Clone, Debug)]
+pub(super) struct Ordered {
+    pub(super) order: Vec<u32>,
+    pub(super) makespan: Picos,
+}
+
+/// Steps of a stream that wait for nothing but their turn.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    free: u64,
+    /// By when they can start.
+    coming: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Those that could start by now, by urgency; apart by the function table that they need.
+    here: SmallVec<[(Option<u16>, BinaryHeap<(u64, Reverse<u32>)>); 1]>,
+    table: Option<u16>,
+}
+
+impl Stream {
+    /// When it takes the next step.
+    fn next(&self) -> Option<u64> {
+        if self.here.iter().any(|(_, steps)| !steps.is_empty()) {
+            return Some(self.free);
+        }
+        self.coming.peek().map(|&Reverse((ready, _))| self.free.max(ready))
+    }
+
+    fn take(&mut self, table_load: u64) -> Option<u32> {
+        let worth = |(table, steps): &(Option<u16>, BinaryHeap<(u64, Reverse<u32>)>)| {
+            let &(urgency, step) = steps.peek()?;
+            let changes = table.is_some() && self.table.is_some() && *table != self.table;
+            Some((urgency.saturating_sub(if changes { table_load } else { 0 }), step))
+        };
+        let best = (0..self.here.len()).max_by_key(|&index| worth(&self.here[index]))?;
+        let (table, steps) = &mut self.here[best];
+        let Reverse(step) = steps.pop()?.1;
+        self.table = table.or(self.table);
+        Some(step)
+    }
+}
+
+fn stream_of(trace: &Trace, step: usize) -> u8 {
+    let step = &trace.steps[step];
+    let stream = match &step.work {
+        Work::Dma(Transfer { trigger: None, .. }) => QUEUES,
+        Work::Dma(transfer) => sequencer(transfer) as usize,
+        _ => producer(step) as usize,
+    };
+    stream as u8
+}
+
+impl<'t> Problem<'t> {
+    pub(super) fn new(trace: &'t Trace, dependences: &'t Dependences) -> Self {
+        let mut costs = Costs::new(&trace.arch);
+        Self {
+            streams: (0..trace.steps.len()).map(|step| stream_of(trace, step)).collect(),
+            latencies: latencies(trace, &mut costs),
+            followers: dependences.followers(),
+            trace,
+            dependences,
+            costs,
+        }
+    }
+
+    /// Of every step how long it takes from its start to the end of the run at least.
+    pub(super) fn ways_to_the_end(&self) -> Vec<u64> {
+        let mut ways = vec![0u64; self.trace.steps.len()];
+        for step in (0..ways.len()).rev() {
+            let (this, latency) = (&self.trace.steps[step], self.latencies[step]);
+            let slot = self.costs.slot(this);
+            let further = self.followers.after(step).iter().map(|edge| {
+                let next = edge.step as usize;
+                if edge.kind.waits() {
+                    latency + self.costs.hop(producer(this), consumer(&self.trace.steps[next])) + ways[next]
+                } else {
+                    slot + ways[next]
+                }
+            });
+            ways[step] = further.max().unwrap_or(0).max(latency);
+        }
+        ways
+    }
+
+    /// What the trace takes in the order that it has.
+    pub(super) fn as_it_is(&self) -> Ordered {
+        let mut timer = StepTimer::new(self.trace);
+        let order: Vec<u32> = (0..self.trace.steps.len() as u32).collect();
+        for &step in &order {
+            timer.issue(step as usize);
+        }
+        Ordered { order, makespan: timer.makespan() }
+    }
+
+    /// Orders the steps.
+    pub(super) fn run(&self, choice: Choice<'_>) -> Ordered {
+        let steps = self.trace.steps.len();
+        let mut run = Run {
+            problem: self,
+            choice,
+            timer: StepTimer::new(self.trace),
+            streams: Default::default(),
+            missing: (0..steps).map(|step| self.dependences.before(step).len() as u32).collect(),
+            ready: vec![0; steps],
+            is_issued: vec![false; steps],
+            oldest: 0,
+            held: BinaryHeap::new(),
+        };
+        let mut order = Vec::with_capacity(steps);
+        let mut first = 0;
+        while first < steps {
+            let segment = self.dependences.segment(first);
+            let last = (first..steps).find(|&step| self.dependences.segment(step) != segment).unwrap_or(steps);
+            run.between_fences(first, last, &mut order);
+            first = last;
+        }
+        Ordered { order, makespan: run.timer.makespan() }
+    }
+}
+
+struct Run<'p, 't> {
+    problem: &'p Problem<'t>,
+    choice: Choice<'p>,
+    timer: StepTimer<'t>,
+    streams: [Stream; STREAMS],
+    /// How many steps each comes after that were not issued yet.
+    missing: Vec<u32>,
+    /// When what each needs is there.
+    ready: Vec<u64>,
+    is_issued: Vec<bool>,
+    oldest: u32,
+    /// Steps that need nothing more and are beyond the window.
+    held: BinaryHeap<Reverse<u32>>,
+}
+
+impl Run<'_, '_> {
+    /// Orders the steps between two fences; all before them have been issued.
+    fn between_fences(&mut self, first: usize, last: usize, order: &mut Vec<u32>) {
+        self.oldest = first as u32;
+        for step in first..last {
+            if self.missing[step] == 0 {
+                self.held.push(Reverse(step as u32));
+            }
+        }
+        for _ in first..last {
+            self.let_in(last);
+            let next = |stream: usize| self.streams[stream].next().map(|at| (at, stream));
+            let Some((now, stream)) = (0..STREAMS).filter_map(next).min() else { return };
+            self.bring(stream, now);
+            let table_load = self.problem.costs.table_load * self.choice.loads;
+            let Some(step) = self.streams[stream].take(table_load) else { return };
+            self.issue(step, stream, now, last);
+            order.push(step);
+        }
+    }
+
+    /// Steps that have come into the window join their streams.
+    fn let_in(&mut self, last: usize) {
+        while (self.oldest as usize) < last && self.is_issued[self.oldest as usize] {
+            self.oldest += 1;
+        }
+        while let Some(&Reverse(step)) = self.held.peek()
+            && step < self.oldest.saturating_add(WINDOW)
+        {
+            self.held.pop();
+            let stream = usize::from(self.problem.streams[step as usize]);
+            self.streams[stream].coming.push(Reverse((self.ready[step as usize], step)));
+        }
+    }
+
+    /// Steps of a stream that can start by a moment become those it chooses from.
+    fn bring(&mut self, stream: usize, now: u64) {
+        let stream = &mut self.streams[stream];
+        while let Some(&Reverse((ready, step))) = stream.coming.peek()
+            && ready <= now.saturating_add(self.choice.patience)
+        {
+            stream.coming.pop();
+            let table = match self.problem.trace.steps[step as usize].work {
+                Work::Compute { table, .. } => table,
+                _ => None,
+            };
+            let known = stream.here.iter().position(|(other, _)| *other == table);
+            let known = known.unwrap_or_else(|| {
+                stream.here.push((table, BinaryHeap::new()));
+                stream.here.len() - 1
+            });
+            stream.here[known].1.push((self.choice.urgency[step as usize], Reverse(step)));
+        }
+    }
+
+    fn issue(&mut self, step: u32, stream: usize, now: u64, last: usize) {
+        let problem = self.problem;
+        let index = step as usize;
+        let span = self.timer.issue(index);
+        self.is_issued[index] = true;
+        let this = &problem.trace.steps[index];
+        let start = now.max(self.ready[index]);
+        self.streams[stream].free = match &this.work {
+            // What a queue does, and when, the machine says; others of the same bandwidth are chosen at its pace.
+            Work::Dma(transfer) if transfer.trigger.is_none() => start.saturating_add(problem.costs.pace(transfer)),
+            Work::Dma(_) => start.saturating_add(problem.costs.slot(this)),
+            _ => span.slot_end.0,
+        };
+        for edge in problem.followers.after(index) {
+            let next = edge.step as usize;
+            if edge.kind.waits() {
+                let hop = problem.costs.hop(producer(this), consumer(&problem.trace.steps[next]));
+                self.ready[next] = self.ready[next].max(span.end.0.saturating_add(hop));
+            }
+            self.missing[next] -= 1;
+            if self.missing[next] == 0 && next < last {
+                self.held.push(Reverse(edge.step));
+            }
+        }
+    }
+}
