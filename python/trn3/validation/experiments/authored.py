@@ -34,14 +34,19 @@ def published_product(
     kernel: str,
     dtype: str,
     shape: tuple[int, int, int] = (4096, 8192, 8192),
+    compile: str = "as-written",
 ) -> Figures:
-    """Measure a matrix product on one core, as a publication has it."""
+    """Measure a matrix product on one core, as a publication has it, at a level of the compiler."""
     function = getattr(authored(text), kernel)
-    return kernel_figures(KernelRun(function, hardware, *products(shape, dtype)))
+    run = KernelRun(function, hardware, *products(shape, dtype), level=compile)
+    return kernel_figures(run)
 
 
 @experiment
-def published_scan(hardware: str, *, kernel: str, channels: int, tokens: int) -> Figures:
+def published_scan(
+    hardware: str, *, kernel: str, channels: int, tokens: int, compile: str = "as-written"
+) -> Figures:
     """Measure a fused Mamba layer's scan over 16 states, as the tutorial has it, in float32."""
     function = getattr(authored("fused_mamba"), kernel)
-    return kernel_figures(KernelRun(function, hardware, *scan_operands(channels, tokens)))
+    operands = scan_operands(channels, tokens)
+    return kernel_figures(KernelRun(function, hardware, *operands, level=compile))
