@@ -119,12 +119,7 @@ impl NeuronCore {
 
     /// Its run took this time instead, and had so many bytes live from each instruction on; instructions that it had not
     /// have names as well.
-    pub(crate) fn set_timeline(
-        &mut self,
-        timeline: Timeline,
-        occupancy: Vec<(u64, OccupancyPoint)>,
-        names: &Opcodes,
-    ) {
+    pub(crate) fn set_timeline(&mut self, timeline: Timeline, occupancy: Vec<(u64, OccupancyPoint)>, names: &Opcodes) {
         self.timeline = timeline;
         self.occupancy = occupancy;
         self.opcodes = names.clone();

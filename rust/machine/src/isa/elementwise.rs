@@ -120,6 +120,11 @@ impl Instruction for TensorTensor {
         cost::vector(arch, elements, rate, 0)
     }
 
+    /// 32-bit integers are exact on GpSimdE and go through float32 on VectorE.
+    fn is_same_on_engines(&self) -> bool {
+        !self.is_all_integer32() || self.op.is_bitvec()
+    }
+
     fn execute(&self, state: &mut State) -> Result<()> {
         if self.op.is_bitvec() {
             return self.execute_bits(state);

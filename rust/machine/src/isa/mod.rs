@@ -150,6 +150,11 @@ pub trait Instruction: Any {
         false
     }
 
+    /// Whether all engines that may run it give the same bits.
+    fn is_same_on_engines(&self) -> bool {
+        true
+    }
+
     /// Multiplications of the systolic array, and how many it could have done in a cycle at the operands' types.
     fn macs(&self, _arch: &ArchSpec) -> (u64, u64) {
         (0, 0)

@@ -11,7 +11,8 @@ use crate::arch::ArchSpec;
 use crate::cost_model::CostModel;
 use crate::engine::Engine;
 use crate::isa::copy::{Memset, TensorCopy};
-use crate::isa::table::{fingerprint, is_open, on_engine, rebound};
+use crate::isa::table::{fingerprint, is_open, on_engine, rebound, running_values};
+use crate::isa::tensor::matmul::NcMatmul;
 use crate::isa::{Instruction, OperandRole};
 use crate::opcode::Opcodes;
 use crate::site::SiteId;
@@ -66,6 +67,8 @@ pub(crate) struct TraceBuilder {
     open: HashMap<u64, u32>,
     /// Of tensors that are copies, bit for bit, where they were copied from.
     copies: HashMap<u32, Copied>,
+    /// Steps that use the running values of their engine, and whether they go on from them.
+    running: Vec<(u32, Engine, bool)>,
     is_ordered: bool,
     drafted: u32,
 }
@@ -88,6 +91,7 @@ impl TraceBuilder {
             tensors: HashMap::new(),
             open: HashMap::new(),
             copies: HashMap::new(),
+            running: Vec::new(),
             is_ordered: false,
             drafted: 0,
         }
@@ -224,6 +228,14 @@ impl TraceBuilder {
             operands.push(self.register_operand(register, usage));
         });
         let fingerprint = fingerprint(instruction);
+        if let Some(continues) = running_values(instruction) {
+            self.running.push((self.drafted - 1, instruction.engine(&arch), continues));
+        }
+        let overwritten = |view: &View| {
+            let own = self.open.get(&view.storage.id);
+            operands.iter().any(|other: &TraceOperand| other.usage == Use::Write && Some(&other.tensor) == own)
+        };
+        reads.retain(|(_, view)| !overwritten(view));
         let alternatives = self.alternatives(instruction, &arch, cost, &reads);
         let any: &dyn std::any::Any = instruction;
         if let Some(fill) = any.downcast_ref::<Memset>() {
@@ -231,6 +243,10 @@ impl TraceBuilder {
         }
         if let Some(copy) = any.downcast_ref::<TensorCopy>() {
             marks.copies = copy.dst.dtype == copy.src.dtype;
+        }
+        if let Some(product) = any.downcast_ref::<NcMatmul>() {
+            let joins = product.accumulate.is_none() && !product.is_transpose;
+            marks.joins_products = joins && area(&operands) == (product.dst.len() * product.dst.dtype.size()) as u64;
         }
         self.note_copies(instruction, &operands, marks.copies);
         Draft { operands, fingerprint, marks, alternatives, scope: self.trace.scopes.now() }
@@ -275,11 +291,11 @@ impl TraceBuilder {
             let Some(instead) = self.copied_from(view) else { continue };
             let id = view.storage.id;
             let made = rebound(instruction, arch, &mut |other| {
-                let same = other.storage.id == id && other.offset == view.offset && other.shape == view.shape;
-                same.then(|| instead.clone())
+                let same = other.storage.id == id && other.offset == view.offset && other.dtype == view.dtype;
+                (same && other.shape == view.shape && other.strides == view.strides).then(|| instead.clone())
             });
             let Ok(Some(made)) = made else { continue };
-            if made.check(arch).is_err() {
+            if made.check(arch).is_err() || made.engine(arch) != instruction.engine(arch) {
                 continue;
             }
             let engines = if is_open { other_engines(&*made, arch, cost) } else { SmallVec::new() };
@@ -346,9 +362,28 @@ impl TraceBuilder {
     }
 
     pub(crate) fn finish(mut self, names: &Opcodes, draws: bool) -> Trace {
+        self.keep_running_values();
         self.trace.names = names.clone();
         self.trace.draws = draws;
         self.trace
+    }
+}
+
+impl TraceBuilder {
+    /// Where an engine's running values go from step to step, which no operand shows, those steps stay, in their order.
+    fn keep_running_values(&mut self) {
+        for engine in COMPUTE {
+            let own = || self.running.iter().filter(|(_, user, _)| *user == engine);
+            if !own().any(|(.., continues)| *continues) {
+                continue;
+            }
+            for &(step, ..) in own() {
+                if let Some(step) = self.trace.steps.get_mut(step as usize) {
+                    step.marks.is_ordered = true;
+                    step.fingerprint = None;
+                }
+            }
+        }
     }
 }
 
@@ -377,9 +412,14 @@ fn sets_all(instruction: &dyn Instruction, operands: &[TraceOperand]) -> bool {
             bytes += (view.len() * view.dtype.size()) as u64;
         }
     });
-    let area = |rect: &Rect| (rect.rows.end - rect.rows.start) * (rect.columns.end - rect.columns.start);
+    outputs == 1 && area(operands) == bytes
+}
+
+/// Bytes of what operands write.
+fn area(operands: &[TraceOperand]) -> u64 {
     let written = operands.iter().filter(|operand| operand.usage == Use::Write);
-    outputs == 1 && written.flat_map(|operand| &operand.rects).map(area).sum::<u64>() == bytes
+    let area = |rect: &Rect| (rect.rows.end - rect.rows.start) * (rect.columns.end - rect.columns.start);
+    written.flat_map(|operand| &operand.rects).map(area).sum()
 }
 
 fn other_engines(

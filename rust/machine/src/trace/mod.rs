@@ -126,6 +126,8 @@ pub struct StepMarks {
     pub copies: bool,
     /// It sets every byte of the rectangles that it writes, whatever its inputs are.
     pub overwrites: bool,
+    /// A product that adds where one lies already, and sets all the rest of the rectangles that it writes.
+    pub joins_products: bool,
     /// Nothing may move across it: what cores do together, functions of the host.
     pub is_fence: bool,
     /// Its address is known only when it executes.

@@ -12,7 +12,7 @@ mod rows;
 pub use dropped::{DROPPED, DroppedKeyword};
 pub use kinds::{Default, Kind, values};
 pub(crate) use kinds::{Literal, default};
-pub use parts::{OwnInstruction, Substitute, fingerprint, is_open, on_engine, rebound};
+pub use parts::{OwnInstruction, Substitute, fingerprint, is_open, on_engine, rebound, running_values};
 
 use crate::engine::Engine;
 

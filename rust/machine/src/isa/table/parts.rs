@@ -48,6 +48,11 @@ trait Part: Sized {
     fn is_open_engine(&self) -> bool {
         false
     }
+
+    /// Whether it goes on from the running values of an engine; None if it leaves them alone.
+    fn continues(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// Hands a text on to a hasher.
@@ -82,7 +87,6 @@ macro_rules! plain {
 plain!(
     AluOp,
     Activation,
-    ReduceCommand,
     Pattern,
     Engine,
     SmallVec<[i64; 4]>,
@@ -226,6 +230,20 @@ impl Part for CopySource {
     }
 }
 
+impl Part for ReduceCommand {
+    fn note(&self, hasher: &mut dyn Hasher) {
+        note_text(self, hasher);
+    }
+
+    fn over(&self, _views: Substitute<'_>) -> Self {
+        *self
+    }
+
+    fn continues(&self) -> Option<bool> {
+        (*self != ReduceCommand::Idle).then_some(*self == ReduceCommand::Reduce)
+    }
+}
+
 impl Part for Reduction {
     fn note(&self, hasher: &mut dyn Hasher) {
         note_text(&(self.op, self.command, self.negate), hasher);
@@ -235,6 +253,11 @@ impl Part for Reduction {
 
     fn over(&self, views: Substitute<'_>) -> Self {
         Self { initial: self.initial.over(&mut *views), result: self.result.over(views), ..self.clone() }
+    }
+
+    fn continues(&self) -> Option<bool> {
+        let reads = self.command == ReduceCommand::Idle && self.result.is_some();
+        self.command.continues().or(reads.then_some(true))
     }
 }
 
@@ -270,6 +293,15 @@ macro_rules! take_apart {
             })*
             false
         }
+
+        fn continued(instruction: &dyn Any) -> Option<bool> {
+            $($(#[$attribute])*
+            if let Some(instruction) = instruction.downcast_ref::<held::$type>() {
+                let parts: &[Option<bool>] = &[$(take_apart!(@continued instruction.$field $(:= $constant)?)),*];
+                return parts.iter().flatten().next().copied();
+            })*
+            None
+        }
     };
     (@note $hasher:ident, $instruction:ident.$field:ident) => { $instruction.$field.note($hasher) };
     (@note $hasher:ident, $instruction:ident.$field:ident := $constant:expr) => {};
@@ -284,6 +316,8 @@ macro_rules! take_apart {
     };
     (@open $instruction:ident.$field:ident) => { $instruction.$field.is_open_engine() };
     (@open $instruction:ident.$field:ident := $constant:expr) => { false };
+    (@continued $instruction:ident.$field:ident) => { $instruction.$field.continues() };
+    (@continued $instruction:ident.$field:ident := $constant:expr) => { None };
 }
 
 crate::instructions!(take_apart);
@@ -340,9 +374,10 @@ pub fn rebound(
     made.map(|mut made| made.prepare(arch).map(|()| made)).transpose()
 }
 
-/// The same instruction on an engine, where nobody gave it one and that engine may run it; None otherwise.
+/// The same instruction on an engine, where nobody gave it one and that engine may run it and gives the same bits; None
+/// otherwise.
 pub fn on_engine(instruction: &dyn Instruction, arch: &ArchSpec, engine: Engine) -> Option<OwnInstruction> {
-    if !has_open_engine(instruction) {
+    if !has_open_engine(instruction) || !instruction.is_same_on_engines() {
         return None;
     }
     let mut made = rebuilt(instruction, Some(engine), &mut |_| None)?;
@@ -352,4 +387,10 @@ pub fn on_engine(instruction: &dyn Instruction, arch: &ArchSpec, engine: Engine)
 /// Whether the engine of an instruction is open: it takes one, and nobody gave it.
 pub fn is_open(instruction: &dyn Instruction) -> bool {
     has_open_engine(instruction)
+}
+
+/// Whether an instruction goes on from the running values that its engine keeps beside elementwise work; None if it leaves
+/// them alone.
+pub fn running_values(instruction: &dyn Instruction) -> Option<bool> {
+    continued(instruction)
 }
