@@ -40,11 +40,25 @@ pub(crate) fn sequencer(transfer: &Transfer) -> Engine {
 
 /// How long it takes until the result of a step is there that is no transfer; of one nothing.
 pub(crate) fn latency(step: &TraceStep) -> Picos {
-    match &step.work {
+    latency_of(&step.work)
+}
+
+/// How long it takes until the result of work is there that is no transfer; of one nothing.
+pub(crate) fn latency_of(work: &Work) -> Picos {
+    match work {
         Work::Compute { interval, latency, .. } => (*latency).max(*interval),
         Work::Matmul { multiply, multiply_latency, .. } => (*multiply_latency).max(*multiply),
         Work::Dma(_) => Picos(0),
         Work::Collective(part) => part.duration,
+    }
+}
+
+/// How long work holds its engine that is no transfer; of one nothing.
+pub(crate) fn slot_of(work: &Work) -> Picos {
+    match work {
+        Work::Compute { interval, .. } => *interval,
+        Work::Matmul { multiply, .. } => *multiply,
+        Work::Dma(_) | Work::Collective(_) => Picos(0),
     }
 }
 

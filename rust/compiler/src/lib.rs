@@ -16,7 +16,9 @@ mod cores;
 mod costs;
 pub mod dependences;
 mod level;
+mod live_bytes;
 pub mod passes;
+mod producers;
 mod report;
 mod webs;
 

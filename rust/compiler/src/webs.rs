@@ -103,8 +103,9 @@ fn sets_all(step: &TraceStep, number: u32, tensor: &TraceTensor) -> bool {
     step.marks.overwrites
         && own().all(|operand| {
             operand.usage == Use::Write
-                && operand.rects.iter().any(|rect| {
-                    rect.rows == (0..u64::from(tensor.partitions)) && rect.columns == (0..tensor.bytes)
-                })
+                && operand
+                    .rects
+                    .iter()
+                    .any(|rect| rect.rows == (0..u64::from(tensor.partitions)) && rect.columns == (0..tensor.bytes))
         })
 }

@@ -210,19 +210,19 @@ struct Reader {
 
 /// Uses of all memories so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Uses {
+pub(crate) struct Uses {
     maps: Vec<Map>,
     readers: Vec<Reader>,
 }
 
 impl Uses {
     /// Of so many memories.
-    pub(super) fn new(memories: usize) -> Self {
+    pub(crate) fn new(memories: usize) -> Self {
         Self { maps: vec![Map::default(); memories], readers: Vec::new() }
     }
 
     /// Visits the last writers of some bytes, and for one who writes them the readers since; says which a step is.
-    pub(super) fn visit(
+    pub(crate) fn visit(
         &mut self,
         map: usize,
         rects: &[Rect],
@@ -248,7 +248,7 @@ impl Uses {
     }
 
     /// Notes that a step uses some bytes.
-    pub(super) fn note(&mut self, map: usize, rects: &[Rect], now: u32, writes: bool) {
+    pub(crate) fn note(&mut self, map: usize, rects: &[Rect], now: u32, writes: bool) {
         for rect in rects.iter().filter(|rect| !is_empty(rect)) {
             if writes {
                 self.maps[map].write(rect, now);

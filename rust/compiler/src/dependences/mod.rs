@@ -4,7 +4,7 @@
 //! fence or a generator of random numbers says so. Everything else may change places. An edge that others imply may be
 //! missing: a reader comes after the last writer, which comes after the one before.
 
-mod cells;
+pub(crate) mod cells;
 
 use std::collections::HashMap;
 

@@ -2,8 +2,16 @@
 
 mod allocate;
 pub mod check;
+mod common_work;
+mod copies;
+mod dead_work;
+mod engines;
 mod interleave;
+mod noted;
 mod schedule;
+mod steps;
+#[cfg(test)]
+mod tests;
 
 use trn3_machine::Result;
 use trn3_machine::trace::Trace;
@@ -27,5 +35,12 @@ pub trait Pass: Sync {
 }
 
 /// Every pass, in the order in which they run.
-pub const PASSES: &[&dyn Pass] =
-    &[&interleave::InterleavePass, &allocate::AllocatePass, &schedule::SchedulePass];
+pub const PASSES: &[&dyn Pass] = &[
+    &common_work::CommonWorkPass,
+    &copies::CopiesPass,
+    &dead_work::DeadWorkPass,
+    &engines::EnginesPass,
+    &interleave::InterleavePass,
+    &allocate::AllocatePass,
+    &schedule::SchedulePass,
+];

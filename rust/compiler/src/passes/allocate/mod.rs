@@ -81,7 +81,8 @@ pub(super) fn extents(trace: &Trace) -> Vec<u64> {
 pub(super) fn capacity(trace: &Trace, buffer: Buffer) -> u64 {
     let placer = Placer::new(&trace.arch, buffer);
     let taken = reserved(trace, buffer, placer.unit());
-    let taken: u64 = taken.iter().map(|taken| taken.bytes.end.min(placer.usable()).saturating_sub(taken.bytes.start)).sum();
+    let taken: u64 =
+        taken.iter().map(|taken| taken.bytes.end.min(placer.usable()).saturating_sub(taken.bytes.start)).sum();
     placer.usable().saturating_sub(taken)
 }
 

@@ -46,7 +46,9 @@ pub(super) fn reserved(trace: &Trace, buffer: Buffer, unit: u64) -> Vec<Reserved
         for (at, &(first, last)) in spans.iter().enumerate().filter(|(_, span)| span.0 != NONE) {
             let bytes = at as u64 * unit..(at as u64 + 1) * unit;
             match found.last_mut() {
-                Some(before) if before.bytes.end == bytes.start && is_one((before.first, before.last), (first, last)) => {
+                Some(before)
+                    if before.bytes.end == bytes.start && is_one((before.first, before.last), (first, last)) =>
+                {
                     before.bytes.end = bytes.end;
                     (before.first, before.last) = (before.first.min(first), before.last.max(last));
                 }

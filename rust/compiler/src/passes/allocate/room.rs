@@ -54,7 +54,8 @@ impl Room {
         self.in_use.retain(|at| !gone.contains(at));
         gone.into_iter().for_each(|at| self.placer.give_back(held(at)));
         while let Some(begun) = self.reserved.get(self.next).filter(|reserved| reserved.first <= step) {
-            let within = self.values.range(..begun.bytes.end).rev().take_while(|(_, value)| value.0 > begun.bytes.start);
+            let within =
+                self.values.range(..begun.bytes.end).rev().take_while(|(_, value)| value.0 > begun.bytes.start);
             leaving.extend(within.map(|(_, value)| value.1));
             self.placer.hold(held(self.next), begun.bytes.start, begun.bytes.end - begun.bytes.start);
             self.in_use.push(self.next);
@@ -135,7 +136,8 @@ impl Room {
                     }
                 }
             }
-            let is_better = |&((next, cost), _): &((u32, u64), u64)| worth.0 > next || (worth.0 == next && worth.1 < cost);
+            let is_better =
+                |&((next, cost), _): &((u32, u64), u64)| worth.0 > next || (worth.0 == next && worth.1 < cost);
             if !stays && best.as_ref().is_none_or(is_better) {
                 best = Some((worth, start));
             }

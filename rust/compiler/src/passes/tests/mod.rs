@@ -1,0 +1,144 @@
+//! Passes leave values as they are: random kernels with loops are run symbol by symbol before and after.
+
+mod kernels;
+mod symbols;
+
+use kernels::{Kernel, kernels, trace};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use symbols::results;
+use trn3_machine::trace::Trace;
+
+use super::{PASSES, Pass};
+use crate::live_bytes::{peaks, spans};
+use crate::report::PassReport;
+
+fn pass(name: &str) -> &'static dyn Pass {
+    PASSES.iter().copied().find(|pass| pass.name() == name).expect("a pass")
+}
+
+fn run(trace: &Trace, names: &[&str]) -> (Trace, Vec<PassReport>) {
+    let mut trace = trace.clone();
+    let run = |name: &&str| {
+        let mut report = PassReport::new(name);
+        pass(name).run(&mut trace, &mut report).expect("a pass without refusals");
+        report
+    };
+    let reports = names.iter().map(run).collect();
+    (trace, reports)
+}
+
+const MIDDLE: [&str; 4] = ["common_work", "copies", "dead_work", "engines"];
+
+fn check(kernel: &Kernel, names: &[&str]) -> Result<(), TestCaseError> {
+    let before = trace(kernel);
+    let (after, reports) = run(&before, names);
+    prop_assert_eq!(results(&before), results(&after));
+    let gone: u64 = reports
+        .iter()
+        .filter(|report| ["common_work", "dead_work"].contains(&report.name.as_str()))
+        .map(|report| report.count("steps"))
+        .sum();
+    let fills: u64 = reports.iter().map(|report| report.count("fills")).sum();
+    prop_assert_eq!(after.steps.len() as u64 + gone + fills, before.steps.len() as u64);
+    for report in &reports {
+        let changed: u64 = report.changes.iter().map(|change| u64::from(change.steps)).sum();
+        prop_assert_eq!(changed, report.count("steps") + report.count("fills"));
+    }
+    // Nobody waits for a step that is gone, or for one that comes later.
+    for (number, step) in after.steps.iter().enumerate() {
+        prop_assert!(step.after.iter().all(|&other| (other as usize) < number));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn test_work_that_repeats_is_done_once(kernel in kernels()) {
+        check(&kernel, &["common_work"])?;
+    }
+
+    #[test]
+    fn test_copies_are_passed_by(kernel in kernels()) {
+        check(&kernel, &["copies"])?;
+    }
+
+    #[test]
+    fn test_dead_work_goes(kernel in kernels()) {
+        check(&kernel, &["dead_work"])?;
+        let (once, _) = run(&trace(&kernel), &["dead_work"]);
+        let (_, reports) = run(&once, &["dead_work"]);
+        prop_assert_eq!(reports[0].count("steps"), 0);
+    }
+
+    #[test]
+    fn test_engines_are_those_of_the_alternatives(kernel in kernels()) {
+        check(&kernel, &["engines"])?;
+        let before = trace(&kernel);
+        let (after, _) = run(&before, &["engines"]);
+        for (one, other) in before.steps.iter().zip(&after.steps) {
+            let named = one.alternatives.iter().flat_map(|other| &other.engines);
+            let mut named = named.chain([(one.engine, one.work.clone())].iter()).cloned().collect::<Vec<_>>().into_iter();
+            prop_assert!(named.any(|(engine, work)| engine == other.engine && work == other.work));
+        }
+    }
+
+    #[test]
+    fn test_middle_passes_leave_values_as_they_are(kernel in kernels()) {
+        check(&kernel, &MIDDLE)?;
+    }
+
+    #[test]
+    fn test_passes_run_again_and_again(kernel in kernels()) {
+        check(&kernel, &["copies", "common_work", "copies", "dead_work", "common_work", "engines", "dead_work"])?;
+    }
+
+    #[test]
+    fn test_what_lives_longer_fits(kernel in kernels()) {
+        let before = trace(&kernel);
+        let peaks = |trace: &Trace| peaks(trace, &spans(trace));
+        for names in [["common_work"], ["copies"]] {
+            let (after, _) = run(&before, &names);
+            for ((now, usable), (then, _)) in peaks(&after).into_iter().zip(peaks(&before)) {
+                prop_assert!(now <= then.max(usable), "{now} bytes are live where {then} were");
+            }
+        }
+    }
+
+    #[test]
+    fn test_random_rounding_keeps_every_step(kernel in kernels()) {
+        let mut before = trace(&kernel);
+        before.draws = true;
+        let (after, reports) = run(&before, &MIDDLE);
+        prop_assert_eq!(before.steps.len(), after.steps.len());
+        prop_assert!(reports.iter().all(|report| report.counts.is_empty() && report.changes.is_empty()));
+    }
+}
+
+#[test]
+fn test_random_kernels_give_every_pass_something_to_do() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut counts = std::collections::BTreeMap::new();
+    for _ in 0..200 {
+        let kernel = kernels().new_tree(&mut runner).expect("a kernel").current();
+        for report in run(&trace(&kernel), &MIDDLE).1 {
+            for (what, count) in report.counts {
+                *counts.entry((report.name.clone(), what)).or_insert(0) += count;
+            }
+        }
+    }
+    let count = |pass: &str, what| counts.get(&(pass.to_owned(), what)).copied().unwrap_or(0);
+    for (pass, what) in [
+        ("common_work", "steps"),
+        ("common_work", "loads"),
+        ("copies", "steps"),
+        ("copies", "fills"),
+        ("dead_work", "steps"),
+        ("engines", "to_gpsimd"),
+        ("engines", "to_scalar"),
+    ] {
+        assert!(count(pass, what) > 20, "{pass} {what}: {counts:?}");
+    }
+}
