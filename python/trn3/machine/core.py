@@ -44,6 +44,11 @@ class NeuronCore(_machine.NeuronCore):
         Whether NaN and infinities are followed to the instruction that wrote the first ones.
     shadow
         Whether a float64 run goes along that tells how much precision each instruction loses.
+    unlimited
+        Whether tensors without an address have room on chip whatever lives there. With timing, a
+        trace of the run is kept for the compiler, and its time is open until it is compiled.
+    compile
+        Level of the compiler that the run is for; above ``"as-written"`` places are unlimited.
 
     Raises
     ------

@@ -375,6 +375,30 @@ def test_ranks_that_meet_are_compiled_together() -> None:
         assert [profile.compile["level"] for profile in profiles] == [level] * 2
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_kernels_beside_each_other_are_compiled_ones(level: str) -> None:
+    """Small ones share HBM without a wait, so that each takes what it takes alone."""
+
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        for i in nl.affine_range(2):
+            # Used once, far apart: a compiler may bring them together.
+            tile = nl.load(x[i * 128 : (i + 1) * 128])
+            other = nl.load(x[i * 128 : (i + 1) * 128])
+            tile = nl.exp(nl.multiply(tile, 0.0))
+            nl.store(out[i * 128 : (i + 1) * 128], nl.add(tile, other))
+        return out
+
+    _, alone = nki.profile(kernel, X, compile=level)
+    results, beside = trn3.Chip().run({0: (kernel, X), 4: (kernel, X)}, compile=level)
+    assert all(np.array_equal(result, X + 1) for result in results.values())
+    for core in beside.cores:
+        assert core.latency_us == core.compile["compiled_us"] == alone.latency_us
+        assert core.compile["level"] == level
+        opcodes = [profile.table("Instruction")["opcode"].tolist() for profile in (core, alone)]
+        assert opcodes[0] == opcodes[1]
+
+
 def test_a_kernel_that_fails_is_not_compiled() -> None:
     def failing(x: Any) -> Any:
         nl.load(x[:128])

@@ -79,6 +79,24 @@ impl Timed {
         Self { opcode, engine, site, label, work, regions, ends, after: after.into_vec().into(), dynamic, macs, met }
     }
 
+    /// What an instruction's time is made of, that was not issued by a kernel.
+    pub(crate) fn of(issue: &TimedInstruction<'_>, met: Option<Met>) -> Self {
+        let ends = [issue.reads.len(), issue.reads.len() + issue.stationary_reads.len()];
+        Self {
+            opcode: issue.opcode,
+            engine: issue.engine,
+            site: issue.site,
+            label: issue.label,
+            work: issue.work.clone(),
+            regions: [issue.reads, issue.stationary_reads, issue.writes].concat().into(),
+            ends,
+            after: issue.after.into(),
+            dynamic: issue.dynamic,
+            macs: (issue.macs, issue.peak_macs_per_cycle),
+            met,
+        }
+    }
+
     pub(crate) fn issue(&self) -> TimedInstruction<'_> {
         let [reads, stationary] = self.ends;
         TimedInstruction {
@@ -118,6 +136,13 @@ impl NeuronCore {
     pub(crate) fn take_timed(&mut self) -> Vec<Timed> {
         self.settle(0);
         self.timed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Its time was made of this instead, where it is kept.
+    pub(crate) fn replace_timed(&mut self, timed: impl Iterator<Item = Timed>) {
+        if let Some(kept) = &mut self.timed {
+            *kept = timed.collect();
+        }
     }
 
     /// Keeps what its time is made of no longer.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{NONE, Trace, Use};
+use crate::core::again::Timed;
 use crate::core::{NeuronCore, OccupancyPoint};
 use crate::error::{Error, Result};
 use crate::storage::Buffer;
@@ -78,6 +79,9 @@ pub fn time_cores(cores: &mut [&mut NeuronCore], traces: &[&Trace]) -> Result<()
     let timelines = cores.iter().map(|core| core.empty_timeline(core.options.timing)).collect();
     let timed = time_all(traces, timelines)?;
     for ((core, timed), trace) in cores.iter_mut().zip(timed).zip(traces) {
+        let mut scratch = Scratch::default();
+        let steps = trace.steps.iter().enumerate();
+        core.replace_timed(steps.map(|(number, step)| Timed::of(&scratch.issue(trace, number), step.met.clone())));
         core.set_timeline(timed.timeline, occupancy(trace), &trace.names);
     }
     Ok(())

@@ -87,14 +87,16 @@ def at_line(place: str, run: Callable[[], Any]) -> None:
     exec(_code(file, int(number)), {"run": run})
 
 
-@contextlib.contextmanager
-def in_scope(scope: int) -> Iterator[None]:
-    """Issue what follows as part of an iteration, which may have ended since."""
+def in_scope(scope: int, place: str, run: Callable[[], Any]) -> None:
+    """Run a function as `at_line` does, as part of an iteration, which may have ended since."""
     running = core()
     now = running.scope()
+    if now == scope:
+        at_line(place, run)
+        return
     running.set_scope(scope)
     try:
-        yield
+        at_line(place, run)
     finally:
         running.set_scope(now)
 

@@ -95,5 +95,5 @@ class WaitingTile(Tensor):
             else:
                 emit(made)
 
-        with named(self._name), issuing.in_scope(self._scope):
-            issuing.at_line(self._line, run)
+        with named(self._name):
+            issuing.in_scope(self._scope, self._line, run)
