@@ -219,11 +219,13 @@ def test_timing_only_runs_call_what_writes_known_integers() -> None:
     assert timed.latency_us == both.latency_us
 
 
-def test_programs_cannot_hold_functions() -> None:
+def test_programs_hold_functions_by_name() -> None:
     def kernel(x: Any) -> Any:
         tile = nl.load(x)
         gpsimd.call(abs, tile, tile)
         return x
 
+    program = nki.record(kernel, np.ones((8, 4), np.float32))
+    assert program.functions == ("abs",)
     with pytest.raises(NotImplementedError, match="abs"):
-        nki.record(kernel, np.ones((8, 4), np.float32))
+        program.run({"x": np.ones((8, 4), np.float32)})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -123,9 +123,7 @@ class GpSimdFunction:
         self.check(name, function, cycles)
         self._core = core
         self.name = name
-        self._function: Callable[..., Any] | _PointerAdapter = (
-            _PointerAdapter(function) if _is_pointer(function) else function
-        )
+        self._function = _adapted(function)
         self._cycles = cycles
 
     @staticmethod
@@ -155,38 +153,78 @@ class GpSimdFunction:
         failures: list[Exception] = []
 
         def run(tiles: list[bytes]) -> list[bytes]:
-            try:
-                return compute(tiles)
-            except Exception as error:
-                failures.append(error)
-                raise
-
-        def compute(tiles: list[bytes]) -> list[bytes]:
             arrays = [
                 np.frombuffer(tile, dtype).reshape(shape)
                 for tile, dtype, shape in zip(tiles, in_dtypes, in_shapes, strict=True)
             ]
-            function = self._function
-            if isinstance(function, _PointerAdapter):
-                results = function(arrays, out_specs)
-            else:
-                returned = function(*arrays)
-                several = isinstance(returned, (tuple, list))
-                results = list(returned) if several else [returned]
-            return [
-                _checked(self.name, result, *spec)
-                for result, spec in zip(results, out_specs, strict=True)
-            ]
+            try:
+                return _computed(self.name, self._function, arrays, out_specs)
+            except Exception as error:
+                failures.append(error)
+                raise
 
         try:
             return _machine.isa.gpsimd_call(
-                self._core, run, self.name, outputs, list(srcs), cycles, name
+                self._core, run, self.name, outputs, list(srcs), cycles, name, nameable=True
             )
         except ValueError as error:
             if not failures:
                 raise
             # The traceback of the user's own function, which the core's text has not.
             raise error from failures[0]
+
+
+#: A tile: its bytes, its element type's name, its shape.
+_Tile: TypeAlias = tuple[bytes, str, Sequence[int]]
+
+
+def named_functions(
+    functions: Mapping[str, Callable[..., Any]] | None,
+) -> list[tuple[str, Callable[..., list[bytes]]]]:
+    """Return functions as programs that call them by name take them.
+
+    Parameters
+    ----------
+    functions : mapping of str to callable, optional
+        As for `GpSimd.register`, by the name of the instruction.
+
+    Raises
+    ------
+    ValueError
+        If a name is no identifier.
+    TypeError
+        If a function cannot be called.
+    """
+    return [(name, _named(name, function)) for name, function in (functions or {}).items()]
+
+
+def _named(name: str, function: Callable[..., Any]) -> Callable[..., list[bytes]]:
+    GpSimdFunction.check(name, function, None)
+    adapted = _adapted(function)
+
+    def run(inputs: list[_Tile], outputs: list[tuple[str, Sequence[int]]]) -> list[bytes]:
+        arrays = [
+            np.frombuffer(tile, _numpy_dtype(dtype)).reshape(shape) for tile, dtype, shape in inputs
+        ]
+        specs = [(tuple(shape), _numpy_dtype(dtype)) for dtype, shape in outputs]
+        return _computed(name, adapted, arrays, specs)
+
+    return run
+
+
+def _computed(
+    name: str,
+    function: Callable[..., Any] | _PointerAdapter,
+    arrays: list[Any],
+    out_specs: list[tuple[tuple[int, ...], np.dtype[Any]]],
+) -> list[bytes]:
+    if isinstance(function, _PointerAdapter):
+        results = function(arrays, out_specs)
+    else:
+        returned = function(*arrays)
+        several = isinstance(returned, (tuple, list))
+        results = list(returned) if several else [returned]
+    return [_checked(name, result, *spec) for result, spec in zip(results, out_specs, strict=True)]
 
 
 def _check_cycles(cycles: int) -> int:
@@ -219,6 +257,10 @@ class _PointerAdapter:
         partitions = (specs[0][0] if specs else inputs[0].shape)[0]
         self._pointer(*addresses, ctypes.c_int64(partitions))
         return results
+
+
+def _adapted(function: Callable[..., Any]) -> Callable[..., Any] | _PointerAdapter:
+    return _PointerAdapter(function) if _is_pointer(function) else function
 
 
 def _is_pointer(function: Callable[..., Any]) -> bool:

@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     from trn3.nki.launch.differences import Diff, DiffRow, diff
     from trn3.nki.launch.golden import GoldenShapeError, ResultCheck, ResultTolerance
     from trn3.nki.launch.programs import Program as Program
-    from trn3.nki.launch.recording import record, record_ranks, replay_ranks
+    from trn3.nki.launch.recording import (
+        record,
+        record_cores,
+        record_ranks,
+        replay_cores,
+        replay_ranks,
+    )
 
 __all__ = [
     "CheckedRun",
@@ -70,7 +76,9 @@ __all__ = [
     "profile",
     "profile_ranks",
     "record",
+    "record_cores",
     "record_ranks",
+    "replay_cores",
     "replay_ranks",
     "simulate",
     "simulate_kernel",
@@ -98,7 +106,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("trn3.nki.launch.checking").CheckedRun
     if name in ("GoldenShapeError", "ResultCheck", "ResultTolerance"):
         return getattr(importlib.import_module("trn3.nki.launch.golden"), name)
-    if name in ("record", "record_ranks", "replay_ranks"):
+    if name in ("record", "record_cores", "record_ranks", "replay_cores", "replay_ranks"):
         return getattr(importlib.import_module("trn3.nki.launch.recording"), name)
     if name == "compiler":
         # Decorators and allocators of older kernels, imported as ``nki.compiler``.

@@ -93,11 +93,12 @@ def call(
         other shapes or types.
     NkiValidationError
         If a tile is not in SBUF.
-    NotImplementedError
-        While a program is recorded, which cannot hold functions.
 
     Notes
     -----
+    A program that is recorded holds the call by its name; who runs it gives the function, as
+    ``program.run(inputs, functions={"sort": f})``.
+
     Without values (``values=False``) the function is called where it writes integers alone and all
     its inputs are known; else not.
 

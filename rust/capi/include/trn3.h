@@ -252,6 +252,31 @@ typedef struct trn3_kernel {
     uint32_t ranks;
 } trn3_kernel;
 
+// A tile: partitions times elements, in C order and little-endian.
+typedef struct trn3_gpsimd_tile {
+    // Its elements. Those of inputs are not to be written.
+    void *bytes;
+    // Bytes of them.
+    size_t length;
+    // Partitions: the lanes, 16 to each of the eight processors.
+    size_t partitions;
+    // Elements in each partition.
+    size_t elements;
+    // Name of the element type, as nki.language spells it, without a NUL.
+    const char *dtype;
+    // Bytes of that.
+    size_t dtype_length;
+} trn3_gpsimd_tile;
+
+// Fills output tiles, which come zeroed, from input tiles. It is called inside the calls that run a program, on their
+// thread, and must return (no exception, no longjmp); calls on the device from within are BUSY. The tiles are the host's for
+// the call alone. What is not TRN3_OK fails the step.
+typedef trn3_status (*trn3_gpsimd_fn)(void *user,
+                                      const struct trn3_gpsimd_tile *inputs,
+                                      size_t input_count,
+                                      struct trn3_gpsimd_tile *outputs,
+                                      size_t output_count);
+
 // Where a tensor of a loaded program lies. Set size to sizeof(trn3_tensor) before the call that fills it.
 typedef struct trn3_tensor {
     // sizeof this structure.
@@ -598,6 +623,17 @@ trn3_status trn3_roofline(const struct trn3_device *device,
                           size_t dtype_length,
                           uint64_t *ps);
 
+// Makes a function one that programs loaded from here on may call by that name, a text of 1 to 256 bytes; another one of the
+// name is forgotten, but not by programs that were loaded before and ran. Without one, loading a program that calls it is
+// UNSUPPORTED, and the text names it.
+//
+// name is null or has length bytes.
+trn3_status trn3_register_function(struct trn3_device *device,
+                                   const char *name,
+                                   size_t length,
+                                   trn3_gpsimd_fn function,
+                                   void *user);
+
 // Creates a device from the JSON text of its description; of no length, the description is the default: one core of
 // trn3. Entries: arch, arch_toml, overrides, cores, values, timing, share_hbm_bandwidth, strict, throttle, seed,
 // max_instructions, queue_depth, host_memory_bytes, rank, system, tdp. No file is read.
@@ -612,12 +648,13 @@ trn3_status trn3_device_create(const char *config, size_t length, struct trn3_de
 // VALUE: there is no such device, any more. BUSY: a call uses it.
 trn3_status trn3_device_destroy(struct trn3_device *device);
 
-// Makes a device what it was when it was created: no programs, no contents, time 0. Network, trace and listener stay.
+// Makes a device what it was when it was created: no programs, no contents, time 0. Network, trace, functions and listener stay.
 trn3_status trn3_device_reset(struct trn3_device *device);
 
 // Loads a program, the JSON text that trn3 writes of a kernel (format "trn3-program"), and gives its number.
 //
-// VALUE: the text names the step and the field that is wrong. CAPACITY: its tensors do not fit.
+// VALUE: the text names the step and the field that is wrong. CAPACITY: its tensors do not fit. UNSUPPORTED: it calls a
+// function that was not registered; the text names it.
 //
 // program is null or has length bytes; number is null or may be written.
 trn3_status trn3_device_load(struct trn3_device *device, const char *program, size_t length, uint64_t *number);

@@ -82,6 +82,7 @@ programs! {
     device: "device.c", test_static Static, test_dynamic Dynamic, test_sanitized Sanitized;
     device_misuse: "device_misuse.c", test_dynamic Dynamic, test_sanitized Sanitized;
     devices: "devices.c", test_dynamic Dynamic, test_sanitized Sanitized;
+    programs_of_both_versions: "programs.c", test_dynamic Dynamic, test_sanitized Sanitized;
     ranks: "ranks.c", test_dynamic Dynamic, test_sanitized Sanitized;
     sharing: "sharing.c", test_dynamic Dynamic, test_sanitized Sanitized;
     shortage: "shortage.c", test_dynamic Dynamic;

@@ -60,4 +60,5 @@ pub use host::{
 pub use links::Links;
 pub use spec::DeviceSpec;
 pub use stats::Stats;
+pub use trn3_machine::isa::custom::{GpSimdFunction, TileBytes};
 pub use trn3_profile::Profile;

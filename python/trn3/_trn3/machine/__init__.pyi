@@ -1,6 +1,6 @@
 # One NeuronCore, its tensors and registers, as the front ends use them.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, NotRequired, Self, TypedDict, final
 
 import numpy as np
@@ -36,8 +36,10 @@ __all__ = [
     "keep_timed",
     "leave_hbm_to",
     "reach",
+    "recorded_together",
     "replay",
     "run_program",
+    "run_programs",
     "span_indexes",
     "time_together",
 ]
@@ -133,7 +135,7 @@ class NeuronCore:
     def set_stochastic_rounding(self, seed: int | None, place: int = 0) -> None: ...
     def follow_types(self) -> None: ...
     def narrowest(self, tensor: NkiTensor) -> tuple[str | None, bool]: ...
-    def start_recording(self, name: str) -> None: ...
+    def start_recording(self, name: str, loops: bool = False) -> None: ...
     def recorded(
         self, arguments: Sequence[tuple[int, bool]], results: Sequence[tuple[str, NkiTensor]]
     ) -> str: ...
@@ -145,6 +147,8 @@ class NeuronCore:
     def compile_level(self) -> str: ...
     @property
     def keeps_trace(self) -> bool: ...
+    @property
+    def notes_loops(self) -> bool: ...
     def begin_loop(self, kind: str, trip: int | None) -> None: ...
     def next_iteration(self) -> None: ...
     def end_loop(self) -> None: ...
@@ -267,13 +271,28 @@ def keep_timed(cores: Sequence[NeuronCore]) -> None: ...
 def time_together(cores: Sequence[NeuronCore]) -> None: ...
 def leave_hbm_to(core: NeuronCore, other: NeuronCore, who: str) -> None: ...
 def run_program(
-    core: NeuronCore, program: str, inputs: Sequence[tuple[str, NDArray[np.uint8]]]
+    core: NeuronCore,
+    program: str,
+    inputs: Sequence[tuple[str, NDArray[np.uint8]]],
+    functions: Sequence[tuple[str, Callable[..., Any]]] = ...,
 ) -> list[tuple[str, NDArray[np.uint8], list[int], str]]: ...
+def run_programs(
+    cores: Sequence[NeuronCore],
+    programs: Sequence[str],
+    inputs: Sequence[tuple[str, NDArray[np.uint8]]],
+    functions: Sequence[tuple[str, Callable[..., Any]]] = ...,
+) -> list[list[tuple[str, NDArray[np.uint8], list[int], str]]]: ...
+def recorded_together(
+    cores: Sequence[NeuronCore],
+    arguments: Sequence[tuple[int, bool]],
+    results: Sequence[tuple[str, NkiTensor]],
+) -> list[str]: ...
 def hooks() -> dict[str, Any]: ...
 def replay(
     programs: Sequence[str],
     device: str,
     inputs: Sequence[Sequence[tuple[str, NDArray[np.uint8]]]],
+    functions: Sequence[tuple[str, Callable[..., Any]]] = ...,
 ) -> list[tuple[list[tuple[str, NDArray[np.uint8], list[int], str]], int]]: ...
 
 @final

@@ -85,6 +85,7 @@ def gpsimd_call(
     inputs: Sequence[Any],
     cycles: int | None,
     name: str | None,
+    nameable: bool = False,
 ) -> NkiInstruction: ...
 
 # own: end

@@ -14,8 +14,8 @@ _MOST_ITERATIONS: Final = 2**32 - 1
 
 
 def is_traced() -> bool:
-    """Return whether a kernel runs on this thread whose core keeps a trace for the compiler."""
-    return slot.core is not None and slot.core.keeps_trace
+    """Return whether the compiler, or a program, hears of loops of this thread's kernel."""
+    return slot.core is not None and slot.core.notes_loops
 
 
 class LoopMark:

@@ -6,10 +6,10 @@ import functools
 import json
 import os
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,24 @@ from numpy.typing import NDArray
 from trn3._trn3 import machine
 from trn3.files import parse_json, read_text
 from trn3.machine.archs import ArchLike, ArchSpec
-from trn3.nki.launch.new_cores import arch_of
+from trn3.machine.gpsimd import named_functions
+from trn3.nki.launch.new_cores import arch_of, core_of
 from trn3.nki.values import arrays
 from trn3.nki.values.element_types import canonicalise
 
-__all__ = ["Program", "ProgramReplay", "ProgramTensor", "Replay", "Tensor", "replay_ranks"]
+__all__ = [
+    "DeclaredTensor", "Functions", "Program", "ProgramReplay", "ProgramTensor", "Replay", "Tensor",
+    "replay_cores", "replay_ranks",
+]  # fmt: skip
+
+#: Functions that a program calls on GpSimdE, by name; as `trn3.nki.gpsimd.call` takes them.
+Functions: TypeAlias = Mapping[str, Callable[..., Any]]
+
+#: Steps that are no instructions.
+_MARKS: Final = frozenset({
+    "end_loop", "end_no_reorder", "fresh", "iteration", "loop", "no_reorder", "set_register",
+    "stochastic_rounding",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,6 +52,31 @@ class ProgramTensor:
     name: str
     shape: tuple[int, ...]
     dtype: str
+
+
+@dataclass(frozen=True)
+class DeclaredTensor:
+    """A tensor of a program, as it is declared.
+
+    Attributes
+    ----------
+    name, dtype : str
+    shape : tuple of int
+        On chip partitions first.
+    space : str
+        ``sbuf``, ``psum``, ``hbm`` or ``shared_hbm``.
+    role : str
+        ``input``, ``output``, ``inout``, ``constant`` or ``internal``.
+    address : tuple of int, int or None
+        On chip partition and byte, in HBM a byte; None where who runs the program finds a place.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    space: str
+    role: str
+    address: tuple[int, ...] | int | None
 
 
 @dataclass(frozen=True)
@@ -134,8 +172,28 @@ class Program:
     @property
     def instructions(self) -> int:
         """How many instructions it has."""
-        others = {"fresh", "set_register", "stochastic_rounding"}
-        return sum(step["op"] not in others for step in self._content["steps"])
+        return sum(step["op"] not in _MARKS for step in self._content["steps"])
+
+    @property
+    def tensors(self) -> tuple[DeclaredTensor, ...]:
+        """Its tensors, in the order of their declarations."""
+        return tuple(
+            DeclaredTensor(
+                tensor["name"],
+                tuple(tensor["shape"]),
+                tensor["dtype"],
+                str(tensor.get("space")),
+                str(tensor.get("role", "internal")),
+                _address(tensor.get("address")),
+            )
+            for tensor in self._content["tensors"]
+        )
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of the functions that it calls on GpSimdE, and that `run` has to be given."""
+        calls = (step for step in self._content["steps"] if step["op"] == "gpsimd_call")
+        return tuple(dict.fromkeys(str(step.get("function")) for step in calls))
 
     def to_json(self) -> str:
         """Return the JSON text."""
@@ -166,6 +224,7 @@ class Program:
         values: bool = True,
         timing: bool = True,
         strict: bool = False,
+        functions: Functions | None = None,
     ) -> ProgramReplay:
         """Run the program on a device, as a host without Python would.
 
@@ -177,6 +236,8 @@ class Program:
             Machine instead of the one it was recorded on, as `trn3.machine.arch` takes it.
         values, timing, strict : bool, optional
             As for `trn3.machine.NeuronCore`.
+        functions : mapping of str to callable, optional
+            What it calls on GpSimdE, all of `functions`; as `trn3.nki.gpsimd.call` takes them.
 
         Raises
         ------
@@ -184,14 +245,25 @@ class Program:
             If inputs are missing, or there are others; if the machine would refuse a step.
         TypeError
             If an input has another type.
+        NotImplementedError
+            If a function is missing, or the program is one of several that run together.
         """
         (replay,) = replay_ranks(
-            [self], [inputs], arch=arch, values=values, timing=timing, strict=strict
+            [self],
+            [inputs],
+            arch=arch,
+            values=values,
+            timing=timing,
+            strict=strict,
+            functions=functions,
         )
         return replay
 
     def run_on(
-        self, core: machine.NeuronCore, inputs: Mapping[str, Any]
+        self,
+        core: machine.NeuronCore,
+        inputs: Mapping[str, Any],
+        functions: Functions | None = None,
     ) -> dict[str, NDArray[Any]]:
         """Run the program on a core, from a new start of its time, and return its outputs by name.
 
@@ -201,26 +273,38 @@ class Program:
             A new one.
         inputs : mapping of str to array
             As for `run`.
+        functions : mapping of str to callable, optional
+            As for `run`.
 
         Raises
         ------
-        ValueError, TypeError
+        ValueError, TypeError, NotImplementedError
             As `run`.
         MemoryError
-            If its tensors do not fit the core's HBM.
+            If its tensors do not fit the core's HBM, or those without a place do not fit on chip.
         """
-        found = machine.run_program(core, self.text, self._given(inputs))
+        called = named_functions(functions)
+        found = machine.run_program(core, self.text, self._given(inputs), called)
         return _replayed(found, 0).outputs
 
     def _given(self, inputs: Mapping[str, Any]) -> list[tuple[str, NDArray[np.uint8]]]:
-        wanted = {tensor.name: tensor for tensor in self.inputs}
-        if set(inputs) != set(wanted):
-            message = (
-                f"inputs are {', '.join(sorted(inputs)) or 'none'}; the program "
-                f"{self.name} has {', '.join(wanted) or 'none'}"
-            )
-            raise ValueError(message)
-        return [(name, _bytes_of(inputs[name], tensor)) for name, tensor in wanted.items()]
+        return _given(self.name, {tensor.name: tensor for tensor in self.inputs}, inputs)
+
+
+def _given(
+    program: str, wanted: Mapping[str, ProgramTensor], inputs: Mapping[str, Any]
+) -> list[tuple[str, NDArray[np.uint8]]]:
+    if set(inputs) != set(wanted):
+        message = (
+            f"inputs are {', '.join(sorted(inputs)) or 'none'}; the program "
+            f"{program} has {', '.join(wanted) or 'none'}"
+        )
+        raise ValueError(message)
+    return [(name, _bytes_of(inputs[name], tensor)) for name, tensor in wanted.items()]
+
+
+def _address(address: Any) -> tuple[int, ...] | int | None:
+    return tuple(address) if isinstance(address, list) else address
 
 
 def _need(holds: bool, key: str, got: object, needed: str) -> None:
@@ -244,6 +328,7 @@ def replay_ranks(
     values: bool = True,
     timing: bool = True,
     strict: bool = False,
+    functions: Functions | None = None,
 ) -> list[ProgramReplay]:
     """Run the programs of all ranks of a launch on the cores of one device, where they meet.
 
@@ -255,12 +340,12 @@ def replay_ranks(
         One a rank, as `record_ranks` returns them.
     per_rank_inputs : sequence of mapping of str to array
         All inputs of each.
-    arch, values, timing, strict
-        As for `Program.run`.
+    arch, values, timing, strict, functions
+        As for `Program.run`; functions are those of all.
 
     Raises
     ------
-    ValueError, TypeError
+    ValueError, TypeError, NotImplementedError
         As `Program.run`; if there are not as many inputs as programs, or more programs than cores;
         if ranks do not agree, or wait for others that never come.
     """
@@ -287,8 +372,58 @@ def replay_ranks(
     # The system that ranks of a launch are on where nothing else is said.
     if len(programs) > 1 and spec["arch"] == "trn2":
         spec["system"] = "trn2_instance"
-    found = machine.replay([program.text for program in programs], json.dumps(spec), given)
+    texts = [program.text for program in programs]
+    found = machine.replay(texts, json.dumps(spec), given, named_functions(functions))
     return [_replayed(outputs if values else (), time) for outputs, time in found]
+
+
+def replay_cores(
+    programs: Sequence[Program],
+    inputs: Mapping[str, Any],
+    *,
+    arch: ArchLike | None = None,
+    values: bool = True,
+    timing: bool = True,
+    strict: bool = False,
+    functions: Functions | None = None,
+) -> ProgramReplay:
+    """Run the programs of the cores of a logical core side by side, on one HBM.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+        One a core, as `record_cores` returns them.
+    inputs : mapping of str to array
+        All inputs of all; one that several have comes once.
+    arch, values, timing, strict, functions
+        As for `Program.run`; functions are those of all.
+
+    Returns
+    -------
+    ProgramReplay
+        With the outputs of all, and the time at which the last core has ended.
+
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        As `Program.run`; if the programs are not those of one logical core, or its cores do not
+        come to the same barriers and exchanges.
+    """
+    if not programs:
+        message = "programs is empty; allowed: one a core"
+        raise ValueError(message)
+    chosen = arch_of(arch) if arch is not None else programs[0].arch or "trn3"
+    first = core_of(chosen, values=values, timing=timing, strict=strict, nan_origin=False)
+    cores = [first]
+    while len(cores) < len(programs):
+        cores.append(machine.NeuronCore("", beside=cores))
+    wanted = {tensor.name: tensor for program in programs for tensor in program.inputs}
+    given = _given(programs[0].name, wanted, inputs)
+    texts = [program.text for program in programs]
+    outputs: dict[str, NDArray[Any]] = {}
+    for found in machine.run_programs(cores, texts, given, named_functions(functions)):
+        outputs.update(_replayed(found, 0).outputs)
+    return ProgramReplay(outputs, max(core.makespan() for core in cores))
 
 
 def _replayed(found: Iterable[tuple[str, Any, list[int], str]], time: int) -> ProgramReplay:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from trn3._trn3.machine import NkiTensor
+from trn3._trn3.machine import NeuronCore, NkiTensor, recorded_together
 from trn3.machine.archs import ArchLike
 from trn3.nki.launch.arguments import Arguments, tensors_in
 from trn3.nki.launch.jit import as_kernel
@@ -13,22 +13,29 @@ from trn3.nki.launch.levels import AS_WRITTEN
 from trn3.nki.launch.multirank import RankArguments, rank_arguments
 from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.launch.programs import (
+    DeclaredTensor,
     Program,
     ProgramReplay,
     ProgramTensor,
     Replay,
     Tensor,
+    replay_cores,
     replay_ranks,
 )
 
 __all__ = [
-    "Program", "ProgramReplay", "ProgramTensor", "Replay", "Tensor", "record", "record_ranks",
-    "replay_ranks",
+    "DeclaredTensor", "Program", "ProgramReplay", "ProgramTensor", "Replay", "Tensor", "record",
+    "record_cores", "record_ranks", "replay_cores", "replay_ranks",
 ]  # fmt: skip
 
 
 def record(
-    kernel: Callable[..., Any], *args: Any, arch: ArchLike | None = None, **kwargs: Any
+    kernel: Callable[..., Any],
+    *args: Any,
+    arch: ArchLike | None = None,
+    loops: bool = False,
+    open_places: bool = False,
+    **kwargs: Any,
 ) -> Program:
     """Run a kernel and return the program of what its core was given.
 
@@ -38,12 +45,17 @@ def record(
     Parameters
     ----------
     kernel : Kernel or function
-        On one core: what cores do together is no part of a program, nor are functions
-        of one's own on GpSimdE.
+        On one core; `record_cores` is for several.
     *args, **kwargs
         The kernel's arguments; arrays become the program's inputs.
     arch : str, mapping or ArchSpec, optional
         Machine to run on instead of the kernel's target, as `trn3.machine.arch` takes it.
+    loops : bool, optional
+        True marks where loops begin, go on and end, and what `nki.language.no_reorder` holds.
+    open_places : bool, optional
+        True leaves tensors on chip that the kernel gave no address without one: a compiler places
+        them, or whoever runs the program. They need not fit together. Times of the program are then
+        those of its own places.
 
     Returns
     -------
@@ -56,8 +68,64 @@ def record(
     ValueError
         For a kernel on several cores; if `arch` names no machine.
     """
-    (program,) = _recorded(kernel, [(args, kwargs)], arch)
+    ((program,),) = _recorded(kernel, [(args, kwargs)], arch, loops=loops, open_places=open_places)
     return program
+
+
+def record_cores(
+    kernel: Callable[..., Any],
+    *args: Any,
+    arch: ArchLike | None = None,
+    loops: bool = False,
+    open_places: bool = False,
+    **kwargs: Any,
+) -> list[Program]:
+    """Run a kernel on the cores of a logical core and return the program of each.
+
+    They hold the barriers and exchanges at which the cores meet, in version 2 of the format;
+    `replay_cores` runs them. Tensors in ``nl.shared_hbm`` are one for all by their names.
+
+    Parameters
+    ----------
+    kernel : Kernel or function
+        ``kernel[2]``.
+    *args, arch, loops, open_places, **kwargs
+        As for `record`.
+
+    Raises
+    ------
+    NotImplementedError, ValueError
+        As `record`; ValueError for a kernel on one core.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trn3 import nki
+    >>> import trn3.nki.isa as nisa
+    >>> import trn3.nki.language as nl
+    >>> @nki.jit
+    ... def swapped(x):
+    ...     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    ...     mine = nl.ndarray((128, 4), x.dtype)
+    ...     other = nl.ndarray((128, 4), x.dtype)
+    ...     here, there = nl.program_id(0), 1 - nl.program_id(0)
+    ...     nisa.dma_copy(mine, x[here])
+    ...     nisa.sendrecv(mine, other, there, there, 0)
+    ...     nisa.dma_copy(out[here], other)
+    ...     return out
+    >>> x = np.arange(2, dtype=np.float32)[:, None, None] * np.ones((128, 4), np.float32)
+    >>> programs = nki.record_cores(swapped[2], x)
+    >>> replay = nki.replay_cores(programs, {"x": x})
+    >>> replay.outputs["result"][:, 0, 0].tolist()
+    [1.0, 0.0]
+    """
+    if as_kernel(kernel).launched().cores < 2:
+        message = f"{as_kernel(kernel)!r} runs on one core; record gives its program"
+        raise ValueError(message)
+    (programs,) = _recorded(
+        kernel, [(args, kwargs)], arch, together=True, loops=loops, open_places=open_places
+    )
+    return programs
 
 
 def record_ranks(
@@ -106,30 +174,50 @@ def record_ranks(
     >>> [float(replay.outputs["result"][0, 0]) for replay in replays]
     [3.0, 3.0]
     """
-    return _recorded(kernel, rank_arguments(per_rank_args), arch)
+    return [program for (program,) in _recorded(kernel, rank_arguments(per_rank_args), arch)]
 
 
 def _recorded(
     kernel: Callable[..., Any],
     given: Sequence[tuple[Sequence[Any], dict[str, Any]]],
     arch: ArchLike | None,
-) -> list[Program]:
+    *,
+    together: bool = False,
+    loops: bool = False,
+    open_places: bool = False,
+) -> list[list[Program]]:
+    """Return the programs of the cores of each rank."""
     runnable = as_kernel(kernel)
-    if runnable.launched().cores != 1:
-        message = f"{runnable!r} runs on {runnable.launched().cores} cores; a program has one"
+    if runnable.launched().cores != 1 and not together:
+        message = (
+            f"{runnable!r} runs on {runnable.launched().cores} cores; a program has one, and "
+            "record_cores gives that of each"
+        )
         raise ValueError(message)
     machine_arch = None if arch is None else arch_of(arch)
-    cores = [runnable.cores(machine_arch, compile=AS_WRITTEN) for _ in given]
-    for own in cores:
-        own[0].start_recording(runnable.name)
-    programs: list[Program] = []
+    # Without time, nothing is compiled where places have no limit.
+    places = {"unlimited": True, "timing": False} if open_places else {}
+    cores = [runnable.cores(machine_arch, compile=AS_WRITTEN, **places) for _ in given]
+    for core in (core for own in cores for core in own):
+        core.start_recording(runnable.name, loops)
+    programs: list[list[Program]] = []
 
     def observe(arguments: Arguments, result: Any) -> None:
-        text = cores[len(programs)][0].recorded(list(arguments.storages()), list(_named(result)))
-        programs.append(Program(text))
+        found = list(arguments.storages()), list(_named(result))
+        programs.append([Program(text) for text in _texts(cores[len(programs)], *found)])
 
     runnable.launch_ranks(cores, given, observe=observe)
     return programs
+
+
+def _texts(
+    cores: Sequence[NeuronCore],
+    arguments: Sequence[tuple[int, bool]],
+    results: Sequence[tuple[str, NkiTensor]],
+) -> list[str]:
+    if len(cores) == 1:
+        return [cores[0].recorded(arguments, results)]
+    return recorded_together(cores, arguments, results)
 
 
 def _named(result: Any) -> Iterator[tuple[str, NkiTensor]]:

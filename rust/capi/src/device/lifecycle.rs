@@ -44,7 +44,7 @@ pub extern "C" fn trn3_device_destroy(device: *mut trn3_device) -> trn3_status {
     guard(|| DEVICES.remove(device.addr()).map(drop))
 }
 
-/// Makes a device what it was when it was created: no programs, no contents, time 0. Network, trace and listener stay.
+/// Makes a device what it was when it was created: no programs, no contents, time 0. Network, trace, functions and listener stay.
 #[unsafe(no_mangle)]
 pub extern "C" fn trn3_device_reset(device: *mut trn3_device) -> trn3_status {
     guard(|| Ok(exclusive(device)?.device.reset()?))
@@ -52,7 +52,8 @@ pub extern "C" fn trn3_device_reset(device: *mut trn3_device) -> trn3_status {
 
 /// Loads a program, the JSON text that trn3 writes of a kernel (format "trn3-program"), and gives its number.
 ///
-/// VALUE: the text names the step and the field that is wrong. CAPACITY: its tensors do not fit.
+/// VALUE: the text names the step and the field that is wrong. CAPACITY: its tensors do not fit. UNSUPPORTED: it calls a
+/// function that was not registered; the text names it.
 ///
 /// # Safety
 /// program is null or has length bytes; number is null or may be written.

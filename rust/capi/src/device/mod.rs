@@ -2,6 +2,7 @@
 
 mod command;
 mod estimate;
+mod functions;
 mod lifecycle;
 mod memory;
 mod network;
@@ -18,6 +19,7 @@ use crate::status::{Fault, Result, Status};
 
 pub use command::*;
 pub use estimate::*;
+pub use functions::*;
 pub use lifecycle::*;
 pub use memory::*;
 pub use network::*;

@@ -24,7 +24,7 @@ use trn3_numerics::Xorwow;
 use self::collective::Exchange;
 use self::estimate::Estimates;
 use self::meets::{DeviceRooms, PausedRun};
-use self::programs::Program;
+use self::programs::{Functions, Program};
 use self::shared_hbm::shares_hbm;
 use crate::command::{Command, Completion};
 use crate::error::{Error, ErrorKind, Result};
@@ -100,6 +100,7 @@ pub struct Device {
     pub(crate) trace: Option<Box<dyn TraceSink>>,
     pub(crate) stats: Stats,
     pub(crate) estimates: Option<Estimates>,
+    functions: Functions,
 }
 
 impl Device {
@@ -128,6 +129,7 @@ impl Device {
             trace: None,
             stats: Stats::default(),
             estimates: None,
+            functions: Functions::new(),
         })
     }
 
@@ -140,14 +142,15 @@ impl Device {
     }
 
     /// Makes the device what it was when it was made: no programs, no contents, time 0. What the host put in its parts'
-    /// places (network, trace) stays, except cost models and bit sources, which were the cores' own.
+    /// places (network, trace, functions) stays, except cost models and bit sources, which were the cores' own.
     ///
     /// # Errors
     /// None that [`Device::new`] did not have.
     pub fn reset(&mut self) -> Result<()> {
         let fresh = Self::new(self.spec.clone())?;
         let (network, trace) = (self.network.take(), self.trace.take());
-        *self = Self { network, trace, ..fresh };
+        let functions = std::mem::take(&mut self.functions);
+        *self = Self { network, trace, functions, ..fresh };
         Ok(())
     }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use trn3_machine::isa::custom::GpSimdFunction;
 use trn3_machine::memory::{Contents, HbmSpace};
-use trn3_machine::program::{Kept, Laid, Limits, Loaded, Output, Place};
+use trn3_machine::program::{FunctionRegistry, Kept, LONGEST_FUNCTION_NAME, Laid, Limits, Loaded, Output, Place};
 
 use super::{Core, Device};
 use crate::command::MemorySpace;
@@ -18,6 +19,8 @@ pub(crate) struct Program {
     pub(crate) program: Arc<trn3_machine::Program>,
     /// First byte and length of each HBM tensor; None on chip.
     pub(crate) places: Vec<Option<(u64, u64)>>,
+    /// First partition and byte of each tensor on chip; None in HBM.
+    on_chip: Vec<Option<(usize, usize)>>,
     names: HashMap<String, usize>,
     /// For each core, the program over its memories, and the generation of HBM it was laid over.
     laid: Vec<Option<(u64, Loaded)>>,
@@ -26,10 +29,15 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    fn new(program: trn3_machine::Program, places: Vec<Option<(u64, u64)>>, kept: Vec<Kept>) -> Self {
+    fn new(
+        program: trn3_machine::Program,
+        places: Vec<Option<(u64, u64)>>,
+        on_chip: Vec<Option<(usize, usize)>>,
+        kept: Vec<Kept>,
+    ) -> Self {
         let names = program.tensors.iter().enumerate().map(|(number, tensor)| (tensor.name.clone(), number)).collect();
         let laid = kept.iter().map(|_| None).collect();
-        Self { program: Arc::new(program), places, names, laid, kept }
+        Self { program: Arc::new(program), places, on_chip, names, laid, kept }
     }
 
     /// For each core, what runs left beside the memories.
@@ -76,7 +84,12 @@ struct Places<'a> {
     places: &'a [Option<(u64, u64)>],
     /// Numbers of the storages that the program was laid as before.
     before: Vec<u64>,
+    on_chip: &'a [Option<(usize, usize)>],
+    functions: &'a Functions,
 }
+
+/// Functions of the host's that programs call by name.
+pub(crate) type Functions = BTreeMap<String, Arc<dyn GpSimdFunction>>;
 
 impl Laid for Places<'_> {
     fn hbm(&mut self, number: usize, bytes: u64) -> trn3_machine::Result<Contents> {
@@ -87,13 +100,58 @@ impl Laid for Places<'_> {
     fn storage(&self, number: usize) -> Option<u64> {
         self.before.get(number).copied()
     }
+
+    fn on_chip(&mut self, number: usize) -> Option<(usize, usize)> {
+        self.on_chip.get(number).copied().flatten()
+    }
+
+    fn functions(&self) -> Option<&dyn FunctionRegistry> {
+        Some(self.functions)
+    }
 }
 
 impl Device {
+    /// Makes a function one that programs loaded from here on may call by that name; another one of it is forgotten, but not
+    /// by programs that are laid already.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`] for a name that no step can have.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use trn3_embed::{Command, Device, DeviceSpec, ErrorKind, GpSimdFunction, TileBytes};
+    ///
+    /// let program = br#"{"format": "trn3-program", "version": 2, "name": "ones",
+    ///   "tensors": [{"name": "t", "space": "sbuf", "shape": [128, 4], "dtype": "uint8", "role": "output"}],
+    ///   "steps": [{"op": "gpsimd_call", "function": "ones", "inputs": [], "outputs": ["t"], "cycles": 4}]}"#;
+    /// let mut device = Device::new(DeviceSpec::default())?;
+    /// assert_eq!(device.load(program).expect_err("no function").kind, ErrorKind::Unsupported);
+    /// device.register_function("ones", Arc::new(|_: &[TileBytes], outputs: &mut [TileBytes]| {
+    ///     outputs[0].bytes.fill(1);
+    ///     Ok(())
+    /// }))?;
+    /// let number = device.load(program)?;
+    /// device.submit(Command::Run { core: 0, program: number }, 0)?;
+    /// let tile = device.tensor(number, "t")?;
+    /// let mut bytes = [0; 4];
+    /// device.read(tile.space, 0, tile.address, &mut bytes)?;
+    /// assert_eq!(bytes, [1; 4]);
+    /// # Ok::<(), trn3_embed::Error>(())
+    /// ```
+    pub fn register_function(&mut self, name: &str, function: Arc<dyn GpSimdFunction>) -> Result<()> {
+        if name.is_empty() || name.len() > LONGEST_FUNCTION_NAME {
+            let text = format!("name has {} characters; allowed: 1 to {LONGEST_FUNCTION_NAME}", name.len());
+            return Err(Error::value(text));
+        }
+        self.functions.insert(name.to_owned(), function);
+        Ok(())
+    }
+
     /// Loads a program from JSON; its HBM tensors get places. Returns its number.
     ///
     /// # Errors
-    /// [`ErrorKind::Value`] names the step and the field; [`ErrorKind::Capacity`] when its tensors do not fit.
+    /// [`ErrorKind::Value`] names the step and the field; [`ErrorKind::Capacity`] when its tensors do not fit;
+    /// [`ErrorKind::Unsupported`] names a function that it calls and that nobody registered.
     pub fn load(&mut self, json: &[u8]) -> Result<u64> {
         let limits = Limits::default();
         self.load_program(trn3_machine::Program::from_json(json, &limits)?, &limits)
@@ -105,7 +163,7 @@ impl Device {
     /// As [`Device::load`].
     pub fn load_program(&mut self, program: trn3_machine::Program, limits: &Limits) -> Result<u64> {
         // All of a program that can be refused is, before anything changes.
-        program.check(&self.arch, limits)?;
+        let on_chip = program.places(&self.arch, &self.functions, limits)?;
         let places = self.place(&program)?;
         for (number, place) in places.iter().enumerate() {
             let (Some((address, length)), Some(bytes)) = (place, program.contents(number)?) else { continue };
@@ -122,7 +180,7 @@ impl Device {
         }
         let number = self.next_program;
         let kept = vec![Kept::default(); self.cores.len()];
-        self.programs.insert(number, Program::new(program, places, kept));
+        self.programs.insert(number, Program::new(program, places, on_chip, kept));
         self.next_program += 1;
         Ok(number)
     }
@@ -156,18 +214,19 @@ impl Device {
         let held = self.program(program)?;
         let declared = held.program.tensor(name)?;
         let number = held.names.get(name).copied().unwrap_or_default();
-        let (space, address, bytes) = match (held.places.get(number).copied().flatten(), declared.address) {
-            (Some((address, bytes)), _) => (MemorySpace::Hbm, address, bytes),
-            (None, Some(Place::OnChip([partition, byte]))) => {
-                let is_sbuf = declared.space == "sbuf";
-                let pitch = if is_sbuf { self.arch.sbuf_partition_bytes } else { self.arch.psum_partition_bytes() };
-                let free: usize = declared.shape.iter().skip(1).product();
-                let size = declared.dtype.parse::<trn3_machine::dtype::DType>()?.size();
-                let space = if is_sbuf { MemorySpace::Sbuf } else { MemorySpace::Psum };
-                (space, partition as u64 * pitch + byte as u64, (free * size) as u64)
-            }
-            (None, _) => return Err(Error::new(ErrorKind::Internal, format!("tensor {name:?} has no place"))),
-        };
+        let (space, address, bytes) =
+            match (held.places.get(number).copied().flatten(), held.on_chip.get(number).copied().flatten()) {
+                (Some((address, bytes)), _) => (MemorySpace::Hbm, address, bytes),
+                (None, Some((partition, byte))) => {
+                    let is_sbuf = declared.space == "sbuf";
+                    let pitch = if is_sbuf { self.arch.sbuf_partition_bytes } else { self.arch.psum_partition_bytes() };
+                    let free: usize = declared.shape.iter().skip(1).product();
+                    let size = declared.dtype.parse::<trn3_machine::dtype::DType>()?.size();
+                    let space = if is_sbuf { MemorySpace::Sbuf } else { MemorySpace::Psum };
+                    (space, partition as u64 * pitch + byte as u64, (free * size) as u64)
+                }
+                (None, _) => return Err(Error::new(ErrorKind::Internal, format!("tensor {name:?} has no place"))),
+            };
         Ok(Placed { space, address, bytes, shape: declared.shape.clone(), dtype: declared.dtype.clone() })
     }
 
@@ -222,7 +281,8 @@ impl Device {
         let laid = &mut held.laid[core];
         if laid.as_ref().is_none_or(|(generation, _)| *generation != self.hbm.generation()) {
             let before = laid.iter().flat_map(|(_, loaded)| loaded.tensors.iter().map(|tensor| tensor.id)).collect();
-            let mut places = Places { hbm: &mut self.hbm, places: &held.places, before };
+            let (functions, on_chip) = (&self.functions, &held.on_chip);
+            let mut places = Places { hbm: &mut self.hbm, places: &held.places, before, on_chip, functions };
             let memory = &machine.state.memory;
             let loaded = held.program.lay(&self.arch, memory, &mut places, &Limits::default())?;
             if let Some((_, before)) = laid {
@@ -244,7 +304,7 @@ impl Device {
         places: Vec<Option<(u64, u64)>>,
         kept: Vec<Kept>,
     ) -> Result<Program> {
-        program.check(&self.arch, &Limits::default())?;
+        let on_chip = program.places(&self.arch, &self.functions, &Limits::default())?;
         let own = lengths(&program)?;
         let lengths_of =
             |places: &[Option<(u64, u64)>]| places.iter().map(|place| place.map(|(_, length)| length)).collect();
@@ -257,7 +317,7 @@ impl Device {
         if have != own || !places.iter().all(fits) || kept.len() != self.cores.len() {
             return Err(Error::value(format!("places of program {} do not fit its tensors", program.name)));
         }
-        Ok(Program::new(program, places, kept))
+        Ok(Program::new(program, places, on_chip, kept))
     }
 
     /// Places for a program's HBM tensors: those it gives, else the lowest free ones.

@@ -34,6 +34,24 @@ pub trait GpSimdFunction: Send + Sync {
     /// # Errors
     /// A text that says what went wrong; the instruction then fails with it.
     fn call(&self, inputs: &[TileBytes], outputs: &mut [TileBytes]) -> std::result::Result<(), String>;
+
+    /// As [`GpSimdFunction::call`], for one that asks for the tiles' own shapes: of the inputs, then of the outputs.
+    ///
+    /// # Errors
+    /// As [`GpSimdFunction::call`].
+    fn call_shaped(
+        &self,
+        inputs: &[TileBytes],
+        outputs: &mut [TileBytes],
+        _shapes: &[&[usize]],
+    ) -> std::result::Result<(), String> {
+        self.call(inputs, outputs)
+    }
+
+    /// Whether what it computes depends on nothing but its inputs, so that a program can hold a call of it by its name.
+    fn is_nameable(&self) -> bool {
+        true
+    }
 }
 
 impl<F> GpSimdFunction for F
@@ -147,7 +165,9 @@ impl Instruction for GpSimdCall {
         }
         let mut outputs: Vec<TileBytes> = self.outputs.iter().map(shape).collect();
         let sizes: Vec<usize> = outputs.iter().map(|tile| tile.bytes.len()).collect();
-        self.function.call(&inputs, &mut outputs).map_err(|text| Error::Value(format!("{}: {text}", self.name)))?;
+        let shapes: Vec<&[usize]> = self.inputs.iter().chain(&self.outputs).map(|view| &view.shape[..]).collect();
+        let called = self.function.call_shaped(&inputs, &mut outputs, &shapes);
+        called.map_err(|text| Error::Value(format!("{}: {text}", self.name)))?;
         for ((view, tile), size) in self.outputs.iter().zip(&outputs).zip(sizes) {
             if tile.bytes.len() != size {
                 let text = format!("{} gave {} bytes for an output; allowed: {size}", self.name, tile.bytes.len());

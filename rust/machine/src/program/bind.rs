@@ -103,6 +103,19 @@ impl Laid for () {
     }
 }
 
+/// As `()`, of a host that has these functions.
+struct Looking<'a>(&'a dyn FunctionRegistry);
+
+impl Laid for Looking<'_> {
+    fn hbm(&mut self, number: usize, bytes: u64) -> Result<Contents> {
+        ().hbm(number, bytes)
+    }
+
+    fn functions(&self) -> Option<&dyn FunctionRegistry> {
+        Some(self.0)
+    }
+}
+
 /// What runs of a laid program leave behind beside the memories.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,6 +152,23 @@ impl Program {
     pub fn check(&self, arch: &Arc<ArchSpec>, limits: &Limits) -> Result<()> {
         let memory = Memory::new(arch, MemoryOptions::default());
         self.lay(arch, &memory, &mut (), limits).map(|_| ())
+    }
+
+    /// As [`Program::check`], and refuses functions that are not among these; returns the place of each tensor on chip: first
+    /// partition and first byte in each.
+    ///
+    /// # Errors
+    /// As [`Program::check`]; [`Error::NotModelled`] names the step and the function.
+    pub fn places(
+        &self,
+        arch: &Arc<ArchSpec>,
+        functions: &dyn FunctionRegistry,
+        limits: &Limits,
+    ) -> Result<Vec<Option<(usize, usize)>>> {
+        let memory = Memory::new(arch, MemoryOptions::default());
+        let laid = self.lay(arch, &memory, &mut Looking(functions), limits)?;
+        let place = |storage: &Arc<Storage>| storage.place.map(|place| (place.partition, place.byte));
+        Ok(laid.tensors.iter().map(place).collect())
     }
 
     /// The program over the memories of a core.

@@ -16,8 +16,8 @@ use crate::view::View;
 /// `op` of such steps.
 pub(super) const NAME: &str = "gpsimd_call";
 const KEYS: [&str; 6] = ["function", "outputs", "inputs", "cycles", "label", "after"];
-/// Characters of a function's name.
-const LONGEST_NAME: usize = 256;
+/// Bytes of a function's name.
+pub const LONGEST_FUNCTION_NAME: usize = 256;
 /// Cycles of one call: far from where sums of them would wrap.
 const MOST_CYCLES: i64 = 1 << 48;
 
@@ -118,11 +118,11 @@ pub(super) fn decode(
 /// The name of the function that a step calls.
 pub(super) fn function_of(step: &Map<String, Value>) -> std::result::Result<&str, String> {
     let given = step.get("function").unwrap_or(&Value::Null);
-    let name = given.as_str().filter(|name| (1..=LONGEST_NAME).contains(&name.len()));
+    let name = given.as_str().filter(|name| (1..=LONGEST_FUNCTION_NAME).contains(&name.len()));
     name.ok_or_else(|| {
         // What is too long is not repeated.
         let got = if given.is_string() { "a text of another length".to_owned() } else { given.to_string() };
-        format!("function is {got}; allowed: a name of 1 to {LONGEST_NAME} characters")
+        format!("function is {got}; allowed: a name of 1 to {LONGEST_FUNCTION_NAME} characters")
     })
 }
 

@@ -61,7 +61,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 
 pub use bind::{Bound, Kept, Laid, Loaded};
-pub use call::FunctionRegistry;
+pub use call::{FunctionRegistry, LONGEST_FUNCTION_NAME};
 pub use declaration::{Declaration, Output, Place, Role};
 pub use joining::LogicalPlace;
 pub use lifetimes::Lifetime;

@@ -155,16 +155,19 @@ fn words(default: Default) -> Value {
 /// Words for an instruction.
 ///
 /// # Errors
-/// [`Error::NotModelled`] for what programs cannot hold.
+/// [`Error::NotModelled`] for what programs cannot hold: functions of the host's that depend on more than their operands.
 pub(super) fn encode(instruction: &dyn Instruction, names: &mut dyn Names) -> Result<Map<String, Value>> {
     let mut map = Map::new();
     map.insert("op".to_owned(), instruction.name().into());
     let any: &dyn Any = instruction;
     if !encode_listed(any, names, &mut map)? {
-        if let Some(call) = any.downcast_ref::<GpSimdCall>() {
-            return call::encode(call, names);
-        }
-        return Err(Error::NotModelled(format!("{} cannot be part of a program", instruction.name())));
+        return match any.downcast_ref::<GpSimdCall>() {
+            Some(call) if call.function.is_nameable() => call::encode(call, names),
+            called => {
+                let why = if called.is_some() { "its function is the host's" } else { "cores run it together" };
+                Err(Error::NotModelled(format!("{} cannot be part of a program: {why}", instruction.name())))
+            }
+        };
     }
     // What is not given is not written.
     map.retain(|_, value| !value.is_null());

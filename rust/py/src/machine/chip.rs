@@ -1,14 +1,13 @@
 //! Cores of one chip: timed together, on one HBM.
 
-use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use trn3_machine::chip;
 use trn3_machine::core::NeuronCore;
-use trn3_machine::program::{Limits, Program};
 
 use crate::machine::core::{PyCore, together};
 
-fn with_all(
+/// Runs something of several cores at once that is no step of theirs.
+pub(super) fn with_all(
     py: Python<'_>,
     cores: &[Py<PyCore>],
     work: impl FnOnce(&mut [&mut NeuronCore]) -> trn3_machine::Result<()> + Send,
@@ -45,39 +44,8 @@ fn leave_hbm_to(py: Python<'_>, core: Py<PyCore>, other: Py<PyCore>, who: String
     })
 }
 
-type Output<'py> = (String, Bound<'py, PyArray1<u8>>, Vec<usize>, String);
-
-/// Runs a program (JSON) on a core, from a new start; inputs are the bytes of its tensors by name. Returns its outputs'
-/// names, bytes, shapes and types; none without values.
-#[pyfunction]
-fn run_program<'py>(
-    py: Python<'py>,
-    core: Py<PyCore>,
-    program: &str,
-    inputs: Vec<(String, PyReadonlyArray1<'py, u8>)>,
-) -> PyResult<Vec<Output<'py>>> {
-    let inputs = inputs.iter().map(|(name, bytes)| Ok((name.clone(), bytes.as_slice()?.to_vec())));
-    let inputs = inputs.collect::<PyResult<Vec<_>>>()?;
-    let mut outputs = Vec::new();
-    with_all(py, &[core], |cores| {
-        let limits = Limits::default();
-        let program = Program::from_json(program.as_bytes(), &limits)?;
-        for core in cores {
-            let loaded = program.run_on(core, &inputs, &limits)?;
-            for (name, view) in loaded.outputs.iter().filter(|_| core.options.values) {
-                let (shape, dtype) = (view.shape.to_vec(), view.dtype.to_string());
-                outputs.push((name.clone(), core.state.peek_bytes(view)?, shape, dtype));
-            }
-        }
-        Ok(())
-    })?;
-    let array = |(name, bytes, shape, dtype)| (name, PyArray1::from_vec(py, bytes), shape, dtype);
-    Ok(outputs.into_iter().map(array).collect())
-}
-
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(keep_timed, module)?)?;
     module.add_function(wrap_pyfunction!(time_together, module)?)?;
-    module.add_function(wrap_pyfunction!(leave_hbm_to, module)?)?;
-    module.add_function(wrap_pyfunction!(run_program, module)?)
+    module.add_function(wrap_pyfunction!(leave_hbm_to, module)?)
 }

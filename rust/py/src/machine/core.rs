@@ -13,8 +13,10 @@ use trn3_machine::core::NeuronCore;
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::Instruction;
 use trn3_machine::isa::rank_call::RankCall;
+use trn3_machine::joint::Joint;
 use trn3_machine::meeting;
 use trn3_machine::memory::Request;
+use trn3_machine::program::Recorder;
 use trn3_machine::site::SiteId;
 use trn3_machine::storage::{Buffer, try_copy};
 use trn3_machine::view::View;
@@ -126,6 +128,11 @@ impl PyCore {
         outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
     }
 
+    /// What writes down what it is given, which it does no longer.
+    pub(crate) fn take_recorder(&self) -> PyResult<Recorder> {
+        self.lock()?.conductor.take_recorder().map_err(exception)
+    }
+
     /// Keeps what the compiler says of its run.
     pub(crate) fn set_compiled(&self, figures: CompileFigures) -> PyResult<()> {
         self.lock()?.compiled = Some(figures);
@@ -145,33 +152,41 @@ impl PyCore {
     }
 }
 
-/// Runs something of several cores at once; the named instructions get the edges of the schedule. What each calls goes into
-/// its recording; there is none of what has no call. `line` is theirs.
+/// What a core does together with others, as its recording says it.
+#[derive(Clone, Copy)]
+pub(crate) enum CoreStep<'a> {
+    /// A collective of ranks.
+    Call(&'a RankCall),
+    /// What the cores of a logical core do.
+    Part(&'a Joint),
+}
+
+/// Runs something of several cores at once; the named instructions get the edges of the schedule. What is a step of each goes
+/// into its recording. `line` is theirs.
 pub(crate) fn together<E: Fault + Send>(
     py: Python<'_>,
     owners: &[&PyCore],
     names: &[Option<&str>],
-    calls: &[Option<&RankCall>],
+    steps: &[Option<CoreStep<'_>>],
     line: &str,
     work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> Result<Vec<u32>, E> + Send,
 ) -> PyResult<Vec<u32>> {
     let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
-    for (inner, call) in guards.iter().zip(calls) {
-        if call.is_none() {
-            inner.conductor.refuse_recording("what cores do together").map_err(exception)?;
-        }
-    }
     let after: Vec<Vec<u32>> =
         guards.iter_mut().zip(names).map(|(inner, name)| inner.conductor.edges.producers(*name)).collect();
-    let mut steps = Vec::with_capacity(guards.len());
-    for (((inner, name), call), after) in guards.iter_mut().zip(names).zip(calls).zip(&after) {
+    let mut written = Vec::with_capacity(guards.len());
+    for (((inner, name), step), after) in guards.iter_mut().zip(names).zip(steps).zip(&after) {
         let Inner { core, conductor, .. } = &mut **inner;
-        let step = call.map(|call| conductor.encode_call(call, *name, after)).transpose();
-        steps.push(step.map_err(|error| error.exception(&core.sites.text(core.state.site)))?.flatten());
+        let step = match step {
+            Some(CoreStep::Call(call)) => conductor.encode_call(call, *name, after),
+            Some(CoreStep::Part(part)) => conductor.encode_part(part, *name, after),
+            None => Ok(None),
+        };
+        written.push(step.map_err(|error| error.exception(&core.sites.text(core.state.site)))?);
     }
     let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
     let ids = door::detached(py, || work(cores, &after)).map_err(|failure| failure.exception(line))?;
-    for (((inner, name), id), step) in guards.iter_mut().zip(names).zip(&ids).zip(steps) {
+    for (((inner, name), id), step) in guards.iter_mut().zip(names).zip(&ids).zip(written) {
         inner.conductor.met(*name, *id, step);
     }
     Ok(ids)
@@ -355,11 +370,15 @@ impl PyCore {
         Ok((found.map(DType::name), !types.has_met()))
     }
 
-    /// Writes down from here on what the core is given, as a program of that name.
-    fn start_recording(&self, name: &str) -> PyResult<()> {
+    /// Writes down from here on what the core is given, as a program of that name; `loops`: with its loops.
+    #[pyo3(signature = (name, loops = false))]
+    fn start_recording(&self, name: &str, loops: bool) -> PyResult<()> {
         let mut inner = self.lock()?;
         let Inner { core, conductor, .. } = &mut *inner;
         conductor.record(core, name);
+        if loops {
+            conductor.record_loops();
+        }
         Ok(())
     }
 
@@ -419,24 +438,35 @@ impl PyCore {
         Ok(self.lock()?.core.keeps_trace())
     }
 
+    /// Whether somebody wants to know of loops: a trace, or a program that is written down with them.
+    #[getter]
+    fn notes_loops(&self) -> PyResult<bool> {
+        let inner = self.lock()?;
+        Ok(inner.conductor.notes_loops(&inner.core))
+    }
+
     /// A loop of the kernel begins: of this kind, as `nki.language` spells it, and so many iterations, if that is known.
     fn begin_loop(&self, py: Python<'_>, kind: &str, trip: Option<u32>) -> PyResult<()> {
         let kind = kind.parse().map_err(exception)?;
-        self.with(py, |core, _| {
-            core.begin_loop(kind, trip, core.state.site);
+        self.with(py, |core, conductor| {
+            conductor.begin_loop(core, kind, trip);
             Ok(())
         })
     }
 
     /// The next iteration of the innermost loop begins; the first one too.
     fn next_iteration(&self) -> PyResult<()> {
-        self.lock()?.core.next_iteration();
+        let mut inner = self.lock()?;
+        let Inner { core, conductor, .. } = &mut *inner;
+        conductor.next_iteration(core);
         Ok(())
     }
 
     /// The innermost loop has ended.
     fn end_loop(&self) -> PyResult<()> {
-        self.lock()?.core.end_loop();
+        let mut inner = self.lock()?;
+        let Inner { core, conductor, .. } = &mut *inner;
+        conductor.end_loop(core);
         Ok(())
     }
 
@@ -453,7 +483,9 @@ impl PyCore {
 
     /// The author orders what is issued from here on, or no longer.
     fn set_ordered(&self, is_ordered: bool) -> PyResult<()> {
-        self.lock()?.core.set_ordered(is_ordered);
+        let mut inner = self.lock()?;
+        let Inner { core, conductor, .. } = &mut *inner;
+        conductor.set_ordered(core, is_ordered);
         Ok(())
     }
 

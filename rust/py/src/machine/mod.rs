@@ -13,6 +13,7 @@ pub(crate) mod lines;
 pub(crate) mod operand;
 mod options;
 pub(crate) mod profile;
+mod programs;
 pub(crate) mod ranks;
 pub(crate) mod register;
 pub(crate) mod replay;
@@ -43,6 +44,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     error::register(&module)?;
     chip::register(&module)?;
     grid::register(&module)?;
+    programs::register(&module)?;
     ranks::register(&module)?;
     let instructions = PyModule::new(py, "isa")?;
     isa::register(&instructions)?;

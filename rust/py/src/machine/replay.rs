@@ -1,30 +1,36 @@
 //! Recorded programs, run on a device as a host without Python runs them.
 
-use numpy::{PyArray1, PyReadonlyArray1};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use numpy::PyArray1;
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use trn3_embed::{Command, Device, Error, ErrorKind, Space};
+use trn3_embed::{Command, Device, Error, ErrorKind, GpSimdFunction, Space};
 
 use crate::door::{self, Fault};
+use crate::machine::programs::{Inputs, registry};
 
 type Output<'py> = (String, Bound<'py, PyArray1<u8>>, Vec<usize>, String);
-type Inputs<'py> = Vec<(String, PyReadonlyArray1<'py, u8>)>;
 
 /// Runs programs (JSON), one a core of a device (JSON of its spec), from one moment on; inputs are the bytes of each one's
-/// tensors by name. Returns for each its outputs' names, bytes, shapes and types (none without values), and how long its run
+/// tensors by name, functions what they call by name. Returns for each its outputs' names, bytes, shapes and types (none without values), and how long its run
 /// took, in picoseconds.
 #[pyfunction]
+#[pyo3(signature = (programs, device, inputs, functions=Vec::new()))]
 pub(crate) fn replay<'py>(
     py: Python<'py>,
     programs: Vec<String>,
     device: &str,
     inputs: Vec<Inputs<'py>>,
+    functions: Vec<(String, Py<PyAny>)>,
 ) -> PyResult<Vec<(Vec<Output<'py>>, u64)>> {
     let slices = |inputs: &'_ Inputs<'py>| -> PyResult<Vec<(String, Vec<u8>)>> {
         inputs.iter().map(|(name, bytes)| Ok((name.clone(), bytes.as_slice()?.to_vec()))).collect()
     };
     let inputs = inputs.iter().map(slices).collect::<PyResult<Vec<_>>>()?;
-    let ran = door::run(py, || run(&programs, device, &inputs))?;
+    let functions = registry(functions);
+    let ran = door::run(py, || run(&programs, device, &inputs, functions))?;
     let array = |(name, bytes, shape, dtype)| (name, PyArray1::from_vec(py, bytes), shape, dtype);
     Ok(ran.into_iter().map(|(outputs, time)| (outputs.into_iter().map(array).collect(), time)).collect())
 }
@@ -41,8 +47,16 @@ impl Fault for Error {
 
 type Plain = (String, Vec<u8>, Vec<usize>, String);
 
-fn run(programs: &[String], device: &str, inputs: &[Vec<(String, Vec<u8>)>]) -> Result<Vec<(Vec<Plain>, u64)>, Error> {
+fn run(
+    programs: &[String],
+    device: &str,
+    inputs: &[Vec<(String, Vec<u8>)>],
+    functions: BTreeMap<String, Arc<dyn GpSimdFunction>>,
+) -> Result<Vec<(Vec<Plain>, u64)>, Error> {
     let mut device = Device::from_json(device)?;
+    for (name, function) in functions {
+        device.register_function(&name, function)?;
+    }
     let mut loaded = Vec::with_capacity(programs.len());
     for (program, inputs) in programs.iter().zip(inputs) {
         let program = device.load(program.as_bytes())?;

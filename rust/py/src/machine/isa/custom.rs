@@ -13,13 +13,16 @@ use crate::machine::isa::issue;
 use crate::machine::operand::tensor;
 
 /// Calls `function(inputs)` with a list of bytes objects; it returns one bytes object an output.
-struct PythonFunction(Py<PyAny>);
+struct PythonFunction {
+    function: Py<PyAny>,
+    is_nameable: bool,
+}
 
 impl GpSimdFunction for PythonFunction {
     fn call(&self, inputs: &[TileBytes], outputs: &mut [TileBytes]) -> Result<(), String> {
         Python::attach(|py| {
             let tiles: Vec<Bound<'_, PyBytes>> = inputs.iter().map(|tile| PyBytes::new(py, &tile.bytes)).collect();
-            let results: Vec<Vec<u8>> = self.0.bind(py).call1((PyList::new(py, tiles)?,))?.extract()?;
+            let results: Vec<Vec<u8>> = self.function.bind(py).call1((PyList::new(py, tiles)?,))?.extract()?;
             for (output, result) in outputs.iter_mut().zip(results) {
                 output.bytes = result;
             }
@@ -27,10 +30,16 @@ impl GpSimdFunction for PythonFunction {
         })
         .map_err(|error| error.to_string())
     }
+
+    fn is_nameable(&self) -> bool {
+        self.is_nameable
+    }
 }
 
+/// `nameable`: the function depends on its inputs alone, so that a program can hold the call by its name.
 #[pyfunction]
-#[pyo3(signature = (core, function, opcode, outputs, inputs, cycles, name))]
+#[pyo3(signature = (core, function, opcode, outputs, inputs, cycles, name, nameable=false))]
+#[allow(clippy::too_many_arguments, reason = "they are Python's")]
 fn gpsimd_call(
     core: &Bound<'_, PyCore>,
     function: Py<PyAny>,
@@ -39,6 +48,7 @@ fn gpsimd_call(
     inputs: Vec<Bound<'_, PyAny>>,
     cycles: Option<u64>,
     name: Option<&str>,
+    nameable: bool,
 ) -> PyResult<PyInstruction> {
     let views = |argument: &str, tensors: &[Bound<'_, PyAny>]| {
         tensors.iter().map(|object| tensor(opcode, argument, object).cloned()).collect::<PyResult<Vec<_>>>()
@@ -52,7 +62,7 @@ fn gpsimd_call(
         outputs,
         inputs,
         cycles,
-        function: Arc::new(PythonFunction(function)),
+        function: Arc::new(PythonFunction { function, is_nameable: nameable }),
     };
     issue(core, &mut call, name)
 }

@@ -8,7 +8,7 @@ use trn3_machine::joint::{self, Joint};
 use trn3_machine::meeting::{self, Part};
 use trn3_machine::site::SiteId;
 
-use crate::machine::core::{PyCore, together};
+use crate::machine::core::{CoreStep, PyCore, together};
 use crate::machine::instruction::PyInstruction;
 use crate::machine::operand::{engine, tensor};
 
@@ -91,7 +91,8 @@ fn meet(py: Python<'_>, arrivals: Vec<PyRef<'_, Arrival>>) -> PyResult<Vec<PyIns
         });
         joint::meet(parts.collect())
     };
-    let ids = together(py, &owners, &names, &vec![None; owners.len()], &lines(&arrivals), run)?;
+    let steps: Vec<_> = arrivals.iter().map(|arrival| Some(CoreStep::Part(&arrival.part))).collect();
+    let ids = together(py, &owners, &names, &steps, &lines(&arrivals), run)?;
     Ok(arrivals.iter().zip(ids).map(|(arrival, id)| PyInstruction { core: arrival.core.clone_ref(py), id }).collect())
 }
 

@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use trn3_embed::meeting::{MeetingError, Participant, RankArrival, RankFabric, RankPlace, RankRoom, hold};
 use trn3_machine::core::At;
 use trn3_machine::isa::Instruction;
-use trn3_machine::isa::rank_call::{RankCall, RankOperation};
+use trn3_machine::isa::rank_call::RankOperation;
 use trn3_machine::site::SiteId;
 
 use self::asked::{RankAsked, groups, number};
 use crate::door::Fault;
-use crate::machine::core::{PyCore, together};
+use crate::machine::core::{CoreStep, PyCore, together};
 use crate::machine::instruction::PyInstruction;
 use crate::system::collective::PyCollectives;
 
@@ -166,7 +166,7 @@ impl PyRankRoom {
         let met: Vec<&PyRankArrival> = met.iter().map(|arrival| arrival.get()).collect();
         let owners: Vec<&PyCore> = met.iter().map(|arrival| arrival.core.bind(py).get()).collect();
         let names: Vec<Option<&str>> = met.iter().map(|arrival| arrival.name.as_deref()).collect();
-        let calls: Vec<Option<&RankCall>> = met.iter().map(|arrival| Some(&arrival.arrival.call)).collect();
+        let calls: Vec<_> = met.iter().map(|arrival| Some(CoreStep::Call(&arrival.arrival.call))).collect();
         let (rooms, arrivals) = (&fabric.fabric, met.iter().map(|each| (&each.arrival, each.site)).collect::<Vec<_>>());
         let ids = together(py, &owners, &names, &calls, "", |found, after| {
             let present = found.into_iter().zip(&arrivals).enumerate().map(|(number, (core, &(arrival, site)))| {
