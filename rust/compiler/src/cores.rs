@@ -6,14 +6,15 @@ use trn3_machine::{Error, Result};
 
 use crate::bound::lower_bound;
 use crate::level::CompileOptions;
+use crate::passes::check::check;
 use crate::report::{CompileReport, PassReport};
 
 /// Compiles what cores ran, and makes that their time. The cores are all that met one another, each of which keeps a trace:
 /// its [places are without limit](trn3_machine::core::CoreOptions::unlimited).
 ///
 /// # Errors
-/// [`Error::Value`] for a pass that there is not, and a core that kept no trace; the capacity errors where the operands of
-/// one instruction do not fit; those of the machine.
+/// [`Error::Value`] for a pass that there is not, a core that kept no trace, and a pass that the check refuses; the capacity
+/// errors where the operands of one instruction do not fit; those of the machine.
 pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) -> Result<Vec<CompileReport>> {
     let pipeline = options.pipeline()?;
     let missing =
@@ -29,7 +30,11 @@ pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) ->
         let mut passes = Vec::with_capacity(pipeline.len());
         for pass in &pipeline {
             let mut report = PassReport::new(pass.name());
+            let before = options.verify.then(|| trace.clone());
             pass.run(trace, &mut report)?;
+            if let Some(before) = before {
+                check(&before, trace).map_err(|error| Error::Value(format!("pass {}: {error}", pass.name())))?;
+            }
             passes.push(report);
         }
         reports.push(CompileReport {

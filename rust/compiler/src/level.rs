@@ -72,6 +72,8 @@ pub struct CompileOptions {
     pub level: Level,
     /// Names of the passes to run, in this order; None: those of the level.
     pub passes: Option<Vec<String>>,
+    /// Whether each pass is [checked](crate::passes::check::check).
+    pub verify: bool,
 }
 
 impl CompileOptions {

@@ -9,16 +9,17 @@ use crate::machine::core::{PyCore, together};
 use crate::machine::error::exception;
 use crate::value::to_python;
 
-/// Compiles what cores ran, and makes that their time; what was done, by core.
+/// Compiles what cores ran, and makes that their time; what was done, by core. `verify`: each pass is checked.
 #[pyfunction]
-#[pyo3(name = "compile_cores", signature = (cores, level, passes=None))]
+#[pyo3(name = "compile_cores", signature = (cores, level, passes=None, verify=false))]
 fn compile<'py>(
     py: Python<'py>,
     cores: Vec<Py<PyCore>>,
     level: &str,
     passes: Option<Vec<String>>,
+    verify: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = CompileOptions { level: level.parse().map_err(exception)?, passes };
+    let options = CompileOptions { level: level.parse().map_err(exception)?, passes, verify };
     let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
     let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
     let mut reports = Vec::new();

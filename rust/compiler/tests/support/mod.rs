@@ -162,10 +162,15 @@ fn step(plan: &Plan) -> TraceStep {
 
 /// A trace of steps at random, placed, in which all that is read was written.
 pub(crate) fn trace(plans: &[Plan]) -> Trace {
-    let mut trace = empty();
     let fills =
         (0..TILES).map(|number| tile(number, 0, Use::Write)).chain((0..BANKS).map(|number| bank(number, Use::Write)));
-    trace.steps = fills.map(|filled| compute(Engine::GpSimd, 50, vec![filled])).collect();
+    extended(fills.map(|filled| compute(Engine::GpSimd, 50, vec![filled])).collect(), plans)
+}
+
+/// A trace of steps at random, placed, that begins with given ones.
+pub(crate) fn extended(first: Vec<TraceStep>, plans: &[Plan]) -> Trace {
+    let mut trace = empty();
+    trace.steps = first;
     for plan in plans {
         let mut step = step(plan);
         let number = trace.steps.len();
@@ -173,7 +178,7 @@ pub(crate) fn trace(plans: &[Plan]) -> Trace {
             0 => step.marks.is_fence = true,
             1..=3 => step.marks.is_ordered = true,
             4 => step.marks.draws = true,
-            5 | 6 => step.after.push((number - 1 - plan.to as usize % number) as u32),
+            5 | 6 if number > 0 => step.after.push((number - 1 - plan.to as usize % number) as u32),
             _ => {}
         }
         trace.steps.push(step);
@@ -183,6 +188,38 @@ pub(crate) fn trace(plans: &[Plan]) -> Trace {
     }
     for (tensor, place) in trace.places.iter_mut().enumerate().take(SBUF as usize) {
         *place = Some((0, (TILES / 2 + tensor as u64 / 2) * TILE_BYTES));
+    }
+    trace
+}
+
+/// A matrix multiplication in tiles, of so many steps or a few more, placed: for each tile of the result four loads and
+/// accumulating matmuls, a copy out of PSUM, a scaling and a store. Tiles take turns.
+pub(crate) fn tiled(steps: usize) -> Trace {
+    let mut trace = empty();
+    let sbuf = |number: u64, usage| operand(SBUF, usage, 0..128, number * TILE_BYTES..(number + 1) * TILE_BYTES);
+    let mut tiles = 0u64;
+    while trace.steps.len() < steps {
+        for part in 0..4 {
+            let loaded = (tiles * 4 + part) % 32;
+            let from = rows(INPUT, tiles % 16 * 4 + part, Use::Read);
+            trace.steps.push(transfer(Route::Load, None, vec![from, sbuf(loaded, Use::Write)]));
+            let mut operands = vec![sbuf(64 + part, Use::Stationary), sbuf(loaded, Use::Read)];
+            operands.push(bank(tiles, Use::Write));
+            operands.extend((part > 0).then(|| bank(tiles, Use::Read)));
+            trace.steps.push(matmul(213, part > 0, operands));
+        }
+        let result = 96 + tiles % 4;
+        trace.steps.push(compute(Engine::Vector, 267, vec![bank(tiles, Use::Read), sbuf(result, Use::Write)]));
+        let scaled = vec![sbuf(result, Use::Read), sbuf(result, Use::Write)];
+        trace.steps.push(compute(Engine::Scalar, 267, scaled));
+        trace.steps.push(store(tiles, sbuf(result, Use::Read)));
+        tiles += 1;
+    }
+    for (step, number) in trace.steps.iter_mut().zip(0u32..) {
+        (step.source, step.fingerprint) = (number, Some(u64::from(number)));
+    }
+    for place in trace.places.iter_mut().take(SBUF as usize) {
+        *place = Some((0, 0));
     }
     trace
 }
