@@ -81,7 +81,9 @@ pub fn time_cores(cores: &mut [&mut NeuronCore], traces: &[&Trace]) -> Result<()
     for ((core, timed), trace) in cores.iter_mut().zip(timed).zip(traces) {
         let mut scratch = Scratch::default();
         let steps = trace.steps.iter().enumerate();
-        core.replace_timed(steps.map(|(number, step)| Timed::of(&scratch.issue(trace, number), step.met.clone())));
+        core.replace_timed(
+            steps.map(|(number, step)| Timed::of(&scratch.issue(trace, number, &step.after), step.met.clone())),
+        );
         core.set_timeline(timed.timeline, occupancy(trace), &trace.names);
     }
     Ok(())
