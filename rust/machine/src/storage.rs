@@ -140,6 +140,22 @@ pub struct Storage {
     pub release: Option<Arc<dyn Release>>,
 }
 
+impl Storage {
+    /// What says where its elements are, without them: for views that nobody reads.
+    pub(crate) fn outline(&self) -> Self {
+        Self {
+            name: String::new(),
+            shape: self.shape.clone(),
+            tenancy: Tenancy::default(),
+            hbm: Arc::default(),
+            shadows: Default::default(),
+            pitch: self.pitch.clone(),
+            release: None,
+            ..*self
+        }
+    }
+}
+
 /// Whoever placed a storage, told when its last view is gone.
 pub trait Release: Send + Sync {
     /// The storage of this number is gone; `addressed` says whether the kernel had placed it.

@@ -1,7 +1,7 @@
 //! A trace as it is written: what each instruction is to those who may change it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -75,7 +75,9 @@ pub(crate) struct TraceBuilder {
 
 /// Where all of a tensor was copied from.
 struct Copied {
-    storage: Weak<Storage>,
+    /// Its number, and what views of it are made of: it may be gone where its copy still is read.
+    tensor: u32,
+    storage: Arc<Storage>,
     /// First partition and first element of a partition, and elements between partitions.
     partition: usize,
     element: usize,
@@ -288,7 +290,7 @@ impl TraceBuilder {
             found.engines = other_engines(instruction, arch, cost);
         }
         for (operand, view) in reads {
-            let Some(instead) = self.copied_from(view) else { continue };
+            let Some((tensor, instead)) = self.copied_from(view) else { continue };
             let id = view.storage.id;
             let made = rebound(instruction, arch, &mut |other| {
                 let same = other.storage.id == id && other.offset == view.offset && other.dtype == view.dtype;
@@ -299,7 +301,6 @@ impl TraceBuilder {
                 continue;
             }
             let engines = if is_open { other_engines(&*made, arch, cost) } else { SmallVec::new() };
-            let Some(&tensor) = self.open.get(&instead.storage.id) else { continue };
             let region = instead.regions();
             let place = instead.storage.place;
             let (row, byte) = place.map_or((0, 0), |place| (place.partition as u64, place.byte as u64));
@@ -315,10 +316,10 @@ impl TraceBuilder {
         (!found.engines.is_empty() || !found.forwarded.is_empty()).then(|| Box::new(found))
     }
 
-    /// The view of what another one's elements were copied from, if they all were.
-    fn copied_from(&self, view: &View) -> Option<View> {
+    /// The view of what another one's elements were copied from, if they all were, and the number of that tensor.
+    fn copied_from(&self, view: &View) -> Option<(u32, View)> {
         let copied = self.copies.get(self.open.get(&view.storage.id)?)?;
-        let storage = copied.storage.upgrade()?;
+        let storage = Arc::clone(&copied.storage);
         if view.dtype != storage.dtype || view.strides.is_empty() {
             return None;
         }
@@ -330,7 +331,7 @@ impl TraceBuilder {
         let mut instead = View { storage, ..view.clone() };
         instead.strides[0] = view.strides[0] / columns * pitch;
         instead.offset = view.offset / columns * pitch + view.offset % columns + first;
-        Some(instead)
+        Some((copied.tensor, instead))
     }
 
     /// Remembers what all of a tensor was copied from, and forgets it where either changes.
@@ -349,10 +350,14 @@ impl TraceBuilder {
         if src.partition_step() != 1 || src.storage.free_elements() == 0 {
             return;
         }
-        let (Some(&number), pitch) = (self.open.get(&dst.storage.id), src.storage.free_elements()) else { return };
+        let (Some(&number), Some(&tensor)) = (self.open.get(&dst.storage.id), self.open.get(&src.storage.id)) else {
+            return;
+        };
+        let pitch = src.storage.free_elements();
         let offset = src.offset as usize;
         let copied = Copied {
-            storage: Arc::downgrade(&src.storage),
+            tensor,
+            storage: Arc::new(src.storage.outline()),
             partition: offset / pitch,
             element: offset % pitch,
             pitch,

@@ -3,11 +3,11 @@
 mod kernels;
 mod symbols;
 
-use kernels::{Kernel, kernels, trace};
+use kernels::{Kernel, Line, Place, kernels, trace};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use symbols::results;
-use trn3_machine::trace::Trace;
+use trn3_machine::trace::{LoopKind, Trace};
 
 use super::{PASSES, Pass};
 use crate::live_bytes::{peaks, spans};
@@ -140,5 +140,38 @@ fn test_random_kernels_give_every_pass_something_to_do() {
         ("engines", "to_scalar"),
     ] {
         assert!(count(pass, what) > 20, "{pass} {what}: {counts:?}");
+    }
+}
+
+/// A body that loads, computes, copies, multiplies and stores, in two loops.
+fn long(trips: u32) -> Kernel {
+    let anew = true;
+    let compute = |what, of: &[usize], to, kind| Line::Compute { what, of: of.to_vec(), to, half: 0, anew, kind };
+    let body = vec![
+        Line::Load { to: 0, from: Place::Loop(0), anew },
+        Line::Load { to: 1, from: Place::Loop(1), anew },
+        compute(0, &[0, 1], 2, 10),
+        compute(1, &[1], 3, 12),
+        Line::Fill { to: 4, psum: true, anew, half: 0 },
+        Line::Product { what: 0, of: [2, 3], to: 4, half: 0, anew: false, joins: true },
+        Line::Copy { from: 4, to: 4, psum: false, anew },
+        compute(2, &[4, 0], 2, 14),
+        compute(0, &[2, 3], 3, 16),
+        Line::Store { from: 2, to: Place::Loop(1) },
+    ];
+    vec![Line::Loop(LoopKind::Affine, trips, vec![Line::Loop(LoopKind::Sequential, 100, body)])]
+}
+
+#[test]
+#[ignore = "says something in release builds only: cargo test --release -p trn3-compiler -- --ignored"]
+fn test_a_million_steps_take_about_a_second_a_pass() {
+    let mut trace = trace(&long(1000));
+    for name in MIDDLE {
+        let (steps, start) = (trace.steps.len(), std::time::Instant::now());
+        let mut report = PassReport::new(name);
+        pass(name).run(&mut trace, &mut report).expect("a pass without refusals");
+        let seconds = start.elapsed().as_secs_f64();
+        eprintln!("{name}: {seconds:.2} s for {steps} steps, {:?}", report.counts);
+        assert!(seconds < 2.0e-6 * 1e6, "{name} took {seconds} s");
     }
 }
