@@ -6,7 +6,7 @@ import os
 from typing import Any, Final
 
 from trn3._trn3 import compiler
-from trn3.nki.values.version import at_least
+from trn3.nki.values.releases import COMPILE_LEVEL
 
 __all__ = [
     "AS_WRITTEN",
@@ -21,10 +21,10 @@ __all__ = [
 SWITCH: Final = "TRN3_COMPILE"
 #: Every level, the least first.
 LEVELS: Final = tuple(compiler.levels())
-#: The kernel's own text in its own order, and what compilers made of older kernels.
-AS_WRITTEN, *_, _OF_OLDER_KERNELS = LEVELS
-#: The first release whose kernels say themselves where tensors lie and which engine runs what.
-_FIRST_AS_WRITTEN: Final = "0.3"
+#: The kernel's own text in its own order.
+AS_WRITTEN: Final = LEVELS[0]
+#: What compilers made of the kernels of older releases.
+_OF_OLDER_KERNELS: Final = COMPILE_LEVEL.changes[0].value
 
 
 def check_level(level: Any, origin: str = "compile") -> str:
@@ -48,7 +48,7 @@ def check_level(level: Any, origin: str = "compile") -> str:
 
 def is_of_compiled_release() -> bool:
     """Return whether the release in force is one whose kernels a compiler placed and ordered."""
-    return not at_least(_FIRST_AS_WRITTEN)
+    return COMPILE_LEVEL.value() != AS_WRITTEN
 
 
 def level_of_launch(given: str | None, *, is_compiled: bool) -> str:

@@ -104,6 +104,7 @@ def _read() -> dict[str, ReleaseRule]:
 #: Every rule by its name, in the order of the table.
 RELEASE_RULES: Final = _read()
 
+COMPILE_LEVEL: Final = RELEASE_RULES["compile_level"]
 DEPENDENCY_KIND: Final = RELEASE_RULES["dependency_kind"]
 DYNAMIC_LOOPS: Final = RELEASE_RULES["dynamic_loops"]
 LOOP_INDEX: Final = RELEASE_RULES["loop_index"]
