@@ -31,11 +31,16 @@
 //!   names, with `ranks` (of the launch), `srcs` and `dsts` (lists of views), `replica_group` (lists of ranks) or
 //!   `source_target_pairs`, and, where the operation has them, `reduction` (`add`, `maximum` or `minimum`), `collective_dim`,
 //!   `channel_ids`, `srcs1`, `metadata_tensor`, `recv_counts_known`, `has_rdispls`, `priority`.
+//! - Also of version 2: tensors on chip without an `address`, which live from the first step that names them to the last
+//!   ([`Lifetime`]); [marks](Mark) of loops and of what keeps its order; `gpsimd_call` of a `function` by its name, with
+//!   `outputs`, `inputs` (lists of views) and `cycles`; and, in a program that says which core of a logical core it is for
+//!   ([`LogicalPlace`]), `core_barrier` and `sendrecv`, which [`run_together`] takes.
 //!
 //! What reads programs refuses what the machine would refuse, and what is too large, and names the step and the field.
 
 mod alone;
 mod bind;
+mod bound;
 mod call;
 mod declaration;
 mod edit;
@@ -60,7 +65,8 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-pub use bind::{Bound, Kept, Laid, Loaded};
+pub use bind::{Kept, Laid, Loaded};
+pub use bound::Bound;
 pub use call::{FunctionRegistry, LONGEST_FUNCTION_NAME};
 pub use declaration::{Declaration, Output, Place, Role};
 pub use joining::LogicalPlace;

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::bind::{Bound, Kept, Loaded};
+use super::bind::{Kept, Loaded};
+use super::bound::Bound;
 use crate::core::{At, NeuronCore};
 use crate::error::{Error, Result};
 use crate::host::InstructionSink;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::bind::Bound;
+use super::bound::Bound;
 use super::call::{self, FunctionRegistry, Refusal};
 use super::joining::{self, LogicalPlace};
 use super::marks::{Mark, Nesting};

@@ -1,5 +1,7 @@
 //! One NeuronCore as a Python object.
 
+mod together;
+
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -12,8 +14,6 @@ use trn3_machine::conductor::Conductor;
 use trn3_machine::core::NeuronCore;
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::Instruction;
-use trn3_machine::isa::rank_call::RankCall;
-use trn3_machine::joint::Joint;
 use trn3_machine::meeting;
 use trn3_machine::memory::Request;
 use trn3_machine::program::Recorder;
@@ -22,7 +22,7 @@ use trn3_machine::storage::{Buffer, try_copy};
 use trn3_machine::view::View;
 use trn3_profile::{CompileFigures, PrecisionLoss, finding_record};
 
-use crate::door::{self, Fault};
+use crate::door;
 use crate::machine::error::exception;
 use crate::machine::handle::PyTensor;
 use crate::machine::lines::Lines;
@@ -30,6 +30,8 @@ use crate::machine::operand::tensor;
 use crate::machine::options::core_options;
 use crate::machine::register::PyRegister;
 use crate::value::to_python;
+
+pub(crate) use together::{CoreStep, together};
 
 struct Inner {
     core: NeuronCore,
@@ -150,46 +152,6 @@ impl PyCore {
         let Inner { core, conductor, .. } = &mut *inner;
         conductor.order(core, consumer, producer).map_err(exception)
     }
-}
-
-/// What a core does together with others, as its recording says it.
-#[derive(Clone, Copy)]
-pub(crate) enum CoreStep<'a> {
-    /// A collective of ranks.
-    Call(&'a RankCall),
-    /// What the cores of a logical core do.
-    Part(&'a Joint),
-}
-
-/// Runs something of several cores at once; the named instructions get the edges of the schedule. What is a step of each goes
-/// into its recording. `line` is theirs.
-pub(crate) fn together<E: Fault + Send>(
-    py: Python<'_>,
-    owners: &[&PyCore],
-    names: &[Option<&str>],
-    steps: &[Option<CoreStep<'_>>],
-    line: &str,
-    work: impl FnOnce(Vec<&mut NeuronCore>, &[Vec<u32>]) -> Result<Vec<u32>, E> + Send,
-) -> PyResult<Vec<u32>> {
-    let mut guards = owners.iter().map(|owner| owner.lock()).collect::<PyResult<Vec<_>>>()?;
-    let after: Vec<Vec<u32>> =
-        guards.iter_mut().zip(names).map(|(inner, name)| inner.conductor.edges.producers(*name)).collect();
-    let mut written = Vec::with_capacity(guards.len());
-    for (((inner, name), step), after) in guards.iter_mut().zip(names).zip(steps).zip(&after) {
-        let Inner { core, conductor, .. } = &mut **inner;
-        let step = match step {
-            Some(CoreStep::Call(call)) => conductor.encode_call(call, *name, after),
-            Some(CoreStep::Part(part)) => conductor.encode_part(part, *name, after),
-            None => Ok(None),
-        };
-        written.push(step.map_err(|error| error.exception(&core.sites.text(core.state.site)))?);
-    }
-    let cores = guards.iter_mut().map(|inner| &mut inner.core).collect();
-    let ids = door::detached(py, || work(cores, &after)).map_err(|failure| failure.exception(line))?;
-    for (((inner, name), id), step) in guards.iter_mut().zip(names).zip(&ids).zip(written) {
-        inner.conductor.met(*name, *id, step);
-    }
-    Ok(ids)
 }
 
 fn buffer(code: u8) -> Buffer {
