@@ -28,6 +28,10 @@ def run(case: PlainCase, arch: str, sizes: dict[str, int], *, values: bool) -> t
     return nki.profile(case.kernel, arch=arch, values=values, **arguments)
 
 
+def several(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else (results,)
+
+
 @pytest.fixture(autouse=True)
 def as_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the default of the dialect is."""
@@ -71,3 +75,41 @@ def test_what_does_not_fit_as_written_is_refused(case: PlainCase, arch: str, val
     lack = LACKS[str(case.lacks[ARCHES.index(arch)])]
     with pytest.raises(lack, match=rf"plainlib/\w+\.py:\d+: {lack.__name__[:4].upper()} "):
         run(case, arch, sizes, values=values)
+
+
+def compiled(profile: Any) -> dict[str, Any]:
+    """Return what a profile says of its compilation, checked for what holds of every one."""
+    report: dict[str, Any] = profile.compile
+    assert report["level"] == "neuronx-cc"
+    assert report["compiled_us"] == profile.latency_us
+    assert 0 < report["bound_us"] <= profile.latency_us
+    return report
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_compiled_equals_numpy(case: PlainCase) -> None:
+    sizes = case.tight or case.small
+    arguments = case.arguments(sizes)
+    result, profile = nki.profile(case.kernel, arch="trn1", compile="neuronx-cc", **arguments)
+    case.check(result, arguments)
+    compiled(profile)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_compiled_gives_the_bits_of_as_written(case: PlainCase) -> None:
+    arguments = case.arguments(case.small)
+    wanted, _ = nki.profile(case.kernel, arch="trn1", **arguments)
+    found, _ = nki.profile(case.kernel, arch="trn1", compile="neuronx-cc", **arguments)
+    for one, other in zip(several(found), several(wanted), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_compiled_fits_at_real_size(case: PlainCase) -> None:
+    arguments = case.arguments(case.real, values=False)
+    _, profile = nki.profile(
+        case.kernel, arch="trn1", values=False, compile="neuronx-cc", **arguments
+    )
+    report = compiled(profile)
+    if case.lacks[ARCHES.index("trn1")] is None:
+        assert report["as_written_us"] is not None

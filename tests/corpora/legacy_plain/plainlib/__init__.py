@@ -16,7 +16,7 @@ written, and sizes at which it was meant to run. At the latter these do not fit 
 | `conv1d` | PSUM | no | no | sums of all tokens while weights pass |
 | `layernorm_wide` | SBUF | no | no | every line of the formula, 32 KiB a partition each |
 | `groupnorm` | SBUF | no | no | a group of 64 KiB a partition, centred, scaled and shifted |
-| `cross_entropy` | SBUF | no | no | logits, powers, a mask, its product, 64 KiB a partition each |
+| `cross_entropy` | SBUF | no | no | logits, powers, a mask, its product, 48 KiB a partition each |
 | `matmul_row_in_psum` | PSUM | no | no | 16 tiles of a row of results while k passes |
 | `matmul_all_in_psum` | PSUM | no | no | all 16 tiles of the result, copied in a second loop |
 | `matmul_whole_operands` | SBUF | no | no | both operands, 512 KiB a partition |

@@ -203,7 +203,7 @@ def backward_fill(rng, tokens, size):
 @case(
     small={"tokens": 128, "size": 64},
     tight={"tokens": 512, "size": 64},
-    real={"tokens": 2048, "size": 128},
+    real={"tokens": 1024, "size": 128},
     shapes=lambda tokens, size: {
         **{name: ((size, tokens), BF16) for name in ("q", "k", "v", "dy")},
         **{name: ((tokens, 1), F32) for name in ("logsum", "delta")},

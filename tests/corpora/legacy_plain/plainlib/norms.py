@@ -212,8 +212,8 @@ def entropy(logits, labels):
 
 @case(
     small={"tokens": 128, "vocabulary": 1024},
-    tight={"tokens": 128, "vocabulary": 16384},
-    real={"tokens": 1024, "vocabulary": 16384},
+    tight={"tokens": 128, "vocabulary": 12288},
+    real={"tokens": 1024, "vocabulary": 12288},
     shapes=lambda tokens, vocabulary: {
         "logits": ((tokens, vocabulary), F32),
         "labels": ((tokens, 1), np.int32),

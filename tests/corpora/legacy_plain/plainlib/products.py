@@ -26,7 +26,7 @@ def product(lhsT, rhs):
 @case(
     small={"m": 128, "k": 256, "n": 1024},
     tight={"m": 128, "k": 128, "n": 5120},
-    real={"m": 1024, "k": 1024, "n": 8192},
+    real={"m": 512, "k": 1024, "n": 8192},
     shapes=product_shapes(BF16),
     golden=product,
     tolerance=5e-3,
@@ -119,7 +119,7 @@ def matmul_blocks(lhsT, rhs):
 
 @case(
     small={"m": 256, "k": 256, "n": 512},
-    tight={"m": 2048, "k": 2048, "n": 2048},
+    tight={"m": 512, "k": 8192, "n": 512},
     real={"m": 2048, "k": 4096, "n": 2048},
     shapes=product_shapes(F32),
     golden=product,
@@ -210,7 +210,7 @@ def sigmoid(x):
 @case(
     small={"tokens": 128, "hidden": 256, "inter": 512},
     tight={"tokens": 128, "hidden": 128, "inter": 3072},
-    real={"tokens": 512, "hidden": 2048, "inter": 4096},
+    real={"tokens": 256, "hidden": 2048, "inter": 4096},
     shapes=lambda tokens, hidden, inter: {
         "x": ((tokens, hidden), BF16),
         "gate": ((hidden, inter), BF16),

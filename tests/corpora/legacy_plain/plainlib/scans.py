@@ -38,8 +38,8 @@ def scan_fill(rng, channels, tokens, states):
 
 @case(
     small={"channels": 128, "tokens": 64, "states": 4},
-    tight={"channels": 256, "tokens": 8192, "states": 2},
-    real={"channels": 512, "tokens": 8192, "states": 16},
+    tight={"channels": 128, "tokens": 8192, "states": 2},
+    real={"channels": 256, "tokens": 8192, "states": 16},
     shapes=scan_shapes,
     golden=selective_scan,
     tolerance=1e-4,
