@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
 
-use super::{Home, NO_SCOPE, NONE, StepMarks, Trace, TraceOperand, TraceStep, TraceTensor, Use};
+use super::{Home, NO_SCOPE, Trace, TraceOperand, TraceStep, TraceTensor, Use};
 use crate::dtype::DType;
 use crate::isa::Instruction;
 use crate::isa::copy::TensorCopy;
@@ -43,22 +43,10 @@ impl Trace {
             let copy = TensorCopy { dst: to, src: from, engine: None };
             (copy.name(), copy.engine(&self.arch), copy.work(&self.arch))
         };
-        TraceStep {
-            source: NONE,
-            opcode: self.names.opcode(name),
-            engine,
-            site,
-            label: 0,
-            scope,
-            work,
-            operands: SmallVec::from_iter([self.all_of(src, Use::Read), self.all_of(dst, Use::Write)]),
-            after: SmallVec::new(),
-            fingerprint: None,
-            macs: (0, 0),
-            marks: StepMarks { copies: true, overwrites: true, ..Default::default() },
-            alternatives: None,
-            met: None,
-        }
+        let mut step = TraceStep::new(engine, work, [self.all_of(src, Use::Read), self.all_of(dst, Use::Write)]);
+        (step.opcode, step.site, step.scope) = (self.names.opcode(name), site, scope);
+        (step.marks.copies, step.marks.overwrites) = (true, true);
+        step
     }
 
     /// As [`Trace::movement`], in no loop and of no line.

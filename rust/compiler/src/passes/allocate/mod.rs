@@ -30,7 +30,7 @@ use crate::report::{Change, ChangeKind, PassReport};
 use crate::webs::Webs;
 use plan::Plan;
 use reserved::reserved;
-use room::{Choice, Room};
+use room::Choice;
 use spill::Makers;
 use walk::{Full, Walk};
 
@@ -127,17 +127,23 @@ fn note(trace: &Trace, webs: &Webs, plan: &Plan, report: &mut PassReport) {
 
 /// The operands of one step do not fit.
 fn capacity_error(trace: &Trace, webs: &Webs, step: u32, full: Full) -> Error {
-    let room = Room::new(trace, full.0, Choice::Oldest);
+    let placer = Placer::new(&trace.arch, full.0);
+    let taken = reserved(trace, full.0, placer.unit());
+    let taken = taken.iter().filter(|taken| (taken.first..=taken.last).contains(&step));
+    let taken: u64 = taken.map(|taken| taken.bytes.end - taken.bytes.start).sum();
     let used = webs.at(step as usize).iter().map(|&web| &trace.tensors[webs.get(web).tensor as usize]);
     let of_memory: Vec<_> = used.filter(|tensor| tensor.open() == Some(full.0)).collect();
-    let needed: u64 = of_memory.iter().map(|tensor| room.extent(tensor.bytes)).sum();
+    let needed: u64 = of_memory.iter().map(|tensor| placer.extent(tensor.bytes)).sum();
     let step = &trace.steps[step as usize];
     let memory = if full.0 == Buffer::Psum { "PSUM" } else { "SBUF" };
     let instruction = trace.names.opcodes().get(usize::from(step.opcode)).copied().unwrap_or("an instruction");
     let mut text = format!(
         "{memory} cannot hold the operands of {instruction} at once: they need {needed} bytes per partition, {} are usable",
-        room.usable()
+        placer.usable()
     );
+    if taken > 0 {
+        text.push_str(&format!(", of which {taken} are in use by address"));
+    }
     text.push_str("\noperands (bytes per partition, tensor, line that made it):");
     for tensor in &of_memory {
         let line = format!("\n{:>12}  `{}`  {}", tensor.bytes, tensor.name, trace.sites.text(tensor.site));

@@ -1,9 +1,10 @@
-//! Bytes that the author's addresses use: his from the first step that uses them to the last.
+//! Bytes that the author's addresses use: his from the first step that uses them to the last, and from the start where that
+//! one reads what nobody wrote.
 
 use std::ops::Range;
 
 use trn3_machine::storage::Buffer;
-use trn3_machine::trace::{Home, NONE, Trace};
+use trn3_machine::trace::{Home, NONE, Trace, Use};
 
 /// Bytes of all partitions that are the author's from one step to another, both included.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,9 @@ pub(super) fn reserved(trace: &Trace, buffer: Buffer, unit: u64) -> Vec<Reserved
                     spans.resize(end, (NONE, 0));
                 }
                 for span in &mut spans[(rect.columns.start / unit) as usize..end] {
-                    *span = (span.0.min(number as u32), number as u32);
+                    let is_first = span.0 >= number as u32;
+                    let before = is_first && operand.usage != Use::Write;
+                    *span = (if before { 0 } else { span.0.min(number as u32) }, number as u32);
                 }
             }
         }

@@ -175,6 +175,12 @@ impl<'a> Walk<'a> {
     /// Gives a value a place, and what it held.
     fn bring(&mut self, number: u32) -> Result<(), Full> {
         let Value { origin, bytes, buffer, last, .. } = self.values[number as usize];
+        if let Kept::InSbuf(copy) = self.values[number as usize].kept {
+            self.values[copy as usize].pinned = self.now;
+            if self.values[copy as usize].place.is_none() {
+                self.bring(copy)?;
+            }
+        }
         let start = match self.rooms[at(buffer)].find(bytes, last) {
             Some(start) => start,
             None => self.make_room(buffer, bytes)?,
@@ -199,10 +205,6 @@ impl<'a> Walk<'a> {
                 self.make(Made::Move { dst: tensor, src: slot });
             }
             Kept::InSbuf(copy) => {
-                self.values[copy as usize].pinned = self.now;
-                if self.values[copy as usize].place.is_none() {
-                    self.bring(copy)?;
-                }
                 if let Some((src, _)) = self.values[copy as usize].place {
                     self.make(Made::Move { dst: tensor, src });
                 }
@@ -246,15 +248,22 @@ impl<'a> Walk<'a> {
 
     /// A value gives its place to others.
     fn leave(&mut self, number: u32) -> Result<(), Full> {
-        let value = &mut self.values[number as usize];
-        let Some((tensor, start)) = value.place.take() else { return Ok(()) };
-        let (origin, buffer, used) = (value.origin, value.buffer, value.used);
-        self.rooms[at(buffer)].give_back(number, start);
+        let Value { buffer, used, place, .. } = self.values[number as usize];
+        let Some((tensor, start)) = place else { return Ok(()) };
         let is_copy = number as usize >= self.webs.len();
-        if !matches!(self.values[number as usize].kept, Kept::Nowhere) || (used == 0 && !is_copy) {
-            return Ok(());
+        let is_kept = !matches!(self.values[number as usize].kept, Kept::Nowhere);
+        if !is_kept && (used > 0 || is_copy) {
+            self.keep(number, tensor)?;
         }
-        if !is_copy {
+        self.values[number as usize].place = None;
+        self.rooms[at(buffer)].give_back(number, start);
+        Ok(())
+    }
+
+    /// Sees to it that a value can come back.
+    fn keep(&mut self, number: u32, tensor: u32) -> Result<(), Full> {
+        let Value { origin, bytes, buffer, used, next, .. } = self.values[number as usize];
+        if (number as usize) < self.webs.len() {
             let uses = &self.webs.uses(number)[..used as usize];
             let makers = self.makers.of_value(self.trace, origin, uses, round_trip(self.trace, origin));
             if let Some(makers) = makers {
@@ -263,43 +272,38 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
         }
+        let kept = if buffer == Buffer::Psum {
+            let copy = self.values.len() as u32;
+            self.values.push(Value {
+                origin,
+                bytes,
+                buffer: Buffer::Sbuf,
+                place: None,
+                next,
+                last: next,
+                used: 0,
+                kept: Kept::Nowhere,
+                slot: NONE,
+                pinned: self.now,
+            });
+            self.bring(copy)?;
+            if let Some((dst, _)) = self.values[copy as usize].place {
+                self.make(Made::Move { dst, src: tensor });
+            }
+            self.values[copy as usize].pinned = NONE;
+            Kept::InSbuf(copy)
+        } else {
+            if self.values[number as usize].slot == NONE {
+                self.values[number as usize].slot = self.plan.add(Added::InHbm(origin));
+            }
+            let slot = self.values[number as usize].slot;
+            self.plan.spilled_bytes += self.hbm_bytes(origin);
+            self.make(Made::Move { dst: slot, src: tensor });
+            Kept::InHbm(slot)
+        };
         self.plan.left.push((origin, false));
         self.plan.spills += 1;
-        if buffer == Buffer::Psum {
-            return self.leave_psum(number, tensor);
-        }
-        self.plan.spilled_bytes += self.hbm_bytes(origin);
-        if self.values[number as usize].slot == NONE {
-            self.values[number as usize].slot = self.plan.add(Added::InHbm(origin));
-        }
-        let slot = self.values[number as usize].slot;
-        self.make(Made::Move { dst: slot, src: tensor });
-        self.values[number as usize].kept = Kept::InHbm(slot);
-        Ok(())
-    }
-
-    /// A value leaves PSUM for SBUF.
-    fn leave_psum(&mut self, number: u32, tensor: u32) -> Result<(), Full> {
-        let Value { origin, bytes, next, .. } = self.values[number as usize];
-        let copy = self.values.len() as u32;
-        self.values.push(Value {
-            origin,
-            bytes,
-            buffer: Buffer::Sbuf,
-            place: None,
-            next,
-            last: next,
-            used: 0,
-            kept: Kept::Nowhere,
-            slot: NONE,
-            pinned: self.now,
-        });
-        self.bring(copy)?;
-        if let Some((dst, _)) = self.values[copy as usize].place {
-            self.make(Made::Move { dst, src: tensor });
-        }
-        self.values[copy as usize].pinned = NONE;
-        self.values[number as usize].kept = Kept::InSbuf(copy);
+        self.values[number as usize].kept = kept;
         Ok(())
     }
 }
