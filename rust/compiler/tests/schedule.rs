@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use support::{Plan, bank, compute, load, matmul, plans, store, tile, trace};
 use trn3_compiler::dependences::{DependenceKind, Dependences};
 use trn3_compiler::passes::check::check;
-use trn3_compiler::{CompileOptions, PassReport, lower_bound};
+use trn3_compiler::{ChangeKind, CompileOptions, PassReport, lower_bound};
 use trn3_machine::engine::Engine;
+use trn3_machine::site::SiteId;
 use trn3_machine::timing::timeline::TimelineOptions;
 use trn3_machine::trace::{Trace, Use, time};
 
@@ -16,8 +17,12 @@ fn takes(trace: &Trace) -> u64 {
 }
 
 fn scheduled(trace: &Trace) -> (Trace, PassReport) {
-    let options = CompileOptions { passes: Some(vec!["schedule".to_owned()]), ..Default::default() };
-    let (mut done, mut report) = (trace.clone(), PassReport::new("schedule"));
+    passed("schedule", trace)
+}
+
+fn passed(name: &str, trace: &Trace) -> (Trace, PassReport) {
+    let options = CompileOptions { passes: Some(vec![name.to_owned()]), ..Default::default() };
+    let (mut done, mut report) = (trace.clone(), PassReport::new(name));
     for pass in options.pipeline().expect("a pass") {
         pass.run(&mut done, &mut report).expect("a schedule");
     }
@@ -147,4 +152,30 @@ fn test_a_step_that_goes_a_place_outside_and_an_engine_that_was_not_open_are_see
     let mut after = before.clone();
     after.places[0] = Some((0, 1 << 20));
     assert!(check(&before, &after).expect_err("no such place").to_string().contains("its memory has"));
+}
+
+#[test]
+fn test_the_lines_that_change_places_are_named() {
+    let mut before = plain_loop(16);
+    for (step, number) in before.steps.iter_mut().zip(0u32..) {
+        step.site = SiteId(10 + number % 4);
+    }
+    let (_, report) = scheduled(&before);
+    let first = &report.changes[0];
+    assert_eq!((first.kind, first.site, first.other), (ChangeKind::Earlier, SiteId(10), Some(SiteId(13))));
+    assert!(report.changes.iter().all(|change| change.steps > 0 && change.steps <= 16));
+}
+
+#[test]
+fn test_bodies_of_a_long_loop_are_ordered_as_a_few_of_them() {
+    let before = support::tiled(40_000);
+    let (after, report) = passed("structure", &before);
+    check(&before, &after).expect("a legal order");
+    assert_eq!((report.count("bodies"), report.count("trips")), (1, 3637));
+    assert_eq!(report.count("repeated_steps"), before.steps.len() as u64);
+    let (was, is) = (takes(&before), takes(&after));
+    assert_eq!(report.count("saved_ps"), was - is);
+    let few = support::tiled(400);
+    let (whole, part) = (is as f64 / was as f64, takes(&scheduled(&few).0) as f64 / takes(&few) as f64);
+    assert!(whole < 0.95 && whole < part + 0.05, "{whole} of the time, a few bodies {part}");
 }

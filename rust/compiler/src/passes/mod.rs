@@ -9,6 +9,7 @@ mod engines;
 mod interleave;
 mod noted;
 mod schedule;
+mod structure;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -42,5 +43,6 @@ pub const PASSES: &[&dyn Pass] = &[
     &engines::EnginesPass,
     &interleave::InterleavePass,
     &allocate::AllocatePass,
+    &structure::StructurePass,
     &schedule::SchedulePass,
 ];

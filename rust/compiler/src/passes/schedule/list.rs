@@ -25,11 +25,11 @@ const STREAMS: usize = QUEUES + 1;
 
 /// A trace, ready to be ordered.
 pub(super) struct Problem<'t> {
-    trace: &'t Trace,
+    pub(super) trace: &'t Trace,
     dependences: &'t Dependences,
     followers: Followers,
     costs: Costs,
-    streams: Vec<u8>,
+    pub(super) streams: Vec<u8>,
     latencies: Vec<u64>,
 }
 
@@ -46,9 +46,31 @@ pub(super) struct Choice<'p> {
 
 /// An order of the steps and what it takes.
 #[derive(Clone, Debug)]
-pub(super) struct Ordered {
-    pub(super) order: Vec<u32>,
+pub(crate) struct Ordered {
+    pub(crate) order: Vec<u32>,
+    pub(crate) makespan: Picos,
+}
+
+/// When the steps of a trace run in the order that it has, in picoseconds.
+#[derive(Clone, Debug)]
+pub(super) struct AsItWas {
+    pub(super) starts: Vec<u64>,
+    pub(super) ends: Vec<u64>,
     pub(super) makespan: Picos,
+}
+
+impl AsItWas {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let mut timer = StepTimer::new(trace);
+        let steps = trace.steps.len();
+        let (mut starts, mut ends) = (Vec::with_capacity(steps), Vec::with_capacity(steps));
+        for step in 0..steps {
+            let span = timer.issue(step);
+            starts.push(span.start.0);
+            ends.push(span.end.0);
+        }
+        Self { starts, ends, makespan: timer.makespan() }
+    }
 }
 
 /// Steps of a stream that wait for nothing but their turn.
@@ -127,14 +149,15 @@ impl<'t> Problem<'t> {
         ways
     }
 
-    /// What the trace takes in the order that it has.
-    pub(super) fn as_it_is(&self) -> Ordered {
-        let mut timer = StepTimer::new(self.trace);
-        let order: Vec<u32> = (0..self.trace.steps.len() as u32).collect();
-        for &step in &order {
-            timer.issue(step as usize);
-        }
-        Ordered { order, makespan: timer.makespan() }
+    /// When what a step needs is there, if others end at given moments.
+    pub(super) fn ready(&self, step: usize, ends: &[u64]) -> u64 {
+        let waited = self.dependences.before(step).iter().filter(|edge| edge.kind.waits());
+        let there = waited.map(|edge| {
+            let earlier = edge.step as usize;
+            let hop = self.costs.hop(producer(&self.trace.steps[earlier]), consumer(&self.trace.steps[step]));
+            ends[earlier].saturating_add(hop)
+        });
+        there.max().unwrap_or(0)
     }
 
     /// Orders the steps.

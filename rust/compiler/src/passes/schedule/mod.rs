@@ -4,16 +4,19 @@
 //! author's orders stand. The machine's own timeline takes both orders, and the one it got stays unless another one is
 //! faster.
 
+mod changes;
 mod list;
 
 use trn3_machine::Result;
-use trn3_machine::trace::Trace;
+use trn3_machine::time::Picos;
+use trn3_machine::trace::{StepTimer, Trace};
 
 use super::Pass;
 use crate::dependences::Dependences;
 use crate::level::Level;
 use crate::report::PassReport;
-use list::{Choice, Ordered, Problem};
+use changes::changes;
+use list::{AsItWas, Choice, Ordered, Problem};
 
 /// Orders the steps.
 pub(super) struct SchedulePass;
@@ -38,44 +41,63 @@ impl Pass for SchedulePass {
         }
         let dependences = Dependences::placed(trace);
         let problem = Problem::new(trace, &dependences);
-        let before = problem.as_it_is();
-        let best = best_order(&problem, &before);
+        let was = AsItWas::of(trace);
+        let best = best_of(&problem);
         report.add("edges", dependences.edges() as u64);
-        let moved = best.order.iter().enumerate().filter(|(now, before)| *now as u32 != **before).count();
-        report.add("moved_steps", moved as u64);
-        report.add("saved_ps", before.makespan.0 - best.makespan.0);
-        if moved > 0 {
-            trace.reorder(&best.order);
+        if best.makespan >= was.makespan {
+            return Ok(());
         }
+        let moved = best.order.iter().zip(0u32..).filter(|(before, now)| *before != now).count();
+        report.add("moved_steps", moved as u64);
+        report.add("saved_ps", was.makespan.0 - best.makespan.0);
+        report.changes = changes(&problem, &was, &best.order);
+        trace.reorder(&best.order);
         Ok(())
     }
 }
 
-/// The fastest of some orders, the one that there is among them.
-fn best_order(problem: &Problem<'_>, before: &Ordered) -> Ordered {
+/// What a trace takes in the order that it has.
+pub(super) fn as_it_is(trace: &Trace) -> Picos {
+    let mut timer = StepTimer::new(trace);
+    (0..trace.steps.len()).for_each(|step| {
+        timer.issue(step);
+    });
+    timer.makespan()
+}
+
+/// The best order that is found of a trace with these dependences.
+pub(super) fn best_order(trace: &Trace, dependences: &Dependences) -> Ordered {
+    best_of(&Problem::new(trace, dependences))
+}
+
+/// The fastest of some orders.
+fn best_of(problem: &Problem<'_>) -> Ordered {
     let ways = problem.ways_to_the_end();
     let steps = ways.len();
-    let mut best = before.clone();
+    let mut best = problem.run(Choice { urgency: &ways, patience: 0, loads: 1 });
+    let tries = BUDGET.checked_div(steps).unwrap_or(0).min(TRIES);
+    if tries == 0 {
+        return best;
+    }
     let mut consider = |choice: Choice<'_>| {
         let ordered = problem.run(choice);
         if ordered.makespan < best.makespan {
             best = ordered;
         }
     };
-    consider(Choice { urgency: &ways, patience: 0, loads: 1 });
-    let tries = (BUDGET / steps).min(TRIES);
-    if tries == 0 {
-        return best;
-    }
     let oldest: Vec<u64> = (0..steps as u64).rev().collect();
     consider(Choice { urgency: &oldest, patience: 0, loads: 0 });
     for round in 1..tries as u64 {
         // By how much each counts more or less than it is, and how long it is worth waiting for it.
         let share = |step: u64| 1.0 + 0.25 * (mixed(step ^ round << 32) as f64 / u64::MAX as f64);
-        let urgency: Vec<u64> = ways.iter().zip(0..).map(|(&way, step)| (way as f64 * share(step)) as u64).collect();
         let patience = [0, 100_000, 400_000][(round % 3) as usize];
-        let urgency = if round <= 3 { &ways } else { &urgency };
-        consider(Choice { urgency, patience, loads: 1 + round % 2 * 3 });
+        let loads = 1 + round % 2 * 3;
+        if round <= 3 {
+            consider(Choice { urgency: &ways, patience, loads });
+            continue;
+        }
+        let urgency: Vec<u64> = ways.iter().zip(0..).map(|(&way, step)| (way as f64 * share(step)) as u64).collect();
+        consider(Choice { urgency: &urgency, patience, loads });
     }
     best
 }
