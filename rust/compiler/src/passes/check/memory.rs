@@ -51,6 +51,13 @@ struct Slab {
     rows: Vec<(u64, u64, Content)>,
 }
 
+impl Slab {
+    /// The first rows that end below one.
+    fn first(&self, row: u64) -> usize {
+        self.rows.partition_point(|held| held.1 <= row)
+    }
+}
+
 /// A memory.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
@@ -90,17 +97,12 @@ impl Memory {
                 gaps.push((column, start));
             }
             column = slab.end;
-            let mut rows = Vec::with_capacity(slab.rows.len() + 2);
-            for &(from, to, held) in &slab.rows {
-                for (from, to) in [(from, to.min(top)), (from.max(bottom), to)] {
-                    if from < to {
-                        rows.push((from, to, held));
-                    }
-                }
-            }
-            let place = rows.partition_point(|row| row.0 < top);
-            rows.insert(place, (top, bottom, content));
-            slab.rows = rows;
+            let first = slab.first(top);
+            let last = first + slab.rows[first..].partition_point(|row| row.0 < bottom);
+            let above = slab.rows[first..last].first().filter(|row| row.0 < top).map(|row| (row.0, top, row.2));
+            let below = slab.rows[first..last].last().filter(|row| row.1 > bottom).map(|row| (bottom, row.1, row.2));
+            let rows = [above, Some((top, bottom, content)), below].into_iter().flatten();
+            slab.rows.splice(first..last, rows);
         }
         if column < rect.columns.end {
             gaps.push((column, rect.columns.end));
@@ -130,7 +132,8 @@ impl Memory {
             fill(rect.rows.clone(), column..columns.start);
             column = columns.end;
             let mut row = rect.rows.start;
-            for &(from, to, content) in &slab.rows {
+            let within = slab.rows[slab.first(row)..].iter().take_while(|held| held.0 < rect.rows.end);
+            for &(from, to, content) in within {
                 let rows = from.max(rect.rows.start)..to.min(rect.rows.end);
                 if !rows.is_empty() {
                     fill(row..rows.start, columns.clone());
