@@ -5,7 +5,10 @@
 //! no product wrote before: they never add to it, so that not even the sign of a zero changes.
 //!
 //! **(choice)** A copy is passed by if all of its readers can pass it by, and together do not take longer than before by
-//! more than it takes: it is gone then. What it was copied from lives longer; where that does not fit it stays.
+//! more than it takes: it is gone then. What it was copied from lives longer; where that does not fit it stays. PSUM is
+//! drained before the iteration ends that filled it: what is read in other iterations than that of the copy, such as what
+//! was the same for all of them, is read from its copy in SBUF. Published profiles of the tutorial's version 1, whose
+//! broadcasts are the same for all channel tiles, have VectorE at work for as long as it takes to read them from there.
 
 mod fills;
 
@@ -13,8 +16,9 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 use trn3_machine::Result;
+use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
-use trn3_machine::trace::{Alternatives, NONE, Trace, Use};
+use trn3_machine::trace::{Alternatives, LoopKind, NONE, Trace, Use};
 
 use super::Pass;
 use super::noted::Noted;
@@ -48,6 +52,15 @@ impl Pass for CopiesPass {
     }
 }
 
+/// Whether two steps are of the same iteration of the innermost loop that is not written out.
+fn is_in_one_iteration(trace: &Trace, one: u32, other: u32) -> bool {
+    let iteration = |step: u32| {
+        let mut chain = trace.scopes.chain(trace.steps[step as usize].scope);
+        chain.find(|scope| trace.scopes.run(scope.run).is_some_and(|run| run.kind != LoopKind::Static))
+    };
+    iteration(one) == iteration(other)
+}
+
 /// A reader of a copy.
 #[derive(Clone, Copy)]
 struct Reader {
@@ -73,10 +86,24 @@ fn forward(trace: &mut Trace, noted: &mut Noted, report: &mut PassReport) {
         let end = readers.iter().map(|reader| reader.step).max().unwrap_or(0);
         let further = ends[source as usize] + 1..end.max(ends[source as usize]) + 1;
         let Some(buffer) = trace.tensors[source as usize].open() else { continue };
+        if buffer == Buffer::Psum && !readers.iter().all(|reader| is_in_one_iteration(trace, copy, reader.step)) {
+            continue;
+        }
         let bytes = trace.tensors[source as usize].bytes;
+        // The copy is gone then, from its first use to its last one.
+        let vacated = trace.tensors[target as usize].open().map(|buffer| {
+            let (first, last) = spans[target as usize];
+            (buffer, trace.tensors[target as usize].bytes, first..last + 1)
+        });
+        if let Some((buffer, bytes, steps)) = vacated.clone() {
+            live.add(buffer, bytes, steps, false);
+        }
         live.add(buffer, bytes, further.clone(), true);
         if !live.fits(buffer, further.clone()) {
             live.add(buffer, bytes, further, false);
+            if let Some((buffer, bytes, steps)) = vacated {
+                live.add(buffer, bytes, steps, true);
+            }
             continue;
         }
         ends[source as usize] = end.max(ends[source as usize]);
