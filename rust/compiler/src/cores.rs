@@ -6,6 +6,7 @@ use trn3_machine::{Error, Result};
 
 use crate::bound::lower_bound;
 use crate::level::CompileOptions;
+use crate::live::live_ranges;
 use crate::passes::check::check;
 use crate::report::{CompileReport, PassReport};
 
@@ -44,11 +45,16 @@ pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) ->
             bound_us: lower_bound(trace).microseconds(),
             spilled_bytes: passes.iter().map(|pass| pass.count("spilled_bytes")).sum(),
             passes,
+            live: Vec::new(),
         });
     }
     time_cores(cores, &traces.iter().collect::<Vec<_>>())?;
-    for (core, report) in cores.iter_mut().zip(&mut reports) {
+    for ((core, report), trace) in cores.iter_mut().zip(&mut reports).zip(&traces) {
         report.compiled_us = core.makespan().microseconds();
+        if options.live {
+            core.timeline.schedule();
+            report.live = live_ranges(trace, &core.timeline);
+        }
     }
     Ok(reports)
 }

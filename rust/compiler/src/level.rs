@@ -74,6 +74,8 @@ pub struct CompileOptions {
     pub passes: Option<Vec<String>>,
     /// Whether each pass is [checked](crate::passes::check::check).
     pub verify: bool,
+    /// Whether the report says [what lies where](crate::live::LiveRange).
+    pub live: bool,
 }
 
 impl CompileOptions {

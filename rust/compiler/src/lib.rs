@@ -16,6 +16,7 @@ mod cores;
 mod costs;
 pub mod dependences;
 mod level;
+pub mod live;
 mod live_bytes;
 pub mod passes;
 mod producers;

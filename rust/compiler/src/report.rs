@@ -6,6 +6,8 @@ use serde::Serialize;
 use trn3_machine::engine::Engine;
 use trn3_machine::site::SiteId;
 
+use crate::live::LiveRange;
+
 /// What kind of a change a pass made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChangeKind {
@@ -111,4 +113,7 @@ pub struct CompileReport {
     pub spilled_bytes: u64,
     /// What each pass did, in their order.
     pub passes: Vec<PassReport>,
+    /// What lies where on chip; empty unless that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub live: Vec<LiveRange>,
 }

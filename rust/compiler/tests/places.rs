@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use smallvec::smallvec;
-use trn3_compiler::{CompileOptions, PassReport};
+use trn3_compiler::live::live_ranges;
+use trn3_compiler::passes::check::check;
+use trn3_compiler::{CompileOptions, Constants, PassReport};
 use trn3_machine::Error;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::engine::Engine;
@@ -16,8 +18,9 @@ use trn3_machine::site::{Site, SiteId};
 use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
 use trn3_machine::timing::region::{Rect, Space};
+use trn3_machine::timing::timeline::TimelineOptions;
 use trn3_machine::timing::work::{DescriptorMode, Route, Transfer, Work};
-use trn3_machine::trace::{Home, NONE, Trace, TraceOperand, TraceStep, TraceTensor, Use};
+use trn3_machine::trace::{Home, NONE, Trace, TraceOperand, TraceStep, TraceTensor, Use, time};
 
 /// Bytes that are told apart.
 const CELL: u64 = 1024;
@@ -296,6 +299,7 @@ proptest! {
             let mut after = before.clone();
             compile(&mut after, passes).expect("operands of each step fit");
             check_places(&after);
+            prop_assert!(check(&before, &after).is_ok(), "{:?}", check(&before, &after));
             let (mut read_after, hbm_after) = run(&after, true);
             read_after.sort_unstable();
             read_after.dedup();
@@ -476,4 +480,39 @@ fn test_psum_leaves_for_sbuf_and_comes_back() {
     assert!(
         trace.steps.iter().any(|step| step.source == NONE && step.opcode == opcode && step.engine == Engine::Vector)
     );
+}
+
+#[test]
+fn test_transfers_take_rings_in_turn_and_the_authors_queues_stay() {
+    let mut trace = two_loops(20, 1024);
+    if let Work::Dma(transfer) = &mut trace.steps[1].work {
+        transfer.trigger = Some(Engine::Scalar);
+    }
+    compile(&mut trace, &["allocate", "queues"]).expect("tiles fit");
+    let rings = trace.steps.iter().filter_map(|step| match &step.work {
+        Work::Dma(transfer) if transfer.trigger.is_none() => Some(u64::from(transfer.ring)),
+        _ => None,
+    });
+    let most = u64::from(Constants::load().expect("built in").dma_rings);
+    assert!(rings.zip(0..39).all(|(ring, number)| ring == number % most));
+    assert!(matches!(&trace.steps[1].work, Work::Dma(Transfer { ring: 0, trigger: Some(Engine::Scalar), .. })));
+}
+
+#[test]
+fn test_live_ranges_say_what_lies_where_from_when_to_when() {
+    let mut trace = two_loops(6, 40_960);
+    compile(&mut trace, &["allocate"]).expect("tiles fit");
+    let timed = time(&trace, TimelineOptions { throttle: false, keep_records: true }).expect("all has a place");
+    let mut timeline = timed.timeline;
+    timeline.schedule();
+    let live = live_ranges(&trace, &timeline);
+    assert_eq!(live.len(), 7);
+    for (number, range) in live.iter().enumerate() {
+        assert_eq!((range.buffer, range.bytes, range.partitions), ("sbuf", 40_960, 128));
+        assert!(range.first < range.last && range.begin_us < range.end_us && !range.spilled);
+        for other in &live[..number] {
+            let apart = other.byte + other.bytes <= range.byte || range.byte + range.bytes <= other.byte;
+            assert!(apart || other.last < range.first || range.last < other.first);
+        }
+    }
 }

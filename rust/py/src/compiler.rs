@@ -9,17 +9,19 @@ use crate::machine::core::{PyCore, together};
 use crate::machine::error::exception;
 use crate::value::to_python;
 
-/// Compiles what cores ran, and makes that their time; what was done, by core. `verify`: each pass is checked.
+/// Compiles what cores ran, and makes that their time; what was done, by core. `verify`: each pass is checked;
+/// `live`: it says what lies where on chip.
 #[pyfunction]
-#[pyo3(name = "compile_cores", signature = (cores, level, passes=None, verify=false))]
+#[pyo3(name = "compile_cores", signature = (cores, level, passes=None, verify=false, live=false))]
 fn compile<'py>(
     py: Python<'py>,
     cores: Vec<Py<PyCore>>,
     level: &str,
     passes: Option<Vec<String>>,
     verify: bool,
+    live: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = CompileOptions { level: level.parse().map_err(exception)?, passes, verify };
+    let options = CompileOptions { level: level.parse().map_err(exception)?, passes, verify, live };
     let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
     let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
     let mut reports = Vec::new();

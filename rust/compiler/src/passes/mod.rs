@@ -8,6 +8,7 @@ mod dead_work;
 mod engines;
 mod interleave;
 mod noted;
+mod queues;
 mod schedule;
 mod structure;
 mod steps;
@@ -43,6 +44,7 @@ pub const PASSES: &[&dyn Pass] = &[
     &engines::EnginesPass,
     &interleave::InterleavePass,
     &allocate::AllocatePass,
+    &queues::QueuesPass,
     &structure::StructurePass,
     &schedule::SchedulePass,
 ];

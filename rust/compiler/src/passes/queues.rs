@@ -1,0 +1,48 @@
+//! Queues: transfers are spread over rings.
+//!
+//! Kept true: every transfer stays where it is, moves what it moved, and waits for what it waited for; one that the author
+//! gave a sequencer keeps its queue.
+//!
+//! Transfers on one ring start one after another, no sooner than the issue floor after the one before. Compiled kernels have
+//! their descriptors laid out in rings ahead of the run, and their transfers take those in turn **(choice)**. What is not
+//! done, since it gains nothing here: a large transfer is dealt to all DMA engines by partition as it is, and the parts of one
+//! that lies in few partitions would go to the same engine; small neighbours that would be one transfer go to different
+//! rings, and cost a descriptor each either way.
+
+use trn3_machine::Result;
+use trn3_machine::timing::work::Work;
+use trn3_machine::trace::Trace;
+
+use super::Pass;
+use crate::constants::Constants;
+use crate::level::Level;
+use crate::report::PassReport;
+
+/// Spreads transfers over rings.
+pub(super) struct QueuesPass;
+
+impl Pass for QueuesPass {
+    fn name(&self) -> &'static str {
+        "queues"
+    }
+
+    fn levels(&self) -> &'static [Level] {
+        &[Level::NeuronxCc]
+    }
+
+    fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
+        let constants = Constants::load()?;
+        let share = constants.dma_share(&trace.arch);
+        let mut transfers = 0u64;
+        for step in &mut trace.steps {
+            let Work::Dma(transfer) = &mut step.work else { continue };
+            transfer.rate_share *= share;
+            if transfer.trigger.is_none() {
+                transfer.ring = (transfers % u64::from(constants.dma_rings.max(1))) as u8;
+                transfers += 1;
+            }
+        }
+        report.add("spread", transfers);
+        Ok(())
+    }
+}
