@@ -70,7 +70,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::mem::Discriminant;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::arch::ArchSpec;
 use crate::dtype::DType;
@@ -492,21 +491,6 @@ impl Memory {
     pub fn performed_rows<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<Option<Vec<bool>>> {
         let site = self.site;
         Ok(self.resolve(operand.into(), site)?.performed())
-    }
-
-    /// A tensor on chip is used: of those without an address, those used longest ago give way.
-    ///
-    /// # Errors
-    /// The capacity error, where its own bytes went to another one.
-    fn note_tenant(&mut self, storage: &Storage) -> Result<()> {
-        if storage.buffer.is_on_chip() {
-            self.uses += 1;
-            storage.tenancy.used.store(self.uses, Ordering::Relaxed);
-            if let Some(heir) = storage.tenancy.evicted.get() {
-                return Err(self.evicted_error(storage, heir));
-            }
-        }
-        Ok(())
     }
 
     /// Which bytes an operand is.

@@ -287,8 +287,23 @@ impl Memory {
         Ok(())
     }
 
+    /// A tensor on chip is used: of those without an address, those used longest ago give way.
+    ///
+    /// # Errors
+    /// The capacity error, where its own bytes went to another one.
+    pub(super) fn note_tenant(&mut self, storage: &Storage) -> Result<()> {
+        if storage.buffer.is_on_chip() {
+            self.uses += 1;
+            storage.tenancy.used.store(self.uses, Ordering::Relaxed);
+            if let Some(heir) = storage.tenancy.evicted.get() {
+                return Err(self.evicted_error(storage, heir));
+            }
+        }
+        Ok(())
+    }
+
     /// A tensor is used whose bytes went to another one.
-    pub(super) fn evicted_error(&self, storage: &Storage, heir: &str) -> Error {
+    fn evicted_error(&self, storage: &Storage, heir: &str) -> Error {
         let memory = if storage.buffer == Buffer::Psum { "PSUM" } else { "SBUF" };
         let text = format!(
             "{memory} cannot hold all that is in use: tensor {} of {} is used again after its bytes went to tensor \

@@ -19,7 +19,7 @@ written, and sizes at which it was meant to run. At the latter these do not fit 
 | `cross_entropy` | SBUF | no | no | logits, powers, a mask, its product, 48 KiB a partition each |
 | `matmul_row_in_psum` | PSUM | no | no | 16 tiles of a row of results while k passes |
 | `matmul_all_in_psum` | PSUM | no | no | all 16 tiles of the result, copied in a second loop |
-| `matmul_whole_operands` | SBUF | no | no | both operands, 512 KiB a partition |
+| `matmul_whole_operands` | SBUF | no | no | both operands, 256 KiB a partition |
 | `mlp_silu_gate` | PSUM | no | no | 8 banks of gate and 8 of up |
 | `mamba_long` | SBUF | no | no | rows of 8192 tokens, 32 KiB a partition each |
 

@@ -120,7 +120,7 @@ def matmul_blocks(lhsT, rhs):
 @case(
     small={"m": 256, "k": 256, "n": 512},
     tight={"m": 512, "k": 8192, "n": 512},
-    real={"m": 2048, "k": 4096, "n": 2048},
+    real={"m": 1024, "k": 4096, "n": 1024},
     shapes=product_shapes(F32),
     golden=product,
     lacks=("sbuf", "sbuf"),
