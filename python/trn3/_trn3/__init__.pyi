@@ -7,6 +7,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from trn3._trn3 import (
     checkpoint as checkpoint,
+    compiler as compiler,
     facts as facts,
     k8s as k8s,
     machine as machine,
@@ -25,6 +26,7 @@ __all__ = [
     "activation",
     "cast",
     "checkpoint",
+    "compiler",
     "compress",
     "exp",
     "facts",
