@@ -12,6 +12,8 @@ import pytest
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from trn3 import nki
+from trn3._trn3 import compiler
+from trn3._trn3.machine import NeuronCore
 from trn3.nki import gpsimd
 from trn3.nki.launch.programs import Program
 
@@ -116,6 +118,18 @@ def test_tensors_without_a_place_get_one_where_the_program_runs() -> None:
     assert replay.picoseconds > 0
     placed = nki.record(looped, X)
     assert all(isinstance(t.address, tuple) for t in placed.tensors if t.space == "sbuf")
+
+
+@pytest.mark.parametrize("level", ["nki", "neuronx-cc"])
+def test_a_program_is_compiled_as_its_kernel_is(level: str) -> None:
+    program = nki.record(looped, X, loops=True, open_places=True)
+    core = NeuronCore("trn3", compile=level)
+    outputs = program.run_on(core, {"x": X})
+    (report,) = compiler.compile_cores([core], level)
+    result, profile = nki.profile(looped, X, compile=level)
+    assert outputs["result"].tobytes() == result.tobytes()
+    figures = ("as_written_us", "compiled_us", "bound_us", "spilled_bytes")
+    assert [report[name] for name in figures] == [profile.compile[name] for name in figures]
 
 
 def test_the_authors_addresses_stay() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import trn3.nki.language as nl
 from trn3 import nki
+from trn3.nki import gpsimd
 from trn3.nki.launch.programs import Program
 
 VALUES: list[Any] = [
@@ -88,6 +89,40 @@ def test_tampered_programs_raise_only_what_is_documented(part: int) -> None:
     assert refused > 100
     # And none of it harms who comes after.
     assert (Program(text).run({"x": X}).outputs["result"] == 2).all()
+
+
+@nki.jit
+def marked(x: Any) -> Any:
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    for _ in nl.affine_range(2):
+        with nl.no_reorder():
+            gpsimd.call(np.abs, tile, tile, cycles=9, op="f")
+    nl.store(out, tile)
+    return out
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_tampered_programs_of_version_2_raise_only_what_is_documented(part: int) -> None:
+    text = nki.record(marked, X, loops=True, open_places=True).text
+    ran = refused = 0
+    for seed in range(part * 400, part * 400 + 400):
+        program = Program(tampered(text, seed))
+        try:
+            told = (program.tensors, program.functions, program.instructions)
+        except ValueError:
+            told = None
+        try:
+            program.run({"x": X}, functions={"f": np.abs})
+        except (ValueError, TypeError, NotImplementedError):
+            refused += 1
+        else:
+            ran += 1
+            assert told is not None
+    assert ran > 10
+    assert refused > 100
+    replay = Program(text).run({"x": X}, functions={"f": np.abs})
+    assert (replay.outputs["result"] == 1).all()
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' * 100_000, "\0", "[]", "1" * 5000])

@@ -7,7 +7,8 @@ use crate::error::Result;
 use crate::isa::rank_call::{RankCall, RankOperation};
 use crate::view::View;
 
-/// Version of programs that meet others, and the newest that is read: readers of older ones refuse it by its number.
+/// Version of programs that meet others, or leave a compiler something to do, and the newest that is read: readers of older
+/// ones refuse it by its number.
 pub const MEETING_VERSION: u32 = 2;
 
 /// Most ranks, pairs or channels of a step.

@@ -79,7 +79,8 @@ pub use stepping::MeetingStep;
 use steps::is_of_version_2;
 pub use table::OPERATIONS;
 
-/// Version of the format of programs of one core alone; those that meet others have [`MEETING_VERSION`].
+/// Version of the format of programs of one core alone whose tensors have places; those with more in them have
+/// [`MEETING_VERSION`].
 pub const VERSION: u32 = 1;
 
 const FORMAT: &str = "trn3-program";
