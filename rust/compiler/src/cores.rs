@@ -26,6 +26,10 @@ pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) ->
     let fits: Vec<bool> = traces.iter_mut().map(Trace::place_as_written).collect();
     let as_written =
         if fits.contains(&false) { None } else { Some(latencies(cores, &traces.iter().collect::<Vec<_>>())?) };
+    if pipeline.iter().any(|pass| pass.name() == "allocate") {
+        // Until then tensors lie nowhere.
+        traces.iter_mut().for_each(|trace| trace.places.fill(None));
+    }
     let mut reports = Vec::with_capacity(traces.len());
     for (number, trace) in traces.iter_mut().enumerate() {
         let mut passes = Vec::with_capacity(pipeline.len());

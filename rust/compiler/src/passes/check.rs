@@ -2,8 +2,8 @@
 //!
 //! Both traces are followed symbolically. A byte holds a number: which value it is part of, and where in that; a value is
 //! what was computed, of which inputs. A step that is in both must read the same numbers in both, and HBM must hold the same
-//! ones in the end. So a step may go, or come, or read from elsewhere: what counts is what it sees. A step that reads bytes
-//! which nothing wrote is taken as it is: what it sees there is nobody's.
+//! ones in the end. So a step may go, or come, or read from elsewhere: what counts is what it sees. What is made of bytes that
+//! nothing wrote is nobody's, as those are: it may be anything.
 
 mod memory;
 
@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 use trn3_machine::storage::Buffer;
 use trn3_machine::timing::region::{Rect, Space};
+use trn3_machine::timing::work::Work;
 use trn3_machine::trace::{Home, NONE, Trace, TraceOperand, TraceStep, Use};
 use trn3_machine::{Error, Result};
 
@@ -46,7 +47,7 @@ pub fn check(before: &Trace, after: &Trace) -> Result<()> {
         }
     }
     for (space, held) in &ours.held {
-        if theirs.held.get(space) != Some(held) {
+        if !theirs.held.get(space).is_some_and(|other| held.is_kept_in(other)) {
             return Err(Error::Value(format!("{space:?} does not hold in the end what it held")));
         }
     }
@@ -147,7 +148,7 @@ struct Followed {
     /// Of every step what each of its inputs is; None where nothing wrote some of it.
     seen: Vec<SmallVec<[Option<u64>; 3]>>,
     /// What HBM tensors that were written hold in the end.
-    held: HashMap<Space, u64>,
+    held: HashMap<Space, Memory>,
 }
 
 /// The memory whose bytes a tensor's are.
@@ -165,16 +166,15 @@ impl Followed {
             if step.source != NONE {
                 followed.steps.insert(step.source, number);
             }
-            let inputs = step.operands.iter().filter(|operand| operand.usage != Use::Write);
-            let seen: SmallVec<[Option<u64>; 3]> = inputs
-                .map(|operand| {
-                    let (room, rects) = located(trace, operand);
-                    memories.entry(room).or_insert_with(|| empty(room)).signature(&rects)
-                })
-                .collect();
+            let seen = seen(trace, step, &mut memories);
             let copied = copied(trace, step, &memories);
-            let is_known = step.fingerprint.is_some() && seen.iter().all(Option::is_some);
-            let own = step.fingerprint.filter(|_| is_known).unwrap_or(mixed(u64::from(step.source)) ^ 1);
+            let is_product = matches!(step.work, Work::Matmul { .. });
+            // Of bytes that it may leave as they are, what was there does not count.
+            let reads = step.reads().count().min(seen.len());
+            let is_known = seen[..reads].iter().all(Option::is_some);
+            // A product that no longer adds, since there is nothing to add to, has the fingerprint's complement.
+            let own = step.fingerprint.map(|own| if is_product { own.min(!own) } else { own });
+            let own = own.unwrap_or(mixed(u64::from(step.source)) ^ 1);
             let value = seen.iter().fold(mixed(own), |value, input| mixed(value ^ input.unwrap_or(0)).wrapping_mul(3));
             for (turn, operand) in (0u64..).zip(step.operands.iter().filter(|operand| operand.usage == Use::Write)) {
                 let (room, rects) = located(trace, operand);
@@ -182,22 +182,47 @@ impl Followed {
                 match &copied {
                     Some(pieces) => pieces.iter().for_each(|(rect, content)| memory.write(rect, *content)),
                     None => {
-                        let content = Content { value: mixed(value ^ turn), row: 0, byte: 0 };
+                        let content = Content::new(mixed(value ^ turn), is_product);
                         let (row, byte) = corner(&rects);
-                        rects.iter().for_each(|rect| memory.write(rect, content.seen_from(row, byte)));
+                        let content = if is_known { content.seen_from(row, byte) } else { Content::NOTHING };
+                        rects.iter().for_each(|rect| memory.write(rect, content));
                     }
                 }
                 if let Room::Shared(space @ Space::Hbm(_)) = room {
-                    followed.held.insert(space, 0);
+                    followed.held.insert(space, Memory::new(None));
                 }
             }
             followed.seen.push(seen);
         }
         for (space, held) in &mut followed.held {
-            *held = memories.get(&Room::Shared(*space)).map_or(0, Memory::total);
+            memories.remove(&Room::Shared(*space)).into_iter().for_each(|memory| *held = memory);
         }
         followed
     }
+}
+
+/// Numbers of what a step sees: of its inputs, of products that it adds to, and of what it writes only parts of.
+fn seen(trace: &Trace, step: &TraceStep, memories: &mut HashMap<Room, Memory>) -> SmallVec<[Option<u64>; 3]> {
+    let joins = step.marks.joins_products;
+    let output = step.writes().next().filter(|_| joins).map(|operand| operand.tensor);
+    let mut seen = SmallVec::new();
+    let mut see = |operand: &TraceOperand, products: bool| {
+        let (room, rects) = located(trace, operand);
+        let memory = memories.entry(room).or_insert_with(|| empty(room));
+        if products { Some(memory.products(&rects)) } else { memory.signature(&rects) }
+    };
+    for operand in step.reads().filter(|operand| Some(operand.tensor) != output) {
+        seen.push(see(operand, false));
+    }
+    let is_product = matches!(step.work, Work::Matmul { .. });
+    for operand in step.writes() {
+        if is_product && (joins || step.marks.overwrites) {
+            seen.push(if joins { see(operand, true) } else { Some(0) });
+        } else if !step.marks.overwrites {
+            seen.push(see(operand, false));
+        }
+    }
+    seen
 }
 
 fn empty(room: Room) -> Memory {

@@ -10,8 +10,8 @@ mod interleave;
 mod noted;
 mod queues;
 mod schedule;
-mod structure;
 mod steps;
+mod structure;
 #[cfg(test)]
 mod tests;
 

@@ -90,6 +90,7 @@ pub(crate) fn rows(tensor: u32, number: u64, usage: Use) -> TraceOperand {
 
 fn repeatable(mut step: TraceStep) -> TraceStep {
     step.fingerprint = Some(1);
+    step.marks.overwrites = !matches!(step.work, Work::Matmul { accumulates: true, .. });
     step
 }
 

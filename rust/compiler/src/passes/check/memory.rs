@@ -16,6 +16,11 @@ impl Content {
     /// Of bytes that nobody wrote.
     pub(super) const NOTHING: Content = Content { value: 0, row: 0, byte: 0 };
 
+    /// A value by its number; products can be told from others.
+    pub(super) fn new(value: u64, is_product: bool) -> Self {
+        Self { value: value & !1 | 2 | u64::from(is_product), row: 0, byte: 0 }
+    }
+
     /// The same value, begun at a row and byte.
     pub(super) fn seen_from(self, row: u64, byte: u64) -> Self {
         Self { row: self.row - row as i64, byte: self.byte - byte as i64, ..self }
@@ -114,7 +119,7 @@ impl Memory {
 
     /// What the parts of a rectangle hold.
     pub(super) fn pieces(&self, rect: &Rect) -> Vec<(Rect, Content)> {
-        let initial = self.initial.map_or(Content::NOTHING, |value| Content { value, row: 0, byte: 0 });
+        let initial = self.initial.map_or(Content::NOTHING, |value| Content::new(value, false));
         let mut pieces = Vec::new();
         let mut fill = |rows: std::ops::Range<u64>, columns: std::ops::Range<u64>| {
             if !rows.is_empty() && !columns.is_empty() {
@@ -165,15 +170,24 @@ impl Memory {
         Some(sum)
     }
 
-    /// A number of all that was written.
-    pub(super) fn total(&self) -> u64 {
-        let mut sum = 0u64;
-        for (&start, slab) in &self.slabs {
-            for &(from, to, content) in &slab.rows {
-                let rect = Rect { rows: from..to, columns: start..slab.end };
-                sum = sum.wrapping_add(content.number().wrapping_mul(measure(&rect, 0, 0)));
-            }
-        }
-        sum
+    /// A number of the products in some rectangles, as for [`Memory::signature`]; 0 where there is none.
+    pub(super) fn products(&self, rects: &[Rect]) -> u64 {
+        let (row, byte) = super::corner(rects);
+        let pieces = rects.iter().flat_map(|rect| self.pieces(rect)).filter(|(_, content)| content.value & 1 == 1);
+        let numbers = pieces.map(|(rect, content)| {
+            let content = Content { row: content.row + row as i64, byte: content.byte + byte as i64, ..content };
+            content.number().wrapping_mul(measure(&rect, row, byte))
+        });
+        numbers.fold(0, u64::wrapping_add)
+    }
+
+    /// Whether another one holds what this one does, wherever that is somebody's.
+    pub(super) fn is_kept_in(&self, other: &Memory) -> bool {
+        self.slabs.iter().all(|(&start, slab)| {
+            slab.rows.iter().filter(|row| row.2 != Content::NOTHING).all(|&(from, to, content)| {
+                let pieces = other.pieces(&Rect { rows: from..to, columns: start..slab.end });
+                pieces.into_iter().all(|(_, held)| held == content)
+            })
+        })
     }
 }

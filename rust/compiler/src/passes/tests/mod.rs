@@ -7,7 +7,7 @@ use kernels::{Kernel, Line, Place, kernels, trace};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use symbols::results;
-use trn3_machine::trace::{LoopKind, Trace};
+use trn3_machine::trace::{LoopKind, Trace, TraceOperand};
 
 use super::{PASSES, Pass};
 use crate::live_bytes::{peaks, spans};
@@ -50,6 +50,27 @@ fn check(kernel: &Kernel, names: &[&str]) -> Result<(), TestCaseError> {
         prop_assert!(step.after.iter().all(|&other| (other as usize) < number));
     }
     Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn test_the_check_finds_nothing_wrong_with_any_pass(kernel in kernels()) {
+        let mut trace = trace(&kernel);
+        for pass in PASSES {
+            let before = trace.clone();
+            pass.run(&mut trace, &mut PassReport::new(pass.name())).expect("a kernel that fits");
+            // Copies between tiles whose cells differ in size are of these kernels alone.
+            let bytes = |operand: &TraceOperand| operand.rects[0].columns.end - operand.rects[0].columns.start;
+            let mut copies = before.steps.iter().filter(|step| step.marks.copies && step.operands.len() == 2);
+            if pass.name() == "copies" && copies.any(|step| bytes(&step.operands[0]) != bytes(&step.operands[1])) {
+                continue;
+            }
+            let found = super::check::check(&before, &trace);
+            prop_assert!(found.is_ok(), "{}: {:?}", pass.name(), found);
+        }
+    }
 }
 
 proptest! {
