@@ -10,6 +10,8 @@ use trn3_machine::{Error, Result};
 pub struct Constants {
     /// Part of the DMA engines' rate that compiled kernels reach on the second generation.
     pub dma_share_gen2: f64,
+    /// The same from the third generation on.
+    pub dma_share: f64,
     /// Rings that transfers are spread over.
     pub dma_rings: u8,
 }
@@ -27,13 +29,17 @@ impl Constants {
         let facts = |error: trn3_facts::Error| Error::Value(error.to_string());
         let model = trn3_facts::parameters("compiler").map_err(facts)?;
         let read = |key: &str| model.si(key).map_err(facts);
-        let constants = Self { dma_share_gen2: read("dma_share_gen2")?, dma_rings: read("dma_rings")? as u8 };
+        let constants = Self {
+            dma_share_gen2: read("dma_share_gen2")?,
+            dma_share: read("dma_share")?,
+            dma_rings: read("dma_rings")? as u8,
+        };
         Ok(*LOADED.get_or_init(|| constants))
     }
 
     /// Part of the DMA engines' rate that compiled kernels reach on a machine.
     pub fn dma_share(&self, arch: &ArchSpec) -> f64 {
-        if arch.generation == 2 { self.dma_share_gen2 } else { 1.0 }
+        if arch.generation == 2 { self.dma_share_gen2 } else { self.dma_share }
     }
 }
 
@@ -44,6 +50,9 @@ mod tests {
     #[test]
     fn test_constants_are_in_the_facts() {
         let constants = Constants::load().expect("built in");
-        assert!(constants.dma_share_gen2 > 0.0 && constants.dma_share_gen2 <= 1.0 && constants.dma_rings > 0);
+        for share in [constants.dma_share_gen2, constants.dma_share] {
+            assert!(share > 0.0 && share <= 1.0);
+        }
+        assert!(constants.dma_rings > 0);
     }
 }

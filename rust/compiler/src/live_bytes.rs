@@ -9,6 +9,9 @@ pub(crate) struct LiveBytes {
     memories: [LiveTree; 2],
 }
 
+/// Part of a memory's usable bytes up to which a tensor counts as small, as the machine's own allocator has it.
+const SMALL_SHARE: i64 = 64;
+
 struct LiveTree {
     usable: i64,
     unit: u64,
@@ -63,6 +66,19 @@ impl LiveBytes {
         if !range.is_empty() {
             memory.add(1, 0..memory.leaves, &range, if is_live { bytes } else { -bytes });
         }
+    }
+
+    /// The most that is live at any of these steps.
+    pub(crate) fn most(&mut self, buffer: Buffer, steps: std::ops::Range<u32>) -> i64 {
+        let memory = self.memory(buffer);
+        let range = steps.start as usize..steps.end as usize;
+        if range.is_empty() { 0 } else { memory.most(1, 0..memory.leaves, &range) }
+    }
+
+    /// Whether a tensor is so small that its place is none worth speaking of.
+    pub(crate) fn is_small(&mut self, buffer: Buffer, bytes: u64) -> bool {
+        let memory = self.memory(buffer);
+        memory.extent(bytes) <= memory.usable / SMALL_SHARE
     }
 
     /// Whether what is live at these steps fits.

@@ -280,7 +280,7 @@ impl Sharer<'_> {
     fn fits(&mut self, tensor: u32, kept: u32) -> bool {
         let Some(buffer) = self.open(tensor) else { return false };
         let further = self.extension(tensor, kept);
-        self.live.fits(buffer, further)
+        self.live.is_small(buffer, self.trace.tensors[tensor as usize].bytes) || self.live.fits(buffer, further)
     }
 
     /// A tile stays what it is, and others may be it.

@@ -95,11 +95,13 @@ fn forward(trace: &mut Trace, noted: &mut Noted, report: &mut PassReport) {
             let (first, last) = spans[target as usize];
             (buffer, trace.tensors[target as usize].bytes, first..last + 1)
         });
+        let before = live.most(buffer, further.clone());
         if let Some((buffer, bytes, steps)) = vacated.clone() {
             live.add(buffer, bytes, steps, false);
         }
         live.add(buffer, bytes, further.clone(), true);
-        if !live.fits(buffer, further.clone()) {
+        // Where more is live than fits whatever is done, it is enough that it becomes no more.
+        if !live.fits(buffer, further.clone()) && live.most(buffer, further.clone()) > before {
             live.add(buffer, bytes, further, false);
             if let Some((buffer, bytes, steps)) = vacated {
                 live.add(buffer, bytes, steps, true);
