@@ -2,8 +2,9 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_compiler::{CompileOptions, Level, PASSES, compile_cores};
+use trn3_compiler::{CompileOptions, CompileReport, Level, PASSES, compile_cores};
 use trn3_machine::core::NeuronCore;
+use trn3_profile::CompileFigures;
 
 use crate::machine::core::{PyCore, together};
 use crate::machine::error::exception;
@@ -30,10 +31,16 @@ fn compile<'py>(
         Ok::<_, trn3_machine::Error>(vec![0; cores.len()])
     })?;
     for (owner, report) in owners.iter().zip(&reports) {
-        let figures = serde_json::to_value(report).and_then(serde_json::from_value);
-        owner.set_compiled(figures.map_err(|error| PyValueError::new_err(error.to_string()))?)?;
+        owner.set_compiled(figures(report)?)?;
     }
     to_python(py, &reports)
+}
+
+/// What profiles say of a report: all of it but what lies where.
+fn figures(report: &CompileReport) -> PyResult<CompileFigures> {
+    let report = CompileReport { live: Vec::new(), ..report.clone() };
+    let figures = serde_json::to_value(report).and_then(serde_json::from_value);
+    figures.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// Names of the levels, the least first.
