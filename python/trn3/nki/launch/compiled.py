@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trn3._trn3 import compiler
+from trn3.compiler.levels import compile_cores
 from trn3.nki.launch.run import RanLaunch
 
 __all__ = ["compiled"]
@@ -20,5 +20,5 @@ def compiled(ran: RanLaunch) -> RanLaunch:
     """
     cores = [core for rank in ran.placed.ranks for core in rank.cores]
     if cores[0].keeps_trace:
-        compiler.compile_cores(cores, cores[0].compile_level)
+        compile_cores(cores, cores[0].compile_level)
     return ran

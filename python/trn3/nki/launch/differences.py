@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trn3.compiler.levels import check_level
 from trn3.nki.launch.checking import CheckedRun, golden_of
 from trn3.nki.launch.golden import ResultCheck, ResultTolerance, leaves
 from trn3.nki.launch.jit import as_kernel
-from trn3.nki.launch.levels import check_level
 from trn3.nki.launch.new_cores import arch_of
 from trn3.profile import Profile, profile_of
 from trn3.profile.data import ENGINES

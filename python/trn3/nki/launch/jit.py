@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
+from trn3.compiler.levels import check_level
 from trn3.nki.isa.constants import dependency
 from trn3.nki.isa.ordering import waits
 from trn3.nki.launch import observers, tracing
@@ -17,7 +18,7 @@ from trn3.nki.launch.compiled import compiled
 from trn3.nki.launch.debugging import note
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
 from trn3.nki.launch.host_memory import max_host_bytes
-from trn3.nki.launch.levels import check_level, is_of_compiled_release, level_of_launch
+from trn3.nki.launch.levels import is_of_compiled_release, level_of_launch
 from trn3.nki.launch.new_cores import INTERNAL, core_of, is_precise
 from trn3.nki.launch.place import Edge, Edges, edge_of, place
 from trn3.nki.launch.rounding import RoundingChoice

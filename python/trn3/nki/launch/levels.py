@@ -3,47 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Final
 
-from trn3._trn3 import compiler
+from trn3.compiler.levels import AS_WRITTEN, SWITCH, check_level
 from trn3.nki.values.releases import COMPILE_LEVEL
 
-__all__ = [
-    "AS_WRITTEN",
-    "LEVELS",
-    "SWITCH",
-    "check_level",
-    "is_of_compiled_release",
-    "level_of_launch",
-]
+__all__ = ["is_of_compiled_release", "level_of_launch"]
 
-#: What a process asks for, where a call does not.
-SWITCH: Final = "TRN3_COMPILE"
-#: Every level, the least first.
-LEVELS: Final = tuple(compiler.levels())
-#: The kernel's own text in its own order.
-AS_WRITTEN: Final = LEVELS[0]
 #: What compilers made of the kernels of older releases.
 _OF_OLDER_KERNELS: Final = COMPILE_LEVEL.changes[0].value
-
-
-def check_level(level: Any, origin: str = "compile") -> str:
-    """Return a level of the compiler.
-
-    Raises
-    ------
-    ValueError
-        If it is none; the text names `origin`.
-
-    Examples
-    --------
-    >>> check_level("nki")
-    'nki'
-    """
-    if level not in LEVELS:
-        message = f"{origin} is {level!r}; allowed: {', '.join(LEVELS)}"
-        raise ValueError(message)
-    return str(level)
 
 
 def is_of_compiled_release() -> bool:

@@ -1,0 +1,1 @@
+"""The compiler: what it makes of kernels, and what it advises."""
