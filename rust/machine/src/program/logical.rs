@@ -261,7 +261,7 @@ fn meet(all: &[Loaded], cores: &mut [&mut NeuronCore], waiting: &[Option<usize>]
         };
         kinds.insert(part.instruction().name());
         let at = At { label: label.as_deref(), after, ..At::default() };
-        parts.push(Part { core: &mut **core, instruction: &**part, at });
+        parts.push(Part { core, instruction: &**part, at });
     }
     if kinds.len() > 1 {
         return Err(refuse("the cores do not take the same step together"));
