@@ -145,8 +145,8 @@ fn check_order(before: &Trace, after: &Trace) -> Result<()> {
 struct Followed {
     /// Where each source is.
     steps: HashMap<u32, usize>,
-    /// Of every step what each of its inputs is; None where nothing wrote some of it.
-    seen: Vec<SmallVec<[Option<u64>; 3]>>,
+    /// Of every step what it sees.
+    seen: Vec<Seen>,
     /// What HBM tensors that were written hold in the end.
     held: HashMap<Space, Memory>,
 }
@@ -166,12 +166,10 @@ impl Followed {
             if step.source != NONE {
                 followed.steps.insert(step.source, number);
             }
-            let seen = seen(trace, step, &mut memories);
+            let (mut seen, kept) = seen(trace, step, &mut memories);
             let copied = copied(trace, step, &memories);
             let is_product = matches!(step.work, Work::Matmul { .. });
-            // Of bytes that it may leave as they are, what was there does not count.
-            let reads = step.reads().count().min(seen.len());
-            let is_known = seen[..reads].iter().all(Option::is_some);
+            let is_known = seen.iter().all(Option::is_some);
             // A product that no longer adds, since there is nothing to add to, has the fingerprint's complement.
             let own = step.fingerprint.map(|own| if is_product { own.min(!own) } else { own });
             let own = own.unwrap_or(mixed(u64::from(step.source)) ^ 1);
@@ -192,6 +190,7 @@ impl Followed {
                     followed.held.insert(space, Memory::new(None));
                 }
             }
+            seen.extend(kept);
             followed.seen.push(seen);
         }
         for (space, held) in &mut followed.held {
@@ -201,11 +200,14 @@ impl Followed {
     }
 }
 
-/// Numbers of what a step sees: of its inputs, of products that it adds to, and of what it writes only parts of.
-fn seen(trace: &Trace, step: &TraceStep, memories: &mut HashMap<Room, Memory>) -> SmallVec<[Option<u64>; 3]> {
+/// Numbers of what a step sees, None where nothing wrote some of it.
+type Seen = SmallVec<[Option<u64>; 3]>;
+
+/// What a step sees: its inputs, products that it adds to among them, and what it writes only parts of.
+fn seen(trace: &Trace, step: &TraceStep, memories: &mut HashMap<Room, Memory>) -> (Seen, Seen) {
     let joins = step.marks.joins_products;
     let output = step.writes().next().filter(|_| joins).map(|operand| operand.tensor);
-    let mut seen = SmallVec::new();
+    let (mut seen, mut kept) = (Seen::new(), Seen::new());
     let mut see = |operand: &TraceOperand, products: bool| {
         let (room, rects) = located(trace, operand);
         let memory = memories.entry(room).or_insert_with(|| empty(room));
@@ -219,10 +221,10 @@ fn seen(trace: &Trace, step: &TraceStep, memories: &mut HashMap<Room, Memory>) -
         if is_product && (joins || step.marks.overwrites) {
             seen.push(if joins { see(operand, true) } else { Some(0) });
         } else if !step.marks.overwrites {
-            seen.push(see(operand, false));
+            kept.push(see(operand, false));
         }
     }
-    seen
+    (seen, kept)
 }
 
 fn empty(room: Room) -> Memory {
