@@ -36,7 +36,7 @@ impl Scratch {
     /// A step as the timeline takes it; `after` are numbers there.
     pub(super) fn issue<'a>(&'a mut self, trace: &'a Trace, number: usize, after: &'a [u32]) -> TimedInstruction<'a> {
         let step = &trace.steps[number];
-        (self.reads.clear(), self.stationary.clear(), self.writes.clear());
+        [&mut self.reads, &mut self.stationary, &mut self.writes].map(SmallVec::clear);
         for operand in &step.operands {
             let region = trace.region(operand);
             match operand.usage {
