@@ -180,7 +180,7 @@ impl Followed {
                 match &copied {
                     Some(pieces) => pieces.iter().for_each(|(rect, content)| memory.write(rect, *content)),
                     None => {
-                        let content = Content::new(mixed(value ^ turn), is_product);
+                        let content = Content::new(mixed(value ^ turn), if is_product { operand.tensor } else { NONE });
                         let (row, byte) = corner(&rects);
                         let content = if is_known { content.seen_from(row, byte) } else { Content::NOTHING };
                         rects.iter().for_each(|rect| memory.write(rect, content));
@@ -211,7 +211,7 @@ fn seen(trace: &Trace, step: &TraceStep, memories: &mut HashMap<Room, Memory>) -
     let mut see = |operand: &TraceOperand, products: bool| {
         let (room, rects) = located(trace, operand);
         let memory = memories.entry(room).or_insert_with(|| empty(room));
-        if products { Some(memory.products(&rects)) } else { memory.signature(&rects) }
+        if products { Some(memory.products(&rects, operand.tensor)) } else { memory.signature(&rects) }
     };
     for operand in step.reads().filter(|operand| Some(operand.tensor) != output) {
         seen.push(see(operand, false));
@@ -278,6 +278,7 @@ fn copied(trace: &Trace, step: &TraceStep, memories: &HashMap<Room, Memory>) -> 
         let content = Content {
             row: content.row + from.rows.start as i64 - to.rows.start as i64,
             byte: content.byte + from.columns.start as i64 - to.columns.start as i64,
+            product: NONE,
             ..content
         };
         (moved, content)

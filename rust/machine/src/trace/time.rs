@@ -36,7 +36,9 @@ impl Scratch {
     /// A step as the timeline takes it; `after` are numbers there.
     pub(super) fn issue<'a>(&'a mut self, trace: &'a Trace, number: usize, after: &'a [u32]) -> TimedInstruction<'a> {
         let step = &trace.steps[number];
-        [&mut self.reads, &mut self.stationary, &mut self.writes].map(SmallVec::clear);
+        for regions in [&mut self.reads, &mut self.stationary, &mut self.writes] {
+            regions.clear();
+        }
         for operand in &step.operands {
             let region = trace.region(operand);
             match operand.usage {

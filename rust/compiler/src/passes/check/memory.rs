@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use trn3_machine::timing::region::Rect;
+use trn3_machine::trace::NONE;
 
 /// What a byte holds: the byte of a value that is so many rows and bytes further than the byte itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,15 +11,17 @@ pub(super) struct Content {
     pub(super) value: u64,
     pub(super) row: i64,
     pub(super) byte: i64,
+    /// The tensor that it is a product in, by its number: only to such a one, and there, products are added.
+    pub(super) product: u32,
 }
 
 impl Content {
     /// Of bytes that nobody wrote.
-    pub(super) const NOTHING: Content = Content { value: 0, row: 0, byte: 0 };
+    pub(super) const NOTHING: Content = Content { value: 0, row: 0, byte: 0, product: NONE };
 
-    /// A value by its number; products can be told from others.
-    pub(super) fn new(value: u64, is_product: bool) -> Self {
-        Self { value: value & !1 | 2 | u64::from(is_product), row: 0, byte: 0 }
+    /// A value by its number; a product in a tensor.
+    pub(super) fn new(value: u64, product: u32) -> Self {
+        Self { value: value | 1, product, ..Self::NOTHING }
     }
 
     /// The same value, begun at a row and byte.
@@ -119,7 +122,7 @@ impl Memory {
 
     /// What the parts of a rectangle hold.
     pub(super) fn pieces(&self, rect: &Rect) -> Vec<(Rect, Content)> {
-        let initial = self.initial.map_or(Content::NOTHING, |value| Content::new(value, false));
+        let initial = self.initial.map_or(Content::NOTHING, |value| Content::new(value, NONE));
         let mut pieces = Vec::new();
         let mut fill = |rows: std::ops::Range<u64>, columns: std::ops::Range<u64>| {
             if !rows.is_empty() && !columns.is_empty() {
@@ -170,10 +173,10 @@ impl Memory {
         Some(sum)
     }
 
-    /// A number of the products in some rectangles, as for [`Memory::signature`]; 0 where there is none.
-    pub(super) fn products(&self, rects: &[Rect]) -> u64 {
+    /// A number of a tensor's products in some rectangles, as for [`Memory::signature`]; 0 where there is none.
+    pub(super) fn products(&self, rects: &[Rect], tensor: u32) -> u64 {
         let (row, byte) = super::corner(rects);
-        let pieces = rects.iter().flat_map(|rect| self.pieces(rect)).filter(|(_, content)| content.value & 1 == 1);
+        let pieces = rects.iter().flat_map(|rect| self.pieces(rect)).filter(|(_, content)| content.product == tensor);
         let numbers = pieces.map(|(rect, content)| {
             let content = Content { row: content.row + row as i64, byte: content.byte + byte as i64, ..content };
             content.number().wrapping_mul(measure(&rect, row, byte))
