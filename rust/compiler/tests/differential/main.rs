@@ -1,0 +1,107 @@
+//! Differential fuzzing: random programs give the same bits at every level as they do as written.
+//!
+//! `TRN3_FUZZ_PROGRAMS` is how many programs are tried, `TRN3_FUZZ_SEED` the first one's seed.
+
+mod dice;
+mod generator;
+mod harness;
+mod moves;
+mod recipes;
+
+use std::collections::BTreeMap;
+
+use trn3_compiler::{CompileOptions, Level};
+use trn3_machine::program::OPERATIONS;
+
+use generator::{generate, op_of};
+use harness::{arch_of, drift, legal, minimised, options, wrong};
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Seeds of one of four parts of the programs.
+fn seeds(part: u64) -> impl Iterator<Item = u64> {
+    let (first, all) = (number("TRN3_FUZZ_SEED", 0), number("TRN3_FUZZ_PROGRAMS", 2000));
+    (first..first + all).filter(move |seed| seed % 4 == part)
+}
+
+fn check(part: u64) {
+    let (mut tried, mut refused) = (0, 0);
+    let mut failures = Vec::new();
+    for seed in seeds(part) {
+        tried += 1;
+        let arch = arch_of(seed);
+        let (program, inputs) = generate(seed);
+        let Some((program, written)) = legal(program, &inputs, &arch) else {
+            refused += 1;
+            continue;
+        };
+        // The lower level has fewer of the same passes.
+        for level in &[Level::NeuronxCc, Level::Nki][..1 + usize::from(seed % 8 < 4)] {
+            // Each pass checked, and the program held against itself by the compiler too.
+            let options = CompileOptions { verify: seed % 3 == 0, ..options(*level, &inputs) };
+            let Some(text) = wrong(&program, &arch, &options, &written) else { continue };
+            failures.push(format!("seed {seed} at {level}: {text}"));
+            if failures.len() == 1 {
+                let small = minimised(&program, &arch, &options);
+                failures.extend(small.steps.iter().map(|step| serde_json::to_string(step).expect("words")));
+            }
+        }
+        assert!(failures.len() < 64, "{}", failures.join("\n"));
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(refused * 20 <= tried, "{refused} of {tried} programs are no programs");
+}
+
+#[test]
+fn test_every_level_gives_the_same_bits_0() {
+    check(0);
+}
+
+#[test]
+fn test_every_level_gives_the_same_bits_1() {
+    check(1);
+}
+
+#[test]
+fn test_every_level_gives_the_same_bits_2() {
+    check(2);
+}
+
+#[test]
+fn test_every_level_gives_the_same_bits_3() {
+    check(3);
+}
+
+#[test]
+fn test_programs_have_every_instruction() {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    for seed in 0..200 {
+        let (program, inputs) = generate(seed);
+        let Some((program, _)) = legal(program, &inputs, &arch_of(seed)) else { continue };
+        for step in &program.steps {
+            *found.entry(op_of(step).to_owned()).or_default() += 1;
+        }
+    }
+    let missing: Vec<&&str> = OPERATIONS.iter().filter(|name| !found.contains_key(**name)).collect();
+    assert!(missing.is_empty(), "{missing:?}; there are {found:?}");
+    for mark in ["loop", "no_reorder", "fresh", "set_register"] {
+        assert!(found.contains_key(mark), "{mark}");
+    }
+}
+
+/// A compiled program takes as long as its trace was said to.
+#[test]
+fn test_compiled_programs_take_the_time_of_their_traces() {
+    for seed in 0..number("TRN3_FUZZ_PROGRAMS", 2000) / 20 {
+        let arch = arch_of(seed);
+        let (program, inputs) = generate(seed);
+        let Some((program, _)) = legal(program, &inputs, &arch) else { continue };
+        for level in [Level::Nki, Level::NeuronxCc] {
+            if let Some((trace, ran)) = drift(&program, &arch, &options(level, &inputs)) {
+                assert!((trace - ran).abs() < 1e-6, "seed {seed} at {level}: {trace} us said, {ran} us taken");
+            }
+        }
+    }
+}
