@@ -225,6 +225,7 @@ impl TraceBuilder {
             }
         });
         marks.overwrites = OVERWRITING.contains(&instruction.name()) && sets_all(instruction, &operands);
+        marks.yields = yields(instruction, &reads);
         instruction.registers(&mut |role, register| {
             let usage = if role == OperandRole::Read { Use::Read } else { Use::Write };
             operands.push(self.register_operand(register, usage));
@@ -425,6 +426,39 @@ fn area(operands: &[TraceOperand]) -> u64 {
     let written = operands.iter().filter(|operand| operand.usage == Use::Write);
     let area = |rect: &Rect| (rect.rows.end - rect.rows.start) * (rect.columns.end - rect.columns.start);
     written.flat_map(|operand| &operand.rects).map(area).sum()
+}
+
+/// Instructions that read each element before they write the one in its place.
+const IN_PLACE: [&str; 8] = [
+    "activation",
+    "exponential",
+    "reciprocal",
+    "scalar_tensor_tensor",
+    "tensor_copy",
+    "tensor_scalar",
+    "tensor_tensor",
+    "tensor_tensor_scan",
+];
+
+/// Operands, by bit, whose elements lie as those of the first output do.
+fn yields(instruction: &dyn Instruction, reads: &[(u8, View)]) -> u8 {
+    let mut output: Option<View> = None;
+    instruction.operands(&mut |role, view| {
+        if role == OperandRole::Write && output.is_none() {
+            output = Some(view.clone());
+        }
+    });
+    let Some(output) = output.filter(|output| IN_PLACE.contains(&instruction.name()) && output.dynamic.is_none())
+    else {
+        return 0;
+    };
+    let alike = |view: &View| {
+        let sizes =
+            view.dtype.size() == output.dtype.size() && view.storage.free_bytes() == output.storage.free_bytes();
+        sizes && view.shape == output.shape && view.strides == output.strides && view.offset == output.offset
+    };
+    let alike = reads.iter().filter(|(place, view)| *place < 8 && alike(view));
+    alike.fold(0, |bits, (place, _)| bits | 1 << place)
 }
 
 fn other_engines(

@@ -136,6 +136,8 @@ pub struct StepMarks {
     pub is_ordered: bool,
     /// It takes or sets random numbers: its order among the steps with this mark is part of its value.
     pub draws: bool,
+    /// Operands, by bit, whose bytes its output may take: it reads each element before it writes the one in its place.
+    pub yields: u8,
 }
 
 /// An instruction that was issued.

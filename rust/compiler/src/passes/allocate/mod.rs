@@ -7,7 +7,7 @@
 //! A value lives from the step that first uses it to the one that last does, not as long as the kernel refers to its tensor;
 //! a tensor that is overwritten as a whole begins a new value, which may lie elsewhere. Of the free places the one that was
 //! given back longest ago is taken, so that what comes next need not wait; where something would have to leave for that, the
-//! smallest that fits is, if less has to leave then. Who is used last leaves **(choice)**, whole: what was loaded from HBM or
+//! smallest that fits is, and an output takes the bytes of an input that is over, if less has to leave then. Who is used last leaves **(choice)**, whole: what was loaded from HBM or
 //! made of constants is loaded or made again, where that takes no longer; what was stored and not written since is stored
 //! once; the rest goes to HBM, from PSUM to SBUF.
 
@@ -34,6 +34,10 @@ use room::Choice;
 use spill::Makers;
 use walk::{Full, Walk};
 
+/// Which places are taken, and whether outputs take those of inputs that are over: tried in this order until nothing leaves.
+const WAYS: [(Choice, bool); 4] =
+    [(Choice::Oldest, false), (Choice::Tightest, false), (Choice::Oldest, true), (Choice::Tightest, true)];
+
 /// Places tensors without an address.
 pub(super) struct AllocatePass;
 
@@ -52,16 +56,23 @@ impl Pass for AllocatePass {
             return Ok(());
         }
         let makers = Makers::of(trace);
-        let walk = |choice| Walk::new(trace, &webs, &makers, choice).run();
-        let plan = match walk(Choice::Oldest) {
-            Ok(plan) if plan.left.is_empty() => plan,
-            first => match (first, walk(Choice::Tightest)) {
-                (Ok(first), Ok(second)) if first.moved_bytes() <= second.moved_bytes() => first,
-                (_, Ok(second)) => second,
-                (Ok(first), Err(_)) => first,
-                (Err(_), Err((step, full))) => return Err(capacity_error(trace, &webs, step, full)),
-            },
-        };
+        let walk = |(choice, in_place)| Walk::new(trace, &webs, &makers, choice, in_place).run();
+        let mut best: std::result::Result<Plan, (u32, Full)> = walk(WAYS[0]);
+        for way in &WAYS[1..] {
+            if best.as_ref().is_ok_and(|best| best.left.is_empty()) {
+                break;
+            }
+            let other = walk(*way);
+            let is_better = match (&other, &best) {
+                (Ok(other), Ok(best)) => other.moved_bytes() < best.moved_bytes(),
+                (Ok(_), Err(_)) => true,
+                (Err(_), _) => false,
+            };
+            if is_better {
+                best = other;
+            }
+        }
+        let plan = best.map_err(|(step, full)| capacity_error(trace, &webs, step, full))?;
         note(trace, &webs, &plan, report);
         plan.apply(trace, &webs);
         Ok(())

@@ -2,7 +2,7 @@
 //! there is none.
 
 use trn3_machine::storage::Buffer;
-use trn3_machine::trace::{NONE, Trace};
+use trn3_machine::trace::{NONE, Trace, TraceOperand, Use};
 
 use super::plan::{Added, Made, Plan};
 use super::room::{Choice, Room};
@@ -43,6 +43,8 @@ struct Value {
     slot: u32,
     /// The step that it has to be in place for.
     pinned: u32,
+    /// Whether another value has taken its bytes, in its last step.
+    is_yielded: bool,
 }
 
 /// No place was found in a memory.
@@ -58,6 +60,8 @@ pub(super) struct Walk<'a> {
     values: Vec<Value>,
     plan: Plan,
     now: u32,
+    /// Whether an output may take the bytes of an input that is used for the last time.
+    in_place: bool,
 }
 
 fn at(buffer: Buffer) -> usize {
@@ -65,7 +69,7 @@ fn at(buffer: Buffer) -> usize {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(trace: &'a Trace, webs: &'a Webs, makers: &'a Makers, choice: Choice) -> Self {
+    pub(super) fn new(trace: &'a Trace, webs: &'a Webs, makers: &'a Makers, choice: Choice, in_place: bool) -> Self {
         let values = (0..webs.len() as u32).map(|number| {
             let (web, uses) = (webs.get(number), webs.uses(number));
             let tensor = &trace.tensors[web.tensor as usize];
@@ -80,6 +84,7 @@ impl<'a> Walk<'a> {
                 kept: Kept::Nowhere,
                 slot: NONE,
                 pinned: NONE,
+                is_yielded: false,
             }
         });
         Self {
@@ -90,6 +95,7 @@ impl<'a> Walk<'a> {
             values: values.collect(),
             plan: Plan::new(trace, webs),
             now: 0,
+            in_place,
         }
     }
 
@@ -137,7 +143,12 @@ impl<'a> Walk<'a> {
             let value = &mut self.values[number as usize];
             value.used += 1;
             match webs.uses(number).get(value.used as usize) {
-                Some(&next) => value.next = next,
+                Some(&next) => {
+                    value.next = next;
+                    if std::mem::take(&mut value.is_yielded) {
+                        value.place = None;
+                    }
+                }
                 None => self.end(number),
             }
         }
@@ -155,7 +166,9 @@ impl<'a> Walk<'a> {
     fn end(&mut self, number: u32) {
         let value = &mut self.values[number as usize];
         let kept = std::mem::replace(&mut value.kept, Kept::Nowhere);
-        if let Some((_, start)) = value.place.take() {
+        if let Some((_, start)) = value.place.take()
+            && !value.is_yielded
+        {
             self.rooms[at(value.buffer)].give_back(number, start);
         }
         self.forget(kept);
@@ -169,7 +182,80 @@ impl<'a> Walk<'a> {
         }
         let mut coming: Vec<u32> = used.iter().copied().filter(|&value| missing(self, value)).collect();
         coming.sort_by_key(|&value| std::cmp::Reverse(self.values[value as usize].bytes));
-        coming.into_iter().try_for_each(|value| self.bring(value))
+        if !self.in_place {
+            return coming.into_iter().try_for_each(|value| self.bring(value));
+        }
+        // Inputs first: the output may take the bytes of one.
+        coming.sort_by_key(|&value| self.values[value as usize].used == 0);
+        for value in coming {
+            let is_over = |walk: &Self, input: u32| walk.values[input as usize].last == walk.now;
+            let comes_back = |walk: &Self, input: u32| {
+                let other = &walk.values[input as usize];
+                !matches!(other.kept, Kept::Nowhere) || walk.makers_of(input).is_some()
+            };
+            match self.yielding(value, used, is_over) {
+                Some(input) => self.take_over(value, input),
+                None if self.has_room(value) => self.bring(value)?,
+                None => match self.yielding(value, used, comes_back) {
+                    Some(input) => {
+                        self.leave_to(input)?;
+                        self.take_over(value, input);
+                    }
+                    None => self.bring(value)?,
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is a free place for a value.
+    fn has_room(&mut self, number: u32) -> bool {
+        let Value { bytes, buffer, last, .. } = self.values[number as usize];
+        self.rooms[at(buffer)].find(bytes, last).is_some()
+    }
+
+    /// Sees to it that an input can come back whose bytes the output takes.
+    fn leave_to(&mut self, input: u32) -> Result<(), Full> {
+        let is_kept = !matches!(self.values[input as usize].kept, Kept::Nowhere);
+        match self.values[input as usize].place {
+            Some((tensor, _)) if !is_kept => self.keep(input, tensor),
+            _ => Ok(()),
+        }
+    }
+
+    /// The input of the present step whose bytes a new value may take: one of those that `may`.
+    fn yielding(&self, number: u32, used: &[u32], may: impl Fn(&Self, u32) -> bool) -> Option<u32> {
+        let value = &self.values[number as usize];
+        let step = &self.trace.steps[self.now as usize];
+        let is_new = value.used == 0 && (number as usize) < self.webs.len() && matches!(value.kept, Kept::Nowhere);
+        let of = |tensor: u32| step.operands.iter().enumerate().filter(move |(_, operand)| operand.tensor == tensor);
+        let is_output = of(value.origin).all(|(_, operand)| operand.usage == Use::Write);
+        if !is_new || !is_output || !step.marks.overwrites || step.writes().count() != 1 {
+            return None;
+        }
+        used.iter().copied().find(|&input| {
+            let other = &self.values[input as usize];
+            let over = other.place.is_some() && !other.is_yielded && may(self, input);
+            let alike = other.bytes == value.bytes && other.buffer == value.buffer && input != number;
+            let yields = |(at, operand): (usize, &TraceOperand)| {
+                operand.usage == Use::Read && at < 8 && step.marks.yields & 1 << at != 0
+            };
+            over && alike && of(other.origin).all(yields)
+        })
+    }
+
+    /// A new value takes the bytes of an input of the present step.
+    fn take_over(&mut self, number: u32, input: u32) {
+        let Value { origin, bytes, buffer, .. } = self.values[number as usize];
+        let Some((_, start)) = self.values[input as usize].place else { return };
+        self.values[input as usize].is_yielded = true;
+        let room = &mut self.rooms[at(buffer)];
+        room.give_back(input, start);
+        room.hold(number, start, bytes);
+        let is_first = self.webs.get(number).is_first && self.plan.places[origin as usize].is_none();
+        let tensor = if is_first { origin } else { self.plan.add(Added::Again(origin)) };
+        self.plan.places[tensor as usize] = Some(start);
+        self.values[number as usize].place = Some((tensor, start));
     }
 
     /// Gives a value a place, and what it held.
@@ -236,10 +322,16 @@ impl<'a> Walk<'a> {
     /// Lets values leave until so many bytes are free; where those are.
     fn make_room(&mut self, buffer: Buffer, bytes: u64) -> Result<u64, Full> {
         let (values, now) = (&self.values, self.now);
+        let makers = |number: u32| self.makers_of(number);
         let leaves = |number: u32| {
             let value = &values[number as usize];
-            let cost = if matches!(value.kept, Kept::Nowhere) { value.bytes } else { 0 };
-            (value.pinned != now).then_some((value.next, cost))
+            if value.pinned == now {
+                return None;
+            }
+            // What has to be stored as well counts as used twice as soon.
+            let is_kept = !matches!(value.kept, Kept::Nowhere) || makers(number).is_some();
+            let next = if is_kept { value.next } else { now + (value.next - now) / 2 };
+            Some((next, if is_kept { 0 } else { value.bytes }))
         };
         let (start, leaving) = self.rooms[at(buffer)].give_way(bytes, leaves).ok_or(Full(buffer))?;
         leaving.into_iter().try_for_each(|value| self.leave(value))?;
@@ -260,17 +352,23 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// The steps that make a value again, where that takes no longer than to store and to load it.
+    fn makers_of(&self, number: u32) -> Option<Vec<u32>> {
+        let Value { origin, used, .. } = self.values[number as usize];
+        if number as usize >= self.webs.len() {
+            return None;
+        }
+        let uses = &self.webs.uses(number)[..used as usize];
+        self.makers.of_value(self.trace, origin, uses, round_trip(self.trace, origin))
+    }
+
     /// Sees to it that a value can come back.
     fn keep(&mut self, number: u32, tensor: u32) -> Result<(), Full> {
-        let Value { origin, bytes, buffer, used, next, .. } = self.values[number as usize];
-        if (number as usize) < self.webs.len() {
-            let uses = &self.webs.uses(number)[..used as usize];
-            let makers = self.makers.of_value(self.trace, origin, uses, round_trip(self.trace, origin));
-            if let Some(makers) = makers {
-                self.plan.left.push((origin, true));
-                self.values[number as usize].kept = Kept::Makers(makers);
-                return Ok(());
-            }
+        let Value { origin, bytes, buffer, next, .. } = self.values[number as usize];
+        if let Some(makers) = self.makers_of(number) {
+            self.plan.left.push((origin, true));
+            self.values[number as usize].kept = Kept::Makers(makers);
+            return Ok(());
         }
         let kept = if buffer == Buffer::Psum {
             let copy = self.values.len() as u32;
@@ -285,6 +383,7 @@ impl<'a> Walk<'a> {
                 kept: Kept::Nowhere,
                 slot: NONE,
                 pinned: self.now,
+                is_yielded: false,
             });
             self.bring(copy)?;
             if let Some((dst, _)) = self.values[copy as usize].place {

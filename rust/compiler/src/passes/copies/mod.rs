@@ -189,6 +189,8 @@ fn apply(trace: &mut Trace, step: usize, forwarded: usize) {
     for operand in step.operands.iter_mut().filter(|operand| **operand == before) {
         *operand = other.instead.clone();
     }
+    // It may lie otherwise in the tensor that it is of now.
+    step.marks.yields &= !(1 << other.operand);
     step.work = other.work;
     // What was checked is this one alternative, not two at once.
     let left = Alternatives { engines: other.engines, forwarded: Vec::new() };
