@@ -17,12 +17,24 @@ use crate::report::{CompileReport, PassReport};
 /// [`Error::Value`] for a pass that there is not, a core that kept no trace, and a pass that the check refuses; the capacity
 /// errors where the operands of one instruction do not fit; those of the machine.
 pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) -> Result<Vec<CompileReport>> {
-    let pipeline = options.pipeline()?;
+    let mut traces = take_traces(cores)?;
+    compile_traces(cores, &mut traces, options)
+}
+
+/// What cores ran; they keep it no longer.
+pub(crate) fn take_traces(cores: &mut [&mut NeuronCore]) -> Result<Vec<Trace>> {
     let missing =
         || Error::Value("a core kept no trace of its run: it is made with unlimited places, and timing".to_owned());
-    let traces = cores.iter_mut().map(|core| core.take_trace().ok_or_else(missing));
-    let mut traces = traces.collect::<Result<Vec<Trace>>>()?;
+    cores.iter_mut().map(|core| core.take_trace().ok_or_else(missing)).collect()
+}
 
+/// Compiles the traces of cores, and makes what comes out the time of these.
+pub(crate) fn compile_traces(
+    cores: &mut [&mut NeuronCore],
+    traces: &mut [Trace],
+    options: &CompileOptions,
+) -> Result<Vec<CompileReport>> {
+    let pipeline = options.pipeline()?;
     let fits: Vec<bool> = traces.iter_mut().map(Trace::place_as_written).collect();
     let as_written =
         if fits.contains(&false) { None } else { Some(latencies(cores, &traces.iter().collect::<Vec<_>>())?) };
@@ -53,7 +65,7 @@ pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) ->
         });
     }
     time_cores(cores, &traces.iter().collect::<Vec<_>>())?;
-    for ((core, report), trace) in cores.iter_mut().zip(&mut reports).zip(&traces) {
+    for ((core, report), trace) in cores.iter_mut().zip(&mut reports).zip(traces.iter()) {
         report.compiled_us = core.makespan().microseconds();
         if options.live {
             core.timeline.schedule();

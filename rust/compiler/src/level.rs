@@ -72,10 +72,13 @@ pub struct CompileOptions {
     pub level: Level,
     /// Names of the passes to run, in this order; None: those of the level.
     pub passes: Option<Vec<String>>,
-    /// Whether each pass is [checked](crate::passes::check::check).
+    /// Whether each pass is [checked](crate::passes::check::check); of a program, whether what comes out is run too, and held
+    /// against the program as written.
     pub verify: bool,
     /// Whether the report says [what lies where](crate::live::LiveRange).
     pub live: bool,
+    /// Of a program: contents of tensors by name, beside those that it was recorded with.
+    pub inputs: Vec<(String, Vec<u8>)>,
 }
 
 impl CompileOptions {

@@ -20,6 +20,7 @@ pub mod live;
 mod live_bytes;
 pub mod passes;
 mod producers;
+mod program;
 mod report;
 mod webs;
 
@@ -28,4 +29,5 @@ pub use constants::Constants;
 pub use cores::compile_cores;
 pub use level::{CompileOptions, Level};
 pub use passes::{PASSES, Pass};
+pub use program::compile_program;
 pub use report::{Change, ChangeKind, CompileReport, PassReport};

@@ -280,6 +280,9 @@ impl NeuronCore {
         let lanes = self.arch().partitions as usize;
         let seeded = seed.map(|seed| StochasticRounding::seed(seed, place, lanes));
         self.state.stochastic_rounding = seeded.transpose()?;
+        if let Some(trace) = &mut self.trace {
+            trace.trace.draws |= seed.is_some();
+        }
         Ok(())
     }
 

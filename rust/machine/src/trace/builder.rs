@@ -370,7 +370,7 @@ impl TraceBuilder {
     pub(crate) fn finish(mut self, names: &Opcodes, draws: bool) -> Trace {
         self.keep_running_values();
         self.trace.names = names.clone();
-        self.trace.draws = draws;
+        self.trace.draws |= draws;
         self.trace
     }
 }

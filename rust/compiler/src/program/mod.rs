@@ -1,0 +1,111 @@
+//! Programs compiled: traced with places on chip without limit, put through the passes, and written back as programs.
+
+mod products;
+mod registers;
+mod verify;
+mod writing;
+
+use std::sync::Arc;
+
+use trn3_machine::Result;
+use trn3_machine::arch::ArchSpec;
+use trn3_machine::core::{CoreOptions, NeuronCore};
+use trn3_machine::program::{Limits, Program, Role};
+
+use crate::cores::{compile_traces, take_traces};
+use crate::level::{CompileOptions, Level};
+use crate::report::CompileReport;
+
+use writing::Writing;
+
+/// Compiles a program of one core: what comes out has a place for every tensor, and gives the same bits wherever it runs.
+///
+/// At level [`Level::AsWritten`], unless passes are named, it comes back as it is. Loop marks and stretches that keep their
+/// order have done their duty and go; `fresh` steps too, since a matmul says itself then whether it adds.
+///
+/// # Errors
+/// [`Error::Value`](trn3_machine::Error::Value) for a pass that there is not, as [`Program::check`], and, with
+/// [`CompileOptions::verify`], for a difference in what the program gives; the capacity errors where the operands of one
+/// instruction do not fit; [`Error::NotModelled`](trn3_machine::Error::NotModelled) for a program whose core meets others.
+///
+/// ```
+/// use std::sync::Arc;
+/// use trn3_compiler::{CompileOptions, Level, compile_program};
+/// use trn3_machine::arch::ArchSpec;
+/// use trn3_machine::program::{Limits, Program};
+///
+/// let text = br#"{"format": "trn3-program", "version": 2, "name": "twice",
+///   "tensors": [
+///     {"name": "x", "space": "hbm", "shape": [128, 64], "dtype": "float32", "role": "input"},
+///     {"name": "out", "space": "hbm", "shape": [128, 64], "dtype": "float32", "role": "output"},
+///     {"name": "tile", "space": "sbuf", "shape": [128, 64], "dtype": "float32"}],
+///   "outputs": [{"name": "out", "view": "out"}],
+///   "steps": [
+///     {"op": "dma_copy", "dst": "tile", "src": "x"},
+///     {"op": "tensor_scalar", "dst": "tile", "data": "tile", "op0": "multiply", "operand0": 2.0},
+///     {"op": "dma_copy", "dst": "out", "src": "tile"}]}"#;
+/// let program = Program::from_json(text, &Limits::default())?;
+/// let arch = Arc::new(ArchSpec::load("trn3")?);
+///
+/// let inputs = vec![("x".to_owned(), vec![0; 128 * 64 * 4])];
+/// let options = CompileOptions { level: Level::NeuronxCc, verify: true, inputs, ..Default::default() };
+/// let (compiled, report) = compile_program(&program, &arch, &options)?;
+/// assert!(compiled.tensors.iter().any(|tensor| tensor.name == "tile" && tensor.address.is_some()));
+/// assert!(report.bound_us <= report.compiled_us);
+/// # Ok::<(), trn3_machine::Error>(())
+/// ```
+pub fn compile_program(
+    program: &Program,
+    arch: &Arc<ArchSpec>,
+    options: &CompileOptions,
+) -> Result<(Program, CompileReport)> {
+    let is_open = options.level == Level::AsWritten && options.passes.is_none();
+    let core_options = CoreOptions { values: false, unlimited: !is_open, ..Default::default() };
+    let mut core = NeuronCore::new(Arc::clone(arch), core_options)?;
+    let limits = Limits::default();
+    let loaded = program.run_on(&mut core, &indices(program, options), &limits)?;
+    if is_open {
+        return Ok((program.clone(), as_written(&mut core, options)?));
+    }
+    let mut traces = take_traces(&mut [&mut core])?;
+    let writing = Writing::new(program, &loaded, &traces[0])?;
+    let reports = compile_traces(&mut [&mut core], &mut traces, options)?;
+    let compiled = writing.write(&traces[0])?;
+    if options.verify {
+        verify::verify(program, &compiled, arch, options)?;
+    }
+    let report = reports.into_iter().next();
+    let report = report.ok_or_else(|| trn3_machine::Error::Value("no core was compiled".to_owned()))?;
+    Ok((compiled.program, report))
+}
+
+/// What is given, and zeros for other inputs of whole numbers: addresses may be read from them, and where these point
+/// within their bounds changes no trace.
+fn indices(program: &Program, options: &CompileOptions) -> Vec<(String, Vec<u8>)> {
+    let mut inputs = options.inputs.clone();
+    for tensor in &program.tensors {
+        let is_open = matches!(tensor.role, Role::Input | Role::Inout) && tensor.data.is_none();
+        let dtype = tensor.dtype.parse::<trn3_machine::dtype::DType>().ok().filter(|dtype| dtype.is_integer());
+        if let Some(dtype) = dtype.filter(|_| is_open && !inputs.iter().any(|(name, _)| *name == tensor.name)) {
+            let elements = tensor.shape.iter().try_fold(dtype.size(), |all, &length| all.checked_mul(length));
+            if let Some(bytes) = elements.filter(|&bytes| bytes <= Limits::default().elements) {
+                inputs.push((tensor.name.clone(), vec![0; bytes]));
+            }
+        }
+    }
+    inputs
+}
+
+/// The report of a program that is left as it is.
+fn as_written(core: &mut NeuronCore, options: &CompileOptions) -> Result<CompileReport> {
+    let makespan = core.makespan().microseconds();
+    Ok(CompileReport {
+        level: options.level.name(),
+        as_written_us: Some(makespan),
+        compiled_us: makespan,
+        bound_us: makespan,
+        spilled_bytes: 0,
+        passes: Vec::new(),
+        live: Default::default(),
+    })
+}
