@@ -117,6 +117,7 @@ def test_an_unknown_level_is_one_line(
     assert refused("diff", double, "--compile", "fast") == wanted
     assert refused("diff", double, "--compile", "nki", "--compile", "fast") == wanted
     assert refused("run", "--compile", "fast", kernels) == wanted
+    assert refused("record", double, "-o", tmp_path / "a.json", "--compile", "fast") == wanted
     assert "TRN3_COMPILE" not in os.environ
     monkeypatch.setenv("TRN3_COMPILE", "quick")
     wanted = f"TRN3_COMPILE is 'quick'; {ALLOWED}"
@@ -132,6 +133,16 @@ def test_run_lets_the_scripts_own_words_count(run: Run, kernels: Path) -> None:
     # What follows the script is the script's.
     assert (outcome.code, run("run", kernels, "4", "--compile", "fast").code) == (3, 4)
     assert "TRN3_COMPILE" not in os.environ
+
+
+def test_record_writes_what_the_level_makes(run: Run, kernels: Path, tmp_path: Path) -> None:
+    texts = {}
+    for level in ("as-written", "neuronx-cc", ""):
+        path = tmp_path / f"{level}.json"
+        words = ("--compile", level) if level else ()
+        assert run("record", f"{kernels}:old", "-o", path, *words).code == 0
+        texts[level] = path.read_text()
+    assert texts[""] == texts["neuronx-cc"] != texts["as-written"]
 
 
 def test_diff_sets_levels_side_by_side(run: Run, kernels: Path) -> None:

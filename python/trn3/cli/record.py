@@ -9,7 +9,7 @@ import typer
 
 from trn3.cli.consoles import print_json
 from trn3.cli.refusal import RefusedError
-from trn3.cli.settings import Seed
+from trn3.cli.settings import CompileLevel, Seed, use_level
 
 if TYPE_CHECKING:
     from trn3.nki import Program
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command()
     def record(
+        context: typer.Context,
         kernel: Annotated[str, typer.Argument(help="The kernel, as FILE.py:NAME.")],
         out: Annotated[Path, typer.Option("--out", "-o", help="The file to write (JSON).")],
         shape: Annotated[
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
             str | None,
             typer.Option(help="trn1, trn2, trn3, or a .toml file.  [default: the target, trn3]"),
         ] = None,
+        level: CompileLevel = None,
         seed: Seed = 0,
         ranks: Annotated[
             int,
@@ -49,12 +51,13 @@ def register(app: typer.Typer) -> None:
         """Run an NKI kernel once and write what its core was given, as a program.
 
         A device loads the program and runs it without Python, on inputs of its own: the same bits
-        at the same times. Loops are unrolled; branches stay as they went. Ranks that meet in
-        collectives have a program each.
+        at the same times, of the level of the compiler. Loops are unrolled; branches stay as they
+        went. Ranks that meet in collectives have a program each, and are recorded as written.
         """
         from trn3.cli import kernel_file
         from trn3.nki import record_ranks
 
+        use_level(context, level)
         if not out.absolute().parent.is_dir():
             message = f"--out {out}: there is no folder {out.absolute().parent}"
             raise RefusedError(message)
@@ -62,7 +65,9 @@ def register(app: typer.Typer) -> None:
             file = kernel_file.load(kernel)
             words = list(shape or ())
             given = [kernel_file.arguments(file, words, seed + rank) for rank in range(ranks)]
-            programs = record_ranks(file.kernel, given, arch=arch)
+            # One rank has what the kernel, or the environment, says.
+            asked = level if ranks > 1 else None
+            programs = record_ranks(file.kernel, given, arch=arch, compile=asked)
         documents = []
         for rank, program in enumerate(programs):
             path = out if ranks == 1 else out.with_suffix(f".{rank}{out.suffix}")

@@ -178,6 +178,8 @@ def test_an_unknown_level_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) ->
         lambda: nki.profile(kernel, X, compile="fast"),
         lambda: nki.simulate_ranks(kernel, [(X,)], compile="fast"),
         lambda: nki.profile_ranks(kernel, [(X,)], compile="fast"),
+        lambda: nki.record(kernel, X, compile="fast"),
+        lambda: nki.record_ranks(kernel, [(X,)], compile="fast"),
         lambda: nki.diff(kernel, [X], compile="fast"),
         lambda: nki.diff(kernel, [X], compile=["nki", "fast"]),
         lambda: nki.CheckedRun(kernel, [X], compile="fast").run(),
@@ -397,6 +399,46 @@ def test_kernels_beside_each_other_are_compiled_ones(level: str) -> None:
         assert core.compile["level"] == level
         opcodes = [profile.table("Instruction")["opcode"].tolist() for profile in (core, alone)]
         assert opcodes[0] == opcodes[1]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kernel", [nki.jit(doubling), legacy.jit(older_doubling)])
+def test_a_recorded_program_is_of_the_level(kernel: Any, level: str) -> None:
+    _, profile = nki.profile(kernel, X, compile=level)
+    programs = [
+        nki.record(kernel, X, compile=level),
+        nki.record(nki.simulate(kernel, compile=level), X),
+        *nki.record_ranks(kernel, [(X,)], compile=level),
+    ]
+    for program in programs:
+        assert all(
+            tensor.address is not None for tensor in program.tensors if "hbm" not in tensor.space
+        )
+        replay = program.run({"x": X})
+        assert np.array_equal(replay.outputs["result"], 2 * X)
+        assert replay.picoseconds == profile.data.latency_ps
+
+
+def test_programs_are_of_the_dialects_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = legacy.jit(older_doubling)
+    own, written = nki.record(kernel, X), nki.record(kernel, X, compile="as-written")
+    assert own == nki.record(kernel, X, compile="neuronx-cc") != written
+    monkeypatch.setenv("TRN3_COMPILE", "as-written")
+    assert nki.record(kernel, X) == written
+    monkeypatch.setenv("TRN3_COMPILE", "neuronx-cc")
+    assert nki.record(doubling, X) != nki.record(doubling, X, compile="as-written")
+    # What a compiler takes is as the kernel says it, and so are programs that meet.
+    assert any(tensor.address is None for tensor in nki.record(kernel, X, open_places=True).tensors)
+    assert [*nki.record_ranks(kernel, [(X,)] * 2)] == [written] * 2
+
+
+def test_a_kernel_that_does_not_fit_is_recorded_compiled() -> None:
+    x = np.ones((128, 1024), np.float32)
+    kernel = legacy.jit(filling)
+    replay = nki.record(kernel, x).run({"x": x})
+    assert np.array_equal(replay.outputs["result"], 72 * x)
+    with pytest.raises(MemoryError, match="SBUF cannot hold all that is in use"):
+        nki.record(kernel, x, compile="as-written")
 
 
 def test_a_kernel_that_fails_is_not_compiled() -> None:

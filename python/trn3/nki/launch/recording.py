@@ -12,6 +12,7 @@ from trn3.nki.launch.arguments import Arguments, tensors_in
 from trn3.nki.launch.jit import as_kernel
 from trn3.nki.launch.multirank import RankArguments, rank_arguments
 from trn3.nki.launch.new_cores import arch_of
+from trn3.nki.launch.profiling import with_options
 from trn3.nki.launch.programs import (
     DeclaredTensor,
     Program,
@@ -40,7 +41,8 @@ def record(
     """Run a kernel and return the program of what its core was given.
 
     A run of the program with the same inputs gives the same bits at the same times. Loops are
-    unrolled, and branches that depended on values stay as they went: recorded is one run.
+    unrolled, and branches that depended on values stay as they went: recorded is one run. Above
+    level as-written the program is the compiled one.
 
     Parameters
     ----------
@@ -56,6 +58,9 @@ def record(
         True leaves tensors on chip that the kernel gave no address without one: a compiler places
         them, or whoever runs the program. They need not fit together. Times of the program are then
         those of its own places.
+    compile : optional
+        By keyword, level of the compiler, as in `trn3.nki.profile`. With `loops` or `open_places`
+        the program is one that a compiler takes, and as written.
 
     Returns
     -------
@@ -66,9 +71,13 @@ def record(
     NotImplementedError
         For what a program cannot hold; names it.
     ValueError
-        For a kernel on several cores; if `arch` names no machine.
+        For a kernel on several cores; if `arch` names no machine, or `compile` no level.
     """
-    ((program,),) = _recorded(kernel, [(args, kwargs)], arch, loops=loops, open_places=open_places)
+    runnable = with_options(as_kernel(kernel), kwargs, ["compile"])
+    level = AS_WRITTEN if loops or open_places else runnable.compile_level()
+    ((program,),) = _recorded(
+        runnable, [(args, kwargs)], arch, level=level, loops=loops, open_places=open_places
+    )
     return program
 
 
@@ -133,6 +142,7 @@ def record_ranks(
     per_rank_args: Sequence[RankArguments],
     *,
     arch: ArchLike | None = None,
+    compile: str | None = None,
 ) -> list[Program]:
     """Run a kernel on several ranks and return the program of each.
 
@@ -147,6 +157,9 @@ def record_ranks(
         The arguments of each rank, by keyword or by position, as for `simulate_ranks`.
     arch : str, mapping or ArchSpec, optional
         As for `record`.
+    compile : str, optional
+        Level of the compiler. Unless given, several ranks are recorded as written: programs that
+        meet others are not compiled.
 
     Raises
     ------
@@ -174,7 +187,10 @@ def record_ranks(
     >>> [float(replay.outputs["result"][0, 0]) for replay in replays]
     [3.0, 3.0]
     """
-    return [program for (program,) in _recorded(kernel, rank_arguments(per_rank_args), arch)]
+    given = rank_arguments(per_rank_args)
+    is_open = compile is None and len(given) > 1
+    level = AS_WRITTEN if is_open else as_kernel(kernel).compile_level(compile)
+    return [program for (program,) in _recorded(kernel, given, arch, level=level)]
 
 
 def _recorded(
@@ -182,6 +198,7 @@ def _recorded(
     given: Sequence[tuple[Sequence[Any], dict[str, Any]]],
     arch: ArchLike | None,
     *,
+    level: str = AS_WRITTEN,
     together: bool = False,
     loops: bool = False,
     open_places: bool = False,
@@ -195,11 +212,12 @@ def _recorded(
         )
         raise ValueError(message)
     machine_arch = None if arch is None else arch_of(arch)
-    # Without time, nothing is compiled where places have no limit.
-    places = {"unlimited": True, "timing": False} if open_places else {}
+    is_compiled = level != AS_WRITTEN
+    # Without time, nothing is compiled where places have no limit: the program is, afterwards.
+    places = {"unlimited": True, "timing": False} if open_places or is_compiled else {}
     cores = [runnable.cores(machine_arch, compile=AS_WRITTEN, **places) for _ in given]
     for core in (core for own in cores for core in own):
-        core.start_recording(runnable.name, loops)
+        core.start_recording(runnable.name, loops or is_compiled)
     programs: list[list[Program]] = []
 
     def observe(arguments: Arguments, result: Any) -> None:
@@ -207,7 +225,16 @@ def _recorded(
         programs.append([Program(text) for text in _texts(cores[len(programs)], *found)])
 
     runnable.launch_ranks(cores, given, observe=observe)
-    return programs
+    if not is_compiled:
+        return programs
+    # Most recordings do without.
+    from trn3 import compiler
+
+    machine = runnable.target() if arch is None else arch
+    return [
+        [compiler.compile(program, level=level, arch=machine).program for program in own]
+        for own in programs
+    ]
 
 
 def _texts(
