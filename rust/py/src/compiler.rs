@@ -22,7 +22,8 @@ fn compile<'py>(
     verify: bool,
     live: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = CompileOptions { level: level.parse().map_err(exception)?, passes, verify, live, ..Default::default() };
+    let options =
+        CompileOptions { level: level.parse().map_err(exception)?, passes, verify, live, ..Default::default() };
     let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
     let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
     let mut reports = Vec::new();

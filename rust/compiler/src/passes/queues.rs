@@ -31,18 +31,23 @@ impl Pass for QueuesPass {
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
-        let constants = Constants::load()?;
-        let share = constants.dma_share(&trace.arch);
-        let mut transfers = 0u64;
-        for step in &mut trace.steps {
-            let Work::Dma(transfer) = &mut step.work else { continue };
-            transfer.rate_share *= share;
-            if transfer.trigger.is_none() {
-                transfer.ring = (transfers % u64::from(constants.dma_rings.max(1))) as u8;
-                transfers += 1;
-            }
-        }
-        report.add("spread", transfers);
+        report.add("spread", spread(trace)?);
         Ok(())
     }
+}
+
+/// Gives transfers their rings and what they reach of the engines' rate; how many were spread.
+pub(super) fn spread(trace: &mut Trace) -> Result<u64> {
+    let constants = Constants::load()?;
+    let share = constants.dma_share(&trace.arch);
+    let mut transfers = 0u64;
+    for step in &mut trace.steps {
+        let Work::Dma(transfer) = &mut step.work else { continue };
+        transfer.rate_share *= share;
+        if transfer.trigger.is_none() {
+            transfer.ring = (transfers % u64::from(constants.dma_rings.max(1))) as u8;
+            transfers += 1;
+        }
+    }
+    Ok(transfers)
 }

@@ -2,15 +2,18 @@
 //!
 //! Kept true: at every step each value that it uses lies at the bytes that the step names, no two values that are still used
 //! share bytes of a memory, and no value uses bytes of the author's addresses from the step that uses those first to the one
-//! that uses them last. No step goes, and steps stay in their order.
+//! that uses them last. No step goes; but for loads, which may come earlier, steps stay in their order.
 //!
 //! A value lives from the step that first uses it to the one that last does, not as long as the kernel refers to its tensor;
 //! a tensor that is overwritten as a whole begins a new value, which may lie elsewhere. Of the free places the one that was
 //! given back longest ago is taken, so that what comes next need not wait; where something would have to leave for that, the
-//! smallest that fits is, and an output takes the bytes of an input that is over, if less has to leave then. Who is used last leaves **(choice)**, whole: what was loaded from HBM or
+//! smallest that fits is, and an output takes the bytes of an input that is over, if less has to leave then. Where something
+//! has to leave, loads that come early enough not to be waited for are tried as well, for which places have to be free
+//! earlier: the faster way stays. Who is used last leaves **(choice)**, whole: what was loaded from HBM or
 //! made of constants is loaded or made again, where that takes no longer; what was stored and not written since is stored
 //! once; the rest goes to HBM, from PSUM to SBUF.
 
+mod ahead;
 mod plan;
 mod reserved;
 mod room;
@@ -28,6 +31,7 @@ use super::Pass;
 use crate::level::Level;
 use crate::report::{Change, ChangeKind, PassReport};
 use crate::webs::Webs;
+use ahead::{ahead, pace};
 use plan::Plan;
 use reserved::reserved;
 use room::Choice;
@@ -55,28 +59,59 @@ impl Pass for AllocatePass {
         if webs.len() == 0 {
             return Ok(());
         }
-        let makers = Makers::of(trace);
-        let walk = |(choice, in_place)| Walk::new(trace, &webs, &makers, choice, in_place).run();
-        let mut best: std::result::Result<Plan, (u32, Full)> = walk(WAYS[0]);
-        for way in &WAYS[1..] {
-            if best.as_ref().is_ok_and(|best| best.left.is_empty()) {
-                break;
-            }
-            let other = walk(*way);
-            let is_better = match (&other, &best) {
-                (Ok(other), Ok(best)) => other.moved_bytes() < best.moved_bytes(),
-                (Ok(_), Err(_)) => true,
-                (Err(_), _) => false,
-            };
-            if is_better {
-                best = other;
-            }
+        let plan = find_places(trace, &webs)?;
+        let mut placed = trace.clone();
+        plan.apply(&mut placed, &webs);
+        if !plan.left.is_empty()
+            && let Some(other) = with_loads_ahead(trace, &placed, report)?
+        {
+            *trace = other;
+            return Ok(());
         }
-        let plan = best.map_err(|(step, full)| capacity_error(trace, &webs, step, full))?;
         note(trace, &webs, &plan, report);
-        plan.apply(trace, &webs);
+        *trace = placed;
         Ok(())
     }
+}
+
+/// The trace with loads ahead of their uses, and places for that, if it is faster than one that is placed as it is.
+fn with_loads_ahead(trace: &Trace, placed: &Trace, report: &mut PassReport) -> Result<Option<Trace>> {
+    let Some(order) = ahead(trace)? else { return Ok(None) };
+    let mut other = trace.clone();
+    other.reorder(&order);
+    let webs = Webs::of(&other);
+    let Ok(plan) = find_places(&other, &webs) else { return Ok(None) };
+    let before = other.clone();
+    plan.apply(&mut other, &webs);
+    let (Some(own), Some(its)) = (pace(placed)?, pace(&other)?) else { return Ok(None) };
+    if own <= its {
+        return Ok(None);
+    }
+    note(&before, &webs, &plan, report);
+    report.add("ahead", order.iter().enumerate().filter(|(now, then)| *now as u32 != **then).count() as u64);
+    Ok(Some(other))
+}
+
+/// Places in the order that there is: those from which least has to leave.
+fn find_places(trace: &Trace, webs: &Webs) -> Result<Plan> {
+    let makers = Makers::of(trace);
+    let walk = |(choice, in_place)| Walk::new(trace, webs, &makers, choice, in_place).run();
+    let mut best: std::result::Result<Plan, (u32, Full)> = walk(WAYS[0]);
+    for way in &WAYS[1..] {
+        if best.as_ref().is_ok_and(|best| best.left.is_empty()) {
+            break;
+        }
+        let other = walk(*way);
+        let is_better = match (&other, &best) {
+            (Ok(other), Ok(best)) => other.moved_bytes() < best.moved_bytes(),
+            (Ok(_), Err(_)) => true,
+            (Err(_), _) => false,
+        };
+        if is_better {
+            best = other;
+        }
+    }
+    best.map_err(|(step, full)| capacity_error(trace, webs, step, full))
 }
 
 /// Bytes of a partition that each tensor without an address takes; 0 of others.

@@ -69,7 +69,7 @@ impl Plan {
     }
 
     /// Does what was decided.
-    pub(super) fn apply(self, trace: &mut Trace, webs: &Webs) {
+    pub(super) fn apply(&self, trace: &mut Trace, webs: &Webs) {
         for added in &self.added {
             let tensor = match *added {
                 Added::Again(tensor) => trace.tensors[tensor as usize].clone(),

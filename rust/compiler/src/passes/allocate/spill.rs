@@ -64,7 +64,7 @@ impl Makers {
 }
 
 /// Picoseconds that a step takes alone, without what it waits for.
-fn duration(trace: &Trace, step: &TraceStep) -> u64 {
+pub(super) fn duration(trace: &Trace, step: &TraceStep) -> u64 {
     let Work::Dma(transfer) = &step.work else { return latency(step).0 };
     transfer_time(trace, transfer.rows, transfer.row_bytes, transfer.row_descriptors)
 }
