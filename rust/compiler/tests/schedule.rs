@@ -71,7 +71,7 @@ fn adjacent(plans: &[Plan], at: usize) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn test_a_schedule_is_legal_and_no_slower(plans in plans(1..60), draws in prop::bool::weighted(0.05)) {

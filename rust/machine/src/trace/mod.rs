@@ -9,9 +9,9 @@
 mod as_written;
 mod builder;
 mod made;
+mod one_by_one;
 mod scopes;
 mod time;
-mod timer;
 
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ use crate::timing::region::{Rect, Region, Space};
 use crate::timing::work::Work;
 
 pub(crate) use builder::{Draft, DraftTime, TraceBuilder};
+pub use one_by_one::StepTimer;
 pub use scopes::{LoopKind, LoopRun, LoopScope, NO_SCOPE, Scopes};
 pub use time::{TimedTrace, latencies, time, time_cores};
-pub use timer::StepTimer;
 
 /// In the place of a number: there is none.
 pub const NONE: u32 = u32::MAX;
