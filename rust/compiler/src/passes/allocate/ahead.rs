@@ -23,7 +23,8 @@ pub(super) fn ahead(trace: &Trace) -> Result<Option<Vec<u32>>> {
     let begin = |step: &TraceStep| {
         let engine = &mut busy[step.engine as usize];
         *engine += slot_of(&step.work).0;
-        std::mem::replace(&mut now, now.max(*engine))
+        let due = now.max(*engine);
+        std::mem::replace(&mut now, due)
     };
     let begins: Vec<u64> = trace.steps.iter().map(begin).collect();
     let mut used = vec![NONE; trace.tensors.len()];

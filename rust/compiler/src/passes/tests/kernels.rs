@@ -107,7 +107,9 @@ fn arch() -> Arc<ArchSpec> {
 
 /// The trace of a kernel.
 pub(super) fn trace(kernel: &[Line]) -> Trace {
-    let trace = Trace::new(arch());
+    let mut trace = Trace::new(arch());
+    // Only copies change engines: opcode 0.
+    trace.names.opcode("tensor_copy");
     let mut runner = Runner { trace, names: [0; NAMES], indices: Vec::new(), copies: HashMap::new(), lines: 0 };
     for number in 0..3 {
         let home = Home::Hbm(number + 1);
