@@ -416,7 +416,10 @@ def test_a_recorded_program_is_of_the_level(kernel: Any, level: str) -> None:
         )
         replay = program.run({"x": X})
         assert np.array_equal(replay.outputs["result"], 2 * X)
-        assert replay.picoseconds == profile.data.latency_ps
+        # Which ring of a queue's engines a transfer takes is no part of a program.
+        exact = level != "neuronx-cc"
+        wanted = profile.data.latency_ps
+        assert replay.picoseconds == (wanted if exact else pytest.approx(wanted, rel=0.05))
 
 
 def test_programs_are_of_the_dialects_level(monkeypatch: pytest.MonkeyPatch) -> None:

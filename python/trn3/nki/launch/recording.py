@@ -42,7 +42,8 @@ def record(
 
     A run of the program with the same inputs gives the same bits at the same times. Loops are
     unrolled, and branches that depended on values stay as they went: recorded is one run. Above
-    level as-written the program is the compiled one.
+    level as-written the program is the compiled one; over which rings the compiler spread transfers
+    is no part of it, so that at neuronx-cc times are near.
 
     Parameters
     ----------
