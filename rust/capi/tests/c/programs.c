@@ -118,6 +118,13 @@ static void refusals(void) {
         CHECK_OK(trn3_last_error(text, sizeof text));
         CHECK(strstr(text, wrong[i].words) != NULL);
     }
+    /* A core of a logical core is loaded; a device does not run it past the first step that both take. */
+    static const char HALF[] =
+        "{\"format\": \"trn3-program\", \"version\": 2, \"name\": \"p\", \"logical_core\": {\"core\": 0, \"cores\": 2},"
+        "\"tensors\": [" TENSORS LOAD "{\"op\": \"core_barrier\", \"data\": \"x\"}," STORE;
+    CHECK_OK(trn3_device_load(device, HALF, strlen(HALF), &program));
+    const trn3_completion alone = ran(device, program, 1.0f);
+    CHECK(alone.status == TRN3_UNSUPPORTED && strstr(alone.message, "step 1 (core_barrier)") != NULL);
     CHECK_OK(trn3_device_destroy(device));
 }
 
