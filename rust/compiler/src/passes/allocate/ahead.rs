@@ -1,5 +1,7 @@
 //! Loads, issued as late as they may be and yet not be waited for.
 
+use std::sync::Arc;
+
 use trn3_machine::Result;
 use trn3_machine::engine::Engine;
 use trn3_machine::timing::timeline::TimelineOptions;
@@ -23,8 +25,9 @@ pub(super) fn ahead(trace: &Trace) -> Result<Option<Vec<u32>>> {
     let begin = |step: &TraceStep| {
         let engine = &mut busy[step.engine as usize];
         *engine += slot_of(&step.work).0;
-        let due = now.max(*engine);
-        std::mem::replace(&mut now, due)
+        let begin = now;
+        now = now.max(*engine);
+        begin
     };
     let begins: Vec<u64> = trace.steps.iter().map(begin).collect();
     let mut used = vec![NONE; trace.tensors.len()];
@@ -72,7 +75,9 @@ const TIMED: usize = 200_000;
 /// others at once.
 pub(super) fn pace(trace: &Trace) -> Result<Option<f64>> {
     let alone = trace.steps.iter().take(TIMED).take_while(|step| !step.meets());
-    let mut first = Trace { steps: alone.cloned().collect(), ..trace.clone() };
+    let mut first = Trace::new(Arc::clone(&trace.arch));
+    first.steps = alone.cloned().collect();
+    (first.tensors, first.places) = (trace.tensors.clone(), trace.places.clone());
     let own = first.steps.iter().filter(|step| step.source != NONE).count();
     spread(&mut first)?;
     let timed = time(&first, TimelineOptions { throttle: false, keep_records: false })?;

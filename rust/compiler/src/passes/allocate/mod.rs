@@ -60,36 +60,33 @@ impl Pass for AllocatePass {
             return Ok(());
         }
         let plan = find_places(trace, &webs)?;
-        let mut placed = trace.clone();
-        plan.apply(&mut placed, &webs);
-        if !plan.left.is_empty()
-            && let Some(other) = with_loads_ahead(trace, &placed, report)?
+        let other = if plan.left.is_empty() { None } else { with_loads_ahead(trace)? };
+        note(trace, &webs, &plan, report);
+        plan.apply(trace, &webs);
+        if let Some((other, its)) = other
+            && let (Some(own), Some(faster)) = (pace(trace)?, pace(&other)?)
+            && faster < own
         {
             *trace = other;
-            return Ok(());
+            *report = its;
         }
-        note(trace, &webs, &plan, report);
-        *trace = placed;
         Ok(())
     }
 }
 
-/// The trace with loads ahead of their uses, and places for that, if it is faster than one that is placed as it is.
-fn with_loads_ahead(trace: &Trace, placed: &Trace, report: &mut PassReport) -> Result<Option<Trace>> {
+/// The trace with loads ahead of their uses, and places for that, with what was done; None where that is what there is.
+fn with_loads_ahead(trace: &Trace) -> Result<Option<(Trace, PassReport)>> {
     let Some(order) = ahead(trace)? else { return Ok(None) };
     let mut other = trace.clone();
     other.reorder(&order);
     let webs = Webs::of(&other);
     let Ok(plan) = find_places(&other, &webs) else { return Ok(None) };
-    let before = other.clone();
+    let mut report = PassReport::new(AllocatePass.name());
+    note(&other, &webs, &plan, &mut report);
+    let moved = order.iter().enumerate().filter(|(now, then)| *now as u32 != **then).count();
+    report.add("ahead", moved as u64);
     plan.apply(&mut other, &webs);
-    let (Some(own), Some(its)) = (pace(placed)?, pace(&other)?) else { return Ok(None) };
-    if own <= its {
-        return Ok(None);
-    }
-    note(&before, &webs, &plan, report);
-    report.add("ahead", order.iter().enumerate().filter(|(now, then)| *now as u32 != **then).count() as u64);
-    Ok(Some(other))
+    Ok(Some((other, report)))
 }
 
 /// Places in the order that there is: those from which least has to leave.
