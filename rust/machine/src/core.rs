@@ -2,10 +2,10 @@
 
 pub(crate) mod again;
 mod issue;
+mod kept_trace;
 mod options;
 mod pending;
 mod rests;
-mod traced;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -304,7 +304,7 @@ impl NeuronCore {
                 None => pending,
             };
             if let Some(timed) = &mut self.timed {
-                timed.push(Timed::new(pending, None));
+                timed.push(Timed::of(&pending.issue(), None));
             }
         }
     }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::NeuronCore;
-use super::pending::Pending;
 use crate::engine::Engine;
 use crate::isa::custom::instruction_name;
 use crate::opcode::Opcodes;
@@ -71,14 +70,6 @@ impl Meeting {
 }
 
 impl Timed {
-    pub(super) fn new(pending: Pending, met: Option<Met>) -> Self {
-        let Pending { opcode, engine, site, label, work, reads, stationary, writes, after, dynamic, macs, .. } =
-            pending;
-        let ends = [reads.len(), reads.len() + stationary.len()];
-        let regions = reads.into_iter().chain(stationary).chain(writes).collect();
-        Self { opcode, engine, site, label, work, regions, ends, after: after.into_vec().into(), dynamic, macs, met }
-    }
-
     /// What an instruction's time is made of, that was not issued by a kernel.
     pub(crate) fn of(issue: &TimedInstruction<'_>, met: Option<Met>) -> Self {
         let ends = [issue.reads.len(), issue.reads.len() + issue.stationary_reads.len()];

@@ -118,7 +118,7 @@ impl NeuronCore {
                 None => pending,
             };
             if let Some(timed) = timed {
-                timed.push(Timed::new(pending, Some(met)));
+                timed.push(Timed::of(&pending.issue(), Some(met)));
             }
         }
     }

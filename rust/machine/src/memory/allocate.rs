@@ -86,6 +86,11 @@ impl Memory {
         Ok(storage)
     }
 
+    /// Where the last tensor was placed, if nothing lived there.
+    pub fn last_fresh(&self) -> Option<(Buffer, Placement)> {
+        self.last_fresh
+    }
+
     /// Makes an HBM tensor of these bytes, in C order and little-endian. None, for timing-only runs: its values are
     /// unknown.
     ///

@@ -96,6 +96,7 @@ pub use tile::Scalar;
 
 /// Automatic SBUF tensors start on multiples of this.
 const SBUF_ALIGNMENT: usize = 64;
+
 /// How a run treats values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
@@ -343,21 +344,6 @@ impl Memory {
         std::mem::take(&mut self.changes)
     }
 
-    /// Numbers of the tensors without an address that went since the last call, where places have no limit.
-    pub(crate) fn take_gone(&mut self) -> Vec<u64> {
-        self.settle();
-        std::mem::take(&mut self.gone)
-    }
-
-    /// Makes room up to a place on chip that another memory found.
-    ///
-    /// # Errors
-    /// [`Error::HostMemory`].
-    pub(crate) fn reach(&mut self, buffer: Buffer, place: Placement) -> Result<()> {
-        let memory = if self.options.unlimited { self.on_chip_mut(buffer) } else { None };
-        memory.map_or(Ok(()), |memory| memory.lengthen_to(place.byte + place.bytes))
-    }
-
     /// Notices tensors whose last reference is gone.
     fn settle(&mut self) {
         for (id, buffer, addressed) in self.released.take() {
@@ -392,11 +378,6 @@ impl Memory {
         let mut memory = Self::new(arch, options);
         memory.layer = hbm::Layer::Shadow(usize::from(second));
         memory
-    }
-
-    /// Where the last tensor was placed, if nothing lived there.
-    pub fn last_fresh(&self) -> Option<(Buffer, Placement)> {
-        self.last_fresh
     }
 
     /// Forgets what is known of a place on chip: its bytes are a fresh tensor's.

@@ -127,6 +127,21 @@ pub struct Examined {
 }
 
 impl Memory {
+    /// Numbers of the tensors without an address that went since the last call, where places have no limit.
+    pub(crate) fn take_gone(&mut self) -> Vec<u64> {
+        self.settle();
+        std::mem::take(&mut self.gone)
+    }
+
+    /// Makes room up to a place on chip that another memory found.
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`].
+    pub(crate) fn reach(&mut self, buffer: Buffer, place: Placement) -> Result<()> {
+        let memory = if self.options.unlimited { self.on_chip_mut(buffer) } else { None };
+        memory.map_or(Ok(()), |memory| memory.lengthen_to(place.byte + place.bytes))
+    }
+
     /// A place for a tensor without an address: free bytes; else the annex, where only their pieces are too small or
     /// tensors with addresses hold them; else what tensors used longest ago leave, those made by the same line first.
     ///

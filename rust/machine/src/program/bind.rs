@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::bound::Bound;
 use super::call::{FunctionRegistry, Refusal};
 use super::declaration::Place;
+use super::laid_step::Bound;
 use super::lifetimes::{self, Tenants};
 use super::meeting::MEETING_VERSION;
 use super::steps::StepReader;

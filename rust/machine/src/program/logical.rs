@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::bound::Bound;
+use super::laid_step::Bound;
 use super::{FunctionRegistry, Laid, Limits, Loaded, LogicalPlace, Place, Program, Recorder, Role};
 use crate::core::{At, NeuronCore};
 use crate::error::{Error, Result};

@@ -40,12 +40,12 @@
 
 mod alone;
 mod bind;
-mod bound;
 mod call;
 mod declaration;
 mod edit;
 mod fields;
 mod joining;
+mod laid_step;
 mod lifetimes;
 mod logical;
 mod marks;
@@ -67,10 +67,10 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 
 pub use bind::{Kept, Laid, Loaded};
-pub use bound::Bound;
 pub use call::{FunctionRegistry, LONGEST_FUNCTION_NAME};
 pub use declaration::{Declaration, Output, Place, Role};
 pub use joining::LogicalPlace;
+pub use laid_step::Bound;
 pub use lifetimes::Lifetime;
 pub use logical::run_together;
 pub use marks::Mark;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::bind::{Kept, Loaded};
-use super::bound::Bound;
+use super::laid_step::Bound;
 use crate::core::{At, NeuronCore};
 use crate::error::{Error, Result};
 use crate::host::InstructionSink;

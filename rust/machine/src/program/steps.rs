@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::bound::Bound;
 use super::call::{self, FunctionRegistry, Refusal};
 use super::joining::{self, LogicalPlace};
+use super::laid_step::Bound;
 use super::marks::{Mark, Nesting};
 use super::meeting::{self, MEETING_VERSION};
 use super::table;
