@@ -78,7 +78,7 @@ def use_level(context: typer.Context, *levels: str | None) -> None:
     They do until the command has ended, in processes that it starts too; several levels are those
     of runs that name theirs.
     """
-    from trn3.compiler.levels import SWITCH, check_level
+    from trn3.compiler.level_names import SWITCH, check_level
 
     before = os.environ.get(SWITCH)
     with refusing(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trn3.compiler.levels import compile_cores
+from trn3.compiler.level_names import compile_cores
 from trn3.nki.launch.run import RanLaunch
 
 __all__ = ["compiled"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trn3.compiler.levels import check_level
+from trn3.compiler.level_names import check_level
 from trn3.nki.launch.checking import CheckedRun, golden_of
 from trn3.nki.launch.golden import ResultCheck, ResultTolerance, leaves
 from trn3.nki.launch.jit import as_kernel

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
-from trn3.compiler.levels import check_level
+from trn3.compiler.level_names import check_level
 from trn3.nki.isa.constants import dependency
 from trn3.nki.isa.ordering import waits
 from trn3.nki.launch import observers, tracing

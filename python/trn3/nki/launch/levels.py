@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from trn3.compiler.levels import AS_WRITTEN, SWITCH, check_level
+from trn3.compiler.level_names import AS_WRITTEN, SWITCH, check_level
 from trn3.nki.values.releases import COMPILE_LEVEL
 
 __all__ = ["is_of_compiled_release", "level_of_launch"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trn3._trn3.machine import NeuronCore, NkiTensor, recorded_together
-from trn3.compiler.levels import AS_WRITTEN
+from trn3.compiler.level_names import AS_WRITTEN
 from trn3.machine.archs import ArchLike
 from trn3.nki.launch.arguments import Arguments, tensors_in
 from trn3.nki.launch.jit import as_kernel

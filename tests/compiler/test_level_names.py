@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trn3.compiler.levels import AS_WRITTEN, LEVELS, check_level
+from trn3.compiler.level_names import AS_WRITTEN, LEVELS, check_level
 from trn3.machine import NeuronCore
 
 
