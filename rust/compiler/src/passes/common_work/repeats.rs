@@ -18,6 +18,8 @@ pub(super) struct Repeats<'a> {
     producers: &'a Producers,
     /// The step itself where there is none.
     earlier: Vec<u32>,
+    /// How many fences came before each step.
+    fences: Vec<u32>,
 }
 
 /// What was found in a run of a loop.
@@ -30,7 +32,12 @@ struct Seen {
 
 impl<'a> Repeats<'a> {
     pub(super) fn of(trace: &'a Trace, producers: &'a Producers) -> Self {
-        let mut found = Self { trace, producers, earlier: (0..trace.steps.len() as u32).collect() };
+        let fences = trace.steps.iter().scan(0, |fences, step| {
+            *fences += u32::from(step.marks.is_fence);
+            Some(*fences)
+        });
+        let earlier = (0..trace.steps.len() as u32).collect();
+        let mut found = Self { trace, producers, earlier, fences: fences.collect() };
         let loops = Loops::of(&trace.scopes);
         let mut at: Vec<u32> = Vec::new();
         let mut by_depth: Vec<Vec<u32>> = vec![Vec::new()];
@@ -137,7 +144,8 @@ impl<'a> Repeats<'a> {
                 // What is in a tile does not depend on which one it is.
                 Some(_) if !behind.is_empty() => {}
                 Some(_) => words.push(NOTHING),
-                None => words.push(u64::from(operand.tensor)),
+                // Other cores may have written to HBM between fences.
+                None => words.extend([operand.tensor, self.fences[number]].map(u64::from)),
             }
             if finds(self.trace, number, operand) {
                 words.push(behind.len() as u64);

@@ -1,6 +1,6 @@
 //! Which tiles are others, and which steps therefore go: as far as what lives longer then fits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use trn3_machine::storage::Buffer;
 use trn3_machine::trace::{NONE, Trace, Use};
@@ -122,6 +122,10 @@ impl Sharer<'_> {
             if self.goes(number) {
                 continue;
             }
+            // What cores do together, and functions of the host, keep their own tiles.
+            for operand in step.operands.iter().filter(|_| step.marks.is_fence) {
+                self.tiles[operand.tensor as usize].may_go = false;
+            }
             let first = self.producers.first_write(number as u32);
             for (write, operand) in (first..).zip(step.writes()) {
                 let tile = &mut self.tiles[operand.tensor as usize];
@@ -187,6 +191,11 @@ impl Sharer<'_> {
                 if self.open(operand.tensor).is_none() || decided[operand.tensor as usize] {
                     continue;
                 }
+                if !self.tiles[operand.tensor as usize].may_go {
+                    decided[operand.tensor as usize] = true;
+                    self.keep(operand.tensor);
+                    continue;
+                }
                 let together = self.together(operand.tensor);
                 together.iter().for_each(|&tensor| decided[tensor as usize] = true);
                 if !self.share_together(&together) {
@@ -202,12 +211,13 @@ impl Sharer<'_> {
     /// Tiles that steps write together with one, itself included.
     fn together(&self, tensor: u32) -> Vec<u32> {
         let mut found = vec![tensor];
+        let mut known = HashSet::from([tensor]);
         let mut next = 0;
         while next < found.len() {
             for &write in &self.writes[found[next] as usize] {
                 let step = &self.trace.steps[self.producers.writer(write) as usize];
                 for operand in step.writes() {
-                    if self.open(operand.tensor).is_some() && !found.contains(&operand.tensor) {
+                    if self.open(operand.tensor).is_some() && known.insert(operand.tensor) {
                         found.push(operand.tensor);
                     }
                 }
@@ -219,9 +229,6 @@ impl Sharer<'_> {
 
     /// Tiles become the ones that hold the same, if those exist and may live on.
     fn share_together(&mut self, tensors: &[u32]) -> bool {
-        if !tensors.iter().all(|&tensor| self.tiles[tensor as usize].may_go) {
-            return false;
-        }
         let mut pairs = Vec::with_capacity(tensors.len());
         for &tensor in tensors {
             let class = self.writes[tensor as usize].first().map(|write| self.repeats.first_of(*write));

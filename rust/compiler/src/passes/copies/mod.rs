@@ -76,6 +76,10 @@ fn forward(trace: &mut Trace, noted: &mut Noted, report: &mut PassReport) {
     let mut live = LiveBytes::of(trace, &spans);
     let mut taken = vec![false; trace.steps.len()];
     for (copy, readers) in copies {
+        // What it was copied from may be gone: it copies what that was copied from.
+        if taken[copy as usize] {
+            continue;
+        }
         let step = &trace.steps[copy as usize];
         let (Some(source), Some(target)) = (step.reads().next(), step.writes().next()) else { continue };
         let (source, target, cost) = (source.tensor, target.tensor, slot_of(&step.work));

@@ -20,8 +20,8 @@ const ROWS: u64 = 2;
 const CELLS: u64 = 4;
 /// Names that a kernel has for tiles.
 const NAMES: usize = 5;
-/// Bytes of a cell: a few tiles fill SBUF, eight fill PSUM.
-const SBUF_UNIT: u64 = 8192;
+/// Bytes of a cell: twelve tiles fill SBUF, eight fill PSUM.
+const SBUF_UNIT: u64 = 4096;
 const PSUM_UNIT: u64 = 512;
 
 /// Bytes of a cell of a tensor.
@@ -308,7 +308,10 @@ impl Runner {
                 let second = if kind == 7 { Some(self.tile(Buffer::Sbuf, to)) } else { None };
                 operands.extend(second.map(|second| self.all(second, Use::Write, 0)));
                 let work = compute(60 + 20 * u64::from(what));
+                // Copies alone change engines.
+                let opcode = self.trace.names.opcode(if kind % 2 == 0 { "tensor_copy" } else { "tensor_tensor" });
                 let step = self.push(Engine::Vector, work, 10 + what, operands, kind % 8 != 0);
+                step.opcode = opcode;
                 step.marks.is_fence = kind == 1;
                 step.marks.is_ordered = kind == 2;
                 step.marks.is_dynamic = kind == 3;

@@ -36,20 +36,22 @@ pub(super) fn results(trace: &Trace) -> (BTreeMap<(u64, u64, u64), u64>, BTreeMa
     let mut memory: HashMap<Cell, u64> = HashMap::new();
     let mut products: HashSet<Cell> = HashSet::new();
     let mut seen = BTreeMap::new();
-    let read = |memory: &HashMap<Cell, u64>, cell: Cell| {
-        // What nobody wrote is the same in all tiles that stand for one another.
+    let read = |memory: &HashMap<Cell, u64>, cell: Cell, fences: u32| {
+        // What nobody wrote is the same in all tiles that stand for one another; other cores write HBM between fences.
         let home = trace.tensors[cell.0 as usize].home;
-        let name = if matches!(home, Home::Hbm(_)) { u64::from(cell.0) } else { u64::MAX };
+        let name = if matches!(home, Home::Hbm(_)) { (cell.0, fences) } else { (u32::MAX, 0) };
         memory.get(&cell).copied().unwrap_or_else(|| symbol(("unwritten", name, cell.1, cell.2)))
     };
+    let mut fences = 0;
     for step in &trace.steps {
+        fences += u32::from(step.marks.is_fence);
         let own = |operand: &&TraceOperand| {
             step.marks.joins_products && step.writes().any(|output| output.tensor == operand.tensor)
         };
         let inputs: Vec<Vec<u64>> = step
             .reads()
             .filter(|operand| !own(operand))
-            .map(|operand| cells(trace, operand).into_iter().map(|cell| read(&memory, cell)).collect())
+            .map(|operand| cells(trace, operand).into_iter().map(|cell| read(&memory, cell, fences)).collect())
             .collect();
         let is_product = matches!(step.work, Work::Matmul { .. });
         if step.marks.is_fence || step.fingerprint.is_none() {
@@ -67,7 +69,7 @@ pub(super) fn results(trace: &Trace) -> (BTreeMap<(u64, u64, u64), u64>, BTreeMa
                     () => symbol((step.label, &inputs, output, place, own)),
                 };
                 let joins = step.marks.joins_products && products.contains(&cell);
-                let made = if joins { symbol(("sum", read(&memory, cell), made)) } else { made };
+                let made = if joins { symbol(("sum", read(&memory, cell, fences), made)) } else { made };
                 memory.insert(cell, made);
                 if is_product {
                     products.insert(cell);
