@@ -91,10 +91,10 @@ impl Sharer<'_> {
             if !self.may_go[number] || !step.marks.overwrites {
                 continue;
             }
-            let mut write = self.producers.first_write(number as u32);
+            let first = self.producers.first_write(number as u32);
             let mut other = None;
             let operands = step.operands.iter().enumerate().filter(|(_, operand)| operand.usage == Use::Write);
-            for (at, operand) in operands {
+            for (write, (at, operand)) in (first..).zip(operands) {
                 let &[before] = self.producers.behind(number, at) else {
                     other = None;
                     break;
@@ -109,7 +109,6 @@ impl Sharer<'_> {
                 if other.is_none() {
                     break;
                 }
-                write += 1;
             }
             if let Some(writer) = other {
                 self.sharing.instead[number] = writer;

@@ -286,7 +286,7 @@ impl Runner {
             Line::Load { to, from, anew } => {
                 let tile = self.target(to, Buffer::Sbuf, anew);
                 // Scratch is written in between.
-                let tensor = if self.lines % 3 == 0 { SCRATCH } else { INPUT };
+                let tensor = if self.lines.is_multiple_of(3) { SCRATCH } else { INPUT };
                 let row = self.row(from);
                 let operands = smallvec![self.hbm(tensor, Use::Read, row), self.all(tile, Use::Write, 0)];
                 self.push(Engine::Dma, transfer(Route::Load), 2, operands, true);
