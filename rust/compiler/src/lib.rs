@@ -29,5 +29,5 @@ pub use constants::Constants;
 pub use cores::compile_cores;
 pub use level::{CompileOptions, Level};
 pub use passes::{PASSES, Pass};
-pub use program::compile_program;
+pub use program::{compile_program, compile_together};
 pub use report::{Change, ChangeKind, CompileReport, PassReport};

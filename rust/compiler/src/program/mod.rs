@@ -10,7 +10,7 @@ use std::sync::Arc;
 use trn3_machine::Result;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{CoreOptions, NeuronCore};
-use trn3_machine::program::{Limits, Program, Role};
+use trn3_machine::program::{Limits, Program, Role, run_together};
 
 use crate::cores::{compile_traces, take_traces};
 use crate::level::{CompileOptions, Level};
@@ -77,6 +77,40 @@ pub fn compile_program(
     let report = reports.into_iter().next();
     let report = report.ok_or_else(|| trn3_machine::Error::Value("no core was compiled".to_owned()))?;
     Ok((compiled.program, report))
+}
+
+/// As [`compile_program`], for the programs of the cores of a logical core: each is compiled by itself between the steps
+/// that they take together. With [`CompileOptions::verify`] each pass is checked; the programs are not run.
+///
+/// # Errors
+/// As [`compile_program`], and as [`run_together`].
+pub fn compile_together(
+    programs: &[Program],
+    arch: &Arc<ArchSpec>,
+    options: &CompileOptions,
+) -> Result<Vec<(Program, CompileReport)>> {
+    let core_options = CoreOptions { values: false, unlimited: true, ..Default::default() };
+    let mut cores = vec![NeuronCore::new(Arc::clone(arch), core_options)?];
+    for number in 1..programs.len() {
+        let beside = NeuronCore::beside(&mut cores[0], number)?;
+        cores.push(beside);
+    }
+    let mut cores: Vec<&mut NeuronCore> = cores.iter_mut().collect();
+    let mut inputs = options.inputs.clone();
+    for program in programs {
+        let zeros = indices(program, options).into_iter();
+        inputs.extend(zeros.filter(|(name, _)| !options.inputs.iter().any(|(given, _)| given == name)));
+    }
+    inputs.sort_by(|one, other| one.0.cmp(&other.0));
+    inputs.dedup_by(|one, other| one.0 == other.0);
+    let loaded = run_together(programs, &mut cores, &inputs, &(), &Limits::default())?;
+    let mut traces = take_traces(&mut cores)?;
+    let laid = programs.iter().zip(&loaded).zip(&traces);
+    let writings = laid.map(|((program, loaded), trace)| Writing::new(program, loaded, trace));
+    let writings = writings.collect::<Result<Vec<_>>>()?;
+    let reports = compile_traces(&mut cores, &mut traces, options)?;
+    let written = writings.into_iter().zip(&traces).zip(reports);
+    written.map(|((writing, trace), report)| Ok((writing.write(trace)?.program, report))).collect()
 }
 
 /// What is given, and zeros for other inputs of whole numbers: addresses may be read from them, and where these point

@@ -149,7 +149,7 @@ impl<'a> Writing<'a> {
             sources.push(step.source);
         }
         compiled.registers = self.registers.count;
-        compiled.settle_version();
+        compiled.set_version();
         Ok(Compiled { program: compiled, sources })
     }
 
@@ -190,12 +190,17 @@ impl<'a> Writing<'a> {
         let mut words = if is_same && !(0..known.operands.len()).any(is_moved) {
             own.clone()
         } else {
-            let Some(instruction) = instruction else {
-                let text = "what several cores do together cannot be given other operands";
-                return Err(Error::NotModelled(format!("program {}: {text}", self.program.name)));
-            };
             let engine = (known.engine != step.engine).then_some(step.engine);
-            tensors.writer.write(instruction, &trace.arch, engine, &mut instead)?
+            match &self.loaded.steps[known.step] {
+                Bound::Issue { instruction, .. } => {
+                    tensors.writer.write(&**instruction, &trace.arch, engine, &mut instead)?
+                }
+                Bound::Join { part, .. } => tensors.writer.write_part(part, &mut instead)?,
+                _ => {
+                    let text = "a collective cannot be given other operands";
+                    return Err(Error::NotModelled(format!("program {}: {text}", self.program.name)));
+                }
+            }
         };
         if let Some(tensor) = missing {
             let name = &trace.tensors[tensor as usize].name;

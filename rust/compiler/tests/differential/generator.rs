@@ -53,17 +53,7 @@ pub(crate) struct Generator {
 pub(crate) fn generate(seed: u64) -> (Program, Inputs) {
     let mut dice = Dice::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(1));
     let width = dice.pick(&[8, 16, 16, 32, 64]);
-    let mut made = Generator {
-        dice,
-        program: Program::new(&format!("random{seed}")),
-        inputs: Vec::new(),
-        tiles: Vec::new(),
-        width,
-        instructions: 0,
-        slice: 0,
-        is_independent: false,
-        first_own: 0,
-    };
+    let mut made = Generator { dice, ..Generator::new(seed, width) };
     made.declare_outside();
     made.declare_addressed();
     let blocks = 1 + made.dice.below(6);
@@ -77,13 +67,39 @@ pub(crate) fn generate(seed: u64) -> (Program, Inputs) {
         }
         made.block(0);
     }
-    made.store_all();
-    made.program.registers = REGISTERS;
-    made.program.settle_version();
-    (made.program, made.inputs)
+    made.finish()
 }
 
 impl Generator {
+    /// A program without steps, whose widest tiles have so many elements in a partition.
+    pub(crate) fn new(seed: u64, width: usize) -> Self {
+        Self {
+            dice: Dice::new(seed),
+            program: Program::new(&format!("random{seed}")),
+            inputs: Vec::new(),
+            tiles: Vec::new(),
+            width,
+            instructions: 0,
+            slice: 0,
+            is_independent: false,
+            first_own: 0,
+        }
+    }
+
+    /// The program, all of whose work matters, and its inputs.
+    pub(crate) fn finish(mut self) -> (Program, Inputs) {
+        self.store_all();
+        self.program.registers = REGISTERS;
+        self.program.set_version();
+        (self.program, self.inputs)
+    }
+
+    /// A tensor that all cores have, of zeros.
+    pub(crate) fn shared(&mut self, name: &str, shape: &[usize]) {
+        self.tensor(name, "shared_hbm", shape, "float32", Role::Inout);
+        self.inputs.push((name.to_owned(), vec![0; shape.iter().product::<usize>() * 4]));
+    }
+
     fn tensor(&mut self, name: &str, space: &str, shape: &[usize], dtype: &str, role: Role) -> usize {
         self.program.tensors.push(Declaration {
             name: name.to_owned(),
@@ -98,7 +114,7 @@ impl Generator {
     }
 
     /// Inputs with contents, and outputs.
-    fn declare_outside(&mut self) {
+    pub(crate) fn declare_outside(&mut self) {
         for name in ["x", "y"] {
             let bytes: Vec<u8> = (0..ROWS * self.width * 2)
                 .flat_map(|_| if self.dice.chance(1) { f32::INFINITY } else { self.dice.number() as f32 }.to_le_bytes())
@@ -155,7 +171,7 @@ impl Generator {
     }
 
     /// A few instructions: by themselves, in a loop, in the author's order.
-    fn block(&mut self, depth: usize) {
+    pub(crate) fn block(&mut self, depth: usize) {
         let kind = if depth > 1 { 0 } else { self.dice.below(10) };
         match kind {
             0..=4 => (0..=self.dice.below(4)).for_each(|_| self.recipe()),

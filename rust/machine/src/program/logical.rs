@@ -212,6 +212,10 @@ pub fn run_together(
         if waiting.iter().all(Option::is_none) {
             break;
         }
+        for ((loaded, core), step) in all.iter().zip(cores.iter_mut()).zip(&waiting) {
+            // A step that cores take together may be the first that names a tensor.
+            step.map_or(Ok(()), |step| loaded.tenants.come(core, step))?;
+        }
         meet(&all, cores, &waiting)?;
         for ((next, step), (loaded, core)) in next.iter_mut().zip(waiting).zip(all.iter().zip(cores.iter_mut())) {
             let step = step.unwrap_or_default();

@@ -216,8 +216,8 @@ impl Program {
         Ok(text)
     }
 
-    /// The version of the format that the program needs: that of a core alone where nothing in it needs another.
-    pub(crate) fn set_version(&mut self) {
+    /// Sets the version of the format to what the program needs: that of a core alone where nothing in it needs another.
+    pub fn set_version(&mut self) {
         let is_newer = |step: &Map<String, Value>| step.get("op").and_then(Value::as_str).is_some_and(is_of_version_2);
         let is_placeless = |tensor: &Declaration| {
             tensor.address.is_none() && tensor.buffer().is_ok_and(crate::storage::Buffer::is_on_chip)

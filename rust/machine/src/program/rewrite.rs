@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::meeting::MEETING_VERSION;
-use super::steps::is_of_version_2;
 use super::words::Names;
-use super::{Declaration, Loaded, Program, VERSION, operands, table};
+use super::{Loaded, Program, joining, operands, table};
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::isa::exchange::SendRecv;
 use crate::isa::table::{on_engine, rebound};
 use crate::isa::{Instruction, OperandRole};
+use crate::joint::Joint;
 use crate::storage::Storage;
 use crate::view::{Dynamic, Register, ScalarIndex, View};
 
@@ -41,18 +41,6 @@ impl Relocated {
             *stride = *stride / before * now;
         }
         made
-    }
-}
-
-impl Program {
-    /// Makes the version of the format the lowest that holds the program.
-    pub fn settle_version(&mut self) {
-        let op = |step: &Map<String, Value>| step.get("op").and_then(Value::as_str).is_some_and(is_of_version_2);
-        let is_placeless = |tensor: &Declaration| {
-            tensor.address.is_none() && tensor.buffer().is_ok_and(crate::storage::Buffer::is_on_chip)
-        };
-        let is_new = self.logical_core.is_some() || self.tensors.iter().any(is_placeless) || self.steps.iter().any(op);
-        self.version = if is_new { MEETING_VERSION } else { VERSION };
     }
 }
 
@@ -166,8 +154,46 @@ impl StepWriter {
                 &*moved
             }
         };
-        let mut changed: Vec<(&View, View, Option<Relocated>)> = Vec::new();
-        let mut kept: Vec<&View> = Vec::new();
+        let changes = Changes::of(instruction, instead);
+        if changes.changed.is_empty() {
+            return table::encode(instruction, &mut Given(self));
+        }
+        let made = rebound(instruction, arch, &mut |view| changes.instead_of(view))?;
+        let made = made.ok_or_else(|| cannot("cannot be given other operands"))?;
+        table::encode(&*made, &mut Given(self))
+    }
+
+    /// As [`StepWriter::write`], of a core's part of what the cores of a logical core do together.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for a tensor that it does not know.
+    pub fn write_part(
+        &self,
+        part: &Joint,
+        instead: &mut dyn FnMut(usize) -> Option<Relocated>,
+    ) -> Result<Map<String, Value>> {
+        let changes = Changes::of(part.instruction(), instead);
+        let moved = |view: &View| changes.instead_of(view).unwrap_or_else(|| view.clone());
+        let made = match part {
+            Joint::Barrier(barrier) => Joint::barrier(moved(&barrier.data), Some(barrier.engine)),
+            Joint::Exchange(SendRecv { src, dst, by_gpsimd }) => {
+                Joint::Exchange(SendRecv { src: moved(src), dst: moved(dst), by_gpsimd: *by_gpsimd })
+            }
+        };
+        joining::encode(&made, &mut Given(self))
+    }
+}
+
+/// Views of an instruction that lie elsewhere.
+struct Changes<'a> {
+    /// As they were, as they are, and what they lie in where that is another tensor.
+    changed: Vec<(&'a View, View, Option<Relocated>)>,
+    kept: Vec<&'a View>,
+}
+
+impl<'a> Changes<'a> {
+    fn of(instruction: &'a dyn Instruction, instead: &mut dyn FnMut(usize) -> Option<Relocated>) -> Self {
+        let mut found = Self { changed: Vec::new(), kept: Vec::new() };
         let mut number = 0;
         let mut next = || {
             number += 1;
@@ -180,31 +206,28 @@ impl StepWriter {
                 next();
             }
             if index.is_none() && place.is_none() {
-                return kept.push(view);
+                return found.kept.push(view);
             }
             let mut made = place.as_ref().map_or_else(|| view.clone(), |place| place.view(view));
             if let Some((dynamic, place)) = index {
                 made.dynamic = Some(Arc::new(with_index(dynamic, &place)));
             }
-            changed.push((view, made, place));
+            found.changed.push((view, made, place));
         });
-        if changed.is_empty() {
-            return table::encode(instruction, &mut Given(self));
+        found
+    }
+
+    fn instead_of(&self, view: &View) -> Option<View> {
+        if let Some((_, made, _)) = self.changed.iter().find(|(known, ..)| std::ptr::eq(*known, view)) {
+            return Some(made.clone());
         }
-        let made = rebound(instruction, arch, &mut |view| {
-            if let Some((_, made, _)) = changed.iter().find(|(known, ..)| std::ptr::eq(*known, view)) {
-                return Some(made.clone());
-            }
-            // An operand may be cut from what the instruction holds.
-            let is_cut = |known: &View| {
-                known.storage.id == view.storage.id && known.offset == view.offset && known.dtype == view.dtype
-            };
-            let is_kept = kept.iter().any(|known| std::ptr::eq(*known, view));
-            let (_, _, place) = changed.iter().find(|(known, ..)| !is_kept && is_cut(known))?;
-            place.as_ref().map(|place| place.view(view))
-        })?;
-        let made = made.ok_or_else(|| cannot("cannot be given other operands"))?;
-        table::encode(&*made, &mut Given(self))
+        // An operand may be cut from what the instruction holds.
+        let is_cut = |known: &View| {
+            known.storage.id == view.storage.id && known.offset == view.offset && known.dtype == view.dtype
+        };
+        let is_kept = self.kept.iter().any(|known| std::ptr::eq(*known, view));
+        let (_, _, place) = self.changed.iter().find(|(known, ..)| !is_kept && is_cut(known))?;
+        place.as_ref().map(|place| place.view(view))
     }
 }
 

@@ -84,7 +84,11 @@ fn forward(trace: &mut Trace, noted: &mut Noted, report: &mut PassReport) {
         let (Some(source), Some(target)) = (step.reads().next(), step.writes().next()) else { continue };
         let (source, target, cost) = (source.tensor, target.tensor, slot_of(&step.work));
         let may = |reader: &Reader| reader.forwarded.is_some() && !taken[reader.step as usize];
-        if readers.is_empty() || !readers.iter().all(may) || more(trace, &readers) > cost {
+        if readers.is_empty()
+            || !readers.iter().all(may)
+            || reads_twice(trace, &readers)
+            || more(trace, &readers) > cost
+        {
             continue;
         }
         let end = readers.iter().map(|reader| reader.step).max().unwrap_or(0);
@@ -115,7 +119,10 @@ fn forward(trace: &mut Trace, noted: &mut Noted, report: &mut PassReport) {
         ends[source as usize] = end.max(ends[source as usize]);
         let line = trace.steps[copy as usize].site;
         for reader in readers {
-            taken[reader.step as usize] = true;
+            if std::mem::replace(&mut taken[reader.step as usize], true) {
+                // Its other operand is the same one.
+                continue;
+            }
             let Some(forwarded) = reader.forwarded else { continue };
             let site = trace.steps[reader.step as usize].site;
             noted.add(trace, ChangeKind::Forwarded, (site, Some(line)), Some(target), None);
@@ -170,6 +177,17 @@ fn unchanged(
     let mut behind = last.behind(instead).into_iter();
     let same = instead.tensor == source && behind.all(|write| producers.writer(write) < copy);
     same.then_some(place as u8)
+}
+
+/// Whether a step reads two parts of a copy: what was checked is that one of them is read elsewhere.
+fn reads_twice(trace: &Trace, readers: &[Reader]) -> bool {
+    let operand = |reader: &Reader| {
+        let step = &trace.steps[reader.step as usize];
+        let other = step.alternatives.as_ref()?.forwarded.get(usize::from(reader.forwarded?))?;
+        step.operands.get(usize::from(other.operand))
+    };
+    let differ = |one: &Reader, other: &Reader| one.step == other.step && operand(one) != operand(other);
+    readers.iter().enumerate().any(|(at, one)| readers[..at].iter().any(|other| differ(one, other)))
 }
 
 /// How much longer readers take that read the source.
