@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from trn3._trn3.machine import NeuronCore
 
-__all__ = ["compile_cores", "levels", "passes"]
+__all__ = ["compile_cores", "compile_program", "levels", "passes"]
 
 def compile_cores(
     cores: Sequence[NeuronCore],
@@ -14,5 +16,13 @@ def compile_cores(
     verify: bool = False,
     live: bool = False,
 ) -> list[dict[str, Any]]: ...
+def compile_program(
+    program: str,
+    arch: str,
+    level: str,
+    passes: Sequence[str] | None = None,
+    inputs: Sequence[tuple[str, NDArray[np.uint8]]] = (),
+    verify: bool = False,
+) -> tuple[str, dict[str, Any]]: ...
 def levels() -> list[str]: ...
 def passes(level: str | None = None) -> list[str]: ...

@@ -1,13 +1,19 @@
 //! Bindings of the compiler.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use trn3_compiler::{CompileOptions, CompileReport, Level, PASSES, compile_cores};
+use trn3_compiler::{CompileOptions, CompileReport, Level, PASSES, compile_cores, compile_program};
+use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
+use trn3_machine::program::{Limits, Program};
 use trn3_profile::CompileFigures;
 
+use crate::door;
 use crate::machine::core::{PyCore, together};
 use crate::machine::error::exception;
+use crate::machine::programs::{Inputs, owned};
 use crate::value::to_python;
 
 /// Compiles what cores ran, and makes that their time; what was done, by core. `verify`: each pass is checked;
@@ -44,6 +50,35 @@ fn figures(report: &CompileReport) -> PyResult<CompileFigures> {
     figures.map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// Compiles a program (JSON) for a machine, by name or description; inputs are the bytes of its tensors by name. Returns the
+/// compiled one, and what was done.
+#[pyfunction]
+#[pyo3(name = "compile_program", signature = (program, arch, level, passes=None, inputs=Vec::new(), verify=false))]
+fn compile_text<'py>(
+    py: Python<'py>,
+    program: &str,
+    arch: &str,
+    level: &str,
+    passes: Option<Vec<String>>,
+    inputs: Inputs<'py>,
+    verify: bool,
+) -> PyResult<(String, Bound<'py, PyAny>)> {
+    let options = CompileOptions {
+        level: level.parse().map_err(exception)?,
+        passes,
+        verify,
+        inputs: owned(&inputs)?,
+        ..Default::default()
+    };
+    let (text, report) = door::run(py, || {
+        let arch = Arc::new(ArchSpec::load(arch)?);
+        let program = Program::from_json(program.as_bytes(), &Limits::default())?;
+        let (compiled, report) = compile_program(&program, &arch, &options)?;
+        Ok::<_, trn3_machine::Error>((compiled.to_json()?, report))
+    })?;
+    Ok((text, to_python(py, &report)?))
+}
+
 /// Names of the levels, the least first.
 #[pyfunction]
 fn levels() -> Vec<&'static str> {
@@ -66,6 +101,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = parent.py();
     let module = PyModule::new(py, "compiler")?;
     module.add_function(wrap_pyfunction!(compile, &module)?)?;
+    module.add_function(wrap_pyfunction!(compile_text, &module)?)?;
     module.add_function(wrap_pyfunction!(levels, &module)?)?;
     module.add_function(wrap_pyfunction!(passes, &module)?)?;
     parent.add_submodule(&module)?;

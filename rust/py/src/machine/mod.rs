@@ -13,7 +13,7 @@ pub(crate) mod lines;
 pub(crate) mod operand;
 mod options;
 pub(crate) mod profile;
-mod programs;
+pub(crate) mod programs;
 pub(crate) mod ranks;
 pub(crate) mod register;
 pub(crate) mod replay;

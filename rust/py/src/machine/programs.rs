@@ -19,7 +19,7 @@ use crate::machine::operand::tensor;
 type Output<'py> = (String, Bound<'py, PyArray1<u8>>, Vec<usize>, String);
 type Plain = (String, Vec<u8>, Vec<usize>, String);
 /// Bytes of tensors by name.
-pub(super) type Inputs<'py> = Vec<(String, PyReadonlyArray1<'py, u8>)>;
+pub(crate) type Inputs<'py> = Vec<(String, PyReadonlyArray1<'py, u8>)>;
 
 /// Calls `function(inputs, outputs)`: of inputs their bytes, types and shapes, of outputs their types and shapes; it returns
 /// one bytes object an output.
@@ -58,7 +58,8 @@ pub(super) fn registry(functions: Vec<(String, Py<PyAny>)>) -> BTreeMap<String, 
     functions.into_iter().map(named).collect()
 }
 
-fn owned(inputs: &Inputs<'_>) -> PyResult<Vec<(String, Vec<u8>)>> {
+/// The bytes, for work without the interpreter.
+pub(crate) fn owned(inputs: &Inputs<'_>) -> PyResult<Vec<(String, Vec<u8>)>> {
     inputs.iter().map(|(name, bytes)| Ok((name.clone(), bytes.as_slice()?.to_vec()))).collect()
 }
 
