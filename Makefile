@@ -32,8 +32,8 @@ capi: OPTIONS = $(if $(PREFIX),--prefix "$(PREFIX)")
 capi: ## the C library, header and pkg-config file in build/capi, or under PREFIX
 	$(run)
 
-fuzz: OPTIONS = $(if $(SECONDS),--seconds $(SECONDS)) $(TARGETS)
-fuzz: ## random inputs to the C library, two minutes (or SECONDS) for each of all TARGETS
+fuzz: OPTIONS = $(if $(SECONDS),--seconds $(SECONDS)) $(if $(PROGRAMS),--programs $(PROGRAMS)) $(TARGETS)
+fuzz: ## random inputs to the C library, two minutes (or SECONDS) for each of all TARGETS; 100,000 (or PROGRAMS) to the compiler
 	$(run)
 
 docs: ## HTML documentation in build/docs/html

@@ -1,4 +1,8 @@
-"""Run every fuzz target of ``rust/fuzz`` for a while, from the seeds beside them."""
+"""Run every fuzz target of ``rust/fuzz`` for a while, from the seeds beside them, and random programs.
+
+The target ``levels`` is no libFuzzer's: it holds so many random programs at each level of the compiler
+against themselves as written.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from steps import Runner
 
 FUZZ = ROOT / "rust" / "fuzz"
 CARGO_FUZZ = "0.13.2"
-TARGETS = ("spec", "program", "snapshot", "arrays")
+LEVELS = "levels"
+TARGETS = ("spec", "program", "snapshot", "arrays", LEVELS)
 # Longer inputs only repeat what shorter ones do. A program of few instructions may still be a large
 # one, and the instrumented build is slow.
 LIMITS = (
@@ -28,6 +33,10 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     """Read the words after ``make.py fuzz``."""
     parser = argparse.ArgumentParser(prog="make.py fuzz", description=__doc__)
     parser.add_argument("--seconds", type=int, default=120, help="of each target (default: 120)")
+    parser.add_argument(
+        "--programs", type=int, default=100_000, help=f"of {LEVELS} (default: 100000)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help=f"first of {LEVELS} (default: 0)")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}")
     wanted = parser.parse_args(words)
     if unknown := set(wanted.targets) - set(TARGETS):
@@ -56,18 +65,44 @@ def corpus(target: str) -> Path:
     return folder
 
 
+def compare_levels(
+    runner: Runner, variables: Mapping[str, str], *, programs: int, seed: int
+) -> bool:
+    """Compile random programs at every level; return whether each gives the bits it gave."""
+    environment = {
+        **variables,
+        "TRN3_FUZZ_PROGRAMS": str(programs),
+        "TRN3_FUZZ_SEED": str(seed),
+    }
+    words = ["cargo", "test", "--release", "-p", "trn3-compiler", "--test", "differential"]
+    what = f"fuzz {LEVELS}, {programs} programs from {seed}"
+    return runner.run(what, words, environment=environment).ok
+
+
 def run(
-    runner: Runner, variables: Mapping[str, str], *, seconds: int, targets: Sequence[str]
+    runner: Runner,
+    variables: Mapping[str, str],
+    *,
+    seconds: int,
+    targets: Sequence[str],
+    programs: int,
+    seed: int,
 ) -> int:
     """Run targets (all, if none is named) so long each; return the exit status."""
+    wanted = list(targets or TARGETS)
+    failed = 0
+    if LEVELS in wanted:
+        wanted.remove(LEVELS)
+        failed += not compare_levels(runner, variables, programs=programs, seed=seed)
+    if not wanted:
+        return 1 if failed else 0
     # Sanitizers are options of compilers in the making; this opens them in the one that is used.
     environment = {**variables, "RUSTC_BOOTSTRAP": "1"}
     program = tool(runner, environment)
     common: list[str | Path] = [program, "fuzz"]
     build = [*common, "build", "--fuzz-dir", FUZZ]
     runner.run("fuzz targets", build, environment=environment, required=True)
-    failed = 0
-    for target in targets or TARGETS:
+    for target in wanted:
         words = [*common, "run", "--fuzz-dir", FUZZ, target, corpus(target)]
         words += ["--", f"-max_total_time={seconds}", *LIMITS]
         result = runner.run(f"fuzz {target}, {seconds} s", words, environment=environment)

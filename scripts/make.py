@@ -133,7 +133,7 @@ def fuzz_targets(runner: Runner) -> int:
     environment = Environment(runner)
     environment.virtual_environment()
     environment.toolchain()
-    return fuzz.run(runner, environment.variables, seconds=wanted.seconds, targets=wanted.targets)
+    return fuzz.run(runner, environment.variables, **vars(wanted))
 
 
 def docs(runner: Runner) -> int:
