@@ -1,14 +1,22 @@
 # The compiler, as the front ends use it.
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 from trn3._trn3.machine import NeuronCore
 
-__all__ = ["compile_cores", "compile_program", "levels", "passes"]
+__all__ = ["RunAdvice", "advise", "compile_cores", "compile_program", "levels", "passes", "words"]
 
+@final
+class RunAdvice:
+    def report(self) -> dict[str, Any]: ...
+    def combined(self, chosen: Sequence[int]) -> list[float | None]: ...
+
+def advise(
+    cores: Sequence[NeuronCore], file: str, loops: Sequence[Sequence[tuple[int, int]]]
+) -> RunAdvice: ...
 def compile_cores(
     cores: Sequence[NeuronCore],
     level: str,
@@ -26,3 +34,10 @@ def compile_program(
 ) -> tuple[str, dict[str, Any]]: ...
 def levels() -> list[str]: ...
 def passes(level: str | None = None) -> list[str]: ...
+def words(
+    kind: str,
+    lines: Sequence[int],
+    engines: Sequence[Sequence[str]],
+    tensors: Sequence[str],
+    before: int | None,
+) -> tuple[str, str]: ...

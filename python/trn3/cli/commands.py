@@ -10,7 +10,7 @@ import typer
 # In the order of the help text.
 MODULES: Final = (
     "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
-    "export", "validate", "probe", "diff", "lint",
+    "export", "validate", "probe", "diff", "optimize", "lint",
 )  # fmt: skip
 
 

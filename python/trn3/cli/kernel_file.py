@@ -58,11 +58,25 @@ def load(target: str) -> KernelFile:
     KernelFileError
         If there is no such file or kernel; names what there is. If brackets hold no lengths.
     """
+    path, _ = _split(target)
+    return _found(target, import_file(_checked(path)))
+
+
+def load_text(target: str, text: str) -> KernelFile:
+    """Return what `load` would if another text stood in the file."""
+    path, _ = _split(target)
+    module = ModuleType(f"_trn3_kernel_{path.stem}")
+    module.__file__ = str(path)
+    with _importing_beside(path):
+        exec(compile(text, str(path), "exec"), vars(module))
+    return _found(target, module)
+
+
+def _found(target: str, module: ModuleType) -> KernelFile:
     from trn3 import nki
 
     path, name = _split(target)
     name, brackets = _brackets(name)
-    module = import_file(_checked(path))
     kernels = [key for key, value in vars(module).items() if isinstance(value, nki.Kernel)]
     if not name and len(kernels) == 1:
         name = kernels[0]
@@ -220,16 +234,24 @@ def import_file(path: Path) -> ModuleType:
         message = f"{path}: not a Python file"
         raise KernelFileError(message)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    with _importing_beside(path):
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception:
+            del sys.modules[name]
+            raise
+    return module
+
+
+@contextmanager
+def _importing_beside(path: Path) -> Iterator[None]:
+    """Let code import what lies in the folder of its file."""
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        spec.loader.exec_module(module)
-    except Exception:
-        del sys.modules[name]
-        raise
+        yield
     finally:
         sys.path.remove(str(path.parent.resolve()))
-    return module
 
 
 def arguments(file: KernelFile, words: list[str], seed: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@
 //! [`Level::NeuronxCc`] runs every pass.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 mod bound;
 mod constants;
 mod cores;

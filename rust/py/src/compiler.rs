@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use trn3_compiler::advice::{AdviceReport, KernelOutline, advise as advise_run, combine, words as words_of};
 use trn3_compiler::{CompileOptions, CompileReport, Level, PASSES, compile_cores, compile_program};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
 use trn3_machine::program::{Limits, Program};
+use trn3_machine::trace::Retimer;
 use trn3_profile::CompileFigures;
 
 use crate::door;
@@ -79,6 +81,57 @@ fn compile_text<'py>(
     Ok((text, to_python(py, &report)?))
 }
 
+/// What would make a run faster.
+#[pyclass(frozen, module = "trn3._trn3.compiler", name = "RunAdvice")]
+struct PyAdvice {
+    retimer: Retimer,
+    report: AdviceReport,
+}
+
+#[pymethods]
+impl PyAdvice {
+    /// The latency as written and each change with what it would be alone, the best first.
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.report)
+    }
+
+    /// The latency in microseconds with the changes of these numbers up to each; None for one that saves nothing then.
+    fn combined(&self, py: Python<'_>, chosen: Vec<usize>) -> PyResult<Vec<Option<f64>>> {
+        let advice: Vec<_> = chosen.iter().filter_map(|&number| self.report.advice.get(number).cloned()).collect();
+        door::run(py, || combine(&self.retimer, &advice))
+    }
+}
+
+/// What a change does and what to write, in words.
+#[pyfunction]
+fn words(
+    kind: &str,
+    lines: Vec<u32>,
+    engines: Vec<Vec<String>>,
+    tensors: Vec<String>,
+    before: Option<u32>,
+) -> PyResult<(String, String)> {
+    let said = words_of(kind.parse().map_err(exception)?, &lines, &engines, &tensors, before);
+    Ok((said.change, said.write))
+}
+
+/// What would make what cores ran faster; `loops` has first and last line of each statement of each loop of the file.
+#[pyfunction]
+fn advise(py: Python<'_>, cores: Vec<Py<PyCore>>, file: String, loops: Vec<Vec<(u32, u32)>>) -> PyResult<PyAdvice> {
+    let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
+    let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
+    let outline = KernelOutline { file, loops };
+    let mut found = None;
+    together(py, &owners, &names, &calls, "", |mut cores: Vec<&mut NeuronCore>, _| {
+        let Some(sites) = cores.first().map(|core| core.sites.clone()) else { return Ok(Vec::new()) };
+        let retimer = Retimer::of(&mut cores)?;
+        let report = advise_run(&retimer, &sites, &outline)?;
+        found = Some(PyAdvice { retimer, report });
+        Ok::<_, trn3_machine::Error>(vec![0; cores.len()])
+    })?;
+    found.ok_or_else(|| PyValueError::new_err("cores is empty; allowed: those of one launch"))
+}
+
 /// Names of the levels, the least first.
 #[pyfunction]
 fn levels() -> Vec<&'static str> {
@@ -102,6 +155,9 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let module = PyModule::new(py, "compiler")?;
     module.add_function(wrap_pyfunction!(compile, &module)?)?;
     module.add_function(wrap_pyfunction!(compile_text, &module)?)?;
+    module.add_class::<PyAdvice>()?;
+    module.add_function(wrap_pyfunction!(words, &module)?)?;
+    module.add_function(wrap_pyfunction!(advise, &module)?)?;
     module.add_function(wrap_pyfunction!(levels, &module)?)?;
     module.add_function(wrap_pyfunction!(passes, &module)?)?;
     parent.add_submodule(&module)?;

@@ -22,7 +22,7 @@ from trn3.nki.launch.levels import is_of_compiled_release, level_of_launch
 from trn3.nki.launch.new_cores import INTERNAL, core_of, is_precise
 from trn3.nki.launch.place import Edge, Edges, edge_of, place
 from trn3.nki.launch.rounding import RoundingChoice
-from trn3.nki.launch.run import run
+from trn3.nki.launch.run import RanLaunch, run
 from trn3.nki.ranks.context import Context, slot
 from trn3.nki.values.axes import Spread
 from trn3.nki.values.kernel_function import KernelFunction, as_kernel_function
@@ -284,6 +284,7 @@ class Kernel(KernelFunction):
         given: Given,
         fabric: RankFabric | None = None,
         observe: Callable[[Arguments, Any], None] | None = None,
+        finish: Callable[[RanLaunch], RanLaunch] = compiled,
     ) -> list[Any]:
         """Run the kernel on several ranks side by side, each on new cores of its own.
 
@@ -297,6 +298,8 @@ class Kernel(KernelFunction):
             What connects the ranks; by default that of the machine's own system.
         observe : callable, optional
             Called for each rank with its arguments and what the kernel returned, as tensors.
+        finish : callable, optional
+            What comes after the instances have run, by default the compiler.
 
         Returns
         -------
@@ -309,7 +312,7 @@ class Kernel(KernelFunction):
         placed = place(bound, cores, fabric, self._edges)
         self._rounding.apply(cores)
         try:
-            return collect(compiled(run(placed)), observe)
+            return collect(finish(run(placed)), observe)
         finally:
             # Handing results over finds what was never written in them.
             note([rank.cores for rank in placed.ranks])

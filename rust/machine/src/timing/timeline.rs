@@ -140,6 +140,11 @@ impl Timeline {
         Self { origin: self.origin, shared, ..Self::new(arch, options) }
     }
 
+    /// What it was made with.
+    pub(crate) fn options(&self) -> TimelineOptions {
+        self.options
+    }
+
     /// An empty timeline of the same core, whose transfers share a ceiling of HBM bandwidth with those of others.
     pub(crate) fn again(&self, arch: Arc<ArchSpec>, ceiling: &HbmCeiling) -> Self {
         let mut timeline = self.emptied(arch, self.options);

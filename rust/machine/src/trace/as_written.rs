@@ -10,9 +10,9 @@ use crate::storage::Buffer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     /// How many instructions were issued before.
-    step: u32,
-    tensor: u32,
-    came: bool,
+    pub(super) step: u32,
+    pub(super) tensor: u32,
+    pub(super) came: bool,
 }
 
 impl Event {

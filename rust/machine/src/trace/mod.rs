@@ -10,6 +10,7 @@ mod as_written;
 mod builder;
 mod made;
 mod one_by_one;
+mod retime;
 mod scopes;
 mod time;
 
@@ -28,6 +29,7 @@ use crate::timing::work::Work;
 
 pub(crate) use builder::{Draft, DraftTime, TraceBuilder};
 pub use one_by_one::StepTimer;
+pub use retime::{Edit, Retimer};
 pub use scopes::{LoopKind, LoopRun, LoopScope, NO_SCOPE, Scopes};
 pub use time::{TimedTrace, latencies, time, time_cores};
 

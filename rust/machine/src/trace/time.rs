@@ -100,7 +100,7 @@ pub fn latencies(cores: &[&mut NeuronCore], traces: &[&Trace]) -> Result<Vec<Pic
     Ok(time_all(traces, timelines)?.into_iter().map(|timed| timed.latency).collect())
 }
 
-fn time_all(traces: &[&Trace], mut timelines: Vec<Timeline>) -> Result<Vec<TimedTrace>> {
+pub(super) fn time_all(traces: &[&Trace], mut timelines: Vec<Timeline>) -> Result<Vec<TimedTrace>> {
     for trace in traces {
         check_places(trace)?;
     }

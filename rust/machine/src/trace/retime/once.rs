@@ -1,0 +1,115 @@
+//! Tensors that are filled the same way again, and share the first fill.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use smallvec::SmallVec;
+
+use super::generations::{covers, meet};
+use super::{Draft, Item, StepSet, written};
+use crate::site::SiteId;
+use crate::timing::region::Rect;
+use crate::trace::{NONE, Use};
+
+/// Bytes of a tensor and the number of the value that they hold.
+type Held = (SmallVec<[Rect; 1]>, u64);
+
+impl Draft {
+    /// Fills tensors made at these lines once where the same fills come again. False where none does.
+    pub(super) fn fill_once(&mut self, sites: &[SiteId]) -> bool {
+        self.make_anew(&|site| sites.contains(&site));
+        let values = self.values();
+        let writers = written(self);
+        let mut first: HashMap<(SiteId, Vec<u64>), u32> = HashMap::new();
+        let mut instead = vec![NONE; self.trace.tensors.len()];
+        let mut gone = StepSet::new();
+        for tensor in self.in_order() {
+            let (of, steps) = (&self.trace.tensors[tensor as usize], &writers[tensor as usize]);
+            let is_own = |step: &u32| {
+                self.trace.steps[*step as usize].writes().all(|each| each.tensor == tensor) && !gone.contains(step)
+            };
+            if of.open().is_none() || !sites.contains(&of.site) || steps.is_empty() || !steps.iter().all(is_own) {
+                continue;
+            }
+            let made: Vec<u64> = steps.iter().map(|&step| values[step as usize]).collect();
+            match first.entry((of.site, made)) {
+                std::collections::hash_map::Entry::Vacant(entry) => _ = entry.insert(tensor),
+                std::collections::hash_map::Entry::Occupied(entry) => {
+                    instead[tensor as usize] = *entry.get();
+                    gone.extend(steps);
+                }
+            }
+        }
+        if gone.is_empty() {
+            return false;
+        }
+        let shared: StepSet = instead.iter().copied().filter(|tensor| *tensor != NONE).collect();
+        self.items.retain(|item| match item {
+            Item::Step(step) => !gone.contains(step),
+            Item::Came(tensor) => instead[*tensor as usize] == NONE,
+            Item::Gone(tensor) => instead[*tensor as usize] == NONE && !shared.contains(tensor),
+        });
+        for step in &mut self.trace.steps {
+            for operand in &mut step.operands {
+                if instead[operand.tensor as usize] != NONE {
+                    operand.tensor = instead[operand.tensor as usize];
+                }
+            }
+        }
+        true
+    }
+
+    /// Tensors that steps write, in the order in which they are written first.
+    fn in_order(&self) -> Vec<u32> {
+        let mut seen = vec![false; self.trace.tensors.len()];
+        let mut order = Vec::new();
+        for item in &self.items {
+            let Item::Step(number) = *item else { continue };
+            for operand in self.trace.steps[number as usize].writes() {
+                if !std::mem::replace(&mut seen[operand.tensor as usize], true) {
+                    order.push(operand.tensor);
+                }
+            }
+        }
+        order
+    }
+
+    /// A number for what each step makes: equal ones for steps that compute the same of the same.
+    fn values(&self) -> Vec<u64> {
+        let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.trace.tensors.len()];
+        let mut values = vec![0; self.trace.steps.len()];
+        for item in &self.items {
+            let Item::Step(number) = *item else { continue };
+            let step = &self.trace.steps[number as usize];
+            let mut hasher = DefaultHasher::new();
+            match step.fingerprint {
+                Some(fingerprint) if step.after.is_empty() && !step.marks.is_fence => fingerprint.hash(&mut hasher),
+                _ => (u64::MAX, number).hash(&mut hasher),
+            }
+            for operand in &step.operands {
+                let rects = operand.rects.iter().map(|rect| (&rect.rows, &rect.columns));
+                (operand.usage, operand.offset, rects.collect::<SmallVec<[_; 1]>>()).hash(&mut hasher);
+                if operand.usage == Use::Write {
+                    continue;
+                }
+                // Before anything is written a tensor holds what no other one does.
+                let of = &held[operand.tensor as usize];
+                if !of.iter().any(|(rects, _)| covers(rects, &operand.rects)) {
+                    (operand.tensor, NONE).hash(&mut hasher);
+                }
+                for (rects, value) in of.iter().filter(|(rects, _)| meet(rects, operand)) {
+                    rects.iter().for_each(|rect| (&rect.rows, &rect.columns).hash(&mut hasher));
+                    value.hash(&mut hasher);
+                }
+            }
+            let value = hasher.finish();
+            values[number as usize] = value;
+            for operand in step.writes() {
+                let of = &mut held[operand.tensor as usize];
+                of.retain(|(rects, _)| !covers(&operand.rects, rects));
+                of.push((operand.rects.clone(), value));
+            }
+        }
+        values
+    }
+}
