@@ -22,7 +22,7 @@ def of_isa(function: ast.expr) -> bool:
 
 def change(kind: str, **fields: Any) -> dict[str, Any]:
     tensors = [{"name": "", "line": line} for line in fields.pop("tensors", [])]
-    empty = {"lines": [], "engines": [], "before": None}
+    empty: dict[str, Any] = {"lines": [], "engines": [], "before": None}
     return {**empty, "kind": kind, "tensors": tensors, **fields}
 
 
