@@ -7,22 +7,24 @@ use trn3_machine::{Error, Result};
 
 /// What compilers of kernels do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Constants {
+pub struct CompilerConstants {
     /// Part of the DMA engines' rate that compiled kernels reach on the second generation.
     pub dma_share_gen2: f64,
     /// The same from the third generation on.
     pub dma_share: f64,
+    /// Of what SBUF holds, how much may be live where work is shared.
+    pub shared_room: f64,
     /// Rings that transfers are spread over.
     pub dma_rings: u8,
 }
 
-impl Constants {
+impl CompilerConstants {
     /// The constants of the crate, read once.
     ///
     /// # Errors
     /// None in practice: the file is part of the crate and tested.
     pub fn load() -> Result<Self> {
-        static LOADED: OnceLock<Constants> = OnceLock::new();
+        static LOADED: OnceLock<CompilerConstants> = OnceLock::new();
         if let Some(loaded) = LOADED.get() {
             return Ok(*loaded);
         }
@@ -32,6 +34,7 @@ impl Constants {
         let constants = Self {
             dma_share_gen2: read("dma_share_gen2")?,
             dma_share: read("dma_share")?,
+            shared_room: read("shared_room")?,
             dma_rings: read("dma_rings")? as u8,
         };
         Ok(*LOADED.get_or_init(|| constants))
@@ -49,7 +52,7 @@ mod tests {
 
     #[test]
     fn test_constants_are_in_the_facts() {
-        let constants = Constants::load().expect("built in");
+        let constants = CompilerConstants::load().expect("built in");
         for share in [constants.dma_share_gen2, constants.dma_share] {
             assert!(share > 0.0 && share <= 1.0);
         }

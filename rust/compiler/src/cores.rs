@@ -5,8 +5,8 @@ use trn3_machine::trace::{Trace, latencies, time_cores};
 use trn3_machine::{Error, Result};
 
 use crate::bound::lower_bound;
-use crate::level::CompileOptions;
 use crate::live::live_ranges;
+use crate::options::CompileOptions;
 use crate::passes::check::check;
 use crate::report::{CompileReport, PassReport};
 

@@ -6,8 +6,8 @@
 //! engines, tensors get places, instructions get an order. What comes out is timed by the machine's own timeline and becomes
 //! the time of the core.
 //!
-//! Three levels: [`Level::AsWritten`] does nothing, [`Level::Nki`] places and orders what the author left open,
-//! [`Level::NeuronxCc`] runs every pass.
+//! Three levels: [`CompileLevel::AsWritten`] does nothing, [`CompileLevel::Nki`] places and orders what the author left open,
+//! [`CompileLevel::NeuronxCc`] runs every pass.
 #![forbid(unsafe_code)]
 
 pub mod advice;
@@ -19,6 +19,7 @@ pub mod dependences;
 mod level;
 pub mod live;
 mod live_bytes;
+mod options;
 pub mod passes;
 mod producers;
 mod program;
@@ -26,9 +27,10 @@ mod report;
 mod webs;
 
 pub use bound::lower_bound;
-pub use constants::Constants;
+pub use constants::CompilerConstants;
 pub use cores::compile_cores;
-pub use level::{CompileOptions, Level};
-pub use passes::{PASSES, Pass};
+pub use level::CompileLevel;
+pub use options::CompileOptions;
+pub use passes::{PASSES, Pass, passes_of};
 pub use program::{compile_program, compile_together};
 pub use report::{Change, ChangeKind, CompileReport, PassReport};

@@ -81,6 +81,12 @@ impl LiveBytes {
         memory.extent(bytes) <= memory.usable / SMALL_SHARE
     }
 
+    /// Whether what is live at these steps fits into so much more than there is.
+    pub(crate) fn nearly_fits(&mut self, buffer: Buffer, steps: std::ops::Range<u32>, room: f64) -> bool {
+        let usable = self.memory(buffer).usable as f64;
+        self.most(buffer, steps) as f64 <= usable * room
+    }
+
     /// Whether what is live at these steps fits.
     pub(crate) fn fits(&mut self, buffer: Buffer, steps: std::ops::Range<u32>) -> bool {
         let memory = self.memory(buffer);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use smallvec::smallvec;
 use trn3_compiler::live::live_ranges;
 use trn3_compiler::passes::check::check;
-use trn3_compiler::{CompileOptions, Constants, PassReport};
+use trn3_compiler::{CompileOptions, CompilerConstants, PassReport};
 use trn3_machine::Error;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::engine::Engine;
@@ -493,7 +493,7 @@ fn test_transfers_take_rings_in_turn_and_the_authors_queues_stay() {
         Work::Dma(transfer) if transfer.trigger.is_none() => Some(u64::from(transfer.ring)),
         _ => None,
     });
-    let most = u64::from(Constants::load().expect("built in").dma_rings);
+    let most = u64::from(CompilerConstants::load().expect("built in").dma_rings);
     assert!(rings.zip(0..39).all(|(ring, number)| ring == number % most));
     assert!(matches!(&trace.steps[1].work, Work::Dma(Transfer { ring: 0, trigger: Some(Engine::Scalar), .. })));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_compiler::advice::{AdviceReport, KernelOutline, advise as advise_run, combine, words as words_of};
-use trn3_compiler::{CompileOptions, CompileReport, Level, PASSES, compile_cores, compile_program};
+use trn3_compiler::{CompileLevel, CompileOptions, CompileReport, PASSES, compile_cores, compile_program, passes_of};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
 use trn3_machine::program::{Limits, Program};
@@ -135,7 +135,7 @@ fn advise(py: Python<'_>, cores: Vec<Py<PyCore>>, file: String, loops: Vec<Vec<(
 /// Names of the levels, the least first.
 #[pyfunction]
 fn levels() -> Vec<&'static str> {
-    Level::ALL.map(Level::name).to_vec()
+    CompileLevel::ALL.map(CompileLevel::name).to_vec()
 }
 
 /// Names of the passes of a level, in their order; of all there are without one.
@@ -144,7 +144,7 @@ fn levels() -> Vec<&'static str> {
 fn passes(level: Option<&str>) -> PyResult<Vec<&'static str>> {
     let all = match level {
         None => PASSES.to_vec(),
-        Some(level) => level.parse::<Level>().map_err(exception)?.passes(),
+        Some(level) => level.parse::<CompileLevel>().map(passes_of).map_err(exception)?,
     };
     Ok(all.iter().map(|pass| pass.name()).collect())
 }

@@ -12,7 +12,7 @@ use trn3_machine::trace::{Home, NONE, Trace, Use};
 
 use super::noted::Noted;
 use super::{Pass, steps};
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::producers::Producers;
 use crate::report::{ChangeKind, PassReport};
 
@@ -24,8 +24,8 @@ impl Pass for DeadWorkPass {
         "dead_work"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {

@@ -22,7 +22,7 @@ use trn3_machine::trace::{Trace, TraceStep};
 use super::Pass;
 use super::noted::Noted;
 use crate::costs::{latency_of, slot_of};
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::producers::Producers;
 use crate::report::{ChangeKind, PassReport};
 
@@ -38,8 +38,8 @@ impl Pass for EnginesPass {
         "engines"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {

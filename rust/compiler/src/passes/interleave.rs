@@ -17,7 +17,7 @@ use trn3_machine::trace::{NONE, Trace};
 use super::Pass;
 use super::allocate::{capacity, extents};
 use crate::dependences::Dependences;
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::report::{Change, ChangeKind, PassReport};
 use crate::webs::Webs;
 
@@ -29,8 +29,8 @@ impl Pass for InterleavePass {
         "interleave"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::Nki, Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::Nki, CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {

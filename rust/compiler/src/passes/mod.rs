@@ -18,7 +18,7 @@ mod tests;
 use trn3_machine::Result;
 use trn3_machine::trace::Trace;
 
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::report::PassReport;
 
 /// What changes a trace and leaves its values as they are.
@@ -27,13 +27,18 @@ pub trait Pass: Sync {
     fn name(&self) -> &'static str;
 
     /// Levels that it is part of.
-    fn levels(&self) -> &'static [Level];
+    fn levels(&self) -> &'static [CompileLevel];
 
     /// Changes a trace, and notes what it did.
     ///
     /// # Errors
     /// The capacity errors where the operands of one instruction do not fit.
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()>;
+}
+
+/// The passes of a level, in their order.
+pub fn passes_of(level: CompileLevel) -> Vec<&'static dyn Pass> {
+    PASSES.iter().copied().filter(|pass| pass.levels().contains(&level)).collect()
 }
 
 /// Every pass, in the order in which they run.

@@ -14,8 +14,8 @@ use trn3_machine::timing::work::Work;
 use trn3_machine::trace::Trace;
 
 use super::Pass;
-use crate::constants::Constants;
-use crate::level::Level;
+use crate::constants::CompilerConstants;
+use crate::level::CompileLevel;
 use crate::report::PassReport;
 
 /// Spreads transfers over rings.
@@ -26,8 +26,8 @@ impl Pass for QueuesPass {
         "queues"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
@@ -38,7 +38,7 @@ impl Pass for QueuesPass {
 
 /// Gives transfers their rings and what they reach of the engines' rate; how many were spread.
 pub(super) fn spread(trace: &mut Trace) -> Result<u64> {
-    let constants = Constants::load()?;
+    let constants = CompilerConstants::load()?;
     let share = constants.dma_share(&trace.arch);
     let mut transfers = 0u64;
     for step in &mut trace.steps {

@@ -16,7 +16,7 @@ use trn3_machine::trace::{NONE, Trace, TraceStep};
 use super::Pass;
 use super::schedule::{as_it_is, best_order};
 use crate::dependences::Dependences;
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::report::PassReport;
 
 /// Finds repetition and orders it.
@@ -58,8 +58,8 @@ impl Pass for StructurePass {
         "structure"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::Nki, Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::Nki, CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {

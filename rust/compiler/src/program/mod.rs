@@ -13,14 +13,15 @@ use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::program::{Limits, Program, Role, run_together};
 
 use crate::cores::{compile_traces, take_traces};
-use crate::level::{CompileOptions, Level};
+use crate::level::CompileLevel;
+use crate::options::CompileOptions;
 use crate::report::CompileReport;
 
 use writing::Writing;
 
 /// Compiles a program of one core: what comes out has a place for every tensor, and gives the same bits wherever it runs.
 ///
-/// At level [`Level::AsWritten`], unless passes are named, it comes back as it is. Loop marks and stretches that keep their
+/// At level [`CompileLevel::AsWritten`], unless passes are named, it comes back as it is. Loop marks and stretches that keep their
 /// order have done their duty and go; `fresh` steps too, since a matmul says itself then whether it adds.
 ///
 /// # Errors
@@ -30,7 +31,7 @@ use writing::Writing;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use trn3_compiler::{CompileOptions, Level, compile_program};
+/// use trn3_compiler::{CompileOptions, CompileLevel, compile_program};
 /// use trn3_machine::arch::ArchSpec;
 /// use trn3_machine::program::{Limits, Program};
 ///
@@ -48,7 +49,7 @@ use writing::Writing;
 /// let arch = Arc::new(ArchSpec::load("trn3")?);
 ///
 /// let inputs = vec![("x".to_owned(), vec![0; 128 * 64 * 4])];
-/// let options = CompileOptions { level: Level::NeuronxCc, verify: true, inputs, ..Default::default() };
+/// let options = CompileOptions { level: CompileLevel::NeuronxCc, verify: true, inputs, ..Default::default() };
 /// let (compiled, report) = compile_program(&program, &arch, &options)?;
 /// assert!(compiled.tensors.iter().any(|tensor| tensor.name == "tile" && tensor.address.is_some()));
 /// assert!(report.bound_us <= report.compiled_us);
@@ -59,7 +60,7 @@ pub fn compile_program(
     arch: &Arc<ArchSpec>,
     options: &CompileOptions,
 ) -> Result<(Program, CompileReport)> {
-    let is_open = options.level == Level::AsWritten && options.passes.is_none();
+    let is_open = options.level == CompileLevel::AsWritten && options.passes.is_none();
     let core_options = CoreOptions { values: false, unlimited: !is_open, ..Default::default() };
     let mut core = NeuronCore::new(Arc::clone(arch), core_options)?;
     let limits = Limits::default();

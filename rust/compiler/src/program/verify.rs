@@ -12,7 +12,7 @@ use trn3_machine::view::View;
 use trn3_machine::{Error, Result};
 
 use super::writing::Compiled;
-use crate::level::CompileOptions;
+use crate::options::CompileOptions;
 
 /// A program that has run on a core of its own.
 struct Ran {

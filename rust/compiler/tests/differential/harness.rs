@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
-use trn3_compiler::{CompileOptions, Level, compile_program};
+use trn3_compiler::{CompileLevel, CompileOptions, compile_program};
 use trn3_machine::Error;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{CoreOptions, NeuronCore};
@@ -129,7 +129,7 @@ pub(crate) fn drift(program: &Program, arch: &Arc<ArchSpec>, options: &CompileOp
     Some((report.compiled_us, run(&compiled, &options.inputs, arch).ok()?.microseconds))
 }
 
-pub(crate) fn options(level: Level, inputs: &Inputs) -> CompileOptions {
+pub(crate) fn options(level: CompileLevel, inputs: &Inputs) -> CompileOptions {
     CompileOptions { level, inputs: inputs.clone(), ..Default::default() }
 }
 

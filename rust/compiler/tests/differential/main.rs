@@ -11,7 +11,7 @@ mod recipes;
 
 use std::collections::BTreeMap;
 
-use trn3_compiler::{CompileOptions, Level};
+use trn3_compiler::{CompileLevel, CompileOptions};
 use trn3_machine::program::OPERATIONS;
 
 use generator::{generate, op_of};
@@ -40,7 +40,7 @@ fn check(part: u64) {
             continue;
         };
         // The lower level has fewer of the same passes.
-        for level in &[Level::NeuronxCc, Level::Nki][..1 + usize::from(seed % 8 < 4)] {
+        for level in &[CompileLevel::NeuronxCc, CompileLevel::Nki][..1 + usize::from(seed % 8 < 4)] {
             // Each pass checked, and the program held against itself by the compiler too.
             let options = CompileOptions { verify: seed % 3 == 0, ..options(*level, &inputs) };
             let Some(text) = wrong(&program, &arch, &options, &written) else { continue };
@@ -88,7 +88,7 @@ fn test_two_cores_give_the_same_bits() {
             refused += 1;
             continue;
         };
-        for level in [Level::Nki, Level::NeuronxCc] {
+        for level in [CompileLevel::Nki, CompileLevel::NeuronxCc] {
             let options = CompileOptions { verify: seed % 3 == 0, ..options(level, &inputs) };
             let wrong = wrong_pair(&programs, &arch, &options, &written);
             assert_eq!(wrong, None, "seed {seed} at {level}");
@@ -118,13 +118,13 @@ fn test_programs_have_every_instruction() {
 /// DMA engines' rate that compiled transfers get.
 #[test]
 fn test_compiled_programs_take_the_time_of_their_traces() {
-    let names = Level::NeuronxCc.passes().into_iter().map(|pass| pass.name().to_owned());
+    let names = passes_of(CompileLevel::NeuronxCc).into_iter().map(|pass| pass.name().to_owned());
     let passes: Vec<String> = names.filter(|name| name != "queues").collect();
     for seed in 0..number("TRN3_FUZZ_PROGRAMS", 2000) / 20 {
         let arch = arch_of(seed);
         let (program, inputs) = generate(seed);
         let Some((program, _)) = legal(program, &inputs, &arch) else { continue };
-        for (level, passes) in [(Level::Nki, None), (Level::NeuronxCc, Some(passes.clone()))] {
+        for (level, passes) in [(CompileLevel::Nki, None), (CompileLevel::NeuronxCc, Some(passes.clone()))] {
             let options = CompileOptions { passes, ..options(level, &inputs) };
             if let Some((trace, ran)) = drift(&program, &arch, &options) {
                 assert!((trace - ran).abs() < 1e-6, "seed {seed} at {level}: {trace} us said, {ran} us taken");

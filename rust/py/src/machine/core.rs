@@ -8,7 +8,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use trn3_compiler::Level;
+use trn3_compiler::CompileLevel;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::conductor::Conductor;
 use trn3_machine::core::NeuronCore;
@@ -37,12 +37,12 @@ struct Inner {
     core: NeuronCore,
     lines: Lines,
     conductor: Conductor,
-    level: Level,
+    level: CompileLevel,
     compiled: Option<CompileFigures>,
 }
 
 impl Inner {
-    fn new(core: NeuronCore, internal: Vec<String>, level: Level) -> Mutex<Self> {
+    fn new(core: NeuronCore, internal: Vec<String>, level: CompileLevel) -> Mutex<Self> {
         let (lines, conductor) = (Lines::new(internal), Conductor::default());
         Mutex::new(Self { core, lines, conductor, level, compiled: None })
     }

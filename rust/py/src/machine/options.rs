@@ -3,15 +3,15 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use trn3_compiler::Level;
+use trn3_compiler::CompileLevel;
 use trn3_machine::core::CoreOptions;
 use trn3_machine::memory::Precision;
 
 use crate::machine::error::exception;
 
 /// Keywords of a new core as its options, and the level of the compiler.
-pub(super) fn core_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<(CoreOptions, Level)> {
-    let (mut options, mut level) = (CoreOptions::default(), Level::default());
+pub(super) fn core_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<(CoreOptions, CompileLevel)> {
+    let (mut options, mut level) = (CoreOptions::default(), CompileLevel::default());
     for (key, value) in given.into_iter().flat_map(|given| given.iter()) {
         let key: String = key.extract()?;
         let flag = || value.extract::<bool>();
@@ -40,6 +40,6 @@ pub(super) fn core_options(given: Option<&Bound<'_, PyDict>>) -> PyResult<(CoreO
         taken.map_err(|error| PyTypeError::new_err(format!("argument '{key}': {}", error.value(value.py()))))?;
     }
     // What compiles gives places afterwards.
-    options.unlimited |= level != Level::AsWritten;
+    options.unlimited |= level != CompileLevel::AsWritten;
     Ok((options, level))
 }

@@ -8,7 +8,7 @@ use trn3_machine::timing::timeline::TimelineOptions;
 use trn3_machine::trace::{NONE, Trace, TraceStep, Use, time};
 
 use super::spill::duration;
-use crate::constants::Constants;
+use crate::constants::CompilerConstants;
 use crate::costs::slot_of;
 use crate::dependences::Dependences;
 use crate::passes::queues::spread;
@@ -17,7 +17,7 @@ use crate::passes::queues::spread;
 /// after another, while the others work; None where that is the order there is. Where memory is full a place has to be free
 /// that early, which only whoever gives out places can see to.
 pub(super) fn ahead(trace: &Trace) -> Result<Option<Vec<u32>>> {
-    let share = Constants::load()?.dma_share(&trace.arch);
+    let share = CompilerConstants::load()?.dma_share(&trace.arch);
     let steps = trace.steps.len();
     // When each step could begin if only the engines' own work counted.
     let mut busy = [0u64; Engine::ALL.len()];

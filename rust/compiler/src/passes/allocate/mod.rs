@@ -28,7 +28,7 @@ use trn3_machine::trace::{Trace, TraceTensor};
 use trn3_machine::{Error, Result};
 
 use super::Pass;
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::report::{Change, ChangeKind, PassReport};
 use crate::webs::Webs;
 use ahead::{ahead, pace};
@@ -50,8 +50,8 @@ impl Pass for AllocatePass {
         "allocate"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::Nki, Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::Nki, CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a step goes only if an earlier one that stays gave the same bits from the same inputs, nothing wrote its
 //! inputs or the earlier one's result in between, and every reader of what it made reads the earlier result instead. No
-//! tensor lives on where what is live on chip would not fit then.
+//! tensor lives on where much more were live than fits then.
 //!
 //! **(choice)** What the older compilers found we take to be what explains the published tutorials: they work on loops, not
 //! on unrolled code. A load or computation leaves its innermost loop where it is the same in the iteration before; if it is
@@ -22,7 +22,8 @@ use trn3_machine::trace::Trace;
 
 use super::noted::Noted;
 use super::{Pass, steps};
-use crate::level::Level;
+use crate::constants::CompilerConstants;
+use crate::level::CompileLevel;
 use crate::producers::Producers;
 use crate::report::{ChangeKind, PassReport};
 use repeats::Repeats;
@@ -36,18 +37,19 @@ impl Pass for CommonWorkPass {
         "common_work"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
         if trace.draws {
             return Ok(());
         }
+        let room = CompilerConstants::load()?.shared_room;
         let Sharing { instead, tensors } = {
             let producers = Producers::of(trace);
             let repeats = Repeats::of(trace, &producers);
-            Sharing::of(trace, &producers, &repeats)
+            Sharing::of(trace, &producers, &repeats, room)
         };
         let mut noted = Noted::default();
         for (number, step) in trace.steps.iter().enumerate() {

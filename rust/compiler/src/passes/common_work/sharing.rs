@@ -43,12 +43,14 @@ struct Sharer<'a> {
     ends: Vec<u32>,
     starts: Vec<u32>,
     live: LiveBytes,
+    /// How much more than SBUF holds may be live: what has to leave then comes back.
+    room: f64,
     /// By what its first write gives the tensor that holds it.
     kept: HashMap<u32, u32>,
 }
 
 impl Sharing {
-    pub(super) fn of(trace: &Trace, producers: &Producers, repeats: &Repeats<'_>) -> Self {
+    pub(super) fn of(trace: &Trace, producers: &Producers, repeats: &Repeats<'_>, room: f64) -> Self {
         let spans = spans(trace);
         let none = Tile { last_write: 0, first_read: NONE, last_read: 0, may_go: true };
         let mut sharer = Sharer {
@@ -65,6 +67,7 @@ impl Sharing {
             ends: spans.iter().map(|span| span.1).collect(),
             starts: spans.iter().map(|span| span.0).collect(),
             live: LiveBytes::of(trace, &spans),
+            room,
             kept: HashMap::new(),
         };
         sharer.leave_rewrites();
@@ -286,7 +289,8 @@ impl Sharer<'_> {
     fn fits(&mut self, tensor: u32, kept: u32) -> bool {
         let Some(buffer) = self.open(tensor) else { return false };
         let further = self.extension(tensor, kept);
-        self.live.is_small(buffer, self.trace.tensors[tensor as usize].bytes) || self.live.fits(buffer, further)
+        let is_small = self.live.is_small(buffer, self.trace.tensors[tensor as usize].bytes);
+        is_small || self.live.nearly_fits(buffer, further, if buffer == Buffer::Psum { 1.0 } else { self.room })
     }
 
     /// A tile stays what it is, and others may be it.

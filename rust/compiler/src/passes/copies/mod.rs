@@ -23,7 +23,7 @@ use trn3_machine::trace::{Alternatives, LoopKind, NONE, Trace, Use};
 use super::Pass;
 use super::noted::Noted;
 use crate::costs::slot_of;
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::live_bytes::{LiveBytes, spans};
 use crate::producers::{LastWrites, Producers, finds};
 use crate::report::{ChangeKind, PassReport};
@@ -36,8 +36,8 @@ impl Pass for CopiesPass {
         "copies"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {

@@ -13,7 +13,7 @@ use trn3_machine::trace::{StepTimer, Trace};
 
 use super::Pass;
 use crate::dependences::Dependences;
-use crate::level::Level;
+use crate::level::CompileLevel;
 use crate::report::PassReport;
 use changes::changes;
 use list::{AsItWas, Choice, Ordered, Problem};
@@ -31,8 +31,8 @@ impl Pass for SchedulePass {
         "schedule"
     }
 
-    fn levels(&self) -> &'static [Level] {
-        &[Level::Nki, Level::NeuronxCc]
+    fn levels(&self) -> &'static [CompileLevel] {
+        &[CompileLevel::Nki, CompileLevel::NeuronxCc]
     }
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
