@@ -9,7 +9,7 @@ from trn3._trn3 import compiler
 
 if TYPE_CHECKING:
     from trn3._trn3.compiler import RunAdvice
-    from trn3._trn3.machine import NeuronCore
+    from trn3.machine import NeuronCore
 
 __all__ = ["advise", "said"]
 

@@ -313,8 +313,7 @@ class Kernel(KernelFunction):
         self._rounding.apply(cores)
         try:
             return collect(finish(run(placed)), observe)
-        finally:
-            # Handing results over finds what was never written in them.
+        finally:  # Handing results over finds what was never written in them.
             note([rank.cores for rank in placed.ranks])
 
     def _check_inner(self, running: Context) -> None:
