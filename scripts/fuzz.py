@@ -1,6 +1,6 @@
-"""Run every fuzz target of ``rust/fuzz`` for a while, from the seeds beside them, and random programs.
+"""Run every fuzz target of ``rust/fuzz`` for a while, from the seeds beside them.
 
-The target ``levels`` is no libFuzzer's: it holds so many random programs at each level of the compiler
+The target ``levels`` is no libFuzzer's: random programs at every level of the compiler are held
 against themselves as written.
 """
 

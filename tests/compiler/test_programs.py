@@ -62,16 +62,20 @@ def test_passes_run_as_they_are_named(program: nki.Program) -> None:
     names = [each["name"] for each in made.report["passes"]]
     assert names == ["common_work", "allocate", "schedule"]
     assert made.report["passes"][0]["loads"] == 3
-    assert set(compiler.passes("nki")) < set(compiler.passes("neuronx-cc")) == set(compiler.passes())
+    assert (
+        set(compiler.passes("nki")) < set(compiler.passes("neuronx-cc")) == set(compiler.passes())
+    )
 
 
 def test_what_cannot_be_compiled_is_refused(program: nki.Program) -> None:
     """Each error names what is wrong, and what is allowed."""
-    with pytest.raises(ValueError, match=r'compile is "fast"; allowed: as-written, nki, neuronx-cc'):
+    with pytest.raises(
+        ValueError, match=r'compile is "fast"; allowed: as-written, nki, neuronx-cc'
+    ):
         compiler.compile(program, level="fast")
-    with pytest.raises(ValueError, match='pass is "hoist"; allowed: common_work, '):
+    with pytest.raises(ValueError, match=r'pass is "hoist"; allowed: common_work, '):
         compiler.compile(program, passes=["hoist"])
-    with pytest.raises(ValueError, match="allocate is one of the passes|has no place"):
+    with pytest.raises(ValueError, match=r"allocate is one of the passes|has no place"):
         compiler.compile(program, passes=["schedule"], arch="trn3:sbuf_partition_bytes=1024")
     with pytest.raises(ValueError, match='verify needs the contents of input "y"'):
         compiler.compile(program, verify=True, inputs={"x": X})

@@ -19,6 +19,6 @@ Examples
 True
 """
 
-from trn3.compiler.programs import CompiledProgram, compile, levels, passes
+from trn3.compiler.programs import CompiledProgram, compile, levels, passes  # noqa: A004
 
 __all__ = ["CompiledProgram", "compile", "levels", "passes"]

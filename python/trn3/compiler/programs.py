@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3 import compiler as _compiler
+from trn3.compiler.levels import LEVELS
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike
@@ -41,8 +42,8 @@ class CompiledProgram(Generic[AnyProgram]):
         Runs wherever the one that it was made of does, with the same output bits.
     report : dict
         ``level``; ``as_written_us`` (None where that does not fit), ``compiled_us`` and
-        ``bound_us``, in microseconds; ``spilled_bytes``; and ``passes``, in their order: of each its
-        ``name``, what it counted, and ``changes`` by line.
+        ``bound_us``, in microseconds; ``spilled_bytes``; and ``passes``, in their order: of each
+        its ``name``, what it counted, and ``changes`` by line.
     """
 
     program: AnyProgram
@@ -57,7 +58,7 @@ def levels() -> list[str]:
     >>> levels()
     ['as-written', 'nki', 'neuronx-cc']
     """
-    return _compiler.levels()
+    return list(LEVELS)
 
 
 def passes(level: str | None = None) -> list[str]:
@@ -76,7 +77,7 @@ def passes(level: str | None = None) -> list[str]:
     return _compiler.passes(level)
 
 
-def compile(  # the field's word, as of `re.compile`
+def compile(  # noqa: A001 - the field's word, as of `re`
     program: AnyProgram,
     passes: Sequence[str] | None = None,
     level: str = "neuronx-cc",
@@ -95,7 +96,8 @@ def compile(  # the field's word, as of `re.compile`
     passes : sequence of str, optional
         Names of the passes to run, in this order, instead of those of the level; of `passes`.
     level : str, optional
-        One of `levels`. At ``as-written``, unless passes are named, the program comes back as it is.
+        One of `levels`. At ``as-written``, unless passes are named, the program comes back as it
+        is.
     arch : str, mapping or ArchSpec, optional
         Machine instead of the one it was recorded on, as `trn3.machine.arch` takes it.
     verify : bool, optional
@@ -132,8 +134,7 @@ def compile(  # the field's word, as of `re.compile`
     ['allocate', 'schedule']
     """
     # Descriptions bring much that those who only name levels do without.
-    from trn3.machine.archs import arch as described
-    from trn3.machine.archs import arch_file
+    from trn3.machine.archs import arch as described, arch_file
 
     given = [(name, _bytes_of(contents)) for name, contents in (inputs or {}).items()]
     machine = described(arch if arch is not None else program.arch or "trn3")
