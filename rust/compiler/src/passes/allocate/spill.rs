@@ -54,6 +54,7 @@ impl Makers {
         let one_output = step.writes().count() == 1;
         step.fingerprint.is_some()
             && !step.marks.is_ordered
+            && !step.marks.is_fence
             && !trace.draws
             && one_output
             && step.reads().all(|operand| {
