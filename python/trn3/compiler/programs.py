@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trn3._trn3 import compiler as _compiler
-from trn3.compiler.levels import LEVELS
+from trn3.compiler.level_names import LEVELS
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike
