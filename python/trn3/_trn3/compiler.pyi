@@ -5,6 +5,7 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trn3._trn3.machine import NeuronCore
 
 __all__ = ["RunAdvice", "advise", "compile_cores", "compile_program", "levels", "passes", "words"]
@@ -29,7 +30,7 @@ def compile_program(
     arch: str,
     level: str,
     passes: Sequence[str] | None = None,
-    inputs: Sequence[tuple[str, NDArray[np.uint8]]] = (),
+    inputs: Sequence[tuple[str, NDArray[np.uint8]]] | None = None,
     verify: bool = False,
 ) -> tuple[str, dict[str, Any]]: ...
 def levels() -> list[str]: ...

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trn3._trn3 import compiler
 
 if TYPE_CHECKING:
     from trn3._trn3.compiler import RunAdvice
-    from trn3.machine import NeuronCore
 
 __all__ = ["advise", "said"]
 
 
 def advise(
-    cores: Sequence[NeuronCore], file: str, loops: Sequence[Sequence[tuple[int, int]]]
+    cores: Sequence[Any], file: str, loops: Sequence[Sequence[tuple[int, int]]]
 ) -> RunAdvice:
     """Return what would make a run faster: each change timed alone on the machine's timeline.
 

@@ -139,7 +139,7 @@ fn gap(seed: u64) -> f64 {
     let mut draws = Draws(seed);
     draws.next(1);
     let steps = 8 + seed % 7;
-    let plans: Vec<Plan> = (0..steps).map(|_| draws.plan(seed % 2 == 0)).collect();
+    let plans: Vec<Plan> = (0..steps).map(|_| draws.plan(seed.is_multiple_of(2))).collect();
     let trace = extended(Vec::new(), &plans);
     let options = CompileOptions { passes: Some(vec!["schedule".to_owned()]), ..Default::default() };
     let mut scheduled = trace.clone();

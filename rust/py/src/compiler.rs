@@ -55,21 +55,21 @@ fn figures(report: &CompileReport) -> PyResult<CompileFigures> {
 /// Compiles a program (JSON) for a machine, by name or description; inputs are the bytes of its tensors by name. Returns the
 /// compiled one, and what was done.
 #[pyfunction]
-#[pyo3(name = "compile_program", signature = (program, arch, level, passes=None, inputs=Vec::new(), verify=false))]
+#[pyo3(name = "compile_program", signature = (program, arch, level, passes=None, inputs=None, verify=false))]
 fn compile_text<'py>(
     py: Python<'py>,
     program: &str,
     arch: &str,
     level: &str,
     passes: Option<Vec<String>>,
-    inputs: Inputs<'py>,
+    inputs: Option<Inputs<'py>>,
     verify: bool,
 ) -> PyResult<(String, Bound<'py, PyAny>)> {
     let options = CompileOptions {
         level: level.parse().map_err(exception)?,
         passes,
         verify,
-        inputs: owned(&inputs)?,
+        inputs: owned(&inputs.unwrap_or_default())?,
         ..Default::default()
     };
     let (text, report) = door::run(py, || {
