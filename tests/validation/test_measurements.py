@@ -41,9 +41,20 @@ def test_timing_document_has_the_figures_of_the_specs() -> None:
 
 def test_fit_rows_agree(results: list[validation.Result]) -> None:
     for result in results:
-        if result.row.class_ == "fit" and result.row.miss is None:
+        is_fit = result.row.class_ == "fit" and result.row.level != "compiled"
+        if is_fit and result.row.miss is None:
             limit = 0.10 if result.row.id.startswith("dma-curve-") else 0.05
             assert abs(result.predicted / result.row.published - 1) <= limit, result
+
+
+def test_tutorials_as_compiled_agree_in_the_median_and_at_worst(
+    results: list[validation.Result],
+) -> None:
+    rows = [result for result in results if result.row.level == "compiled"]
+    errors = [abs(result.predicted / result.row.published - 1) for result in rows]
+    assert len(rows) >= 19
+    assert statistics.median(errors) <= 0.15
+    assert max(errors) <= 0.30
 
 
 def test_hold_rows_agree_in_the_median_and_at_worst(results: list[validation.Result]) -> None:
@@ -88,7 +99,8 @@ def test_scans_as_written_are_slower_than_the_compiled_ones_that_were_measured(
     several = [
         levels
         for levels in validation.at_several_levels(results)
-        if levels["rebuilt"].row.experiment == "selective_scan"
+        if {"rebuilt", "as-written"} <= levels.keys()
+        and levels["rebuilt"].row.experiment == "selective_scan"
         and levels["rebuilt"].row.quantity != "vector_ns"
     ]
     assert len(several) == 6
@@ -109,7 +121,7 @@ def test_experiments_of_whole_texts_issue_as_many_products_as_were_counted(
             )
             assert figures["tensor_instructions"] == 65_536 / 2
             counted += 1
-    assert counted == 12
+    assert counted == 20
 
 
 def test_explanations_stand_where_there_is_a_miss(results: list[validation.Result]) -> None:
