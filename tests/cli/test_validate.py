@@ -45,7 +45,7 @@ def test_validate_prints_levels_apart_and_the_headline_of_texts_as_written(
     assert "rebuilt, held back: 1 rows" in out
     [side] = [line for line in out.splitlines() if line.startswith(" mamba") and "150.9 us" in line
               and "trn1  " in line and "tutorial" not in line]  # fmt: skip
-    assert side.split()[-2:] == ["2.118", "1.036"]
+    assert side.split()[-3:] == ["2.118", "1.036", "1.148"]
 
 
 def test_validate_json_names_levels(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,6 +54,7 @@ def test_validate_json_names_levels(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(row["level"], row["measurement"]) for row in document["rows"]] == [
         ("rebuilt", "mamba-v1-256-trn1"),
         ("as-written", "mamba-v1-256-trn1"),
+        ("compiled", "mamba-v1-256-trn1"),
     ]
     headline, rebuilt = document["levels"]
     assert (headline["level"], headline["rows"]) == ("as-written", 1)

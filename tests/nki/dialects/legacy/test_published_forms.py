@@ -117,7 +117,7 @@ def test_benchmarked_latency_holds_the_start_of_the_kernel() -> None:
     x = np.zeros((128, 64), np.float32)
     timed = nki.benchmark(copied)
     timed(x)
-    _, profile = trn3.nki.profile(copied, x)
+    _, profile = trn3.nki.profile(copied, x, compile="neuronx-cc")
     expected = profile.latency_us + profile.overhead_us
     assert profile.overhead_us > 0
     assert timed.benchmark_result.nc_latency.get_latency_percentile(50) == expected
