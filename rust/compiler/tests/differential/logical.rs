@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use trn3_compiler::{CompileOptions, Level, compile_together};
+use trn3_compiler::{CompileLevel, CompileOptions, compile_together};
 use trn3_machine::Error;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{CoreOptions, NeuronCore};
@@ -106,7 +106,7 @@ pub(crate) fn wrong_pair(
         }
     }
     // Above, `queues` knows what no program says.
-    for (report, taken) in reports.iter().zip(times).filter(|_| options.level == Level::Nki) {
+    for (report, taken) in reports.iter().zip(times).filter(|_| options.level == CompileLevel::Nki) {
         if (report.compiled_us - taken).abs() > 1e-6 {
             return Some(format!("takes {taken} us where {} were said", report.compiled_us));
         }

@@ -11,7 +11,7 @@ mod recipes;
 
 use std::collections::BTreeMap;
 
-use trn3_compiler::{CompileLevel, CompileOptions};
+use trn3_compiler::{CompileLevel, CompileOptions, passes_of};
 use trn3_machine::program::OPERATIONS;
 
 use generator::{generate, op_of};
