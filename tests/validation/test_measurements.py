@@ -132,6 +132,8 @@ def test_explanations_stand_where_there_is_a_miss(results: list[validation.Resul
 def test_tolerances_are_those_of_the_goal() -> None:
     for row in validation.table().rows:
         limit = 0.25 if row.class_ == "hold" else 0.10 if "curve" in row.id else 0.05
+        # What a compiler did is not published: its goal is 30 % at worst.
+        limit = 0.30 if row.level == "compiled" else limit
         assert row.tolerance == limit, row.id
 
 

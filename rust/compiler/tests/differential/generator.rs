@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use trn3_machine::program::{Declaration, Output, Place, Program, Role};
 
 use crate::dice::Dice;
+use crate::harness::is_instruction;
 use crate::recipes::{RECIPES, Recipe};
 
 /// Partitions of most tiles: one quadrant.
@@ -222,19 +223,6 @@ impl Generator {
 
     /// The same instructions once more, over the same tiles.
     fn again(&mut self) {
-        let is_instruction = |step: &Map<String, Value>| {
-            !matches!(
-                op_of(step),
-                "loop"
-                    | "iteration"
-                    | "end_loop"
-                    | "no_reorder"
-                    | "end_no_reorder"
-                    | "fresh"
-                    | "set_register"
-                    | "stochastic_rounding"
-            )
-        };
         let count = 1 + self.dice.below(4);
         let known: Vec<_> = self.program.steps.iter().filter(|step| is_instruction(step)).cloned().collect();
         let first = self.dice.below(known.len().max(1));

@@ -145,21 +145,23 @@ pub(crate) fn legal(mut program: Program, inputs: &Inputs, arch: &Arc<ArchSpec>)
     None
 }
 
+/// Whether a step is an instruction, which others are counted by; marks and what sets the stage are not.
+pub(crate) fn is_instruction(step: &Map<String, Value>) -> bool {
+    !matches!(
+        op_of(step),
+        "loop"
+            | "iteration"
+            | "end_loop"
+            | "no_reorder"
+            | "end_no_reorder"
+            | "fresh"
+            | "set_register"
+            | "stochastic_rounding"
+    )
+}
+
 /// The program without some steps, those that wait for others renumbered; marks stay, so that loops end.
 pub(crate) fn without(program: &Program, steps: std::ops::Range<usize>) -> Option<Program> {
-    let is_instruction = |step: &Map<String, Value>| {
-        !matches!(
-            op_of(step),
-            "loop"
-                | "iteration"
-                | "end_loop"
-                | "no_reorder"
-                | "end_no_reorder"
-                | "fresh"
-                | "set_register"
-                | "stochastic_rounding"
-        )
-    };
     let mut made = program.clone();
     made.steps.clear();
     let (mut numbers, mut issued) = (Vec::new(), 0u64);

@@ -221,7 +221,7 @@ impl Recorder {
     }
 
     /// As [`Recorder::encode`], for a collective at which the core meets others; the program then has
-    /// [`MEETING_VERSION`].
+    /// [`super::MEETING_VERSION`].
     ///
     /// # Errors
     /// As [`Recorder::encode`].
