@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from environment import BUILD, ROOT
+from environment import BUILD, CARGO_TEST, ROOT
 from steps import Runner, StepError
 
 HEADER = ROOT / "rust" / "capi" / "include" / "trn3.h"
@@ -139,7 +139,11 @@ def link_shared(
 def build(
     runner: Runner, variables: Mapping[str, str], *, prefix: Path, profile: str = "dist"
 ) -> list[Path]:
-    """Build everything, put it under `prefix` and return the files."""
+    """Build everything, put it under `prefix` and return the files.
+
+    With the profile "dev" the library is the one that tests of its crate are linked with, so that
+    a run of all tests builds it once.
+    """
     if not sys.platform.startswith("linux"):
         print(
             "make capi lays libraries out for Linux; elsewhere build them with"
@@ -153,12 +157,10 @@ def build(
     if profile == "dist":
         flags = " ".join([variables.get("RUSTFLAGS", ""), *remap]).strip()
         variables = {**variables, "RUSTFLAGS": flags}
-    runner.run(
-        "C library",
-        ["cargo", "build", "--locked", "--profile", profile, "--package", "trn3-capi", "--lib"],
-        environment=variables,
-        required=True,
-    )
+    command = ["cargo", "build", "--locked", "--profile", profile, "-p", "trn3-capi", "--lib"]
+    if profile == "dev":
+        command = [*CARGO_TEST, "--no-run"]
+    runner.run("C library", command, environment=variables, required=True)
     built = target / ("debug" if profile == "dev" else profile) / "libtrn3_capi.a"
     include, libraries = prefix / "include", prefix / "lib"
     for folder in (include, libraries / "pkgconfig"):

@@ -23,6 +23,8 @@ from steps import Runner, StepError
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
+# Features are the same wherever tests need Rust, so that each crate is built for them once.
+CARGO_TEST = ("cargo", "test", "--locked", "--features", "trn3-machine/example-instruction")
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = BUILD / "stamps"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from environment import BUILD, PYTHON, ROOT, Environment
+from environment import BUILD, CARGO_TEST, PYTHON, ROOT, Environment
 from steps import Result, Runner
 
 # What pytest and cargo say of their tests: "3 failed, 80 passed, 1 skipped in 4.20s".
@@ -114,15 +114,14 @@ def tests() -> list[Check]:
     """Return the checks that need the extension, pytest last."""
     pytest: list[str | Path] = [PYTHON, "-m", "pytest", "--continue-on-collection-errors"]
     others = ["tests", "python/trn3", "scripts/house", *(f"--ignore={path}" for path in QUIET)]
-    cargo = ["cargo", "test", "--locked", "--features", "trn3-machine/example-instruction"]
     stubtest = ["-m", "mypy.stubtest", "trn3._trn3", "--mypy-config-file", "pyproject.toml"]
     return [
         Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
         Check("documentation", sphinx(BUILD / "docs" / "html")),
         # One failure hides no other.
-        Check("cargo test", [*cargo, "--no-fail-fast"], count=count_cargo),
+        Check("cargo test", [*CARGO_TEST, "--no-fail-fast"], count=count_cargo),
         # Criterion runs each bench once, untimed; the same features, so that nothing is built anew.
-        Check("cargo benches, once", [*cargo, "--bench", "*"]),
+        Check("cargo benches, once", [*CARGO_TEST, "--bench", "*"]),
         # All others share nothing and use one thread each: two at a time.
         Check("pytest, side by side", [*pytest, "-n", "2", *others], count=count_pytest),
         Check("pytest", [*pytest, *QUIET], count=count_pytest),
