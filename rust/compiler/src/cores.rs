@@ -1,6 +1,7 @@
 //! The runs of cores, compiled: their traces go through the passes, and come back as their time.
 
 use trn3_machine::core::NeuronCore;
+use trn3_machine::time::Picos;
 use trn3_machine::trace::{Trace, latencies, time_cores};
 use trn3_machine::{Error, Result};
 
@@ -18,7 +19,8 @@ use crate::report::{CompileReport, PassReport};
 /// errors where the operands of one instruction do not fit; those of the machine.
 pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) -> Result<Vec<CompileReport>> {
     let mut traces = take_traces(cores)?;
-    compile_traces(cores, &mut traces, options)
+    let as_written = time_as_written(cores, &mut traces)?;
+    compile_traces(cores, &mut traces, as_written, options)
 }
 
 /// What cores ran; they keep it no longer.
@@ -28,16 +30,23 @@ pub(crate) fn take_traces(cores: &mut [&mut NeuronCore]) -> Result<Vec<Trace>> {
     cores.iter_mut().map(|core| core.take_trace().ok_or_else(missing)).collect()
 }
 
+/// What each core takes as written; None where tensors do not fit.
+pub(crate) fn time_as_written(cores: &[&mut NeuronCore], traces: &mut [Trace]) -> Result<Option<Vec<Picos>>> {
+    let fits: Vec<bool> = traces.iter_mut().map(Trace::place_as_written).collect();
+    if fits.contains(&false) {
+        return Ok(None);
+    }
+    latencies(cores, &traces.iter().collect::<Vec<_>>()).map(Some)
+}
+
 /// Compiles the traces of cores, and makes what comes out the time of these.
 pub(crate) fn compile_traces(
     cores: &mut [&mut NeuronCore],
     traces: &mut [Trace],
+    as_written: Option<Vec<Picos>>,
     options: &CompileOptions,
 ) -> Result<Vec<CompileReport>> {
     let pipeline = options.pipeline()?;
-    let fits: Vec<bool> = traces.iter_mut().map(Trace::place_as_written).collect();
-    let as_written =
-        if fits.contains(&false) { None } else { Some(latencies(cores, &traces.iter().collect::<Vec<_>>())?) };
     if pipeline.iter().any(|pass| pass.name() == "allocate") {
         // Until then tensors lie nowhere.
         traces.iter_mut().for_each(|trace| trace.places.fill(None));

@@ -3,7 +3,7 @@
 mod allocate;
 pub mod check;
 mod common_work;
-mod copies;
+pub(crate) mod copies;
 mod dead_work;
 mod engines;
 mod interleave;

@@ -12,7 +12,7 @@ use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::program::{Limits, Program, Role, run_together};
 
-use crate::cores::{compile_traces, take_traces};
+use crate::cores::{compile_traces, take_traces, time_as_written};
 use crate::level::CompileLevel;
 use crate::options::CompileOptions;
 use crate::report::CompileReport;
@@ -66,11 +66,12 @@ pub fn compile_program(
     let limits = Limits::default();
     let loaded = program.run_on(&mut core, &indices(program, options), &limits)?;
     if is_open {
-        return Ok((program.clone(), as_written(&mut core, options)?));
+        return Ok((program.clone(), left_alone(&mut core, options)?));
     }
     let mut traces = take_traces(&mut [&mut core])?;
-    let writing = Writing::new(program, &loaded, &traces[0])?;
-    let reports = compile_traces(&mut [&mut core], &mut traces, options)?;
+    let as_written = time_as_written(&[&mut core], &mut traces)?;
+    let writing = Writing::new(program, &loaded, &mut traces[0])?;
+    let reports = compile_traces(&mut [&mut core], &mut traces, as_written, options)?;
     let compiled = writing.write(&traces[0])?;
     if options.verify {
         verify::verify(program, &compiled, arch, options)?;
@@ -106,10 +107,11 @@ pub fn compile_together(
     inputs.dedup_by(|one, other| one.0 == other.0);
     let loaded = run_together(programs, &mut cores, &inputs, &(), &Limits::default())?;
     let mut traces = take_traces(&mut cores)?;
-    let laid = programs.iter().zip(&loaded).zip(&traces);
+    let as_written = time_as_written(&cores, &mut traces)?;
+    let laid = programs.iter().zip(&loaded).zip(&mut traces);
     let writings = laid.map(|((program, loaded), trace)| Writing::new(program, loaded, trace));
     let writings = writings.collect::<Result<Vec<_>>>()?;
-    let reports = compile_traces(&mut cores, &mut traces, options)?;
+    let reports = compile_traces(&mut cores, &mut traces, as_written, options)?;
     let written = writings.into_iter().zip(&traces).zip(reports);
     written.map(|((writing, trace), report)| Ok((writing.write(trace)?.program, report))).collect()
 }
@@ -132,7 +134,7 @@ fn indices(program: &Program, options: &CompileOptions) -> Vec<(String, Vec<u8>)
 }
 
 /// The report of a program that is left as it is.
-fn as_written(core: &mut NeuronCore, options: &CompileOptions) -> Result<CompileReport> {
+fn left_alone(core: &mut NeuronCore, options: &CompileOptions) -> Result<CompileReport> {
     let makespan = core.makespan().microseconds();
     Ok(CompileReport {
         level: options.level.name(),

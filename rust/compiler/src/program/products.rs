@@ -101,8 +101,8 @@ impl Products {
         }
     }
 
-    /// A tensor is made anew.
-    pub(super) fn forget(&mut self, storage: u64) {
-        self.tensors.remove(&storage);
+    /// A tensor is made anew; whether a matmul wrote to it before.
+    pub(super) fn forget(&mut self, storage: u64) -> bool {
+        self.tensors.remove(&storage).is_some()
     }
 }

@@ -17,7 +17,8 @@ use trn3_machine::trace::{Home, NONE, Trace, TraceOperand, TraceStep, Use};
 use trn3_machine::{Error, Result};
 
 use super::products::{Products, Written, product};
-use super::registers::Registers;
+use super::registers::{Registers, registers_written};
+use crate::passes::copies::fills::begin_sum;
 
 /// Words of a step.
 type Words = Map<String, Value>;
@@ -69,14 +70,23 @@ fn is_open_sum(words: &Words) -> bool {
 
 impl<'a> Writing<'a> {
     /// What has to be known of a program before its trace is changed.
-    pub(super) fn new(program: &'a Program, loaded: &'a Loaded, trace: &Trace) -> Result<Self> {
+    ///
+    /// What a compiled program says otherwise, the trace says so from here on: registers that are two, and sums at an address
+    /// of the author's that begin anew.
+    pub(super) fn new(program: &'a Program, loaded: &'a Loaded, trace: &mut Trace) -> Result<Self> {
+        let registers = Registers::new(program.registers, loaded, trace);
         let mut issued = Vec::with_capacity(trace.steps.len());
         let mut roundings = Vec::new();
         let mut products = Products::default();
+        let (mut renewed, mut beginning) = (HashSet::new(), Vec::new());
         let mut steps = trace.steps.iter();
         for (number, step) in loaded.steps.iter().enumerate() {
             match step {
-                Bound::Fresh(storage) => products.forget(storage.id),
+                Bound::Fresh(storage) => {
+                    if products.forget(storage.id) && storage.addressed {
+                        renewed.insert(storage.id);
+                    }
+                }
                 Bound::StochasticRounding(..) => roundings.push(number),
                 Bound::Issue { .. } | Bound::Meet { .. } | Bound::Join { .. } => {
                     let step = steps.next().ok_or_else(|| lost(program, "an instruction is not in the trace"))?;
@@ -88,6 +98,9 @@ impl<'a> Writing<'a> {
                     if let Some(view) = bound_of(loaded, number).and_then(|held| product(held, step.engine)) {
                         if is_open_sum(&program.steps[number]) && view.dynamic.is_none() {
                             sums = Some(products.written(view));
+                            if sums == Some(Written::Nothing) && renewed.contains(&view.storage.id) {
+                                beginning.push(issued.len());
+                            }
                         }
                         products.mark(view);
                     }
@@ -113,7 +126,7 @@ impl<'a> Writing<'a> {
                 format!("output {name:?} of program {} lies on chip, where a compiler places tensors", program.name);
             return Err(Error::NotModelled(text));
         }
-        let registers = Registers::new(program.registers, loaded, trace);
+        beginning.into_iter().for_each(|step| begin_sum(trace, step));
         Ok(Self { program, loaded, issued, roundings, registers })
     }
 
@@ -257,14 +270,6 @@ fn finished(mut words: Words, step: &TraceStep) -> Words {
         words.insert("after".to_owned(), json!(after));
     }
     words
-}
-
-fn registers_written(trace: &Trace, step: &TraceStep) -> Vec<u64> {
-    let id = |operand: &TraceOperand| match trace.tensors[operand.tensor as usize].home {
-        Home::Register(id) => Some(id),
-        _ => None,
-    };
-    step.writes().filter_map(id).collect()
 }
 
 /// The element type of a step that moves so many bytes and looks at none.

@@ -117,25 +117,23 @@ fn test_programs_have_every_instruction() {
 }
 
 /// A compiled program takes as long as its trace was said to; `queues` alone knows what no program says, the share of the
-/// DMA engines' rate that compiled transfers get. Few programs are off, by 3 percent at most (seeds 78 and 99): which step
-/// of theirs costs something else when it is written back is not found yet.
+/// DMA engines' rate that compiled transfers get.
 #[test]
 fn test_compiled_programs_take_the_time_of_their_traces() {
     let names = passes_of(CompileLevel::NeuronxCc).into_iter().map(|pass| pass.name().to_owned());
     let passes: Vec<String> = names.filter(|name| name != "queues").collect();
-    let (mut timed, mut drifted) = (0, 0);
-    for seed in 0..number("TRN3_FUZZ_PROGRAMS", 2000) / 20 {
+    let mut timed = 0;
+    for seed in seeds(3).step_by(5) {
         let arch = arch_of(seed);
         let (program, inputs) = generate(seed);
         let Some((program, _)) = legal(program, &inputs, &arch) else { continue };
         for (level, passes) in [(CompileLevel::Nki, None), (CompileLevel::NeuronxCc, Some(passes.clone()))] {
             let options = CompileOptions { passes, ..options(level, &inputs) };
             if let Some((trace, ran)) = drift(&program, &arch, &options) {
-                assert!((trace / ran - 1.0).abs() < 0.03, "seed {seed} at {level}: {trace} us said, {ran} us taken");
+                assert!((trace - ran).abs() < 1e-6, "seed {seed} at {level}: {trace} us said, {ran} us taken");
                 timed += 1;
-                drifted += u32::from((trace - ran).abs() >= 1e-6);
             }
         }
     }
-    assert!(drifted * 50 <= timed, "{drifted} of {timed} programs take another time than their traces");
+    assert!(timed > 0);
 }

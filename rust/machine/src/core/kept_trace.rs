@@ -92,6 +92,14 @@ impl NeuronCore {
         Ok(())
     }
 
+    /// A tensor's bytes are uninitialised from here on, as when a program makes it.
+    pub(crate) fn renew(&mut self, storage: &Storage) {
+        self.state.memory.renew(storage);
+        if let Some(trace) = &mut self.trace {
+            trace.renewed(storage);
+        }
+    }
+
     /// Such a tensor is needed no longer.
     pub(crate) fn went(&mut self, storage: &Storage) {
         if let Some(trace) = &mut self.trace {

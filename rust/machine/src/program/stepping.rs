@@ -151,7 +151,7 @@ impl Loaded {
             Bound::Meet { call, .. } => return Err(self.alone(number, call)),
             Bound::Join { part, .. } => return Err(self.apart(number, part)),
             Bound::Mark { mark, is_ordered } => mark.take(core, *is_ordered),
-            Bound::Fresh(storage) => core.state.memory.renew(storage),
+            Bound::Fresh(storage) => core.renew(storage),
             Bound::SetRegister(register, value) => {
                 *register.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(*value);
             }

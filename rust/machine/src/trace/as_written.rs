@@ -33,7 +33,7 @@ impl Trace {
         let mut last = HashMap::new();
         for (number, step) in self.steps.iter().enumerate() {
             for operand in &step.operands {
-                last.insert(operand.tensor, number as u32);
+                last.insert(self.first_of(operand.tensor), number as u32);
             }
         }
         let mut placers = [Buffer::Sbuf, Buffer::Psum].map(|buffer| Placer::new(&self.arch, buffer));
@@ -50,7 +50,15 @@ impl Trace {
             let Some(byte) = placer.place(event.tensor, tensor.bytes, is_over) else { return false };
             places[event.tensor as usize] = Some((0, byte));
         }
+        for (&tensor, &first) in &self.renewed {
+            places[tensor as usize] = places[first as usize];
+        }
         self.places = places;
         true
+    }
+
+    /// The tensor in whose place one lies as written.
+    fn first_of(&self, tensor: u32) -> u32 {
+        self.renewed.get(&tensor).copied().unwrap_or(tensor)
     }
 }

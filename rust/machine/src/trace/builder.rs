@@ -115,9 +115,24 @@ impl TraceBuilder {
     /// The last view of a tensor on chip went.
     pub(crate) fn released(&mut self, storage: u64) {
         if let Some(number) = self.open.remove(&storage) {
-            self.trace.events.push(Event::gone(self.drafted, number));
+            let first = self.trace.renewed.get(&number).copied().unwrap_or(number);
+            self.trace.events.push(Event::gone(self.drafted, first));
             self.copies.remove(&number);
         }
+    }
+
+    /// A tensor on chip is made anew in its place: nothing that was done with it before matters to what is done from here on.
+    pub(crate) fn renewed(&mut self, storage: &Storage) {
+        let Some(&before) = self.open.get(&storage.id) else { return };
+        let made = Event::made(self.drafted, before);
+        if self.trace.events.iter().rev().take_while(|event| event.step == self.drafted).any(|event| *event == made) {
+            return;
+        }
+        let first = self.trace.renewed.get(&before).copied().unwrap_or(before);
+        self.open.remove(&storage.id);
+        self.copies.remove(&before);
+        let number = self.tensor(storage);
+        self.trace.renewed.insert(number, first);
     }
 
     fn tensor(&mut self, storage: &Storage) -> u32 {

@@ -14,6 +14,7 @@ mod retime;
 mod scopes;
 mod time;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -238,6 +239,8 @@ pub struct Trace {
     pub draws: bool,
     /// When tensors without an address came and went, in the order of the kernel.
     pub(crate) events: Vec<as_written::Event>,
+    /// Tensors that are others made anew, in the same place as written, by their numbers: the first ones.
+    pub(crate) renewed: HashMap<u32, u32>,
 }
 
 impl Trace {
@@ -253,6 +256,7 @@ impl Trace {
             sites: Sites::default(),
             draws: false,
             events: Vec::new(),
+            renewed: HashMap::new(),
         }
     }
 

@@ -55,7 +55,7 @@ pub(super) fn drop_fills(trace: &mut Trace, noted: &mut Noted, report: &mut Pass
         report.add("fills", 1);
         instead[fill as usize] = GONE;
         for product in products {
-            overwrite(trace, product as usize);
+            begin_sum(trace, product as usize);
         }
     }
     steps::leave_out(trace, &instead);
@@ -105,8 +105,8 @@ fn overwritten(trace: &Trace, tensor: u32, uses: &[u32], place: usize) -> Option
     Some(products)
 }
 
-/// A product that adds overwrites.
-fn overwrite(trace: &mut Trace, product: usize) {
+/// A product that adds overwrites: nothing is there that it could add to.
+pub(crate) fn begin_sum(trace: &mut Trace, product: usize) {
     let psum = |trace: &Trace, operand: &TraceOperand| is_psum(trace, operand.tensor);
     let read =
         trace.steps[product].operands.iter().position(|operand| operand.usage == Use::Read && psum(trace, operand));

@@ -10,7 +10,7 @@
 //! was the same for all of them, is read from its copy in SBUF. Published profiles of the tutorial's version 1, whose
 //! broadcasts are the same for all channel tiles, have VectorE at work for as long as it takes to read them from there.
 
-mod fills;
+pub(crate) mod fills;
 
 use std::collections::HashMap;
 
