@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import io
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _BYTES = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
@@ -40,6 +46,43 @@ def nearest(word: object, known: Iterable[object], likeness: float = 0.0) -> str
     folded = {str(each).lower(): str(each) for each in known}
     close = get_close_matches(str(word).lower(), folded, n=1, cutoff=likeness)
     return folded[close[0]] if close else None
+
+
+#: Colours are those of the reader's page, by day and by night.
+_PAGE: Final = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>:root {{ color-scheme: light dark }} body {{ margin: 2em }}</style></head>
+<body><h1>{title}</h1>
+{shown}
+</body></html>
+"""
+
+
+def as_html(shown: RenderableType, *, width: int = 100) -> str:
+    """Return what a terminal of that width would show, as HTML in which all text is escaped.
+
+    >>> "&lt;b&gt;" in as_html("<b>")
+    True
+    """
+    from rich.console import Console
+
+    console = Console(
+        record=True, width=width, file=io.StringIO(), highlight=False, force_jupyter=False
+    )
+    console.print(shown, markup=False)
+    form = '<pre style="line-height: 1.3; overflow-x: auto; white-space: pre">{code}</pre>'
+    return console.export_html(code_format=form, inline_styles=True)
+
+
+def as_page(title: str, shown: RenderableType, *, width: int = 140) -> str:
+    """Return a page of its own that shows the same; it needs no network and runs no script.
+
+    >>> "<h1>a &lt; b</h1>" in as_page("a < b", "c")
+    True
+    """
+    return _PAGE.format(title=html.escape(printable(title)), shown=as_html(shown, width=width))
 
 
 def rate(value: float) -> str:

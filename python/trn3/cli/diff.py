@@ -1,8 +1,11 @@
-"""What ``trn3 diff`` does: one kernel, or two, on several machines."""
+"""What ``trn3 diff`` does: one kernel on several machines, or several kernels and runs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +20,12 @@ from trn3.cli.settings import (
     use_level,
     warn_of_arch,
 )
+from trn3.files import write_bytes
+from trn3.text import as_page
+
+if TYPE_CHECKING:
+    from trn3.cli.compared import Version, Versions
+    from trn3.nki import Diff
 
 
 def register(app: typer.Typer) -> None:
@@ -26,19 +35,24 @@ def register(app: typer.Typer) -> None:
     def diff(
         context: typer.Context,
         kernel: Annotated[
-            str, typer.Argument(help="FILE.py:KERNEL; FILE.py:KERNEL[2] for two cores.")
+            str,
+            typer.Argument(
+                help="FILE.py:KERNEL; FILE.py:KERNEL[2] for two cores; git:REV:FILE.py:KERNEL; the "
+                "folder of a run, as `trn3 profile --out` writes it."
+            ),
         ],
         other: Annotated[
             str | None,
-            typer.Argument(help="A second kernel, of the same arguments, to compare with."),
+            typer.Argument(help="Another, of the same arguments, to compare with the first."),
         ] = None,
+        more: Annotated[list[str] | None, typer.Argument(help="And further ones.")] = None,
         arch: Annotated[
             list[str] | None,
             typer.Option(
                 "--arch",
                 help="A machine; repeatable. trn2, mine.toml, or with changes: "
                 "trn3:vector_clock_mhz=+20%,psum_banks=16.  [default: trn2 and trn3; of several "
-                "levels, trn3]",
+                "levels, trn3; with runs, theirs]",
             ),
         ] = None,
         levels: Annotated[
@@ -79,53 +93,104 @@ def register(app: typer.Typer) -> None:
         max_instructions: MaxInstructions = None,
         max_host_bytes: MaxHostBytes = None,
         seed: Seed = 0,
+        html: Annotated[
+            Path | None, typer.Option(help="Write what is shown into this file, a page.")
+        ] = None,
         as_json: JsonForTable = False,
     ) -> None:
-        """Run an NKI kernel, or two, on several machines and compare what they take and give.
+        """Run an NKI kernel, or several, on several machines and compare what they take and give.
 
         Results and times are compared with the first machine that runs it. A machine that refuses
         the kernel has its reason in the table; only if all do, the exit code is 2. It is 1 if a
-        result misses the file's golden, or a second kernel gives another result on the same
+        result misses the file's golden, or another kernel gives another result on the same
         machine, and 0 if only machines differ.
+
+        Of several kernels the first is the base, and arguments are those of the first that is no
+        run. Lines are aligned by what they say.
         """
         from trn3 import nki
         from trn3.cli import kernel_file
+        from trn3.cli.compared import Versions, check_arguments, titles
 
         several = levels if levels is not None and len(levels) > 1 else None
         use_level(context, *(levels or ()))
         warn_of_arch(*(arch or ()))
-        with kernel_file.explained(kernel):
-            file = kernel_file.load(kernel)
-            against = None if other is None else kernel_file.load(other).kernel
-            arguments = kernel_file.arguments(file, shape or [], seed)
-            tolerance = kernel_file.tolerance(
-                file, rtol if is_given(context, "rtol") else None, atol
-            )
-            golden = file.companion("golden") if values and check else None
-            if golden is not None:
-                golden = nki.CheckedRun(file.kernel, kwargs=arguments).golden(golden)
-        # Only the machines are looked at outside of runs.
-        with refusing(ValueError, TypeError, naming="--arch"), refusing(nki.GoldenShapeError):
-            found = nki.diff(
-                file.kernel,
-                arguments,
-                archs=tuple(arch or (("trn2", "trn3") if several is None else ("trn3",))),
-                rtol=rtol,
-                values=values,
-                max_instructions=max_instructions,
-                against=against,
-                golden=golden,
-                tolerance=tolerance,
-                max_host_bytes=max_host_bytes,
-                compile=several,
-            )
-        errors = [row.error for row in found if row.error is not None]
-        if len(errors) == len(found):
-            message = f"no machine runs it; {found[0].arch}: {errors[0]}"
-            raise RefusedError(message)
-        if as_json:
-            print_json(found.figures())
-        else:
-            output().print(found.summary())
+        targets = [kernel, *filter(None, [other]), *(more or ())]
+        with Versions() as versions:
+            loaded = [versions.load(target) for target in targets]
+            file = next((each.file for each in loaded if each.file is not None), None)
+            arguments: dict[str, Any] = {}
+            tolerance = golden = None
+            if file is not None:
+                with kernel_file.explained(versions.named(str(file.path))):
+                    arguments = kernel_file.arguments(file, shape or [], seed)
+                    tolerance = kernel_file.tolerance(
+                        file, rtol if is_given(context, "rtol") else None, atol
+                    )
+                    golden = file.companion("golden") if values and check else None
+                    if golden is not None:
+                        golden = nki.CheckedRun(file.kernel, kwargs=arguments).golden(golden)
+            for each in loaded:
+                check_arguments(each, arguments)
+            # Only the machines are looked at outside of runs.
+            with refusing(ValueError, TypeError, naming="--arch"), refusing(nki.GoldenShapeError):
+                found = nki.diff(
+                    loaded[0].kernel,
+                    arguments,
+                    archs=tuple(arch or _archs(loaded, several)),
+                    rtol=rtol,
+                    values=values,
+                    max_instructions=max_instructions,
+                    against=[each.kernel for each in loaded[1:]],
+                    golden=golden,
+                    tolerance=tolerance,
+                    max_host_bytes=max_host_bytes,
+                    compile=several,
+                    names=titles(loaded),
+                )
+            found = _named(found, versions, loaded)
+            _refuse_what_never_ran(found)
+            if html is not None:
+                write_bytes(html, [as_page(f"trn3 diff {found.kernel}", found.summary()).encode()])
+            if as_json:
+                print_json(found.figures())
+            else:
+                output().print(found.summary())
         if found.is_wrong:
             raise typer.Exit(1)
+
+
+def _archs(loaded: Sequence[Version], levels: Sequence[str] | None) -> list[str]:
+    """Return the machines of runs; without any, those to compare unless others are named."""
+    from trn3.profile import Profile
+
+    runs = [each.kernel for each in loaded if isinstance(each.kernel, Profile)]
+    if runs and any(each.file is not None for each in loaded):
+        return list(dict.fromkeys(str(run.data.arch["name"]) for run in runs))
+    return ["trn2", "trn3"] if levels is None else ["trn3"]
+
+
+def _named(found: Diff, versions: Versions, loaded: Sequence[Version]) -> Diff:
+    """Return what was found with the names of files that were given, and doubts about texts."""
+    rows = tuple(
+        row if row.error is None else dataclasses.replace(row, error=versions.named(row.error))
+        for row in found.rows
+    )
+    unknown = [each.kernel for each in loaded if not each.is_source_known]
+    changes = tuple(
+        dataclasses.replace(each, is_source_known=each.is_source_known and not is_old)
+        for each in found.changes
+        for is_old in [any(run in unknown for run in (each.base, each.other))]
+    )
+    return dataclasses.replace(found, rows=rows, changes=changes)
+
+
+def _refuse_what_never_ran(found: Diff) -> None:
+    """Refuse where a kernel ran on no machine."""
+    kernels = list(dict.fromkeys(row.kernel for row in found))
+    for kernel in kernels:
+        of = [row for row in found if row.kernel == kernel]
+        if all(row.error is not None for row in of):
+            whose = f"{kernel}: " if len(kernels) > 1 else ""
+            message = f"{whose}no machine runs it; {of[0].arch}: {of[0].error}"
+            raise RefusedError(message)
