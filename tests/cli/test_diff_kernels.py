@@ -55,7 +55,7 @@ class Page(HTMLParser):
         self.tags: set[str] = set()
         self.texts: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
         self.tags.add(tag)
 
     def handle_data(self, data: str) -> None:

@@ -24,7 +24,7 @@ from trn3.files import write_bytes
 from trn3.text import as_page
 
 if TYPE_CHECKING:
-    from trn3.cli.compared import Version, Versions
+    from trn3.cli.candidates import Version, Versions
     from trn3.nki import Diff
 
 
@@ -110,7 +110,7 @@ def register(app: typer.Typer) -> None:
         """
         from trn3 import nki
         from trn3.cli import kernel_file
-        from trn3.cli.compared import Versions, check_arguments, titles
+        from trn3.cli.candidates import Versions, check_arguments, titles
 
         several = levels if levels is not None and len(levels) > 1 else None
         use_level(context, *(levels or ()))
