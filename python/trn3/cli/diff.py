@@ -12,16 +12,22 @@ import typer
 from trn3.cli.consoles import output, print_json
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.cli.settings import (
+    Format,
     JsonForTable,
     MaxHostBytes,
     MaxInstructions,
     Seed,
+    form_of,
     is_given,
     use_level,
     warn_of_arch,
 )
 from trn3.files import write_bytes
+from trn3.notices import Notice, NoticeReport
 from trn3.text import as_page
+
+#: A line whose part of the critical path grew by less of the latency is no notice.
+LEAST_SHARE = 0.01
 
 if TYPE_CHECKING:
     from trn3.cli.candidates import Version, Versions
@@ -97,6 +103,7 @@ def register(app: typer.Typer) -> None:
             Path | None, typer.Option(help="Write what is shown into this file, a page.")
         ] = None,
         as_json: JsonForTable = False,
+        form: Format = None,
     ) -> None:
         """Run an NKI kernel, or several, on several machines and compare what they take and give.
 
@@ -112,6 +119,7 @@ def register(app: typer.Typer) -> None:
         from trn3.cli import kernel_file
         from trn3.cli.candidates import Versions, check_arguments, titles
 
+        chosen = form_of(form, as_json=as_json)
         several = levels if levels is not None and len(levels) > 1 else None
         use_level(context, *(levels or ()))
         warn_of_arch(*(arch or ()))
@@ -152,10 +160,12 @@ def register(app: typer.Typer) -> None:
             _refuse_what_never_ran(found)
             if html is not None:
                 write_bytes(html, [as_page(f"trn3 diff {found.kernel}", found.summary()).encode()])
-            if as_json:
+            if chosen == "json":
                 print_json(found.figures())
-            else:
+            elif chosen == "text":
                 output().print(found.summary())
+            else:
+                typer.echo(_report(found, versions).written(chosen))
         if found.is_wrong:
             raise typer.Exit(1)
 
@@ -168,6 +178,28 @@ def _archs(loaded: Sequence[Version], levels: Sequence[str] | None) -> list[str]
     if runs and any(each.file is not None for each in loaded):
         return list(dict.fromkeys(str(run.data.arch["name"]) for run in runs))
     return ["trn2", "trn3"] if levels is None else ["trn3"]
+
+
+def _report(found: Diff, versions: Versions) -> NoticeReport:
+    """Return wrong results as errors, refusals as warnings, and what got slower as notes."""
+    notices = []
+    for row in found:
+        if row.error is not None:
+            notices.append(Notice("warning", "refused", row.error, about=found.title(row)))
+        for check, rule in ((row.check, "wrong-result"), (row.agreement, "other-result")):
+            if check is not None and check.is_wrong:
+                text = f"{check.headline()}. {check.details()}"
+                notices.append(Notice("error", rule, text, about=found.title(row)))
+    for change in found.changes:
+        notices.append(Notice("note", "latency", change.headline(), about=change.title))
+        for line in change.lines():
+            other = line.other
+            if other is not None and line.change_us > LEAST_SHARE * change.other.latency_us:
+                is_there = versions.named(other.file) == other.file
+                place = (other.file, other.line) if is_there else ("", 0)
+                text = f"{line.change_us:.3f} us more of the critical path: {line.text}"
+                notices.append(Notice("note", "slower-line", text, *place, about=change.title))
+    return NoticeReport("trn3 diff", tuple(notices), tuple(map(found.title, found)))
 
 
 def _named(found: Diff, versions: Versions, loaded: Sequence[Version]) -> Diff:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import linecache
 import re
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from trn3.cli.consoles import output, print_json, table
-from trn3.cli.settings import JsonForTable
+from trn3.cli.settings import Format, JsonForTable, form_of
+from trn3.notices import Notice, NoticeReport
 
 if TYPE_CHECKING:
     from trn3.nki.lint import PortabilityFinding
 
 #: A comment that allows a line to break rules.
 _ALLOWED: Final = re.compile(r"#\s*trn3:\s*allow\s+([\w, -]+)")
+
+#: An import of NKI, and somewhere behind it a decorator.
+_KERNELS: Final = re.compile(r"(?ms)^\s*(?:import|from)\s[^\n]*\bnki\b.*^\s*@[^\n]*\bjit\b")
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +32,15 @@ def register(app: typer.Typer) -> None:
         kernel: Annotated[
             str, typer.Argument(help="FILE.py for all kernels in it, or FILE.py:KERNEL.")
         ],
+        more: Annotated[list[str] | None, typer.Argument(help="And further ones.")] = None,
         as_json: JsonForTable = False,
+        form: Format = None,
+        skip: Annotated[
+            bool,
+            typer.Option(
+                "--skip-others", help="Pass over files that do not read as having kernels."
+            ),
+        ] = False,
     ) -> None:
         """Find what the hardware compiler would refuse in NKI kernels that run here.
 
@@ -35,20 +48,34 @@ def register(app: typer.Typer) -> None:
         values show is found by running with TRN3_NKI_STRICT=1. A line that is meant to break a rule
         says so: `# trn3: allow TRN3-P025`.
         """
-        names, findings = _search(kernel)
+        chosen = form_of(form, as_json=as_json)
+        names: list[str] = []
+        findings: list[PortabilityFinding] = []
+        for target in [kernel, *(more or ())]:
+            if not skip or _has_kernels(target):
+                own, found = _search(target)
+                names, findings = [*names, *own], [*findings, *found]
         allowed = [finding for finding in findings if _is_allowed(finding)]
         refused = [finding for finding in findings if finding not in allowed]
-        if as_json:
+        if chosen == "json":
             document = {
                 "kernels": names,
                 "findings": [asdict(finding) for finding in refused],
                 "allowed": [asdict(finding) for finding in allowed],
             }
             print_json(document)
-        else:
+        elif chosen == "text":
             _show(names, refused, len(allowed))
+        else:
+            typer.echo(_report(names, refused).written(chosen))
         if refused:
             raise typer.Exit(1)
+
+
+def _has_kernels(target: str) -> bool:
+    """Return whether a file reads as if it had kernels; it is not imported."""
+    path = Path(target.partition(".py:")[0] + ".py" if ".py:" in target else target)
+    return not path.is_file() or _KERNELS.search(path.read_text(errors="replace")) is not None
 
 
 def _search(target: str) -> tuple[list[str], list[PortabilityFinding]]:
@@ -60,6 +87,20 @@ def _search(target: str) -> tuple[list[str], list[PortabilityFinding]]:
         kernels = kernel_file.load_all(target)
         findings = {finding for kernel in kernels.values() for finding in lint(kernel)}
     return list(kernels), sorted(findings)
+
+
+def _report(names: list[str], findings: list[PortabilityFinding]) -> NoticeReport:
+    from trn3.nki.lint import RULES
+
+    notices = tuple(
+        Notice(
+            each.severity, each.rule, f"{each.message}; write {each.instead}", each.file, each.line,
+            each.column, each.function,
+        )
+        for each in findings
+    )  # fmt: skip
+    rules = {rule.id: rule.what for rule in RULES}
+    return NoticeReport("trn3 lint", notices, tuple(names), rules, frozenset({"error", "warning"}))
 
 
 def _is_allowed(finding: PortabilityFinding) -> bool:

@@ -22,15 +22,18 @@ from trn3.cli.refusal import refusing
 from trn3.cli.settings import (
     Atol,
     CompileLevel,
+    Format,
     JsonForTables,
     MaxHostBytes,
     MaxInstructions,
     Rtol,
     Seed,
     check_settings,
+    form_of,
     use_level,
     warn_of_arch,
 )
+from trn3.notices import Notice, NoticeLevel, NoticeReport
 
 if TYPE_CHECKING:
     from trn3.nki import ResultCheck
@@ -97,6 +100,7 @@ def profile(
     max_host_bytes: MaxHostBytes = None,
     seed: Seed = 0,
     as_json: JsonForTables = False,
+    form: Format = None,
 ) -> None:
     """Run an NKI kernel on one simulated NeuronCore and show what it costs and why.
 
@@ -110,6 +114,7 @@ def profile(
     from trn3.profile import profile_of
 
     check_settings()
+    chosen = form_of(form, as_json=as_json)
     use_level(context, level)
     warn_of_arch(arch)
     if out is not None:
@@ -146,7 +151,7 @@ def profile(
             with refusing(ValueError):
                 held = attempt.check(wanted, tolerance)
     written = save(found, out) if out is not None else []
-    if as_json:
+    if chosen == "json":
         document = {
             **found.figures(),
             "golden_error": None if held is None else _plain_error(held),
@@ -155,6 +160,8 @@ def profile(
             "files": [str(path) for path in written],
         }
         typer.echo(json.dumps(document, indent=2, default=float))
+    elif chosen != "text":
+        typer.echo(_report(found, held, is_strict=strict).written(chosen))
     else:
         _show(found, held, wall_seconds, file.path)
         for path in written:
@@ -162,6 +169,25 @@ def profile(
     has_raced = strict and any(each.kind == "race" for each in found.findings)
     if has_raced or (held is not None and held.is_wrong):
         raise typer.Exit(1)
+
+
+def _report(profile: Profile, check: ResultCheck | None, *, is_strict: bool) -> NoticeReport:
+    """Return a wrong result, and races under --strict, as errors, other findings as warnings."""
+    name = profile.data.kernel
+    notices = []
+    if check is not None and check.is_wrong:
+        file, _, line = (check.line or ":0").rpartition(":")
+        text = f"{check.headline()}. {check.details()}"
+        notices.append(Notice("error", "wrong-result", text, file, int(line), about=name))
+    for each in profile.findings:
+        level: NoticeLevel = "error" if is_strict and each.kind == "race" else "warning"
+        rule = each.kind.replace("_", "-")
+        notices.append(Notice(level, rule, each.message, each.file, each.line, about=name))
+    hottest = next((each for each in profile.lines() if each.line), None)
+    place = ("", 0) if hottest is None else (hottest.file, hottest.line)
+    text = f"{profile.latency_us:.3f} us. {profile.verdict()}"
+    notices.append(Notice("note", "verdict", text, *place, about=name))
+    return NoticeReport("trn3 profile", tuple(notices), (name,))
 
 
 def _show(profile: Profile, check: ResultCheck | None, wall_seconds: float, path: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from trn3.cli.refusal import refusing
+from trn3.cli.refusal import RefusedError, refusing
+from trn3.notices import FormatName
 
 #: Of commands that print several tables, and of those that print one.
 JsonForTables: TypeAlias = Annotated[
@@ -15,6 +16,15 @@ JsonForTables: TypeAlias = Annotated[
 ]
 JsonForTable: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+]
+#: Of commands that find something to act on.
+Format: TypeAlias = Annotated[
+    FormatName | None,
+    typer.Option(
+        "--format",
+        help="github: workflow commands; sarif and junit for services that read them; markdown for "
+        "summaries; json as --json.  [default: text]",
+    ),
 ]
 #: Of commands that run kernels.
 Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Of the arrays that are made.")]
@@ -64,6 +74,14 @@ def warn_of_arch(*archs: str | None) -> None:
         meaning = _GENERATIONS.get(name)
         if meaning is not None:
             typer.echo(f"trn3: warning: --arch {name} {meaning}", err=True)
+
+
+def form_of(form: FormatName | None, *, as_json: bool) -> FormatName:
+    """Return the form that ``--format`` and ``--json`` ask for together."""
+    if as_json and form not in (None, "json"):
+        message = f"--json and --format {form}: give one of them"
+        raise RefusedError(message)
+    return "json" if as_json else form or "text"
 
 
 def is_given(context: typer.Context, name: str) -> bool:

@@ -139,6 +139,13 @@ class RunChange:
             "lines": [line.figures() for line in self.lines()],
         }
 
+    def headline(self) -> str:
+        """Return both latencies in a line."""
+        was, now = self.base.latency_us, self.other.latency_us
+        shown = " -> ".join(microseconds(each, max(was, now)) for each in (was, now))
+        ratio = f", {was / now:.2f} x as fast" if was and now else ""
+        return f"{self.title} beside {self.base_title}: {shown}{ratio}"
+
     def summary(self) -> RenderableType:
         """Return tables for people: engines and causes, then lines."""
         from rich.console import Group
@@ -147,7 +154,6 @@ class RunChange:
 
         was, now = self.base.latency_us, self.other.latency_us
         like = max(was, now)
-        title = f"{self.title} beside {self.base_title}: {_change(was, now, like)}"
 
         def table(first: str, last: str = "") -> Table:
             made = Table(box=None, header_style="bold", pad_edge=False)
@@ -178,7 +184,7 @@ class RunChange:
             text = printable(line.text or line.base_text)
             lines.add_row(Text(place), *cells, _signed(both), Text(text))
         how = "" if self.is_by_text else " (lines by number: the text that ran is not there)"
-        parts: list[RenderableType] = [Text(), Text(printable(title) + how, "bold")]
+        parts: list[RenderableType] = [Text(), Text(printable(self.headline()) + how, "bold")]
         parts += [each for each in (figures, lines) if each.row_count]
         return Group(*parts)
 
@@ -241,8 +247,3 @@ def _critical(total: LineTotal | None) -> float:
 def _signed(both: Sequence[float]) -> str:
     change = both[1] - both[0]
     return f"{'-' if change < 0 else '+'}{microseconds(abs(change), max(both))}"
-
-
-def _change(was: float, now: float, like: float) -> str:
-    ratio = f", {was / now:.2f} x as fast" if was and now else ""
-    return f"{microseconds(was, like)} -> {microseconds(now, like)}{ratio}"

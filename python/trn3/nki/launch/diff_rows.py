@@ -188,7 +188,7 @@ class Diff:
         table.add_column("")
         for row in self.rows:
             style = None if row.error is None else "red"
-            title = printable(self._title(row, " "))
+            title = printable(self.title(row, " "))
             table.add_column(title, justify="right", style=style, overflow="fold")
 
         def line(name: str, show: Callable[[DiffRow, Profile], str]) -> None:
@@ -220,7 +220,7 @@ class Diff:
                 table.add_row(title, *(_verdict(getattr(row, name)) for row in self.rows))
         parts: list[RenderableType] = []
         for row in self.rows:
-            title = self._title(row)
+            title = self.title(row)
             for check in (row.check, row.agreement):
                 if check is not None and check.is_wrong:
                     headline = check.headline().replace("WRONG", f"WRONG, {title}", 1)
@@ -231,12 +231,12 @@ class Diff:
         for row in self.rows:
             style = "yellow" if row.error is None else "red"
             text = row.verdict if row.error is None else f"refused: {row.error}"
-            title = self._title(row)
+            title = self.title(row)
             parts.append(Text(f"{printable(title)}: {printable(text or '')}", style=style))
         parts += [change.summary() for change in self.changes]
         return Group(*parts)
 
-    def _title(self, row: DiffRow, on: str = " on ") -> str:
+    def title(self, row: DiffRow, on: str = " on ") -> str:
         """Return what tells a row from the others."""
         has_two = len({each.kernel for each in self.rows}) > 1
         title = f"{row.kernel}{on}{row.arch}" if has_two else row.arch
