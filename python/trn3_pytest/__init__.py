@@ -35,6 +35,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the tests that pass take now; fail none for it",
     )
+    group.addoption(
+        "--trn3-budget-by",
+        default=None,
+        metavar="NAMES",
+        help="what to keep besides latencies: line, instructions, dma_bytes, hbm_read_bytes, "
+        "hbm_write_bytes, sbuf_peak_bytes, psum_peak_bytes (default: what the file has)",
+    )
+    group.addoption(
+        "--trn3-budget-report", default=None, metavar="PATH", help="write the report into a file"
+    )
+    group.addoption(
+        "--trn3-budget-format",
+        default=None,
+        choices=("text", "github", "sarif", "junit", "markdown", "json"),
+        help="of the report (default: by the ending .json, .md, .sarif or .xml, else text)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,19 +49,14 @@ class LineChange:
 
     def figures(self) -> dict[str, Any]:
         """Return all of it as plain data, with units in the names."""
-        return {
-            "base_line": None if self.base is None else _place(self.base),
-            "line": None if self.other is None else _place(self.other),
-            "base_text": self.base_text,
-            "text": self.text,
-            "base_critical_us": _critical(self.base),
-            "critical_us": _critical(self.other),
-            "change_us": self.change_us,
-            "base_wait_us": 0.0 if self.base is None else self.base.wait_us,
-            "wait_us": 0.0 if self.other is None else self.other.wait_us,
-            "base_instructions": 0 if self.base is None else self.base.instructions,
-            "instructions": 0 if self.other is None else self.other.instructions,
-        }
+        figures: dict[str, Any] = {"change_us": self.change_us}
+        both = {"base_": (self.base, self.base_text), "": (self.other, self.text)}
+        for prefix, (total, text) in both.items():
+            figures[f"{prefix}line"] = None if total is None else _place(total)
+            figures[f"{prefix}text"] = text
+            for name in ("critical_us", "wait_us", "instructions"):
+                figures[f"{prefix}{name}"] = getattr(total, name, 0)
+        return figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +82,7 @@ class RunChange:
     def is_by_text(self) -> bool:
         """Whether lines are aligned by what they say; where texts are unknown, by numbers."""
         lines = [*self.base.lines(), *self.other.lines()]
-        return self.is_source_known and all(_text(each) for each in lines if each.line)
+        return self.is_source_known and all(each.text for each in lines if each.line)
 
     def engines(self) -> list[tuple[str, float, float]]:
         """Return each engine's time at work in both runs, in microseconds."""
@@ -111,9 +105,9 @@ class RunChange:
         moved to; in a stretch that is replaced by another, those that read alike.
         """
         was, now = (sorted(run.lines(), key=_order) for run in (self.base, self.other))
-        key = _text if self.is_by_text else _place
-        texts = [[_text(each) for each in of] for of in (was, now)]
-        pairs, left = _aligned(*([key(each) for each in of] for of in (was, now)))
+        texts = [[each.text for each in of] for of in (was, now)]
+        keys = texts if self.is_by_text else [[_place(each) for each in of] for of in (was, now)]
+        pairs, left = _aligned(*keys)
         found = [LineChange(was[i], now[j], texts[0][i], texts[1][j]) for i, j in pairs]
         found += [LineChange(was[i], None, texts[0][i]) for i in left[0]]
         found += [LineChange(None, now[j], "", texts[1][j]) for j in left[1]]
@@ -230,10 +224,6 @@ def _aligned(
 
 def _order(total: LineTotal) -> tuple[str, int]:
     return Path(total.file).name, total.line
-
-
-def _text(total: LineTotal) -> str:
-    return linecache.getline(total.file, total.line).strip()
 
 
 def _place(total: LineTotal) -> str:

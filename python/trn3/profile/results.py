@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -138,6 +139,11 @@ class LineTotal:
     def location(self) -> str:
         """``file:line``, or ``unknown line``."""
         return location(self.file, self.line)
+
+    @property
+    def text(self) -> str:
+        """What the line says now, without indentation; empty where there is no such file."""
+        return linecache.getline(self.file, self.line).strip()
 
 
 @dataclass(frozen=True, slots=True)

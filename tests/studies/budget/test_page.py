@@ -11,7 +11,7 @@ pytest_plugins = ["pytester"]
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "budget.md").read_text()
 SOURCE, RIGHT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (TEXT,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-UPDATE, CHECK = re.findall(r"```sh\npytest (.*?)\n```", PAGE)
+UPDATE, CHECK, BY = re.findall(r"```sh\npytest (.*?)\n```", PAGE)
 
 
 def test_page_shows_what_a_slower_kernel_prints(
@@ -24,6 +24,8 @@ def test_page_shows_what_a_slower_kernel_prints(
     run = pytester.runpytest_subprocess
     run("-p", "trn3_pytest", UPDATE).assert_outcomes(passed=1)
     run("-p", "trn3_pytest", CHECK).assert_outcomes(passed=1)
+    run("-p", "trn3_pytest", *BY.split()).assert_outcomes(passed=1)
+    assert "hbm_read_bytes" in (pytester.path / "trn3-budget.json").read_text()
     slower = SOURCE.replace("nl.load(x)", "nl.multiply(nl.load(x), 1.0)")
     assert slower != SOURCE
     pytester.makepyfile(test_page=slower)

@@ -331,3 +331,55 @@ def test_entry_point_names_the_module() -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     # Both names the same: pytest then takes `-p trn3_pytest` beside it for one plug-in.
     assert project["entry-points"]["pytest11"] == {"trn3_pytest": "trn3_pytest"}
+
+
+def test_budgets_by_figure_and_by_line(pytester: pytest.Pytester) -> None:
+    by = "--trn3-budget-by=line,hbm_read_bytes,sbuf_peak_bytes"
+    run(pytester, "--trn3-budget-update", by)
+    figures = saved(pytester)["tests"][f"{FILE}::test_one[512]"]["copied on trn3"]["figures"]
+    assert figures["hbm_read_bytes"] == 128 * 512 * 4
+    assert figures["sbuf_peak_bytes"] == 512 * 4
+    line = f"{FILE}: nl.store(out, nl.load(x))"
+    assert figures.keys() == {"hbm_read_bytes", "sbuf_peak_bytes", line}
+    # Of several launches bytes add up, a peak is the largest.
+    several = saved(pytester)["tests"][f"{FILE}::test_several"]["copied on trn3"]["figures"]
+    assert several["hbm_read_bytes"] == 128 * (16 + 32 + 64) * 4
+    assert several["sbuf_peak_bytes"] == 64 * 4
+    # What the file has counts, without being named again.
+    run(pytester, "--trn3-budget").assert_outcomes(passed=5, failed=1, xfailed=1)
+    document = saved(pytester)
+    for name in ("hbm_read_bytes", line):
+        kept = document["tests"][f"{FILE}::test_one[512]"]["copied on trn3"]["figures"]
+        kept[name] //= 2
+        (pytester.path / "trn3-budget.json").write_text(json.dumps(document))
+        outcome = run(pytester, "--trn3-budget", "-k", "test_one")
+        outcome.assert_outcomes(passed=1, failed=1)
+        outcome.stdout.fnmatch_lines([f"copied on trn3, {name}: *, was *+100.00 %, allowed 5 %"])
+        kept[name] *= 2
+    with_wrong = run(pytester, "--trn3-budget", "--trn3-budget-by=speed")
+    assert with_wrong.ret == pytest.ExitCode.USAGE_ERROR
+    with_wrong.stderr.fnmatch_lines(["*--trn3-budget-by names 'speed'; allowed: instructions, *"])
+
+
+@pytest.mark.parametrize(
+    "name", ["report.json", "report.md", "report.sarif", "report.xml", "report.txt"]
+)
+def test_the_report_is_an_artefact(pytester: pytest.Pytester, name: str) -> None:
+    run(pytester, "--trn3-budget-update")
+    edit(pytester, 0.5)
+    run(pytester, "--trn3-budget", "--trn3-budget-report", name, "-k", "test_one")
+    text = (pytester.path / name).read_text()
+    form = name.partition(".")[2]
+    if form == "json":
+        report = json.loads(text)
+        assert (report["format"], report["measured"]) == ("trn3-budget-report", 2)
+        assert {each["group"] for each in report["changes"]} == {"slower"}
+        assert all(99 < each["percent"] < 101 for each in report["changes"])
+    elif form == "sarif":
+        results = json.loads(text)["runs"][0]["results"]
+        assert {(each["ruleId"], each["level"]) for each in results} == {("slower", "error")}
+    elif form == "xml":
+        assert '<testsuite name="trn3 budget" tests="2" failures="2" errors="0">' in text
+    else:
+        start = "| error | test" if form == "md" else "slower by more than 5 %: copied on trn3"
+        assert sum(line.startswith(start) for line in text.splitlines()) == 2

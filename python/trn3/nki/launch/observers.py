@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import NeuronCore
+    from trn3.profile import Profile
 
 __all__ = ["Launched", "Observer", "is_observed", "observing", "report"]
 
@@ -29,6 +30,8 @@ class Launched:
         Simulated picoseconds from the start to the end of the core that ended last.
     level : str
         That of the compiler.
+    cores : sequence of sequences of NeuronCore
+        Those of each rank.
     """
 
     kernel: str
@@ -36,6 +39,13 @@ class Launched:
     ranks: int
     latency_ps: int
     level: str = "as-written"
+    cores: Sequence[Sequence[NeuronCore]] = field(default=(), repr=False, compare=False)
+
+    def profiles(self) -> list[Profile]:
+        """Return what each rank took, and why; only while the observer is called."""
+        from trn3.profile import profile_of
+
+        return [profile_of(own, self.kernel) for own in self.cores]
 
 
 Observer: TypeAlias = Callable[[Launched], None]
@@ -81,6 +91,6 @@ def report(kernel: str, cores: Sequence[Sequence[NeuronCore]]) -> None:
     """Tell the observers of a launch that ended, on the cores of each rank."""
     latency = max(core.makespan() for own in cores for core in own)
     first = cores[0][0]
-    launched = Launched(kernel, first.arch[0], len(cores), latency, first.compile_level)
+    launched = Launched(kernel, first.arch[0], len(cores), latency, first.compile_level, cores)
     for observer in _observers:
         observer(launched)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
@@ -34,16 +34,25 @@ class KernelCost:
         Simulated picoseconds of all launches together.
     level : str
         That of the compiler; of launches at several levels, all of them.
+    figures : mapping
+        What else is kept: figures of profiles by name, and picoseconds at work of lines by
+        ``file: text``. Of launches together, sums; of peaks the largest.
     """
 
     launches: int
     latency_ps: int
     level: str = _UNSAID
+    figures: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: KernelCost) -> KernelCost:
         levels = dict.fromkeys([*self.level.split(" and "), *other.level.split(" and ")])
         launches = self.launches + other.launches
-        return KernelCost(launches, self.latency_ps + other.latency_ps, " and ".join(levels))
+        figures = dict(self.figures)
+        for name, value in other.figures.items():
+            before = figures.get(name, 0)
+            figures[name] = max(before, value) if "_peak_" in name else before + value
+        latency = self.latency_ps + other.latency_ps
+        return KernelCost(launches, latency, " and ".join(levels), figures)
 
     def __str__(self) -> str:
         count = f" in {self.launches} launches" if self.launches > 1 else ""
@@ -87,6 +96,19 @@ class Change:
         if not old:
             return math.inf if new else 0.0
         return 100 * (new - old) / old
+
+    def grown(self, percent: float) -> list[str]:
+        """Return the figures and lines that grew by more per cent, in words."""
+        if self.old is None or self.new is None:
+            return []
+        pairs = [
+            (name, was, self.new.figures.get(name, 0)) for name, was in self.old.figures.items()
+        ]
+        return [
+            f"{name}: {now:,}, was {was:,}" + (f": {100 * (now - was) / was:+.2f} %" if was else "")
+            for name, was, now in pairs
+            if now > was * (1 + percent / 100)
+        ]
 
     def __str__(self) -> str:
         if self.old is None:
@@ -227,21 +249,25 @@ def _tests(path: Path, value: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _cost(path: Path, test: str, kernel: str, value: Any) -> KernelCost:
     numbers = value if isinstance(value, dict) else {}
     launches, latency = numbers.get("launches"), numbers.get("latency_ps")
-    level = numbers.get("level", _UNSAID)
+    level, figures = numbers.get("level", _UNSAID), numbers.get("figures", {})
     if (
         type(launches) is not int
         or type(latency) is not int
         or min(launches, latency) < 0
         or not isinstance(level, str)
+        or not isinstance(figures, dict)
+        or not all(type(value) is int and value >= 0 for value in figures.values())
     ):
         message = (
-            f"{path}: {kernel} of {test} is {value!r}; allowed: launches, latency_ps and the "
-            "compiler's level"
+            f"{path}: {kernel} of {test} is {value!r}; allowed: launches, latency_ps, the "
+            "compiler's level and figures"
         )
         raise BudgetError(message)
-    return KernelCost(launches, latency, level)
+    return KernelCost(launches, latency, level, figures)
 
 
 def _entry(cost: KernelCost) -> dict[str, Any]:
-    entry = {"launches": cost.launches, "latency_ps": cost.latency_ps}
-    return entry if cost.level == _UNSAID else {**entry, "level": cost.level}
+    entry: dict[str, Any] = {"launches": cost.launches, "latency_ps": cost.latency_ps}
+    if cost.level != _UNSAID:
+        entry["level"] = cost.level
+    return {**entry, "figures": dict(sorted(cost.figures.items()))} if cost.figures else entry
