@@ -33,10 +33,31 @@ UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 app = typer.Typer(
     name="trn3",
     help="An open simulator of AWS Trainium3.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import trn3
+
+        typer.echo(f"trn3 {trn3.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
+
 
 quantize.register(app)
 profile.register(app)

@@ -6,12 +6,22 @@ from importlib import import_module
 from typing import Final
 
 import typer
+from typer.models import CommandInfo
 
-# In the order of the help text.
 MODULES: Final = (
     "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
     "export", "validate", "probe", "diff", "optimize", "lint",
+    "new",
 )  # fmt: skip
+#: What the help text shows together, in its order; groups of commands name theirs.
+PANELS: Final = {
+    "Kernels": ("new", "profile", "diff", "optimize", "lint", "run", "record", "probe"),
+    "Models": ("plan", "quantize"),
+    "Systems": (
+        "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "nccom-test",
+    ),
+    "Data": ("export", "validate", "info"),
+}  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -21,3 +31,12 @@ def register(app: typer.Typer) -> None:
     """
     for module in MODULES:
         import_module(f"trn3.cli.{module}").register(app)
+    panels = {name: panel for panel, names in PANELS.items() for name in names}
+    order = list(panels)
+    app.registered_commands.sort(key=lambda each: order.index(_name(each)))
+    for each in app.registered_commands:
+        each.rich_help_panel = panels[_name(each)]
+
+
+def _name(command: CommandInfo) -> str:
+    return str(command.name or getattr(command.callback, "__name__", ""))

@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
     group.command("class")(_device_class)
     group.command("allocate")(_allocate)
     group.command("free")(_free)
-    app.add_typer(group, name="k8s")
+    app.add_typer(group, name="k8s", rich_help_panel="Systems")
 
 
 def _slices(

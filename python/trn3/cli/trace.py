@@ -147,7 +147,7 @@ def register(app: typer.Typer) -> None:
         else:
             _print_replay(result, rows)
 
-    app.add_typer(trace)
+    app.add_typer(trace, rich_help_panel="Data")
 
 
 def _print_replay(result: TraceReplay, rows: int) -> None:

@@ -1,0 +1,71 @@
+"""The command itself: version, help, completion, and `trn3 new`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import trn3
+from trn3.cli.app import app
+from trn3.cli.commands import PANELS
+
+Refused = Callable[..., str]
+Run = Callable[..., Any]
+
+
+def test_version_is_one_line(run: Run) -> None:
+    outcome = run("--version")
+    assert (outcome.code, outcome.stdout) == (0, f"trn3 {trn3.__version__}\n")
+
+
+@pytest.mark.parametrize("words", [(), ("profile",), ("k8s",), ("trace", "replay")])
+def test_h_is_help(run: Run, words: tuple[str, ...]) -> None:
+    short, long = run(*words, "-h"), run(*words, "--help")
+    assert (short.code, short.stdout) == (0, long.stdout)
+    assert "Usage: trn3" in short.stdout
+
+
+def test_help_has_a_panel_for_every_command(run: Run) -> None:
+    text = run("-h").stdout
+    places = [text.index(f"─ {panel} ─") for panel in PANELS]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in text
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for panel, at, end in zip(PANELS, places, [*places[1:], len(text)], strict=True):
+        own = {name for name, each in commands.items() if each.rich_help_panel == panel}
+        assert own >= {*PANELS[panel]}
+        for name in own:
+            assert f"│ {name} " in text[at:end]
+
+
+def test_a_shell_completes_commands() -> None:
+    named = {"_TRN3_COMPLETE": "complete_bash", "COMP_WORDS": "trn3 pro", "COMP_CWORD": "1"}
+    words = [sys.executable, "-m", "trn3"]
+    env = {**os.environ, **named}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["profile", "probe"]
+
+
+def test_a_new_kernel_is_right_and_portable(run: Run, refused: Refused, tmp_path: Path) -> None:
+    path = tmp_path / "scaled.py"
+    outcome = run("new", path)
+    assert outcome.stdout == f"wrote {path}; next: trn3 profile {path}:scaled\n"
+    profiled = run("profile", f"{path}:scaled", "--shape", "rows=130", "--shape", "columns=32")
+    assert (profiled.code, profiled.stderr) == (0, "")
+    assert "Largest difference from the golden" in profiled.stdout
+    assert run("lint", path).code == 0
+    before = path.read_text()
+    assert "trn3 profile scaled.py:scaled" in before
+    assert refused("new", path) == f"{path}: is there already; name another file"
+    assert path.read_text() == before
+    assert run("new", tmp_path / "a-b.py", "--name", "other").code == 0
+    for wrong in ("a-b.py", "class.py", "kernel.txt"):
+        assert "can name a function of Python" in refused("new", tmp_path / wrong)
+    assert refused("new", tmp_path / "none" / "k.py").endswith("No such file or directory")
