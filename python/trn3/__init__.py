@@ -170,6 +170,7 @@ _LAZY = {
     "cost": "trn3.cost",
     "flows": "trn3.flows",
     "implied_capex": "trn3.cost",
+    "load_ipython_extension": "trn3.nki.launch.notebook",
     "load_mx": "trn3.checkpoint",
     "numerics": "trn3.numerics",
     "operators": "trn3.planner",
@@ -184,6 +185,7 @@ _LAZY = {
     "systems": "trn3.systems",
     "tco": "trn3.cost",
     "traffic": "trn3.traffic",
+    "unload_ipython_extension": "trn3.nki.launch.notebook",
     "__version__": "trn3._trn3",
 }
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import io
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
 _BYTES = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
@@ -83,6 +84,33 @@ def as_page(title: str, shown: RenderableType, *, width: int = 140) -> str:
     True
     """
     return _PAGE.format(title=html.escape(printable(title)), shown=as_html(shown, width=width))
+
+
+def mimebundle(shown: Any, **_: object) -> dict[str, str]:
+    """Return what notebooks show of an object, its ``_repr_mimebundle_``: a table, or its text.
+
+    >>> mimebundle(["<b>"])["text/plain"], "&lt;b&gt;" in mimebundle(["<b>"])["text/html"]
+    ("['<b>']", True)
+    """
+    from rich.text import Text
+
+    made = shown.__rich__() if hasattr(shown, "__rich__") else Text(str(shown))
+    return {"text/plain": repr(shown), "text/html": as_html(made)}
+
+
+def fields(title: str, rows: Mapping[str, object]) -> Table:
+    """Return a table of names and values for people.
+
+    >>> fields("a plan", {"chips": 8}).row_count
+    1
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(title=Text(printable(title)), title_justify="left", box=None, show_header=False)
+    for name, value in rows.items():
+        made.add_row(name, Text(printable(str(value))))
+    return made
 
 
 def rate(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from numpy.typing import NDArray
 
@@ -19,6 +19,13 @@ from trn3.checkpoint.formats import (
 )
 from trn3.checkpoint.safetensors import DTYPES, CheckpointError, SafetensorsReader, TensorEntry
 from trn3.numerics import MXArray
+from trn3.text import fields, mimebundle
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+#: Tensors that a notebook shows.
+_SHOWN: Final = 30
 
 
 class MXCheckpoint(Mapping[str, MXArray | NDArray[Any]]):
@@ -71,6 +78,16 @@ class MXCheckpoint(Mapping[str, MXArray | NDArray[Any]]):
             f"MXCheckpoint({str(self._reader.path)!r}: {len(self)} tensors, "
             f"{len(self._quantized)} quantized{closed})"
         )
+
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> Table:
+        rows = {}
+        for name in self._names[:_SHOWN]:
+            entry, mx = self._reader.tensors[name], self._quantized.get(name)
+            rows[name] = f"{entry.dtype} {list(entry.shape)}{'' if mx is None else ', MX'}"
+        left = len(self) - len(rows)
+        return fields(repr(self), {**rows, **({"...": f"{left} more"} if left else {})})
 
     def __getitem__(self, name: str) -> MXArray | NDArray[Any]:
         if name not in self._names:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from trn3.cli.consoles import output, print_json, table
+from trn3.cli.consoles import output, print_json
 from trn3.cli.plots import check_plot
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.cli.settings import JsonForTable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from trn3.facts.comparison import Cell, Comparison
 
 
 def register(app: typer.Typer) -> None:
@@ -62,38 +57,4 @@ def register(app: typer.Typer) -> None:
         elif as_csv:
             typer.echo(comparison.as_csv(), nl=False)
         else:
-            _show(comparison, output())
-
-
-def _show(comparison: Comparison, console: Console) -> None:
-    shown = table("", pad_edge=False)
-    for number, facts in enumerate(comparison.systems):
-        shown.add_column(facts.title, justify="right")
-        if number:
-            shown.add_column("ratio", justify="right")
-    for row in comparison.rows:
-        cells = []
-        for number, (cell, ratio) in enumerate(zip(row.cells, row.ratios, strict=True)):
-            cells.append(_text(cell))
-            if number:
-                cells.append("" if ratio is None else f"{ratio:.2f}")
-        shown.add_row(row.title, *cells)
-    console.print(shown)
-    console.print(
-        "(d) derived from other figures; (c) sources conflict, with what they say; "
-        "the others are exact: as published",
-        style="dim",
-    )
-
-
-def _text(cell: Cell) -> str:
-    from trn3.text import printable
-
-    marks = {"derived": " (d)", "conflicting": " (c)"}
-    text = cell.text + (marks.get(cell.status, "") if cell.status is not None else "")
-    if cell.status == "conflicting" and cell.spread is not None:
-        from trn3.facts import shown
-
-        least, most = cell.spread
-        text += f"\n{shown(least)} to {shown(most)}"
-    return "\n".join(printable(line) for line in text.split("\n"))
+            output().print(comparison)

@@ -24,12 +24,16 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from trn3._trn3 import facts as _core
 from trn3.facts.published import Facts, load, nearest
 from trn3.facts.quantity import Quantity, Status, figure_of
 from trn3.facts.spec import quantity_as_json
+from trn3.text import mimebundle, printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 Peaks: TypeAlias = Literal["published", "array"]
 
@@ -94,6 +98,32 @@ class Comparison:
                 return row
         message = f"no row {name!r}; {nearest(name, tuple(row.id for row in self.rows))}"
         raise KeyError(message)
+
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = Table(box=None, header_style="bold", pad_edge=False)
+        shown.add_column("")
+        for number, facts in enumerate(self.systems):
+            shown.add_column(facts.title, justify="right")
+            if number:
+                shown.add_column("ratio", justify="right")
+        for row in self.rows:
+            cells = []
+            for number, (cell, ratio) in enumerate(zip(row.cells, row.ratios, strict=True)):
+                cells.append(_text(cell))
+                if number:
+                    cells.append("" if ratio is None else f"{ratio:.2f}")
+            shown.add_row(row.title, *cells)
+        legend = (
+            "(d) derived from other figures; (c) sources conflict, with what they say; "
+            "the others are exact: as published"
+        )
+        return Group(shown, Text(legend, "dim"))
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison as plain data, with the sources of every figure."""
@@ -186,3 +216,14 @@ def _cell_as_json(cell: Cell) -> dict[str, Any] | None:
     if cell.quantity is None:
         return None
     return {"key": cell.key, "value_in_row_unit": cell.value, **quantity_as_json(cell.quantity)}
+
+
+def _text(cell: Cell) -> str:
+    marks = {"derived": " (d)", "conflicting": " (c)"}
+    text = cell.text + (marks.get(cell.status, "") if cell.status is not None else "")
+    if cell.status == "conflicting" and cell.spread is not None:
+        from trn3.facts.quantity import shown
+
+        least, most = cell.spread
+        text += f"\n{shown(least)} to {shown(most)}"
+    return "\n".join(printable(line) for line in text.split("\n"))

@@ -31,6 +31,10 @@ from trn3._trn3 import (
     quantize_mx,
     tfloat32,
 )
+from trn3.text import mimebundle
+
+# The compiled class has what notebooks ask for from here.
+MXArray._repr_mimebundle_ = mimebundle  # type: ignore[attr-defined]
 
 __all__ = [
     "MXArray",

@@ -8,26 +8,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.figure import Figure
+
     from trn3.planner.parts import PlanPhase
 
 SMALL = 0.02
 """Parts below this share of a phase are drawn as one."""
 
 
-def plot_plan(
-    path: Path,
+def draw_plan(
     title: str,
     phases: Sequence[tuple[str, PlanPhase, float]],
     label: str,
     frontier: Sequence[tuple[float, float]],
     own: tuple[float, float],
-) -> Path:
-    """Draw a plan into a file and return its path.
+) -> Figure:
+    """Draw a plan.
 
     Parameters
     ----------
-    path, title
-        The file, and what stands above both pictures.
+    title
+        What stands above both pictures.
     phases
         What takes time: a name, its parts, and the seconds that stand beside it.
     label, frontier
@@ -42,8 +43,7 @@ def plot_plan(
     _breakdown(left, phases)
     _frontier(right, label, frontier, own)
     figure.suptitle(title)
-    figure.savefig(path, dpi=150)
-    return path
+    return figure
 
 
 def plot_frontiers(
@@ -58,7 +58,7 @@ def plot_frontiers(
     path, title
         The file, and what stands above the picture.
     lines
-        Of each system its name, its frontier and the speeds of its plan, as for `plot_plan`.
+        Of each system its name, its frontier and the speeds of its plan, as for `draw_plan`.
     """
     from matplotlib.figure import Figure
 

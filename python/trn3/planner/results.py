@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from trn3 import offers
+from trn3 import offers, text
 from trn3._trn3 import planner as _planner
 from trn3.planner.models import Model, summary
 from trn3.planner.parts import (
@@ -23,7 +23,12 @@ from trn3.planner.parts import (
     Searched,
 )
 from trn3.planner.requests import whole
+from trn3.text import mimebundle
 from trn3.typed import typed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
 
 __all__ = [
     "FrontierPoint",
@@ -264,13 +269,17 @@ class Plan:
         written: list[Path] = offers.take("plan to Chakra")(self, prefix, phase)
         return written
 
-    def plot(self, path: str | Path) -> Path:
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+    def plot(self, path: str | Path | None = None) -> Path | Figure:
         """Draw the breakdown of both phases and the frontier of speed against throughput.
 
         Parameters
         ----------
         path
-            A ``.png``, ``.svg`` or ``.pdf`` file.
+            A ``.png``, ``.svg`` or ``.pdf`` file; without one a figure of matplotlib is returned.
 
         Raises
         ------
@@ -279,13 +288,36 @@ class Plan:
         """
         from trn3.planner import plots
 
-        return plots.plot_plan(
-            Path(path),
+        figure = plots.draw_plan(
             f"{self.model.name} on {self.system}: {self.layout}, batch {self.batch}",
             (("prompt", self.prefill, self.ttft), ("a token", self.decode, self.tpot)),
             *self.frontier(),
             plots.speeds(self),
         )
+        if path is None:
+            return figure
+        figure.savefig(path, dpi=150)
+        return Path(path)
+
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> Table:
+        rows = {
+            "model, system": f"{self.model.name} on {self.system}",
+            "layout": f"{self.layout}, batch {self.batch:,}, {self.chips:,} chips",
+            "fits": "yes" if self.fits else f"no: {self.why_not}",
+            "time to first token": text.time(self.ttft),
+            "time a token": text.time(self.tpot),
+            "tokens/s": f"{self.tokens_per_second_per_user:,.4g} a user, "
+            f"{self.tokens_per_second_per_chip:,.4g} a chip",
+            "of the peaks": f"{self.prefill_mfu:.1%} prefill MFU, {self.decode_mbu:.1%} decode MBU",
+            "energy": "no TDP is known" if self.energy is None
+            else f"{self.energy.watts_per_chip:,.4g} W a chip",
+            "cost": "no price is known" if self.cost is None
+            else f"{self.cost.per_million_tokens:,.4g} $ a million tokens",
+            "assumptions": f"{len(self.assumptions)}: plan.assumptions",
+        }  # fmt: skip
+        return text.fields("Plan", rows)
 
     def __repr__(self) -> str:
         return (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -59,9 +60,7 @@ def writers(profile: RunFigures, path: Path) -> dict[Path, Draw]:
 
     A directory gets both pictures; a file gets them one above the other.
     """
-    if find_spec("matplotlib") is None:
-        message = "plots need matplotlib: pip install 'trn3[plot]'"
-        raise ImportError(message)
+    _need_matplotlib()
     if path.is_dir():
         return {
             path / "timeline.png": partial(_write, draw_timeline, TIMELINE_HEIGHT, profile),
@@ -73,17 +72,41 @@ def writers(profile: RunFigures, path: Path) -> dict[Path, Draw]:
     return {path: partial(_write, _draw_both, TIMELINE_HEIGHT + ROOFLINE_HEIGHT, profile)}
 
 
+def figure_of(cores: Sequence[RunFigures]) -> Figure:
+    """Return both pictures of each core, one below the other, as a figure."""
+    _need_matplotlib()
+    from matplotlib.figure import Figure
+
+    height = (TIMELINE_HEIGHT + ROOFLINE_HEIGHT) * len(cores)
+    with _style():
+        figure = Figure(figsize=(WIDTH_INCHES, height), dpi=DPI, layout="constrained")
+        for core, part in zip(cores, figure.subfigures(len(cores), 1, squeeze=False), strict=True):
+            _draw_both(core, part[0])
+    return figure
+
+
+def _style() -> AbstractContextManager[None]:
+    from matplotlib import rc_context
+
+    return rc_context({"font.size": 9, "hatch.linewidth": 0.5, "svg.hashsalt": "trn3"})
+
+
+def _need_matplotlib() -> None:
+    if find_spec("matplotlib") is None:
+        message = "plots need matplotlib: pip install 'trn3[plot]'"
+        raise ImportError(message)
+
+
 def _write(
     draw: Callable[[RunFigures, Any], None], height: float, profile: RunFigures, path: Path
 ) -> None:
-    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     # One program gives one picture, whenever it is drawn.
     dates: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     kind = path.suffix.removeprefix(".")
-    with rc_context({"font.size": 9, "hatch.linewidth": 0.5, "svg.hashsalt": "trn3"}):
+    with _style():
         # The object interface: pyplot would look for a display and keep the figure alive.
         figure = Figure(figsize=(WIDTH_INCHES, height), dpi=DPI, layout="constrained")
         FigureCanvasAgg(figure)
@@ -91,7 +114,7 @@ def _write(
         figure.savefig(path, format=kind, metadata=dates.get(kind))
 
 
-def _draw_both(profile: RunFigures, figure: Figure) -> None:
+def _draw_both(profile: RunFigures, figure: Figure | SubFigure) -> None:
     heights = (TIMELINE_HEIGHT, ROOFLINE_HEIGHT)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)[:, 0]
     draw_timeline(profile, upper)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from trn3._trn3 import profile as _profile
 from trn3.files import parse_json, read_bytes, write_bytes, write_files
@@ -13,8 +13,10 @@ from trn3.profile import plots
 from trn3.profile.data import ProfileData
 from trn3.profile.figures import FORMAT, FORMAT_VERSION, RunFigures
 from trn3.profile.summary import core_table, summary
+from trn3.text import mimebundle
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 
@@ -57,6 +59,11 @@ class Profile(RunFigures):
     >>> profile.latency_us, profile.busy("tensor"), profile.mfu
     (1.0, Busy(us=0.5, share=0.5), 0.25)
     """
+
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> RenderableType:
+        return self.summary()
 
     def summary(self) -> RenderableType:
         """Return a table for people, which fits 100 columns: ``rich.print(profile.summary())``."""
@@ -128,12 +135,17 @@ class Profile(RunFigures):
     def _pictures(self, path: Path) -> dict[Path, plots.Draw]:
         return plots.writers(self, path)
 
-    def plot(self, path: str | os.PathLike[str]) -> list[Path]:
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | os.PathLike[str]) -> list[Path]: ...
+    def plot(self, path: str | os.PathLike[str] | None = None) -> list[Path] | Figure:
         """Draw the timeline and the roofline, and return the files written.
 
         Parameters
         ----------
         path
+            Without one nothing is written, and a figure of matplotlib is returned.
             A directory, for ``timeline.png`` and ``roofline.png`` in it; or a file ending in .png,
             .svg or .pdf, for both in one picture. Of several cores each has pictures of its own:
             ``timeline_core0.png`` and so on; a file's name gets ``_core0`` before its ending.
@@ -147,6 +159,8 @@ class Profile(RunFigures):
         OSError
             If a file cannot be written; none has appeared then.
         """
+        if path is None:
+            return plots.figure_of(self.cores)
         todo = self._pictures(Path(path))
         write_files(todo)
         return list(todo)

@@ -21,9 +21,12 @@ from trn3.system.faults import Fault, check_health, fault_name
 from trn3.system.joined_chips import Links
 from trn3.system.links import ChipId, ChipLike, Group, Link, NodeId, node_name
 from trn3.system.views import Views
+from trn3.text import fields, mimebundle
 from trn3.traffic import Traffic
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from trn3.facts import Facts
     from trn3.facts.spec import Spec
 
@@ -301,6 +304,17 @@ class System(Views, CollectiveMethods):
         if self._whole is not None:
             return (_with_faults, (self._whole, self._failed))
         return (_rebuilt, (type(self), self.name, self.links, self.lnc, self._file))
+
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> Table:
+        rows = {
+            "chips": f"{self.num_chips:,}",
+            "links": self.links,
+            "physical cores a logical core": self.lnc,
+            "faults": len(self.faults),
+        }
+        return fields(f"{type(self).__name__} {self.name}", rows)
 
     def __repr__(self) -> str:
         faults = f", {len(self.faults)} faults" if self.faults else ""

@@ -194,6 +194,8 @@ class Bound:
         """Seconds if each chip sends so many bytes on average, without latencies."""
         return bytes_per_chip / self.per_chip
 
+    _repr_mimebundle_ = text.mimebundle
+
     def __str__(self) -> str:
         rates = f"{text.rate(self.per_chip)} a chip one way, {text.rate(self.total)} in all"
         lines = [f"{self.traffic}: {rates}", f"  binding: {self.binding}"]

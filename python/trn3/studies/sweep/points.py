@@ -16,6 +16,7 @@ import numpy as np
 
 from trn3.studies.sweep.grid import Grid, Parameters
 from trn3.studies.sweep.tasks import Finished, PointError
+from trn3.text import mimebundle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,6 +129,8 @@ class SweepResult(Sequence[Point]):
             resumed
         )
         return f"<SweepResult: {', '.join(parts)}; {seconds:.3g} s in the function>"
+
+    _repr_mimebundle_ = mimebundle
 
     def __rich__(self) -> Table:
         from rich.table import Table
