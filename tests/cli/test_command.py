@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import trn3
 from trn3.cli.app import app
 from trn3.cli.commands import PANELS
 
+ROOT = Path(__file__).resolve().parents[2]
 Refused = Callable[..., str]
 Run = Callable[..., Any]
 
@@ -51,6 +53,23 @@ def test_a_shell_completes_commands() -> None:
     env = {**os.environ, **named}
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["profile", "probe"]
+
+
+def test_examples_are_those_of_the_repository(run: Run, refused: Refused, tmp_path: Path) -> None:
+    files = {path.stem: path for path in (ROOT / "examples" / "kernels").glob("*.py")}
+    listed = json.loads(run("examples", "list", "--json").stdout)["examples"]
+    assert [each["name"] for each in listed] == sorted(files)
+    assert all(each["holds"] for each in listed)
+    assert all(f"{name} " in run("examples", "list").stdout for name in files)
+    outcome = run("examples", "copy", "softmax", "--to", tmp_path)
+    assert outcome.stdout == f"wrote {tmp_path / 'softmax.py'}\n"
+    assert refused("examples", "copy", "--to", tmp_path).endswith("nothing was copied")
+    assert [path.name for path in tmp_path.iterdir()] == ["softmax.py"]
+    (tmp_path / "all").mkdir()
+    assert run("examples", "copy", "--to", tmp_path / "all").code == 0
+    for name, path in files.items():
+        assert (tmp_path / "all" / f"{name}.py").read_bytes() == path.read_bytes()
+    assert "nearest: softmax" in refused("examples", "copy", "softmx", "--to", tmp_path)
 
 
 def test_a_new_kernel_is_right_and_portable(run: Run, refused: Refused, tmp_path: Path) -> None:

@@ -140,6 +140,17 @@ def test_three_kernels_have_one_base(run: Run, folder: Path) -> None:
     assert document["changes"][1]["kernel"] == "k in wrong.py"
 
 
+@pytest.mark.usefixtures("folder")
+def test_levels_and_machines_are_compared_with_their_own(run: Run) -> None:
+    levels = ("--compile", "as-written", "--compile", "nki", "--timing-only", "--json")
+    outcome = run("diff", "git:HEAD:k.py:k", "k.py:k", *levels)
+    titles = [(each["base"], each["kernel"]) for each in json.loads(outcome.stdout)["changes"]]
+    assert titles == [("k@HEAD, as-written", "k, as-written"), ("k@HEAD, nki", "k, nki")]
+    outcome = run("diff", "git:HEAD:k.py:k", "k.py:k", "--timing-only", "--json")
+    titles = [(each["base"], each["kernel"]) for each in json.loads(outcome.stdout)["changes"]]
+    assert titles == [(f"k@HEAD on {arch}", f"k on {arch}") for arch in ("trn2", "trn3")]
+
+
 def test_a_saved_run_is_compared_by_time(run: Run, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     (folder / "k.py").write_text(KERNEL)

@@ -11,7 +11,7 @@ from typer.models import CommandInfo
 MODULES: Final = (
     "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
     "export", "validate", "probe", "diff", "optimize", "lint",
-    "new",
+    "new", "examples_copy",
 )  # fmt: skip
 #: What the help text shows together, in its order; groups of commands name theirs.
 PANELS: Final = {

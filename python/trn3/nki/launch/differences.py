@@ -209,16 +209,20 @@ def _changes(base: str, rows: Sequence[DiffRow]) -> tuple[RunChange, ...]:
     """Return each run beside the base's on its machine and at its level, or else the first."""
     ran = [(row, row.profile) for row in rows if row.profile is not None]
     of_base = [(row, profile) for row, profile in ran if row.kernel == base]
-    has_one = len({row.arch for row, _ in ran}) == 1
+    has_archs, has_levels = (
+        len({getattr(row, name) for row, _ in ran}) > 1 for name in ("arch", "level")
+    )
+
+    def title(row: DiffRow) -> str:
+        where = f" on {row.arch}" if has_archs else ""
+        return f"{row.kernel}{where}" + (f", {row.level}" if has_levels else "")
+
     found = []
     for row, profile in ran if of_base else ():
         if row.kernel != base:
             likeness = [(each.arch == row.arch, each.level == row.level) for each, _ in of_base]
             was, before = of_base[likeness.index(max(likeness))]
-            title, other = (
-                each.kernel if has_one else f"{each.kernel} on {each.arch}" for each in (was, row)
-            )
-            found.append(RunChange(before, profile, title, other))
+            found.append(RunChange(before, profile, title(was), title(row)))
     return tuple(found)
 
 
