@@ -10,6 +10,8 @@ use trn3_machine::isa::ScalarOperand;
 use trn3_machine::isa::accumulate::{ReduceCommand, Reduction};
 use trn3_machine::isa::alu::AluOp;
 use trn3_machine::isa::copy::{Memset, TensorCopy};
+use trn3_machine::isa::dma::Options;
+use trn3_machine::isa::dma::copy::DmaCopy;
 use trn3_machine::isa::elementwise::TensorTensor;
 use trn3_machine::isa::tensor::matmul::NcMatmul;
 use trn3_machine::isa::{Instruction, activation};
@@ -68,6 +70,33 @@ fn test_steps_that_go_on_from_running_values_stay_in_order() {
         for step in &trace.steps[1..] {
             assert_eq!((step.fingerprint.is_some(), step.marks.is_ordered), (is_free, !is_free), "{command}");
         }
+    }
+}
+
+#[test]
+fn test_an_engine_that_was_named_is_not_open_but_could_be_another() {
+    let mut core = core();
+    let [one, other, to] = [0; 3].map(|_| tile(&mut core, DType::Float32, Buffer::Sbuf));
+    fill(&mut core, &one);
+    fill(&mut core, &other);
+    issue(&mut core, &TensorTensor { engine: Some(Engine::GpSimd), ..add(&to, &one, &other) });
+    let trace = traced(core);
+    let all = trace.steps[2].alternatives.as_ref().expect("another engine");
+    let renamed: Vec<Engine> = all.renamed.iter().map(|(engine, _)| *engine).collect();
+    assert_eq!((engines(&trace.steps[2]), renamed), (vec![], vec![Engine::Vector]));
+}
+
+#[test]
+fn test_transfers_of_one_type_may_be_triggered_where_descriptors_are_made_in_hardware() {
+    for (arch, from, takes) in
+        [("trn2", DType::Float32, true), ("trn2", DType::BFloat16, false), ("trn1", DType::Float32, false)]
+    {
+        let options = CoreOptions { unlimited: true, ..CoreOptions::default() };
+        let mut core = NeuronCore::new(Arc::new(ArchSpec::load(arch).expect("built in")), options).expect("a core");
+        let (src, dst) = (tile(&mut core, from, Buffer::Sbuf), tile(&mut core, DType::Float32, Buffer::Sbuf));
+        fill(&mut core, &src);
+        issue(&mut core, &DmaCopy { dst, src, options: Options::default(), engine: None });
+        assert_eq!(traced(core).steps[1].marks.takes_trigger, takes, "{arch} {from}");
     }
 }
 

@@ -11,6 +11,7 @@ use crate::arch::ArchSpec;
 use crate::cost_model::CostModel;
 use crate::engine::Engine;
 use crate::isa::copy::{Memset, TensorCopy};
+use crate::isa::dma::copy::DmaCopy;
 use crate::isa::table::{fingerprint, is_open, on_engine, rebound, running_values};
 use crate::isa::tensor::matmul::NcMatmul;
 use crate::isa::{Instruction, OperandRole};
@@ -262,6 +263,7 @@ impl TraceBuilder {
         if let Some(copy) = any.downcast_ref::<TensorCopy>() {
             marks.copies = copy.dst.dtype == copy.src.dtype;
         }
+        marks.takes_trigger = any.downcast_ref::<DmaCopy>().is_some_and(|copy| copy.takes_trigger(&arch));
         if let Some(product) = any.downcast_ref::<NcMatmul>() {
             let joins = product.accumulate.is_none() && !product.is_transpose;
             marks.joins_products = joins && area(&operands) == (product.dst.len() * product.dst.dtype.size()) as u64;
@@ -300,10 +302,13 @@ impl TraceBuilder {
         cost: &dyn CostModel,
         reads: &[(u8, View)],
     ) -> Option<Box<Alternatives>> {
-        let is_open = is_open(instruction) && !matches!(instruction.engine(arch), Engine::Tensor | Engine::Dma);
+        let computes = !matches!(instruction.engine(arch), Engine::Tensor | Engine::Dma);
+        let is_open = computes && is_open(instruction);
         let mut found = Alternatives::default();
         if is_open {
             found.engines = other_engines(instruction, arch, cost);
+        } else if computes {
+            found.renamed = other_engines(instruction, arch, cost).into_vec();
         }
         for (operand, view) in reads {
             let Some((tensor, instead)) = self.copied_from(view) else { continue };
@@ -329,7 +334,8 @@ impl TraceBuilder {
             let work = cost.work(&*made, arch);
             found.forwarded.push(Forwarded { operand: *operand, instead, work, engines });
         }
-        (!found.engines.is_empty() || !found.forwarded.is_empty()).then(|| Box::new(found))
+        let any = !found.engines.is_empty() || !found.renamed.is_empty() || !found.forwarded.is_empty();
+        any.then(|| Box::new(found))
     }
 
     /// The view of what another one's elements were copied from, if they all were, and the number of that tensor.

@@ -116,6 +116,8 @@ pub struct Forwarded {
 pub struct Alternatives {
     /// Engines that it may move to, since nobody named one, and what it costs there.
     pub engines: SmallVec<[(Engine, Work); 2]>,
+    /// Engines that its author could have named instead of the one that is named, and what it costs there.
+    pub renamed: Vec<(Engine, Work)>,
     /// Inputs that are copies.
     pub forwarded: Vec<Forwarded>,
 }
@@ -129,6 +131,8 @@ pub struct StepMarks {
     pub copies: bool,
     /// It sets every byte of the rectangles that it writes, whatever its inputs are.
     pub overwrites: bool,
+    /// A transfer whose author could have named the sequencer that triggers it, with descriptors made in hardware.
+    pub takes_trigger: bool,
     /// A product that adds where one lies already, and sets all the rest of the rectangles that it writes.
     pub joins_products: bool,
     /// Nothing may move across it: what cores do together, functions of the host.

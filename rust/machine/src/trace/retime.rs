@@ -4,7 +4,11 @@
 //! and every step is timed as it was in the run. There is no second model.
 
 mod ahead;
+mod direct;
+
 mod generations;
+mod joined;
+mod moved;
 mod once;
 
 use std::collections::HashSet;
@@ -28,10 +32,13 @@ pub enum Edit {
         /// Where they are made.
         tensors: Vec<SiteId>,
     },
-    /// What fills tensors made at these lines the same way again is done once; readers share the first.
+    /// What fills tensors made at these lines the same way again is done once; readers share the first. Where that is the
+    /// same all the time it is done before the first step of the loop around them.
     Once {
         /// Where they are made.
         tensors: Vec<SiteId>,
+        /// Lines of the loop.
+        around: Vec<SiteId>,
     },
     /// Steps of a line go to these engines, in turn.
     Engines {
@@ -39,6 +46,24 @@ pub enum Edit {
         line: SiteId,
         /// Where its first, second... step goes; then from the start again.
         engines: Vec<Engine>,
+    },
+    /// Transfers of a line, whose queue nobody named, are triggered by these sequencers, in turn.
+    Triggers {
+        /// The line.
+        line: SiteId,
+        /// What triggers its first, second... transfer; then from the start again.
+        sequencers: Vec<Engine>,
+    },
+    /// Transfers of a line that follow one another and move neighbouring bytes between the same tensors are one: loads where
+    /// the first of them was, stores where the last was.
+    Joined {
+        /// The line.
+        line: SiteId,
+    },
+    /// What reads copies made at a line reads what was copied instead, and they are gone.
+    Direct {
+        /// The line.
+        copy: SiteId,
     },
     /// Of every two runs of steps of these lines that follow one another, the first lines of the later run come before the
     /// last lines of the earlier one.
@@ -89,8 +114,11 @@ impl Draft {
     fn apply(&mut self, edit: &Edit) -> bool {
         match edit {
             Edit::Anew { tensors } => self.make_anew(&|site| tensors.contains(&site)),
-            Edit::Once { tensors } => self.fill_once(tensors),
+            Edit::Once { tensors, around } => self.fill_once(tensors, around),
             Edit::Engines { line, engines } => self.give_engines(*line, engines),
+            Edit::Triggers { line, sequencers } => self.give_triggers(*line, sequencers),
+            Edit::Joined { line } => self.join_transfers(*line),
+            Edit::Direct { copy } => self.read_sources(*copy),
             Edit::Ahead { head, tail } => self.go_ahead(head, tail),
             Edit::Without { lines } => self.retain(&|draft, step| !lines.contains(&draft.steps[step as usize].site)),
         }
@@ -101,28 +129,6 @@ impl Draft {
         let trace = &self.trace;
         self.items.retain(|item| if let Item::Step(step) = item { keeps(trace, *step) } else { true });
         self.items.len() < before
-    }
-
-    fn give_engines(&mut self, line: SiteId, engines: &[Engine]) -> bool {
-        let mut turn = 0;
-        let mut moved = false;
-        for item in &self.items {
-            let Item::Step(number) = *item else { continue };
-            let step = &mut self.trace.steps[number as usize];
-            if step.site != line {
-                continue;
-            }
-            let engine = engines[turn % engines.len()];
-            turn += 1;
-            if engine == step.engine {
-                continue;
-            }
-            let found = step.alternatives.as_ref().and_then(|all| all.engines.iter().find(|each| each.0 == engine));
-            let Some((_, work)) = found else { return false };
-            (step.work, step.engine) = (work.clone(), engine);
-            moved = true;
-        }
-        moved
     }
 
     /// The trace in the order that was made; None where its tensors do not fit.

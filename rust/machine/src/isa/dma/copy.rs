@@ -26,6 +26,15 @@ pub struct DmaCopy {
     pub engine: Option<Engine>,
 }
 
+impl DmaCopy {
+    /// Whether its author could name the sequencer that triggers it, with descriptors made in hardware, and did not.
+    pub(crate) fn takes_trigger(&self, arch: &ArchSpec) -> bool {
+        let is_static = self.dst.dynamic.is_none() && self.src.dynamic.is_none();
+        let is_open = self.engine.is_none() && self.options.mode.is_none() && is_static;
+        is_open && arch.hardware_dge > 0 && self.dst.dtype == self.src.dtype
+    }
+}
+
 /// A view of words as the packed quads that the other side has, if it has such of their size.
 fn packed_as(view: &View, other: &View) -> Result<Option<View>> {
     let is_words = matches!(view.dtype, DType::UInt16 | DType::UInt32);

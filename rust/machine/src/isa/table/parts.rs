@@ -44,9 +44,9 @@ trait Part: Sized {
         self.over(views)
     }
 
-    /// Whether it is an engine that nobody named.
-    fn is_open_engine(&self) -> bool {
-        false
+    /// Whether it is an engine, and somebody named it; None if it is none.
+    fn is_named_engine(&self) -> Option<bool> {
+        None
     }
 
     /// Whether it goes on from the running values of an engine; None if it leaves them alone.
@@ -137,8 +137,8 @@ impl Part for Option<Engine> {
         Some(engine)
     }
 
-    fn is_open_engine(&self) -> bool {
-        self.is_none()
+    fn is_named_engine(&self) -> Option<bool> {
+        Some(self.is_some())
     }
 }
 
@@ -285,13 +285,13 @@ macro_rules! take_apart {
             None
         }
 
-        fn has_open_engine(instruction: &dyn Any) -> bool {
+        fn names_engine(instruction: &dyn Any) -> Option<bool> {
             $($(#[$attribute])*
             if let Some(instruction) = instruction.downcast_ref::<held::$type>() {
-                let open: &[bool] = &[$(take_apart!(@open instruction.$field $(:= $constant)?)),*];
-                return open.contains(&true);
+                let parts: &[Option<bool>] = &[$(take_apart!(@named instruction.$field $(:= $constant)?)),*];
+                return parts.iter().flatten().next().copied();
             })*
-            false
+            None
         }
 
         fn continued(instruction: &dyn Any) -> Option<bool> {
@@ -314,8 +314,8 @@ macro_rules! take_apart {
     (@make $engine:ident, $views:ident, $instruction:ident.$field:ident := $constant:expr) => {
         $instruction.$field.clone()
     };
-    (@open $instruction:ident.$field:ident) => { $instruction.$field.is_open_engine() };
-    (@open $instruction:ident.$field:ident := $constant:expr) => { false };
+    (@named $instruction:ident.$field:ident) => { $instruction.$field.is_named_engine() };
+    (@named $instruction:ident.$field:ident := $constant:expr) => { None };
     (@continued $instruction:ident.$field:ident) => { $instruction.$field.continues() };
     (@continued $instruction:ident.$field:ident := $constant:expr) => { None };
 }
@@ -374,10 +374,10 @@ pub fn rebound(
     made.map(|mut made| made.prepare(arch).map(|()| made)).transpose()
 }
 
-/// The same instruction on an engine, where nobody gave it one and that engine may run it and gives the same bits; None
-/// otherwise.
+/// The same instruction with another engine named, or one named at all; None where it takes none, and where that engine may
+/// not run it or gives other bits.
 pub fn on_engine(instruction: &dyn Instruction, arch: &ArchSpec, engine: Engine) -> Option<OwnInstruction> {
-    if !has_open_engine(instruction) || !instruction.is_same_on_engines() {
+    if names_engine(instruction).is_none() || !instruction.is_same_on_engines() {
         return None;
     }
     let mut made = rebuilt(instruction, Some(engine), &mut |_| None)?;
@@ -386,7 +386,7 @@ pub fn on_engine(instruction: &dyn Instruction, arch: &ArchSpec, engine: Engine)
 
 /// Whether the engine of an instruction is open: it takes one, and nobody gave it.
 pub fn is_open(instruction: &dyn Instruction) -> bool {
-    has_open_engine(instruction)
+    names_engine(instruction) == Some(false)
 }
 
 /// Whether an instruction goes on from the running values that its engine keeps beside elementwise work; None if it leaves

@@ -68,7 +68,7 @@ impl Draft {
     }
 
     /// Whether steps of a later run have to come after steps of an earlier one.
-    fn depends(&self, later: Range<usize>, earlier: Range<usize>) -> bool {
+    pub(super) fn depends(&self, later: Range<usize>, earlier: Range<usize>) -> bool {
         let steps = |run: Range<usize>| {
             self.items[run].iter().filter_map(|item| if let Item::Step(number) = item { Some(*number) } else { None })
         };

@@ -1,6 +1,6 @@
 //! Tensors that are filled the same way again, and share the first fill.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use smallvec::SmallVec;
@@ -15,14 +15,16 @@ use crate::trace::{NONE, Use};
 type Held = (SmallVec<[Rect; 1]>, u64);
 
 impl Draft {
-    /// Fills tensors made at these lines once where the same fills come again. False where none does.
-    pub(super) fn fill_once(&mut self, sites: &[SiteId]) -> bool {
+    /// Fills tensors made at these lines once where the same fills come again, before the loop `around` them if it may be.
+    /// False where none does.
+    pub(super) fn fill_once(&mut self, sites: &[SiteId], around: &[SiteId]) -> bool {
         self.make_anew(&|site| sites.contains(&site));
         let values = self.values();
         let writers = written(self);
         let mut first: HashMap<(SiteId, Vec<u64>), u32> = HashMap::new();
         let mut instead = vec![NONE; self.trace.tensors.len()];
         let mut gone = StepSet::new();
+        let mut kept = Vec::new();
         for tensor in self.in_order() {
             let (of, steps) = (&self.trace.tensors[tensor as usize], &writers[tensor as usize]);
             let is_own = |step: &u32| {
@@ -33,7 +35,10 @@ impl Draft {
             }
             let made: Vec<u64> = steps.iter().map(|&step| values[step as usize]).collect();
             match first.entry((of.site, made)) {
-                std::collections::hash_map::Entry::Vacant(entry) => _ = entry.insert(tensor),
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(tensor);
+                    kept.extend(steps);
+                }
                 std::collections::hash_map::Entry::Occupied(entry) => {
                     instead[tensor as usize] = *entry.get();
                     gone.extend(steps);
@@ -56,7 +61,37 @@ impl Draft {
                 }
             }
         }
+        self.go_before(&kept, around);
         true
+    }
+
+    /// Puts steps of one iteration before the first step of a loop, if nothing there has to come before them.
+    fn go_before(&mut self, moved: &[u32], around: &[SiteId]) {
+        let step = |number: u32| &self.trace.steps[number as usize];
+        let is_of = |item: &Item| matches!(*item, Item::Step(number) if around.contains(&step(number).site));
+        let kinds: HashSet<(SiteId, u16)> =
+            moved.iter().map(|&number| (step(number).site, step(number).opcode)).collect();
+        let scopes: HashSet<u32> = moved.iter().map(|&number| step(number).scope).collect();
+        let last = self.items.iter().rposition(|item| matches!(item, Item::Step(number) if moved.contains(number)));
+        let (Some(start), Some(last)) = (self.items.iter().position(is_of), last) else { return };
+        // Several runs of a line are of several iterations, each of which fills another tensor.
+        if kinds.len() < moved.len() || scopes.len() > 1 || start > last {
+            return;
+        }
+        let made: HashSet<u32> =
+            moved.iter().flat_map(|&number| step(number).writes()).map(|each| each.tensor).collect();
+        let goes = |item: &Item| match item {
+            Item::Step(number) => moved.contains(number),
+            Item::Came(tensor) => made.contains(tensor),
+            Item::Gone(_) => false,
+        };
+        let (first, mut order): (Vec<Item>, Vec<Item>) = self.items[start..=last].iter().partition(|item| goes(item));
+        let at = start + first.len();
+        order.splice(0..0, first);
+        let before = self.items.splice(start..=last, order).collect::<Vec<_>>();
+        if self.depends(start..at, at..last + 1) {
+            self.items.splice(start..=last, before);
+        }
     }
 
     /// Tensors that steps write, in the order in which they are written first.
@@ -92,9 +127,11 @@ impl Draft {
                 if operand.usage == Use::Write {
                     continue;
                 }
-                // Before anything is written a tensor holds what no other one does.
+                // Before anything is written a tensor holds what no other one does, and the first product overwrites that.
                 let of = &held[operand.tensor as usize];
-                if !of.iter().any(|(rects, _)| covers(rects, &operand.rects)) {
+                let is_first = step.marks.joins_products && !of.iter().any(|(rects, _)| meet(rects, operand));
+                let overwrites = is_first && step.writes().any(|own| own.tensor == operand.tensor);
+                if !overwrites && !of.iter().any(|(rects, _)| covers(rects, &operand.rects)) {
                     (operand.tensor, NONE).hash(&mut hasher);
                 }
                 for (rects, value) in of.iter().filter(|(rects, _)| meet(rects, operand)) {
