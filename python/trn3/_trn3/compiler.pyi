@@ -16,7 +16,10 @@ class RunAdvice:
     def combined(self, chosen: Sequence[int]) -> list[float | None]: ...
 
 def advise(
-    cores: Sequence[NeuronCore], file: str, loops: Sequence[Sequence[tuple[int, int]]]
+    cores: Sequence[NeuronCore],
+    file: str,
+    loops: Sequence[Sequence[tuple[int, int]]],
+    named: Sequence[int] | None = None,
 ) -> RunAdvice: ...
 def compile_cores(
     cores: Sequence[NeuronCore],

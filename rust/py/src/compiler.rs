@@ -115,12 +115,20 @@ fn words(
     Ok((said.change, said.write))
 }
 
-/// What would make what cores ran faster; `loops` has first and last line of each statement of each loop of the file.
+/// What would make what cores ran faster; `loops` has first and last line of each statement of each loop of the file,
+/// `named` the lines that can name an engine.
 #[pyfunction]
-fn advise(py: Python<'_>, cores: Vec<Py<PyCore>>, file: String, loops: Vec<Vec<(u32, u32)>>) -> PyResult<PyAdvice> {
+#[pyo3(signature = (cores, file, loops, named=None))]
+fn advise(
+    py: Python<'_>,
+    cores: Vec<Py<PyCore>>,
+    file: String,
+    loops: Vec<Vec<(u32, u32)>>,
+    named: Option<Vec<u32>>,
+) -> PyResult<PyAdvice> {
     let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
     let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
-    let outline = KernelOutline { file, loops };
+    let outline = KernelOutline { file, loops, named: named.map(|lines| lines.into_iter().collect()) };
     let mut found = None;
     together(py, &owners, &names, &calls, "", |mut cores: Vec<&mut NeuronCore>, _| {
         let Some(sites) = cores.first().map(|core| core.sites.clone()) else { return Ok(Vec::new()) };

@@ -27,6 +27,7 @@ pub fn words(
     tensors: &[String],
     before: Option<u32>,
 ) -> AdviceWords {
+    let names = tensors;
     let tensors = joined(&tensors.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>());
     let (change, write) = match kind {
         AdviceKind::Hoist => (
@@ -45,14 +46,52 @@ pub fn words(
             "one more iteration; all but the last issue these, all but the first the rest",
         ),
         AdviceKind::Dead => {
-            (format!("leave out {}, whose results nothing reads", numbered(lines, " and ")), "nothing else")
+            (format!("leave out {}, whose results nothing needs", numbered(lines, " and ")), "nothing else")
         }
+        AdviceKind::Join => (
+            format!("join the transfers of {} that move neighbouring bytes", numbered(lines, " and ")),
+            "one dma_copy of all of them: loads before the loop, stores after it",
+        ),
+        AdviceKind::Direct => (
+            match names {
+                [copy, source] => format!(
+                    "read `{source}` instead of `{copy}`, its copy of {}",
+                    numbered(&lines[..lines.len().min(1)], "")
+                ),
+                _ => format!("read what {} copies instead of the copy", numbered(&lines[..lines.len().min(1)], "")),
+            },
+            "no tensor_copy; its source in all lines that read the copy",
+        ),
         AdviceKind::Engine => return given(lines, engines),
+        AdviceKind::Queue => return triggered(lines, engines),
     };
     AdviceWords { change, write: write.to_owned() }
 }
 
 fn given(lines: &[u32], engines: &[Vec<String>]) -> AdviceWords {
+    let (mut changes, mut texts) = (Vec::new(), Vec::new());
+    for (engines, lines) in grouped(lines, engines) {
+        let named: Vec<String> = engines.iter().map(|engine| long_name(engine)).collect();
+        let turns = if named.len() > 1 { " in turn" } else { "" };
+        changes.push(format!("give {} to {}{turns}", numbered(&lines, " and "), joined(&named)));
+        texts.push(engine_text(engines));
+    }
+    AdviceWords { change: changes.join("; "), write: texts.join("; ") }
+}
+
+fn triggered(lines: &[u32], engines: &[Vec<String>]) -> AdviceWords {
+    let (mut changes, mut texts) = (Vec::new(), Vec::new());
+    for (engines, lines) in grouped(lines, engines) {
+        let named: Vec<String> = engines.iter().map(|engine| long_name(engine)).collect();
+        let turns = if named.len() > 1 { " in turn" } else { "" };
+        changes.push(format!("trigger the transfers of {} from {}{turns}", numbered(&lines, " and "), joined(&named)));
+        texts.push(format!("dge_mode=nisa.dge_mode.hwdge, {}", engine_text(engines)));
+    }
+    AdviceWords { change: changes.join("; "), write: texts.join("; ") }
+}
+
+/// Engines that several lines get alike, with these.
+fn grouped<'a>(lines: &[u32], engines: &'a [Vec<String>]) -> Vec<(&'a Vec<String>, Vec<u32>)> {
     let mut of: Vec<(&Vec<String>, Vec<u32>)> = Vec::new();
     for (line, engines) in lines.iter().zip(engines) {
         match of.iter_mut().find(|(known, _)| *known == engines) {
@@ -60,18 +99,15 @@ fn given(lines: &[u32], engines: &[Vec<String>]) -> AdviceWords {
             None => of.push((engines, vec![*line])),
         }
     }
-    let (mut changes, mut texts) = (Vec::new(), Vec::new());
-    for (engines, lines) in of {
-        let named: Vec<String> = engines.iter().map(|engine| long_name(engine)).collect();
-        let nki: Vec<String> = engines.iter().map(|engine| format!("nisa.{engine}_engine")).collect();
-        let turns = if named.len() > 1 { " in turn" } else { "" };
-        changes.push(format!("give {} to {}{turns}", numbered(&lines, " and "), joined(&named)));
-        texts.push(match &nki[..] {
-            [engine] => format!("engine={engine}"),
-            several => format!("engine=({})[index % {}]", several.join(", "), several.len()),
-        });
+    of
+}
+
+fn engine_text(engines: &[String]) -> String {
+    let nki: Vec<String> = engines.iter().map(|engine| format!("nisa.{engine}_engine")).collect();
+    match &nki[..] {
+        [engine] => format!("engine={engine}"),
+        several => format!("engine=({})[index % {}]", several.join(", "), several.len()),
     }
-    AdviceWords { change: changes.join("; "), write: texts.join("; ") }
 }
 
 fn long_name(engine: &str) -> String {

@@ -14,9 +14,10 @@ use trn3_machine::timing::work::Work;
 use trn3_machine::trace::Trace;
 
 use super::Pass;
+use super::noted::Noted;
 use crate::constants::CompilerConstants;
 use crate::level::CompileLevel;
-use crate::report::PassReport;
+use crate::report::{ChangeKind, PassReport};
 
 /// Spreads transfers over rings.
 pub(super) struct QueuesPass;
@@ -32,6 +33,11 @@ impl Pass for QueuesPass {
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
         report.add("spread", spread(trace)?);
+        let mut noted = Noted::default();
+        for step in trace.steps.iter().filter(|step| matches!(&step.work, Work::Dma(each) if each.trigger.is_none())) {
+            noted.add(trace, ChangeKind::Transferred, (step.site, None), None, None);
+        }
+        noted.report(trace, report);
         Ok(())
     }
 }

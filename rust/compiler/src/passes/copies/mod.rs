@@ -215,7 +215,7 @@ fn apply(trace: &mut Trace, step: usize, forwarded: usize) {
     step.marks.yields &= !(1 << other.operand);
     step.work = other.work;
     // What was checked is this one alternative, not two at once.
-    let left = Alternatives { engines: other.engines, forwarded: Vec::new() };
+    let left = Alternatives { engines: other.engines, ..Alternatives::default() };
     step.alternatives = (!left.engines.is_empty()).then(|| Box::new(left));
 }
 

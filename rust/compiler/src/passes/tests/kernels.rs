@@ -260,7 +260,7 @@ impl Runner {
         step.fingerprint = Some(u64::from(label) + 1000);
         step.marks.overwrites = overwrites;
         if !forwarded.is_empty() {
-            step.alternatives = Some(Box::new(Alternatives { engines: SmallVec::new(), forwarded }));
+            step.alternatives = Some(Box::new(Alternatives { forwarded, ..Alternatives::default() }));
         }
         // Some steps wait for others: those may go.
         if step.source % 5 == 4 {
@@ -321,7 +321,7 @@ impl Runner {
                 if kind > 8 && step.alternatives.is_none() {
                     let engines =
                         smallvec![(Engine::GpSimd, compute(200)), (Engine::Scalar, compute(u64::from(kind) * 10))];
-                    step.alternatives = Some(Box::new(Alternatives { engines, forwarded: Vec::new() }));
+                    step.alternatives = Some(Box::new(Alternatives { engines, ..Alternatives::default() }));
                 }
                 if let Some(second) = second {
                     self.names[(to + 1) % NAMES] = second;
