@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from textwrap import dedent
 from typing import Any
@@ -77,6 +78,137 @@ def test_an_engine_is_the_last_argument(engines: list[list[str]], words: str) ->
     found = after(LOOP, kind="engine", lines=[8], engines=engines)
     assert words in found
     ast.parse(found)
+
+
+def test_a_named_engine_is_exchanged() -> None:
+    source = LOOP.replace("op=nl.add,", "op=nl.add, engine=nisa.gpsimd_engine,")
+    found = after(source, kind="engine", lines=[8], engines=[["vector"]])
+    assert found == after(LOOP, kind="engine", lines=[8], engines=[["vector"]])
+
+
+@pytest.mark.parametrize(
+    ("head", "turn"),
+    [
+        ("nl.affine_range(n)", "i % 2"),
+        ("range(2, n)", "(i - 2) % 2"),
+        ("range(0, n, P)", "i // P % 2"),
+        ("range(first, n, 2 * P)", "(i - first) // (2 * P) % 2"),
+    ],
+)
+def test_transfers_take_turns_between_queues(head: str, turn: str) -> None:
+    source = LOOP.replace("nl.affine_range(n)", head)
+    found = after(source, kind="queue", lines=[5], engines=[["sync", "scalar"]])
+    engines = f"engine=(nisa.sync_engine, nisa.scalar_engine)[{turn}]"
+    assert f"src=x[i], dge_mode=nisa.dge_mode.hwdge, {engines})" in found
+
+
+def test_loops_with_a_start_and_a_step_go_ahead_too() -> None:
+    source = LOOP.replace("nl.affine_range(n)", "range(first, n, P)")
+    found = after(source, kind="ahead", tensors=[2], lines=[5, 7], before=8)
+    assert "    for i in range(first, n + P, P):\n        if i > first:\n" in found
+    assert "        if i < n:\n            # From memory.\n" in found
+    assert "            i_before = i - P\n" in found
+
+
+JOINED = """
+    def kernel(x, out):
+        for j in nl.affine_range(n // 64):
+            columns = slice(j * 64, (j + 1) * 64)
+            nisa.dma_copy(dst=tile[:, columns], src=x[rows, columns])
+            nisa.dma_copy(dst=bias[j : j + 1], src=y[nl.ds(j + first, 1)])
+            nisa.tensor_tensor(result[:, columns], tile[:, columns], bias, op=nl.add)
+            nisa.dma_copy(dst=out[j], src=result[j])
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "place"),
+    [
+        (4, "nisa.dma_copy(dst=tile[:, 0:n // 64 * 64], src=x[rows, 0:n // 64 * 64])", 1),
+        (5, "nisa.dma_copy(dst=bias[0:n // 64], src=y[first:n // 64 - 1 + first + 1])", 1),
+        (7, "nisa.dma_copy(dst=out[0:n // 64], src=result[0:n // 64])", 6),
+    ],
+)
+def test_transfers_of_a_loop_become_one_outside_of_it(line: int, words: str, place: int) -> None:
+    lines = after(JOINED, kind="join", lines=[line]).splitlines()
+    assert len(lines) == len(dedent(JOINED).strip().splitlines())
+    assert lines[place] == f"    {words}"
+
+
+def test_a_loop_of_one_transfer_goes_altogether() -> None:
+    source = """
+        def kernel(x):
+            for start in range(0, 512, 128):
+                nisa.dma_copy(dst=tile[:, start : start + 128], src=x[:, start : start + 128])
+            return x
+    """
+    found = after(source, kind="join", lines=[3])
+    (line,) = found.splitlines()[1:-1]
+    assert line.startswith("    nisa.dma_copy(dst=tile[:, 0:")
+    tile, x = list(range(512)), list(range(512))
+    (place,) = {eval(each, {}) for each in re.findall(r"\[:, 0:([^\]]*)\]", line)}
+    assert tile[:place] == x
+
+
+COPIED = """
+    def kernel(x):
+        acc = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(acc, left, right)
+        res = nl.ndarray((128, 512), nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(res, acc)
+        nisa.activation(out, op=nl.exp, data=res)
+        return out
+"""
+
+
+def test_the_source_of_a_copy_is_read_instead() -> None:
+    found = after(COPIED, kind="direct", lines=[5, 6])
+    assert found.splitlines()[3:] == [
+        "    nisa.activation(out, op=nl.exp, data=acc)",
+        "    return out",
+    ]
+    copy = "    nisa.tensor_copy"
+    elsewhere = COPIED.replace(copy, f"    nisa.memset(res, 0.0)\n    {copy}")
+    with pytest.raises(ByHandError, match="`res` is used elsewhere"):
+        after(elsewhere, kind="direct", lines=[6, 7])
+
+
+def test_what_makes_and_fills_at_once_is_hoisted_at_once() -> None:
+    source = """
+        def kernel(x, w):
+            for i in range(0, n, P):
+                weight = nl.load(w[0:128])
+                nl.store(out[i : i + P], nl.multiply(nl.load(x[i : i + P]), weight))
+    """
+    found = after(source, kind="hoist", tensors=[3], lines=[3])
+    assert found.splitlines()[1:3] == [
+        "    weight = nl.load(w[0:128])",
+        "    for i in range(0, n, P):",
+    ]
+    again = source.replace("nl.store", "weight = nl.exp(weight)\n                nl.store")
+    with pytest.raises(ByHandError, match="`weight` is not filled in the loop"):
+        after(again, kind="hoist", tensors=[3], lines=[3])
+
+
+def test_fills_of_what_is_made_filled_go() -> None:
+    source = """
+        def kernel(x):
+            acc = nl.zeros((128, 512), nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(acc, left, right)
+    """
+    found = after(source, kind="dead", lines=[2])
+    assert "acc = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)" in found
+
+
+def test_files_indented_by_other_steps_keep_theirs() -> None:
+    source = "\n".join(line.replace("    ", "\t") for line in dedent(LOOP).strip().splitlines())
+    found = rewritten(
+        KernelText.of(source, "kernel"),
+        change("ahead", tensors=[2], lines=[5, 7], before=8),
+        of_isa,
+    ).source
+    ast.parse(found)
+    assert not [line for line in found.splitlines() if line.startswith(" ")]
 
 
 def test_an_iteration_goes_ahead_with_what_the_rest_needs() -> None:
@@ -211,15 +343,23 @@ CARRIED = """
         (LOOP, {"kind": "engine", "lines": [14], "engines": [["scalar"]]}, "no one instruction"),
         (CARRIED, {"kind": "ahead", "lines": [4, 5], "before": 6}, "`state` is of both parts"),
         (
-            LOOP.replace("nl.affine_range(n)", "range(2, n)"),
+            LOOP.replace("nl.affine_range(n)", "range(n, 2, -1)"),
             {"kind": "ahead", "lines": [5, 7], "before": 8},
-            "does not count from 0",
+            "does not count upwards",
         ),
         (
-            LOOP.replace("op=nl.add,", "op=nl.add, engine=nisa.vector_engine,"),
+            LOOP.replace("op=nl.add,", "op=nl.add, **others,"),
             {"kind": "engine", "lines": [8], "engines": [["scalar"]]},
-            "names its engine",
+            "names its engine otherwise",
         ),
+        (
+            LOOP.replace("src=x[i])", "src=x[i], dge_mode=nisa.dge_mode.none)"),
+            {"kind": "queue", "lines": [5], "engines": [["sync"]]},
+            "names its engine otherwise",
+        ),
+        (LOOP, {"kind": "join", "lines": [7]}, "`weight` is of each iteration"),
+        (LOOP, {"kind": "join", "lines": [8]}, "is no dma_copy alone"),
+        (LOOP, {"kind": "direct", "lines": [8, 13]}, "is no tensor_copy alone"),
         (
             LOOP.replace("        tile = nl", "        tile = other = nl"),
             {"kind": "double-buffer", "tensors": [2], "lines": [5]},

@@ -14,7 +14,10 @@ __all__ = ["advise", "said"]
 
 
 def advise(
-    cores: Sequence[Any], file: str, loops: Sequence[Sequence[tuple[int, int]]]
+    cores: Sequence[Any],
+    file: str,
+    loops: Sequence[Sequence[tuple[int, int]]],
+    named: Sequence[int] | None = None,
 ) -> RunAdvice:
     """Return what would make a run faster: each change timed alone on the machine's timeline.
 
@@ -26,6 +29,9 @@ def advise(
         The kernel's file. Lines of others are left as they are.
     loops : sequence of sequences of (int, int)
         First and last line of each statement of each loop in it.
+    named : sequence of int, optional
+        Lines whose text can name an engine: changes of others are advised apart from theirs.
+        Default: all.
 
     Returns
     -------
@@ -38,7 +44,7 @@ def advise(
     ValueError
         If a core kept no trace.
     """
-    return compiler.advise(cores, file, loops)
+    return compiler.advise(cores, file, loops, named)
 
 
 def said(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from inspect import signature
+from functools import partial
+from inspect import signature, unwrap
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from trn3.compiler.advice import advise, said
 from trn3.compiler.rewrite import ByHandError, KernelText, rewritten
-from trn3.machine import ArchSpec, SkippedValueError
+from trn3.machine import ArchSpec, PsumCapacityError, SbufCapacityError, SkippedValueError
 from trn3.nki import Kernel
 from trn3.profile import Profile, profile_of
 
@@ -23,7 +25,9 @@ __all__ = ["OptimizedKernel", "TimedRun", "TriedChange", "optimize", "run_as_wri
 LEAST_GAIN: Final = 0.005
 #: Changes that are profiled at most.
 MOST_CHANGES: Final = 48
-_LESS_WORK: Final = ("hoist", "dead")
+_LINE: Final = re.compile(r"\bline (\d+)")
+_ISA: Final = ("trn3.nki.isa", "trn3.nki.dialects.legacy.isa")
+_LESS_WORK: Final = ("hoist", "dead", "join", "direct")
 
 
 @dataclass(frozen=True)
@@ -33,15 +37,18 @@ class TriedChange:
     Attributes
     ----------
     kind : str
-        ``"hoist"``, ``"double-buffer"``, ``"engine"``, ``"ahead"`` or ``"dead"``.
+        ``"hoist"``, ``"double-buffer"``, ``"engine"``, ``"queue"``, ``"join"``, ``"direct"``,
+        ``"ahead"`` or ``"dead"``.
     lines : list of int
         Lines of the kernel as it was first; of ``"ahead"`` the first and the last that go before.
     engines : list of list of str
-        Of each line; several take turns.
+        Of each line; several take turns. Of ``"queue"`` those whose sequencers trigger transfers.
     tensors : list of str
         Names in the kernel.
     before : int or None
         The line that they go before.
+    pass_name : str or None
+        The pass of the compiler that changes one of the lines so; None if it is the author's alone.
     status : str
         ``"written"``: in the text; ``"by hand"``: the text does not let it be made mechanically;
         ``"taken back"``: profiled it is no faster, or has other values.
@@ -57,6 +64,7 @@ class TriedChange:
     engines: list[list[str]]
     tensors: list[str]
     before: int | None
+    pass_name: str | None
     status: Literal["written", "by hand", "taken back"]
     note: str
     from_us: float
@@ -109,7 +117,8 @@ class TimedRun:
     ----------
     latency_us : float
     values : list of (str, tuple of int, bytes)
-        The bits of its results and of arguments that it wrote, with their types and shapes.
+        The bits of its results and of arguments that it wrote, with their types and shapes; empty
+        where time alone was looked at.
     """
 
     latency_us: float
@@ -122,22 +131,25 @@ class _Optimizer:
     load: Callable[[str], Kernel]
     arguments: Mapping[str, Any]
     arch: str | ArchSpec | None
+    values: bool
     options: Mapping[str, Any]
     changes: list[TriedChange] = field(default_factory=list)
 
     def run(self, text: KernelText) -> TimedRun:
-        return run_as_written(self.load(text.source), self.arguments, self.arch, **self.options)
+        kernel = self.load(text.source)
+        return run_as_written(kernel, self.arguments, self.arch, values=self.values, **self.options)
 
     def advice(self, text: KernelText) -> Any:
         """Return what would make a text faster, from the trace of its run."""
         kernel = self.load(text.source)
+        named = text.lines_calling(self.takes_engine(text))
         found: list[Any] = []
 
         def take(ran: Any) -> Any:
-            found.append(advise(cores, self.path, text.loops()))
+            found.append(advise(cores, self.path, text.loops(), named))
             return ran
 
-        for values in (False, True):
+        for values in (False, True) if self.values else (False,):
             cores = kernel.cores(self.arch, **self.options, compile="nki", values=values)
             try:
                 kernel.launch_ranks(
@@ -145,13 +157,18 @@ class _Optimizer:
                 )
                 break
             except SkippedValueError:
-                if values:
+                if values or not self.values:
                     raise
         return found[0]
 
     def improve(self, text: KernelText) -> tuple[TimedRun, TimedRun, KernelText]:
         """Make one change after the other as long as one helps; the runs before and after."""
-        first = now = self.run(text)
+        try:
+            first = now = self.run(text)
+        except (PsumCapacityError, SbufCapacityError) as error:
+            hint = "hint: trn3 optimize starts from the text as written; --compile neuronx-cc of "
+            error.args = (f"{error}\n{hint}trn3 profile finds places for what does not fit",)
+            raise
         seen: set[str] = set()
         while True:
             advice = self.advice(text)
@@ -166,10 +183,10 @@ class _Optimizer:
                 key += str([each["kind"], each["engines"], _names(text, each)])
                 try:
                     made = rewritten(text, each, self.takes_engine(text))
-                except ByHandError as error:
+                except (ByHandError, SyntaxError) as error:
                     # Of lines that came with a change before there is nothing to say.
                     if all(text.lines[line - 1][1] for line in _lines(each)):
-                        by_hand.append((number, str(error)))
+                        by_hand.append((number, _LINE.sub(partial(_first_line, text), str(error))))
                     continue
                 if key in seen or len(seen) >= MOST_CHANGES:
                     continue
@@ -220,11 +237,11 @@ class _Optimizer:
         lines = [text.origin(line) for line in each["lines"]]
         before = None if each["before"] is None else text.origin(each["before"])
         tensors = _names(text, each)
-        of = (each["kind"], lines, each["engines"], tensors, before, status, problem)
+        of = (each["kind"], lines, each["engines"], tensors, before, each["pass"], status, problem)
         self.changes.append(TriedChange(*of, *figures))
 
     def takes_engine(self, text: KernelText) -> Callable[[ast.expr], bool]:
-        known = self.load(text.source).__wrapped__.__globals__
+        known = unwrap(self.load(text.source)).__globals__  # type: ignore[attr-defined]
 
         def takes(function: ast.expr) -> bool:
             if not isinstance(function, ast.Attribute):
@@ -234,7 +251,7 @@ class _Optimizer:
             for name in path:
                 found = getattr(found, name, None)
             module = getattr(found, "__module__", None) or ""
-            return module.startswith("trn3.nki.isa") and "engine" in signature(found).parameters
+            return module.startswith(_ISA) and "engine" in signature(found).parameters
 
         return takes
 
@@ -246,6 +263,8 @@ def optimize(
     load: Callable[[str], Kernel],
     arguments: Mapping[str, Any],
     arch: str | ArchSpec | None = None,
+    *,
+    values: bool = True,
     **options: Any,
 ) -> OptimizedKernel:
     """Find what makes a kernel faster, and write what can be written mechanically.
@@ -266,6 +285,8 @@ def optimize(
         By name.
     arch : str or ArchSpec, optional
         Machine instead of the kernel's target.
+    values : bool
+        Whether values are computed, and compared after each change; else time alone decides.
     **options
         Those of `trn3.machine.NeuronCore`.
 
@@ -276,18 +297,23 @@ def optimize(
     Exception
         What the kernel itself raises.
     """
-    own = KernelText.of(text, kernel.__wrapped__.__name__)
+    own = KernelText.of(text, unwrap(kernel).__name__)
     _ = own.function
-    optimizer = _Optimizer(path, load, arguments, arch, options)
+    optimizer = _Optimizer(path, load, arguments, arch, values, options)
     as_written, written, made = optimizer.improve(own)
-    cores = kernel.cores(arch, compile="neuronx-cc", **options)
+    cores = kernel.cores(arch, compile="neuronx-cc", values=values, **options)
     kernel.launch(cores, (), copy.deepcopy(dict(arguments)))
     compiled = profile_of(cores, kernel.name)
     return OptimizedKernel(as_written, written, compiled, optimizer.changes, made.source)
 
 
 def run_as_written(
-    kernel: Kernel, arguments: Mapping[str, Any], arch: str | ArchSpec | None = None, **options: Any
+    kernel: Kernel,
+    arguments: Mapping[str, Any],
+    arch: str | ArchSpec | None = None,
+    *,
+    values: bool = True,
+    **options: Any,
 ) -> TimedRun:
     """Run a kernel in the order of its text, whatever its dialect.
 
@@ -296,13 +322,19 @@ def run_as_written(
     kernel : Kernel
     arguments : mapping
         By name; they are left as they are.
-    arch, **options
+    arch, values, **options
         As of `optimize`.
     """
     given = copy.deepcopy(dict(arguments))
-    cores = kernel.cores(arch, compile="as-written", **options)
+    cores = kernel.cores(arch, compile="as-written", values=values, **options)
     result = kernel.launch(cores, (), given)
-    return TimedRun(profile_of(cores, kernel.name).latency_us, list(_flat((result, given))))
+    latency = profile_of(cores, kernel.name).latency_us
+    return TimedRun(latency, list(_flat((result, given))) if values else [])
+
+
+def _first_line(text: KernelText, words: re.Match[str]) -> str:
+    """Return a line of a text as that of the first one, in words."""
+    return f"line {text.origin(int(words[1]))}"
 
 
 def _lines(advice: Any) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 from trn3.compiler.rewrite.hoisting import fill_once
 from trn3.compiler.rewrite.moves import give_engine, issue_ahead, make_all_in_loop, remove
 from trn3.compiler.rewrite.text import KernelText
+from trn3.compiler.rewrite.transfers import join_transfers, read_source
 
 __all__ = ["rewritten"]
 
@@ -42,6 +43,11 @@ def rewritten(
             return issue_ahead(text, advice["before"], tensors)
         case "dead":
             return remove(text, lines)
+        case "join":
+            return join_transfers(text, lines[0])
+        case "direct":
+            return read_source(text, lines)
+    is_queue = advice["kind"] == "queue"
     for line, engines in zip(lines, advice["engines"], strict=True):
-        text = give_engine(text, line, engines, takes_engine)
+        text = give_engine(text, line, engines, takes_engine, is_queue=is_queue)
     return text

@@ -6,13 +6,12 @@ import ast
 from collections.abc import Sequence
 from contextlib import suppress
 
+from trn3.compiler.rewrite.loops import counted, is_of_indices
 from trn3.compiler.rewrite.moves import made_name, make_in_loop
 from trn3.compiler.rewrite.text import (
-    STEP,
     ByHandError,
     KernelText,
     TextLine,
-    counted,
     free_names,
     indented,
     names,
@@ -20,9 +19,6 @@ from trn3.compiler.rewrite.text import (
 )
 
 __all__ = ["fill_once"]
-
-#: Calls that compute indices and nothing else.
-_OF_INDICES = frozenset({"slice", "ds", "min", "max", "len", "int", "abs"})
 
 
 def fill_once(text: KernelText, line: int, fills: Sequence[int]) -> KernelText:
@@ -53,9 +49,11 @@ def fill_once(text: KernelText, line: int, fills: Sequence[int]) -> KernelText:
         message = f"line {line} is in no loop, or in a branch"
         raise ByHandError(message)
     name, body = made_name(made), text.siblings(path)
-    group = [s for s in body if any(s.lineno <= at <= (s.end_lineno or 0) for at in fills)]
+    filling = [s for s in body if any(s.lineno <= at <= (s.end_lineno or 0) for at in fills)]
+    group = [each for each in filling if each is not made]
     between = body[body.index(made) + 1 : body.index(group[-1]) + 1] if group else []
-    if not group or any(s not in group and name in names(s) for s in between):
+    again = any(name in names(each, stored=True) for each in body if each is not made)
+    if not filling or again or any(s not in group and name in names(s) for s in between):
         message = f"`{name}` is not filled in the loop that makes it"
         raise ByHandError(message)
     if any(set(written_to(each)) != {name} for each in group):
@@ -76,11 +74,11 @@ def fill_once(text: KernelText, line: int, fills: Sequence[int]) -> KernelText:
     block = [row for each in (*copied, made, *group) for row in text.block(each)]
     if guards:
         block = _guarded(text, name, block, [loops[number] for number in guards], loops, start)
-    home = loops[start] if start < len(loops) else group[0]
-    changes = [(home.lineno, home.lineno - 1, indented(block, " " * home.col_offset))]
+    home = loops[start] if start < len(loops) else (group or [made])[0]
+    changes = [(home.lineno, home.lineno - 1, indented(block, text.indent(home)))]
     if guards:
         first = loops[guards[0]]
-        empty = [(f"{' ' * first.col_offset}{_listed(text, name)} = []", 0)]
+        empty = [(f"{text.indent(first)}{_listed(text, name)} = []", 0)]
         changes.append((first.lineno, first.lineno - 1, empty))
     changes += [(each.lineno, each.end_lineno or each.lineno, []) for each in (made, *group)]
     if start < len(loops) and all(each in (made, *group) for each in body):
@@ -104,19 +102,20 @@ def _guarded(
     """Return the lines that fill tensors in the first iterations and find them in all others."""
     listed = _listed(text, name)
     index = ""
-    for loop in loops[loops.index(guards[0]) + 1 : start]:
-        variable, trip = counted(loop)
-        if loop in guards:
-            continue
-        count = ast.unparse(trip)
-        count = count if isinstance(trip, (ast.Name, ast.Constant)) else f"({count})"
-        index = f"({index}) * {count} + {variable}" if " " in index else index
-        index = index if " " in index else f"{index} * {count} + {variable}" if index else variable
-    first = " and ".join(f"{counted(loop)[0]} == 0" for loop in guards)
+    inner = [each for each in loops[loops.index(guards[0]) + 1 : start] if each not in guards]
+    for loop in map(counted, inner):
+        count, number = (
+            ast.unparse(each) for each in (loop.trip, loop.words("(i - start) // step"))
+        )
+        count = count if isinstance(loop.trip, (ast.Name, ast.Constant, ast.Call)) else f"({count})"
+        index = f"({index}) * {count} + {number}" if " " in index else index
+        index = index if " " in index else f"{index} * {count} + {number}" if index else number
+    of = map(counted, guards)
+    first = " and ".join(f"{each.name} == {ast.unparse(each.start)}" for each in of)
     found = [(f"{name} = {listed}[{index or 0}]", 0)]
     return [
         (f"if {first}:", 0),
-        *indented([*block, (f"{listed}.append({name})", 0)], STEP),
+        *indented([*block, (f"{listed}.append({name})", 0)], text.step),
         *found,
     ]
 
@@ -162,8 +161,7 @@ class _Needs:
         if len(given) > 1 or not isinstance(given[0], ast.Assign):
             message = f"`{name}` gets several values"
             raise ByHandError(message)
-        calls = [node for node in ast.walk(given[0].value) if isinstance(node, ast.Call)]
-        if all(_called(call) in _OF_INDICES for call in calls):
+        if is_of_indices(given[0].value):
             self.follow(names(given[0].value))
             self.helpers.append((level, given[0]))
             return True
@@ -188,8 +186,3 @@ def _is_first_ones(branch: ast.stmt, loops: Sequence[ast.For]) -> bool:
     return (
         isinstance(left, ast.Name) and left.id in indices and isinstance(how, ast.Lt) and not others
     )
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

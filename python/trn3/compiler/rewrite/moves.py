@@ -6,12 +6,11 @@ import ast
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from trn3.compiler.rewrite.loops import CountedLoop, counted
 from trn3.compiler.rewrite.text import (
-    STEP,
     ByHandError,
     KernelText,
     TextLine,
-    counted,
     free_names,
     indented,
     names,
@@ -59,7 +58,7 @@ def make_in_loop(text: KernelText, line: int) -> KernelText:
     if name in names(home, stored=True) or names(made) & names(home, stored=True):
         message = f"`{name}` changes in the loop"
         raise ByHandError(message)
-    block = indented(text.block(made), " " * first.col_offset)
+    block = indented(text.block(made), text.indent(first))
     last = made.end_lineno or made.lineno
     return text.changed([(first.lineno, first.lineno - 1, block), (made.lineno, last, [])])
 
@@ -89,6 +88,8 @@ def give_engine(
     line: int,
     engines: Sequence[str],
     takes_engine: Callable[[ast.expr], bool],
+    *,
+    is_queue: bool = False,
 ) -> KernelText:
     """Give the instruction at a line an engine; several take turns over the innermost loop.
 
@@ -96,11 +97,13 @@ def give_engine(
     ----------
     takes_engine
         Tells whether an expression is a function of `nki.isa` that has the argument.
+    is_queue
+        Whether the engine is that whose sequencer triggers a transfer.
 
     Raises
     ------
     ByHandError
-        If there is no such instruction, or it has one.
+        If there is no such instruction, or its arguments are not all in the text.
     """
     *loops, statement = text.path(line)
     calls = [
@@ -112,8 +115,9 @@ def give_engine(
         message = f"line {line} has no one instruction of nki.isa that takes an engine"
         raise ByHandError(message)
     (call,) = calls
-    if any(each.arg in ("engine", None) for each in call.keywords):
-        message = f"line {line} names its engine"
+    given = {each.arg: each.value for each in call.keywords}
+    if None in given or (is_queue and {"engine", "dge_mode"} & set(given)):
+        message = f"line {line} names its engine otherwise"
         raise ByHandError(message)
     module = ast.unparse(calls[0].func.value)
     chosen = [f"{module}.{engine}_engine" for engine in engines]
@@ -123,13 +127,25 @@ def give_engine(
         if loop is None:
             message = f"line {line} is in no loop"
             raise ByHandError(message)
-        words = f"({', '.join(chosen)})[{counted(loop)[0]} % {len(chosen)}]"
-    end = max((each.end_lineno or 0, each.end_col_offset or 0) for each in _arguments(call))
-    at, column = end
-    old, origin = text.lines[at - 1]
+        turn = counted(loop).words(f"(i - start) // step % {len(chosen)}")
+        words = f"({', '.join(chosen)})[{ast.unparse(turn)}]"
+    if named := given.get("engine"):
+        if named.lineno != named.end_lineno:
+            message = f"line {line} names its engine in several lines"
+            raise ByHandError(message)
+        return _between(text, named.lineno, named.col_offset, named.end_col_offset or 0, words)
+    words = f"engine={words}"
+    words = f"dge_mode={module}.dge_mode.hwdge, {words}" if is_queue else words
+    at, column = max((each.end_lineno or 0, each.end_col_offset or 0) for each in _arguments(call))
+    return _between(text, at, column, column, f", {words}")
+
+
+def _between(text: KernelText, line: int, first: int, last: int, words: str) -> KernelText:
+    """Return the text with words in the place of some bytes of a line."""
+    old, origin = text.lines[line - 1]
     raw = old.encode()
-    made = f"{raw[:column].decode()}, engine={words}{raw[column:].decode()}"
-    return text.changed([(at, at, [(made, origin)])])
+    made = f"{raw[:first].decode()}{words}{raw[last:].decode()}"
+    return text.changed([(line, line, [(made, origin)])])
 
 
 def _arguments(call: ast.Call) -> list[ast.expr]:
@@ -147,10 +163,17 @@ def remove(text: KernelText, lines: Sequence[int]) -> KernelText:
     changes = []
     for line in lines:
         statement = text.path(line)[-1]
+        made = statement.value if isinstance(statement, ast.Assign) else None
+        function = made.func if isinstance(made, ast.Call) else None
+        if isinstance(function, ast.Attribute) and function.attr == "zeros":
+            # What fills as it makes makes alone.
+            at, end = function.end_lineno or 0, function.end_col_offset or 0
+            text = _between(text, at, end - len("zeros"), end, "ndarray")
+            continue
         if not isinstance(statement, ast.Expr):
             message = f"line {line} is no instruction alone"
             raise ByHandError(message)
-        kept = [(" " * statement.col_offset + "pass", 0)]
+        kept = [(text.indent(statement) + "pass", 0)]
         alone = len(text.siblings(text.path(line))) == 1
         text.block(statement)
         last = statement.end_lineno or statement.lineno
@@ -180,7 +203,8 @@ def issue_ahead(text: KernelText, cut: int, tensors: Sequence[int]) -> KernelTex
     if not outer or not isinstance(loop := outer[-1], ast.For):
         message = f"line {cut} is in no loop"
         raise ByHandError(message)
-    name, trip = counted(loop)
+    count = counted(loop)
+    name = count.name
     if any(isinstance(each, ast.If) and name in names(each.test) for each in loop.body):
         message = f"line {loop.lineno}: iterations of the loop differ"
         raise ByHandError(message)
@@ -192,6 +216,7 @@ def issue_ahead(text: KernelText, cut: int, tensors: Sequence[int]) -> KernelTex
         for each in head
         if isinstance(each, ast.Assign)
         and isinstance(each.value, ast.Call)
+        and ast.unparse(each.value.func).endswith("ndarray")
         and not any(names(each, stored=True) & names(other) for other in head)
         and not (names(each) & names(*head, stored=True))
     ]
@@ -209,29 +234,30 @@ def issue_ahead(text: KernelText, cut: int, tensors: Sequence[int]) -> KernelTex
     to = {each: text.unused(f"{each}_before") for each in carried}
     index = text.unused(f"{name}_before")
     renamed = text.renamed(tail, {**to, name: index})
-    inner = " " * head[0].col_offset
+    inner = text.indent(head[0])
     first = [line for each in late for line in text.block(each)]
-    header = _header(text, loop, trip)
+    header = _header(text, loop, count)
     lines: list[TextLine] = [*header]
     if carried:
-        lines.append((f"{inner}if {name} > 0:", 0))
+        lines.append((f"{inner}if {name} > {ast.unparse(count.start)}:", 0))
         saved = f"{', '.join(to.values())} = {', '.join(to)}"
-        lines.append((f"{inner}{STEP}{saved}", 0))
-    below = ast.unparse(ast.Compare(ast.Name(name), [ast.Lt()], [trip]))
+        lines.append((f"{inner}{text.step}{saved}", 0))
+    below = ast.unparse(ast.Compare(ast.Name(name), [ast.Lt()], [count.stop]))
     lines.append((f"{inner}if {below}:", 0))
     gone = {at for each in late for at in range(each.lineno, (each.end_lineno or 0) + 1)}
     start = (loop.iter.end_lineno or loop.lineno) + 1
     ending = start + len(text.lines[start - 1 : _before(text, statement) - 1])
     own = [text.lines[at - 1] for at in range(start, ending) if at not in gone]
     text.block(head[0], head[-1])
-    lines += indented(own, STEP)
-    lines.append((f"{inner}if {name} > 0:", 0))
+    lines += indented(own, text.step)
+    lines.append((f"{inner}if {name} > {ast.unparse(count.start)}:", 0))
     if name in needed:
-        lines.append((f"{inner}{STEP}{index} = {name} - 1", 0))
-    lines += indented(first, inner + STEP)
+        before = ast.unparse(count.words("i - step"))
+        lines.append((f"{inner}{text.step}{index} = {before}", 0))
+    lines += indented(first, inner + text.step)
     text.block(tail[0], tail[-1])
     last = loop.end_lineno or loop.lineno
-    lines += indented(renamed.lines[ending - 1 : last], STEP)
+    lines += indented(renamed.lines[ending - 1 : last], text.step)
     return text.changed([(loop.lineno, last, lines)])
 
 
@@ -243,11 +269,7 @@ def _before(text: KernelText, statement: ast.stmt) -> int:
     return at
 
 
-def _header(text: KernelText, loop: ast.For, trip: ast.expr) -> list[TextLine]:
+def _header(text: KernelText, loop: ast.For, count: CountedLoop) -> list[TextLine]:
     """Return the head of a loop of one iteration more, whose iterations are in order."""
-    call = loop.iter
-    assert isinstance(call, ast.Call)
-    function = ast.unparse(call.func).replace("affine_range", "sequential_range")
-    more = ast.unparse(ast.BinOp(trip, ast.Add(), ast.Constant(1)))
-    words = f"for {ast.unparse(loop.target)} in {function}({more}):"
-    return [(" " * loop.col_offset + words, text.lines[loop.lineno - 1][1])]
+    words = count.longer(count.function.replace("affine_range", "sequential_range"))
+    return [(text.indent(loop) + words, text.lines[loop.lineno - 1][1])]

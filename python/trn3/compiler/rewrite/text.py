@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 __all__ = ["ByHandError", "Change", "KernelText", "TextLine", "free_names", "names", "written_to"]
 
@@ -14,9 +14,6 @@ __all__ = ["ByHandError", "Change", "KernelText", "TextLine", "free_names", "nam
 TextLine: TypeAlias = tuple[str, int]
 #: Lines that come in the place of those from the first to the last, counted from 1.
 Change: TypeAlias = tuple[int, int, Sequence[TextLine]]
-#: Functions whose loops count from 0 in steps of 1 when they get one argument.
-RANGES: Final = frozenset({"affine_range", "sequential_range", "static_range", "range"})
-STEP: Final = " " * 4
 
 
 class ByHandError(Exception):
@@ -75,12 +72,27 @@ class KernelText:
         message = f"the file defines no function {self.kernel}"
         raise ByHandError(message)
 
+    @property
+    def step(self) -> str:
+        """By how much the kernel's function indents its body."""
+        return self.indent(self.function.body[0])[self.function.col_offset :]
+
+    def indent(self, statement: ast.stmt) -> str:
+        """Return what stands before a statement in its line."""
+        return self.lines[statement.lineno - 1][0][: statement.col_offset]
+
     def loops(self) -> list[list[tuple[int, int]]]:
         """Return first and last line of each statement of each loop."""
         nodes = (node for function in self.functions for node in ast.walk(function))
         found = {node for node in nodes if isinstance(node, ast.For)}
         ordered = sorted(found, key=lambda loop: loop.lineno)
         return [[(each.lineno, each.end_lineno or 0) for each in loop.body] for loop in ordered]
+
+    def lines_calling(self, wanted: Callable[[ast.expr], bool]) -> list[int]:
+        """Return the lines of calls of some functions."""
+        nodes = ast.walk(ast.parse(self.source))
+        calls = [each for each in nodes if isinstance(each, ast.Call) and wanted(each.func)]
+        return [line for each in calls for line in range(each.lineno, (each.end_lineno or 0) + 1)]
 
     def function_at(self, line: int) -> ast.FunctionDef:
         """Return the innermost function around a line.
@@ -234,21 +246,3 @@ def written_to(statement: ast.AST) -> Iterator[str]:
                 root = root.func if isinstance(root, ast.Call) else root.value
             if isinstance(root, ast.Name):
                 yield root.id
-
-
-def counted(loop: ast.For) -> tuple[str, ast.expr]:
-    """Return the name and the number of iterations of a loop that counts from 0.
-
-    Raises
-    ------
-    ByHandError
-        If it is another loop.
-    """
-    call = loop.iter
-    if isinstance(call, ast.Call) and isinstance(loop.target, ast.Name) and not call.keywords:
-        function = call.func
-        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-        if name in RANGES and len(call.args) == 1:
-            return loop.target.id, call.args[0]
-    message = f"line {loop.lineno}: the loop does not count from 0"
-    raise ByHandError(message)
