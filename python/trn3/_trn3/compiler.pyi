@@ -1,6 +1,6 @@
 # The compiler, as the front ends use it.
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -27,6 +27,7 @@ def compile_cores(
     passes: Sequence[str] | None = None,
     verify: bool = False,
     live: bool = False,
+    constants: Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]: ...
 def compile_program(
     program: str,

@@ -6,6 +6,7 @@ use trn3_machine::trace::{Trace, latencies, time_cores};
 use trn3_machine::{Error, Result};
 
 use crate::bound::lower_bound;
+use crate::constants::CompilerConstants;
 use crate::live::live_ranges;
 use crate::options::CompileOptions;
 use crate::passes::check::check;
@@ -20,7 +21,8 @@ use crate::report::{CompileReport, PassReport};
 pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) -> Result<Vec<CompileReport>> {
     let mut traces = take_traces(cores)?;
     let as_written = time_as_written(cores, &mut traces)?;
-    compile_traces(cores, &mut traces, as_written, options)
+    let constants = options.constants.map_or_else(CompilerConstants::load, Ok)?;
+    constants.instead(|| compile_traces(cores, &mut traces, as_written, options))
 }
 
 /// What cores ran; they keep it no longer.

@@ -2,6 +2,7 @@
 
 use trn3_machine::{Error, Result};
 
+use crate::constants::CompilerConstants;
 use crate::level::CompileLevel;
 use crate::passes::{PASSES, Pass, passes_of};
 
@@ -19,6 +20,8 @@ pub struct CompileOptions {
     pub live: bool,
     /// Of a program: contents of tensors by name, beside those that it was recorded with.
     pub inputs: Vec<(String, Vec<u8>)>,
+    /// Of cores: what stands in the place of the crate's constants.
+    pub constants: Option<CompilerConstants>,
 }
 
 impl CompileOptions {

@@ -396,11 +396,12 @@ fn test_what_was_computed_is_stored_once_and_comes_back() {
             made.push(step, 99);
             tensor
         });
+        // The author's order: the value is used after each pair.
         let step = compute(pair.map(|tensor| made.whole(tensor, Use::Read)).to_vec());
-        made.push(step, 99);
+        made.push(step, 1);
         let write = Made::part(made.output, Use::Write, turn << 24..(turn << 24) + bytes);
         let step = transfer(Route::Store, bytes, vec![made.whole(computed, Use::Read), write]);
-        made.push(step, 99);
+        made.push(step, 1);
     }
     let mut trace = made.trace;
     let (read, hbm) = run(&trace, false);

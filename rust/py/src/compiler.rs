@@ -1,11 +1,14 @@
 //! Bindings of the compiler.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_compiler::advice::{AdviceReport, KernelOutline, advise as advise_run, combine, words as words_of};
-use trn3_compiler::{CompileLevel, CompileOptions, CompileReport, PASSES, compile_cores, compile_program, passes_of};
+use trn3_compiler::{
+    CompileLevel, CompileOptions, CompileReport, CompilerConstants, PASSES, compile_cores, compile_program, passes_of,
+};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
 use trn3_machine::program::{Limits, Program};
@@ -19,9 +22,9 @@ use crate::machine::programs::{Inputs, owned};
 use crate::value::to_python;
 
 /// Compiles what cores ran, and makes that their time; what was done, by core. `verify`: each pass is checked;
-/// `live`: it says what lies where on chip.
+/// `live`: it says what lies where on chip; `constants`: values in the place of the crate's, by name.
 #[pyfunction]
-#[pyo3(name = "compile_cores", signature = (cores, level, passes=None, verify=false, live=false))]
+#[pyo3(name = "compile_cores", signature = (cores, level, passes=None, verify=false, live=false, constants=None))]
 fn compile<'py>(
     py: Python<'py>,
     cores: Vec<Py<PyCore>>,
@@ -29,9 +32,18 @@ fn compile<'py>(
     passes: Option<Vec<String>>,
     verify: bool,
     live: bool,
+    constants: Option<BTreeMap<String, f64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options =
-        CompileOptions { level: level.parse().map_err(exception)?, passes, verify, live, ..Default::default() };
+    let own = CompilerConstants::load().map_err(exception)?;
+    let changed = constants.iter().flatten().try_fold(own, |held, (name, value)| held.changed(name, *value));
+    let options = CompileOptions {
+        level: level.parse().map_err(exception)?,
+        passes,
+        verify,
+        live,
+        constants: Some(changed.map_err(exception)?),
+        ..Default::default()
+    };
     let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
     let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
     let mut reports = Vec::new();

@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 
 use trn3_machine::Result;
 use trn3_machine::site::SiteId;
-use trn3_machine::storage::Buffer;
 use trn3_machine::trace::{NONE, Trace};
 
 use super::Pass;
-use super::allocate::{capacity, extents};
+use super::held::Held;
 use crate::dependences::Dependences;
 use crate::level::CompileLevel;
 use crate::report::{Change, ChangeKind, PassReport};
@@ -35,7 +34,7 @@ impl Pass for InterleavePass {
 
     fn run(&self, trace: &mut Trace, report: &mut PassReport) -> Result<()> {
         let webs = Webs::of(trace);
-        let mut text = Held::new(trace, &webs);
+        let mut text = Held::new(trace, &webs, 1);
         let fits = (0..trace.steps.len() as u32).all(|step| {
             let fits = text.fits(step);
             text.take(step);
@@ -59,77 +58,6 @@ const MOST: usize = 2048;
 /// Steps looked at in vain, for each step of the trace.
 const PATIENCE: usize = 16;
 
-/// What is held on chip after some steps.
-#[derive(Clone, Debug)]
-struct Held<'a> {
-    webs: &'a Webs,
-    /// Bytes that each value takes, and whether in PSUM.
-    extents: Vec<(u64, bool)>,
-    /// Uses to come, by value.
-    left: Vec<u32>,
-    bytes: [u64; 2],
-    capacity: [u64; 2],
-}
-
-impl<'a> Held<'a> {
-    fn new(trace: &Trace, webs: &'a Webs) -> Self {
-        let of_tensors = extents(trace);
-        let numbers = 0..webs.len() as u32;
-        let extent = |web: u32| {
-            let tensor = webs.get(web).tensor as usize;
-            (of_tensors[tensor], trace.tensors[tensor].open() == Some(Buffer::Psum))
-        };
-        Self {
-            webs,
-            extents: numbers.clone().map(extent).collect(),
-            left: numbers.map(|web| webs.uses(web).len() as u32).collect(),
-            bytes: [0; 2],
-            capacity: [Buffer::Sbuf, Buffer::Psum].map(|buffer| capacity(trace, buffer)),
-        }
-    }
-
-    fn is_new(&self, web: u32) -> bool {
-        self.left[web as usize] as usize == self.webs.uses(web).len()
-    }
-
-    /// Bytes that are held while a step runs.
-    fn during(&self, step: u32) -> [u64; 2] {
-        let mut bytes = self.bytes;
-        for &web in self.webs.at(step as usize).iter().filter(|&&web| self.is_new(web)) {
-            let (extent, is_psum) = self.extents[web as usize];
-            bytes[usize::from(is_psum)] += extent;
-        }
-        bytes
-    }
-
-    fn fits(&self, step: u32) -> bool {
-        self.lacking(step).is_none()
-    }
-
-    /// The memory that a step lacks room in.
-    fn lacking(&self, step: u32) -> Option<usize> {
-        let during = self.during(step);
-        (0..during.len()).find(|&memory| during[memory] > self.capacity[memory] && during[memory] > self.bytes[memory])
-    }
-
-    /// A step ran.
-    fn take(&mut self, step: u32) {
-        self.bytes = self.during(step);
-        for &web in self.webs.at(step as usize) {
-            self.left[web as usize] -= 1;
-            if self.left[web as usize] == 0 {
-                let (extent, is_psum) = self.extents[web as usize];
-                self.bytes[usize::from(is_psum)] -= extent;
-            }
-        }
-    }
-
-    /// The last step that ran did not.
-    fn take_back(&mut self, step: u32) {
-        self.webs.at(step as usize).iter().for_each(|&web| self.left[web as usize] += 1);
-    }
-}
-
 /// An order in the making.
 struct Interleaving<'a> {
     webs: &'a Webs,
@@ -152,7 +80,7 @@ impl<'a> Interleaving<'a> {
         Self {
             webs,
             dependences,
-            held: Held::new(trace, webs),
+            held: Held::new(trace, webs, 1),
             order: Vec::with_capacity(steps),
             is_done: vec![false; steps],
             live: Default::default(),

@@ -6,6 +6,7 @@ mod common_work;
 pub(crate) mod copies;
 mod dead_work;
 mod engines;
+mod held;
 mod interleave;
 mod noted;
 mod queues;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use trn3_machine::Result;
 use trn3_machine::engine::Engine;
-use trn3_machine::timing::timeline::TimelineOptions;
-use trn3_machine::trace::{NONE, Trace, TraceStep, Use, time};
+use trn3_machine::trace::{NONE, Trace, TraceStep, Use};
 
 use super::spill::duration;
 use crate::constants::CompilerConstants;
 use crate::costs::slot_of;
 use crate::dependences::Dependences;
 use crate::passes::queues::spread;
+use crate::passes::schedule::quick_order;
 
 /// An order in which each load from HBM comes so much before its first use that the engines can do all of them by then, one
 /// after another, while the others work; None where that is the order there is. Where memory is full a place has to be free
@@ -68,11 +68,11 @@ pub(super) fn ahead(trace: &Trace) -> Result<Option<Vec<u32>>> {
     Ok((!order.is_sorted()).then_some(order))
 }
 
-/// Steps that are timed to see which of two orders is faster.
-const TIMED: usize = 200_000;
+/// Steps that are timed to see which of two ways is faster.
+const TIMED: usize = 8192;
 
-/// Picoseconds that a step of the kernel takes in the mean, among the first ones of a placed trace; None where its core meets
-/// others at once.
+/// Picoseconds that a step of the kernel takes in the mean, among the first ones of a placed trace in the order in which they
+/// can start; None where its core meets others at once.
 pub(super) fn pace(trace: &Trace) -> Result<Option<f64>> {
     let alone = trace.steps.iter().take(TIMED).take_while(|step| !step.meets());
     let mut first = Trace::new(Arc::clone(&trace.arch));
@@ -80,6 +80,5 @@ pub(super) fn pace(trace: &Trace) -> Result<Option<f64>> {
     (first.tensors, first.places) = (trace.tensors.clone(), trace.places.clone());
     let own = first.steps.iter().filter(|step| step.source != NONE).count();
     spread(&mut first)?;
-    let timed = time(&first, TimelineOptions { throttle: false, keep_records: false })?;
-    Ok((own > 0).then(|| timed.latency.0 as f64 / own as f64))
+    Ok((own > 0).then(|| quick_order(&first).makespan.0 as f64 / own as f64))
 }

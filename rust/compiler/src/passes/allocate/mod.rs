@@ -14,6 +14,7 @@
 //! once; the rest goes to HBM, from PSUM to SBUF.
 
 mod ahead;
+mod apart;
 mod plan;
 mod reserved;
 mod room;
@@ -32,15 +33,26 @@ use crate::level::CompileLevel;
 use crate::report::{Change, ChangeKind, PassReport};
 use crate::webs::Webs;
 use ahead::{ahead, pace};
+use apart::as_soon_as_they_can;
 use plan::Plan;
 use reserved::reserved;
 use room::Choice;
 use spill::Makers;
-use walk::{Full, Walk};
+use walk::{Full, Walk, Way};
 
 /// Which places are taken, and whether outputs take those of inputs that are over: tried in this order until nothing leaves.
-const WAYS: [(Choice, bool); 4] =
-    [(Choice::Oldest, false), (Choice::Tightest, false), (Choice::Oldest, true), (Choice::Tightest, true)];
+const WAYS: [Way; 4] = [
+    Way { choice: Choice::Oldest, in_place: false, is_roomy: false },
+    Way { choice: Choice::Tightest, in_place: false, is_roomy: false },
+    Way { choice: Choice::Oldest, in_place: true, is_roomy: false },
+    Way { choice: Choice::Tightest, in_place: true, is_roomy: false },
+];
+/// Of which the fastest is taken where memory is full, or nearly so.
+const FAST: [Way; 3] = [WAYS[0], WAYS[2], Way { choice: Choice::Oldest, in_place: false, is_roomy: true }];
+/// Steps of traces that are placed in several ways.
+const TRIED: usize = 200_000;
+/// Of what is on chip, one of how many parts orders may fill.
+const PARTS: [u64; 2] = [1, 2];
 
 /// Places tensors without an address.
 pub(super) struct AllocatePass;
@@ -59,40 +71,102 @@ impl Pass for AllocatePass {
         if webs.len() == 0 {
             return Ok(());
         }
-        let plan = find_places(trace, &webs)?;
-        let other = if plan.left.is_empty() { None } else { with_loads_ahead(trace)? };
-        note(trace, &webs, &plan, report);
-        plan.apply(trace, &webs);
-        if let Some((other, its)) = other
-            && let (Some(own), Some(faster)) = (pace(trace)?, pace(&other)?)
+        let least = find_places(trace, &webs)?;
+        let mut best = Best { made: made(trace, &webs, &least), pace: None };
+        if is_crowded(trace, &webs) {
+            best.consider_others(trace, &webs, &least)?;
+        }
+        note_rotated(trace, &webs, &mut best.made.1);
+        (*trace, *report) = best.made;
+        Ok(())
+    }
+}
+
+/// A trace with places, and what was done for that.
+type Made = (Trace, PassReport);
+
+fn made(trace: &Trace, webs: &Webs, plan: &Plan) -> Made {
+    let mut report = PassReport::new(AllocatePass.name());
+    note(trace, webs, plan, &mut report);
+    let mut placed = trace.clone();
+    plan.apply(&mut placed, webs);
+    (placed, report)
+}
+
+/// The fastest of some ways to place a trace.
+struct Best {
+    made: Made,
+    /// How fast it is, once that was asked for.
+    pace: Option<f64>,
+}
+
+impl Best {
+    /// Tries other places, and other orders.
+    fn consider_others(&mut self, trace: &Trace, webs: &Webs, least: &Plan) -> Result<()> {
+        let is_full = !least.left.is_empty();
+        if is_full && let Some(order) = ahead(trace)? {
+            let mut other = trace.clone();
+            other.reorder(&order);
+            let webs = Webs::of(&other);
+            if let Ok(plan) = find_places(&other, &webs) {
+                let mut made = made(&other, &webs, &plan);
+                let moved = order.iter().enumerate().filter(|(now, then)| *now as u32 != **then).count();
+                made.1.add("ahead", moved as u64);
+                self.consider(made)?;
+            }
+        }
+        if trace.steps.len() > TRIED {
+            return Ok(());
+        }
+        let ways = if is_full || least.is_tight { &FAST[..] } else { &FAST[..1] };
+        if ways.len() > 1 {
+            self.consider_ways(trace, webs, &ways[1..])?;
+        }
+        for parts in PARTS {
+            let soon = as_soon_as_they_can(trace, webs, parts)?;
+            self.consider_ways(&soon, &Webs::of(&soon), ways)?;
+        }
+        Ok(())
+    }
+
+    fn consider_ways(&mut self, trace: &Trace, webs: &Webs, ways: &[Way]) -> Result<()> {
+        let makers = Makers::of(trace);
+        for way in ways {
+            if let Ok(plan) = Walk::new(trace, webs, &makers, *way).run() {
+                self.consider(made(trace, webs, &plan))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes another one, if it is faster.
+    fn consider(&mut self, other: Made) -> Result<()> {
+        if self.pace.is_none() {
+            self.pace = pace(&self.made.0)?;
+        }
+        if let (Some(own), Some(faster)) = (self.pace, pace(&other.0)?)
             && faster < own
         {
-            *trace = other;
-            *report = its;
+            *self = Self { made: other, pace: Some(faster) };
         }
         Ok(())
     }
 }
 
-/// The trace with loads ahead of their uses, and places for that, with what was done; None where that is what there is.
-fn with_loads_ahead(trace: &Trace) -> Result<Option<(Trace, PassReport)>> {
-    let Some(order) = ahead(trace)? else { return Ok(None) };
-    let mut other = trace.clone();
-    other.reorder(&order);
-    let webs = Webs::of(&other);
-    let Ok(plan) = find_places(&other, &webs) else { return Ok(None) };
-    let mut report = PassReport::new(AllocatePass.name());
-    note(&other, &webs, &plan, &mut report);
-    let moved = order.iter().enumerate().filter(|(now, then)| *now as u32 != **then).count();
-    report.add("ahead", moved as u64);
-    plan.apply(&mut other, &webs);
-    Ok(Some((other, report)))
+/// Whether values take places that others had.
+fn is_crowded(trace: &Trace, webs: &Webs) -> bool {
+    let extents = extents(trace);
+    let tensors = || (0..webs.len() as u32).map(|web| webs.get(web).tensor as usize);
+    [Buffer::Sbuf, Buffer::Psum].into_iter().any(|buffer| {
+        let there = tensors().filter(|&tensor| trace.tensors[tensor].open() == Some(buffer));
+        there.map(|tensor| extents[tensor]).sum::<u64>() > capacity(trace, buffer)
+    })
 }
 
 /// Places in the order that there is: those from which least has to leave.
 fn find_places(trace: &Trace, webs: &Webs) -> Result<Plan> {
     let makers = Makers::of(trace);
-    let walk = |(choice, in_place)| Walk::new(trace, webs, &makers, choice, in_place).run();
+    let walk = |way| Walk::new(trace, webs, &makers, way).run();
     let mut best: std::result::Result<Plan, (u32, Full)> = walk(WAYS[0]);
     for way in &WAYS[1..] {
         if best.as_ref().is_ok_and(|best| best.left.is_empty()) {
@@ -129,6 +203,11 @@ pub(super) fn capacity(trace: &Trace, buffer: Buffer) -> u64 {
     placer.usable().saturating_sub(taken)
 }
 
+fn change(kind: ChangeKind, site: u32, name: &str, steps: u32) -> Change {
+    let tensor = (!name.is_empty()).then(|| name.to_owned());
+    Change { kind, site: trn3_machine::site::SiteId(site), other: None, steps, tensor, engine: None }
+}
+
 /// Says what was done.
 fn note(trace: &Trace, webs: &Webs, plan: &Plan, report: &mut PassReport) {
     report.add("tensors", webs.len() as u64);
@@ -141,18 +220,14 @@ fn note(trace: &Trace, webs: &Webs, plan: &Plan, report: &mut PassReport) {
         let tensor = &trace.tensors[tensor as usize];
         *left.entry((tensor.site.0, &tensor.name, is_remade)).or_default() += 1;
     }
-    let change = |kind, site, name: &str, steps| Change {
-        kind,
-        site: trn3_machine::site::SiteId(site),
-        other: None,
-        steps,
-        tensor: (!name.is_empty()).then(|| name.to_owned()),
-        engine: None,
-    };
     for ((site, name, is_remade), steps) in left {
         let kind = if is_remade { ChangeKind::Rematerialised } else { ChangeKind::Spilled };
         report.changes.push(change(kind, site, name, steps));
     }
+}
+
+/// Says which tensors are several values, each of which may lie elsewhere.
+fn note_rotated(trace: &Trace, webs: &Webs, report: &mut PassReport) {
     let mut turns: HashMap<u32, u32> = HashMap::new();
     for web in (0..webs.len() as u32).map(|web| webs.get(web)).filter(|web| !web.is_first) {
         *turns.entry(web.tensor).or_insert(1) += 1;

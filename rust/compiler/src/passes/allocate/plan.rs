@@ -44,6 +44,8 @@ pub(super) struct Plan {
     pub(super) remade: u64,
     /// Values that left, by tensor, and whether they were made again.
     pub(super) left: Vec<(u32, bool)>,
+    /// Whether more than half of a memory was held at once.
+    pub(super) is_tight: bool,
 }
 
 impl Plan {

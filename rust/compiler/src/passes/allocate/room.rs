@@ -25,6 +25,7 @@ pub(super) struct Room {
     choice: Choice,
     /// First byte, end and number of the values in it.
     values: BTreeMap<u64, (u64, u32)>,
+    held: u64,
     reserved: Vec<Reserved>,
     /// The first of them that is not used yet, and those in use.
     next: usize,
@@ -35,7 +36,12 @@ impl Room {
     pub(super) fn new(trace: &Trace, buffer: Buffer, choice: Choice) -> Self {
         let placer = Placer::new(&trace.arch, buffer);
         let reserved = reserved(trace, buffer, placer.unit());
-        Self { choice, values: BTreeMap::new(), reserved, next: 0, in_use: Vec::new(), placer }
+        Self { choice, values: BTreeMap::new(), held: 0, reserved, next: 0, in_use: Vec::new(), placer }
+    }
+
+    /// Bytes that values hold.
+    pub(super) fn held(&self) -> u64 {
+        self.held
     }
 
     pub(super) fn usable(&self) -> u64 {
@@ -96,12 +102,13 @@ impl Room {
     pub(super) fn hold(&mut self, value: u32, start: u64, bytes: u64) {
         let extent = self.extent(bytes);
         self.placer.hold(value, start, extent);
+        self.held += extent;
         self.values.insert(start, (start + extent, value));
     }
 
     pub(super) fn give_back(&mut self, value: u32, start: u64) {
         self.placer.give_back(value);
-        self.values.remove(&start);
+        self.held -= self.values.remove(&start).map_or(0, |(end, _)| end - start);
     }
 
     /// All values in it.

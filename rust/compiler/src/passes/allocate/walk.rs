@@ -4,6 +4,7 @@
 use trn3_machine::storage::Buffer;
 use trn3_machine::trace::{NONE, Trace, TraceOperand, Use};
 
+use super::extents;
 use super::plan::{Added, Made, Plan};
 use super::room::{Choice, Room};
 use super::spill::{Makers, round_trip, writes};
@@ -47,6 +48,17 @@ struct Value {
     is_yielded: bool,
 }
 
+/// How places are given out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Which of the free ones a value takes.
+    pub(super) choice: Choice,
+    /// Whether an output may take the bytes of an input that is used for the last time.
+    pub(super) in_place: bool,
+    /// Whether what is used again late leaves PSUM, so that half of that stays free for what comes and goes.
+    pub(super) is_roomy: bool,
+}
+
 /// No place was found in a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full(pub(super) Buffer);
@@ -60,8 +72,9 @@ pub(super) struct Walk<'a> {
     values: Vec<Value>,
     plan: Plan,
     now: u32,
-    /// Whether an output may take the bytes of an input that is used for the last time.
-    in_place: bool,
+    way: Way,
+    /// Bytes of PSUM that values took which began before each step.
+    begun: Vec<u64>,
 }
 
 fn at(buffer: Buffer) -> usize {
@@ -69,7 +82,7 @@ fn at(buffer: Buffer) -> usize {
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(trace: &'a Trace, webs: &'a Webs, makers: &'a Makers, choice: Choice, in_place: bool) -> Self {
+    pub(super) fn new(trace: &'a Trace, webs: &'a Webs, makers: &'a Makers, way: Way) -> Self {
         let values = (0..webs.len() as u32).map(|number| {
             let (web, uses) = (webs.get(number), webs.uses(number));
             let tensor = &trace.tensors[web.tensor as usize];
@@ -91,11 +104,12 @@ impl<'a> Walk<'a> {
             trace,
             webs,
             makers,
-            rooms: [Buffer::Sbuf, Buffer::Psum].map(|buffer| Room::new(trace, buffer, choice)),
+            rooms: [Buffer::Sbuf, Buffer::Psum].map(|buffer| Room::new(trace, buffer, way.choice)),
             values: values.collect(),
             plan: Plan::new(trace, webs),
             now: 0,
-            in_place,
+            begun: if way.is_roomy { begun(trace, webs) } else { Vec::new() },
+            way,
         }
     }
 
@@ -131,6 +145,10 @@ impl<'a> Walk<'a> {
                 self.leave(value)?;
             }
         }
+        if self.way.is_roomy {
+            self.clear()?;
+        }
+        self.plan.is_tight |= self.rooms.iter().any(|room| 2 * room.held() > room.usable());
         let first = webs.first(now as usize);
         let step = &trace.steps[now as usize];
         for (place, &number) in used.iter().enumerate() {
@@ -151,6 +169,21 @@ impl<'a> Walk<'a> {
                 }
                 None => self.end(number),
             }
+        }
+        Ok(())
+    }
+
+    /// Lets those values leave PSUM before whose next use it could be filled anew, until half of it is free.
+    fn clear(&mut self) -> Result<(), Full> {
+        let usable = self.rooms[at(Buffer::Psum)].usable();
+        while 2 * self.rooms[at(Buffer::Psum)].held() > usable {
+            let far = |number: &u32| {
+                let value = &self.values[*number as usize];
+                value.pinned != self.now && self.begun[value.next as usize] - self.begun[self.now as usize] >= usable
+            };
+            let values = self.rooms[at(Buffer::Psum)].values().into_iter().filter(far);
+            let Some(last) = values.max_by_key(|&number| self.values[number as usize].next) else { break };
+            self.leave(last)?;
         }
         Ok(())
     }
@@ -182,7 +215,7 @@ impl<'a> Walk<'a> {
         }
         let mut coming: Vec<u32> = used.iter().copied().filter(|&value| missing(self, value)).collect();
         coming.sort_by_key(|&value| std::cmp::Reverse(self.values[value as usize].bytes));
-        if !self.in_place {
+        if !self.way.in_place {
             return coming.into_iter().try_for_each(|value| self.bring(value));
         }
         // Inputs first: the output may take the bytes of one.
@@ -405,4 +438,22 @@ impl<'a> Walk<'a> {
         self.values[number as usize].kept = kept;
         Ok(())
     }
+}
+
+/// Of every step how many bytes of PSUM values took that began before it.
+fn begun(trace: &Trace, webs: &Webs) -> Vec<u64> {
+    let extents = extents(trace);
+    let mut begun = vec![0u64; trace.steps.len() + 1];
+    for web in 0..webs.len() as u32 {
+        let tensor = webs.get(web).tensor as usize;
+        if trace.tensors[tensor].open() == Some(Buffer::Psum) {
+            begun[webs.uses(web)[0] as usize + 1] += extents[tensor];
+        }
+    }
+    let mut sum = 0;
+    for bytes in &mut begun {
+        sum += *bytes;
+        *bytes = sum;
+    }
+    begun
 }

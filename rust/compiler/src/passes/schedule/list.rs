@@ -17,6 +17,7 @@ use trn3_machine::trace::{StepTimer, Trace};
 
 use crate::costs::{Costs, consumer, latencies, producer, sequencer};
 use crate::dependences::{Dependences, Followers};
+use crate::passes::held::Held;
 
 /// Steps that are looked at from the oldest one that was not issued yet.
 const WINDOW: u32 = 1 << 14;
@@ -162,6 +163,11 @@ impl<'t> Problem<'t> {
 
     /// Orders the steps.
     pub(super) fn run(&self, choice: Choice<'_>) -> Ordered {
+        self.run_within(choice, None)
+    }
+
+    /// Orders the steps so that what they hold on chip fits, as far as that goes.
+    pub(super) fn run_within(&self, choice: Choice<'_>, held: Option<Held<'_>>) -> Ordered {
         let steps = self.trace.steps.len();
         let mut run = Run {
             problem: self,
@@ -172,7 +178,9 @@ impl<'t> Problem<'t> {
             ready: vec![0; steps],
             is_issued: vec![false; steps],
             oldest: 0,
-            held: BinaryHeap::new(),
+            beyond: BinaryHeap::new(),
+            held,
+            lacking: Vec::new(),
         };
         let mut order = Vec::with_capacity(steps);
         let mut first = 0;
@@ -198,7 +206,10 @@ struct Run<'p, 't> {
     is_issued: Vec<bool>,
     oldest: u32,
     /// Steps that need nothing more and are beyond the window.
-    held: BinaryHeap<Reverse<u32>>,
+    beyond: BinaryHeap<Reverse<u32>>,
+    /// What is held on chip, if that counts, and the steps that found no room.
+    held: Option<Held<'p>>,
+    lacking: Vec<u32>,
 }
 
 impl Run<'_, '_> {
@@ -207,18 +218,44 @@ impl Run<'_, '_> {
         self.oldest = first as u32;
         for step in first..last {
             if self.missing[step] == 0 {
-                self.held.push(Reverse(step as u32));
+                self.beyond.push(Reverse(step as u32));
             }
         }
         for _ in first..last {
             self.let_in(last);
-            let next = |stream: usize| self.streams[stream].next().map(|at| (at, stream));
-            let Some((now, stream)) = (0..STREAMS).filter_map(next).min() else { return };
-            self.bring(stream, now);
-            let table_load = self.problem.costs.table_load * self.choice.loads;
-            let Some(step) = self.streams[stream].take(table_load) else { return };
+            let Some((step, stream, now)) = self.choose() else { return };
             self.issue(step, stream, now, last);
             order.push(step);
+        }
+    }
+
+    /// The next step, its stream and when that takes it; the oldest one where none has room.
+    fn choose(&mut self) -> Option<(u32, usize, u64)> {
+        loop {
+            let next = |stream: usize| self.streams[stream].next().map(|at| (at, stream));
+            let Some((now, stream)) = (0..STREAMS).filter_map(next).min() else { break };
+            self.bring(stream, now);
+            let table_load = self.problem.costs.table_load * self.choice.loads;
+            let step = self.streams[stream].take(table_load)?;
+            if step == self.oldest || self.held.as_ref().is_none_or(|held| held.fits(step)) {
+                return Some((step, stream, now));
+            }
+            self.lacking.push(step);
+        }
+        let (place, &step) = self.lacking.iter().enumerate().min_by_key(|(_, step)| **step)?;
+        self.lacking.swap_remove(place);
+        let stream = usize::from(self.problem.streams[step as usize]);
+        Some((step, stream, self.streams[stream].free.max(self.ready[step as usize])))
+    }
+
+    /// A step takes what it makes and gives back what it used last; where that makes room, others may go.
+    fn hold(&mut self, step: u32) {
+        let Some(held) = &mut self.held else { return };
+        if held.take(step) {
+            for step in self.lacking.drain(..) {
+                let stream = usize::from(self.problem.streams[step as usize]);
+                self.streams[stream].coming.push(Reverse((self.ready[step as usize], step)));
+            }
         }
     }
 
@@ -227,10 +264,10 @@ impl Run<'_, '_> {
         while (self.oldest as usize) < last && self.is_issued[self.oldest as usize] {
             self.oldest += 1;
         }
-        while let Some(&Reverse(step)) = self.held.peek()
+        while let Some(&Reverse(step)) = self.beyond.peek()
             && step < self.oldest.saturating_add(WINDOW)
         {
-            self.held.pop();
+            self.beyond.pop();
             let stream = usize::from(self.problem.streams[step as usize]);
             self.streams[stream].coming.push(Reverse((self.ready[step as usize], step)));
         }
@@ -260,6 +297,7 @@ impl Run<'_, '_> {
         let problem = self.problem;
         let index = step as usize;
         let span = self.timer.issue(index);
+        self.hold(step);
         self.is_issued[index] = true;
         let this = &problem.trace.steps[index];
         let start = now.max(self.ready[index]);
@@ -277,7 +315,7 @@ impl Run<'_, '_> {
             }
             self.missing[next] -= 1;
             if self.missing[next] == 0 && next < last {
-                self.held.push(Reverse(edge.step));
+                self.beyond.push(Reverse(edge.step));
             }
         }
     }

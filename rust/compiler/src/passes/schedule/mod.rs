@@ -12,9 +12,11 @@ use trn3_machine::time::Picos;
 use trn3_machine::trace::{StepTimer, Trace};
 
 use super::Pass;
+use super::held::Held;
 use crate::dependences::Dependences;
 use crate::level::CompileLevel;
 use crate::report::PassReport;
+use crate::webs::Webs;
 use changes::changes;
 use list::{AsItWas, Choice, Ordered, Problem};
 
@@ -68,6 +70,23 @@ pub(super) fn as_it_is(trace: &Trace) -> Picos {
 /// The best order that is found of a trace with these dependences.
 pub(super) fn best_order(trace: &Trace, dependences: &Dependences) -> Ordered {
     best_of(&Problem::new(trace, dependences))
+}
+
+/// The order of a trace that is found at the first try.
+pub(super) fn quick_order(trace: &Trace) -> Ordered {
+    let dependences = Dependences::placed(trace);
+    let problem = Problem::new(trace, &dependences);
+    problem.run(Choice { urgency: &problem.ways_to_the_end(), patience: 0, loads: 1 })
+}
+
+/// The order in which the steps of a trace start as soon as they can, the oldest first, while what they hold on chip fits into
+/// one of so many parts of it.
+pub(super) fn order_within(trace: &Trace, webs: &Webs, parts: u64) -> Vec<u32> {
+    let dependences = Dependences::placed(trace);
+    let problem = Problem::new(trace, &dependences);
+    let oldest: Vec<u64> = (0..trace.steps.len() as u64).rev().collect();
+    let held = Held::new(trace, webs, parts);
+    problem.run_within(Choice { urgency: &oldest, patience: 0, loads: 0 }, Some(held)).order
 }
 
 /// The fastest of some orders.

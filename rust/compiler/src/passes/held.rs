@@ -1,0 +1,81 @@
+//! What is held on chip after some steps, by how much of it there is: where it lies does not count.
+
+use trn3_machine::storage::Buffer;
+use trn3_machine::trace::Trace;
+
+use super::allocate::{capacity, extents};
+use crate::webs::Webs;
+
+/// What is held on chip after some steps.
+#[derive(Clone, Debug)]
+pub(super) struct Held<'a> {
+    webs: &'a Webs,
+    /// Bytes that each value takes, and whether in PSUM.
+    pub(super) extents: Vec<(u64, bool)>,
+    /// Uses to come, by value.
+    pub(super) left: Vec<u32>,
+    pub(super) bytes: [u64; 2],
+    capacity: [u64; 2],
+}
+
+impl<'a> Held<'a> {
+    /// Nothing is held yet; there is room for one of so many parts of what is on chip.
+    pub(super) fn new(trace: &Trace, webs: &'a Webs, parts: u64) -> Self {
+        let of_tensors = extents(trace);
+        let numbers = 0..webs.len() as u32;
+        let extent = |web: u32| {
+            let tensor = webs.get(web).tensor as usize;
+            (of_tensors[tensor], trace.tensors[tensor].open() == Some(Buffer::Psum))
+        };
+        Self {
+            webs,
+            extents: numbers.clone().map(extent).collect(),
+            left: numbers.map(|web| webs.uses(web).len() as u32).collect(),
+            bytes: [0; 2],
+            capacity: [Buffer::Sbuf, Buffer::Psum].map(|buffer| capacity(trace, buffer) / parts),
+        }
+    }
+
+    pub(super) fn is_new(&self, web: u32) -> bool {
+        self.left[web as usize] as usize == self.webs.uses(web).len()
+    }
+
+    /// Bytes that are held while a step runs.
+    pub(super) fn during(&self, step: u32) -> [u64; 2] {
+        let mut bytes = self.bytes;
+        for &web in self.webs.at(step as usize).iter().filter(|&&web| self.is_new(web)) {
+            let (extent, is_psum) = self.extents[web as usize];
+            bytes[usize::from(is_psum)] += extent;
+        }
+        bytes
+    }
+
+    pub(super) fn fits(&self, step: u32) -> bool {
+        self.lacking(step).is_none()
+    }
+
+    /// The memory that a step lacks room in.
+    pub(super) fn lacking(&self, step: u32) -> Option<usize> {
+        let during = self.during(step);
+        (0..during.len()).find(|&memory| during[memory] > self.capacity[memory] && during[memory] > self.bytes[memory])
+    }
+
+    /// A step ran; whether anything was given back.
+    pub(super) fn take(&mut self, step: u32) -> bool {
+        self.bytes = self.during(step);
+        let before = self.bytes;
+        for &web in self.webs.at(step as usize) {
+            self.left[web as usize] -= 1;
+            if self.left[web as usize] == 0 {
+                let (extent, is_psum) = self.extents[web as usize];
+                self.bytes[usize::from(is_psum)] -= extent;
+            }
+        }
+        self.bytes != before
+    }
+
+    /// The last step that ran did not.
+    pub(super) fn take_back(&mut self, step: u32) {
+        self.webs.at(step as usize).iter().for_each(|&web| self.left[web as usize] += 1);
+    }
+}
