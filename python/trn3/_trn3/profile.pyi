@@ -1,6 +1,6 @@
 # Profiles: columns in, figures, tables and files out. Documented by `trn3.profile`.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "check_waits",
     "finding",
     "of_cores",
+    "report_page",
     "sum_by_bin",
 ]
 
@@ -48,7 +49,16 @@ def sum_by_bin(
     edges: NDArray[np.float64],
 ) -> NDArray[np.float64]: ...
 def cause_words(cause: str) -> str: ...
-def of_cores(cores: Sequence[NeuronCore], kernel: str) -> list[Profile]: ...
+def of_cores(
+    cores: Sequence[NeuronCore], kernel: str, text_of: Callable[[str], str | None]
+) -> list[Profile]: ...
+def report_page(
+    ranks: Sequence[Profile],
+    style: str,
+    script: str,
+    policy: str,
+    advice: Sequence[Mapping[str, Any]],
+) -> str: ...
 
 @final
 class Profile:

@@ -10,12 +10,12 @@ from typer.models import CommandInfo
 
 MODULES: Final = (
     "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
-    "export", "validate", "probe", "diff", "optimize", "lint",
+    "export", "report", "validate", "probe", "diff", "optimize", "lint",
     "new", "examples_copy",
 )  # fmt: skip
 #: What the help text shows together, in its order; groups of commands name theirs.
 PANELS: Final = {
-    "Kernels": ("new", "profile", "diff", "optimize", "lint", "run", "record", "probe"),
+    "Kernels": ("new", "profile", "diff", "optimize", "lint", "run", "report", "record", "probe"),
     "Models": ("plan", "quantize"),
     "Systems": (
         "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "nccom-test",

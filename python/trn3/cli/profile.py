@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trn3.cli.consoles import output
-from trn3.cli.plots import check_matplotlib
 from trn3.cli.refusal import refusing
 from trn3.cli.settings import (
     Atol,
@@ -70,7 +69,7 @@ def profile(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="Folder for trace.perfetto, timeline.png, roofline.png, profile.json."
+            "--out", help="Folder for report.html, profile.json, trace.perfetto and two pictures."
         ),
     ] = None,
     values: Annotated[
@@ -106,8 +105,8 @@ def profile(
 
     The file is imported as it is: `import nki` in it means trn3's. A function `golden` or
     `KERNEL_golden` in it says what the result should be; the exit code is 1 if it is another, and
-    with --strict if cores race. With --out, a timeline that opens in the Perfetto UI and two
-    pictures are written too.
+    with --strict if cores race. With --out, a report that opens in a browser, a timeline for the
+    Perfetto UI and two pictures are written too.
     """
     from trn3 import nki
     from trn3.cli import kernel_file
@@ -118,7 +117,6 @@ def profile(
     use_level(context, level)
     warn_of_arch(arch)
     if out is not None:
-        check_matplotlib("--out")
         check_folder(out)
     with kernel_file.explained(kernel):
         file = kernel_file.load(kernel)

@@ -16,7 +16,7 @@ from trn3.profile.data import (
     Transfers,
 )
 from trn3.profile.findings import Finding, PrecisionLoss
-from trn3.profile.profile import LogicalProfile, Profile, profile_of
+from trn3.profile.profile import LogicalProfile, Profile, profile_of, report_page
 from trn3.profile.results import (
     BasisShare,
     Busy,
@@ -53,4 +53,5 @@ __all__ = [
     "TableName",
     "Transfers",
     "profile_of",
+    "report_page",
 ]

@@ -232,6 +232,9 @@ class ProfileData:
         nobody said.
     compile
         What the compiler made of it: the fields of `Profile.compile`; None of a run as written.
+    recorded
+        What reports show beside: tensors and their uses, the run as written where a compiler
+        changed it, both as compressed columns, and texts of files; None where nobody kept it.
 
     Raises
     ------
@@ -254,6 +257,7 @@ class ProfileData:
     precision: Sequence[Mapping[str, Any]] = ()
     basis: Sequence[Mapping[str, Any]] = ()
     compile: Mapping[str, Any] | None = None
+    recorded: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         sites = tuple((str(file), int(line), str(function)) for file, line, function in self.sites)
@@ -268,6 +272,7 @@ class ProfileData:
             ("precision", tuple(dict(loss) for loss in self.precision)),
             ("basis", tuple(dict(time) for time in self.basis)),
             ("compile", None if self.compile is None else dict(self.compile)),
+            ("recorded", None if self.recorded is None else dict(self.recorded)),
             ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
         ):
             object.__setattr__(self, name, value)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import linecache
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from trn3 import offers
 from trn3._trn3 import profile as _profile
 from trn3.files import parse_json, read_bytes, write_bytes, write_files
 from trn3.profile import plots
@@ -132,6 +135,24 @@ class Profile(RunFigures):
         """
         write_bytes(path, [self._run.to_perfetto()])
 
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report: one page without network that shows what happened and what it cost.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write it too, as UTF-8; the file appears when it is complete.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        html: str = offers.take("report of profiles")([self])
+        if path is not None:
+            write_bytes(path, [html.encode()])
+        return html
+
     def _pictures(self, path: Path) -> dict[Path, plots.Draw]:
         return plots.writers(self, path)
 
@@ -166,9 +187,11 @@ class Profile(RunFigures):
         return list(todo)
 
     def save(self, directory: str | os.PathLike[str]) -> list[Path]:
-        """Write trace.perfetto, timeline.png, roofline.png and profile.json into a directory.
+        """Write report.html, profile.json, trace.perfetto and two pictures into a directory.
 
-        Of several cores, pictures are as in `plot`.
+        The pictures are timeline.png and roofline.png; of several cores, they are as in `plot`.
+        Where matplotlib is not installed they are left out, and a line on the standard error says
+        so. ``trn3 report`` writes the report anew from profile.json.
 
         Returns
         -------
@@ -177,8 +200,6 @@ class Profile(RunFigures):
 
         Raises
         ------
-        ImportError
-            If matplotlib is not installed.
         OSError
             If a file cannot be written, or there is no such directory.
         """
@@ -186,10 +207,16 @@ class Profile(RunFigures):
         if not directory.is_dir():
             message = f"{directory}: is no directory"
             raise NotADirectoryError(message)
+        pictures: dict[Path, plots.Draw] = {}
+        try:
+            pictures = self._pictures(directory)
+        except ImportError as missing:
+            sys.stderr.write(f"timeline.png and roofline.png are left out: {missing}\n")
         todo = {
+            directory / "report.html": lambda file: file.write_bytes(self.to_html().encode()),
             directory / "trace.perfetto": lambda file: file.write_bytes(self._run.to_perfetto()),
             directory / "profile.json": lambda file: file.write_bytes(self._run.to_json()),
-            **self._pictures(directory),
+            **pictures,
         }
         write_files(todo)
         return list(todo)
@@ -274,6 +301,41 @@ def from_cores(documents: Sequence[Any]) -> LogicalProfile:
     return LogicalProfile([Profile(ProfileData.from_dict(each)) for each in documents])
 
 
+def report_page(
+    profiles: Sequence[Profile],
+    *,
+    style: str,
+    script: str,
+    policy: str,
+    advice: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Return the report of a kernel's ranks as a page that a style and a script draw.
+
+    Parameters
+    ----------
+    profiles
+        One a rank; figures are the first one's.
+    style, script
+        CSS, and JavaScript as one ES module.
+    policy
+        The page's content security policy.
+    advice
+        What would make the kernel faster: ``gain``, ``line``, ``instruction``, ``cause``, ``text``
+        and ``change``.
+
+    Raises
+    ------
+    ValueError
+        Without a profile.
+    """
+    runs = [each._run for each in profiles]
+    return _profile.report_page(runs, style, script, policy, list(advice))
+
+
+def _text_of(file: str) -> str | None:
+    return "".join(linecache.getlines(file)) or None
+
+
 def profile_of(cores: Sequence[Any], kernel: str = "kernel") -> Profile:
     """Return what the run so far on the cores of one logical core cost, and why.
 
@@ -290,5 +352,6 @@ def profile_of(cores: Sequence[Any], kernel: str = "kernel") -> Profile:
     >>> profile_of([NeuronCore("trn3")]).latency_us
     0.0
     """
-    profiles = [Profile.of_run(run) for run in _profile.of_cores(list(cores), kernel)]
+    found = _profile.of_cores(list(cores), kernel, _text_of)
+    profiles = [Profile.of_run(run) for run in found]
     return profiles[0] if len(profiles) == 1 else LogicalProfile(profiles)

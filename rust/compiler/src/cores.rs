@@ -2,7 +2,7 @@
 
 use trn3_machine::core::NeuronCore;
 use trn3_machine::time::Picos;
-use trn3_machine::trace::{Trace, latencies, time_cores};
+use trn3_machine::trace::{Trace, time_as_written, time_cores};
 use trn3_machine::{Error, Result};
 
 use crate::bound::lower_bound;
@@ -20,9 +20,8 @@ use crate::report::{CompileReport, PassReport};
 /// errors where the operands of one instruction do not fit; those of the machine.
 pub fn compile_cores(cores: &mut [&mut NeuronCore], options: &CompileOptions) -> Result<Vec<CompileReport>> {
     let mut traces = take_traces(cores)?;
-    let as_written = time_as_written(cores, &mut traces)?;
-    let constants = options.constants.map_or_else(CompilerConstants::load, Ok)?;
-    constants.instead(|| compile_traces(cores, &mut traces, as_written, options))
+    let as_written = time_before(cores, &mut traces)?;
+    compile_traces(cores, &mut traces, as_written, options)
 }
 
 /// What cores ran; they keep it no longer.
@@ -32,17 +31,27 @@ pub(crate) fn take_traces(cores: &mut [&mut NeuronCore]) -> Result<Vec<Trace>> {
     cores.iter_mut().map(|core| core.take_trace().ok_or_else(missing)).collect()
 }
 
-/// What each core takes as written; None where tensors do not fit.
-pub(crate) fn time_as_written(cores: &[&mut NeuronCore], traces: &mut [Trace]) -> Result<Option<Vec<Picos>>> {
+/// What each core takes as written, which it keeps beside its own time; None where tensors do not fit.
+pub(crate) fn time_before(cores: &mut [&mut NeuronCore], traces: &mut [Trace]) -> Result<Option<Vec<Picos>>> {
     let fits: Vec<bool> = traces.iter_mut().map(Trace::place_as_written).collect();
     if fits.contains(&false) {
         return Ok(None);
     }
-    latencies(cores, &traces.iter().collect::<Vec<_>>()).map(Some)
+    time_as_written(cores, &traces.iter().collect::<Vec<_>>()).map(Some)
 }
 
 /// Compiles the traces of cores, and makes what comes out the time of these.
 pub(crate) fn compile_traces(
+    cores: &mut [&mut NeuronCore],
+    traces: &mut [Trace],
+    as_written: Option<Vec<Picos>>,
+    options: &CompileOptions,
+) -> Result<Vec<CompileReport>> {
+    let constants = options.constants.map_or_else(CompilerConstants::load, Ok)?;
+    constants.instead(|| run_passes(cores, traces, as_written, options))
+}
+
+fn run_passes(
     cores: &mut [&mut NeuronCore],
     traces: &mut [Trace],
     as_written: Option<Vec<Picos>>,

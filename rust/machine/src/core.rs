@@ -6,6 +6,7 @@ mod kept_trace;
 mod options;
 mod pending;
 mod rests;
+mod tensor_log;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::stochastic::StochasticRounding;
 use crate::storage::{Buffer, Storage};
 use crate::time::Picos;
 use crate::timing::basis::Basis;
+use crate::timing::record::Record;
 use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::trace::TraceBuilder;
 use crate::view::{Register, View};
@@ -31,6 +33,7 @@ use issue::traced;
 pub use options::CoreOptions;
 use pending::Pending;
 pub use pending::instruction_issue;
+pub use tensor_log::{TensorLog, TensorRecord, TensorUse};
 
 /// Names of an instruction in one run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +61,10 @@ pub struct NeuronCore {
     issued: u64,
     live: OccupancyPoint,
     occupancy: Vec<(u64, OccupancyPoint)>,
+    /// Its tensors, and which instructions use them.
+    tensors: TensorLog,
+    /// What its run takes in the kernel's own order and places, where a compiler changed that.
+    as_written: Option<Box<RunAsWritten>>,
     /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
     pending: VecDeque<Pending>,
     number: usize,
@@ -82,6 +89,17 @@ pub struct OccupancyPoint {
     pub sbuf: u64,
     /// PSUM bytes of a partition.
     pub psum: u64,
+}
+
+/// The run of a kernel in its own order and places, beside the one that was compiled.
+#[derive(Clone, Debug)]
+pub struct RunAsWritten {
+    /// When everything ran.
+    pub timeline: Timeline,
+    /// Which instructions used which tensors.
+    pub tensors: TensorLog,
+    /// Live bytes from each instruction on.
+    pub occupancy: Vec<OccupancyPoint>,
 }
 
 /// How many instructions back `depends_on` may still add an edge **(choice)**.
@@ -120,6 +138,8 @@ impl NeuronCore {
             issued: 0,
             live: OccupancyPoint::default(),
             occupancy: Vec::new(),
+            tensors: TensorLog::default(),
+            as_written: None,
             pending: VecDeque::new(),
             number: 0,
             is_shared: false,
@@ -156,6 +176,8 @@ impl NeuronCore {
         self.timed = self.timed.take().map(|_| Vec::new());
         self.trace = self.trace.take().map(|_| Box::new(TraceBuilder::new(Arc::clone(&self.state.arch))));
         self.occupancy.clear();
+        self.tensors = TensorLog::default();
+        self.as_written = None;
         self.issued = 0;
         self.state.memory.restart();
         self.state.memory.follow_nonfinite(self.options.nan_origin);
@@ -197,6 +219,7 @@ impl NeuronCore {
     /// What [`Memory::allocate`] refuses.
     pub fn allocate(&mut self, request: &Request<'_>) -> Result<Arc<Storage>> {
         let storage = self.state.memory.allocate(request)?;
+        self.log_tensor(&storage);
         if let Some(trace) = &mut self.trace {
             // What went before it came made room for it.
             self.state.memory.take_gone().into_iter().for_each(|id| trace.released(id));
@@ -319,6 +342,9 @@ impl NeuronCore {
             }
             self.occupancy.push((self.issued, self.live));
         }
+        for storage in self.state.memory.take_went() {
+            self.tensors.went(storage, self.issued);
+        }
     }
 
     /// Live bytes of a partition over time **(choice)**: a tensor comes when the instruction stream reaches the
@@ -327,18 +353,21 @@ impl NeuronCore {
         self.note_occupancy();
         self.settle(0);
         self.timeline.schedule();
-        let records = self.timeline.records();
-        let (mut reached, mut next) = (Picos::ZERO, 0);
-        let mut points = Vec::with_capacity(self.occupancy.len());
-        for &(instruction, live) in &self.occupancy {
-            while next < records.len() && next as u64 <= instruction {
-                reached = reached.max(records[next].start);
-                next += 1;
-            }
-            points.push(OccupancyPoint { time: reached, ..live });
-        }
-        points
+        over_time(&self.occupancy, self.timeline.records())
     }
+}
+
+/// Live bytes from each instruction on, as bytes over time.
+fn over_time(points: &[(u64, OccupancyPoint)], records: &[Record]) -> Vec<OccupancyPoint> {
+    let (mut reached, mut next) = (Picos::ZERO, 0);
+    let at = |&(instruction, live): &(u64, OccupancyPoint)| {
+        while next < records.len() && next as u64 <= instruction {
+            reached = reached.max(records[next].start);
+            next += 1;
+        }
+        OccupancyPoint { time: reached, ..live }
+    };
+    points.iter().map(at).collect()
 }
 
 /// Registers are numbered by the process, so that cores never mistake another's for their own.

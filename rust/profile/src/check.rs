@@ -157,6 +157,7 @@ impl RunColumns {
                 return Err(Error::Value(format!("{name} reaches {last} ps, after latency_ps, {latency}")));
             }
         }
-        check_waits(instructions)
+        check_waits(instructions)?;
+        self.recorded.check(instructions.len(), self.sites.len())
     }
 }

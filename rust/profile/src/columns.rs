@@ -6,7 +6,9 @@ use trn3_facts::Evidence;
 
 use crate::error::{Error, Result};
 use crate::machine_figures::MachineFigures;
+use crate::packed::{Packer, TableLayout, Unpacker};
 use crate::precision::PrecisionLoss;
+use crate::recorded::Recorded;
 
 macro_rules! columns {
     ($(#[doc = $doc:literal])+ $name:ident, $what:literal {
@@ -30,6 +32,18 @@ macro_rules! columns {
             /// Whether there is no entry.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
+            }
+
+            /// Puts the columns into a text of columns, by their names.
+            pub(crate) fn pack(&self, packer: &mut Packer) -> TableLayout {
+                let mut table = TableLayout::of(self.len());
+                $(packer.put(&mut table, stringify!($field), self.$field.iter().map(|&value| u64::from(value)).collect());)*
+                table
+            }
+
+            /// The columns that [`Self::pack`] put there.
+            pub(crate) fn unpack(unpacker: &Unpacker, table: &TableLayout) -> Result<Self> {
+                Ok(Self { $($field: unpacker.take(table, concat!($what, ".", stringify!($field)))?,)* })
             }
 
             /// Refuses columns of different lengths.
@@ -99,6 +113,46 @@ columns! {
         end_ps: u64,
         /// Bytes.
         bytes: u64,
+    }
+}
+
+columns! {
+    /// Every tensor, in the order in which they came.
+    TensorColumns, "tensors" {
+        /// Place in [`crate::MEMORIES`].
+        memory: u8,
+        /// Place in [`Recorded::names`](crate::Recorded::names).
+        name: u32,
+        /// Place in [`Recorded::shapes`](crate::Recorded::shapes).
+        shape: u32,
+        /// Place in [`Recorded::dtypes`](crate::Recorded::dtypes).
+        dtype: u8,
+        /// Place in [`RunColumns::sites`]: the line that made it.
+        site: u32,
+        /// First partition; of an HBM tensor 0.
+        partition: u32,
+        /// Partitions; of an HBM tensor 1.
+        partitions: u32,
+        /// First byte of each partition; of an HBM tensor 0.
+        byte: u64,
+        /// Bytes of each partition.
+        bytes: u64,
+        /// How many instructions were issued before it came.
+        came: u32,
+        /// How many were issued before it went; all and one more if it never did.
+        went: u32,
+    }
+}
+
+columns! {
+    /// Which instructions use which tensors, by rising instruction.
+    UseColumns, "uses" {
+        /// Place in [`InstructionColumns`].
+        instruction: u32,
+        /// Place in [`TensorColumns`].
+        tensor: u32,
+        /// Place in [`crate::USES`].
+        usage: u8,
     }
 }
 
@@ -180,4 +234,7 @@ pub struct RunColumns {
     pub basis: Vec<BasisTime>,
     /// What a compiler made of it; None of a run as written.
     pub compile: Option<CompileFigures>,
+    /// What pictures need beside: tensors, texts of files, the run as written; empty where nobody kept it.
+    #[serde(skip_serializing_if = "Recorded::is_empty")]
+    pub recorded: Recorded,
 }

@@ -10,7 +10,7 @@ use crate::columns::RunColumns;
 use crate::core_profile::CoreProfile;
 
 /// Instructions that cores run together.
-const TOGETHER: [&str; 2] = ["core_barrier", "sendrecv"];
+pub(crate) const TOGETHER: [&str; 2] = ["core_barrier", "sendrecv"];
 
 /// One step of the critical path of several cores.
 #[derive(Clone, Copy, Debug)]

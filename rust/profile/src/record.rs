@@ -1,6 +1,6 @@
 //! From what a core holds of its run to columns.
 
-use trn3_machine::core::NeuronCore;
+use trn3_machine::core::{NeuronCore, OccupancyPoint};
 use trn3_machine::site::Site;
 use trn3_machine::time::Picos;
 use trn3_machine::timing::record::{Record, TransferRecord};
@@ -10,12 +10,13 @@ use crate::columns::{BasisTime, InstructionColumns, OccupancyColumns, RunColumns
 use crate::findings::finding_record;
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
+use crate::recorded::Recorded;
 
 impl RunColumns {
     /// What a core's run was so far: its timeline, findings, memories in use and lost precision.
     pub fn of(core: &mut NeuronCore, kernel: &str) -> Self {
         let latency = core.makespan();
-        let occupancy = occupancy(core);
+        let occupancy = occupancy(&core.occupancy());
         let sites = core.sites.all().into_iter();
         let basis = basis_of(core);
         let findings = core.state.memory.findings().clone();
@@ -31,6 +32,7 @@ impl RunColumns {
             instructions: instructions(core.timeline.records()),
             transfers: transfers(core.timeline.transfers()),
             occupancy,
+            recorded: Recorded::of(core),
             critical: core.timeline.critical_path(),
             basis,
             compile: None,
@@ -49,7 +51,7 @@ fn basis_of(core: &mut NeuronCore) -> Vec<BasisTime> {
     basis.into_iter().filter_map(time).collect()
 }
 
-fn instructions(records: &[Record]) -> InstructionColumns {
+pub(crate) fn instructions(records: &[Record]) -> InstructionColumns {
     InstructionColumns {
         opcode: records.iter().map(|record| record.opcode).collect(),
         engine: records.iter().map(|record| record.engine as u8).collect(),
@@ -70,7 +72,7 @@ fn instructions(records: &[Record]) -> InstructionColumns {
     }
 }
 
-fn transfers(records: &[TransferRecord]) -> TransferColumns {
+pub(crate) fn transfers(records: &[TransferRecord]) -> TransferColumns {
     TransferColumns {
         instruction: records.iter().map(|record| record.id).collect(),
         dma_engine: records.iter().map(|record| record.dma_engine).collect(),
@@ -80,8 +82,7 @@ fn transfers(records: &[TransferRecord]) -> TransferColumns {
     }
 }
 
-fn occupancy(core: &mut NeuronCore) -> OccupancyColumns {
-    let points = core.occupancy();
+pub(crate) fn occupancy(points: &[OccupancyPoint]) -> OccupancyColumns {
     OccupancyColumns {
         time_ps: points.iter().map(|point| point.time.0).collect(),
         sbuf_bytes: points.iter().map(|point| point.sbuf).collect(),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use trn3_profile::{
-    CoreProfile, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns, Profile, RooflineBound,
+    CoreProfile, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns, Profile, Recorded, RooflineBound,
     RunColumns, TableColumn, TransferColumns,
 };
 
@@ -72,6 +72,7 @@ fn columns() -> RunColumns {
         precision: Vec::new(),
         basis: Vec::new(),
         compile: None,
+        recorded: Recorded::default(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Bindings of profiles: columns in, figures, tables and files out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use numpy::{Element, PyArray1, PyReadonlyArray1};
@@ -9,7 +10,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use trn3_profile::{
     BasisTime, CAUSES, CompileFigures, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION,
-    OccupancyColumns, PrecisionLoss, Profile, ReportedFinding, RunColumns, TABLES, TransferColumns,
+    OccupancyColumns, PrecisionLoss, Profile, Recorded, ReportShell, ReportedFinding, RunColumns, TABLES, TransferColumns,
 };
 
 use crate::door;
@@ -90,6 +91,14 @@ fn compiled(record: &Bound<'_, PyAny>) -> PyResult<Option<CompileFigures>> {
     serde_json::from_value(plain("compile", record)?).map_err(refused)
 }
 
+fn recorded(record: &Bound<'_, PyAny>) -> PyResult<Recorded> {
+    if record.is_none() {
+        return Ok(Recorded::default());
+    }
+    let refused = |error: serde_json::Error| PyValueError::new_err(format!("recorded: {error}"));
+    serde_json::from_value(plain("recorded", record)?).map_err(refused)
+}
+
 /// Columns from an object with the fields of `ProfileData`, unchecked.
 fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
     let arch = MachineFigures::from_entries(entries("arch", &data.getattr("arch")?)?).map_err(exception)?;
@@ -119,6 +128,7 @@ fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
         precision: data.getattr("precision")?.try_iter()?.map(|each| loss(&each?)).collect::<PyResult<_>>()?,
         basis: data.getattr("basis")?.try_iter()?.map(|each| basis(&each?)).collect::<PyResult<_>>()?,
         compile: compiled(&data.getattr("compile")?)?,
+        recorded: recorded(&data.getattr("recorded")?)?,
     };
     Ok(columns)
 }
@@ -175,16 +185,51 @@ fn cause_words(cause: &str) -> &str {
     trn3_profile::cause_words(cause)
 }
 
-/// The profiles of runs of a kernel so far, one a core.
+/// The texts of the files that a run's lines are of, as `text_of` tells them: None of what nobody has.
+fn texts(run: &RunColumns, text_of: &Bound<'_, PyAny>) -> PyResult<BTreeMap<String, String>> {
+    let mut sources = BTreeMap::new();
+    let mut is_used = vec![false; run.sites.len()];
+    run.instructions.site.iter().for_each(|&site| is_used[site as usize] = true);
+    for ((file, ..), _) in run.sites.iter().zip(is_used).filter(|(site, is_used)| *is_used && !site.0.is_empty()) {
+        if !sources.contains_key(file) {
+            sources.insert(file.clone(), text_of.call1((file,))?.extract::<Option<String>>()?);
+        }
+    }
+    Ok(sources.into_iter().filter_map(|(file, text)| Some((file, text?))).collect())
+}
+
+/// The profiles of runs of a kernel so far, one a core; `text_of` tells the text of a file, or None.
 #[pyfunction]
-fn of_cores(py: Python<'_>, cores: Vec<PyRef<'_, PyCore>>, kernel: &str) -> PyResult<Vec<PyProfile>> {
+fn of_cores(
+    py: Python<'_>,
+    cores: Vec<PyRef<'_, PyCore>>,
+    kernel: &str,
+    text_of: &Bound<'_, PyAny>,
+) -> PyResult<Vec<PyProfile>> {
     let profile = |core: &PyRef<'_, PyCore>| {
         let mut run = core.with(py, |core, _| Ok(RunColumns::of(core, kernel)))?;
         // Beside others on the chip, what was compiled takes longer than alone.
         run.compile = core.compiled()?.map(|made| CompileFigures { compiled_us: run.latency_us(), ..made });
+        run.recorded.sources = texts(&run, text_of)?;
         Ok(PyProfile { profile: Profile::of_run(run) })
     };
     cores.iter().map(profile).collect()
+}
+
+/// `report.html` of the profiles of ranks, drawn by a style and a script.
+#[pyfunction]
+fn report_page(
+    py: Python<'_>,
+    ranks: Vec<PyRef<'_, PyProfile>>,
+    style: &str,
+    script: &str,
+    policy: &str,
+    advice: &Bound<'_, PyAny>,
+) -> PyResult<String> {
+    let advice = plain("advice", advice)?;
+    let shell = ReportShell { style, script, policy, advice: &advice };
+    let ranks: Vec<&Profile> = ranks.iter().map(|rank| &rank.profile).collect();
+    door::compute(py, || trn3_profile::report_page(&ranks, &shell))?.map_err(exception)
 }
 
 /// What one run of a kernel cost; see `trn3.profile.Profile`.
@@ -295,6 +340,8 @@ impl PyProfile {
         fields.set_item("precision", to_python(py, &columns.precision)?)?;
         fields.set_item("basis", to_python(py, &columns.basis)?)?;
         fields.set_item("compile", to_python(py, &columns.compile)?)?;
+        let recorded = (!columns.recorded.is_empty()).then_some(&columns.recorded);
+        fields.set_item("recorded", to_python(py, &recorded)?)?;
         Ok(fields)
     }
 }
@@ -354,6 +401,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sum_by_bin, &module)?)?;
     module.add_function(wrap_pyfunction!(cause_words, &module)?)?;
     module.add_function(wrap_pyfunction!(of_cores, &module)?)?;
+    module.add_function(wrap_pyfunction!(report_page, &module)?)?;
     module.add("ENGINES", PyTuple::new(py, ENGINES)?)?;
     module.add("CAUSES", PyTuple::new(py, CAUSES)?)?;
     module.add("TABLES", PyTuple::new(py, TABLES)?)?;

@@ -12,7 +12,7 @@ use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::{CoreOptions, NeuronCore};
 use trn3_machine::program::{Limits, Program, Role, run_together};
 
-use crate::cores::{compile_traces, take_traces, time_as_written};
+use crate::cores::{compile_traces, take_traces, time_before};
 use crate::level::CompileLevel;
 use crate::options::CompileOptions;
 use crate::report::CompileReport;
@@ -69,7 +69,7 @@ pub fn compile_program(
         return Ok((program.clone(), left_alone(&mut core, options)?));
     }
     let mut traces = take_traces(&mut [&mut core])?;
-    let as_written = time_as_written(&[&mut core], &mut traces)?;
+    let as_written = time_before(&mut [&mut core], &mut traces)?;
     let writing = Writing::new(program, &loaded, &mut traces[0])?;
     let reports = compile_traces(&mut [&mut core], &mut traces, as_written, options)?;
     let compiled = writing.write(&traces[0])?;
@@ -107,7 +107,7 @@ pub fn compile_together(
     inputs.dedup_by(|one, other| one.0 == other.0);
     let loaded = run_together(programs, &mut cores, &inputs, &(), &Limits::default())?;
     let mut traces = take_traces(&mut cores)?;
-    let as_written = time_as_written(&cores, &mut traces)?;
+    let as_written = time_before(&mut cores, &mut traces)?;
     let laid = programs.iter().zip(&loaded).zip(&mut traces);
     let writings = laid.map(|((program, loaded), trace)| Writing::new(program, loaded, trace));
     let writings = writings.collect::<Result<Vec<_>>>()?;

@@ -208,6 +208,7 @@ impl NeuronCore {
                 }
             });
         }
+        self.log_uses(instruction);
         let (opcode, engine) = (self.opcodes.opcode(instruction.name()), instruction.engine(arch));
         let work = self.cost.work(instruction, arch);
         let draft = self.trace.as_mut().map(|trace| Box::new(trace.draft(instruction, &*self.cost)));

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{NeuronCore, OccupancyPoint};
+use super::{NeuronCore, OccupancyPoint, RunAsWritten};
 use crate::error::Result;
-use crate::opcode::Opcodes;
 use crate::site::SiteId;
 use crate::storage::Storage;
 use crate::timing::timeline::{Timeline, TimelineOptions};
@@ -89,6 +88,7 @@ impl NeuronCore {
         if let Some(trace) = &mut self.trace {
             trace.allocated(storage);
         }
+        self.log_tensor(storage);
         Ok(())
     }
 
@@ -105,6 +105,7 @@ impl NeuronCore {
         if let Some(trace) = &mut self.trace {
             trace.released(storage.id);
         }
+        self.tensors.went(storage.id, self.issued);
     }
 
     /// Makes room for such a tensor, where places have no limit.
@@ -127,9 +128,18 @@ impl NeuronCore {
 
     /// Its run took this time instead, and had so many bytes live from each instruction on; instructions that it had not
     /// have names as well.
-    pub(crate) fn set_timeline(&mut self, timeline: Timeline, occupancy: Vec<(u64, OccupancyPoint)>, names: &Opcodes) {
+    pub(crate) fn set_timeline(&mut self, timeline: Timeline, occupancy: Vec<(u64, OccupancyPoint)>, trace: &Trace) {
         self.timeline = timeline;
         self.occupancy = occupancy;
-        self.opcodes = names.clone();
+        self.opcodes = trace.names.clone();
+        self.tensors = self.tensors.of_trace(trace);
+    }
+
+    /// Keeps, beside the time that it is given next, what its run takes as written.
+    pub(crate) fn keep_as_written(&mut self, mut timeline: Timeline, occupancy: &[(u64, OccupancyPoint)], trace: &Trace) {
+        timeline.schedule();
+        let occupancy = super::over_time(occupancy, timeline.records());
+        let tensors = self.tensors.of_trace(trace);
+        self.as_written = Some(Box::new(RunAsWritten { timeline, tensors, occupancy }));
     }
 }

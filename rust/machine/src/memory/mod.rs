@@ -185,8 +185,8 @@ pub struct Memory {
     budget: Arc<HostBudget>,
     released: Arc<Released>,
     changes: Vec<OccupancyChange>,
-    /// Tensors without an address that are gone, where places have no limit.
-    gone: Vec<u64>,
+    /// Tensors on chip that are gone: all, and those without an address where places have no limit.
+    gone: [Vec<u64>; 2],
     findings: Vec<Finding>,
     /// Tensor, line and kind of findings made.
     found: HashSet<(u64, SiteId, Discriminant<Finding>)>,
@@ -252,7 +252,7 @@ impl Memory {
             contested: Vec::new(),
             released: Arc::default(),
             changes: Vec::new(),
-            gone: Vec::new(),
+            gone: Default::default(),
             findings: Vec::new(),
             found: HashSet::new(),
             names: Box::new(|site| format!("site {}", site.0)),
@@ -351,8 +351,9 @@ impl Memory {
             places.give_back(id, addressed);
             let live = places.live() as u64;
             self.matmuls.remove(&id);
+            self.gone[0].push(id);
             if self.options.unlimited && !addressed {
-                self.gone.push(id);
+                self.gone[1].push(id);
             }
             self.changes.push(OccupancyChange { buffer, live });
         }

@@ -130,7 +130,13 @@ impl Memory {
     /// Numbers of the tensors without an address that went since the last call, where places have no limit.
     pub(crate) fn take_gone(&mut self) -> Vec<u64> {
         self.settle();
-        std::mem::take(&mut self.gone)
+        std::mem::take(&mut self.gone[1])
+    }
+
+    /// All tensors on chip that are gone since the last call, by number, in program order.
+    pub(crate) fn take_went(&mut self) -> Vec<u64> {
+        self.settle();
+        std::mem::take(&mut self.gone[0])
     }
 
     /// Makes room up to a place on chip that another memory found.

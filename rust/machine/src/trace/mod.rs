@@ -32,7 +32,7 @@ pub(crate) use builder::{Draft, DraftTime, TraceBuilder};
 pub use one_by_one::StepTimer;
 pub use retime::{Edit, Retimer};
 pub use scopes::{LoopKind, LoopRun, LoopScope, NO_SCOPE, Scopes};
-pub use time::{TimedTrace, latencies, time, time_cores};
+pub use time::{TimedTrace, time, time_as_written, time_cores};
 
 /// In the place of a number: there is none.
 pub const NONE: u32 = u32::MAX;

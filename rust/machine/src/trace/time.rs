@@ -86,18 +86,24 @@ pub fn time_cores(cores: &mut [&mut NeuronCore], traces: &[&Trace]) -> Result<()
         core.replace_timed(
             steps.map(|(number, step)| Timed::of(&scratch.issue(trace, number, &step.after), step.met.clone())),
         );
-        core.set_timeline(timed.timeline, occupancy(trace), &trace.names);
+        core.set_timeline(timed.timeline, occupancy(trace), trace);
     }
     Ok(())
 }
 
-/// What the traces of cores that met one another take, each from its own start; the cores keep the time they have.
+/// What the traces of cores that met one another take, each from its own start. The cores keep the time they have, and
+/// this beside it as that of the kernel as written.
 ///
 /// # Errors
 /// As [`time_cores`].
-pub fn latencies(cores: &[&mut NeuronCore], traces: &[&Trace]) -> Result<Vec<Picos>> {
-    let timelines = cores.iter().map(|core| core.empty_timeline(false)).collect();
-    Ok(time_all(traces, timelines)?.into_iter().map(|timed| timed.latency).collect())
+pub fn time_as_written(cores: &mut [&mut NeuronCore], traces: &[&Trace]) -> Result<Vec<Picos>> {
+    let timelines = cores.iter().map(|core| core.empty_timeline(core.options.timing)).collect();
+    let timed = time_all(traces, timelines)?;
+    let latencies = timed.iter().map(|timed| timed.latency).collect();
+    for ((core, timed), trace) in cores.iter_mut().zip(timed).zip(traces) {
+        core.keep_as_written(timed.timeline, &occupancy(trace), trace);
+    }
+    Ok(latencies)
 }
 
 pub(super) fn time_all(traces: &[&Trace], mut timelines: Vec<Timeline>) -> Result<Vec<TimedTrace>> {

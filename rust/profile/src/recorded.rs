@@ -1,0 +1,303 @@
+//! What pictures of a run need beside its figures: its tensors and their uses, texts of its files, the run as written.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize, Serializer};
+use trn3_machine::core::{NeuronCore, TensorLog};
+use trn3_machine::dtype::DType;
+use trn3_machine::isa::OperandRole;
+use trn3_machine::storage::Buffer;
+use trn3_machine::timing::record::NO_INSTRUCTION;
+
+use crate::columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
+use crate::error::{Error, Result};
+use crate::packed::{Packer, TableLayout, Unpacker};
+use crate::record::{instructions, occupancy, transfers};
+
+/// Names of memories, by the number that stands for them in columns.
+pub const MEMORIES: [&str; 4] = [
+    Buffer::Sbuf.name(),
+    Buffer::Psum.name(),
+    Buffer::PrivateHbm.name(),
+    Buffer::SharedHbm.name(),
+];
+
+/// What instructions do with tensors, by the number that stands for it in columns.
+pub const USES: [&str; 4] = ["read", "stationary", "write", "update"];
+
+/// When instructions of a run ran, where its tensors lay, and which instruction used which.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenColumns {
+    /// From the first start to the last result, in picoseconds.
+    pub latency_ps: u64,
+    /// Instructions.
+    pub instructions: InstructionColumns,
+    /// Transfers of DMA engines.
+    pub transfers: TransferColumns,
+    /// Memories in use.
+    pub occupancy: OccupancyColumns,
+    /// The instructions of the critical path, by rising start.
+    pub critical: Vec<u32>,
+    /// Tensors.
+    pub tensors: TensorColumns,
+    /// Their uses.
+    pub uses: UseColumns,
+}
+
+/// What pictures of a run need beside its figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Names of tensors.
+    pub names: Vec<String>,
+    /// Shapes of tensors.
+    pub shapes: Vec<Vec<u64>>,
+    /// Element types of tensors; empty of those that a compiler made.
+    pub dtypes: Vec<String>,
+    /// Tensors.
+    pub tensors: TensorColumns,
+    /// Their uses.
+    pub uses: UseColumns,
+    /// The run in the kernel's own order and places, where a compiler changed those.
+    pub as_written: Option<Box<WrittenColumns>>,
+    /// Texts of the files that lines are of.
+    pub sources: BTreeMap<String, String>,
+}
+
+/// [`Recorded`] as documents have it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    names: Vec<String>,
+    shapes: Vec<Vec<u64>>,
+    dtypes: Vec<String>,
+    sources: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    as_written: Option<WrittenDocument>,
+    tables: BTreeMap<String, TableLayout>,
+    columns: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenDocument {
+    latency_ps: u64,
+    sbuf_peak_bytes: u64,
+    psum_peak_bytes: u64,
+}
+
+impl Recorded {
+    /// What a core's run was so far; texts of files are not its to know.
+    pub(crate) fn of(core: &mut NeuronCore) -> Self {
+        let mut made = Self { dtypes: DType::ALL.iter().map(|dtype| dtype.name().to_owned()).collect(), ..Self::default() };
+        made.dtypes.push(String::new());
+        let mut known = Known::default();
+        let count = core.timeline.records().len();
+        (made.tensors, made.uses) = made.log(&mut known, core.tensor_log(), count);
+        if let Some(written) = core.run_as_written() {
+            let (tensors, uses) = made.log(&mut known, &written.tensors, written.timeline.records().len());
+            made.as_written = Some(Box::new(WrittenColumns {
+                latency_ps: written.timeline.makespan().0,
+                instructions: instructions(written.timeline.records()),
+                transfers: transfers(written.timeline.transfers()),
+                occupancy: occupancy(&written.occupancy),
+                critical: written.timeline.critical_path(),
+                tensors,
+                uses,
+            }));
+        }
+        made
+    }
+
+    /// Whether nothing was kept.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty() && self.uses.is_empty() && self.as_written.is_none() && self.sources.is_empty()
+    }
+
+    fn log(&mut self, known: &mut Known, log: &TensorLog, count: usize) -> (TensorColumns, UseColumns) {
+        let names: Vec<u32> = log.names().iter().map(|name| known.name(&mut self.names, name)).collect();
+        let shapes: Vec<u32> = log.shapes().iter().map(|shape| known.shape(&mut self.shapes, shape)).collect();
+        let (tensors, uses) = (log.tensors(), log.uses());
+        let memory = |buffer| match buffer {
+            Buffer::Sbuf => 0,
+            Buffer::Psum => 1,
+            Buffer::PrivateHbm => 2,
+            Buffer::SharedHbm => 3,
+        };
+        let dtype = |dtype: Option<DType>| match dtype.and_then(|dtype| DType::ALL.iter().position(|of| *of == dtype)) {
+            Some(place) => place as u8,
+            None => DType::ALL.len() as u8,
+        };
+        let role = |role| match role {
+            OperandRole::Read => 0,
+            OperandRole::Stationary => 1,
+            OperandRole::Write => 2,
+            OperandRole::Update => 3,
+        };
+        let went = |went| if went == NO_INSTRUCTION { count as u32 + 1 } else { went };
+        let tensors = TensorColumns {
+            memory: tensors.iter().map(|tensor| memory(tensor.buffer)).collect(),
+            name: tensors.iter().map(|tensor| names[tensor.name as usize]).collect(),
+            shape: tensors.iter().map(|tensor| shapes[tensor.shape as usize]).collect(),
+            dtype: tensors.iter().map(|tensor| dtype(tensor.dtype)).collect(),
+            site: tensors.iter().map(|tensor| tensor.site.0).collect(),
+            partition: tensors.iter().map(|tensor| tensor.place.partition as u32).collect(),
+            partitions: tensors.iter().map(|tensor| tensor.place.partitions as u32).collect(),
+            byte: tensors.iter().map(|tensor| tensor.place.byte as u64).collect(),
+            bytes: tensors.iter().map(|tensor| tensor.place.bytes as u64).collect(),
+            came: tensors.iter().map(|tensor| tensor.came.min(count as u32)).collect(),
+            went: tensors.iter().map(|tensor| went(tensor.went)).collect(),
+        };
+        let uses = UseColumns {
+            instruction: uses.iter().map(|each| each.instruction).collect(),
+            tensor: uses.iter().map(|each| each.tensor).collect(),
+            usage: uses.iter().map(|each| role(each.role)).collect(),
+        };
+        (tensors, uses)
+    }
+
+    /// Refuses what contradicts itself, or a run of so many instructions and sites.
+    pub(crate) fn check(&self, instructions: usize, sites: usize) -> Result<()> {
+        self.check_tables(&self.tensors, &self.uses, instructions, sites)?;
+        let Some(written) = &self.as_written else { return Ok(()) };
+        crate::check_instructions(&written.instructions)?;
+        crate::check_transfers(&written.transfers)?;
+        crate::check_occupancy(&written.occupancy)?;
+        let count = written.instructions.len();
+        let below = |column: &[u32], limit: usize| column.iter().all(|&value| (value as usize) < limit);
+        let is_inside = below(&written.transfers.instruction, count)
+            && below(&written.critical, count)
+            && below(&written.instructions.site, sites);
+        if !is_inside {
+            return Err(Error::Value("recorded.as_written names instructions or sites that there are not".to_owned()));
+        }
+        self.check_tables(&written.tensors, &written.uses, count, sites)
+    }
+
+    fn check_tables(&self, tensors: &TensorColumns, uses: &UseColumns, count: usize, sites: usize) -> Result<()> {
+        tensors.check_lengths()?;
+        uses.check_lengths()?;
+        let below = |what: &str, column: &[u32], limit: usize| {
+            match column.iter().position(|&value| value as usize >= limit) {
+                None => Ok(()),
+                Some(row) => Err(Error::Value(format!("{what}[{row}] is {}, but there are {limit}", column[row]))),
+            }
+        };
+        let wide = |column: &[u8]| column.iter().map(|&value| u32::from(value)).collect::<Vec<u32>>();
+        below("tensors.memory", &wide(&tensors.memory), MEMORIES.len())?;
+        below("tensors.name", &tensors.name, self.names.len())?;
+        below("tensors.shape", &tensors.shape, self.shapes.len())?;
+        below("tensors.dtype", &wide(&tensors.dtype), self.dtypes.len())?;
+        below("tensors.site", &tensors.site, sites)?;
+        below("tensors.came", &tensors.came, count + 1)?;
+        below("tensors.went", &tensors.went, count + 2)?;
+        below("uses.instruction", &uses.instruction, count)?;
+        below("uses.tensor", &uses.tensor, tensors.len())?;
+        below("uses.usage", &wide(&uses.usage), USES.len())?;
+        if uses.instruction.is_sorted() {
+            return Ok(());
+        }
+        Err(Error::Value("uses.instruction falls; it must rise".to_owned()))
+    }
+}
+
+/// Names and shapes that have numbers.
+#[derive(Default)]
+struct Known {
+    names: HashMap<String, u32>,
+    shapes: HashMap<Vec<u64>, u32>,
+}
+
+impl Known {
+    fn name(&mut self, list: &mut Vec<String>, name: &str) -> u32 {
+        *self.names.entry(name.to_owned()).or_insert_with(|| {
+            list.push(name.to_owned());
+            (list.len() - 1) as u32
+        })
+    }
+
+    fn shape(&mut self, list: &mut Vec<Vec<u64>>, shape: &[usize]) -> u32 {
+        let shape: Vec<u64> = shape.iter().map(|&length| length as u64).collect();
+        *self.shapes.entry(shape.clone()).or_insert_with(|| {
+            list.push(shape);
+            (list.len() - 1) as u32
+        })
+    }
+}
+
+impl Serialize for Recorded {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let (mut packer, mut tables) = (Packer::default(), BTreeMap::new());
+        let mut put = |name: &str, layout: TableLayout| tables.insert(name.to_owned(), layout);
+        put("tensors", self.tensors.pack(&mut packer));
+        put("uses", self.uses.pack(&mut packer));
+        if let Some(written) = &self.as_written {
+            put("as_written.instructions", written.instructions.pack(&mut packer));
+            put("as_written.transfers", written.transfers.pack(&mut packer));
+            put("as_written.tensors", written.tensors.pack(&mut packer));
+            put("as_written.uses", written.uses.pack(&mut packer));
+            let mut occupancy = TableLayout::of(written.occupancy.time_ps.len());
+            packer.put(&mut occupancy, "time_ps", written.occupancy.time_ps.clone());
+            packer.put(&mut occupancy, "sbuf_bytes", written.occupancy.sbuf_bytes.clone());
+            packer.put(&mut occupancy, "psum_bytes", written.occupancy.psum_bytes.clone());
+            put("as_written.occupancy", occupancy);
+            let mut critical = TableLayout::of(written.critical.len());
+            packer.put(&mut critical, "row", written.critical.iter().map(|&row| row.into()).collect());
+            put("as_written.critical", critical);
+        }
+        let document = Document {
+            names: self.names.clone(),
+            shapes: self.shapes.clone(),
+            dtypes: self.dtypes.clone(),
+            sources: self.sources.clone(),
+            as_written: self.as_written.as_ref().map(|written| WrittenDocument {
+                latency_ps: written.latency_ps,
+                sbuf_peak_bytes: written.occupancy.sbuf_peak_bytes,
+                psum_peak_bytes: written.occupancy.psum_peak_bytes,
+            }),
+            tables,
+            columns: packer.finish().map_err(serde::ser::Error::custom)?,
+        };
+        document.serialize(serializer)
+    }
+}
+
+impl Document {
+    fn taken(self) -> Result<Recorded> {
+        let unpacker = Unpacker::of(&self.columns)?;
+        let missing = |name: &str| Error::Value(format!("there is no table {name}"));
+        let table = |name: &str| self.tables.get(name).ok_or_else(|| missing(name));
+        let as_written = match &self.as_written {
+            None => None,
+            Some(written) => Some(Box::new(WrittenColumns {
+                latency_ps: written.latency_ps,
+                instructions: InstructionColumns::unpack(&unpacker, table("as_written.instructions")?)?,
+                transfers: TransferColumns::unpack(&unpacker, table("as_written.transfers")?)?,
+                occupancy: OccupancyColumns {
+                    time_ps: unpacker.take(table("as_written.occupancy")?, "occupancy.time_ps")?,
+                    sbuf_bytes: unpacker.take(table("as_written.occupancy")?, "occupancy.sbuf_bytes")?,
+                    psum_bytes: unpacker.take(table("as_written.occupancy")?, "occupancy.psum_bytes")?,
+                    sbuf_peak_bytes: written.sbuf_peak_bytes,
+                    psum_peak_bytes: written.psum_peak_bytes,
+                },
+                critical: unpacker.take(table("as_written.critical")?, "critical.row")?,
+                tensors: TensorColumns::unpack(&unpacker, table("as_written.tensors")?)?,
+                uses: UseColumns::unpack(&unpacker, table("as_written.uses")?)?,
+            })),
+        };
+        Ok(Recorded {
+            tensors: TensorColumns::unpack(&unpacker, table("tensors")?)?,
+            uses: UseColumns::unpack(&unpacker, table("uses")?)?,
+            as_written,
+            names: self.names,
+            shapes: self.shapes,
+            dtypes: self.dtypes,
+            sources: self.sources,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Recorded {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Document::deserialize(deserializer)?.taken().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,82 @@
+//! Lists that all runs of a report share: what one run calls by a number, another may call by another.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use crate::columns::RunColumns;
+
+/// A list without repetitions.
+#[derive(Debug)]
+pub(super) struct Shared<T> {
+    pub(super) list: Vec<T>,
+    numbers: HashMap<T, u64>,
+}
+
+impl<T> Default for Shared<T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), numbers: HashMap::new() }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Shared<T> {
+    pub(super) fn number(&mut self, value: &T) -> u64 {
+        if let Some(&known) = self.numbers.get(value) {
+            return known;
+        }
+        let number = self.list.len() as u64;
+        self.list.push(value.clone());
+        self.numbers.insert(value.clone(), number);
+        number
+    }
+
+    fn numbers(&mut self, values: &[T]) -> Vec<u64> {
+        values.iter().map(|value| self.number(value)).collect()
+    }
+}
+
+/// What runs name.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) opcodes: Shared<String>,
+    pub(super) labels: Shared<String>,
+    pub(super) files: Shared<String>,
+    /// File, line, function.
+    pub(super) sites: Shared<(u64, u32, String)>,
+    pub(super) names: Shared<String>,
+    pub(super) shapes: Shared<Vec<u64>>,
+    pub(super) dtypes: Shared<String>,
+}
+
+/// The places in the lists of what a run calls by its own numbers.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) opcodes: Vec<u64>,
+    pub(super) labels: Vec<u64>,
+    pub(super) sites: Vec<u64>,
+    pub(super) names: Vec<u64>,
+    pub(super) shapes: Vec<u64>,
+    pub(super) dtypes: Vec<u64>,
+}
+
+impl Lists {
+    pub(super) fn places(&mut self, columns: &RunColumns) -> Places {
+        let recorded = &columns.recorded;
+        let mut site = |(file, line, function): &(String, u32, String)| {
+            let file = self.files.number(file);
+            self.sites.number(&(file, *line, function.clone()))
+        };
+        Places {
+            sites: columns.sites.iter().map(&mut site).collect(),
+            opcodes: self.opcodes.numbers(&columns.opcodes),
+            labels: self.labels.numbers(&columns.labels),
+            names: self.names.numbers(&recorded.names),
+            shapes: self.shapes.numbers(&recorded.shapes),
+            dtypes: self.dtypes.numbers(&recorded.dtypes),
+        }
+    }
+}
+
+/// The last part of a path.
+pub(super) fn short(file: &str) -> &str {
+    file.rsplit(['/', '\\']).next().unwrap_or(file)
+}
