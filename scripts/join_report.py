@@ -1,4 +1,4 @@
-"""Join what draws reports: the modules of python/trn3/report/web to report.js, its styles to report.css.
+"""Join what draws reports: python/trn3/report/web becomes report.js and report.css beside it.
 
 ``python scripts/join_report.py`` writes both; with ``--check`` it says whether they are as they
 should be. docs/reference/report-data.md has the rules of the modules.
@@ -13,10 +13,14 @@ from pathlib import Path
 ROOM = Path(__file__).resolve().parents[1] / "python" / "trn3" / "report"
 ENTRY = "main.js"
 
-IMPORT = re.compile(r"^import\s*(?:\{[^}]*\}\s*from\s*)?[\"']\./([\w-]+\.js)[\"'];?[ \t]*\n", re.M)
-EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.M)
-NAMED = re.compile(r"^(?:async )?(?:function\*?|const|let|class)\s+([A-Za-z_$][\w$]*)", re.M)
-DROPPED = re.compile(r"^(?:import|export)\b.*", re.M)
+IMPORT = re.compile(
+    r"^import\s*(?:\{[^}]*\}\s*from\s*)?[\"']\./([\w-]+\.js)[\"'];?[ \t]*\n", re.MULTILINE
+)
+EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
+NAMED = re.compile(
+    r"^(?:async )?(?:function\*?|const|let|class)\s+([A-Za-z_$][\w$]*)", re.MULTILINE
+)
+DROPPED = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 
 class JoinError(ValueError):
@@ -71,7 +75,11 @@ def style(room: Path = ROOM / "web") -> str:
 def main(arguments: list[str]) -> int:
     """Write the files, or check them."""
     wanted = {ROOM / "report.js": script(), ROOM / "report.css": style()}
-    stale = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
+    stale = [
+        path
+        for path, text in wanted.items()
+        if not path.is_file() or path.read_text("utf-8") != text
+    ]
     for path in stale:
         if "--check" in arguments:
             print(f"{path.name} is not what the modules join to: run scripts/join_report.py")

@@ -61,6 +61,7 @@ _moved.install()
 # What methods of lower rooms do with formats that only higher rooms know.
 offers.offer("profiles", "trn3.profile")
 offers.offer("report of profiles", "trn3.report:page")
+offers.offer("tables of a quantization", "trn3.cli.quantize_tables")
 offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
 offers.offer("system by name", "trn3.system.catalogue:load")

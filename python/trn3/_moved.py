@@ -94,7 +94,6 @@ MOVED: dict[str, str] = {
     "trn3.nki.turns": "trn3.nki.ranks.turns",
     "trn3.nki.version": "trn3.nki.values.version",
     "trn3.planner.plans": "trn3.planner.serving",
-    "trn3.report": "trn3.cli.quantize_tables",
     "trn3.sweeps": "trn3.studies.sweep",
     "trn3.sweeps.checkpoint": "trn3.studies.sweep.journal",
     "trn3.sweeps.errors": "trn3.studies.sweep",

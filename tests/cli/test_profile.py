@@ -18,7 +18,7 @@ Refused = Callable[..., str]
 Run = Callable[..., Any]
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "kernels"
 ATTENTION = f"{FOLDER / 'flash_attention.py'}:forward"
-FILES = {"trace.perfetto", "timeline.png", "roofline.png", "profile.json"}
+FILES = {"report.html", "trace.perfetto", "timeline.png", "roofline.png", "profile.json"}
 HEADER = """\
 import nki
 import nki.isa as nisa
@@ -473,8 +473,23 @@ def test_profile_onto_a_full_disk(
 
 
 def test_profile_without_matplotlib(
-    refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
-    line = refused("profile", ATTENTION, "--out", tmp_path / "run")
-    assert line == "--out needs matplotlib: pip install 'trn3[plot]'"
+    monkeypatch.setattr("trn3.profile.plots.find_spec", lambda name: None)
+    out = tmp_path / "run"
+    outcome = run("profile", ATTENTION, "--shape", "tokens=128", "--out", out)
+    assert outcome.code == 0
+    assert outcome.stderr == (
+        "timeline.png and roofline.png are left out: plots need matplotlib: "
+        "pip install 'trn3[plot]'\n"
+    )
+    left = FILES - {"timeline.png", "roofline.png"}
+    assert {path.name for path in out.iterdir()} == left
+    before = (out / "report.html").read_bytes()
+    (out / "report.html").unlink()
+    outcome = run("report", out)
+    assert (outcome.code, outcome.stderr) == (0, "")
+    assert outcome.stdout.replace("\n", "") == f"wrote {out / 'report.html'}"
+    assert (out / "report.html").read_bytes() == before
+    line = refused("report", tmp_path)
+    assert line.startswith(f"{tmp_path}: holds no profile.json; ")

@@ -12,10 +12,10 @@ from trn3.files import write_files
 from trn3.profile import Profile
 
 
-def test_save_writes_four_files(tmp_path: Path) -> None:
+def test_save_writes_all_files(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     profile = attention(3)
-    names = {"trace.perfetto", "profile.json", "timeline.png", "roofline.png"}
+    names = {"report.html", "trace.perfetto", "profile.json", "timeline.png", "roofline.png"}
     assert {path.name for path in profile.save(tmp_path)} == names
     assert {path.name for path in tmp_path.iterdir()} == names
     assert Profile.from_json(tmp_path / "profile.json").latency_us == profile.latency_us

@@ -52,13 +52,7 @@ def cause_words(cause: str) -> str: ...
 def of_cores(
     cores: Sequence[NeuronCore], kernel: str, text_of: Callable[[str], str | None]
 ) -> list[Profile]: ...
-def report_page(
-    ranks: Sequence[Profile],
-    style: str,
-    script: str,
-    policy: str,
-    advice: Sequence[Mapping[str, Any]],
-) -> str: ...
+def report_page(ranks: Sequence[Profile], style: str, script: str, policy: str) -> str: ...
 
 @final
 class Profile:

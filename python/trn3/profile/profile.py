@@ -301,14 +301,7 @@ def from_cores(documents: Sequence[Any]) -> LogicalProfile:
     return LogicalProfile([Profile(ProfileData.from_dict(each)) for each in documents])
 
 
-def report_page(
-    profiles: Sequence[Profile],
-    *,
-    style: str,
-    script: str,
-    policy: str,
-    advice: Sequence[Mapping[str, Any]] = (),
-) -> str:
+def report_page(profiles: Sequence[Profile], *, style: str, script: str, policy: str) -> str:
     """Return the report of a kernel's ranks as a page that a style and a script draw.
 
     Parameters
@@ -319,17 +312,13 @@ def report_page(
         CSS, and JavaScript as one ES module.
     policy
         The page's content security policy.
-    advice
-        What would make the kernel faster: ``gain``, ``line``, ``instruction``, ``cause``, ``text``
-        and ``change``.
 
     Raises
     ------
     ValueError
         Without a profile.
     """
-    runs = [each._run for each in profiles]
-    return _profile.report_page(runs, style, script, policy, list(advice))
+    return _profile.report_page([each._run for each in profiles], style, script, policy)
 
 
 def _text_of(file: str) -> str | None:

@@ -6,6 +6,25 @@ The compiled core writes the page; `report.js` and `report.css` draw it, which
 
 from __future__ import annotations
 
-from trn3.report.page import page, rebuild
+import warnings
+from typing import Any
+
+from trn3 import offers
+from trn3.report.writing import page, rebuild
 
 __all__ = ["page", "rebuild"]
+
+
+def __getattr__(name: str) -> Any:
+    # A module of this name had the tables of `trn3 quantize` in an earlier release.
+    found = getattr(offers.take("tables of a quantization"), name, None)
+    if found is None or name.startswith("_"):
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    warnings.warn(
+        f"{__name__}.{name} is now trn3.cli.quantize_tables.{name}; "
+        "the old name goes with the next release",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return found

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use trn3_facts::{Evidence, parameters};
 
-use crate::columns::RunColumns;
 use crate::rows::PS_PER_US;
+use crate::run_columns::RunColumns;
 
 /// A part of a latency that rests on one figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,9 +1,10 @@
 //! Columns that did not come from the machine are looked at before anything is formed from them.
 
 use crate::cause::{CAUSES, DMA, ENGINES};
-use crate::columns::{InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
+use crate::columns::{InstructionColumns, OccupancyColumns, TransferColumns};
 use crate::error::{Error, Result};
 use crate::intervals::gaps;
+use crate::run_columns::RunColumns;
 use trn3_machine::timing::record::NO_INSTRUCTION;
 
 /// Refuses a value that is not below a limit.

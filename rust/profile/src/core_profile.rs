@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use crate::columns::RunColumns;
 use crate::engines::EngineTotal;
 use crate::intervals::{Span, union_length};
 use crate::lines::LineTotal;
+use crate::run_columns::RunColumns;
 
 /// The profile of a run on one core. Figures of it, and of several cores together, are [`crate::Profile`]'s.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::cause::{CAUSES, DMA, ENGINES};
-use crate::columns::RunColumns;
 use crate::intervals::union_length;
 use crate::rows::PS_PER_US;
+use crate::run_columns::RunColumns;
 
 /// How long something stood waiting, by cause, in microseconds, longest first; causes that took no time are left out.
 #[derive(Clone, Debug, Default, PartialEq)]

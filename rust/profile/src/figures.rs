@@ -4,13 +4,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::band::LatencyBasis;
-use crate::columns::{CompileFigures, RunColumns};
 use crate::engines::EngineTotal;
 use crate::findings::ReportedFinding;
 use crate::lines::LineTotal;
 use crate::precision::CoreLoss;
 use crate::profile::Profile;
 use crate::roofline::Roofline;
+use crate::run_columns::{CompileFigures, RunColumns};
 
 /// The `format` of `profile.json`.
 pub const FORMAT: &str = "trn3-profile";

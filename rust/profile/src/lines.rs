@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::cause::CAUSES;
-use crate::columns::RunColumns;
 use crate::engines::WaitTimes;
 use crate::rows::PS_PER_US;
+use crate::run_columns::RunColumns;
 
 /// What one line of the kernel cost; times in microseconds, summed over its instructions, and over cores.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use trn3_machine::timing::record::NO_INSTRUCTION;
 
 use crate::cause::{ENGINES, OTHER_CORE};
-use crate::columns::RunColumns;
 use crate::core_profile::CoreProfile;
+use crate::run_columns::RunColumns;
 
 /// Instructions that cores run together.
 pub(crate) const TOGETHER: [&str; 2] = ["core_barrier", "sendrecv"];

@@ -77,7 +77,8 @@ impl Packer {
     pub(crate) fn put(&mut self, table: &mut TableLayout, name: &str, mut values: Vec<u64>) {
         values.iter_mut().for_each(|value| *value = (*value).min(LARGEST));
         let mut before = 0;
-        let steps: Vec<u64> = values.iter().map(|&value| zigzag(value, std::mem::replace(&mut before, value))).collect();
+        let steps: Vec<u64> =
+            values.iter().map(|&value| zigzag(value, std::mem::replace(&mut before, value))).collect();
         let is_plain = planes_of(&values) < planes_of(&steps) || planes_of(&values) <= 1;
         let (coding, values) = if is_plain { (Coding::Plain, values) } else { (Coding::Delta, steps) };
         self.add(table, name, coding, &values, None);
@@ -134,9 +135,13 @@ impl Unpacker {
         let is_long = table.columns.first().is_some_and(|first| first.width > 0) || table.rows == 0;
         let end = table.rows.checked_mul(column.width).and_then(|bytes| bytes.checked_add(column.at));
         let planes = end.and_then(|end| self.bytes.get(column.at..end));
-        let (Some(planes), true, true) = (planes, is_long && table.rows <= self.bytes.len(), column.width <= MOST_PLANES)
+        let (Some(planes), true, true) =
+            (planes, is_long && table.rows <= self.bytes.len(), column.width <= MOST_PLANES)
         else {
-            return Err(wrong(format!("{} rows of {} bytes from {} on are not there", table.rows, column.width, column.at)));
+            return Err(wrong(format!(
+                "{} rows of {} bytes from {} on are not there",
+                table.rows, column.width, column.at
+            )));
         };
         if column.by.is_some() {
             return Err(wrong("differences by groups are not read".to_owned()));

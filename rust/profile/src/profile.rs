@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use crate::band::LatencyBasis;
 use crate::cause::ENGINES;
-use crate::columns::{CompileFigures, RunColumns};
 use crate::core_profile::{CoreProfile, Totals};
 use crate::critical::CriticalStep;
 use crate::engines::EngineTotal;
@@ -14,6 +13,7 @@ use crate::meetings::JointStep;
 use crate::precision::{CoreLoss, by_growth};
 use crate::roofline::{Roofline, Work};
 use crate::rows::PS_PER_US;
+use crate::run_columns::{CompileFigures, RunColumns};
 
 /// What one run of a kernel cost, and why.
 ///

@@ -1,16 +1,22 @@
 //! From what a core holds of its run to columns.
 
-use trn3_machine::core::{NeuronCore, OccupancyPoint};
+use std::collections::HashMap;
+
+use trn3_machine::core::{NeuronCore, OccupancyPoint, TensorLog};
+use trn3_machine::dtype::DType;
+use trn3_machine::isa::OperandRole;
 use trn3_machine::site::Site;
+use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
-use trn3_machine::timing::record::{Record, TransferRecord};
+use trn3_machine::timing::record::{NO_INSTRUCTION, Record, TransferRecord};
 
 use crate::cause::cause_number;
-use crate::columns::{BasisTime, InstructionColumns, OccupancyColumns, RunColumns, TransferColumns};
+use crate::columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 use crate::findings::finding_record;
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
-use crate::recorded::Recorded;
+use crate::recorded::{Recorded, WrittenColumns};
+use crate::run_columns::{BasisTime, RunColumns};
 
 impl RunColumns {
     /// What a core's run was so far: its timeline, findings, memories in use and lost precision.
@@ -51,7 +57,7 @@ fn basis_of(core: &mut NeuronCore) -> Vec<BasisTime> {
     basis.into_iter().filter_map(time).collect()
 }
 
-pub(crate) fn instructions(records: &[Record]) -> InstructionColumns {
+fn instructions(records: &[Record]) -> InstructionColumns {
     InstructionColumns {
         opcode: records.iter().map(|record| record.opcode).collect(),
         engine: records.iter().map(|record| record.engine as u8).collect(),
@@ -72,7 +78,7 @@ pub(crate) fn instructions(records: &[Record]) -> InstructionColumns {
     }
 }
 
-pub(crate) fn transfers(records: &[TransferRecord]) -> TransferColumns {
+fn transfers(records: &[TransferRecord]) -> TransferColumns {
     TransferColumns {
         instruction: records.iter().map(|record| record.id).collect(),
         dma_engine: records.iter().map(|record| record.dma_engine).collect(),
@@ -82,12 +88,103 @@ pub(crate) fn transfers(records: &[TransferRecord]) -> TransferColumns {
     }
 }
 
-pub(crate) fn occupancy(points: &[OccupancyPoint]) -> OccupancyColumns {
+fn occupancy(points: &[OccupancyPoint]) -> OccupancyColumns {
     OccupancyColumns {
         time_ps: points.iter().map(|point| point.time.0).collect(),
         sbuf_bytes: points.iter().map(|point| point.sbuf).collect(),
         psum_bytes: points.iter().map(|point| point.psum).collect(),
         sbuf_peak_bytes: points.iter().map(|point| point.sbuf).max().unwrap_or(0),
         psum_peak_bytes: points.iter().map(|point| point.psum).max().unwrap_or(0),
+    }
+}
+
+impl Recorded {
+    /// What a core's run was so far; texts of files are not its to know.
+    fn of(core: &mut NeuronCore) -> Self {
+        let mut made =
+            Self { dtypes: DType::ALL.iter().map(|dtype| dtype.name().to_owned()).collect(), ..Self::default() };
+        made.dtypes.push(String::new());
+        let mut known = Known::default();
+        let count = core.timeline.records().len();
+        (made.tensors, made.uses) = made.log(&mut known, core.tensor_log(), count);
+        if let Some(written) = core.run_as_written() {
+            let (tensors, uses) = made.log(&mut known, &written.tensors, written.timeline.records().len());
+            made.as_written = Some(Box::new(WrittenColumns {
+                latency_ps: written.timeline.makespan().0,
+                instructions: instructions(written.timeline.records()),
+                transfers: transfers(written.timeline.transfers()),
+                occupancy: occupancy(&written.occupancy),
+                critical: written.timeline.critical_path(),
+                tensors,
+                uses,
+            }));
+        }
+        made
+    }
+
+    fn log(&mut self, known: &mut Known, log: &TensorLog, count: usize) -> (TensorColumns, UseColumns) {
+        let names: Vec<u32> = log.names().iter().map(|name| known.name(&mut self.names, name)).collect();
+        let shapes: Vec<u32> = log.shapes().iter().map(|shape| known.shape(&mut self.shapes, shape)).collect();
+        let (tensors, uses) = (log.tensors(), log.uses());
+        let memory = |buffer| match buffer {
+            Buffer::Sbuf => 0,
+            Buffer::Psum => 1,
+            Buffer::PrivateHbm => 2,
+            Buffer::SharedHbm => 3,
+        };
+        let dtype = |dtype: Option<DType>| match dtype.and_then(|dtype| DType::ALL.iter().position(|of| *of == dtype)) {
+            Some(place) => place as u8,
+            None => DType::ALL.len() as u8,
+        };
+        let role = |role| match role {
+            OperandRole::Read => 0,
+            OperandRole::Stationary => 1,
+            OperandRole::Write => 2,
+            OperandRole::Update => 3,
+        };
+        let went = |went| if went == NO_INSTRUCTION { count as u32 + 1 } else { went };
+        let tensors = TensorColumns {
+            memory: tensors.iter().map(|tensor| memory(tensor.buffer)).collect(),
+            name: tensors.iter().map(|tensor| names[tensor.name as usize]).collect(),
+            shape: tensors.iter().map(|tensor| shapes[tensor.shape as usize]).collect(),
+            dtype: tensors.iter().map(|tensor| dtype(tensor.dtype)).collect(),
+            site: tensors.iter().map(|tensor| tensor.site.0).collect(),
+            partition: tensors.iter().map(|tensor| tensor.place.partition as u32).collect(),
+            partitions: tensors.iter().map(|tensor| tensor.place.partitions as u32).collect(),
+            byte: tensors.iter().map(|tensor| tensor.place.byte as u64).collect(),
+            bytes: tensors.iter().map(|tensor| tensor.place.bytes as u64).collect(),
+            came: tensors.iter().map(|tensor| tensor.came.min(count as u32)).collect(),
+            went: tensors.iter().map(|tensor| went(tensor.went)).collect(),
+        };
+        let uses = UseColumns {
+            instruction: uses.iter().map(|each| each.instruction).collect(),
+            tensor: uses.iter().map(|each| each.tensor).collect(),
+            usage: uses.iter().map(|each| role(each.role)).collect(),
+        };
+        (tensors, uses)
+    }
+}
+
+/// Names and shapes that have numbers.
+#[derive(Default)]
+struct Known {
+    names: HashMap<String, u32>,
+    shapes: HashMap<Vec<u64>, u32>,
+}
+
+impl Known {
+    fn name(&mut self, list: &mut Vec<String>, name: &str) -> u32 {
+        *self.names.entry(name.to_owned()).or_insert_with(|| {
+            list.push(name.to_owned());
+            (list.len() - 1) as u32
+        })
+    }
+
+    fn shape(&mut self, list: &mut Vec<Vec<u64>>, shape: &[usize]) -> u32 {
+        let shape: Vec<u64> = shape.iter().map(|&length| length as u64).collect();
+        *self.shapes.entry(shape.clone()).or_insert_with(|| {
+            list.push(shape);
+            (list.len() - 1) as u32
+        })
     }
 }

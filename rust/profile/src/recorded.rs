@@ -1,26 +1,17 @@
 //! What pictures of a run need beside its figures: its tensors and their uses, texts of its files, the run as written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, Serializer};
-use trn3_machine::core::{NeuronCore, TensorLog};
-use trn3_machine::dtype::DType;
-use trn3_machine::isa::OperandRole;
 use trn3_machine::storage::Buffer;
-use trn3_machine::timing::record::NO_INSTRUCTION;
 
 use crate::columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 use crate::error::{Error, Result};
 use crate::packed::{Packer, TableLayout, Unpacker};
-use crate::record::{instructions, occupancy, transfers};
 
 /// Names of memories, by the number that stands for them in columns.
-pub const MEMORIES: [&str; 4] = [
-    Buffer::Sbuf.name(),
-    Buffer::Psum.name(),
-    Buffer::PrivateHbm.name(),
-    Buffer::SharedHbm.name(),
-];
+pub const MEMORIES: [&str; 4] =
+    [Buffer::Sbuf.name(), Buffer::Psum.name(), Buffer::PrivateHbm.name(), Buffer::SharedHbm.name()];
 
 /// What instructions do with tensors, by the number that stands for it in columns.
 pub const USES: [&str; 4] = ["read", "stationary", "write", "update"];
@@ -61,6 +52,9 @@ pub struct Recorded {
     pub as_written: Option<Box<WrittenColumns>>,
     /// Texts of the files that lines are of.
     pub sources: BTreeMap<String, String>,
+    /// The calls through which a site was first reached, where the kernel calls functions of its own, by its place in
+    /// [`RunColumns::sites`](crate::RunColumns::sites): file, line and function, outermost first.
+    pub callers: BTreeMap<u32, Vec<(String, u32, String)>>,
 }
 
 /// [`Recorded`] as documents have it.
@@ -71,6 +65,8 @@ struct Document {
     shapes: Vec<Vec<u64>>,
     dtypes: Vec<String>,
     sources: BTreeMap<String, String>,
+    #[serde(default)]
+    callers: BTreeMap<u32, Vec<(String, u32, String)>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     as_written: Option<WrittenDocument>,
     tables: BTreeMap<String, TableLayout>,
@@ -86,73 +82,9 @@ struct WrittenDocument {
 }
 
 impl Recorded {
-    /// What a core's run was so far; texts of files are not its to know.
-    pub(crate) fn of(core: &mut NeuronCore) -> Self {
-        let mut made = Self { dtypes: DType::ALL.iter().map(|dtype| dtype.name().to_owned()).collect(), ..Self::default() };
-        made.dtypes.push(String::new());
-        let mut known = Known::default();
-        let count = core.timeline.records().len();
-        (made.tensors, made.uses) = made.log(&mut known, core.tensor_log(), count);
-        if let Some(written) = core.run_as_written() {
-            let (tensors, uses) = made.log(&mut known, &written.tensors, written.timeline.records().len());
-            made.as_written = Some(Box::new(WrittenColumns {
-                latency_ps: written.timeline.makespan().0,
-                instructions: instructions(written.timeline.records()),
-                transfers: transfers(written.timeline.transfers()),
-                occupancy: occupancy(&written.occupancy),
-                critical: written.timeline.critical_path(),
-                tensors,
-                uses,
-            }));
-        }
-        made
-    }
-
     /// Whether nothing was kept.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty() && self.uses.is_empty() && self.as_written.is_none() && self.sources.is_empty()
-    }
-
-    fn log(&mut self, known: &mut Known, log: &TensorLog, count: usize) -> (TensorColumns, UseColumns) {
-        let names: Vec<u32> = log.names().iter().map(|name| known.name(&mut self.names, name)).collect();
-        let shapes: Vec<u32> = log.shapes().iter().map(|shape| known.shape(&mut self.shapes, shape)).collect();
-        let (tensors, uses) = (log.tensors(), log.uses());
-        let memory = |buffer| match buffer {
-            Buffer::Sbuf => 0,
-            Buffer::Psum => 1,
-            Buffer::PrivateHbm => 2,
-            Buffer::SharedHbm => 3,
-        };
-        let dtype = |dtype: Option<DType>| match dtype.and_then(|dtype| DType::ALL.iter().position(|of| *of == dtype)) {
-            Some(place) => place as u8,
-            None => DType::ALL.len() as u8,
-        };
-        let role = |role| match role {
-            OperandRole::Read => 0,
-            OperandRole::Stationary => 1,
-            OperandRole::Write => 2,
-            OperandRole::Update => 3,
-        };
-        let went = |went| if went == NO_INSTRUCTION { count as u32 + 1 } else { went };
-        let tensors = TensorColumns {
-            memory: tensors.iter().map(|tensor| memory(tensor.buffer)).collect(),
-            name: tensors.iter().map(|tensor| names[tensor.name as usize]).collect(),
-            shape: tensors.iter().map(|tensor| shapes[tensor.shape as usize]).collect(),
-            dtype: tensors.iter().map(|tensor| dtype(tensor.dtype)).collect(),
-            site: tensors.iter().map(|tensor| tensor.site.0).collect(),
-            partition: tensors.iter().map(|tensor| tensor.place.partition as u32).collect(),
-            partitions: tensors.iter().map(|tensor| tensor.place.partitions as u32).collect(),
-            byte: tensors.iter().map(|tensor| tensor.place.byte as u64).collect(),
-            bytes: tensors.iter().map(|tensor| tensor.place.bytes as u64).collect(),
-            came: tensors.iter().map(|tensor| tensor.came.min(count as u32)).collect(),
-            went: tensors.iter().map(|tensor| went(tensor.went)).collect(),
-        };
-        let uses = UseColumns {
-            instruction: uses.iter().map(|each| each.instruction).collect(),
-            tensor: uses.iter().map(|each| each.tensor).collect(),
-            usage: uses.iter().map(|each| role(each.role)).collect(),
-        };
-        (tensors, uses)
     }
 
     /// Refuses what contradicts itself, or a run of so many instructions and sites.
@@ -176,12 +108,11 @@ impl Recorded {
     fn check_tables(&self, tensors: &TensorColumns, uses: &UseColumns, count: usize, sites: usize) -> Result<()> {
         tensors.check_lengths()?;
         uses.check_lengths()?;
-        let below = |what: &str, column: &[u32], limit: usize| {
-            match column.iter().position(|&value| value as usize >= limit) {
+        let below =
+            |what: &str, column: &[u32], limit: usize| match column.iter().position(|&value| value as usize >= limit) {
                 None => Ok(()),
                 Some(row) => Err(Error::Value(format!("{what}[{row}] is {}, but there are {limit}", column[row]))),
-            }
-        };
+            };
         let wide = |column: &[u8]| column.iter().map(|&value| u32::from(value)).collect::<Vec<u32>>();
         below("tensors.memory", &wide(&tensors.memory), MEMORIES.len())?;
         below("tensors.name", &tensors.name, self.names.len())?;
@@ -197,30 +128,6 @@ impl Recorded {
             return Ok(());
         }
         Err(Error::Value("uses.instruction falls; it must rise".to_owned()))
-    }
-}
-
-/// Names and shapes that have numbers.
-#[derive(Default)]
-struct Known {
-    names: HashMap<String, u32>,
-    shapes: HashMap<Vec<u64>, u32>,
-}
-
-impl Known {
-    fn name(&mut self, list: &mut Vec<String>, name: &str) -> u32 {
-        *self.names.entry(name.to_owned()).or_insert_with(|| {
-            list.push(name.to_owned());
-            (list.len() - 1) as u32
-        })
-    }
-
-    fn shape(&mut self, list: &mut Vec<Vec<u64>>, shape: &[usize]) -> u32 {
-        let shape: Vec<u64> = shape.iter().map(|&length| length as u64).collect();
-        *self.shapes.entry(shape.clone()).or_insert_with(|| {
-            list.push(shape);
-            (list.len() - 1) as u32
-        })
     }
 }
 
@@ -249,6 +156,7 @@ impl Serialize for Recorded {
             shapes: self.shapes.clone(),
             dtypes: self.dtypes.clone(),
             sources: self.sources.clone(),
+            callers: self.callers.clone(),
             as_written: self.as_written.as_ref().map(|written| WrittenDocument {
                 latency_ps: written.latency_ps,
                 sbuf_peak_bytes: written.occupancy.sbuf_peak_bytes,
@@ -292,6 +200,7 @@ impl Document {
             shapes: self.shapes,
             dtypes: self.dtypes,
             sources: self.sources,
+            callers: self.callers,
         })
     }
 }

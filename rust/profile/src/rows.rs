@@ -1,8 +1,8 @@
 //! Which rows and spans of a run's columns a figure is made of.
 
 use crate::cause::{DMA, ENGINES};
-use crate::columns::RunColumns;
 use crate::intervals::Span;
+use crate::run_columns::RunColumns;
 
 /// Picoseconds in a microsecond.
 pub(crate) const PS_PER_US: f64 = 1e6;

@@ -1,7 +1,8 @@
 //! HBM bytes over time.
 
-use crate::columns::{InstructionColumns, RunColumns, TransferColumns};
+use crate::columns::{InstructionColumns, TransferColumns};
 use crate::intervals::{Span, sum_by_bin};
+use crate::run_columns::RunColumns;
 
 /// HBM bytes, read and written, that move between edges in picoseconds. An instruction's bytes are spread over its
 /// transfers by their size, and each transfer's evenly over its time; without transfers, over the time from start to end.
@@ -25,9 +26,8 @@ pub(crate) fn of_columns(instructions: &InstructionColumns, transfers: &Transfer
     let shares: Vec<f64> = shared.map(|(&row, &bytes)| bytes as f64 * rate(row)).collect();
     let mut sums = sum_by_bin(&spans, &shares, edges_ps);
     let alone = (0..instructions.len()).filter(|&row| moved[row] == 0 && hbm_bytes_of(row) > 0);
-    let (spans, amounts): (Vec<Span>, Vec<f64>) = alone
-        .map(|row| ((instructions.start_ps[row], instructions.end_ps[row]), hbm_bytes_of(row) as f64))
-        .unzip();
+    let (spans, amounts): (Vec<Span>, Vec<f64>) =
+        alone.map(|row| ((instructions.start_ps[row], instructions.end_ps[row]), hbm_bytes_of(row) as f64)).unzip();
     for (sum, more) in sums.iter_mut().zip(sum_by_bin(&spans, &amounts, edges_ps)) {
         *sum += more;
     }

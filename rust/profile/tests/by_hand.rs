@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use trn3_profile::{
-    CoreProfile, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns, Profile, Recorded, RooflineBound,
-    RunColumns, TableColumn, TransferColumns,
+    CoreProfile, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns, Profile, Recorded,
+    RooflineBound, RunColumns, TableColumn, TransferColumns,
 };
 
 const US: u64 = 1_000_000;

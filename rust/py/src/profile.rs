@@ -10,7 +10,8 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use trn3_profile::{
     BasisTime, CAUSES, CompileFigures, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION,
-    OccupancyColumns, PrecisionLoss, Profile, Recorded, ReportShell, ReportedFinding, RunColumns, TABLES, TransferColumns,
+    OccupancyColumns, PrecisionLoss, Profile, Recorded, ReportShell, ReportedFinding, RunColumns, TABLES,
+    TransferColumns,
 };
 
 use crate::door;
@@ -210,6 +211,7 @@ fn of_cores(
         let mut run = core.with(py, |core, _| Ok(RunColumns::of(core, kernel)))?;
         // Beside others on the chip, what was compiled takes longer than alone.
         run.compile = core.compiled()?.map(|made| CompileFigures { compiled_us: run.latency_us(), ..made });
+        run.recorded.callers = core.callers()?;
         run.recorded.sources = texts(&run, text_of)?;
         Ok(PyProfile { profile: Profile::of_run(run) })
     };
@@ -224,10 +226,8 @@ fn report_page(
     style: &str,
     script: &str,
     policy: &str,
-    advice: &Bound<'_, PyAny>,
 ) -> PyResult<String> {
-    let advice = plain("advice", advice)?;
-    let shell = ReportShell { style, script, policy, advice: &advice };
+    let shell = ReportShell { style, script, policy };
     let ranks: Vec<&Profile> = ranks.iter().map(|rank| &rank.profile).collect();
     door::compute(py, || trn3_profile::report_page(&ranks, &shell))?.map_err(exception)
 }

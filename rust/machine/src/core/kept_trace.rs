@@ -136,7 +136,12 @@ impl NeuronCore {
     }
 
     /// Keeps, beside the time that it is given next, what its run takes as written.
-    pub(crate) fn keep_as_written(&mut self, mut timeline: Timeline, occupancy: &[(u64, OccupancyPoint)], trace: &Trace) {
+    pub(crate) fn keep_as_written(
+        &mut self,
+        mut timeline: Timeline,
+        occupancy: &[(u64, OccupancyPoint)],
+        trace: &Trace,
+    ) {
         timeline.schedule();
         let occupancy = super::over_time(occupancy, timeline.records());
         let tensors = self.tensors.of_trace(trace);

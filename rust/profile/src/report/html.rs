@@ -2,6 +2,12 @@
 
 use std::fmt::{Display, Write};
 
+/// Whether a letter is none, but changes how others are shown.
+fn is_obeyed(letter: char) -> bool {
+    let marks = ['\u{80}'..='\u{9f}', '\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}'];
+    letter == '\u{feff}' || marks.iter().any(|marks| marks.contains(&letter))
+}
+
 /// A text as HTML has it, in elements and in attributes. What a terminal or a browser would obey is shown, not obeyed.
 pub(super) fn escape(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -13,10 +19,9 @@ pub(super) fn escape(text: &str) -> String {
             '"' => shown.push_str("&quot;"),
             '\'' => shown.push_str("&#39;"),
             '\n' | '\t' => shown.push(letter),
-            '\0'..'\x20' => shown.extend(char::from_u32(0x2400 + letter as u32)),
+            '\0'..'\x20' => shown.extend(char::from_u32('\u{2400}' as u32 + letter as u32)),
             '\x7f' => shown.push('\u{2421}'),
-            '\u{80}'..='\u{9f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' => {
+            _ if is_obeyed(letter) => {
                 // Writing to a string cannot fail.
                 let _ = write!(shown, "\\u{{{:x}}}", letter as u32);
             }
@@ -28,7 +33,18 @@ pub(super) fn escape(text: &str) -> String {
 
 /// JSON that no script element can end early, nor a comment begin in.
 pub(super) fn json_in_script(json: &str) -> String {
-    json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+    let mut shown = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            '<' => shown.push_str("\\u003c"),
+            _ if is_obeyed(letter) => {
+                // Writing to a string cannot fail.
+                let _ = write!(shown, "\\u{:04x}", letter as u32);
+            }
+            _ => shown.push(letter),
+        }
+    }
+    shown
 }
 
 /// Microseconds with the unit that fits, and four digits.
@@ -105,7 +121,11 @@ impl HtmlTable {
     }
 
     pub(super) fn write(&self, name: &str, caption: &str) -> String {
-        let mut html = format!("<table data-table=\"{name}\" data-rows=\"{}\"><caption>{}</caption><thead><tr>", self.all, escape(caption));
+        let mut html = format!(
+            "<table data-table=\"{name}\" data-rows=\"{}\"><caption>{}</caption><thead><tr>",
+            self.all,
+            escape(caption)
+        );
         for head in &self.heads {
             let _ = write!(html, "<th scope=\"col\">{}</th>", escape(head));
         }
@@ -145,7 +165,7 @@ mod tests {
     #[test]
     fn test_what_a_person_wrote_is_text() {
         assert_eq!(escape("</script>\x1b[31m\"'&\u{202e}"), "&lt;/script&gt;\u{241b}[31m&quot;&#39;&amp;\\u{202e}");
-        assert_eq!(json_in_script("\"</script><!--\""), "\"\\u003c/script>\\u003c!--\"");
+        assert_eq!(json_in_script("\"</script>\u{202e}<!--\""), "\"\\u003c/script>\\u202e\\u003c!--\"");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::columns::RunColumns;
+use crate::run_columns::RunColumns;
 
 /// A list without repetitions.
 #[derive(Debug)]
@@ -45,6 +45,8 @@ pub(super) struct Lists {
     pub(super) names: Shared<String>,
     pub(super) shapes: Shared<Vec<u64>>,
     pub(super) dtypes: Shared<String>,
+    /// Sites of calls, outermost first, the instruction's own last; the first is none.
+    pub(super) stacks: Shared<Vec<u64>>,
 }
 
 /// The places in the lists of what a run calls by its own numbers.
@@ -53,6 +55,8 @@ pub(super) struct Places {
     pub(super) opcodes: Vec<u64>,
     pub(super) labels: Vec<u64>,
     pub(super) sites: Vec<u64>,
+    /// The stack of each site.
+    pub(super) stacks: Vec<u64>,
     pub(super) names: Vec<u64>,
     pub(super) shapes: Vec<u64>,
     pub(super) dtypes: Vec<u64>,
@@ -65,8 +69,16 @@ impl Lists {
             let file = self.files.number(file);
             self.sites.number(&(file, *line, function.clone()))
         };
+        let sites: Vec<u64> = columns.sites.iter().map(&mut site).collect();
+        self.stacks.number(&Vec::new());
+        let mut stacks = vec![0; sites.len()];
+        for (&of, callers) in recorded.callers.iter().filter(|(of, _)| (**of as usize) < sites.len()) {
+            let stack: Vec<u64> = callers.iter().map(&mut site).chain([sites[of as usize]]).collect();
+            stacks[of as usize] = self.stacks.number(&stack);
+        }
         Places {
-            sites: columns.sites.iter().map(&mut site).collect(),
+            sites,
+            stacks,
             opcodes: self.opcodes.numbers(&columns.opcodes),
             labels: self.labels.numbers(&columns.labels),
             names: self.names.numbers(&recorded.names),

@@ -8,6 +8,7 @@ mod points;
 mod residents;
 mod runs;
 mod source;
+mod view;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -22,7 +23,8 @@ use html::{escape, json_in_script};
 use lists::{Lists, Places, short};
 use points::RooflineLayout;
 use residents::{MemoryPeak, TensorTraffic};
-use runs::{RunLayout, RunName, RunView};
+use runs::{RunLayout, RunName};
+use view::RunView;
 
 /// The `format` of a report's layout.
 pub const REPORT_FORMAT: &str = "trn3-report";
@@ -41,8 +43,6 @@ pub struct ReportShell<'a> {
     pub script: &'a str,
     /// The content security policy.
     pub policy: &'a str,
-    /// Advice: a list of objects with `gain`, `line`, `instruction`, `cause`, `text`, `change`.
-    pub advice: &'a Value,
 }
 
 #[derive(Serialize)]
@@ -67,7 +67,7 @@ struct ReportLayout<'a> {
     labels: &'a [String],
     files: Vec<SourceFile<'a>>,
     sites: &'a [(u64, u32, String)],
-    stacks: [[u64; 0]; 1],
+    stacks: &'a [Vec<u64>],
     names: &'a [String],
     shapes: &'a [Vec<u64>],
     dtypes: &'a [String],
@@ -108,6 +108,9 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         }
     }
     let figures = first.figures();
+    let summary = serde_json::to_value(&figures).map_err(failed)?;
+    let said = |name: &str| summary.get(name).cloned().unwrap_or_default();
+    let (advice, note) = (said("advice"), said("advice_note"));
     let mut lists = Lists::default();
     let mut views: Vec<(RunView<'_>, RunName, usize)> = Vec::new();
     let mut places: Vec<Places> = Vec::new();
@@ -135,8 +138,7 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         traffic.extend(residents::traffic_of(number, view, &places[*at].sites));
     }
     let roofline = points::roofline_of(first, &places);
-    let is_recorded =
-        |file: &str| views.iter().any(|(view, ..)| view.columns.recorded.sources.contains_key(file));
+    let is_recorded = |file: &str| views.iter().any(|(view, ..)| view.columns.recorded.sources.contains_key(file));
     let file = |name: &'_ String| (name.clone(), short(name).to_owned(), is_recorded(name));
     let files: Vec<_> = lists.files.list.iter().map(file).collect();
     let layout = ReportLayout {
@@ -151,9 +153,12 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         cause_words: CAUSES.iter().map(|cause| cause_words(cause)).collect(),
         opcodes: &lists.opcodes.list,
         labels: &lists.labels.list,
-        files: files.iter().map(|(name, short, is_recorded)| SourceFile { name, short, is_recorded: *is_recorded }).collect(),
+        files: files
+            .iter()
+            .map(|(name, short, is_recorded)| SourceFile { name, short, is_recorded: *is_recorded })
+            .collect(),
         sites: &lists.sites.list,
-        stacks: [[]],
+        stacks: &lists.stacks.list,
         names: &lists.names.list,
         shapes: &lists.shapes.list,
         dtypes: &lists.dtypes.list,
@@ -165,7 +170,7 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         spills: traffic.iter().filter(|each| each.is_made).collect(),
         roofline: &roofline,
         meetings: meetings(&views),
-        advice: shell.advice,
+        advice: &advice,
     };
     let titles: Vec<String> = views.iter().map(|(_, name, _)| title(name)).collect();
     let body = panes::sections(&[
@@ -173,11 +178,11 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         ("source", "Source", source::source_pane(first, &lists.files.list)),
         ("memory", "Memory", panes::memory(&memory, &traffic, &titles)),
         ("roofline", "Roofline", panes::roofline(&roofline, &figures)),
-        ("advice", "Advice", panes::advice(shell.advice)),
+        ("advice", "Advice", panes::advice(&advice, &note)),
         ("tables", "Tables", panes::tables(first, &figures)),
         ("settings", "Settings", panes::settings(first, &figures, env!("CARGO_PKG_VERSION"))),
     ]);
-    let summary = serde_json::to_string(&figures).map_err(failed)?;
+    let summary = serde_json::to_string(&summary).map_err(failed)?;
     let layout = serde_json::to_string(&layout).map_err(failed)?;
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

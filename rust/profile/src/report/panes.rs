@@ -35,7 +35,8 @@ pub(super) fn header(figures: &Figures) -> String {
         (Some(low), Some(high)) => format!(" ({} to {})", time(low), time(high)),
         _ => String::new(),
     };
-    let mut html = format!("<header><h1>{}</h1><p class=\"verdict\">{}</p>", escape(&figures.kernel), escape(&figures.verdict));
+    let mut html =
+        format!("<header><h1>{}</h1><p class=\"verdict\">{}</p>", escape(&figures.kernel), escape(&figures.verdict));
     html.push_str("<dl class=\"key-figures\">");
     html.push_str(&entry("latency", format!("{}{band}", time(figures.latency_us))));
     html.push_str(&entry("machine", &figures.arch));
@@ -61,7 +62,10 @@ pub(super) fn sections(panes: &[(&str, &str, String)]) -> String {
     }
     html.push_str("</nav>\n<main>\n");
     for (name, title, text) in panes {
-        let _ = write!(html, "<section data-pane=\"{name}\" id=\"{name}\" aria-labelledby=\"{name}-title\"><h2 id=\"{name}-title\">{title}</h2><div data-stage></div>\n{text}</section>\n");
+        let _ = write!(
+            html,
+            "<section data-pane=\"{name}\" id=\"{name}\" aria-labelledby=\"{name}-title\"><h2 id=\"{name}-title\">{title}</h2><div data-stage></div>\n{text}</section>\n"
+        );
     }
     html.push_str("</main>\n");
     html
@@ -70,7 +74,8 @@ pub(super) fn sections(panes: &[(&str, &str, String)]) -> String {
 pub(super) fn timeline(figures: &Figures) -> String {
     let mut table = HtmlTable::of(&["engine", "instructions", "busy", "share", "waits", "longest wait for", "idle"]);
     for engine in &figures.engines {
-        let longest = engine.waits.longest().map_or(String::new(), |(cause, us)| format!("{}, {}", cause_words(cause), time(us)));
+        let longest =
+            engine.waits.longest().map_or(String::new(), |(cause, us)| format!("{}, {}", cause_words(cause), time(us)));
         table.row(
             attribute("data-engine", engine.engine),
             vec![
@@ -89,7 +94,8 @@ pub(super) fn timeline(figures: &Figures) -> String {
 
 pub(super) fn memory(peaks: &[MemoryPeak], traffic: &[TensorTraffic], runs: &[String]) -> String {
     let mut html = String::new();
-    let mut table = HtmlTable::of(&["run", "memory", "of each partition", "peak", "share", "at", "free then", "largest hole then"]);
+    let mut table =
+        HtmlTable::of(&["run", "memory", "of each partition", "peak", "share", "at", "free then", "largest hole then"]);
     for peak in peaks {
         table.row(
             attribute("data-run", peak.run),
@@ -114,7 +120,10 @@ pub(super) fn memory(peaks: &[MemoryPeak], traffic: &[TensorTraffic], runs: &[St
         let run = || Cell::Text(runs[tensor.run].clone());
         let attributes = format!("{}{}", attribute("data-run", tensor.run), attribute("data-tensor", tensor.tensor));
         if tensor.is_made {
-            spills.row(attributes.clone(), vec![run(), Cell::Text(tensor.name.clone()), written.clone(), read.clone(), whole(tensor.instructions)]);
+            spills.row(
+                attributes.clone(),
+                vec![run(), Cell::Text(tensor.name.clone()), written.clone(), read.clone(), whole(tensor.instructions)],
+            );
         }
         all.row(
             attributes,
@@ -150,10 +159,12 @@ pub(super) fn roofline(layout: &RooflineLayout, figures: &Figures) -> String {
         digits(at.dma_gbps),
         digits(at.ridge),
     );
-    let mut table = HtmlTable::of(&["of", "name", "FLOP a byte", "TFLOP/s", "allowed", "active", "HBM bytes", "busiest engine"]);
+    let mut table =
+        HtmlTable::of(&["of", "name", "FLOP a byte", "TFLOP/s", "allowed", "active", "HBM bytes", "busiest engine"]);
     for point in &layout.points {
         let busiest = point.engines.iter().max_by(|one, other| one.busy_us.total_cmp(&other.busy_us));
-        let busiest = busiest.map_or(String::new(), |time| format!("{}, {}", ENGINES[time.engine], self::time(time.busy_us)));
+        let busiest =
+            busiest.map_or(String::new(), |time| format!("{}, {}", ENGINES[time.engine], self::time(time.busy_us)));
         table.row(
             attribute("data-kind", point.kind),
             vec![
@@ -172,12 +183,19 @@ pub(super) fn roofline(layout: &RooflineLayout, figures: &Figures) -> String {
     html
 }
 
-pub(super) fn advice(advice: &Value) -> String {
+/// A list of objects with `gain`, `line`, `instruction`, `cause`, `text` and `change`, and what is to say beside.
+pub(super) fn advice(advice: &Value, note: &Value) -> String {
     let items = advice.as_array().map_or(&[][..], Vec::as_slice);
+    let note = note.as_str().filter(|note| !note.is_empty());
+    let mut html = match (note, items) {
+        (Some(note), _) => format!("<p class=\"none\">{}</p>\n", escape(note)),
+        (None, []) => "<p class=\"none\">No advice.</p>\n".to_owned(),
+        _ => String::new(),
+    };
     if items.is_empty() {
-        return "<p class=\"none\">No advice.</p>\n".to_owned();
+        return html;
     }
-    let mut html = "<ol class=\"advice\">".to_owned();
+    html.push_str("<ol class=\"advice\">");
     let text = |item: &Value, name: &str| match item.get(name) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -189,7 +207,12 @@ pub(super) fn advice(advice: &Value) -> String {
         for name in ["gain", "line", "instruction", "cause"] {
             html.push_str(&attribute(&format!("data-{name}"), text(item, name)));
         }
-        let _ = write!(html, "><b>{gain:.2}x</b> {}<p class=\"change\">{}</p></li>", escape(&text(item, "text")), escape(&text(item, "change")));
+        let _ = write!(
+            html,
+            "><b>{gain:.2}x</b> {}<p class=\"change\">{}</p></li>",
+            escape(&text(item, "text")),
+            escape(&text(item, "change"))
+        );
     }
     html.push_str("</ol>\n");
     html
@@ -198,10 +221,20 @@ pub(super) fn advice(advice: &Value) -> String {
 /// The first rows of the tables that `Profile.tables` gives, and of lines and what ranks do together.
 pub(super) fn tables(profile: &Profile, figures: &Figures) -> String {
     let mut html = String::new();
-    let mut lines = HtmlTable::of(&["line", "function", "critical", "slots", "waits", "longest wait for", "instructions", "HBM bytes"]);
+    let mut lines = HtmlTable::of(&[
+        "line",
+        "function",
+        "critical",
+        "slots",
+        "waits",
+        "longest wait for",
+        "instructions",
+        "HBM bytes",
+    ]);
     for line in &figures.lines {
         let place = crate::text::location(&line.file, line.line);
-        let longest = line.waits.longest().map_or(String::new(), |(cause, us)| format!("{}, {}", cause_words(cause), time(us)));
+        let longest =
+            line.waits.longest().map_or(String::new(), |(cause, us)| format!("{}, {}", cause_words(cause), time(us)));
         lines.row(
             attribute("data-line", &place),
             vec![
@@ -232,7 +265,9 @@ fn known(profile: &Profile, of: &str, name: &str, caption: &str) -> String {
         TableColumn::Floats(values) => number(values[row]),
         TableColumn::Names { names, places } => Cell::Text(names[places[row] as usize].clone()),
     };
-    let of_row = |head: &str, row: usize| table.columns.iter().find(|(name, _)| name == head).map(|(_, column)| cell(column, row));
+    let of_row = |head: &str, row: usize| {
+        table.columns.iter().find(|(name, _)| name == head).map(|(_, column)| cell(column, row))
+    };
     let mut shown = HtmlTable::of(&heads);
     shown.all = table.len();
     for row in 0..table.len().min(crate::report::html::SHOWN) {
@@ -241,10 +276,13 @@ fn known(profile: &Profile, of: &str, name: &str, caption: &str) -> String {
             "Instruction" => of_row("id", row),
             _ => None,
         };
-        let mut attributes = attribute("data-run", match of_row("trn3_core", row) {
-            Some(Cell::Number(core, _)) => core,
-            _ => "0".to_owned(),
-        });
+        let mut attributes = attribute(
+            "data-run",
+            match of_row("trn3_core", row) {
+                Some(Cell::Number(core, _)) => core,
+                _ => "0".to_owned(),
+            },
+        );
         if let Some(Cell::Number(number, _)) = instruction {
             attributes.push_str(&attribute("data-instruction", number));
         }
@@ -296,7 +334,8 @@ pub(super) fn settings(profile: &Profile, figures: &Figures, version: &str) -> S
     let mut passes = HtmlTable::of(&["pass", "what it counted"]);
     for pass in &figures.compile.passes {
         let name = pass.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let counts = pass.iter().filter(|(key, value)| *key != "name" && value.as_f64().is_some_and(|value| value > 0.0));
+        let counts =
+            pass.iter().filter(|(key, value)| *key != "name" && value.as_f64().is_some_and(|value| value > 0.0));
         let counts: Vec<String> = counts.map(|(key, value)| format!("{key}: {value}")).collect();
         passes.row(String::new(), vec![Cell::Text(name), Cell::Text(counts.join(", "))]);
     }
@@ -306,7 +345,8 @@ pub(super) fn settings(profile: &Profile, figures: &Figures, version: &str) -> S
     let mut findings = HtmlTable::of(&["line", "finding"]);
     for finding in &figures.findings {
         let place = crate::text::location(&finding.file, finding.line as u32);
-        findings.row(attribute("data-line", &place), vec![Cell::Text(place.clone()), Cell::Text(finding.message.clone())]);
+        findings
+            .row(attribute("data-line", &place), vec![Cell::Text(place.clone()), Cell::Text(finding.message.clone())]);
     }
     if findings.all > 0 {
         html.push_str(&findings.write("findings", "Findings"));
@@ -334,8 +374,35 @@ fn basis_table(basis: &LatencyBasis, latency_us: f64) -> String {
     for share in &basis.constants {
         let evidence = serde_json::to_value(share.evidence).ok();
         let evidence = evidence.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-        table.row(String::new(), vec![Cell::Text(share.constant.clone()), Cell::Text(evidence), microseconds(share.us), Cell::Number(part(share.us), share.us)]);
+        table.row(
+            String::new(),
+            vec![
+                Cell::Text(share.constant.clone()),
+                Cell::Text(evidence),
+                microseconds(share.us),
+                Cell::Number(part(share.us), share.us),
+            ],
+        );
     }
     html.push_str(&table.write("basis", "Figures that decide the latency"));
     html
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn test_advice_is_text() {
+        let found = json!([{"gain": 1.65, "line": "k.py:41", "instruction": 7, "cause": "queue",
+                            "text": "<was> ready", "change": "issue line 41 first"}]);
+        let html = advice(&found, &Value::Null);
+        let item = "<li data-gain=\"1.65\" data-line=\"k.py:41\" data-instruction=\"7\" data-cause=\"queue\">\
+                    <b>1.65x</b> &lt;was&gt; ready<p class=\"change\">issue line 41 first</p></li>";
+        assert!(html.contains(item), "{html}");
+        assert_eq!(advice(&Value::Null, &json!("")), "<p class=\"none\">No advice.</p>\n");
+        assert_eq!(advice(&json!([]), &json!("nothing > 2 %")), "<p class=\"none\">nothing &gt; 2 %</p>\n");
+    }
 }

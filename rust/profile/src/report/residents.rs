@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::recorded::MEMORIES;
-use crate::report::runs::RunView;
+use crate::report::view::RunView;
 
 /// Numbers of SBUF and PSUM among the memories.
 const ON_CHIP: [u8; 2] = [0, 1];

@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::cause::{DMA, ENGINES};
-use crate::columns::{
-    InstructionColumns, OccupancyColumns, RunColumns, TensorColumns, TransferColumns, UseColumns,
-};
 use crate::packed::{Packer, TableLayout};
 use crate::report::lists::Places;
 use crate::report::residents::spans_of;
+use crate::report::view::RunView;
 use crate::traffic::even_edges;
 use trn3_machine::timing::record::NO_INSTRUCTION;
 
@@ -50,52 +48,7 @@ pub(super) struct RunName {
     pub(super) is_main: bool,
 }
 
-/// What a run recorded, at the level that ran or as written.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RunView<'a> {
-    pub(super) columns: &'a RunColumns,
-    pub(super) latency_ps: u64,
-    pub(super) instructions: &'a InstructionColumns,
-    pub(super) transfers: &'a TransferColumns,
-    pub(super) occupancy: &'a OccupancyColumns,
-    pub(super) critical: &'a [u32],
-    pub(super) tensors: &'a TensorColumns,
-    pub(super) uses: &'a UseColumns,
-}
-
-impl<'a> RunView<'a> {
-    pub(super) fn of(columns: &'a RunColumns) -> Self {
-        Self {
-            columns,
-            latency_ps: columns.latency_ps,
-            instructions: &columns.instructions,
-            transfers: &columns.transfers,
-            occupancy: &columns.occupancy,
-            critical: &columns.critical,
-            tensors: &columns.recorded.tensors,
-            uses: &columns.recorded.uses,
-        }
-    }
-
-    pub(super) fn as_written(columns: &'a RunColumns) -> Option<Self> {
-        let written = columns.recorded.as_written.as_deref()?;
-        Some(Self {
-            columns,
-            latency_ps: written.latency_ps,
-            instructions: &written.instructions,
-            transfers: &written.transfers,
-            occupancy: &written.occupancy,
-            critical: &written.critical,
-            tensors: &written.tensors,
-            uses: &written.uses,
-        })
-    }
-
-    /// What an instruction did, as another table says it.
-    fn hbm_by_bin(&self, edges: &[f64]) -> Vec<f64> {
-        crate::traffic::of_columns(self.instructions, self.transfers, edges)
-    }
-
+impl RunView<'_> {
     pub(super) fn pack(&self, name: &RunName, places: &Places, packer: &mut Packer) -> RunLayout {
         let rows = self.instructions;
         let stream = |row: usize| (rows.engine[row], (rows.engine[row] == DMA).then(|| rows.queue[row]));
@@ -141,6 +94,9 @@ impl<'a> RunView<'a> {
         packer.put(&mut table, "stream", stream.to_vec());
         packer.put(&mut table, "opcode", rows.opcode.iter().map(|&of| places.opcodes[usize::from(of)]).collect());
         packer.put(&mut table, "site", rows.site.iter().map(|&of| places.sites[of as usize]).collect());
+        if places.stacks.iter().any(|&stack| stack > 0) {
+            packer.put(&mut table, "stack", rows.site.iter().map(|&of| places.stacks[of as usize]).collect());
+        }
         packer.put(&mut table, "label", rows.label.iter().map(|&of| places.labels[of as usize]).collect());
         packer.put_by(&mut table, "start", &rows.start_ps, "stream", stream);
         packer.put(&mut table, "slot", since_start(&rows.slot_end_ps));
@@ -211,7 +167,7 @@ impl<'a> RunView<'a> {
     fn pack_hbm(&self, packer: &mut Packer) -> TableLayout {
         let bins = MAX_BINS.min(self.latency_ps.div_ceil(SHORTEST_BIN_PS));
         let edges = if bins == 0 { Vec::new() } else { even_edges(self.latency_ps as f64, bins as usize) };
-        let bytes = self.hbm_by_bin(&edges);
+        let bytes = crate::traffic::of_columns(self.instructions, self.transfers, &edges);
         let mut table = TableLayout::of(bytes.len());
         packer.put(&mut table, "time", edges.iter().take(bytes.len()).map(|&edge| edge as u64).collect());
         packer.put(&mut table, "bytes", bytes.iter().map(|bytes| bytes.round() as u64).collect());

@@ -67,7 +67,8 @@ pub(super) fn source_pane(profile: &Profile, files: &[String]) -> String {
             missing(&mut html, number, file, &heats);
             continue;
         };
-        let _ = write!(html, "<h3>{}</h3><table class=\"source\"{}>", escape(short(file)), attribute("data-file", file));
+        let _ =
+            write!(html, "<h3>{}</h3><table class=\"source\"{}>", escape(short(file)), attribute("data-file", file));
         let _ = write!(html, "<caption>{}</caption><thead><tr><th>place</th><th>line</th>", escape(file));
         HEATS[..shown].iter().for_each(|(_, head)| {
             let _ = write!(html, "<th>{head}</th>");
@@ -101,12 +102,22 @@ pub(super) fn source_pane(profile: &Profile, files: &[String]) -> String {
 fn cell(html: &mut String, kind: usize, heat: &LineHeat, most: f64) -> std::fmt::Result {
     let (value, name) = (heat.values()[kind], HEATS[kind].0);
     let part = if most > 0.0 { value / most } else { 0.0 };
-    write!(html, "<td class=\"heat\" data-heat=\"{name}\" data-value=\"{}\">{}</td>", digits(part), escape(&heat.texts()[kind]))
+    write!(
+        html,
+        "<td class=\"heat\" data-heat=\"{name}\" data-value=\"{}\">{}</td>",
+        digits(part),
+        escape(&heat.texts()[kind])
+    )
 }
 
 /// A file whose text nobody kept: its lines with instructions, without text.
 fn missing(html: &mut String, number: usize, file: &str, heats: &HashMap<(&str, u32), LineHeat>) {
-    let _ = writeln!(html, "<p{}>The text of {} was not recorded; its lines:</p><ul>", attribute("data-file-missing", file), escape(file));
+    let _ = writeln!(
+        html,
+        "<p{}>The text of {} was not recorded; its lines:</p><ul>",
+        attribute("data-file-missing", file),
+        escape(file)
+    );
     let mut lines: Vec<_> = heats.iter().filter(|((of, _), _)| *of == file).collect();
     lines.sort_by_key(|((_, line), _)| *line);
     for ((_, line), heat) in lines {

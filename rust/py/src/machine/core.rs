@@ -2,6 +2,7 @@
 
 mod together;
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -17,7 +18,7 @@ use trn3_machine::isa::Instruction;
 use trn3_machine::meeting;
 use trn3_machine::memory::Request;
 use trn3_machine::program::Recorder;
-use trn3_machine::site::SiteId;
+use trn3_machine::site::{Site, SiteId};
 use trn3_machine::storage::{Buffer, try_copy};
 use trn3_machine::view::View;
 use trn3_profile::{CompileFigures, PrecisionLoss, finding_record};
@@ -128,6 +129,14 @@ impl PyCore {
         core.state.memory.set_site(site);
         let outcome = door::detached(py, || work(core));
         outcome.map_err(|failure| failure.exception(&core.sites.text(site)))
+    }
+
+    /// The calls through which lines of its kernel were first reached: file, line and function, outermost first.
+    pub(crate) fn callers(&self) -> PyResult<BTreeMap<u32, Vec<(String, u32, String)>>> {
+        let inner = self.lock()?;
+        let taken = |site: &Site| (site.file.clone(), site.line, site.function.clone());
+        let callers = inner.lines.callers().iter();
+        Ok(callers.map(|(site, callers)| (site.0, callers.iter().map(taken).collect())).collect())
     }
 
     /// What writes down what it is given, which it does no longer.

@@ -1,6 +1,6 @@
 //! Which line of the kernel a call came from: the innermost frame that is not the package's own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use pyo3::prelude::*;
@@ -37,12 +37,26 @@ impl Hasher for AddressHasher {
 
 type ByAddress<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
 
+/// Most calls that are told of a line.
+const DEEPEST: usize = 32;
+
+fn site_of(frame: &Bound<'_, PyAny>) -> PyResult<Site> {
+    let (code, line): (_, Option<u32>) = (frame.getattr("f_code")?, frame.getattr("f_lineno")?.extract()?);
+    Ok(Site {
+        file: code.getattr("co_filename")?.extract()?,
+        line: line.unwrap_or(0),
+        function: code.getattr("co_name")?.extract()?,
+    })
+}
+
 /// Lines by code object and instruction offset: the line itself is looked up once.
 #[derive(Default)]
 pub(crate) struct Lines {
     /// Code objects are kept so that their addresses stay theirs.
     codes: ByAddress<usize, (Py<PyAny>, bool)>,
     sites: ByAddress<(usize, i64), SiteId>,
+    /// The calls through which a line was first reached, where the kernel calls functions of its own: outermost first.
+    callers: BTreeMap<SiteId, Vec<Site>>,
     /// Folders whose code is no kernel: the package itself.
     internal: Vec<String>,
 }
@@ -70,7 +84,7 @@ impl Lines {
                 }
             };
             if !internal {
-                return self.line(&frame, &code, address, sites);
+                return self.line(&frame, address, sites);
             }
             let back = frame.getattr(pyo3::intern!(py, "f_back"))?;
             if back.is_none() {
@@ -85,26 +99,41 @@ impl Lines {
         Ok(self.internal.iter().any(|folder| file.starts_with(folder.as_str())))
     }
 
-    fn line(
-        &mut self,
-        frame: &Bound<'_, PyAny>,
-        code: &Bound<'_, PyAny>,
-        address: usize,
-        sites: &Sites,
-    ) -> PyResult<SiteId> {
+    fn line(&mut self, frame: &Bound<'_, PyAny>, address: usize, sites: &Sites) -> PyResult<SiteId> {
         let py = frame.py();
         let offset: i64 = frame.getattr(pyo3::intern!(py, "f_lasti"))?.extract()?;
         if let Some(&known) = self.sites.get(&(address, offset)) {
             return Ok(known);
         }
-        let line: Option<u32> = frame.getattr("f_lineno")?.extract()?;
-        let site = Site {
-            file: code.getattr("co_filename")?.extract()?,
-            line: line.unwrap_or(0),
-            function: code.getattr("co_name")?.extract()?,
-        };
-        let number = sites.intern(site);
+        let number = sites.intern(site_of(frame)?);
         self.sites.insert((address, offset), number);
+        let callers = self.callers_of(frame)?;
+        if !callers.is_empty() {
+            self.callers.entry(number).or_insert(callers);
+        }
         Ok(number)
+    }
+
+    /// The calls that led to a frame, outermost first, up to whoever runs the kernel.
+    fn callers_of(&self, frame: &Bound<'_, PyAny>) -> PyResult<Vec<Site>> {
+        let (mut callers, mut frame) = (Vec::new(), frame.clone());
+        while callers.len() < DEEPEST {
+            frame = frame.getattr("f_back")?;
+            if frame.is_none() {
+                // Nobody of the package runs it: a core that is driven by hand has no kernel.
+                return Ok(Vec::new());
+            }
+            if self.is_internal(&frame.getattr("f_code")?)? {
+                break;
+            }
+            callers.push(site_of(&frame)?);
+        }
+        callers.reverse();
+        Ok(callers)
+    }
+
+    /// The calls through which lines were first reached, by their numbers.
+    pub(crate) fn callers(&self) -> &BTreeMap<SiteId, Vec<Site>> {
+        &self.callers
     }
 }

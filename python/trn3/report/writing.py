@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from trn3.files import write_bytes
 from trn3.profile import Profile, report_page
@@ -34,11 +32,6 @@ def _shell() -> dict[str, str]:
     return {**texts, "policy": policy}
 
 
-def _plain(advice: Any) -> Mapping[str, Any]:
-    is_record = dataclasses.is_dataclass(advice) and not isinstance(advice, type)
-    return dataclasses.asdict(advice) if is_record else dict(advice)
-
-
 def page(profiles: Sequence[Profile]) -> str:
     """Return the report of a kernel's ranks, beside each other; figures are the first one's.
 
@@ -60,8 +53,7 @@ def page(profiles: Sequence[Profile]) -> str:
     >>> html.startswith("<!doctype html>"), "<h1>nothing</h1>" in html
     (True, True)
     """
-    advice = [_plain(each) for each in getattr(profiles[0], "advice", ())] if profiles else ()
-    return report_page(profiles, **_shell(), advice=advice)
+    return report_page(profiles, **_shell())
 
 
 def rebuild(folder: str | os.PathLike[str]) -> Path:
@@ -83,7 +75,9 @@ def rebuild(folder: str | os.PathLike[str]) -> Path:
     """
     source = Path(folder) / "profile.json"
     if not source.is_file():
-        message = f"{folder}: holds no profile.json; `trn3 profile --out` and `Profile.save` write one"
+        message = (
+            f"{folder}: holds no profile.json; `trn3 profile --out` and `Profile.save` write one"
+        )
         raise FileNotFoundError(message)
     target = source.with_name("report.html")
     write_bytes(target, [page([Profile.from_json(source)]).encode()])
