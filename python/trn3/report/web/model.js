@@ -1,0 +1,213 @@
+// The run as the panes ask for it: instructions by number, lines, tensors, and what depends on what.
+
+import { ColumnTable, groupBy, groupOf } from "./data.js";
+import { baseName } from "./format.js";
+
+/** @typedef {{id: number, kind: string}} Neighbour an instruction, and what ties it to another */
+
+/** One timeline: of a core, of a rank, of a level of the compiler. */
+export class Run {
+  /** @param {any} place its entry in the layout @param {number} number @param {number} base number of its first instruction among all runs
+   * @param {number} tensorBase @param {Uint8Array} bytes */
+  constructor(place, number, base, tensorBase, bytes) {
+    this.place = place;
+    this.number = number;
+    this.base = base;
+    this.tensorBase = tensorBase;
+    this.origin = place.origin_ps ?? 0;
+    const table = (/** @type {string} */ name) => new ColumnTable(bytes, place.tables?.[name]);
+    this.instructions = table("instructions");
+    this.transfers = table("transfers");
+    this.tensors = table("tensors");
+    this.uses = table("uses");
+    this.edges = table("edges");
+    this.occupancy = table("occupancy");
+    this.hbm = table("hbm");
+    this.count = this.instructions.rows;
+    this.lazy = new Map();
+  }
+
+  /** @template T @param {string} name @param {() => T} make @returns {T} */
+  once(name, make) {
+    if (!this.lazy.has(name)) this.lazy.set(name, make());
+    return this.lazy.get(name);
+  }
+
+  /** A column of the instructions. @param {string} name @returns {any} */
+  column(name) {
+    return this.instructions.column(name);
+  }
+
+  get title() {
+    const { core, rank, level } = this.place;
+    return [rank === null || rank === undefined ? "" : `rank ${rank}`, `core ${core}`, level].filter(Boolean).join(" · ");
+  }
+}
+
+export class Model {
+  /** @param {any} layout @param {any} figures @param {Uint8Array} bytes */
+  constructor(layout, figures, bytes) {
+    this.layout = layout;
+    this.figures = figures ?? {};
+    /** @type {Run[]} */
+    this.runs = [];
+    let base = 0, tensorBase = 0;
+    for (const place of layout.runs ?? []) {
+      const run = new Run(place, this.runs.length, base, tensorBase, bytes);
+      this.runs.push(run);
+      base += run.count;
+      tensorBase += run.tensors.rows;
+    }
+    this.count = base;
+    this.length = Math.max(1, ...this.runs.map((run) => run.origin + run.place.latency_ps));
+    /** Lines of source: sites of one file and number are one line. @type {{file: string, short: string, number: number, name: string}[]} */
+    this.lines = [];
+    this.lineOfSite = new Uint32Array((layout.sites ?? []).length);
+    /** @type {Map<string, number>} */
+    this.lineByName = new Map();
+    (layout.sites ?? []).forEach((/** @type {[number, number, string]} */ [file, number], /** @type {number} */ site) => {
+      const { name = "", short = baseName(name) } = layout.files[file] ?? {};
+      const full = `${name}:${number}`;
+      let line = this.lineByName.get(full);
+      if (line === undefined) {
+        line = this.lines.length;
+        this.lines.push({ file: name, short, number, name: full });
+        this.lineByName.set(full, line);
+      }
+      this.lineOfSite[site] = line;
+    });
+  }
+
+  /** @param {number} id of an instruction among all runs @returns {[Run, number]} its run, its row there */
+  find(id) {
+    const run = this.runs.findLast((each) => each.base <= id && each.count > 0) ?? this.runs[0];
+    return [run, id - run.base];
+  }
+
+  /** @param {number} tensor among all runs @returns {[Run, number]} */
+  findTensor(tensor) {
+    const run = this.runs.findLast((each) => each.tensorBase <= tensor && each.tensors.rows > 0) ?? this.runs[0];
+    return [run, tensor - run.tensorBase];
+  }
+
+  /** Line of an instruction. @param {number} id */
+  lineOf(id) {
+    const [run, row] = this.find(id);
+    return this.lineOfSite[run.column("site")[row]];
+  }
+
+  /** Text of a line for people. @param {number} line */
+  lineText(line) {
+    const { short, number } = this.lines[line] ?? { short: "", number: 0 };
+    return number ? `${short}:${number}` : "unknown line";
+  }
+
+  /** Instructions of a line of one run, by rising row. @param {Run} run @param {number} line @returns {Uint32Array} rows */
+  rowsOfLine(run, line) {
+    const groups = run.once("lines", () => {
+      const site = run.column("site"), lines = new Uint32Array(run.count);
+      for (let row = 0; row < run.count; row++) lines[row] = this.lineOfSite[site[row]];
+      return groupBy(lines, this.lines.length);
+    });
+    return groupOf(groups, line);
+  }
+
+  /** Instructions that use a tensor, each once. @param {number} tensor @returns {number[]} ids */
+  usersOf(tensor) {
+    const [run, row] = this.findTensor(tensor);
+    const instruction = run.uses.column("instruction");
+    const users = new Set([...this.usesOf(run, row)].map((use) => instruction[use] + run.base));
+    return [...users].sort((one, other) => one - other);
+  }
+
+  /** @param {Run} run @param {number} tensor row @returns {Uint32Array} rows of `uses` */
+  usesOf(run, tensor) {
+    return groupOf(run.once("users", () => groupBy(run.uses.column("tensor"), run.tensors.rows)), tensor);
+  }
+
+  /** Rows of `uses` of an instruction. @param {Run} run @param {number} row */
+  operandsOf(run, row) {
+    return groupOf(run.once("operands", () => groupBy(run.uses.column("instruction"), run.count)), row);
+  }
+
+  /** What a selection highlights in a run, by rising row; null where there is no selection.
+   * @param {Run} run @param {import("./store.js").Selection} chosen @returns {Uint32Array|null} */
+  chosenRows(run, { kind, place }) {
+    if (kind === "line") return this.rowsOfLine(run, place);
+    if (kind === "instruction") {
+      const [its, row] = this.find(place);
+      return its === run ? Uint32Array.of(row) : new Uint32Array(0);
+    }
+    if (kind === "tensor") {
+      const [its] = this.findTensor(place);
+      return its === run ? Uint32Array.from(this.usersOf(place), (id) => id - run.base) : new Uint32Array(0);
+    }
+    return null;
+  }
+
+  /** What an instruction depends on, nearest cause first. @param {number} id @returns {Neighbour[]} */
+  before(id) {
+    const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
+    const waited = run.column("waited_on")[row];
+    if (waited) found.set(row - waited, `waited for: ${causes[run.column("cause")[row]] ?? ""}`);
+    for (const edge of groupOf(this.edgesByConsumer(run), row)) {
+      const producer = row - run.edges.column("back")[edge];
+      if (!found.has(producer)) found.set(producer, causes[run.edges.column("cause")[edge]] ?? "edge");
+    }
+    for (const use of this.operandsOf(run, row)) {
+      if (run.uses.column("usage")[use] === 2) continue;
+      const writer = this.writerBefore(run, run.uses.column("tensor")[use], row);
+      if (writer >= 0 && !found.has(writer)) found.set(writer, "wrote an operand");
+    }
+    return [...found].map(([each, kind]) => ({ id: each + run.base, kind }));
+  }
+
+  /** What depends on an instruction. @param {number} id @param {number} [most] @returns {Neighbour[]} */
+  after(id, most = 200) {
+    const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
+    const waiting = run.once("waiting", () => {
+      const back = run.column("waited_on"), target = new Uint32Array(run.count);
+      for (let each = 0; each < run.count; each++) target[each] = back[each] ? each - back[each] : run.count;
+      return groupBy(target, run.count + 1);
+    });
+    for (const each of groupOf(waiting, row)) found.set(each, "waited for this");
+    for (const edge of groupOf(this.edgesByProducer(run), row)) {
+      const consumer = run.edges.column("consumer")[edge];
+      if (!found.has(consumer)) found.set(consumer, causes[run.edges.column("cause")[edge]] ?? "edge");
+    }
+    for (const use of this.operandsOf(run, row)) {
+      if (run.uses.column("usage")[use] < 2) continue;
+      const instruction = run.uses.column("instruction"), usage = run.uses.column("usage");
+      for (const other of this.usesOf(run, run.uses.column("tensor")[use])) {
+        if (instruction[other] <= row) continue;
+        if (usage[other] !== 2 && !found.has(instruction[other])) found.set(instruction[other], "reads the result");
+        if (usage[other] >= 2 || found.size > most) break;
+      }
+    }
+    return [...found].slice(0, most).map(([each, kind]) => ({ id: each + run.base, kind }));
+  }
+
+  /** @param {Run} run @param {number} tensor @param {number} row @returns {number} row of the last writer before, or -1 */
+  writerBefore(run, tensor, row) {
+    const instruction = run.uses.column("instruction"), usage = run.uses.column("usage");
+    let writer = -1;
+    for (const use of this.usesOf(run, tensor)) {
+      if (instruction[use] >= row) break;
+      if (usage[use] >= 2) writer = instruction[use];
+    }
+    return writer;
+  }
+
+  /** @param {Run} run */
+  edgesByConsumer(run) {
+    return run.once("edges in", () => groupBy(run.edges.column("consumer"), run.count));
+  }
+
+  /** @param {Run} run */
+  edgesByProducer(run) {
+    return run.once("edges out", () => {
+      const consumer = run.edges.column("consumer"), back = run.edges.column("back");
+      return groupBy(Uint32Array.from(consumer, (row, edge) => row - back[edge]), run.count);
+    });
+  }
+}

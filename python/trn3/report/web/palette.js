@@ -1,0 +1,107 @@
+// Colours that stay apart for colour-blind readers (Okabe and Ito's, and kin), for light and dark.
+
+/** Families of instructions: [on light, on dark]. @type {Record<string, [string, string]>} */
+const FAMILIES = {
+  matmul: ["#0072b2", "#4aa8e0"],
+  transpose: ["#56b4e9", "#9ad4f5"],
+  "element-wise": ["#009e73", "#2fc39a"],
+  reduction: ["#b8a800", "#e6d84a"],
+  function: ["#d55e00", "#f0803c"],
+  "copy, set": ["#cc79a7", "#e39fc3"],
+  quantise: ["#7a3e9d", "#b585d6"],
+  "gather, select": ["#8c5a2b", "#c08d5c"],
+  DMA: ["#e69f00", "#f2b632"],
+  control: ["#5f6b76", "#98a4b0"],
+  other: ["#33373d", "#d3d7dd"],
+};
+/** For what has no family: tensors, lines, regions. @type {[string, string][]} */
+const SERIES = [
+  ["#0072b2", "#4aa8e0"], ["#e69f00", "#f2b632"], ["#009e73", "#2fc39a"], ["#cc79a7", "#e39fc3"],
+  ["#d55e00", "#f0803c"], ["#56b4e9", "#9ad4f5"], ["#b8a800", "#e6d84a"], ["#7a3e9d", "#b585d6"],
+  ["#8c5a2b", "#c08d5c"], ["#5f6b76", "#98a4b0"],
+];
+
+/**
+ * What a wait was for, in groups that differ in hatching as well as in colour.
+ * @typedef {{name: string, hatch: "none"|"rise"|"fall"|"cross"|"dots"|"level"|"upright", colour: [string, string]}} WaitGroup
+ */
+/** @type {WaitGroup[]} */
+export const WAIT_GROUPS = [
+  { name: "waits, cause unknown", hatch: "none", colour: ["#c9cfd6", "#3c444d"] },
+  { name: "waits for an engine", hatch: "fall", colour: ["#8a96a3", "#6f7d8c"] },
+  { name: "waits for DMA", hatch: "rise", colour: ["#d39b1f", "#b98a24"] },
+  { name: "waits for its turn in the queue", hatch: "level", colour: ["#c0562a", "#c86a40"] },
+  { name: "waits for a table or a bank", hatch: "cross", colour: ["#b06a9b", "#a56c95"] },
+  { name: "waits for a buffer", hatch: "upright", colour: ["#3f8f78", "#3c8c74"] },
+  { name: "waits for another core or rank", hatch: "dots", colour: ["#4f7fb0", "#5585b5"] },
+];
+const GROUP_OF = new Map([
+  ["nothing", 0],
+  ["tensor", 1], ["vector", 1], ["scalar", 1], ["gpsimd", 1], ["sync", 1], ["depends_on", 1],
+  ["dma", 2], ["DMA queue", 2], ["bandwidth", 2], ["DMA engines", 2],
+  ["issue order", 3], ["queue order", 3],
+  ["table load", 4], ["PSUM bank", 4],
+  ["buffer", 5], ["buffer reuse", 5],
+  ["other core", 6], ["other rank", 6],
+]);
+
+/** Place in WAIT_GROUPS of a cause. @param {string} cause */
+export const waitGroup = (cause) => GROUP_OF.get(cause) ?? 0;
+
+let dark = false;
+
+/** Whether the page is dark now. */
+export const isDark = () => dark;
+
+/** @param {boolean} on */
+export function setDark(on) {
+  dark = on;
+  variables.clear();
+}
+
+/** @param {string} family */
+export const familyColour = (family) => (FAMILIES[family] ?? FAMILIES.other)[dark ? 1 : 0];
+/** @param {number} place */
+export const seriesColour = (place) => SERIES[place % SERIES.length][dark ? 1 : 0];
+/** @param {number} group */
+export const waitColour = (group) => WAIT_GROUPS[group].colour[dark ? 1 : 0];
+/** How many colours a series has before they repeat. */
+export const SERIES_COUNT = SERIES.length;
+export const familyNames = () => Object.keys(FAMILIES);
+
+/** @type {Map<string, string>} */
+const variables = new Map();
+
+/** A colour that the style sheet names. @param {string} name such as `ink` */
+export function themeColour(name) {
+  let found = variables.get(name);
+  if (found === undefined) {
+    found = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    variables.set(name, found);
+  }
+  return found;
+}
+
+/** @param {string} colour #rrggbb @returns {[number, number, number]} */
+export function channels(colour) {
+  const value = parseInt(colour.slice(1), 16);
+  return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
+}
+
+/** Black or white, whichever reads better on a colour. @param {string} colour */
+export function inkOn(colour) {
+  const [red, green, blue] = channels(colour);
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 140 ? "#101214" : "#ffffff";
+}
+
+/** A colour as a pixel of ImageData. @param {string} colour */
+export function pixelOf(colour) {
+  const [red, green, blue] = channels(colour);
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+/** A colour between two. @param {string} from @param {string} to @param {number} share of `to` */
+export function mix(from, to, share) {
+  const first = channels(from), second = channels(to);
+  return "#" + first.map((value, place) => Math.round(value + (second[place] - value) * share).toString(16).padStart(2, "0")).join("");
+}

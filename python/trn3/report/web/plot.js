@@ -1,0 +1,29 @@
+// What drawings have in common: a canvas as wide as its pane that is drawn anew when that, the theme or the selection changes.
+
+import { eachFrame, element, fitCanvas } from "./dom.js";
+
+/** @typedef {{context: CanvasRenderingContext2D, width: number, height: number}} Sheet */
+
+/** @param {Element} parent @param {number} height in CSS pixels @param {string} label
+ * @param {import("./store.js").Store} store @param {import("./store.js").Topic[]} topics on which to draw anew
+ * @param {(sheet: Sheet) => void} draw */
+export function addPlot(parent, height, label, store, topics, draw) {
+  const canvas = element("canvas", { role: "img", tabindex: "0", "aria-label": label }), holder = element("div", { class: "plot" }, canvas);
+  parent.append(holder);
+  const again = eachFrame(() => {
+    const width = holder.clientWidth - 20;
+    if (width < 60) return;
+    const context = fitCanvas(canvas, width, height);
+    context.clearRect(0, 0, width, height);
+    draw({ context, width, height });
+  });
+  for (const topic of topics) store.on(topic, again);
+  new ResizeObserver(again).observe(holder);
+  return { canvas, holder, again };
+}
+
+/** Where an event is on a canvas. @param {HTMLCanvasElement} canvas @param {MouseEvent} event */
+export function placeOn(canvas, event) {
+  const box = canvas.getBoundingClientRect();
+  return { x: event.clientX - box.left, y: event.clientY - box.top };
+}

@@ -1,0 +1,137 @@
+// Tables: every instruction and transfer from the columns, the other tables as the page has them; sorted, filtered, copied.
+
+import { body, controls, copyText, element } from "./dom.js";
+import { formatBytes, formatCount, formatTime } from "./format.js";
+import { VirtualTable } from "./virtual_table.js";
+
+/** @typedef {import("./virtual_table.js").TableColumn} TableColumn */
+
+/** Columns of every instruction of a run. @param {import("./model.js").Model} model @param {import("./model.js").Run} run
+ * @param {Uint32Array|null} rows those that the table has; null: all @returns {TableColumn[]} */
+function instructionColumns(model, run, rows) {
+  const of = (/** @type {number} */ place) => (rows ? rows[place] : place), { layout } = model;
+  const values = (/** @type {string} */ name) => { const column = run.column(name); return (/** @type {number} */ place) => column[of(place)]; };
+  const timed = (/** @type {string} */ name, /** @type {string} */ column, /** @type {string} */ title) => {
+    const value = values(column);
+    return { name: `${name} (us)`, isNumber: true, title, value: (/** @type {number} */ place) => value(place) / 1e6, text: (/** @type {number} */ place) => (value(place) / 1e6).toLocaleString("en-US", { minimumFractionDigits: 3, maximumFractionDigits: 3 }) };
+  };
+  const named = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(place: number) => string} */ text) => ({ name, isNumber: false, title, value: text, text });
+  const counted = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(place: number) => number} */ value, /** @type {(value: number) => string} */ text) => (
+    { name, isNumber: true, title, value, text: (/** @type {number} */ place) => (value(place) ? text(value(place)) : "") });
+  const opcode = values("opcode"), label = values("label"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait");
+  return [
+    { name: "#", isNumber: true, title: "place in program order", value: of, text: (place) => formatCount(of(place)) },
+    named("instruction", "what it does", (place) => layout.opcodes[opcode(place)] + (layout.labels?.[label(place)] ? ` ${layout.labels[label(place)]}` : "")),
+    named("line", "line of source", (place) => model.lineText(model.lineOf(of(place) + run.base))),
+    named("on", "engine or queue", (place) => run.place.streams[stream(place)].name),
+    timed("start", "start", "from the start of the run"),
+    timed("held", "slot", "how long it held its engine"),
+    timed("result", "length", "how long until its result was visible"),
+    timed("waited", "wait", "how long its engine stood idle before it, waiting"),
+    named("for", "what it waited for", (place) => (wait(place) > 0 ? (layout.cause_words ?? layout.causes)[cause(place)] : "")),
+    counted("moved", "bytes moved", values("dma_bytes"), formatBytes),
+    counted("MACs", "multiply-adds", values("macs"), formatCount),
+    named("critical", "whether it is on the critical path", (place) => (critical(place) ? "yes" : "")),
+  ];
+}
+
+/** Rows of a column with something in them. @param {import("./model.js").Run} run @param {string} column */
+function rowsWith(run, column) {
+  const values = run.column(column), rows = [];
+  for (let row = 0; row < run.count; row++) if (values[row] > 0) rows.push(row);
+  return Uint32Array.from(rows);
+}
+
+/** Make a table of the page sortable by its heads. @param {HTMLTableElement} table */
+export function makeSortable(table) {
+  const rows = table.tBodies[0], heads = [...(table.tHead?.rows[0]?.cells ?? [])];
+  heads.forEach((head, place) => {
+    const text = head.textContent ?? "";
+    head.replaceChildren(element("button", { type: "button", on: { click: () => {
+      const falling = head.getAttribute("aria-sort") === "ascending" || (head.getAttribute("aria-sort") !== "descending" && head.classList.contains("number"));
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+      const key = (/** @type {HTMLTableRowElement} */ row) => row.cells[place]?.dataset.value ?? row.cells[place]?.textContent ?? "";
+      const order = [...rows.rows].sort((one, other) => key(one).localeCompare(key(other), "en", { numeric: true }) || 0);
+      const numeric = order.every((row) => key(row) === "" || Number.isFinite(Number(key(row))));
+      if (numeric) order.sort((one, other) => Number(key(one) || -Infinity) - Number(key(other) || -Infinity));
+      rows.append(...(falling ? order.reverse() : order));
+    } } }, text));
+  });
+}
+
+/** @param {import("./model.js").Model} model @param {import("./store.js").Store} store */
+export function buildTables(model, store) {
+  const holder = body("tables"), run = model.runs[0], stage = holder.querySelector("[data-stage]") ?? holder.appendChild(element("div"));
+  stage.setAttribute("class", "table-stage");
+  const fixed = /** @type {HTMLTableElement[]} */ ([...holder.querySelectorAll("table[data-table]")]);
+  const count = element("span", { class: "soft wide number", "aria-live": "polite" });
+  const query = element("input", { type: "search", placeholder: "Filter rows", "aria-label": "Filter rows", spellcheck: false });
+  /** Tables whose rows come from the columns. @type {Map<string, {table: VirtualTable, rows: Uint32Array|null}>} */
+  const made = new Map();
+  let shown = "";
+
+  const make = (/** @type {string} */ name) => {
+    const rows = name === "dma" ? rowsWith(run, "dma_bytes") : null;
+    const table = new VirtualTable(instructionColumns(model, run, rows), rows ? rows.length : run.count,
+      (place) => store.select("instruction", (rows ? rows[place] : place) + run.base), (seen) => { count.textContent = `${formatCount(seen)} rows`; });
+    const entry = { table, rows };
+    made.set(name, entry);
+    return entry;
+  };
+  const names = /** @type {Record<string, string>} */ ({ instructions: "Instructions", dma: "DMA", collectives: "Collectives", summary: "Summary", lines: "Lines", engines: "Engines" });
+  const isVirtual = (/** @type {string} */ name) => Boolean(run?.count) && (name === "instructions" || name === "dma");
+  const show = (/** @type {string} */ name) => {
+    shown = name;
+    for (const button of tabs) button.setAttribute("aria-pressed", String(button.dataset.name === name));
+    for (const table of fixed) table.hidden = isVirtual(name) || table.dataset.table !== name;
+    const entry = isVirtual(name) ? made.get(name) ?? make(name) : undefined;
+    stage.replaceChildren(...(entry ? [entry.table.holder] : []));
+    query.value = entry ? entry.table.words : "";
+    filter();
+    follow();
+  };
+  const filter = () => {
+    const entry = made.get(shown);
+    if (entry) return entry.table.filter(query.value);
+    const words = query.value.toLowerCase().split(/\s+/).filter(Boolean), table = fixed.find((each) => each.dataset.table === shown);
+    let seen = 0;
+    for (const row of table?.tBodies[0]?.rows ?? []) {
+      row.hidden = !words.every((/** @type {string} */ word) => (row.textContent ?? "").toLowerCase().includes(word));
+      if (!row.hidden) seen += 1;
+    }
+    count.textContent = `${formatCount(seen)} rows`;
+  };
+  const follow = () => {
+    const { kind, place } = store.chosen, entry = made.get(shown);
+    if (!entry) {
+      for (const row of /** @type {NodeListOf<HTMLElement>} */ (holder.querySelectorAll("tr[data-line]"))) {
+        row.toggleAttribute("aria-current", kind === "line" && model.lineByName.get(row.dataset.line ?? "") === place);
+      }
+      return;
+    }
+    const row = kind === "instruction" && place < run.count ? place : kind === "line" ? model.rowsOfLine(run, place)[0] ?? -1 : -1;
+    entry.table.mark(entry.rows ? entry.rows.indexOf(row) : row, row >= 0);
+  };
+  const copy = async () => {
+    const entry = made.get(shown), table = fixed.find((each) => each.dataset.table === shown);
+    const rows = [...(table?.rows ?? [])].filter((row) => !row.hidden);
+    const copied = entry ? await entry.table.copy() : (await copyText(rows.map((row) => [...row.cells].map((cell) => cell.textContent).join("\t")).join("\n")), rows.length - 1);
+    count.textContent = `${formatCount(copied)} rows copied`;
+  };
+  const known = [...new Set(fixed.map((table) => table.dataset.table ?? ""))];
+  const tabs = known.map((name) => element("button", { type: "button", "data-name": name, on: { click: () => show(name) } }, names[name] ?? name));
+  query.addEventListener("input", filter);
+  controls("tables").append(...tabs, query, element("button", { type: "button", title: "Copy the rows that are shown, for a spreadsheet", on: { click: copy } }, "Copy"), count);
+  for (const table of fixed) {
+    makeSortable(table);
+    table.addEventListener("click", (event) => {
+      const row = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("tr[data-line], tr[data-instruction]"));
+      const line = model.lineByName.get(row?.dataset.line ?? "");
+      if (row?.dataset.instruction) store.select("instruction", Number(row.dataset.instruction) + (model.runs[Number(row.dataset.run ?? 0)]?.base ?? 0));
+      else if (line !== undefined) store.select("line", line);
+    });
+  }
+  store.on("selection", follow);
+  show(known.includes("instructions") ? "instructions" : known[0] ?? "");
+}
