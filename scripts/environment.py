@@ -31,11 +31,18 @@ STAMPS = BUILD / "stamps"
 TOOLCHAIN_FILE = BUILD / "toolchain.json"
 # The components of a toolchain that checks need and that a minimal installation lacks.
 COMPONENTS = ("clippy", "rustfmt")
-# Debian's packages of simulators that tests embed the C library into, and how to see one.
-HOST_PACKAGES: dict[str, Callable[[], bool]] = {
-    "libsystemc-dev": lambda: Path("/usr/include/systemc").exists(),
-    "verilator": lambda: shutil.which("verilator") is not None,
-    "pkg-config": lambda: shutil.which("pkg-config") is not None,
+# Debian's packages of programs that tests run, and how to see one: simulators that embed the C
+# library, and the browser that reports are opened in.
+HOST_PACKAGES: dict[str, dict[str, Callable[[], bool]]] = {
+    "host simulators": {
+        "libsystemc-dev": lambda: Path("/usr/include/systemc").exists(),
+        "verilator": lambda: shutil.which("verilator") is not None,
+        "pkg-config": lambda: shutil.which("pkg-config") is not None,
+    },
+    "browser": {
+        "chromium": lambda: shutil.which("chromium") is not None,
+        "chromium-driver": lambda: shutil.which("chromedriver") is not None,
+    },
 }
 
 
@@ -239,20 +246,21 @@ class Environment:
         return result.ok
 
     def hosts(self) -> None:
-        """Install the simulators that embed the C library, where Debian's packages can be.
+        """Install the programs that tests run, where Debian's packages can be.
 
-        Tests of hosts that are not there are skipped, and say so.
+        Tests of what is not there are skipped, and say so.
         """
-        missing = [name for name, sign in HOST_PACKAGES.items() if not sign()]
-        if not missing:
-            self.runner.note("host simulators", "unchanged")
-            return
-        if shutil.which("apt-get") is None or os.geteuid() != 0:
-            self.runner.note("host simulators", f"not installed: {', '.join(missing)}")
-            return
-        script = f"apt-get update -qq && apt-get install -y -qq {' '.join(missing)}"
-        variables = {**self.variables, "DEBIAN_FRONTEND": "noninteractive"}
-        self.runner.run("host simulators", ["sh", "-c", script], environment=variables)
+        for what, packages in HOST_PACKAGES.items():
+            missing = [name for name, sign in packages.items() if not sign()]
+            if not missing:
+                self.runner.note(what, "unchanged")
+                continue
+            if shutil.which("apt-get") is None or os.geteuid() != 0:
+                self.runner.note(what, f"not installed: {', '.join(missing)}")
+                continue
+            script = f"apt-get update -qq && apt-get install -y -qq {' '.join(missing)}"
+            variables = {**self.variables, "DEBIAN_FRONTEND": "noninteractive"}
+            self.runner.run(what, ["sh", "-c", script], environment=variables)
 
     def _runs(self) -> bool:
         if not PYTHON.is_file():

@@ -112,3 +112,10 @@ export function groupBy(keys, count) {
 
 /** @param {Groups} groups @param {number} key */
 export const groupOf = (groups, key) => groups.places.subarray(groups.starts[key], groups.starts[key + 1]);
+
+/** All rows of a table. @param {number} count */
+export function everyRow(count) {
+  const rows = new Uint32Array(count);
+  for (let row = 0; row < count; row++) rows[row] = row;
+  return rows;
+}

@@ -11,14 +11,24 @@ const CAPACITIES = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B
 /** @type {Unit[]} */
 const RATES = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]];
 
+/** Formatters by their digits: making one takes longer than a thousand uses. @type {Map<number, Intl.NumberFormat>} */
+const FORMATTERS = new Map();
+
+/** A number with commas. @param {number} value @param {number} least digits after the point @param {number} most */
+export function formatDigits(value, least, most) {
+  const key = least * 32 + most;
+  let made = FORMATTERS.get(key);
+  if (!made) FORMATTERS.set(key, made = new Intl.NumberFormat("en-US", { minimumFractionDigits: least, maximumFractionDigits: most }));
+  return made.format(value);
+}
+
 /** A number with at most some digits that count. @param {number} value @param {number} [digits] */
 export function formatNumber(value, digits = 4) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? "-∞" : "none";
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e15)) return value.toExponential(digits - 2);
   const whole = size < 1 ? 1 : Math.floor(Math.log10(size)) + 1;
-  return value.toLocaleString("en-US", {
-    maximumFractionDigits: Math.max(0, size < 1 ? digits : digits - whole), minimumFractionDigits: 0 });
+  return formatDigits(value, 0, Math.max(0, size < 1 ? digits : digits - whole));
 }
 
 /** @param {number} value @param {Unit[]} units @param {number} [digits] */
@@ -37,7 +47,7 @@ export const formatBytes = (bytes) => scaled(bytes, BYTES);
 /** @param {number} bytes of a memory: powers of two */
 export const formatCapacity = (bytes) => scaled(bytes, CAPACITIES);
 /** @param {number} value */
-export const formatCount = (value) => Math.round(value).toLocaleString("en-US");
+export const formatCount = (value) => formatDigits(Math.round(value), 0, 0);
 /** @param {number} share from 0 to 1 */
 export const formatShare = (share) => (Number.isFinite(share) ? `${formatNumber(100 * share, share < 0.1 ? 2 : 3)} %` : "none");
 /** @param {number} value @param {string} unit such as FLOP/s */
@@ -65,8 +75,7 @@ export function timeTicks(from, to, parts) {
   const digits = Math.max(0, Math.ceil(-Math.log10(step / size) - 1e-9));
   const ticks = [];
   for (let time = Math.ceil(from / step) * step; time <= to; time += step) {
-    const number = (time / size).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
-    ticks.push({ time, text: `${number} ${name}` });
+    ticks.push({ time, text: `${formatDigits(time / size, digits, digits)} ${name}` });
   }
   return ticks;
 }

@@ -3,6 +3,7 @@
 import { lineNamed, buildAdvice } from "./advice.js";
 import { readBytes, readJson } from "./data.js";
 import { byId, element } from "./dom.js";
+import { formatCount } from "./format.js";
 import { buildInspector } from "./inspector.js";
 import { buildKeyboard } from "./keyboard.js";
 import { buildMemory } from "./memory.js";
@@ -79,11 +80,14 @@ async function open() {
   const turnTheme = buildTheme(() => store?.tell("theme"));
   const model = new Model(layout, readJson("trn3-summary"), await readBytes("trn3-columns"));
   const held = store = new Store(model.length);
+  const mine = model.runs.filter((run) => run.place.is_main).reduce((sum, run) => sum + run.count, 0);
   const { arch } = model.figures, level = model.runs[0]?.place.level;
-  byId("machine").textContent = [arch && `on ${arch}`, level, `${model.count.toLocaleString("en-US")} instructions`].filter(Boolean).join(" · ");
+  byId("machine").textContent = [arch && `on ${arch}`, level, `${formatCount(mine)} instructions`].filter(Boolean).join(" · ");
   const timeline = new Timeline(model, held), source = new Source(model, held);
   buildInspector(model, held, timeline);
   // The picture first; the other panes may take their time.
+  timeline.paint();
+  performance.mark("trn3 picture");
   await nextFrame();
   buildAdvice(model, held);
   buildMemory(model, held);

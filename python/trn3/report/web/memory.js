@@ -64,8 +64,15 @@ class MemoryMap {
     return x < LEFT ? -1 : this.rows.findLast((row) => begin[row] - slack <= time && time <= end[row] + slack && low[row] <= byte && byte < low[row] + bytes[row]) ?? -1;
   }
 
-  /** Tensors to stress; null where nothing is selected. @returns {Set<number>|null} */
+  /** Tensors to stress; null where nothing is selected. Found once for a selection. @returns {Set<number>|null} */
   chosen() {
+    if (this.foundFor !== this.store.chosen) this.found = this.findChosen();
+    this.foundFor = this.store.chosen;
+    return this.found ?? null;
+  }
+
+  /** @returns {Set<number>|null} */
+  findChosen() {
     const { kind, place } = this.store.chosen, { run, model } = this;
     if (kind === "none") return null;
     if (kind === "tensor") return new Set(model.findTensor(place)[0] === run ? [place - run.tensorBase] : []);

@@ -8,17 +8,23 @@ import { eachFrame, element, fitCanvas } from "./dom.js";
  * @param {import("./store.js").Store} store @param {import("./store.js").Topic[]} topics on which to draw anew
  * @param {(sheet: Sheet) => void} draw */
 export function addPlot(parent, height, label, store, topics, draw) {
-  const canvas = element("canvas", { role: "img", tabindex: "0", "aria-label": label }), holder = element("div", { class: "plot" }, canvas);
+  const canvas = element("canvas", { role: "img", tabindex: "0", "aria-label": label, css: { height: `${height}px` } }), holder = element("div", { class: "plot" }, canvas);
   parent.append(holder);
+  let isSeen = false;
   const again = eachFrame(() => {
     const width = holder.clientWidth - 20;
-    if (width < 60) return;
+    // What is scrolled away is drawn when it comes back.
+    if (width < 60 || !isSeen) return;
     const context = fitCanvas(canvas, width, height);
     context.clearRect(0, 0, width, height);
     draw({ context, width, height });
   });
   for (const topic of topics) store.on(topic, again);
   new ResizeObserver(again).observe(holder);
+  new IntersectionObserver(([entry]) => {
+    isSeen = entry.isIntersecting;
+    again();
+  }).observe(holder);
   return { canvas, holder, again };
 }
 

@@ -1,7 +1,7 @@
 // Tables: every instruction and transfer from the columns, the other tables as the page has them; sorted, filtered, copied.
 
 import { body, controls, copyText, element } from "./dom.js";
-import { formatBytes, formatCount, formatTime } from "./format.js";
+import { formatBytes, formatCount, formatDigits } from "./format.js";
 import { VirtualTable } from "./virtual_table.js";
 
 /** @typedef {import("./virtual_table.js").TableColumn} TableColumn */
@@ -13,25 +13,29 @@ function instructionColumns(model, run, rows) {
   const values = (/** @type {string} */ name) => { const column = run.column(name); return (/** @type {number} */ place) => column[of(place)]; };
   const timed = (/** @type {string} */ name, /** @type {string} */ column, /** @type {string} */ title) => {
     const value = values(column);
-    return { name: `${name} (us)`, isNumber: true, title, value: (/** @type {number} */ place) => value(place) / 1e6, text: (/** @type {number} */ place) => (value(place) / 1e6).toLocaleString("en-US", { minimumFractionDigits: 3, maximumFractionDigits: 3 }) };
+    return { name: `${name} (us)`, isNumber: true, title, value: (/** @type {number} */ place) => value(place) / 1e6, text: (/** @type {number} */ place) => formatDigits(value(place) / 1e6, 3, 3) };
   };
-  const named = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(place: number) => string} */ text) => ({ name, isNumber: false, title, value: text, text });
+  const named = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(place: number) => number} */ code, /** @type {(code: number) => string} */ nameOf) => (
+    { name, isNumber: false, title, value: code, nameOf, text: (/** @type {number} */ place) => nameOf(code(place)) });
   const counted = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(place: number) => number} */ value, /** @type {(value: number) => string} */ text) => (
     { name, isNumber: true, title, value, text: (/** @type {number} */ place) => (value(place) ? text(value(place)) : "") });
-  const opcode = values("opcode"), label = values("label"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait");
+  const opcode = values("opcode"), label = values("label"), site = values("site"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait");
   return [
     { name: "#", isNumber: true, title: "place in program order", value: of, text: (place) => formatCount(of(place)) },
-    named("instruction", "what it does", (place) => layout.opcodes[opcode(place)] + (layout.labels?.[label(place)] ? ` ${layout.labels[label(place)]}` : "")),
-    named("line", "line of source", (place) => model.lineText(model.lineOf(of(place) + run.base))),
-    named("on", "engine or queue", (place) => run.place.streams[stream(place)].name),
+    named("instruction", "what it does", (place) => opcode(place) * 2 ** 24 + label(place), (code) => {
+      const label = layout.labels?.[code % 2 ** 24];
+      return layout.opcodes[Math.floor(code / 2 ** 24)] + (label ? ` ${label}` : "");
+    }),
+    named("line", "line of source", (place) => model.lineOfSite[site(place)], (line) => model.lineText(line)),
+    named("on", "engine or queue", stream, (place) => run.place.streams[place].name),
     timed("start", "start", "from the start of the run"),
     timed("held", "slot", "how long it held its engine"),
     timed("result", "length", "how long until its result was visible"),
     timed("waited", "wait", "how long its engine stood idle before it, waiting"),
-    named("for", "what it waited for", (place) => (wait(place) > 0 ? (layout.cause_words ?? layout.causes)[cause(place)] : "")),
+    named("for", "what it waited for", (place) => (wait(place) > 0 ? cause(place) : -1), (code) => (code < 0 ? "" : (layout.cause_words ?? layout.causes)[code])),
     counted("moved", "bytes moved", values("dma_bytes"), formatBytes),
     counted("MACs", "multiply-adds", values("macs"), formatCount),
-    named("critical", "whether it is on the critical path", (place) => (critical(place) ? "yes" : "")),
+    named("critical", "whether it is on the critical path", critical, (code) => (code ? "yes" : "")),
   ];
 }
 

@@ -41,7 +41,7 @@ export class Timeline {
     this.drawCover = eachFrame(() => paintCover(this));
     listenToStage(this);
     store.on("view", this.draw);
-    store.on("measure", this.drawCover);
+    store.on("measure", () => { this.showMeasure(); this.drawCover(); });
     store.on("selection", () => { this.forget("chosen "); this.draw(); });
     store.on("theme", () => { this.themed = ""; this.overview.forget(); this.draw(); });
     new ResizeObserver(this.draw).observe(this.stage);
@@ -50,9 +50,10 @@ export class Timeline {
   addControls() {
     const { store } = this, middle = () => (store.from + store.to) / 2;
     const button = (/** @type {string} */ text, /** @type {string} */ title, /** @type {() => void} */ click) => element("button", { type: "button", title, on: { click } }, text);
+    this.measure = element("output", { "aria-live": "polite" });
     this.range = element("span", { class: "soft number wide", "aria-live": "off" });
     controls("timeline").append(
-      button("＋", "Zoom in ( + , or the wheel )", () => store.scale(0.5, middle())),
+      button("+", "Zoom in ( + , or the wheel )", () => store.scale(0.5, middle())),
       button("−", "Zoom out ( - )", () => store.scale(2, middle())),
       button("Fit", "The whole run ( 0 )", () => store.zoom(0, store.length)),
       button("To selection", "Zoom to what is selected ( z )", () => this.zoomToSelection()),
@@ -65,6 +66,7 @@ export class Timeline {
         this.themed = "";
         this.draw();
       }),
+      this.measure,
       this.range,
     );
   }
@@ -80,6 +82,11 @@ export class Timeline {
     this.measuring = on;
     this.stage.classList.toggle("measuring", on);
     if (!on) this.store.measure(null);
+  }
+
+  showMeasure() {
+    const { measured } = this.store;
+    this.measure.textContent = measured ? `measured ${formatTime(Math.abs(measured[1] - measured[0]), 5)}` : "";
   }
 
   /** Forget marks made for something. @param {string} prefix */
@@ -145,7 +152,8 @@ export class Timeline {
   /** @param {Lane} lane */
   chosenOf(lane) {
     const rows = () => this.model.chosenRows(lane.run, this.store.chosen) ?? new Uint32Array(0);
-    return this.store.chosen.kind === "none" ? null : this.marks("chosen", lane, rows);
+    // One instruction has a frame and arrows: the rest keeps its colours.
+    return this.store.chosen.kind === "none" || this.store.chosen.kind === "instruction" ? null : this.marks("chosen", lane, rows);
   }
 
   paint() {

@@ -3,6 +3,7 @@
 import { drawArrows, drawCriticalPath } from "./arrows.js";
 import { fitCanvas } from "./dom.js";
 import { formatTime } from "./format.js";
+import { lowerBound } from "./levels_of_detail.js";
 import { themeColour } from "./palette.js";
 import { GUTTER, LANES_TOP } from "./timeline_geometry.js";
 
@@ -27,14 +28,7 @@ export function paintCover(timeline) {
       context.strokeRect(here.from - 1, here.y - high / 2 + 1, Math.max(3, here.to - here.from + 1), high - 2);
     }
   } else if (timeline.showsArrows && chosen.kind !== "none") {
-    const seen = [];
-    for (const run of timeline.model.runs) {
-      const start = run.column("start");
-      for (const row of timeline.model.chosenRows(run, chosen) ?? []) {
-        if (start[row] + run.origin < to && start[row] + run.column("length")[row] + run.origin > from) seen.push(row + run.base);
-        if (seen.length > 24) break;
-      }
-    }
+    const seen = chosenInView(timeline, 25);
     if (seen.length <= 24) drawArrows(context, timeline.model, seen, locate);
   }
   if (measured) paintMeasure(timeline, context, measured, height);
@@ -57,4 +51,19 @@ function paintMeasure(timeline, context, times, height) {
   context.fillStyle = themeColour("paper");
   context.textBaseline = "middle";
   context.fillText(text, x + 7, LANES_TOP + 16);
+}
+
+/** Instructions that are selected and in view, up to some. @param {Timeline} timeline @param {number} most @returns {number[]} */
+function chosenInView(timeline, most) {
+  const { from, to } = timeline.store, seen = new Set();
+  for (const { lane } of timeline.placed) {
+    if (lane.depth > 0 || lane.curve || lane.kind === "head") continue;
+    const { slices } = lane.detail(), chosen = timeline.chosenOf(lane);
+    if (!chosen) continue;
+    for (let next = Math.max(0, lowerBound(chosen.from, from) - 1); next < chosen.places.length && chosen.from[next] < to && seen.size < most; next++) {
+      const place = chosen.places[next];
+      if (slices.to[place] > from) seen.add(slices.id[place]);
+    }
+  }
+  return [...seen];
 }

@@ -37,6 +37,8 @@ export function paintTexts(timeline, context, width, height, scale) {
     context.fillText(text, Math.min(width - half - 2, Math.max(GUTTER + half, x)), OVERVIEW + 9);
   }
   context.textAlign = "left";
+  context.fillStyle = themeColour("line");
+  context.fillRect(GUTTER - 1, 0, 1, height);
   context.save();
   context.beginPath();
   context.rect(0, LANES_TOP, width, height);
@@ -44,7 +46,6 @@ export function paintTexts(timeline, context, width, height, scale) {
   for (const { lane, top, height: high } of timeline.placed) paintLabel(timeline, context, lane, top, high, width, ink, soft);
   context.restore();
   context.fillStyle = themeColour("line");
-  context.fillRect(GUTTER - 1, 0, 1, height);
   context.fillRect(0, LANES_TOP - 1, width, 1);
 }
 

@@ -1,10 +1,12 @@
 // A table of any number of rows: only those in view are elements. It is filtered, sorted, copied.
 
+import { everyRow } from "./data.js";
 import { copyText, eachFrame, element } from "./dom.js";
 
 /**
- * A column. `value` sorts; `text` is shown.
- * @typedef {{name: string, isNumber: boolean, title?: string, value: (row: number) => number|string, text: (row: number) => string}} TableColumn
+ * A column. `text` is shown, `value` sorts; of a column of names it is a number that stands for one, which `nameOf` gives.
+ * @typedef {{name: string, isNumber: boolean, title?: string, value: (row: number) => number, text: (row: number) => string,
+ *     nameOf?: (code: number) => string}} TableColumn
  */
 
 const ROW = 23;
@@ -18,7 +20,7 @@ export class VirtualTable {
     this.columns = columns;
     this.count = count;
     this.counted = counted;
-    this.order = Uint32Array.from({ length: count }, (_, row) => row);
+    this.order = everyRow(count);
     this.sorted = -1;
     this.falling = false;
     this.marked = -1;
@@ -59,23 +61,29 @@ export class VirtualTable {
     this.arrange();
   }
 
+  /** Whether a word is in a name of a row; each name is looked at once. @param {string} word @returns {(row: number) => boolean} */
+  hasWord(word) {
+    const named = this.columns.filter(({ nameOf }) => nameOf).map((column) => ({ column, known: new Map() }));
+    return (row) => named.some(({ column, known }) => {
+      const code = column.value(row);
+      let found = known.get(code);
+      if (found === undefined) known.set(code, found = column.text(row).toLowerCase().includes(word));
+      return found;
+    });
+  }
+
   arrange() {
-    const words = this.words.split(/\s+/).filter(Boolean), texts = this.columns.map(({ text }) => text);
-    let rows = Uint32Array.from({ length: this.count }, (_, row) => row);
-    if (words.length) rows = rows.filter((row) => { const all = texts.map((text) => text(row)).join(" ").toLowerCase(); return words.every((word) => all.includes(word)); });
+    let rows = everyRow(this.count);
+    for (const word of this.words.split(/\s+/).filter(Boolean)) rows = rows.filter(this.hasWord(word));
     if (this.sorted >= 0) {
-      const { value, isNumber } = this.columns[this.sorted], sign = this.falling ? -1 : 1;
-      if (isNumber) {
-        const keys = new Float64Array(this.count);
-        for (const row of rows) keys[row] = Number(value(row));
-        rows.sort((one, other) => sign * (keys[one] - keys[other]) || one - other);
-      } else {
-        // Texts are few: their ranks are numbers.
-        const ranks = new Map([...new Set(Array.from(rows, value))].sort().map((text, rank) => [text, rank]));
-        const keys = new Uint32Array(this.count);
-        for (const row of rows) keys[row] = ranks.get(value(row)) ?? 0;
-        rows.sort((one, other) => sign * (keys[one] - keys[other]) || one - other);
+      const { value, nameOf } = this.columns[this.sorted], sign = this.falling ? -1 : 1, keys = new Float64Array(this.count);
+      for (const row of rows) keys[row] = value(row);
+      if (nameOf) {
+        const codes = [...new Set(Array.from(rows, (row) => keys[row]))], names = new Map(codes.map((code) => [code, nameOf(code)]));
+        const ranks = new Map(codes.sort((one, other) => String(names.get(one)).localeCompare(String(names.get(other)), "en", { numeric: true })).map((code, rank) => [code, rank]));
+        for (const row of rows) keys[row] = ranks.get(keys[row]) ?? 0;
       }
+      rows.sort((one, other) => sign * (keys[one] - keys[other]) || one - other);
     }
     this.order = rows;
     this.holder.scrollTop = 0;
@@ -110,7 +118,7 @@ export class VirtualTable {
   /** Put the rows that are shown on the clipboard, with tabs between cells. @returns {Promise<number>} how many */
   async copy() {
     const rows = this.order.subarray(0, MOST_COPIED), lines = [this.columns.map(({ name }) => name).join("\t")];
-    for (const row of rows) lines.push(this.columns.map(({ value }) => String(value(row))).join("\t"));
+    for (const row of rows) lines.push(this.columns.map(({ value, nameOf }) => (nameOf ? nameOf(value(row)) : String(value(row)))).join("\t"));
     await copyText(lines.join("\n"));
     return rows.length;
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import json
 import zlib
@@ -40,7 +41,18 @@ STEPS = [
 
 
 def run_tiles(count: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Issue the steps of tiles on in-order engines, sixteen queues of DMA, until there are `count`."""
+    """Return `count` instructions: tiles on in-order engines, the same 1,000 tiles again and again."""
+    block = issue(min(count, 1000 * len(STEPS)))
+    rows = len(block["start"])
+    times = -(-count // rows)
+    length = int((block["start"] + block["length"]).max())
+    made = {name: np.tile(values, times)[:count] for name, values in block.items()}
+    made["start"] = made["start"] + length * (np.arange(count) // rows)
+    return made
+
+
+def issue(count: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Issue the steps of tiles on in-order engines and four queues of DMA until there are `count`."""
     free: dict[tuple[int, int], int] = {}
     columns: dict[str, list[int]] = {
         name: []
@@ -98,7 +110,7 @@ class Columns:
         return {"rows": rows, "columns": places}
 
 
-def layout_of(count: int, name: str) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+def layout_of(count: int, name: str, levels: tuple[str, ...] = ("as-written",)) -> tuple[dict[str, Any], dict[str, Any], bytes]:
     """Return the layout, the figures and the columns of a run of `count` instructions."""
     made = run_tiles(count)
     store = Columns()
@@ -141,7 +153,7 @@ def layout_of(count: int, name: str) -> tuple[dict[str, Any], dict[str, Any], by
     uses.sort()
     steps = np.linspace(0, latency, 500).astype(np.int64)
     run = {
-        "core": 0, "rank": None, "level": "as-written", "is_main": True, "latency_ps": latency,
+        "core": 0, "rank": None, "level": levels[0], "is_main": True, "latency_ps": latency,
         "overhead_ps": 15_000_000, "origin_ps": 0, "dma_engines": 16,
         "streams": [{"engine": place, "queue": None, "name": each} for place, each in enumerate(ENGINES[:5])]
         + [{"engine": 5, "queue": queue, "name": f"DMA queue {queue}"} for queue in range(4)],
@@ -161,6 +173,9 @@ def layout_of(count: int, name: str) -> tuple[dict[str, Any], dict[str, Any], by
             "hbm": store.table({"time": steps, "bytes": 60000 + 40000 * (np.arange(500) % 3)}),
         },
     }  # fmt: skip
+    others = [
+        {**run, "level": level, "is_main": False, "latency_ps": latency * 3 // 4} for level in levels[1:]
+    ]
     lines = []
     for line in range(4, 11):
         rows = made["site"] == line
@@ -185,7 +200,7 @@ def layout_of(count: int, name: str) -> tuple[dict[str, Any], dict[str, Any], by
         "stacks": [[]], "names": ["keys", "queries", "scores", "weights"], "shapes": [[128, 1024]],
         "dtypes": ["bfloat16", "float32"], "memories": MEMORIES,
         "arch": {"name": "trn3", "hbm_gbps": 4900.0, "tensor_clock_mhz": 2400.0},
-        "runs": [run],
+        "runs": [run, *others],
         "memory": [
             {"run": 0, "memory": "sbuf", "capacity_bytes": 262144, "partitions": 128, "peak_bytes": 68000,
              "peak_ps": latency // 3, "largest_free_bytes": 150000, "free_bytes": 194144},
@@ -222,6 +237,10 @@ def _json(value: Any) -> str:
     return json.dumps(value).replace("<", "\\u003c")
 
 
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
 def _source_table(layout: dict[str, Any], figures: dict[str, Any]) -> str:
     file = layout["files"][0]
     lines = {each["line"]: each for each in figures["lines"]}
@@ -238,18 +257,18 @@ def _source_table(layout: dict[str, Any], figures: dict[str, Any]) -> str:
         code = html.escape(text).replace("\x1b", "␛")
         rows.append(
             f'<tr id="L0-{number}" data-line="{where}" data-file-number="0" data-number="{number}">'
-            f'<td class="number"><span class="hidden">{file["short"]}:{number}</span>{number}</td>{cells}<td class="code"><code>{code}</code></td></tr>'
+            f'<td class="number"><span class="hidden">{html.escape(file["short"])}:{number}</span>{number}</td>{cells}<td class="code"><code>{code}</code></td></tr>'
         )
-    return f'<table data-file="{html.escape(file["name"])}"><caption>{file["short"]}</caption><tbody>{"".join(rows)}</tbody></table>'
+    return f'<table data-file="{html.escape(file["name"])}"><caption>{html.escape(file["short"])}</caption><tbody>{"".join(rows)}</tbody></table>'
 
 
-def page(count: int, scripts: Path, name: str = "attention", extra: str = "") -> str:
+def page(count: int, scripts: Path, name: str = "attention", levels: tuple[str, ...] = ("as-written",)) -> str:
     """Return a report in one file of `count` instructions, with the style and script of a folder."""
-    layout, figures, columns = layout_of(count, name)
-    return page_of(layout, figures, columns, scripts, extra)
+    layout, figures, columns = layout_of(count, name, levels)
+    return page_of(layout, figures, columns, scripts)
 
 
-def page_of(layout: dict[str, Any], figures: dict[str, Any], columns: bytes, scripts: Path, extra: str = "") -> str:
+def page_of(layout: dict[str, Any], figures: dict[str, Any], columns: bytes, scripts: Path) -> str:
     """Return the page of parts that may have been changed."""
     panes = {
         "timeline": "", "source": _source_table(layout, figures), "memory": "", "roofline": "",
@@ -263,15 +282,17 @@ def page_of(layout: dict[str, Any], figures: dict[str, Any], columns: bytes, scr
         for key, text in panes.items()
     )
     style = "\n".join(path.read_text() for path in sorted(scripts.glob("*.css")))
+    script = joined(scripts)
+    policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(layout["title"])} · trn3 report</title><style>{style}</style></head>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><title>{html.escape(layout["title"])} · trn3 report</title><style>{style}</style></head>'
         f'<body data-kind="profile"><header><h1>{html.escape(layout["title"])}</h1><p class="verdict">{html.escape(layout["verdict"])}</p>'
         f'<dl class="key-figures"><div><dt>latency</dt><dd data-value="{figures["latency_us"]}">{figures["latency_us"]:,.1f} us</dd></div>'
         f'<div><dt>MFU</dt><dd>4.0 %</dd></div></dl></header><nav aria-label="Panes"><a href="#timeline">Timeline</a></nav><main>{sections}</main>'
         f'<script type="application/json" id="trn3-summary">{_json(figures)}</script>'
         f'<script type="application/json" id="trn3-report">{_json(layout)}</script>'
-        f'<script type="text/plain" id="trn3-columns">{base64.b64encode(zlib.compress(columns, 6)).decode()}</script>{extra}'
-        f'<script type="module">{joined(scripts)}</script></body></html>'
+        f'<script type="text/plain" id="trn3-columns">{base64.b64encode(zlib.compress(columns, 6)).decode()}</script>'
+        f'<script type="module">{script}</script></body></html>'
     )
 
 
