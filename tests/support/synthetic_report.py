@@ -257,7 +257,7 @@ def _source_table(layout: dict[str, Any], figures: dict[str, Any]) -> str:
         code = html.escape(text).replace("\x1b", "␛")
         rows.append(
             f'<tr id="L0-{number}" data-line="{where}" data-file-number="0" data-number="{number}">'
-            f'<td class="number"><span class="hidden">{html.escape(file["short"])}:{number}</span>{number}</td>{cells}<td class="code"><code>{code}</code></td></tr>'
+            f'<td class="place">{html.escape(file["short"])}:{number}</td><td class="number">{number}</td>{cells}<td class="code"><code>{code}</code></td></tr>'
         )
     return f'<table data-file="{html.escape(file["name"])}"><caption>{html.escape(file["short"])}</caption><tbody>{"".join(rows)}</tbody></table>'
 
@@ -287,8 +287,8 @@ def page_of(layout: dict[str, Any], figures: dict[str, Any], columns: bytes, scr
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><title>{html.escape(layout["title"])} · trn3 report</title><style>{style}</style></head>'
         f'<body data-kind="profile"><header><h1>{html.escape(layout["title"])}</h1><p class="verdict">{html.escape(layout["verdict"])}</p>'
-        f'<dl class="key-figures"><div><dt>latency</dt><dd data-value="{figures["latency_us"]}">{figures["latency_us"]:,.1f} us</dd></div>'
-        f'<div><dt>MFU</dt><dd>4.0 %</dd></div></dl></header><nav aria-label="Panes"><a href="#timeline">Timeline</a></nav><main>{sections}</main>'
+        f'<dl class="key-figures"><dt>latency</dt><dd>{figures["latency_us"]:,.1f} us (1 us to 2 us)</dd><dt>machine</dt><dd>trn3</dd>'
+        f'<dt>MFU</dt><dd>4.0 %</dd></dl></header><nav aria-label="Panes"><a href="#timeline">Timeline</a></nav><main>{sections}</main>'
         f'<script type="application/json" id="trn3-summary">{_json(figures)}</script>'
         f'<script type="application/json" id="trn3-report">{_json(layout)}</script>'
         f'<script type="text/plain" id="trn3-columns">{base64.b64encode(zlib.compress(columns, 6)).decode()}</script>'

@@ -3,13 +3,6 @@
 import { body, element } from "./dom.js";
 import { formatShare, formatTime } from "./format.js";
 
-/** The line that a text names, whole or by its file's last part. @param {import("./model.js").Model} model @param {unknown} name @returns {number} or -1 */
-export function lineNamed(model, name) {
-  const text = String(name), exact = model.lineByName.get(text);
-  if (exact !== undefined) return exact;
-  return model.lines.findIndex(({ short, number }) => `${short}:${number}` === text || (number > 0 && String(number) === text));
-}
-
 /** @param {import("./model.js").Model} model @param {import("./store.js").Store} store */
 export function buildAdvice(model, store) {
   const holder = body("advice"), bound = model.figures.bound_us ?? model.figures.compile?.bound_us, latency = model.figures.latency_us;
@@ -19,7 +12,7 @@ export function buildAdvice(model, store) {
       element("div", { class: "bar", role: "img", "aria-label": formatShare(bound / latency) }, element("i", { css: { width: `${(100 * bound) / latency}%` } }))));
   }
   for (const item of /** @type {NodeListOf<HTMLElement>} */ (holder.querySelectorAll(".advice li"))) {
-    const line = lineNamed(model, item.dataset.line ?? ""), row = Number(item.dataset.instruction), actions = element("p", { class: "actions" });
+    const line = model.lineNamed(item.dataset.line), row = Number(item.dataset.instruction), actions = element("p", { class: "actions" });
     if (item.dataset.cause) actions.append(element("span", { class: "soft" }, `cause: ${item.dataset.cause}`));
     if (line >= 0) actions.append(element("button", { type: "button", on: { click: () => store.select("line", line) } }, `Show ${model.lineText(line)}`));
     if (item.dataset.instruction && row < (model.runs[0]?.count ?? 0)) {
@@ -30,7 +23,7 @@ export function buildAdvice(model, store) {
   store.on("selection", () => {
     const { kind, place } = store.chosen, chosen = kind === "line" ? place : kind === "instruction" ? model.lineOf(place) : -1;
     for (const item of /** @type {NodeListOf<HTMLElement>} */ (holder.querySelectorAll(".advice li"))) {
-      item.toggleAttribute("aria-current", chosen >= 0 && lineNamed(model, item.dataset.line ?? "") === chosen);
+      item.toggleAttribute("aria-current", chosen >= 0 && model.lineNamed(item.dataset.line) === chosen);
     }
   });
 }

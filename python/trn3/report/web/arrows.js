@@ -35,6 +35,10 @@ export function drawArrows(context, model, ids, locate) {
       const there = locate(other);
       if (there && drawn++ < MOST_ARROWS) drawArrow(context, there.to, there.y, here.from, here.y, themeColour("arrow-in"));
     }
+    for (const other of model.meetingOf(id)) {
+      const there = locate(other);
+      if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("ink"));
+    }
     for (const { id: other } of model.after(id, 60)) {
       const there = locate(other);
       if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("arrow-out"));

@@ -78,7 +78,7 @@ function describeInstruction(model, store, id) {
     ...operandsOf(model, store, run, row),
     ...neighbours(model, store, "Depends on", "--arrow-in", model.before(id)),
     ...neighbours(model, store, "Needed by", "--arrow-out", model.after(id, 40)),
-    ...meetingsOf(model, store, run, row),
+    ...meetingsOf(model, store, id),
   ];
 }
 
@@ -112,12 +112,14 @@ function neighbours(model, store, title, colour, found) {
       rest > 0 ? element("li", { class: "soft" }, `and ${rest} more`) : null)];
 }
 
-/** The same instruction on other cores and ranks. @param {Model} model @param {Store} store @param {import("./model.js").Run} run @param {number} row */
-function meetingsOf(model, store, run, row) {
-  const meeting = (model.layout.meetings ?? []).find((/** @type {{run: number, row: number}[]} */ each) => each.some((one) => one.run === run.number && one.row === row));
-  if (!meeting) return [];
-  return [element("h3", {}, "Meets"), element("ol", {}, ...meeting.filter((/** @type {any} */ one) => one.run !== run.number).slice(0, 8).map((/** @type {any} */ one) =>
-    element("li", {}, link(`${model.runs[one.run].title} #${one.row}`, () => store.select("instruction", model.runs[one.run].base + one.row)))))];
+/** @param {Model} model @param {Store} store @param {number} id */
+function meetingsOf(model, store, id) {
+  const others = model.meetingOf(id);
+  if (!others.length) return [];
+  return [element("h3", {}, "Meets"), element("ol", {}, ...others.slice(0, 8).map((other) => {
+    const [run, row] = model.find(other);
+    return element("li", {}, link(`${run.title} #${row}`, () => store.select("instruction", other)));
+  }))];
 }
 
 /** Name, shape and dtype of a tensor. @param {Model} model @param {import("./model.js").Run} run @param {number} row */

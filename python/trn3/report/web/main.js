@@ -1,9 +1,8 @@
 // Opens the report: reads the data, builds the panes, says when it is ready.
 
-import { lineNamed, buildAdvice } from "./advice.js";
+import { buildAdvice } from "./advice.js";
 import { readBytes, readJson } from "./data.js";
 import { byId, element } from "./dom.js";
-import { formatCount } from "./format.js";
 import { buildInspector } from "./inspector.js";
 import { buildKeyboard } from "./keyboard.js";
 import { buildMemory } from "./memory.js";
@@ -22,7 +21,7 @@ import { Timeline } from "./timeline.js";
 function selectBy(model, store, wanted) {
   const { line, instruction, tensor } = wanted ?? {};
   if (line !== undefined && line !== null) {
-    const found = lineNamed(model, line);
+    const found = model.lineNamed(line);
     if (found < 0) throw new RangeError(`select: no line ${line}; lines are "FILE:LINE" of the report's source`);
     store.select("line", found);
   } else if (instruction !== undefined && instruction !== null) {
@@ -80,15 +79,15 @@ async function open() {
   const turnTheme = buildTheme(() => store?.tell("theme"));
   const model = new Model(layout, readJson("trn3-summary"), await readBytes("trn3-columns"));
   const held = store = new Store(model.length);
-  const mine = model.runs.filter((run) => run.place.is_main).reduce((sum, run) => sum + run.count, 0);
-  const { arch } = model.figures, level = model.runs[0]?.place.level;
-  byId("machine").textContent = [arch && `on ${arch}`, level, `${formatCount(mine)} instructions`].filter(Boolean).join(" · ");
+  const latency = document.querySelector("dl.key-figures dd");
+  if (latency && model.figures.latency_us !== undefined) latency.setAttribute("title", `${model.figures.latency_us} us`);
   const timeline = new Timeline(model, held), source = new Source(model, held);
   buildInspector(model, held, timeline);
   // The picture first; the other panes may take their time.
   timeline.paint();
   performance.mark("trn3 picture");
   await nextFrame();
+  for (const table of /** @type {NodeListOf<HTMLTableElement>} */ (document.querySelectorAll("#side-panes section:not([data-pane=tables]) table"))) makeSortable(table);
   buildAdvice(model, held);
   buildMemory(model, held);
   buildRoofline(model, held);

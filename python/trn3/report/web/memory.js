@@ -161,14 +161,17 @@ export function buildMemory(model, store) {
       stage.append(factsOf(memory));
       return new MemoryMap(model, store, stage, run, memory);
     });
-    const spilled = (layout.spills ?? []).filter((/** @type {any} */ spill) => spill.run === run).reduce((/** @type {number} */ sum, /** @type {any} */ spill) => sum + spill.bytes, 0);
+    const spilled = (layout.spills ?? []).filter((/** @type {any} */ spill) => spill.run === run).reduce((/** @type {number} */ sum, /** @type {any} */ spill) => sum + spill.write_bytes, 0);
     stage.append(element("p", { class: "facts" }, spilled ? `${formatBytes(spilled)} are spilled to HBM (below).` : "Nothing is spilled to HBM."));
   };
   const runs = [...new Set(known.map((/** @type {any} */ memory) => memory.run))];
-  if (!runs.length) return;
   if (runs.length > 1) controls("memory").append(chooser("Core or level", runs.map((run) => [String(run), model.runs[run].title]), (run) => build(Number(run))));
   controls("memory").append(chooser("Range of addresses", [["used", "addresses: used"], ["all", "addresses: all"]], (value) => {
     for (const map of maps) { map.whole = value === "all"; map.again(); }
   }));
-  build(runs[0]);
+  if (runs.length) build(runs[0]);
+  holder.addEventListener("click", (event) => {
+    const row = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("tr[data-tensor]"));
+    if (row) store.select("tensor", (model.runs[Number(row.dataset.run)]?.tensorBase ?? 0) + Number(row.dataset.tensor));
+  });
 }

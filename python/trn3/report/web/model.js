@@ -96,6 +96,13 @@ export class Model {
     return this.lineOfSite[run.column("site")[row]];
   }
 
+  /** The line that a text names, whole or by its file's last part. @param {unknown} name @returns {number} or -1 */
+  lineNamed(name) {
+    const text = String(name ?? ""), exact = this.lineByName.get(text);
+    if (exact !== undefined) return exact;
+    return text ? this.lines.findIndex(({ short, number }) => number > 0 && (`${short}:${number}` === text || String(number) === text)) : -1;
+  }
+
   /** Text of a line for people. @param {number} line */
   lineText(line) {
     const { short, number } = this.lines[line] ?? { short: "", number: 0 };
@@ -185,6 +192,13 @@ export class Model {
       }
     }
     return [...found].slice(0, most).map(([each, kind]) => ({ id: each + run.base, kind }));
+  }
+
+  /** The same instruction on other cores and ranks. @param {number} id @returns {number[]} ids */
+  meetingOf(id) {
+    const [run, row] = this.find(id), meetings = /** @type {{run: number, row: number}[][]} */ (this.layout.meetings ?? []);
+    const found = meetings.find((meeting) => meeting.some((one) => one.run === run.number && one.row === row)) ?? [];
+    return found.filter((one) => one.run !== run.number).map((one) => this.runs[one.run].base + one.row);
   }
 
   /** @param {Run} run @param {number} tensor @param {number} row @returns {number} row of the last writer before, or -1 */

@@ -1,7 +1,9 @@
 // Puts the page's sections into a working shell: the timeline above, source beside the other panes, tools on top.
 
-import { element, pane } from "./dom.js";
+import { body, element, pane } from "./dom.js";
 
+/** Key figures that name the run. */
+const NAMING = ["machine", "level", "instructions"];
 /** Panes at the side of the source, in order. */
 export const SIDE_PANES = ["advice", "memory", "roofline", "tables", "settings"];
 
@@ -53,6 +55,18 @@ function splitter(id, kind, label, sized) {
   return bar;
 }
 
+/** Key figures as cards; what names the run stands beside its title. @param {HTMLElement} header @returns {HTMLElement[]} */
+function cardsOf(header) {
+  const list = header.querySelector("dl.key-figures");
+  if (!list) return [];
+  for (const name of list.querySelectorAll("dt")) {
+    const value = name.nextElementSibling, [, most, rest] = /^(.*?)(?: \((.*)\))?$/.exec(value?.textContent ?? "") ?? [];
+    value?.replaceChildren(most ?? "");
+    list.append(element("div", { class: NAMING.includes(name.textContent ?? "") ? "naming" : "" }, name, value, rest ? element("dd", { class: "band" }, rest) : null));
+  }
+  return [/** @type {HTMLElement} */ (list)];
+}
+
 /** Tools of the header, for every kind of report. */
 export function buildTools() {
   const header = /** @type {HTMLElement} */ (document.querySelector("header")), title = header.querySelector("h1");
@@ -62,8 +76,11 @@ export function buildTools() {
   const bar = element("div", { id: "bar" }, title, element("span", { id: "machine" }), element("span", { id: "choices" }), search,
     element("button", { id: "help", type: "button", title: "Keys and mouse ( ? )" }, "?"),
     element("button", { id: "theme", type: "button", title: "Light or dark ( d )", "aria-label": "Light or dark" }, "◐"));
-  const figures = element("div", { id: "figures" }, ...header.querySelectorAll("dl.key-figures"), ...header.querySelectorAll(".verdict"));
+  const figures = element("div", { id: "figures" }, ...cardsOf(header), ...header.querySelectorAll(".verdict"));
   header.prepend(bar, figures);
+  const naming = [...figures.querySelectorAll(".naming")];
+  bar.querySelector("#machine")?.append(naming.map((card) => `${card.children[1]?.textContent}${card.children[0].textContent === "instructions" ? " instructions" : ""}`).join(" · "));
+  for (const card of naming) card.remove();
   document.body.append(element("div", { id: "tip", role: "tooltip", hidden: true }), element("dialog", { id: "keys", "aria-label": "Keys and mouse" }));
   document.body.classList.add("live");
 }
@@ -79,6 +96,8 @@ export function buildShell() {
   const lower = element("div", { id: "lower" }, source, splitter("split-columns", "upright", "Width of the source", source), element("div", { id: "side" }, nav, panes));
   main.id = "shell";
   main.replaceChildren(timeline, splitter("split-rows", "level", "Height of the timeline", timeline), lower);
+  // What the page says below the timeline is a table like others.
+  body("tables").append(...timeline.querySelectorAll("table"));
   const mark = () => {
     const top = panes.scrollTop + panes.clientHeight / 3, here = side.findLast((section) => section.offsetTop <= top) ?? side[0];
     for (const button of buttons) button.setAttribute("aria-current", String(button.dataset.goto === here.dataset.pane));

@@ -1,6 +1,6 @@
 // The kernel's text with heat by line: the page has it as text; here it becomes clickable and follows the selection.
 
-import { body, chooser, controls, element } from "./dom.js";
+import { body, chooser, controls, element, replace } from "./dom.js";
 
 /** What a line can be hot by. @type {[string, string][]} */
 const HEATS = [["critical", "critical path"], ["wait", "waiting"], ["bytes", "HBM bytes"], ["instructions", "instructions"], ["precision", "precision lost"]];
@@ -16,9 +16,14 @@ export class Source {
     this.rows = new Map();
     /** @type {Set<HTMLElement>} */
     this.marked = new Set();
-    for (const row of /** @type {NodeListOf<HTMLElement>} */ (this.holder.querySelectorAll("tr[data-line]"))) this.adopt(row);
+    for (const table of /** @type {NodeListOf<HTMLElement>} */ (this.holder.querySelectorAll("table[data-file]"))) {
+      const file = model.layout.files.find((/** @type {any} */ each) => each.name === table.dataset.file), caption = table.querySelector("caption");
+      if (caption && file) replace(caption, file.short);
+      caption?.setAttribute("title", table.dataset.file ?? "");
+    }
+    for (const row of /** @type {NodeListOf<HTMLElement>} */ (this.holder.querySelectorAll("[data-line]"))) this.adopt(row);
     this.holder.addEventListener("click", (event) => {
-      const row = /** @type {Element} */ (event.target).closest("tr[data-line]"), line = row ? this.lineOfRow(/** @type {HTMLElement} */ (row)) : undefined;
+      const row = /** @type {Element} */ (event.target).closest("[data-line]"), line = row ? this.lineOfRow(/** @type {HTMLElement} */ (row)) : undefined;
       // A text that is being selected is no click.
       if (line !== undefined && !String(getSelection())) this.select(line);
     });
@@ -32,6 +37,11 @@ export class Source {
     const line = this.lineOfRow(row);
     row.classList.toggle("idle", line === undefined);
     if (line !== undefined) this.rows.set(line, row);
+    // Lines without instructions have empty cells, in the order of all.
+    [...row.querySelectorAll("td:not([class])")].forEach((cell, place) => {
+      cell.setAttribute("class", "heat");
+      cell.setAttribute("data-heat", HEATS[place]?.[0] ?? "");
+    });
     for (const cell of /** @type {NodeListOf<HTMLElement>} */ (row.querySelectorAll("td.heat[data-value]"))) {
       const share = Number(cell.dataset.value), text = element("span", {}, cell.textContent ?? "");
       cell.replaceChildren(element("i", { "aria-hidden": "true", css: { width: `${Math.round(100 * share)}%`, opacity: String(0.18 + 0.5 * share) } }), text);
@@ -60,9 +70,11 @@ export class Source {
   /** Lines by falling heat. @returns {number[]} */
   ranking() {
     const kind = this.heat === "all" ? "critical" : this.heat;
-    const value = (/** @type {HTMLElement} */ row) => Number(/** @type {HTMLElement|null} */ (row.querySelector(`td.heat[data-heat="${kind}"]`))?.dataset.value ?? 0);
-    return [...this.rows].map(([line, row]) => ({ line, value: value(row) })).filter(({ value: heat }) => heat > 0)
-      .sort((one, other) => other.value - one.value).map(({ line }) => line);
+    const figure = { critical: "critical_us", wait: "wait_us", bytes: "hbm_bytes", instructions: "instructions" }[kind], { model } = this;
+    /** @type {[number, number][]} */
+    const values = figure ? (model.figures.lines ?? []).map((/** @type {any} */ each) => [model.lineNamed(`${each.file}:${each.line}`), each[figure]])
+      : [...this.rows].map(([line, row]) => [line, Number(/** @type {HTMLElement|null} */ (row.querySelector(`td.heat[data-heat="${kind}"]`))?.dataset.value ?? 0)]);
+    return values.filter(([line, value]) => line >= 0 && value > 0).sort(([, one], [, other]) => other - one).map(([line]) => line);
   }
 
   /** Select the hottest line, or the next one when it is selected. */

@@ -7,10 +7,10 @@ import { VirtualTable } from "./virtual_table.js";
 /** @typedef {import("./virtual_table.js").TableColumn} TableColumn */
 
 /** Columns of every instruction of a run. @param {import("./model.js").Model} model @param {import("./model.js").Run} run
- * @param {Uint32Array|null} rows those that the table has; null: all @returns {TableColumn[]} */
-function instructionColumns(model, run, rows) {
-  const of = (/** @type {number} */ place) => (rows ? rows[place] : place), { layout } = model;
-  const values = (/** @type {string} */ name) => { const column = run.column(name); return (/** @type {number} */ place) => column[of(place)]; };
+ * @returns {TableColumn[]} */
+function instructionColumns(model, run) {
+  const { layout } = model;
+  const values = (/** @type {string} */ name) => { const column = run.column(name); return (/** @type {number} */ row) => column[row]; };
   const timed = (/** @type {string} */ name, /** @type {string} */ column, /** @type {string} */ title) => {
     const value = values(column);
     return { name: `${name} (us)`, isNumber: true, title, value: (/** @type {number} */ place) => value(place) / 1e6, text: (/** @type {number} */ place) => formatDigits(value(place) / 1e6, 3, 3) };
@@ -21,7 +21,7 @@ function instructionColumns(model, run, rows) {
     { name, isNumber: true, title, value, text: (/** @type {number} */ place) => (value(place) ? text(value(place)) : "") });
   const opcode = values("opcode"), label = values("label"), site = values("site"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait");
   return [
-    { name: "#", isNumber: true, title: "place in program order", value: of, text: (place) => formatCount(of(place)) },
+    { name: "#", isNumber: true, title: "place in program order", value: (row) => row, text: (row) => formatCount(row) },
     named("instruction", "what it does", (place) => opcode(place) * 2 ** 24 + label(place), (code) => {
       const label = layout.labels?.[code % 2 ** 24];
       return layout.opcodes[Math.floor(code / 2 ** 24)] + (label ? ` ${label}` : "");
@@ -39,11 +39,23 @@ function instructionColumns(model, run, rows) {
   ];
 }
 
-/** Rows of a column with something in them. @param {import("./model.js").Run} run @param {string} column */
-function rowsWith(run, column) {
-  const values = run.column(column), rows = [];
-  for (let row = 0; row < run.count; row++) if (values[row] > 0) rows.push(row);
-  return Uint32Array.from(rows);
+/** Columns of every transfer of the DMA engines. @param {import("./model.js").Model} model @param {import("./model.js").Run} run @returns {TableColumn[]} */
+function transferColumns(model, run) {
+  const [instruction, engine, start, length, bytes] = ["instruction", "dma_engine", "start", "length", "bytes"].map((name) => run.transfers.column(name));
+  const opcode = run.column("opcode"), site = run.column("site");
+  const number = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(row: number) => number} */ value, /** @type {(value: number) => string} */ text) => (
+    { name, isNumber: true, title, value, text: (/** @type {number} */ row) => text(value(row)) });
+  const time = (/** @type {number} */ value) => formatDigits(value / 1e6, 3, 3);
+  return [
+    number("#", "instruction", (row) => instruction[row], formatCount),
+    { name: "instruction", isNumber: false, value: (row) => opcode[instruction[row]], text: (row) => model.layout.opcodes[opcode[instruction[row]]], nameOf: (code) => model.layout.opcodes[code] },
+    { name: "line", isNumber: false, value: (row) => model.lineOfSite[site[instruction[row]]], text: (row) => model.lineText(model.lineOfSite[site[instruction[row]]]), nameOf: (line) => model.lineText(line) },
+    number("DMA engine", "which of them", (row) => engine[row], String),
+    number("start (us)", "from the start of the run", (row) => start[row], time),
+    number("took (us)", "until its end", (row) => length[row], time),
+    number("moved", "bytes", (row) => bytes[row], formatBytes),
+    number("rate", "bytes a second", (row) => (length[row] ? (bytes[row] / length[row]) * 1e12 : 0), (value) => `${formatBytes(value)}/s`),
+  ];
 }
 
 /** Make a table of the page sortable by its heads. @param {HTMLTableElement} table */
@@ -71,17 +83,17 @@ export function buildTables(model, store) {
   const fixed = /** @type {HTMLTableElement[]} */ ([...holder.querySelectorAll("table[data-table]")]);
   const count = element("span", { class: "soft wide number", "aria-live": "polite" });
   const query = element("input", { type: "search", placeholder: "Filter rows", "aria-label": "Filter rows", spellcheck: false });
-  /** Tables whose rows come from the columns. @type {Map<string, {table: VirtualTable, rows: Uint32Array|null}>} */
+  /** Tables whose rows come from the columns. @type {Map<string, VirtualTable>} */
   const made = new Map();
   let shown = "";
 
   const make = (/** @type {string} */ name) => {
-    const rows = name === "dma" ? rowsWith(run, "dma_bytes") : null;
-    const table = new VirtualTable(instructionColumns(model, run, rows), rows ? rows.length : run.count,
-      (place) => store.select("instruction", (rows ? rows[place] : place) + run.base), (seen) => { count.textContent = `${formatCount(seen)} rows`; });
-    const entry = { table, rows };
-    made.set(name, entry);
-    return entry;
+    const counted = (/** @type {number} */ seen) => { count.textContent = `${formatCount(seen)} rows`; };
+    const instruction = run.transfers.column("instruction"), { base } = run;
+    const table = name === "dma" ? new VirtualTable(transferColumns(model, run), run.transfers.rows, (row) => store.select("instruction", instruction[row] + base), counted)
+      : new VirtualTable(instructionColumns(model, run), run.count, (row) => store.select("instruction", row + base), counted);
+    made.set(name, table);
+    return table;
   };
   const names = /** @type {Record<string, string>} */ ({ instructions: "Instructions", dma: "DMA", collectives: "Collectives", summary: "Summary", lines: "Lines", engines: "Engines" });
   const isVirtual = (/** @type {string} */ name) => Boolean(run?.count) && (name === "instructions" || name === "dma");
@@ -90,14 +102,14 @@ export function buildTables(model, store) {
     for (const button of tabs) button.setAttribute("aria-pressed", String(button.dataset.name === name));
     for (const table of fixed) table.hidden = isVirtual(name) || table.dataset.table !== name;
     const entry = isVirtual(name) ? made.get(name) ?? make(name) : undefined;
-    stage.replaceChildren(...(entry ? [entry.table.holder] : []));
-    query.value = entry ? entry.table.words : "";
+    stage.replaceChildren(...(entry ? [entry.holder] : []));
+    query.value = entry ? entry.words : "";
     filter();
     follow();
   };
   const filter = () => {
     const entry = made.get(shown);
-    if (entry) return entry.table.filter(query.value);
+    if (entry) return entry.filter(query.value);
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean), table = fixed.find((each) => each.dataset.table === shown);
     let seen = 0;
     for (const row of table?.tBodies[0]?.rows ?? []) {
@@ -110,17 +122,17 @@ export function buildTables(model, store) {
     const { kind, place } = store.chosen, entry = made.get(shown);
     if (!entry) {
       for (const row of /** @type {NodeListOf<HTMLElement>} */ (holder.querySelectorAll("tr[data-line]"))) {
-        row.toggleAttribute("aria-current", kind === "line" && model.lineByName.get(row.dataset.line ?? "") === place);
+        row.toggleAttribute("aria-current", kind === "line" && model.lineNamed(row.dataset.line) === place);
       }
       return;
     }
     const row = kind === "instruction" && place < run.count ? place : kind === "line" ? model.rowsOfLine(run, place)[0] ?? -1 : -1;
-    entry.table.mark(entry.rows ? entry.rows.indexOf(row) : row, row >= 0);
+    entry.mark(shown === "dma" ? run.transfers.column("instruction").indexOf(row) : row, row >= 0);
   };
   const copy = async () => {
     const entry = made.get(shown), table = fixed.find((each) => each.dataset.table === shown);
     const rows = [...(table?.rows ?? [])].filter((row) => !row.hidden);
-    const copied = entry ? await entry.table.copy() : (await copyText(rows.map((row) => [...row.cells].map((cell) => cell.textContent).join("\t")).join("\n")), rows.length - 1);
+    const copied = entry ? await entry.copy() : (await copyText(rows.map((row) => [...row.cells].map((cell) => cell.textContent).join("\t")).join("\n")), rows.length - 1);
     count.textContent = `${formatCount(copied)} rows copied`;
   };
   const known = [...new Set(fixed.map((table) => table.dataset.table ?? ""))];
@@ -131,9 +143,9 @@ export function buildTables(model, store) {
     makeSortable(table);
     table.addEventListener("click", (event) => {
       const row = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("tr[data-line], tr[data-instruction]"));
-      const line = model.lineByName.get(row?.dataset.line ?? "");
+      const line = model.lineNamed(row?.dataset.line);
       if (row?.dataset.instruction) store.select("instruction", Number(row.dataset.instruction) + (model.runs[Number(row.dataset.run ?? 0)]?.base ?? 0));
-      else if (line !== undefined) store.select("line", line);
+      else if (line >= 0) store.select("line", line);
     });
   }
   store.on("selection", follow);

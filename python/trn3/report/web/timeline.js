@@ -35,7 +35,7 @@ export class Timeline {
     this.base = element("canvas");
     this.cover = element("canvas", { css: { "pointer-events": "none" } });
     this.stage.append(this.base, this.cover);
-    body("timeline").append(this.stage);
+    body("timeline").replaceChildren(this.stage);
     this.addControls();
     this.draw = eachFrame(() => this.paint());
     this.drawCover = eachFrame(() => paintCover(this));
