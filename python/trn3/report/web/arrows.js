@@ -39,7 +39,7 @@ export function drawArrows(context, model, ids, locate) {
       const there = locate(other);
       if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("ink"));
     }
-    for (const { id: other } of model.after(id, 60)) {
+    for (const { id: other } of model.after(id)) {
       const there = locate(other);
       if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("arrow-out"));
     }

@@ -77,7 +77,7 @@ function describeInstruction(model, store, id) {
     ...stackOf(model, store, run, row),
     ...operandsOf(model, store, run, row),
     ...neighbours(model, store, "Depends on", "--arrow-in", model.before(id)),
-    ...neighbours(model, store, "Needed by", "--arrow-out", model.after(id, 40)),
+    ...neighbours(model, store, "Needed by", "--arrow-out", model.after(id)),
     ...meetingsOf(model, store, id),
   ];
 }

@@ -25,7 +25,7 @@ class MemoryMap {
     this.rows = [...kind.keys()].filter((row) => kind[row] === number);
     this.used = largest(this.rows.map((row) => tensors.column("byte")[row] + tensors.column("bytes")[row]));
     this.whole = false;
-    const height = memory.memory === "psum" ? 150 : 230;
+    const [least, most] = memory.memory === "psum" ? [130, 260] : [200, 460], height = (/** @type {number} */ room) => Math.max(least, Math.min(most, room * (most / 760)));
     const { canvas, again } = addPlot(parent, height, `${memory.memory.toUpperCase()}: addresses in use over time`, store, ["view", "selection", "theme"], (sheet) => this.draw(sheet));
     this.again = again;
     canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {

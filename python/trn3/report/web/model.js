@@ -5,6 +5,8 @@ import { baseName } from "./format.js";
 
 /** @typedef {{id: number, kind: string}} Neighbour an instruction, and what ties it to another */
 
+const MOST_NEIGHBOURS = 60;
+
 /** One timeline: of a core, of a rank, of a level of the compiler. */
 export class Run {
   /** @param {any} place its entry in the layout @param {number} number @param {number} base number of its first instruction among all runs
@@ -59,6 +61,8 @@ export class Model {
       tensorBase += run.tensors.rows;
     }
     this.count = base;
+    /** @type {Map<string, Neighbour[]>} */
+    this.neighbours = new Map();
     this.length = Math.max(1, ...this.runs.map((run) => run.origin + run.place.latency_ps));
     /** Lines of source: sites of one file and number are one line. @type {{file: string, short: string, number: number, name: string}[]} */
     this.lines = [];
@@ -154,6 +158,26 @@ export class Model {
 
   /** What an instruction depends on, nearest cause first. @param {number} id @returns {Neighbour[]} */
   before(id) {
+    return this.remembered(`before ${id}`, () => this.findBefore(id));
+  }
+
+  /** What depends on an instruction. @param {number} id @returns {Neighbour[]} */
+  after(id) {
+    return this.remembered(`after ${id}`, () => this.findAfter(id));
+  }
+
+  /** What was found before: frames ask for the same again and again. @param {string} key @param {() => Neighbour[]} find */
+  remembered(key, find) {
+    let found = this.neighbours.get(key);
+    if (!found) {
+      if (this.neighbours.size > 4000) this.neighbours.clear();
+      this.neighbours.set(key, found = find());
+    }
+    return found;
+  }
+
+  /** @param {number} id @returns {Neighbour[]} */
+  findBefore(id) {
     const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
     const waited = run.column("waited_on")[row];
     if (waited) found.set(row - waited, `waited for: ${causes[run.column("cause")[row]] ?? ""}`);
@@ -169,8 +193,8 @@ export class Model {
     return [...found].map(([each, kind]) => ({ id: each + run.base, kind }));
   }
 
-  /** What depends on an instruction. @param {number} id @param {number} [most] @returns {Neighbour[]} */
-  after(id, most = 200) {
+  /** @param {number} id @returns {Neighbour[]} */
+  findAfter(id) {
     const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
     const waiting = run.once("waiting", () => {
       const back = run.column("waited_on"), target = new Uint32Array(run.count);
@@ -188,10 +212,10 @@ export class Model {
       for (const other of this.usesOf(run, run.uses.column("tensor")[use])) {
         if (instruction[other] <= row) continue;
         if (usage[other] !== 2 && !found.has(instruction[other])) found.set(instruction[other], "reads the result");
-        if (usage[other] >= 2 || found.size > most) break;
+        if (usage[other] >= 2 || found.size > MOST_NEIGHBOURS) break;
       }
     }
-    return [...found].slice(0, most).map(([each, kind]) => ({ id: each + run.base, kind }));
+    return [...found].slice(0, MOST_NEIGHBOURS).map(([each, kind]) => ({ id: each + run.base, kind }));
   }
 
   /** The same instruction on other cores and ranks. @param {number} id @returns {number[]} ids */

@@ -26,7 +26,7 @@ class Roofline {
     const hasFlop = this.data.points.some((/** @type {any} */ point) => point.flop > 0);
     if (!hasFlop) this.engine = engines[0] ?? -1;
     const choices = /** @type {[string, string][]} */ ([...(hasFlop ? [["-1", "TensorE: FLOP/s"]] : []), ...engines.map((engine) => [String(engine), `${model.layout.engines[engine]}: share of its time`])]);
-    const { canvas, again } = addPlot(stage, 330, "Roofline", store, ["selection", "theme"], (sheet) => this.draw(sheet));
+    const { canvas, again } = addPlot(stage, (room) => Math.max(230, Math.min(520, room - 80)), "Roofline", store, ["selection", "theme"], (sheet) => this.draw(sheet));
     controls("roofline").append(chooser("What is on the roofline", choices, (value) => { this.engine = Number(value); again(); }));
     stage.append(element("p", { class: "keys" }, ...KINDS.map((kind) => element("span", {}, element("i", { class: `mark-${kind}` }), kind === "region" ? "function" : kind)),
       element("span", {}, "at the right edge: no HBM traffic")));
