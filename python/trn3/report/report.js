@@ -629,7 +629,7 @@ function describeInstruction(model, store, id) {
     ...stackOf(model, store, run, row),
     ...operandsOf(model, store, run, row),
     ...neighbours(model, store, "Depends on", "--arrow-in", model.before(id)),
-    ...neighbours(model, store, "Needed by", "--arrow-out", model.after(id, 40)),
+    ...neighbours(model, store, "Needed by", "--arrow-out", model.after(id)),
     ...meetingsOf(model, store, id),
   ];
 }
@@ -949,15 +949,16 @@ function buildKeyboard(model, store, { timeline, source, turnTheme }) {
 
 /** @typedef {{context: CanvasRenderingContext2D, width: number, height: number}} Sheet */
 
-/** @param {Element} parent @param {number} height in CSS pixels @param {string} label
+/** @param {Element} parent @param {(room: number) => number} heightIn in CSS pixels, of the height that panes have @param {string} label
  * @param {import("./store.js").Store} store @param {import("./store.js").Topic[]} topics on which to draw anew
  * @param {(sheet: Sheet) => void} draw */
-function addPlot(parent, height, label, store, topics, draw) {
-  const canvas = element("canvas", { role: "img", tabindex: "0", "aria-label": label, css: { height: `${height}px` } }), holder = element("div", { class: "plot" }, canvas);
+function addPlot(parent, heightIn, label, store, topics, draw) {
+  const canvas = element("canvas", { role: "img", tabindex: "0", "aria-label": label }), holder = element("div", { class: "plot" }, canvas);
   parent.append(holder);
+  const frame = parent.closest("#side-panes") ?? parent;
   let isSeen = false;
   const again = eachFrame(() => {
-    const width = holder.clientWidth - 20;
+    const width = holder.clientWidth - 20, height = heightIn(frame.clientHeight);
     // What is scrolled away is drawn when it comes back.
     if (width < 60 || !isSeen) return;
     const context = fitCanvas(canvas, width, height);
@@ -965,7 +966,10 @@ function addPlot(parent, height, label, store, topics, draw) {
     draw({ context, width, height });
   });
   for (const topic of topics) store.on(topic, again);
-  new ResizeObserver(again).observe(holder);
+  canvas.style.setProperty("height", `${heightIn(frame.clientHeight)}px`);
+  const resized = new ResizeObserver(again);
+  resized.observe(holder);
+  resized.observe(frame);
   new IntersectionObserver(([entry]) => {
     isSeen = entry.isIntersecting;
     again();
@@ -1019,7 +1023,7 @@ class MemoryMap {
     this.rows = [...kind.keys()].filter((row) => kind[row] === number);
     this.used = largest(this.rows.map((row) => tensors.column("byte")[row] + tensors.column("bytes")[row]));
     this.whole = false;
-    const height = memory.memory === "psum" ? 150 : 230;
+    const [least, most] = memory.memory === "psum" ? [130, 260] : [200, 460], height = (/** @type {number} */ room) => Math.max(least, Math.min(most, room * (most / 760)));
     const { canvas, again } = addPlot(parent, height, `${memory.memory.toUpperCase()}: addresses in use over time`, store, ["view", "selection", "theme"], (sheet) => this.draw(sheet));
     this.again = again;
     canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
@@ -1176,6 +1180,8 @@ function buildMemory(model, store) {
 
 /** @typedef {{id: number, kind: string}} Neighbour an instruction, and what ties it to another */
 
+const MOST_NEIGHBOURS = 60;
+
 /** One timeline: of a core, of a rank, of a level of the compiler. */
 class Run {
   /** @param {any} place its entry in the layout @param {number} number @param {number} base number of its first instruction among all runs
@@ -1230,6 +1236,8 @@ class Model {
       tensorBase += run.tensors.rows;
     }
     this.count = base;
+    /** @type {Map<string, Neighbour[]>} */
+    this.neighbours = new Map();
     this.length = Math.max(1, ...this.runs.map((run) => run.origin + run.place.latency_ps));
     /** Lines of source: sites of one file and number are one line. @type {{file: string, short: string, number: number, name: string}[]} */
     this.lines = [];
@@ -1325,6 +1333,26 @@ class Model {
 
   /** What an instruction depends on, nearest cause first. @param {number} id @returns {Neighbour[]} */
   before(id) {
+    return this.remembered(`before ${id}`, () => this.findBefore(id));
+  }
+
+  /** What depends on an instruction. @param {number} id @returns {Neighbour[]} */
+  after(id) {
+    return this.remembered(`after ${id}`, () => this.findAfter(id));
+  }
+
+  /** What was found before: frames ask for the same again and again. @param {string} key @param {() => Neighbour[]} find */
+  remembered(key, find) {
+    let found = this.neighbours.get(key);
+    if (!found) {
+      if (this.neighbours.size > 4000) this.neighbours.clear();
+      this.neighbours.set(key, found = find());
+    }
+    return found;
+  }
+
+  /** @param {number} id @returns {Neighbour[]} */
+  findBefore(id) {
     const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
     const waited = run.column("waited_on")[row];
     if (waited) found.set(row - waited, `waited for: ${causes[run.column("cause")[row]] ?? ""}`);
@@ -1340,8 +1368,8 @@ class Model {
     return [...found].map(([each, kind]) => ({ id: each + run.base, kind }));
   }
 
-  /** What depends on an instruction. @param {number} id @param {number} [most] @returns {Neighbour[]} */
-  after(id, most = 200) {
+  /** @param {number} id @returns {Neighbour[]} */
+  findAfter(id) {
     const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
     const waiting = run.once("waiting", () => {
       const back = run.column("waited_on"), target = new Uint32Array(run.count);
@@ -1359,10 +1387,10 @@ class Model {
       for (const other of this.usesOf(run, run.uses.column("tensor")[use])) {
         if (instruction[other] <= row) continue;
         if (usage[other] !== 2 && !found.has(instruction[other])) found.set(instruction[other], "reads the result");
-        if (usage[other] >= 2 || found.size > most) break;
+        if (usage[other] >= 2 || found.size > MOST_NEIGHBOURS) break;
       }
     }
-    return [...found].slice(0, most).map(([each, kind]) => ({ id: each + run.base, kind }));
+    return [...found].slice(0, MOST_NEIGHBOURS).map(([each, kind]) => ({ id: each + run.base, kind }));
   }
 
   /** The same instruction on other cores and ranks. @param {number} id @returns {number[]} ids */
@@ -1421,7 +1449,7 @@ class Roofline {
     const hasFlop = this.data.points.some((/** @type {any} */ point) => point.flop > 0);
     if (!hasFlop) this.engine = engines[0] ?? -1;
     const choices = /** @type {[string, string][]} */ ([...(hasFlop ? [["-1", "TensorE: FLOP/s"]] : []), ...engines.map((engine) => [String(engine), `${model.layout.engines[engine]}: share of its time`])]);
-    const { canvas, again } = addPlot(stage, 330, "Roofline", store, ["selection", "theme"], (sheet) => this.draw(sheet));
+    const { canvas, again } = addPlot(stage, (room) => Math.max(230, Math.min(520, room - 80)), "Roofline", store, ["selection", "theme"], (sheet) => this.draw(sheet));
     controls("roofline").append(chooser("What is on the roofline", choices, (value) => { this.engine = Number(value); again(); }));
     stage.append(element("p", { class: "keys" }, ...KINDS.map((kind) => element("span", {}, element("i", { class: `mark-${kind}` }), kind === "region" ? "function" : kind)),
       element("span", {}, "at the right edge: no HBM traffic")));
@@ -2286,7 +2314,7 @@ function drawArrows(context, model, ids, locate) {
       const there = locate(other);
       if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("ink"));
     }
-    for (const { id: other } of model.after(id, 60)) {
+    for (const { id: other } of model.after(id)) {
       const there = locate(other);
       if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("arrow-out"));
     }
