@@ -165,6 +165,18 @@ def decibels(value: float) -> str:
     return "exact" if math.isinf(value) else f"{value:.2f}"
 
 
+def verification(outputs: int, passes: int) -> str:
+    """Return what was verified of a compiled program, in words.
+
+    Examples
+    --------
+    >>> verification(outputs=1, passes=3)
+    'verified: 1 output equal bit for bit, the schedule legal after each of 3 passes'
+    """
+    what = f"{outputs} output{'' if outputs == 1 else 's'} equal bit for bit"
+    return f"verified: {what}, the schedule legal after each of {passes} passes"
+
+
 def _scaled(value: float, units: Sequence[tuple[float, str]], form: str) -> str:
     # Half a unit of the fourth digit below the next unit is that unit.
     factor, unit = next(

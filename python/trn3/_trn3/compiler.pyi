@@ -6,9 +6,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from trn3._trn3.machine import NeuronCore
+from trn3._trn3.machine import NeuronCore, NkiTensor
 
-__all__ = ["RunAdvice", "advise", "compile_cores", "compile_program", "levels", "passes", "words"]
+__all__ = [
+    "RunAdvice", "advise", "compile_cores", "compile_program", "levels", "passes", "verify_cores",
+    "words",
+]  # fmt: skip
 
 @final
 class RunAdvice:
@@ -39,6 +42,9 @@ def compile_program(
 ) -> tuple[str, dict[str, Any]]: ...
 def levels() -> list[str]: ...
 def passes(level: str | None = None) -> list[str]: ...
+def verify_cores(
+    cores: Sequence[NeuronCore], level: str, results: Sequence[tuple[str, NkiTensor]]
+) -> dict[str, int]: ...
 def words(
     kind: str,
     lines: Sequence[int],

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import typer
 
 from trn3.cli.refusal import RefusedError
 from trn3.machine import ArchError, arch as arch_of
@@ -156,7 +157,7 @@ def explained(target: str, arch: str | None = None) -> Iterator[None]:
             arch_of(arch)  # What it refuses names the option, not the kernel.
         yield
     except (Exception, SystemExit) as error:
-        if isinstance(error, RefusedError) or type(error) is MemoryError:
+        if isinstance(error, (RefusedError, typer.Exit)) or type(error) is MemoryError:
             raise
         path, _ = _split(target)
         if isinstance(error, ArchError):
@@ -167,6 +168,18 @@ def explained(target: str, arch: str | None = None) -> Iterator[None]:
             text = _explain(error, path)
         message, *details = text.splitlines()
         raise RefusedError(message, details) from error
+
+
+@contextmanager
+def verified() -> Iterator[None]:
+    """End the command with 1 where what the compiler made is wrong."""
+    from trn3.compiler import VerificationError
+
+    try:
+        yield
+    except VerificationError as error:
+        typer.echo(f"trn3: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 def _explain(error: Exception, path: Path) -> str:

@@ -27,6 +27,7 @@ from trn3.cli.settings import (
     MaxInstructions,
     Rtol,
     Seed,
+    Verify,
     check_settings,
     form_of,
     use_level,
@@ -66,6 +67,7 @@ def profile(
         ),
     ] = None,
     level: CompileLevel = None,
+    verify: Verify = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -125,6 +127,8 @@ def profile(
     runnable = file.kernel
     if stochastic_rounding:
         runnable = nki.simulate(runnable, stochastic_rounding=True, seed=seed)
+    if verify:
+        runnable = nki.simulate(runnable, verify=True)
     golden = file.companion("golden") if values and check else None
     with _status(f"running {file.name}"), kernel_file.explained(kernel, arch):
         attempt = nki.CheckedRun(
@@ -139,7 +143,8 @@ def profile(
             max_host_bytes=max_host_bytes,
         )
         started = time.perf_counter()
-        attempt.run()
+        with kernel_file.verified():
+            attempt.run()
         wall_seconds = time.perf_counter() - started
         found = profile_of(attempt.cores, attempt.kernel.name)
     held = None

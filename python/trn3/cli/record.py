@@ -9,7 +9,8 @@ import typer
 
 from trn3.cli.consoles import print_json
 from trn3.cli.refusal import RefusedError
-from trn3.cli.settings import CompileLevel, Seed, use_level
+from trn3.cli.settings import CompileLevel, Seed, Verify, use_level
+from trn3.text import verification
 
 if TYPE_CHECKING:
     from trn3.nki import Program
@@ -35,6 +36,7 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="trn1, trn2, trn3, or a .toml file.  [default: the target, trn3]"),
         ] = None,
         level: CompileLevel = None,
+        verify: Verify = False,
         seed: Seed = 0,
         ranks: Annotated[
             int,
@@ -55,7 +57,7 @@ def register(app: typer.Typer) -> None:
         went. Ranks that meet in collectives have a program each, and are recorded as written.
         """
         from trn3.cli import kernel_file
-        from trn3.nki import record_ranks
+        from trn3.nki import record_ranks, simulate
 
         use_level(context, level)
         if not out.absolute().parent.is_dir():
@@ -67,7 +69,9 @@ def register(app: typer.Typer) -> None:
             given = [kernel_file.arguments(file, words, seed + rank) for rank in range(ranks)]
             # One rank has what the kernel, or the environment, says.
             asked = level if ranks > 1 else None
-            programs = record_ranks(file.kernel, given, arch=arch, compile=asked)
+            runnable = simulate(file.kernel, verify=True) if verify else file.kernel
+            with kernel_file.verified():
+                programs = record_ranks(runnable, given, arch=arch, compile=asked)
         documents = []
         for rank, program in enumerate(programs):
             path = out if ranks == 1 else out.with_suffix(f".{rank}{out.suffix}")
@@ -81,6 +85,8 @@ def register(app: typer.Typer) -> None:
             typer.echo(f"wrote {document['program']}: {count} instructions for {machine}")
             for name, text in document["inputs"].items():
                 typer.echo(f"  input {name} {text}")
+            if verified := document["compile"]["verified"]:
+                typer.echo(f"  {verification(**verified)}")
 
 
 def _document(path: Path, program: Program) -> dict[str, Any]:
@@ -91,4 +97,5 @@ def _document(path: Path, program: Program) -> dict[str, Any]:
         "instructions": program.instructions,
         "inputs": {each.name: f"{list(each.shape)} {each.dtype}" for each in program.inputs},
         "bytes": path.stat().st_size,
+        "compile": {"verified": program.verified},
     }

@@ -46,6 +46,14 @@ CompileLevel: TypeAlias = Annotated[
         "by the kernel's dialect]",
     ),
 ]
+Verify: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--verify",
+        help="Run what the compiler made too: its schedule has to be legal, its outputs equal bit "
+        "for bit. Needs level nki or neuronx-cc.",
+    ),
+]
 #: Of commands that hold results against a golden.
 Rtol: TypeAlias = Annotated[
     float | None,

@@ -19,6 +19,7 @@ Examples
 True
 """
 
+from trn3.compiler.level_names import VerificationError
 from trn3.compiler.programs import CompiledProgram, compile, levels, passes  # noqa: A004
 
-__all__ = ["CompiledProgram", "compile", "levels", "passes"]
+__all__ = ["CompiledProgram", "VerificationError", "compile", "levels", "passes"]

@@ -42,8 +42,9 @@ class CompiledProgram(Generic[AnyProgram]):
         Runs wherever the one that it was made of does, with the same output bits.
     report : dict
         ``level``; ``as_written_us`` (None where that does not fit), ``compiled_us`` and
-        ``bound_us``, in microseconds; ``spilled_bytes``; and ``passes``, in their order: of each
-        its ``name``, what it counted, and ``changes`` by line.
+        ``bound_us``, in microseconds; ``spilled_bytes``; ``passes``, in their order: of each its
+        ``name`` and what it counted; and ``verified``, None unless asked for: after how many
+        ``passes`` the schedule was legal, and how many ``outputs`` are equal bit for bit.
     """
 
     program: AnyProgram

@@ -10,7 +10,7 @@ from trn3._trn3.profile import cause_words
 from trn3.profile.figures import RunFigures
 from trn3.profile.findings import Finding, PrecisionLoss
 from trn3.profile.results import LineTotal
-from trn3.text import kibibytes, printable, size
+from trn3.text import kibibytes, printable, size, verification
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -98,6 +98,8 @@ def _compiled(profile: RunFigures) -> Iterator[RenderableType]:
         f"{size(made['spilled_bytes'])} spilled",
     ]
     yield _wrapped(", ".join(parts))
+    if verified := made["verified"]:
+        yield _wrapped(verification(**verified))
 
 
 def _wrapped(text: str, style: str = "") -> RenderableType:

@@ -10,7 +10,7 @@ use crate::constants::CompilerConstants;
 use crate::live::live_ranges;
 use crate::options::CompileOptions;
 use crate::passes::check::check;
-use crate::report::{CompileReport, PassReport};
+use crate::report::{CompileReport, PassReport, Verification};
 
 /// Compiles what cores ran, and makes that their time. The cores are all that met one another, each of which keeps a trace:
 /// its [places are without limit](trn3_machine::core::CoreOptions::unlimited).
@@ -80,6 +80,7 @@ fn run_passes(
             compiled_us: 0.0,
             bound_us: lower_bound(trace).microseconds(),
             spilled_bytes: passes.iter().map(|pass| pass.count("spilled_bytes")).sum(),
+            verified: options.verify.then(|| Verification { passes: passes.len(), outputs: 0 }),
             passes,
             live: Vec::new(),
         });

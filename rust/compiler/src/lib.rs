@@ -33,4 +33,4 @@ pub use level::CompileLevel;
 pub use options::CompileOptions;
 pub use passes::{PASSES, Pass, passes_of};
 pub use program::{compile_program, compile_together};
-pub use report::{Change, ChangeKind, CompileReport, PassReport};
+pub use report::{Change, ChangeKind, CompileReport, PassReport, Verification};

@@ -98,6 +98,16 @@ impl PassReport {
     }
 }
 
+/// What was looked at of what came out, and found right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// Passes after each of which the schedule was legal.
+    pub passes: usize,
+    /// What a run as compiled gave with the bits of the run as written: outputs, and inputs that the kernel wrote to, of all
+    /// cores together; 0 where nothing was run.
+    pub outputs: usize,
+}
+
 /// What the compiler did to the run of one core.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CompileReport {
@@ -113,6 +123,8 @@ pub struct CompileReport {
     pub spilled_bytes: u64,
     /// What each pass did, in their order.
     pub passes: Vec<PassReport>,
+    /// What was looked at, and found right; None where nobody asked.
+    pub verified: Option<Verification>,
     /// What lies where on chip; empty unless that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub live: Vec<LiveRange>,

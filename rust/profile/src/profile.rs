@@ -110,6 +110,7 @@ impl Profile {
             bound_us: None,
             spilled_bytes: 0,
             passes: Vec::new(),
+            verified: None,
         };
         self.columns().compile.clone().unwrap_or_else(as_written)
     }

@@ -37,6 +37,9 @@ pub struct CompileFigures {
     pub spilled_bytes: u64,
     /// The passes in their order: `name`, and what each counted.
     pub passes: Vec<Map<String, Value>>,
+    /// What was looked at of what came out, and found right: `passes` and `outputs`; None where nobody asked.
+    #[serde(default)]
+    pub verified: Option<Map<String, Value>>,
 }
 
 /// One run of a kernel on one core, as the machine records it: the `data` of `profile.json`.

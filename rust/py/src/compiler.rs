@@ -7,18 +7,19 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use trn3_compiler::advice::{AdviceReport, KernelOutline, advise as advise_run, combine, words as words_of};
 use trn3_compiler::{
-    CompileLevel, CompileOptions, CompileReport, CompilerConstants, PASSES, compile_cores, compile_program, passes_of,
+    CompileLevel, CompileOptions, CompileReport, CompilerConstants, PASSES, compile_cores, compile_program,
+    compile_together, passes_of,
 };
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
-use trn3_machine::program::{Limits, Program};
+use trn3_machine::program::{Limits, Program, Recorder};
 use trn3_machine::trace::Retimer;
 use trn3_profile::CompileFigures;
 
 use crate::door;
 use crate::machine::core::{PyCore, together};
 use crate::machine::error::exception;
-use crate::machine::programs::{Inputs, owned};
+use crate::machine::programs::{Inputs, named_views, owned};
 use crate::value::to_python;
 
 /// Compiles what cores ran, and makes that their time; what was done, by core. `verify`: each pass is checked;
@@ -55,6 +56,45 @@ fn compile<'py>(
         owner.set_compiled(figures(report)?)?;
     }
     to_python(py, &reports)
+}
+
+/// Compiles the programs that cores of a rank recorded as they ran, with the contents of what the host filled, runs them as
+/// written and as compiled, and holds what they give against each other; what was verified, which the cores' figures say from
+/// here on. Results are names and tensors.
+#[pyfunction]
+fn verify_cores<'py>(
+    py: Python<'py>,
+    cores: Vec<Py<PyCore>>,
+    level: &str,
+    results: Vec<(String, Bound<'py, PyAny>)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options = CompileOptions { level: level.parse().map_err(exception)?, verify: true, ..Default::default() };
+    let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
+    let mut recorders = owners.iter().map(|core| core.take_recorder()).collect::<PyResult<Vec<_>>>()?;
+    let results = named_views(&results)?;
+    let first = owners.first().ok_or_else(|| PyValueError::new_err("cores is empty; allowed: those of one rank"))?;
+    let arch = first.machine()?;
+    let reports = door::run(py, || {
+        let made = if recorders.len() > 1 {
+            compile_together(&Recorder::finish_together(recorders, &[], &results)?, &arch, &options)?
+        } else {
+            let programs = recorders.drain(..).map(|recorder| recorder.finish_with(&[], &results));
+            let programs = programs.collect::<trn3_machine::Result<Vec<_>>>()?;
+            programs.iter().map(|program| compile_program(program, &arch, &options)).collect::<Result<_, _>>()?
+        };
+        Ok::<_, trn3_machine::Error>(made.into_iter().map(|(_, report)| report).collect::<Vec<_>>())
+    })?;
+    for (owner, report) in owners.iter().zip(&reports) {
+        let Some(timed) = owner.compiled()? else { continue };
+        // What ran has to be what was timed.
+        if (timed.compiled_us - report.compiled_us).abs() > 1e-6 {
+            let (took, takes) = (timed.compiled_us, report.compiled_us);
+            let text = format!("compiled, the run takes {took} us, and the program that was recorded of it {takes} us");
+            return Err(PyValueError::new_err(text));
+        }
+        owner.set_compiled(CompileFigures { verified: figures(report)?.verified, ..timed })?;
+    }
+    to_python(py, &reports.first().and_then(|report| report.verified))
 }
 
 /// What profiles say of a report: all of it but what lies where.
@@ -175,6 +215,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     let module = PyModule::new(py, "compiler")?;
     module.add_function(wrap_pyfunction!(compile, &module)?)?;
     module.add_function(wrap_pyfunction!(compile_text, &module)?)?;
+    module.add_function(wrap_pyfunction!(verify_cores, &module)?)?;
     module.add_class::<PyAdvice>()?;
     module.add_function(wrap_pyfunction!(words, &module)?)?;
     module.add_function(wrap_pyfunction!(advise, &module)?)?;

@@ -298,6 +298,7 @@ def test_a_profile_says_what_the_compiler_did(tmp_path: Path) -> None:
         "bound_us": None,
         "spilled_bytes": 0,
         "passes": [],
+        "verified": None,
     }
     made = nki.profile(doubling, X, compile="neuronx-cc")[1]
     found = made.compile

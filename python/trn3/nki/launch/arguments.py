@@ -144,6 +144,10 @@ class Arguments:
         for storage, entry in self._inputs.items():
             yield storage, self._core.written(entry.tensor)
 
+    def contents(self) -> Iterator[NDArray[Any]]:
+        """Yield each array as it came."""
+        return (entry.array for entry in self._inputs.values())
+
     def updated(self) -> Iterator[tuple[int, str]]:
         """Yield identity and name of the caller's arrays that `update_callers` will change."""
         for entry in self._inputs.values():
@@ -248,6 +252,12 @@ def tensors_in(value: Any) -> Iterator[NkiTensor]:
     elif _has_fields(value):
         for item in _fields_of(value).values():
             yield from tensors_in(item)
+
+
+def named_tensors(result: Any) -> Iterator[tuple[str, NkiTensor]]:
+    """Yield what a kernel returns with names: ``result``, or ``result[0]`` and so on."""
+    for place, tensor in enumerate(tensors_in(result)):
+        yield ("result" if isinstance(result, NkiTensor) else f"result[{place}]"), tensor
 
 
 def _fields_of(item: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trn3.nki.launch.arguments import Arguments, tensors_in
 from trn3.nki.launch.golden import ResultCheck, ResultTolerance, hold
-from trn3.nki.launch.jit import as_kernel
+from trn3.nki.launch.jit import as_kernel, simulate
 from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.launch.profiling import check_shadow, filled
 from trn3.profile.findings import Finding, PrecisionLoss
@@ -170,8 +170,9 @@ class CheckedRun:
         if self._options.get("shadow"):
             return self.cores
         options = {**self._options, "shadow": True, "timing": False}
-        cores = self.kernel.cores(self._arch, **options)
-        self.kernel.launch(cores, *copy.deepcopy(self._kept))
+        kernel = simulate(self.kernel, verify=False)
+        cores = kernel.cores(self._arch, **options)
+        kernel.launch(cores, *copy.deepcopy(self._kept))
         return cores
 
 

@@ -8,25 +8,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from trn3._trn3.machine import NeuronCore
-from trn3.compiler.level_names import check_level
+from trn3.compiler.level_names import check_level, check_verify
 from trn3.nki.isa.constants import dependency
 from trn3.nki.isa.ordering import waits
 from trn3.nki.launch import observers, tracing
 from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
 from trn3.nki.launch.collect import collect
-from trn3.nki.launch.compiled import compiled
+from trn3.nki.launch.compiled import compiled, prepare
 from trn3.nki.launch.debugging import note
 from trn3.nki.launch.grid import Launch, as_brackets, launch_of
 from trn3.nki.launch.host_memory import max_host_bytes
 from trn3.nki.launch.levels import is_of_compiled_release, level_of_launch
-from trn3.nki.launch.new_cores import INTERNAL, core_of, is_precise
+from trn3.nki.launch.new_cores import cores_of, is_precise
 from trn3.nki.launch.place import Edge, Edges, edge_of, place
 from trn3.nki.launch.rounding import RoundingChoice
 from trn3.nki.launch.run import RanLaunch, run
 from trn3.nki.ranks.context import Context, slot
 from trn3.nki.values.axes import Spread
 from trn3.nki.values.kernel_function import KernelFunction, as_kernel_function
-from trn3.nki.values.targets import MachineSizes, canonical_target, current_target
+from trn3.nki.values.targets import canonical_target, current_target
 
 if TYPE_CHECKING:
     from trn3._trn3.machine import RankFabric
@@ -80,6 +80,7 @@ class Kernel(KernelFunction):
         rounding: RoundingChoice = _NO_CHOICE,
         max_host_bytes: int | None = None,
         compile: str | None = None,
+        verify: bool = False,
         is_compiled: bool = False,
     ) -> None:
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _LATE:
@@ -96,6 +97,7 @@ class Kernel(KernelFunction):
         self._rounding = rounding
         self._max_host_bytes = max_host_bytes
         self._compile = None if compile is None else check_level(compile)
+        self.verify = verify
         # Kept: the dialect is the kernel's, whoever runs it under whatever release.
         was_compiled = is_compiled or legacy or _is_compiled(function)
         self._is_compiled = was_compiled or is_of_compiled_release()
@@ -137,6 +139,7 @@ class Kernel(KernelFunction):
             "rounding": self._rounding,
             "max_host_bytes": self._max_host_bytes,
             "compile": self._compile,
+            "verify": self.verify,
             "is_compiled": self._is_compiled,
         }
         return Kernel(self.__wrapped__, **{**own, **changes})
@@ -239,7 +242,9 @@ class Kernel(KernelFunction):
         ValueError
             If a logical core of the machine has fewer cores, or there is no such level.
         """
-        options["compile"] = self.compile_level(compile)
+        options["compile"] = level = self.compile_level(compile)
+        if self.verify:
+            check_verify(level, values=options.get("values", True))
         precise = options.pop("precise", None)
         options["precise"] = is_precise() if precise is None else precise
         if options.get("max_host_bytes") is None:
@@ -247,16 +252,7 @@ class Kernel(KernelFunction):
         machine = arch or self.target()
         if observers.is_observed():
             options["timing"] = True
-        first = core_of(machine, **options)
-        cores = [first]
-        wanted = self.launched().cores
-        most = MachineSizes(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
-        if wanted > most:
-            message = f"{self!r}: a logical core of {first.arch[0]} has at most {most} cores"
-            raise ValueError(message)
-        while len(cores) < wanted:
-            cores.append(NeuronCore("", internal=INTERNAL, beside=cores))
-        return cores
+        return cores_of(machine, self.launched().cores, repr(self), **options)
 
     def launch(
         self, cores: Sequence[NeuronCore], args: Sequence[Any], kwargs: dict[str, Any]
@@ -308,6 +304,7 @@ class Kernel(KernelFunction):
         """
         if self._parameters is None:
             self._parameters = parameters_of(self.__wrapped__)
+        prepare(self, cores)
         bound = bind(self, self._parameters, self.launched(), given)
         placed = place(bound, cores, fabric, self._edges)
         self._rounding.apply(cores)
@@ -412,6 +409,7 @@ def simulate(
     seed: int | None = None,
     max_host_bytes: int | None = None,
     compile: str | None = None,
+    verify: bool | None = None,
 ) -> Kernel:
     """Return a callable that runs a kernel on the simulated core.
 
@@ -442,6 +440,10 @@ def simulate(
         whose tensors do not fit on chip in its own order. Unless given, ``TRN3_COMPILE`` says so,
         and without that the kernel's dialect: neuronx-cc for ``neuronxcc.nki`` and releases before
         0.3, as-written for all others.
+    verify : bool, optional
+        True looks at the schedule after each pass of the compiler, runs the compiled program too,
+        and holds all that it gives against the kernel's run, bit for bit. Of a kernel on one rank,
+        with values, above level as-written.
 
     Returns
     -------
@@ -492,9 +494,7 @@ def simulate(
     changes: dict[str, Any] = {"nan_origin": True} if nan_origin else {}
     if choice != _NO_CHOICE:
         changes["rounding"] = choice
-    if max_host_bytes is not None:
-        changes["max_host_bytes"] = max_host_bytes
-    if compile is not None:
-        changes["compile"] = compile
+    given = {"max_host_bytes": max_host_bytes, "compile": compile, "verify": verify}
+    changes |= {name: value for name, value in given.items() if value is not None}
     runnable = as_kernel(kernel)
     return runnable._with(**changes) if changes else runnable

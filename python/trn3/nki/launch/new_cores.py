@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trn3._trn3.machine import NeuronCore
 from trn3.nki.values.callers import OWN_FOLDER
-from trn3.nki.values.targets import canonical_target
+from trn3.nki.values.targets import MachineSizes, canonical_target
 
 if TYPE_CHECKING:
     from trn3.machine.archs import ArchLike, ArchSpec
 
-__all__ = ["INTERNAL", "arch_of", "core_of", "is_precise"]
+__all__ = ["INTERNAL", "arch_of", "core_of", "cores_of", "is_precise"]
 
 #: Where lines of errors and profiles do not lie.
 INTERNAL: Final = [OWN_FOLDER]
@@ -46,6 +46,25 @@ def core_of(machine: str | ArchSpec, **options: Any) -> NeuronCore:
 
     with arch_file(machine) as path:
         return NeuronCore(path, internal=INTERNAL, **options)
+
+
+def cores_of(machine: str | ArchSpec, wanted: int, kernel: str, **options: Any) -> list[NeuronCore]:
+    """Return so many new cores for a kernel, on one HBM.
+
+    Raises
+    ------
+    ValueError
+        If a logical core of the machine has fewer.
+    """
+    first = core_of(machine, **options)
+    most = MachineSizes(first.arch[0], first)["max_lnc"] if wanted > 1 else 1
+    if wanted > most:
+        message = f"{kernel}: a logical core of {first.arch[0]} has at most {most} cores"
+        raise ValueError(message)
+    cores = [first]
+    while len(cores) < wanted:
+        cores.append(NeuronCore("", internal=INTERNAL, beside=cores))
+    return cores
 
 
 def is_precise() -> bool:

@@ -77,7 +77,7 @@ def profile(
         Most instructions that the kernel may issue: an end for loops that have none.
     max_host_bytes : int, optional
         As in `trn3.nki.simulate`.
-    compile, stochastic_rounding, seed : optional
+    compile, verify, stochastic_rounding, seed : optional
         By keyword, as in `simulate`. A kernel that has parameters of these names gets them instead:
         give it as ``nki.simulate(kernel, compile="nki", stochastic_rounding=True, seed=7)``.
 
@@ -139,7 +139,7 @@ def profile(
 
 
 #: Options of `simulate` that stand among a kernel's own arguments.
-_AMONG_ARGUMENTS: Final = ("compile", "stochastic_rounding", "seed")
+_AMONG_ARGUMENTS: Final = ("compile", "verify", "stochastic_rounding", "seed")
 
 
 def with_options(

@@ -107,6 +107,9 @@ class Program:
     ----------
     text : str
         The JSON text; its format is that of the Rust module ``trn3::program``.
+    verified : dict of str to int, optional
+        Of what `record` compiled and verified: after how many ``passes`` the schedule was legal,
+        and how many ``outputs`` were equal bit for bit.
 
     Examples
     --------
@@ -127,6 +130,7 @@ class Program:
     """
 
     text: str = field(repr=False)
+    verified: dict[str, int] | None = field(default=None, repr=False, compare=False)
 
     @functools.cached_property
     def _content(self) -> dict[str, Any]:

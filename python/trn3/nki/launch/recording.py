@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from trn3._trn3.machine import NeuronCore, NkiTensor, recorded_together
-from trn3.compiler.level_names import AS_WRITTEN
+from trn3.compiler.level_names import AS_WRITTEN, check_verify, verifying
 from trn3.machine.archs import ArchLike
-from trn3.nki.launch.arguments import Arguments, tensors_in
-from trn3.nki.launch.jit import as_kernel
+from trn3.nki.launch.arguments import Arguments, named_tensors
+from trn3.nki.launch.jit import as_kernel, simulate
 from trn3.nki.launch.multirank import RankArguments, rank_arguments
 from trn3.nki.launch.new_cores import arch_of
 from trn3.nki.launch.profiling import with_options
@@ -59,9 +60,9 @@ def record(
         True leaves tensors on chip that the kernel gave no address without one: a compiler places
         them, or whoever runs the program. They need not fit together. Times of the program are then
         those of its own places.
-    compile : optional
-        By keyword, level of the compiler, as in `trn3.nki.profile`. With `loops` or `open_places`
-        the program is one that a compiler takes, and as written.
+    compile, verify : optional
+        By keyword, as in `trn3.nki.simulate`. With `loops` or `open_places` the program is one that
+        a compiler takes, and as written.
 
     Returns
     -------
@@ -74,7 +75,7 @@ def record(
     ValueError
         For a kernel on several cores; if `arch` names no machine, or `compile` no level.
     """
-    runnable = with_options(as_kernel(kernel), kwargs, ["compile"])
+    runnable = with_options(as_kernel(kernel), kwargs, ["compile", "verify"])
     level = AS_WRITTEN if loops or open_places else runnable.compile_level()
     ((program,),) = _recorded(
         runnable, [(args, kwargs)], arch, level=level, loops=loops, open_places=open_places
@@ -206,6 +207,9 @@ def _recorded(
 ) -> list[list[Program]]:
     """Return the programs of the cores of each rank."""
     runnable = as_kernel(kernel)
+    verify, runnable = runnable.verify, simulate(runnable, verify=False)
+    if verify:
+        check_verify(level)
     if runnable.launched().cores != 1 and not together:
         message = (
             f"{runnable!r} runs on {runnable.launched().cores} cores; a program has one, and "
@@ -220,9 +224,11 @@ def _recorded(
     for core in (core for own in cores for core in own):
         core.start_recording(runnable.name, loops or is_compiled)
     programs: list[list[Program]] = []
+    contents: list[list[Any]] = []
 
     def observe(arguments: Arguments, result: Any) -> None:
-        found = list(arguments.storages()), list(_named(result))
+        found = list(arguments.storages()), list(named_tensors(result))
+        contents.append(list(arguments.contents()))
         programs.append([Program(text) for text in _texts(cores[len(programs)], *found)])
 
     runnable.launch_ranks(cores, given, observe=observe)
@@ -232,10 +238,17 @@ def _recorded(
     from trn3 import compiler
 
     machine = runnable.target() if arch is None else arch
-    return [
-        [compiler.compile(program, level=level, arch=machine).program for program in own]
-        for own in programs
-    ]
+    made = []
+    for (program,), arrays in zip(programs, contents, strict=True):
+        # Declared as they were wrapped, one after the other.
+        names = [tensor.name for tensor in program.inputs] if verify else []
+        inputs = dict(zip(names, arrays, strict=False))
+        with verifying(runnable.name) if verify else nullcontext():
+            found = compiler.compile(
+                program, level=level, arch=machine, verify=verify, inputs=inputs
+            )
+        made.append([Program(found.program.text, found.report["verified"])])
+    return made
 
 
 def _texts(
@@ -246,10 +259,3 @@ def _texts(
     if len(cores) == 1:
         return [cores[0].recorded(arguments, results)]
     return recorded_together(cores, arguments, results)
-
-
-def _named(result: Any) -> Iterator[tuple[str, NkiTensor]]:
-    """Yield what a kernel returns with names: ``result``, or ``result[0]`` and so on."""
-    found = list(tensors_in(result))
-    for place, tensor in enumerate(found):
-        yield ("result" if isinstance(result, NkiTensor) else f"result[{place}]"), tensor

@@ -24,8 +24,11 @@ class KernelFunction:
     ----------
     __wrapped__ : function
         What was decorated; name, docstring and signature are its own.
+    verify : bool
+        Whether what the compiler makes of a launch runs too, and is held against it.
     """
 
+    verify = False
     __wrapped__: Callable[..., Any]
     __name__: str
     __qualname__: str

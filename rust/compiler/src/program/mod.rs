@@ -17,7 +17,7 @@ use crate::level::CompileLevel;
 use crate::options::CompileOptions;
 use crate::report::CompileReport;
 
-use writing::Writing;
+use writing::{Compiled, Writing};
 
 /// Compiles a program of one core: what comes out has a place for every tensor, and gives the same bits wherever it runs.
 ///
@@ -72,17 +72,30 @@ pub fn compile_program(
     let as_written = time_before(&mut [&mut core], &mut traces)?;
     let writing = Writing::new(program, &loaded, &mut traces[0])?;
     let reports = compile_traces(&mut [&mut core], &mut traces, as_written, options)?;
-    let compiled = writing.write(&traces[0])?;
+    let compiled = vec![writing.write(&traces[0])?];
+    let mut made = held(std::slice::from_ref(program), compiled, reports, arch, options)?;
+    made.pop().ok_or_else(|| trn3_machine::Error::Value("no core was compiled".to_owned()))
+}
+
+/// Compiled programs with their reports, once they were held against what they were made of, where that is asked for.
+fn held(
+    programs: &[Program],
+    compiled: Vec<Compiled>,
+    mut reports: Vec<CompileReport>,
+    arch: &Arc<ArchSpec>,
+    options: &CompileOptions,
+) -> Result<Vec<(Program, CompileReport)>> {
+    let (made, sources): (Vec<_>, Vec<_>) = compiled.into_iter().map(|made| (made.program, made.sources)).unzip();
     if options.verify {
-        verify::verify(program, &compiled, arch, options)?;
+        let outputs = verify::verify(programs, &made, &sources, arch, options)?;
+        let verified = reports.iter_mut().filter_map(|report| report.verified.as_mut());
+        verified.for_each(|verified| verified.outputs = outputs);
     }
-    let report = reports.into_iter().next();
-    let report = report.ok_or_else(|| trn3_machine::Error::Value("no core was compiled".to_owned()))?;
-    Ok((compiled.program, report))
+    Ok(made.into_iter().zip(reports).collect())
 }
 
 /// As [`compile_program`], for the programs of the cores of a logical core: each is compiled by itself between the steps
-/// that they take together. With [`CompileOptions::verify`] each pass is checked; the programs are not run.
+/// that they take together, and run and verified together.
 ///
 /// # Errors
 /// As [`compile_program`], and as [`run_together`].
@@ -112,8 +125,8 @@ pub fn compile_together(
     let writings = laid.map(|((program, loaded), trace)| Writing::new(program, loaded, trace));
     let writings = writings.collect::<Result<Vec<_>>>()?;
     let reports = compile_traces(&mut cores, &mut traces, as_written, options)?;
-    let written = writings.into_iter().zip(&traces).zip(reports);
-    written.map(|((writing, trace), report)| Ok((writing.write(trace)?.program, report))).collect()
+    let compiled = writings.into_iter().zip(&traces).map(|(writing, trace)| writing.write(trace));
+    held(programs, compiled.collect::<Result<_>>()?, reports, arch, options)
 }
 
 /// What is given, and zeros for other inputs of whole numbers: addresses may be read from them, and where these point
@@ -143,6 +156,7 @@ fn left_alone(core: &mut NeuronCore, options: &CompileOptions) -> Result<Compile
         bound_us: makespan,
         spilled_bytes: 0,
         passes: Vec::new(),
+        verified: None,
         live: Default::default(),
     })
 }

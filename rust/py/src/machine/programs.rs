@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyList};
 use trn3_machine::core::NeuronCore;
 use trn3_machine::isa::custom::{GpSimdFunction, TileBytes};
 use trn3_machine::program::{Limits, Loaded, Program, Recorder, run_together};
+use trn3_machine::view::View;
 
 use crate::door;
 use crate::machine::chip::with_all;
@@ -139,15 +140,20 @@ fn recorded_together(
     arguments: Vec<(u64, bool)>,
     results: Vec<(String, Bound<'_, PyAny>)>,
 ) -> PyResult<Vec<String>> {
-    let view = |(name, object): &(String, Bound<'_, PyAny>)| {
-        Ok((name.clone(), self::tensor("recorded", "result", object)?.clone()))
-    };
-    let results = results.iter().map(view).collect::<PyResult<Vec<_>>>()?;
+    let results = named_views(&results)?;
     let recorders = cores.iter().map(|core| core.bind(py).get().take_recorder()).collect::<PyResult<Vec<_>>>()?;
     door::run(py, || {
         let programs = Recorder::finish_together(recorders, &arguments, &results)?;
         programs.iter().map(Program::to_json).collect::<trn3_machine::Result<Vec<_>>>()
     })
+}
+
+/// Results of a kernel, by name.
+pub(crate) fn named_views(results: &[(String, Bound<'_, PyAny>)]) -> PyResult<Vec<(String, View)>> {
+    let view = |(name, object): &(String, Bound<'_, PyAny>)| {
+        Ok((name.clone(), self::tensor("recorded", "result", object)?.clone()))
+    };
+    results.iter().map(view).collect()
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
