@@ -115,6 +115,11 @@ impl Allocator {
         self.tensors.contains_key(&id)
     }
 
+    /// Bytes of a partition that this tensor holds.
+    pub(super) fn held(&self, id: u64) -> usize {
+        self.tensors.get(&id).map_or(0, |(_, held)| held.len())
+    }
+
     /// The extent a tensor without an address holds.
     pub(super) fn extent(&self, bytes: usize) -> usize {
         bytes.next_multiple_of(self.unit)

@@ -64,6 +64,7 @@ mod reuse;
 mod rounding;
 mod space;
 mod tenancy;
+mod tenants;
 mod tile;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -92,6 +93,7 @@ pub use resolve::{Addressing, Operand};
 use resolve::{Geometry, Resolved, Start};
 pub use space::{Contents, HbmSpace, Stretch};
 pub use tenancy::Examined;
+pub(crate) use tenants::TenantPlaces;
 pub use tile::Scalar;
 
 /// Automatic SBUF tensors start on multiples of this.

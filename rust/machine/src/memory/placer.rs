@@ -82,9 +82,8 @@ impl Placer {
         if *buffer == Buffer::Psum { Error::PsumCapacity(text) } else { Error::SbufCapacity(text) }
     }
 
-    /// The first byte of a new tensor; where there is no room, those of which `is_over` give way. None where that is not
-    /// enough.
-    pub(crate) fn place(&mut self, tensor: u32, bytes: u64, is_over: impl Fn(u32) -> bool) -> Option<u64> {
+    /// The first byte of a new tensor; None where there is no room.
+    pub(crate) fn place(&mut self, tensor: u32, bytes: u64) -> Option<u64> {
         let bytes = usize::try_from(bytes).ok()?;
         if self.bytes.extent(bytes) > self.bytes.usable() {
             return None;
@@ -95,19 +94,7 @@ impl Placer {
             self.live.insert(tensor);
             return Some((border + start) as u64);
         }
-        let start = match self.bytes.find(bytes) {
-            Some(start) => start,
-            None => {
-                let leaving: Vec<u32> = self.live.iter().copied().filter(|other| is_over(*other)).collect();
-                let mut leaving = leaving.into_iter();
-                loop {
-                    self.give_back(leaving.next()?);
-                    if let Some(start) = self.bytes.find(bytes) {
-                        break start;
-                    }
-                }
-            }
-        };
+        let start = self.bytes.find(bytes)?;
         self.bytes.hold(start, start + self.bytes.extent(bytes), u64::from(tensor));
         self.live.insert(tensor);
         Some(start as u64)

@@ -205,7 +205,7 @@ pub(super) fn place(
         }
         let request = &requests[number];
         let bytes = memory.row_bytes(request).map_err(|error| refuse(number, &error))?;
-        let Some(byte) = placers[of(number)].place(number as u32, bytes as u64, |_| false) else {
+        let Some(byte) = placers[of(number)].place(number as u32, bytes as u64) else {
             let op = program.steps.get(step).and_then(|words| words.get("op")).and_then(Value::as_str);
             let place = format!("step {step} ({})", op.unwrap_or_default());
             return Err(program.refuse_for(&place, &placers[of(number)].lack(request, bytes)));
