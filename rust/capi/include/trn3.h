@@ -603,6 +603,29 @@ typedef struct trn3_sparse_array {
 extern "C" {
 #endif // __cplusplus
 
+// Compiles a program, the JSON text that trn3_device_load takes, for the device's machine, and writes two JSON texts without
+// a NUL, and how many bytes each has: the compiled program, which gives the same bits, and the report: level, times in
+// microseconds (as_written_us, null where that does not fit, compiled_us, bound_us), spilled_bytes, and what each of passes
+// counted. level is the text "as-written", "nki" or "neuronx-cc". The device stays as it is.
+//
+// CAPACITY: a buffer is too small, sizes are written all the same, and the next call with the same program and level
+// compiles nothing anew; or the operands of one instruction do not fit on chip. VALUE: no such level, or what
+// trn3_device_load refuses. UNSUPPORTED: the program meets other cores, calls a function, or gives a tensor on chip.
+//
+// program is null or has length bytes, level level_length; made and report are null or have as many bytes as their
+// capacities say and lie apart; sizes are null or may be written.
+trn3_status trn3_program_compile(struct trn3_device *device,
+                                 const char *program,
+                                 size_t length,
+                                 const char *level,
+                                 size_t level_length,
+                                 void *made,
+                                 size_t made_capacity,
+                                 size_t *made_size,
+                                 void *report,
+                                 size_t report_capacity,
+                                 size_t *report_size);
+
 // What a piece of work takes on this device, all its cores sharing it: picoseconds, and picojoules (energy_pj may be
 // null). The energy is 0 where no power of the chip is published.
 //

@@ -51,7 +51,7 @@ mod stats;
 pub use command::{Address, CollectiveReduction, Command, Completion, DeviceCollective, MemorySpace, Operation};
 /// [`DeviceCollective`], [`CollectiveReduction`] and [`MemorySpace`] by their names of version 0.1.0.
 pub use command::{CollectiveReduction as Reduction, DeviceCollective as Collective, MemorySpace as Space};
-pub use device::{Device, Direct, Estimate, Kernel, MemoryPort, OutputBytes, Placed};
+pub use device::{Device, DeviceCompilation, Direct, Estimate, Kernel, MemoryPort, OutputBytes, Placed};
 pub use error::{Error, ErrorKind, Result};
 pub use host::{
     AddressedMemory, ArchCost, Arrival, BitSource, Carried, Clocked, Commit, CostModel, Delivery, Engine, Functional,

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn trn3_device_create(
         // SAFETY: the caller's promise.
         let (place, config) = unsafe { (Place::new(device, "device")?, text(config, length, "config")?) };
         let device = Device::new(DeviceSpec::from_json(config)?)?;
-        let token = DEVICES.insert(Entry { device, on_complete: None, saved: None, profiled: None })?;
+        let token = DEVICES.insert(Entry { device, on_complete: None, saved: None, profiled: None, compiled: None })?;
         place.put(std::ptr::without_provenance_mut(token));
         Ok(())
     })

@@ -1,6 +1,7 @@
 //! A device: NeuronCores with memories, commands and time, that a host's event loop drives.
 
 mod command;
+mod compile;
 mod estimate;
 mod functions;
 mod lifecycle;
@@ -13,11 +14,13 @@ mod time;
 
 use trn3_embed::{Device, Error, ErrorKind};
 
+use self::compile::LastCompiled;
 use self::profile::Profiled;
 use crate::handles::{Exclusive, Shared, Table};
 use crate::status::{Fault, Result, Status};
 
 pub use command::*;
+pub use compile::*;
 pub use estimate::*;
 pub use functions::*;
 pub use lifecycle::*;
@@ -43,6 +46,8 @@ pub(crate) struct Entry {
     pub(crate) saved: Option<Vec<u8>>,
     /// The profile asked for last, until a call that may change it.
     pub(crate) profiled: Option<Profiled>,
+    /// What was compiled last, until a call that may change it.
+    pub(crate) compiled: Option<LastCompiled>,
 }
 
 // SAFETY: a shared reference to an entry reaches plain data of the device alone: the calls of `const` handles use none of
@@ -54,7 +59,7 @@ static DEVICES: Table<Entry> = Table::new("device");
 /// The device of a handle, for a call that may change it.
 pub(crate) fn exclusive(handle: *mut trn3_device) -> Result<Exclusive<'static, Entry>> {
     let mut entry = DEVICES.exclusive(handle.addr())?;
-    (entry.saved, entry.profiled) = (None, None);
+    (entry.saved, entry.profiled, entry.compiled) = (None, None, None);
     Ok(entry)
 }
 

@@ -128,9 +128,48 @@ static void refusals(void) {
     CHECK_OK(trn3_device_destroy(device));
 }
 
+/* Text of a buffer that is too small first, and then is not. */
+static void compiling(void) {
+    trn3_device *device = created("");
+    static const char LEVEL[] = "neuronx-cc";
+    static char made[8192], report[4096], text[256];
+    size_t made_size = 0, report_size = 0;
+    CHECK_STATUS(TRN3_CAPACITY, trn3_program_compile(device, MARKED, strlen(MARKED), LEVEL, strlen(LEVEL), NULL, 0,
+                                                     &made_size, NULL, 0, &report_size));
+    CHECK(made_size > 0 && made_size < sizeof made && report_size > 0 && report_size < sizeof report);
+    CHECK_STATUS(TRN3_CAPACITY, trn3_program_compile(device, MARKED, strlen(MARKED), LEVEL, strlen(LEVEL), made,
+                                                     made_size, &made_size, report, report_size - 1, &report_size));
+    CHECK(made[0] == 0 && report[0] == 0);
+    CHECK_OK(trn3_program_compile(device, MARKED, strlen(MARKED), LEVEL, strlen(LEVEL), made, sizeof made, &made_size,
+                                  report, sizeof report, &report_size));
+    CHECK(made[made_size] == 0 && report[report_size] == 0);
+    CHECK(strstr(made, "trn3-program") != NULL && strstr(report, "\"level\":\"neuronx-cc\"") != NULL);
+    uint64_t own = 0, compiled = 0;
+    CHECK_OK(trn3_device_load(device, MARKED, strlen(MARKED), &own));
+    CHECK_OK(trn3_device_load(device, made, made_size, &compiled));
+    (void)ran(device, own, 1.5f);
+    (void)ran(device, compiled, 1.5f);
+    CHECK(first(device, own) == 3.0f && first(device, compiled) == 3.0f);
+    /* Refused: a level and a program that there are not, what cannot be compiled, and no place for an answer. */
+    CHECK_STATUS(TRN3_VALUE, trn3_program_compile(device, MARKED, strlen(MARKED), "fast", 4, made, sizeof made,
+                                                  &made_size, report, sizeof report, &report_size));
+    CHECK_OK(trn3_last_error(text, sizeof text));
+    CHECK(strstr(text, "\"fast\"; allowed: as-written, nki, neuronx-cc") != NULL);
+    CHECK_STATUS(TRN3_VALUE, trn3_program_compile(device, "{}", 2, LEVEL, strlen(LEVEL), made, sizeof made, &made_size,
+                                                  report, sizeof report, &report_size));
+    CHECK_STATUS(TRN3_UNSUPPORTED, trn3_program_compile(device, CALLING, strlen(CALLING), LEVEL, strlen(LEVEL), made,
+                                                        sizeof made, &made_size, report, sizeof report, &report_size));
+    CHECK_STATUS(TRN3_VALUE, trn3_program_compile(device, MARKED, strlen(MARKED), LEVEL, strlen(LEVEL), made,
+                                                  sizeof made, NULL, report, sizeof report, &report_size));
+    CHECK_OK(trn3_device_destroy(device));
+    CHECK_STATUS(TRN3_VALUE, trn3_program_compile(device, MARKED, strlen(MARKED), LEVEL, strlen(LEVEL), made,
+                                                  sizeof made, &made_size, report, sizeof report, &report_size));
+}
+
 int main(void) {
     versions();
     functions();
     refusals();
+    compiling();
     return check_result();
 }

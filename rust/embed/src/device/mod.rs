@@ -1,6 +1,7 @@
 //! A device: cores, memories, queues and time.
 
 mod collective;
+mod compile;
 mod estimate;
 mod meets;
 mod memory;
@@ -32,6 +33,7 @@ use crate::links::Links;
 use crate::spec::DeviceSpec;
 use crate::stats::Stats;
 
+pub use compile::DeviceCompilation;
 pub use estimate::{Estimate, Kernel};
 pub use memory::{Direct, MemoryPort};
 pub use programs::{OutputBytes, Placed};

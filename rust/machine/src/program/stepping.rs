@@ -218,8 +218,8 @@ impl Loaded {
     pub(super) fn apart(&self, number: usize, part: &Joint) -> Error {
         let (name, op) = (&self.name, part.instruction().name());
         Error::NotModelled(format!(
-            "program {name}: step {number} ({op}) is one that the cores of a logical core take together; run_together runs \
-             their programs"
+            "program {name}: step {number} ({op}) is one that the cores of a logical core take together, which cores alone \
+             and those of a device do not; run_together (Rust) and trn3.nki.replay_cores (Python) run their programs"
         ))
     }
 

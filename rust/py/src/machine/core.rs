@@ -3,7 +3,7 @@
 mod together;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -142,11 +142,6 @@ impl PyCore {
     /// What writes down what it is given, which it does no longer.
     pub(crate) fn take_recorder(&self) -> PyResult<Recorder> {
         self.lock()?.conductor.take_recorder().map_err(exception)
-    }
-
-    /// The machine that it is of.
-    pub(crate) fn machine(&self) -> PyResult<Arc<ArchSpec>> {
-        Ok(Arc::clone(&self.lock()?.core.state.arch))
     }
 
     /// Keeps what the compiler says of its run.

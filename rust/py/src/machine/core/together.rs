@@ -1,6 +1,9 @@
 //! What several cores do at once.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
+use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
 use trn3_machine::isa::rank_call::RankCall;
 use trn3_machine::joint::Joint;
@@ -46,4 +49,11 @@ pub(crate) fn together<E: Fault + Send>(
         inner.conductor.met(*name, *id, step);
     }
     Ok(ids)
+}
+
+impl PyCore {
+    /// The machine that it is of.
+    pub(crate) fn machine(&self) -> PyResult<Arc<ArchSpec>> {
+        Ok(Arc::clone(&self.lock()?.core.state.arch))
+    }
 }
