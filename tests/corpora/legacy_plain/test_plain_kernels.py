@@ -111,6 +111,8 @@ def test_compiled_fits_at_real_size(case: PlainCase) -> None:
         case.kernel, arch="trn1", values=False, compile="neuronx-cc", **arguments
     )
     report = compiled(profile)
+    # What waits does so for the first load, the last store, or a chain that nothing shortens.
+    assert report["compiled_us"] < 1.7 * report["bound_us"]
     if case.lacks[ARCHES.index("trn1")] is None:
         _, written = run(case, "trn1", case.real, values=False)
         assert report["as_written_us"] == pytest.approx(written.latency_us, rel=1e-9)

@@ -26,7 +26,16 @@ written, and sizes at which it was meant to run. At the latter these do not fit 
 The others fit on both.
 """
 
-from plainlib import attention, elementwise, norms, products, scans
+from plainlib import attention, elementwise, norms, products, scans, windows
 from plainlib.case import CASES, PlainCase
 
-__all__ = ["CASES", "PlainCase", "attention", "elementwise", "norms", "products", "scans"]
+__all__ = [
+    "CASES",
+    "PlainCase",
+    "attention",
+    "elementwise",
+    "norms",
+    "products",
+    "scans",
+    "windows",
+]

@@ -304,3 +304,53 @@ def decode_attention(q, k_cache, v_cache, length):
         acc[...] += nisa.nc_matmul(turned, v_tile)
     nl.store(out, value=nl.copy(acc, dtype=q.dtype))
     return out
+
+
+def grouped(q, k, v):
+    each = len(q) // len(k)
+    return np.stack([attend(q[head], k[head // each], v[head // each]) for head in range(len(q))])
+
+
+@case(
+    small={"heads": 2, "groups": 1, "tokens": 512, "size": 64},
+    real={"heads": 8, "groups": 2, "tokens": 512, "size": 128},
+    shapes=lambda heads, groups, tokens, size: {
+        "q": ((heads, size, tokens), BF16),
+        "k": ((groups, size, tokens), BF16),
+        "v": ((groups, tokens, size), BF16),
+    },
+    golden=grouped,
+    tolerance=2e-2,
+)
+@nki.jit
+def grouped_attention(q, k, v):
+    """Heads that share keys and values load them again, operators for everything else."""
+    heads, size, tokens = q.shape
+    each = heads // k.shape[0]
+    out = nl.ndarray((heads, tokens, size), dtype=q.dtype, buffer=nl.shared_hbm)
+    for group in nl.affine_range(k.shape[0]):
+        for head in nl.affine_range(each):
+            for i in nl.affine_range(tokens // P):
+                q_tile = nl.load(q[group * each + head, :, i * P : (i + 1) * P]) * size**-0.5
+                q_tile = nl.copy(q_tile, dtype=q.dtype)
+                top = nl.full((P, 1), LOWEST, dtype=nl.float32)
+                total = nl.zeros((P, 1), nl.float32)
+                result = nl.zeros((P, size), nl.float32)
+                for j in nl.sequential_range(tokens // KEYS):
+                    k_tile = nl.load(k[group, :, nl.ds(j * KEYS, KEYS)])
+                    scores = nl.matmul(q_tile, k_tile, transpose_x=True)
+                    now = nl.maximum(top, nl.max(scores, axis=1, keepdims=True))
+                    power = nl.exp(scores - now)
+                    decay = nl.exp(top - now)
+                    total[...] = total * decay + nl.sum(power, axis=1, keepdims=True)
+                    rounded = nl.copy(power, dtype=q.dtype)
+                    part = nl.zeros((P, size), nl.float32, buffer=nl.psum)
+                    for t in nl.affine_range(KEYS // P):
+                        turned = nisa.nc_transpose(rounded[:, t * P : (t + 1) * P])
+                        v_tile = nl.load(v[group, nl.ds(j * KEYS + t * P, P), :])
+                        part += nl.matmul(nl.copy(turned, dtype=q.dtype), v_tile, transpose_x=True)
+                    result[...] = result * decay + part
+                    top[...] = now
+                here = (group * each + head, slice(i * P, (i + 1) * P), slice(0, size))
+                nl.store(out[here], nl.divide(result, total, dtype=q.dtype))
+    return out

@@ -2,16 +2,21 @@
 //!
 //! Kept true: at every step each value that it uses lies at the bytes that the step names, no two values that are still used
 //! share bytes of a memory, and no value uses bytes of the author's addresses from the step that uses those first to the one
-//! that uses them last. No step goes; but for loads, which may come earlier, steps stay in their order.
+//! that uses them last. No step goes; where steps leave their order, each stays after all that it depends on, and nothing
+//! crosses a fence.
 //!
 //! A value lives from the step that first uses it to the one that last does, not as long as the kernel refers to its tensor;
 //! a tensor that is overwritten as a whole begins a new value, which may lie elsewhere. Of the free places the one that was
 //! given back longest ago is taken, so that what comes next need not wait; where something would have to leave for that, the
-//! smallest that fits is, and an output takes the bytes of an input that is over, if less has to leave then. Where something
-//! has to leave, loads that come early enough not to be waited for are tried as well, for which places have to be free
-//! earlier: the faster way stays. Who is used last leaves **(choice)**, whole: what was loaded from HBM or
-//! made of constants is loaded or made again, where that takes no longer; what was stored and not written since is stored
-//! once; the rest goes to HBM, from PSUM to SBUF.
+//! smallest that fits is, and an output takes the bytes of an input that is over, if less has to leave then. Who is used last
+//! leaves **(choice)**, whole: what was loaded from HBM or made of constants is loaded or made again, where that takes no
+//! longer; what was stored and not written since is stored once; the rest goes to HBM, from PSUM to SBUF.
+//!
+//! Where values take places that others had, what comes next waits for them, and the order of the text is not always the
+//! best to give places out in. So others are tried, and the one stays whose first steps list scheduling makes fastest
+//! **(choice)**: the order in which steps can start while all fits, or half of what is on chip; where memory is full or nearly
+//! so, outputs in the places of inputs, and PSUM of which half stays free for what comes and goes, since what waits long for
+//! its next use goes to SBUF; where something leaves, loads so early that they are not waited for.
 
 mod ahead;
 mod apart;
