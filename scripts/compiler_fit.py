@@ -150,9 +150,9 @@ def main() -> None:
         for name, out in left:
             others = [row for _, rows in left for row in rows if row not in out]
             low, high = fitted(others, constant, own)
-            value = min(max(own, low), high)
             span = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-            with_that, with_own = (math.expm1(error(out, constant, v)) for v in (value, own))
+            with_that = math.expm1(max(error(out, constant, value) for value in (low, high)))
+            with_own = math.expm1(error(out, constant, own))
             lines.append(
                 f"| `{constant}` {own:g} | {name} | {span} | {with_that:.1%} | {with_own:.1%} |"
             )
