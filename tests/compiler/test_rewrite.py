@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trn3.compiler.rewrite import ByHandError, KernelText, rewritten
+from trn3.compiler.rewrite import ByHandError, KernelText, lines_that_name, rewritten
 
 
 def text_of(source: str) -> KernelText:
@@ -100,6 +100,19 @@ def test_transfers_take_turns_between_queues(head: str, turn: str) -> None:
     found = after(source, kind="queue", lines=[5], engines=[["sync", "scalar"]])
     engines = f"engine=(nisa.sync_engine, nisa.scalar_engine)[{turn}]"
     assert f"src=x[i], dge_mode=nisa.dge_mode.hwdge, {engines})" in found
+
+
+def test_lines_that_take_turns_stand_in_loops_that_count() -> None:
+    text = text_of(LOOP.replace("return out", "nisa.memset(tile, 0.0)"))
+    assert lines_that_name(text, of_isa) == {5: True, 7: True, 8: True, 13: True, 14: False}
+
+
+def test_what_goes_one_behind_takes_the_turn_before() -> None:
+    text = rewritten(text_of(LOOP), change("ahead", tensors=[2], lines=[5, 7], before=8), of_isa)
+    place = next(at for at, (line, _) in enumerate(text.lines, 1) if "tensor_tensor" in line)
+    given = change("engine", lines=[place], engines=[["vector", "gpsimd"]])
+    source = rewritten(text, given, of_isa).source
+    assert "engine=(nisa.gpsimd_engine, nisa.vector_engine)[i % 2]" in source
 
 
 def test_loops_with_a_start_and_a_step_go_ahead_too() -> None:

@@ -22,7 +22,7 @@ def advise(
     cores: Sequence[NeuronCore],
     file: str,
     loops: Sequence[Sequence[tuple[int, int]]],
-    named: Sequence[int] | None = None,
+    named: Mapping[int, bool] | None = None,
 ) -> RunAdvice: ...
 def compile_cores(
     cores: Sequence[NeuronCore],

@@ -185,8 +185,8 @@ def _show(file: KernelFile, found: OptimizedKernel, write: Path | None, values: 
     compiled = found.compiled.compile
     if compiled is not None:
         bound = compiled["bound_us"]
-        times = found.as_written.latency_us / found.compiled.latency_us
-        took = f"{found.compiled.latency_us:,.1f} us ({times:.2f} times as fast)"
+        ratio = found.as_written.latency_us / found.compiled.latency_us
+        took = f"{found.compiled.latency_us:,.1f} us ({ratio:.2f} times as fast)"
         lines.append(f"compiled ({compiled['level']}): {took}")
         if bound is not None:
             lines.append(f"no order of its steps takes less than {bound:,.1f} us")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trn3._trn3 import compiler
@@ -17,7 +17,7 @@ def advise(
     cores: Sequence[Any],
     file: str,
     loops: Sequence[Sequence[tuple[int, int]]],
-    named: Sequence[int] | None = None,
+    named: Mapping[int, bool] | None = None,
 ) -> RunAdvice:
     """Return what would make a run faster: each change timed alone on the machine's timeline.
 
@@ -29,9 +29,9 @@ def advise(
         The kernel's file. Lines of others are left as they are.
     loops : sequence of sequences of (int, int)
         First and last line of each statement of each loop in it.
-    named : sequence of int, optional
-        Lines whose text can name an engine: changes of others are advised apart from theirs.
-        Default: all.
+    named : mapping of int to bool, optional
+        Lines whose text can name an engine, and whether it can name several in turn: changes of
+        others are advised apart from theirs. Default: all can.
 
     Returns
     -------

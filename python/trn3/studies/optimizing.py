@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from trn3.compiler.advice import advise, said
-from trn3.compiler.rewrite import ByHandError, KernelText, rewritten
+from trn3.compiler.rewrite import ByHandError, KernelText, lines_that_name, rewritten
 from trn3.machine import ArchSpec, PsumCapacityError, SbufCapacityError, SkippedValueError
 from trn3.nki import Kernel
 from trn3.profile import Profile, profile_of
@@ -142,7 +142,7 @@ class _Optimizer:
     def advice(self, text: KernelText) -> Any:
         """Return what would make a text faster, from the trace of its run."""
         kernel = self.load(text.source)
-        named = text.lines_calling(self.takes_engine(text))
+        named = lines_that_name(text, self.takes_engine(text))
         found: list[Any] = []
 
         def take(ran: Any) -> Any:
@@ -241,7 +241,7 @@ class _Optimizer:
         self.changes.append(TriedChange(*of, *figures))
 
     def takes_engine(self, text: KernelText) -> Callable[[ast.expr], bool]:
-        known = unwrap(self.load(text.source)).__globals__  # type: ignore[attr-defined]
+        known = unwrap(self.load(text.source)).__globals__
 
         def takes(function: ast.expr) -> bool:
             if not isinstance(function, ast.Attribute):

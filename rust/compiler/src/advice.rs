@@ -10,7 +10,7 @@ mod pass_changes;
 mod search;
 mod words;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use trn3_machine::Result;
@@ -62,8 +62,8 @@ pub struct KernelOutline {
     pub file: String,
     /// First and last line of each statement of each loop.
     pub loops: Vec<Vec<(u32, u32)>>,
-    /// Lines that can name the engine of their instruction; None: all.
-    pub named: Option<BTreeSet<u32>>,
+    /// Lines that can name the engine of their instruction, and whether they can name several in turn; None: all can.
+    pub named: Option<BTreeMap<u32, bool>>,
 }
 
 /// What is advised for a run.

@@ -168,7 +168,7 @@ fn words(
 }
 
 /// What would make what cores ran faster; `loops` has first and last line of each statement of each loop of the file,
-/// `named` the lines that can name an engine.
+/// `named` the lines that can name an engine, and whether several in turn.
 #[pyfunction]
 #[pyo3(signature = (cores, file, loops, named=None))]
 fn advise(
@@ -176,11 +176,11 @@ fn advise(
     cores: Vec<Py<PyCore>>,
     file: String,
     loops: Vec<Vec<(u32, u32)>>,
-    named: Option<Vec<u32>>,
+    named: Option<BTreeMap<u32, bool>>,
 ) -> PyResult<PyAdvice> {
     let owners: Vec<&PyCore> = cores.iter().map(|core| core.bind(py).get()).collect();
     let (names, calls) = (vec![None; owners.len()], vec![None; owners.len()]);
-    let outline = KernelOutline { file, loops, named: named.map(|lines| lines.into_iter().collect()) };
+    let outline = KernelOutline { file, loops, named };
     let mut found = None;
     together(py, &owners, &names, &calls, "", |mut cores: Vec<&mut NeuronCore>, _| {
         let Some(sites) = cores.first().map(|core| core.sites.clone()) else { return Ok(Vec::new()) };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trn3.compiler.rewrite.apply import rewritten
+from trn3.compiler.rewrite.moves import lines_that_name
 from trn3.compiler.rewrite.text import ByHandError, KernelText
 
-__all__ = ["ByHandError", "KernelText", "rewritten"]
+__all__ = ["ByHandError", "KernelText", "lines_that_name", "rewritten"]

@@ -16,7 +16,15 @@ from trn3.compiler.rewrite.text import (
     names,
 )
 
-__all__ = ["give_engine", "issue_ahead", "made_name", "make_all_in_loop", "make_in_loop", "remove"]
+__all__ = [
+    "give_engine",
+    "issue_ahead",
+    "lines_that_name",
+    "made_name",
+    "make_all_in_loop",
+    "make_in_loop",
+    "remove",
+]
 
 
 def made_name(statement: ast.stmt) -> str:
@@ -123,11 +131,12 @@ def give_engine(
     chosen = [f"{module}.{engine}_engine" for engine in engines]
     words = chosen[0]
     if len(chosen) > 1:
-        loop = next((each for each in reversed(loops) if isinstance(each, ast.For)), None)
-        if loop is None:
-            message = f"line {line} is in no loop"
-            raise ByHandError(message)
-        turn = counted(loop).words(f"(i - start) // step % {len(chosen)}")
+        count = _counted_around(loops, line)
+        late = f"{count.name} > {ast.unparse(count.start)}"
+        if any(isinstance(each, ast.If) and ast.unparse(each.test) == late for each in loops):
+            # What stands behind the first iteration alone is one behind.
+            chosen = [chosen[-1], *chosen[:-1]]
+        turn = count.words(f"(i - start) // step % {len(chosen)}")
         words = f"({', '.join(chosen)})[{ast.unparse(turn)}]"
     if named := given.get("engine"):
         if named.lineno != named.end_lineno:
@@ -138,6 +147,31 @@ def give_engine(
     words = f"dge_mode={module}.dge_mode.hwdge, {words}" if is_queue else words
     at, column = max((each.end_lineno or 0, each.end_col_offset or 0) for each in _arguments(call))
     return _between(text, at, column, column, f", {words}")
+
+
+def _counted_around(path: Sequence[ast.stmt], line: int) -> CountedLoop:
+    loop = next((each for each in reversed(path) if isinstance(each, ast.For)), None)
+    if loop is None:
+        message = f"line {line} is in no loop"
+        raise ByHandError(message)
+    return counted(loop)
+
+
+def lines_that_name(text: KernelText, takes: Callable[[ast.expr], bool]) -> dict[int, bool]:
+    """Return the lines of calls that can name an engine, and whether they can name several in turn.
+
+    Parameters
+    ----------
+    takes
+        As `give_engine` has it.
+    """
+    found = {}
+    for node in (each for function in text.functions for each in ast.walk(function)):
+        if isinstance(node, ast.Call) and takes(node.func):
+            with suppress(ByHandError):
+                found[node.lineno] = False
+                found[node.lineno] = bool(_counted_around(text.path(node.lineno), node.lineno))
+    return found
 
 
 def _between(text: KernelText, line: int, first: int, last: int, words: str) -> KernelText:

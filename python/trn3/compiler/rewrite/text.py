@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -87,12 +87,6 @@ class KernelText:
         found = {node for node in nodes if isinstance(node, ast.For)}
         ordered = sorted(found, key=lambda loop: loop.lineno)
         return [[(each.lineno, each.end_lineno or 0) for each in loop.body] for loop in ordered]
-
-    def lines_calling(self, wanted: Callable[[ast.expr], bool]) -> list[int]:
-        """Return the lines of calls of some functions."""
-        nodes = ast.walk(ast.parse(self.source))
-        calls = [each for each in nodes if isinstance(each, ast.Call) and wanted(each.func)]
-        return [line for each in calls for line in range(each.lineno, (each.end_lineno or 0) + 1)]
 
     def function_at(self, line: int) -> ast.FunctionDef:
         """Return the innermost function around a line.

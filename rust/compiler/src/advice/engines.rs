@@ -72,8 +72,11 @@ impl Search<'_> {
     /// Makes choices, the best one first, as long as that saves something; all of lines that can name engines are one change,
     /// and all others one.
     fn best(&mut self, kind: AdviceKind, open: Choices, give: &dyn Fn(SiteId, Vec<Engine>) -> Edit) -> Result<()> {
-        let can_name = |line: &u32| self.outline.named.as_ref().is_none_or(|named| named.contains(line));
-        let (named, others) = open.into_iter().partition(|(line, _)| can_name(line));
+        let turns = |line: &u32| self.outline.named.as_ref().map_or(Some(true), |named| named.get(line).copied());
+        let (mut named, others): (Choices, Choices) = open.into_iter().partition(|(line, _)| turns(line).is_some());
+        for (line, (_, choices)) in &mut named {
+            choices.retain(|engines| engines.len() == 1 || turns(line) == Some(true));
+        }
         self.best_of(kind, named, give)?;
         self.best_of(kind, others, give)
     }

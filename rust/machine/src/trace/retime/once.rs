@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -69,13 +70,13 @@ impl Draft {
     fn go_before(&mut self, moved: &[u32], around: &[SiteId]) {
         let step = |number: u32| &self.trace.steps[number as usize];
         let is_of = |item: &Item| matches!(*item, Item::Step(number) if around.contains(&step(number).site));
-        let kinds: HashSet<(SiteId, u16)> =
-            moved.iter().map(|&number| (step(number).site, step(number).opcode)).collect();
         let scopes: HashSet<u32> = moved.iter().map(|&number| step(number).scope).collect();
-        let last = self.items.iter().rposition(|item| matches!(item, Item::Step(number) if moved.contains(number)));
-        let (Some(start), Some(last)) = (self.items.iter().position(is_of), last) else { return };
-        // Several runs of a line are of several iterations, each of which fills another tensor.
-        if kinds.len() < moved.len() || scopes.len() > 1 || start > last {
+        let place = |wanted: &u32| self.items.iter().position(|item| *item == Item::Step(*wanted));
+        let (Some(start), Some(last)) = (self.items.iter().position(is_of), moved.iter().filter_map(place).max())
+        else {
+            return;
+        };
+        if scopes.len() > 1 || start > last || self.is_repeated(moved, start..last + 1) {
             return;
         }
         let made: HashSet<u32> =
@@ -92,6 +93,22 @@ impl Draft {
         if self.depends(start..at, at..last + 1) {
             self.items.splice(start..=last, before);
         }
+    }
+
+    /// Whether a line of some steps comes again after another line: it is of several iterations, each of which fills another
+    /// tensor.
+    fn is_repeated(&self, steps: &[u32], places: Range<usize>) -> bool {
+        let mut over: HashSet<SiteId> = HashSet::new();
+        let mut last: Option<SiteId> = None;
+        self.items[places].iter().any(|item| {
+            let Item::Step(number) = *item else { return false };
+            let site = self.trace.steps[number as usize].site;
+            if last != Some(site) {
+                over.extend(last);
+            }
+            last = Some(site);
+            steps.contains(&number) && over.contains(&site)
+        })
     }
 
     /// Tensors that steps write, in the order in which they are written first.
