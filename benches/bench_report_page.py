@@ -22,7 +22,9 @@ SCRIPTS = Path(trn3.__file__).parent / "report" / "web"
 
 # From side to side, with so much of the run in view; the frames' times come back, in ms.
 PAN = """
-const [frames, part, done] = arguments, length = JSON.parse(document.getElementById("trn3-summary").textContent).latency_us * 1e6;
+const [frames, part, done] = arguments;
+const figures = JSON.parse(document.getElementById("trn3-summary").textContent);
+const length = figures.latency_us * 1e6;
 const times = [];
 let last;
 const step = (now) => {
@@ -39,7 +41,7 @@ requestAnimationFrame(step);
 
 @pytest.fixture
 def threads() -> int:
-    """The browser takes what cores there are; the goals are for two."""
+    """Return two: the browser takes what cores there are, and the goals are for two."""
     return 2
 
 

@@ -19,7 +19,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
-    """A window of 1280 x 800 in light; a test fails if its page complained."""
+    """Give a window of 1280 x 800 in light; a test fails if its page complained."""
     chromium.resize(1280, 800)
     chromium.complaints()
     yield chromium

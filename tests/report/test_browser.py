@@ -15,6 +15,12 @@ from support.browser import Browser
 SCRIPTS = Path(trn3.__file__).parent / "report" / "web"
 # Room of the names of lanes and of the axis, in CSS pixels; see timeline_geometry.js.
 GUTTER, LANES_TOP = 124, 46
+# Replaces what is searched for.
+ASK = """
+const box = document.getElementById("query");
+box.value = arguments[0];
+box.dispatchEvent(new Event("input"));
+"""
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +70,10 @@ def test_from_the_slowest_line_to_its_instructions_and_back(
     assert chosen["kind"] == "instruction"
     assert chosen["line"] == name
     assert f"{Path(name).name}" in browser.find("#inspector").text
-    assert browser.find("table.virtual tr[aria-selected=true] td").text == f"{chosen['instruction']['row']:,}"
+    assert (
+        browser.find("table.virtual tr[aria-selected=true] td").text
+        == f"{chosen['instruction']['row']:,}"
+    )
 
     browser.find("#inspector dd .link").click()
     assert selection(browser)["kind"] == "line"
@@ -74,10 +83,19 @@ def test_from_the_slowest_line_to_its_instructions_and_back(
 def test_all_text_is_there_without_a_click(browser: Browser, small_page: Path) -> None:
     assert browser.open(small_page) < 5
     panes = browser.run(
-        "return [...document.querySelectorAll('section[data-pane]')].map((pane) => [pane.dataset.pane, pane.innerText])"
+        "return [...document.querySelectorAll('section[data-pane]')]"
+        ".map((pane) => [pane.dataset.pane, pane.innerText])"
     )
     texts = dict(panes)
-    assert list(texts) == ["timeline", "source", "advice", "memory", "roofline", "tables", "settings"]
+    assert list(texts) == [
+        "timeline",
+        "source",
+        "advice",
+        "memory",
+        "roofline",
+        "tables",
+        "settings",
+    ]
     assert "nisa.nc_matmul(queries, keys)" in texts["source"]
     assert "1.65x" in texts["advice"]
     assert "issue line 6 first" in texts["advice"]
@@ -98,7 +116,13 @@ def test_a_slice_gives_its_line_and_its_stack(browser: Browser, small_page: Path
     assert selection(browser)["line"] == "/home/me/attention.py:5"
     assert browser.find("tr[data-line][aria-selected=true]").get_attribute("data-number") == "5"
     text = browser.find("#inspector").text
-    for part in ("nc_transpose", "Call stack", "attention.py:5 in attention", "Depends on", "Needed by"):
+    for part in (
+        "nc_transpose",
+        "Call stack",
+        "attention.py:5 in attention",
+        "Depends on",
+        "Needed by",
+    ):
         assert part in text
 
 
@@ -132,7 +156,8 @@ def test_memory_and_tables_lead_to_instructions(browser: Browser, small_page: Pa
     browser.run("trn3report.zoom(0, arguments[0])", end)
     browser.await_frame()
     # The first keys lie at the lowest address from the start on.
-    browser.click_at("section[data-pane=memory] canvas", 62 + 20, 230 - 20 - 4)
+    height = browser.find("section[data-pane=memory] canvas").size["height"]
+    browser.click_at("section[data-pane=memory] canvas", 62 + 20, height - 20 - 4)
     assert selection(browser)["tensor"] == {"run": 0, "row": 0, "name": "keys"}
     browser.find("[data-goto=tables]").click()
     browser.find("section[data-pane=tables] input").send_keys("nc_matmul attention.py:6")
@@ -151,15 +176,19 @@ def test_search_finds_lines_instructions_and_tensors(browser: Browser, small_pag
     browser.open(small_page)
     browser.press("/")
     browser.press("nc_m")
-    assert browser.find("#hits").text.split("\n")[:3] == ["instruction", "nc_matmul", "first of 200"]
+    assert browser.find("#hits").text.split("\n")[:3] == [
+        "instruction",
+        "nc_matmul",
+        "first of 200",
+    ]
     browser.press("\ue007")
     assert selection(browser)["instruction"] == {"run": 0, "row": 2}
     assert browser.find("#found").text == "1 of 2"
     browser.press("\ue007")
     assert selection(browser)["line"] == "/home/me/attention.py:6"
-    browser.run("const box = document.getElementById('query'); box.value = 'weights'; box.dispatchEvent(new Event('input'))")
+    browser.run(ASK, "weights")
     assert "tensor" in browser.find("#hits").text
-    browser.run("const box = document.getElementById('query'); box.value = 'no such'; box.dispatchEvent(new Event('input'))")
+    browser.run(ASK, "no such")
     assert browser.find("#found").text == "nothing found"
     browser.press("\ue00c")
 
@@ -254,9 +283,12 @@ def test_usable_at_1280_pixels(browser: Browser, small_page: Path) -> None:
     for width, height in ((1280, 720), (1920, 1080)):
         browser.resize(width, height)
         browser.await_frame()
-        assert browser.run("return [document.documentElement.scrollWidth, document.documentElement.scrollHeight]") == [width, height]
+        assert browser.run(
+            "return [document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+        ) == [width, height]
         cut = browser.run(
-            "return [...document.querySelectorAll('header button, .controls > *, #side-nav button')].filter((part) => {"
-            " const box = part.getBoundingClientRect(); return box.width && (box.right > innerWidth || box.left < 0); }).map((part) => part.outerHTML)"
+            "return [...document.querySelectorAll('header button, .controls > *, nav button')]"
+            ".map((part) => [part.outerHTML, part.getBoundingClientRect()])"
+            ".filter(([, box]) => box.width && (box.right > innerWidth || box.left < 0))"
         )
         assert cut == []

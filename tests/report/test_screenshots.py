@@ -20,12 +20,14 @@ BLOCK = 16
 MEAN_DIFFERENCE, FAR, FAR_SHARE = 4.0, 48, 0.02
 
 #: What is done before a picture is taken.
+SHOW = "; document.querySelector('[data-goto={}]').click()"
 VIEWS = {
     "whole_light": "",
     "whole_dark": "",
-    "selected_light": "trn3report.zoom(0, 20000000); trn3report.select({instruction: 50}); document.querySelector('[data-goto=memory]').click()",
-    "roofline_dark": "trn3report.select({line: 'attention.py:6'}); document.querySelector('[data-goto=roofline]').click()",
-    "tables_light": "trn3report.select({instruction: 50}); document.querySelector('[data-goto=tables]').click()",
+    "selected_light": "trn3report.zoom(0, 2e7); trn3report.select({instruction: 50})"
+    + SHOW.format("memory"),
+    "roofline_dark": "trn3report.select({line: 'attention.py:6'})" + SHOW.format("roofline"),
+    "tables_light": "trn3report.select({instruction: 50})" + SHOW.format("tables"),
 }
 
 
@@ -60,7 +62,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_looks_as_it_did(
     browser: Browser, page: Path, view: str, width: int, height: int
 ) -> None:
-    """To keep new pictures, look at them first: ``blocks(take(...))`` saved as ``VIEW_WIDTH.png``."""
+    """New pictures are looked at first, then kept: ``blocks(take(...))`` as VIEW_WIDTH.png."""
     kept = blocks_kept(view, width)
     seen = blocks(take(browser, page, view, width, height))
     assert seen.shape == kept.shape
@@ -72,4 +74,4 @@ def test_it_looks_as_it_did(
 def blocks_kept(view: str, width: int) -> NDArray[np.uint8]:
     image = pytest.importorskip("matplotlib.image")
     pixels = np.asarray(image.imread(KEPT / f"{view}_{width}.png"))[:, :, :3] * 255
-    return pixels.round().astype(np.uint8)  # type: ignore[no-any-return]
+    return pixels.round().astype(np.uint8)

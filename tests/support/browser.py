@@ -18,6 +18,16 @@ def missing() -> str:
     return f"not installed: {', '.join(lacking)}" if lacking else ""
 
 
+READY = """
+const done = arguments[0];
+trn3report.ready.then(() => done(performance.now()), (error) => done(String(error)));
+"""
+FRAMES = """
+const done = arguments[0];
+requestAnimationFrame(() => requestAnimationFrame(() => done()));
+"""
+
+
 class Browser:
     """A window of Chromium without a screen.
 
@@ -38,10 +48,9 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def open(self, page: Path) -> float:
-        """Open a report and wait until it is ready; return the seconds that it took by its clock."""
+        """Open a report, wait until it is ready, and return the seconds that it took."""
         self.driver.get(page.as_uri())
-        wait = "const done = arguments[0]; trn3report.ready.then(() => done(performance.now()), (error) => done(String(error)));"
-        taken = self.driver.execute_async_script(wait)
+        taken = self.driver.execute_async_script(READY)
         assert isinstance(taken, (int, float)), taken
         return taken / 1000
 
@@ -51,8 +60,7 @@ class Browser:
 
     def await_frame(self) -> None:
         """Wait until what was asked for is drawn."""
-        frames = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()));"
-        self.driver.execute_async_script(frames)
+        self.driver.execute_async_script(FRAMES)
 
     def find(self, selector: str) -> Any:
         """Return the first element of a CSS selector."""
@@ -90,8 +98,8 @@ def browser() -> Iterator[Browser]:
 
     options = webdriver.ChromeOptions()
     for option in (
-        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-        "--force-color-profile=srgb", "--font-render-hinting=none",
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--hide-scrollbars", "--force-color-profile=srgb", "--font-render-hinting=none",
     ):  # fmt: skip
         options.add_argument(option)
     options.binary_location = shutil.which("chromium") or ""

@@ -1,4 +1,4 @@
-"""A report of any length without a kernel: what the machine would record, made up in the report's own format."""
+"""A report of any length without a kernel, made up in the report's own format."""
 
 from __future__ import annotations
 
@@ -14,9 +14,16 @@ import numpy as np
 
 ENGINES = ["tensor", "vector", "scalar", "gpsimd", "sync", "dma"]
 CAUSES = [
-    "nothing", *ENGINES, "issue order", "table load", "PSUM bank", "depends_on", "DMA queue",
-    "other core", "other rank",
-]  # fmt: skip
+    "nothing",
+    *ENGINES,
+    "issue order",
+    "table load",
+    "PSUM bank",
+    "depends_on",
+    "DMA queue",
+    "other core",
+    "other rank",
+]
 OPCODES = ["dma_copy", "nc_matmul", "nc_transpose", "tensor_tensor", "activation", "tensor_copy"]
 FAMILIES = ["DMA", "matmul", "transpose", "element-wise", "function", "copy, set"]
 MEMORIES = ["sbuf", "psum", "private_hbm", "shared_hbm"]
@@ -35,13 +42,18 @@ SOURCE = [
 ]
 # Of each step of a tile: opcode, engine, line, time in ps, what stands before it in the tile.
 STEPS = [
-    (0, 5, 4, 900_000, None), (2, 0, 5, 64_000, 0), (1, 0, 6, 213_000, 1), (4, 2, 7, 430_000, 2),
-    (3, 1, 8, 350_000, 3), (5, 1, 9, 180_000, 4), (0, 5, 10, 700_000, 5),
-]  # fmt: skip
+    (0, 5, 4, 900_000, None),
+    (2, 0, 5, 64_000, 0),
+    (1, 0, 6, 213_000, 1),
+    (4, 2, 7, 430_000, 2),
+    (3, 1, 8, 350_000, 3),
+    (5, 1, 9, 180_000, 4),
+    (0, 5, 10, 700_000, 5),
+]
 
 
 def run_tiles(count: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Return `count` instructions: tiles on in-order engines, the same 1,000 tiles again and again."""
+    """Return `count` instructions of in-order engines: 1,000 tiles again and again."""
     block = issue(min(count, 1000 * len(STEPS)))
     rows = len(block["start"])
     times = -(-count // rows)
@@ -52,11 +64,21 @@ def run_tiles(count: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def issue(count: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Issue the steps of tiles on in-order engines and four queues of DMA until there are `count`."""
+    """Issue tiles on in-order engines and four DMA queues, until there are `count`."""
     free: dict[tuple[int, int], int] = {}
     columns: dict[str, list[int]] = {
         name: []
-        for name in ("stream", "opcode", "site", "start", "slot", "length", "wait", "cause", "waited_on")
+        for name in (
+            "stream",
+            "opcode",
+            "site",
+            "start",
+            "slot",
+            "length",
+            "wait",
+            "cause",
+            "waited_on",
+        )
     }
     ends: list[int] = []
     rows = 0
@@ -79,11 +101,21 @@ def issue(count: int) -> dict[str, np.ndarray[Any, Any]]:
             columns["wait"].append(start - idle)
             cause = 1 + STEPS[before][1] if before is not None else 0
             columns["cause"].append(cause if waits else 0)
-            columns["waited_on"].append(rows - first - before if waits and before is not None else 0)
+            columns["waited_on"].append(
+                rows - first - before if waits and before is not None else 0
+            )
             free[engine, queue] = start + length
             ends.append(start + length)
             rows += 1
     return {name: np.array(values, np.int64) for name, values in columns.items()}
+
+
+HEATS = {
+    "critical": "critical_us",
+    "wait": "wait_us",
+    "bytes": "hbm_bytes",
+    "instructions": "instructions",
+}
 
 
 class Columns:
@@ -110,7 +142,9 @@ class Columns:
         return {"rows": rows, "columns": places}
 
 
-def layout_of(count: int, name: str, levels: tuple[str, ...] = ("as-written",)) -> tuple[dict[str, Any], dict[str, Any], bytes]:
+def layout_of(
+    count: int, name: str, levels: tuple[str, ...] = ("as-written",)
+) -> tuple[dict[str, Any], dict[str, Any], bytes]:
     """Return the layout, the figures and the columns of a run of `count` instructions."""
     made = run_tiles(count)
     store = Columns()
@@ -126,110 +160,253 @@ def layout_of(count: int, name: str, levels: tuple[str, ...] = ("as-written",)) 
     is_dma = made["opcode"] == 0
     zero = np.zeros(count, np.int64)
     made |= {
-        "label": zero, "critical": critical, "dma_bytes": np.where(is_dma, 65536, 0),
+        "label": zero,
+        "critical": critical,
+        "dma_bytes": np.where(is_dma, 65536, 0),
         "hbm_read": np.where(made["site"] == 4, 65536, 0),
         "hbm_write": np.where(made["site"] == 10, 65536, 0),
         "macs": np.where(made["opcode"] == 1, 128 * 128 * 512, 0),
-    }  # fmt: skip
+    }
     moves = np.flatnonzero(is_dma)
     transfers = np.repeat(moves, 4)
     tiles = np.arange(min(count // len(STEPS), 400))
     first = tiles * len(STEPS)
     tensors: dict[str, list[int]] = {
-        key: [] for key in ("memory", "name", "shape", "dtype", "site", "partition", "partitions",
-                            "byte", "bytes", "from", "to", "first_use", "last_use")
-    }  # fmt: skip
+        key: []
+        for key in (
+            "memory",
+            "name",
+            "shape",
+            "dtype",
+            "site",
+            "partition",
+            "partitions",
+            "byte",
+            "bytes",
+            "from",
+            "to",
+            "first_use",
+            "last_use",
+        )
+    }
     uses: list[tuple[int, int, int]] = []
     for tile, row in zip(tiles.tolist(), first.tolist(), strict=True):
         for slot, (memory, at, last) in enumerate(((0, 0, 2), (0, 1, 2), (1, 2, 3), (0, 3, 5))):
             tensor = len(tensors["memory"])
             values = (
-                memory, slot, 0, memory, STEPS[at][2], 0, 128, (tile % 4) * 2048 + 8192 * slot * (1 - memory),
-                2048, int(made["start"][row + at]), int(ends[row + last]), 1 + row + at, 1 + row + last,
-            )  # fmt: skip
+                memory,
+                slot,
+                0,
+                memory,
+                STEPS[at][2],
+                0,
+                128,
+                (tile % 4) * 2048 + 8192 * slot * (1 - memory),
+                2048,
+                int(made["start"][row + at]),
+                int(ends[row + last]),
+                1 + row + at,
+                1 + row + last,
+            )
             for key, value in zip(tensors, values, strict=True):
                 tensors[key].append(value)
             uses += [(row + at, tensor, 2), (row + last, tensor, 0)]
     uses.sort()
     steps = np.linspace(0, latency, 500).astype(np.int64)
     run = {
-        "core": 0, "rank": None, "level": levels[0], "is_main": True, "latency_ps": latency,
-        "overhead_ps": 15_000_000, "origin_ps": 0, "dma_engines": 16,
-        "streams": [{"engine": place, "queue": None, "name": each} for place, each in enumerate(ENGINES[:5])]
+        "core": 0,
+        "rank": None,
+        "level": levels[0],
+        "is_main": True,
+        "latency_ps": latency,
+        "overhead_ps": 15_000_000,
+        "origin_ps": 0,
+        "dma_engines": 16,
+        "streams": [
+            {"engine": place, "queue": None, "name": each} for place, each in enumerate(ENGINES[:5])
+        ]
         + [{"engine": 5, "queue": queue, "name": f"DMA queue {queue}"} for queue in range(4)],
         "tables": {
             "instructions": store.table(made),
-            "transfers": store.table({
-                "instruction": transfers, "dma_engine": np.tile(np.arange(4), len(moves)) + 4 * (made["stream"][transfers] - 5),
-                "start": made["start"][transfers], "length": made["length"][transfers],
-                "bytes": np.full(len(transfers), 16384),
-            }),
+            "transfers": store.table(
+                {
+                    "instruction": transfers,
+                    "dma_engine": np.tile(np.arange(4), len(moves))
+                    + 4 * (made["stream"][transfers] - 5),
+                    "start": made["start"][transfers],
+                    "length": made["length"][transfers],
+                    "bytes": np.full(len(transfers), 16384),
+                }
+            ),
             "tensors": store.table({key: np.array(values) for key, values in tensors.items()}),
-            "uses": store.table({
-                key: np.array([use[place] for use in uses], np.int64)
-                for place, key in enumerate(("instruction", "tensor", "usage"))
-            }),
-            "occupancy": store.table({"time": steps, "sbuf": 20000 + 8000 * (np.arange(500) % 7), "psum": 2048 * (np.arange(500) % 5)}),
+            "uses": store.table(
+                {
+                    key: np.array([use[place] for use in uses], np.int64)
+                    for place, key in enumerate(("instruction", "tensor", "usage"))
+                }
+            ),
+            "occupancy": store.table(
+                {
+                    "time": steps,
+                    "sbuf": 20000 + 8000 * (np.arange(500) % 7),
+                    "psum": 2048 * (np.arange(500) % 5),
+                }
+            ),
             "hbm": store.table({"time": steps, "bytes": 60000 + 40000 * (np.arange(500) % 3)}),
         },
-    }  # fmt: skip
+    }
     others = [
-        {**run, "level": level, "is_main": False, "latency_ps": latency * 3 // 4} for level in levels[1:]
+        {**run, "level": level, "is_main": False, "latency_ps": latency * 3 // 4}
+        for level in levels[1:]
     ]
     lines = []
     for line in range(4, 11):
         rows = made["site"] == line
-        lines.append({
-            "file": f"/home/me/{name}.py", "line": line, "function": name, "instructions": int(rows.sum()),
-            "critical_us": float(made["length"][rows & (critical > 0)].sum()) / 1e6,
-            "slot_us": float(made["slot"][rows].sum()) / 1e6, "wait_us": float(made["wait"][rows].sum()) / 1e6,
-            "waits": {}, "hbm_bytes": int(made["hbm_read"][rows].sum() + made["hbm_write"][rows].sum()),
-        })  # fmt: skip
+        lines.append(
+            {
+                "file": f"/home/me/{name}.py",
+                "line": line,
+                "function": name,
+                "instructions": int(rows.sum()),
+                "critical_us": float(made["length"][rows & (critical > 0)].sum()) / 1e6,
+                "slot_us": float(made["slot"][rows].sum()) / 1e6,
+                "wait_us": float(made["wait"][rows].sum()) / 1e6,
+                "waits": {},
+                "hbm_bytes": int(made["hbm_read"][rows].sum() + made["hbm_write"][rows].sum()),
+            }
+        )
     figures = {
-        "kernel": name, "arch": "trn3", "latency_us": latency / 1e6, "latency_low_us": latency / 1.6e6,
-        "latency_high_us": latency / 0.6e6, "overhead_us": 15.0, "instructions": count,
-        "verdict": "Bound by waiting: even the busiest engine, vector, works only 41 % of the time.",
-        "mfu": 0.04, "mbu": 0.0054, "lines": lines, "sbuf_peak_bytes": 68000, "psum_peak_bytes": 8192,
-    }  # fmt: skip
+        "kernel": name,
+        "arch": "trn3",
+        "latency_us": latency / 1e6,
+        "latency_low_us": latency / 1.6e6,
+        "latency_high_us": latency / 0.6e6,
+        "overhead_us": 15.0,
+        "instructions": count,
+        "verdict": "Bound by waiting: even the busiest engine, vector, works 41 % of the time.",
+        "mfu": 0.04,
+        "mbu": 0.0054,
+        "lines": lines,
+        "sbuf_peak_bytes": 68000,
+        "psum_peak_bytes": 8192,
+    }
     layout = {
-        "format": "trn3-report", "version": 1, "kind": "profile", "trn3": "0.0", "title": name,
-        "verdict": figures["verdict"], "engines": ENGINES, "causes": CAUSES, "cause_words": CAUSES,
-        "opcodes": OPCODES, "families": FAMILIES, "labels": [""],
+        "format": "trn3-report",
+        "version": 1,
+        "kind": "profile",
+        "trn3": "0.0",
+        "title": name,
+        "verdict": figures["verdict"],
+        "engines": ENGINES,
+        "causes": CAUSES,
+        "cause_words": CAUSES,
+        "opcodes": OPCODES,
+        "families": FAMILIES,
+        "labels": [""],
         "files": [{"name": f"/home/me/{name}.py", "short": f"{name}.py", "is_recorded": True}],
         "sites": [[0, line, name] for line in range(12)],
-        "stacks": [[]], "names": ["keys", "queries", "scores", "weights"], "shapes": [[128, 1024]],
-        "dtypes": ["bfloat16", "float32"], "memories": MEMORIES,
+        "stacks": [[]],
+        "names": ["keys", "queries", "scores", "weights"],
+        "shapes": [[128, 1024]],
+        "dtypes": ["bfloat16", "float32"],
+        "memories": MEMORIES,
         "arch": {"name": "trn3", "hbm_gbps": 4900.0, "tensor_clock_mhz": 2400.0},
         "runs": [run, *others],
         "memory": [
-            {"run": 0, "memory": "sbuf", "capacity_bytes": 262144, "partitions": 128, "peak_bytes": 68000,
-             "peak_ps": latency // 3, "largest_free_bytes": 150000, "free_bytes": 194144},
-            {"run": 0, "memory": "psum", "capacity_bytes": 16384, "partitions": 128, "peak_bytes": 8192,
-             "peak_ps": latency // 2, "largest_free_bytes": 8192, "free_bytes": 8192},
+            {
+                "run": 0,
+                "memory": "sbuf",
+                "capacity_bytes": 262144,
+                "partitions": 128,
+                "peak_bytes": 68000,
+                "peak_ps": latency // 3,
+                "largest_free_bytes": 150000,
+                "free_bytes": 194144,
+            },
+            {
+                "run": 0,
+                "memory": "psum",
+                "capacity_bytes": 16384,
+                "partitions": 128,
+                "peak_bytes": 8192,
+                "peak_ps": latency // 2,
+                "largest_free_bytes": 8192,
+                "free_bytes": 8192,
+            },
         ],
-        "traffic": [{"run": 0, "name": "k", "shape": [2048, 64], "dtype": "bfloat16", "memory": "shared_hbm",
-                     "read_bytes": 8_650_752, "write_bytes": 0, "site": 4},
-                    {"run": 0, "name": "o", "shape": [2048, 64], "dtype": "bfloat16", "memory": "shared_hbm",
-                     "read_bytes": 0, "write_bytes": 262_144, "site": 10}],
-        "spills": [], "meetings": [],
-        "advice": [{"gain": 1.65, "line": f"/home/me/{name}.py:6", "instruction": 9, "cause": "issue order",
-                    "text": "nc_matmul (line 6) was ready 3.4 us before nc_transpose (line 5) that stands ahead of it",
-                    "change": "issue line 6 first"}],
+        "traffic": [
+            {
+                "run": 0,
+                "name": "k",
+                "shape": [2048, 64],
+                "dtype": "bfloat16",
+                "memory": "shared_hbm",
+                "read_bytes": 8_650_752,
+                "write_bytes": 0,
+                "site": 4,
+            },
+            {
+                "run": 0,
+                "name": "o",
+                "shape": [2048, 64],
+                "dtype": "bfloat16",
+                "memory": "shared_hbm",
+                "read_bytes": 0,
+                "write_bytes": 262_144,
+                "site": 10,
+            },
+        ],
+        "spills": [],
+        "meetings": [],
+        "advice": [
+            {
+                "gain": 1.65,
+                "line": f"/home/me/{name}.py:6",
+                "instruction": 9,
+                "cause": "issue order",
+                "text": "nc_matmul (line 6) was ready 3.4 us before nc_transpose (line 5)",
+                "change": "issue line 6 first",
+            }
+        ],
         "roofline": {
             "compute": [{"name": "TensorE, bfloat16", "tflops": 78.6}],
             "memory": [{"name": "HBM", "gbps": 4900.0}, {"name": "DMA engines", "gbps": 528.0}],
-            "ridges": [{"name": "TensorE, bfloat16 / HBM", "intensity": 16.05},
-                       {"name": "TensorE, bfloat16 / DMA engines", "intensity": 148.9}],
+            "ridges": [
+                {"name": "TensorE, bfloat16 / HBM", "intensity": 16.05},
+                {"name": "TensorE, bfloat16 / DMA engines", "intensity": 148.9},
+            ],
             "points": [
-                {"kind": "kernel", "name": name, "site": None, "run": None, "flop": 1e9, "hbm_bytes": 8.9e6,
-                 "active_us": latency / 1e6, "intensity": 120.5, "tflops": 3.17, "attainable_tflops": 63.6,
-                 "engines": [{"engine": 0, "busy_us": 27.3}, {"engine": 1, "busy_us": 138.2}], "hbm_us": 1.8},
-                {"kind": "line", "name": f"{name}.py:6", "site": 6, "run": None, "flop": 1e9, "hbm_bytes": 0,
-                 "active_us": 27.0, "intensity": None, "tflops": 39.0, "attainable_tflops": 78.6,
-                 "engines": [{"engine": 0, "busy_us": 27.3}], "hbm_us": 0},
+                {
+                    "kind": "kernel",
+                    "name": name,
+                    "site": None,
+                    "run": None,
+                    "flop": 1e9,
+                    "hbm_bytes": 8.9e6,
+                    "active_us": latency / 1e6,
+                    "intensity": 120.5,
+                    "tflops": 3.17,
+                    "attainable_tflops": 63.6,
+                    "engines": [{"engine": 0, "busy_us": 27.3}, {"engine": 1, "busy_us": 138.2}],
+                    "hbm_us": 1.8,
+                },
+                {
+                    "kind": "line",
+                    "name": f"{name}.py:6",
+                    "site": 6,
+                    "run": None,
+                    "flop": 1e9,
+                    "hbm_bytes": 0,
+                    "active_us": 27.0,
+                    "intensity": None,
+                    "tflops": 39.0,
+                    "attainable_tflops": 78.6,
+                    "engines": [{"engine": 0, "busy_us": 27.3}],
+                    "hbm_us": 0,
+                },
             ],
         },
-    }  # fmt: skip
+    }
     return layout, figures, bytes(store.bytes)
 
 
@@ -243,55 +420,79 @@ def _hash(text: str) -> str:
 
 def _source_table(layout: dict[str, Any], figures: dict[str, Any]) -> str:
     file = layout["files"][0]
+    name, short = html.escape(file["name"]), html.escape(file["short"])
     lines = {each["line"]: each for each in figures["lines"]}
-    most = {key: max(each[key] for each in lines.values()) or 1 for key in ("critical_us", "wait_us", "hbm_bytes", "instructions")}
+    most = {key: max(each[key] for each in lines.values()) or 1 for key in HEATS.values()}
     rows = []
     for number, text in enumerate(SOURCE, 1):
         cells = ""
-        for heat, key in (("critical", "critical_us"), ("wait", "wait_us"), ("bytes", "hbm_bytes"), ("instructions", "instructions")):
-            value = lines[number][key] if number in lines else None
-            shown = "" if value is None else f"{value:,.4g}" + (" us" if key.endswith("us") else "")
-            data = "" if value is None else f' data-value="{value / most[key]:.4f}"'
-            cells += f'<td class="heat" data-heat="{heat}"{data}>{shown}</td>'
-        where = html.escape(f"{file['name']}:{number}")
+        for heat, key in HEATS.items():
+            if number not in lines:
+                cells += "<td></td>"
+                continue
+            value = lines[number][key]
+            shown = f"{value:,.4g}" + (" us" if key.endswith("us") else "")
+            part = value / most[key]
+            cells += f'<td class="heat" data-heat="{heat}" data-value="{part:.4f}">{shown}</td>'
         code = html.escape(text).replace("\x1b", "␛")
         rows.append(
-            f'<tr id="L0-{number}" data-line="{where}" data-file-number="0" data-number="{number}">'
-            f'<td class="place">{html.escape(file["short"])}:{number}</td><td class="number">{number}</td>{cells}<td class="code"><code>{code}</code></td></tr>'
+            f'<tr id="L0-{number}" data-line="{name}:{number}" data-number="{number}">'
+            f'<td class="place">{short}:{number}</td><td class="number">{number}</td>'
+            f'{cells}<td class="code"><code>{code}</code></td></tr>'
         )
-    return f'<table data-file="{html.escape(file["name"])}"><caption>{html.escape(file["short"])}</caption><tbody>{"".join(rows)}</tbody></table>'
+    body = "".join(rows)
+    return f'<table data-file="{name}"><caption>{name}</caption><tbody>{body}</tbody></table>'
 
 
-def page(count: int, scripts: Path, name: str = "attention", levels: tuple[str, ...] = ("as-written",)) -> str:
-    """Return a report in one file of `count` instructions, with the style and script of a folder."""
+def page(
+    count: int, scripts: Path, name: str = "attention", levels: tuple[str, ...] = ("as-written",)
+) -> str:
+    """Return a report of `count` instructions, with the style and script of a folder."""
     layout, figures, columns = layout_of(count, name, levels)
     return page_of(layout, figures, columns, scripts)
 
 
 def page_of(layout: dict[str, Any], figures: dict[str, Any], columns: bytes, scripts: Path) -> str:
     """Return the page of parts that may have been changed."""
+    advice = {key: html.escape(str(value)) for key, value in layout["advice"][0].items()}
     panes = {
-        "timeline": "", "source": _source_table(layout, figures), "memory": "", "roofline": "",
-        "advice": '<ol class="advice"><li data-gain="1.65" data-line="{0}" data-instruction="9" data-cause="issue order"><b>1.65x</b> {1}<p class="change">{2}</p></li></ol>'.format(
-            html.escape(layout["advice"][0]["line"]), html.escape(layout["advice"][0]["text"]), layout["advice"][0]["change"]),
-        "tables": '<table data-table="instructions" data-rows="0"><thead><tr><th>instruction</th></tr></thead><tbody></tbody></table>',
+        "timeline": "",
+        "source": _source_table(layout, figures),
+        "memory": "",
+        "roofline": "",
+        "advice": f'<ol class="advice"><li data-line="{advice["line"]}" data-instruction="9"'
+        f' data-cause="{advice["cause"]}"><b>1.65x</b> {advice["text"]}'
+        f'<p class="change">{advice["change"]}</p></li></ol>',
+        "tables": '<table data-table="instructions"><thead><tr><th>instruction</th></tr></thead>'
+        "<tbody></tbody></table>",
         "settings": "<dl><dt>machine</dt><dd>trn3</dd></dl>",
-    }  # fmt: skip
+    }
     sections = "".join(
-        f'<section data-pane="{key}" id="{key}"><h2>{key.title()}</h2><div data-stage></div>{text}</section>'
+        f'<section data-pane="{key}" id="{key}"><h2>{key.title()}</h2><div data-stage></div>'
+        f"{text}</section>"
         for key, text in panes.items()
     )
     style = "\n".join(path.read_text() for path in sorted(scripts.glob("*.css")))
     script = joined(scripts)
-    policy = f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    title, verdict = html.escape(layout["title"]), html.escape(layout["verdict"])
+    packed = base64.b64encode(zlib.compress(columns, 6)).decode()
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><title>{html.escape(layout["title"])} · trn3 report</title><style>{style}</style></head>'
-        f'<body data-kind="profile"><header><h1>{html.escape(layout["title"])}</h1><p class="verdict">{html.escape(layout["verdict"])}</p>'
-        f'<dl class="key-figures"><dt>latency</dt><dd>{figures["latency_us"]:,.1f} us (1 us to 2 us)</dd><dt>machine</dt><dd>trn3</dd>'
-        f'<dt>MFU</dt><dd>4.0 %</dd></dl></header><nav aria-label="Panes"><a href="#timeline">Timeline</a></nav><main>{sections}</main>'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{title}</title><style>{style}</style></head>"
+        f'<body data-kind="profile"><header><h1>{title}</h1><p class="verdict">{verdict}</p>'
+        '<dl class="key-figures"><dt>latency</dt><dd>'
+        f"{figures['latency_us']:,.1f} us (1 us to 2 us)"
+        "</dd><dt>machine</dt><dd>trn3</dd><dt>TensorE at its peak</dt><dd>4.0 %</dd></dl></header>"
+        '<nav aria-label="Panes"><a href="#timeline">Timeline</a></nav>'
+        f"<main>{sections}</main>"
         f'<script type="application/json" id="trn3-summary">{_json(figures)}</script>'
         f'<script type="application/json" id="trn3-report">{_json(layout)}</script>'
-        f'<script type="text/plain" id="trn3-columns">{base64.b64encode(zlib.compress(columns, 6)).decode()}</script>'
+        f'<script type="text/plain" id="trn3-columns">{packed}</script>'
         f'<script type="module">{script}</script></body></html>'
     )
 
