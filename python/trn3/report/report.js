@@ -404,7 +404,7 @@ const SERIES = [
  */
 /** @type {WaitGroup[]} */
 const WAIT_GROUPS = [
-  { name: "waits, cause unknown", hatch: "none", colour: ["#c9cfd6", "#3c444d"] },
+  { name: "idle, no cause recorded", hatch: "none", colour: ["#c9cfd6", "#3c444d"] },
   { name: "waits for an engine", hatch: "fall", colour: ["#8a96a3", "#6f7d8c"] },
   { name: "waits for DMA", hatch: "rise", colour: ["#d39b1f", "#b98a24"] },
   { name: "waits for its turn in the queue", hatch: "level", colour: ["#c0562a", "#c86a40"] },
@@ -1608,13 +1608,18 @@ class Roofline {
     context.globalAlpha = 1;
     context.fillStyle = themeColour("ink");
     for (const { px, py, mark: { point } } of order) {
-      const wide = context.measureText(point.name).width, toLeft = px + wide + 14 > right;
+      const name = this.nameOf(point), wide = context.measureText(name).width, toLeft = px + wide + 14 > right;
       const x = toLeft ? px - wide - 10 : px + 10;
       if (taken.length > 9 || taken.some(([left, top, end]) => x < end && x + wide > left && Math.abs(py - top) < 13)) continue;
       taken.push([x, py, x + wide]);
       context.textAlign = "left";
-      context.fillText(point.name, x, py);
+      context.fillText(name, x, py);
     }
+  }
+
+  /** Name of a point, of a line without its folders. @param {any} point @returns {string} */
+  nameOf(point) {
+    return point.kind === "line" ? this.model.lineText(this.model.lineOfSite[point.site]) : point.name;
   }
 
   /** @param {{x: number, y: number}} place @returns {Mark|null} */
@@ -1631,7 +1636,7 @@ class Roofline {
   hover(event, mark) {
     if (!mark) return hideTip();
     const { point, isFree } = mark, text = (/** @type {number} */ value) => (this.engine < 0 ? `${formatNumber(value)} TFLOP/s` : `${formatNumber(100 * value)} %`);
-    showTip(event, point.name, [`${text(mark.y)} of ${text(mark.limit)} attainable: ${formatNumber((100 * mark.y) / mark.limit, 3)} %`,
+    showTip(event, this.nameOf(point), [`${text(mark.y)} of ${text(mark.limit)} attainable: ${formatNumber((100 * mark.y) / mark.limit, 3)} %`,
       isFree ? "no HBM traffic" : `${formatNumber(mark.x)} ${this.engine < 0 ? "FLOP a byte" : "of engine time for HBM time"}`, `active ${formatTime(point.active_us * 1e6)}`]);
   }
 }
@@ -1788,6 +1793,8 @@ class Source {
     });
     this.addControls();
     this.show("critical");
+    const hottest = this.rows.get(this.ranking()[0]);
+    if (hottest) this.reveal(hottest);
     store.on("selection", () => this.follow());
   }
 

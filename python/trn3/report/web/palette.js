@@ -27,7 +27,7 @@ const SERIES = [
  */
 /** @type {WaitGroup[]} */
 export const WAIT_GROUPS = [
-  { name: "waits, cause unknown", hatch: "none", colour: ["#c9cfd6", "#3c444d"] },
+  { name: "idle, no cause recorded", hatch: "none", colour: ["#c9cfd6", "#3c444d"] },
   { name: "waits for an engine", hatch: "fall", colour: ["#8a96a3", "#6f7d8c"] },
   { name: "waits for DMA", hatch: "rise", colour: ["#d39b1f", "#b98a24"] },
   { name: "waits for its turn in the queue", hatch: "level", colour: ["#c0562a", "#c86a40"] },

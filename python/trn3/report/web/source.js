@@ -29,6 +29,8 @@ export class Source {
     });
     this.addControls();
     this.show("critical");
+    const hottest = this.rows.get(this.ranking()[0]);
+    if (hottest) this.reveal(hottest);
     store.on("selection", () => this.follow());
   }
 

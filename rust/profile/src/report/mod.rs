@@ -13,6 +13,7 @@ mod view;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use trn3_machine::isa::rank_call::RankOperation;
+use trn3_machine::isa::table::{Family, describe};
 
 use crate::cause::{CAUSES, ENGINES, cause_words};
 use crate::error::{Error, Result};
@@ -64,6 +65,7 @@ struct ReportLayout<'a> {
     causes: [&'static str; CAUSES.len()],
     cause_words: Vec<&'static str>,
     opcodes: &'a [String],
+    families: Vec<&'static str>,
     labels: &'a [String],
     files: Vec<SourceFile<'a>>,
     sites: &'a [(u64, u32, String)],
@@ -86,6 +88,16 @@ struct ReportLayout<'a> {
 struct Meet {
     run: usize,
     row: usize,
+}
+
+/// What a timeline gives an instruction's colour: the family of its first word; what engines do beside instructions is
+/// control.
+fn family(opcode: &str) -> &'static str {
+    match opcode.split(['.', '/', '(', '[', ' ']).next().unwrap_or(opcode) {
+        "register_alloc" | "activation_table_load" | "dma_trigger" | "semaphore" => Family::Control.name(),
+        "tensor_copy_dynamic_src" | "tensor_copy_dynamic_dst" => Family::CopySet.name(),
+        name => describe(name).map_or("other", |instruction| instruction.family.name()),
+    }
 }
 
 /// Whether cores or ranks run an instruction together.
@@ -152,6 +164,7 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         causes: CAUSES,
         cause_words: CAUSES.iter().map(|cause| cause_words(cause)).collect(),
         opcodes: &lists.opcodes.list,
+        families: lists.opcodes.list.iter().map(|opcode| family(opcode)).collect(),
         labels: &lists.labels.list,
         files: files
             .iter()
