@@ -11,6 +11,8 @@ import pytest
 import trn3
 from support import synthetic_report
 from support.browser import Browser
+from support.kernel_files import EXAMPLES, kernels_of
+from trn3 import nki, report
 
 SCRIPTS = Path(trn3.__file__).parent / "report" / "web"
 # Room of the names of lanes and of the axis, in CSS pixels; see timeline_geometry.js.
@@ -46,13 +48,21 @@ def selection(browser: Browser) -> dict[str, Any]:
 def test_from_the_slowest_line_to_its_instructions_and_back(
     browser: Browser, tmp_path: Path
 ) -> None:
+    """In the report of an attention of 100,000 instructions, as `trn3 profile` writes it."""
+    kernel = kernels_of("attention", EXAMPLES / "optimize")
+    _, profile = nki.profile(kernel.attention, *kernel.inputs(tokens=18432).values(), values=False)
     page = tmp_path / "attention.html"
-    page.write_text(synthetic_report.page(100_000, SCRIPTS), encoding="utf-8")
+    page.write_text(report.page([profile]), encoding="utf-8")
     browser.open(page)
     figures = summary(browser)
+    assert figures == json.loads(json.dumps(profile.figures()))
+    assert figures["instructions"] >= 100_000
+    assert figures["latency_us"] == profile.latency_us
     latency = browser.find("dl.key-figures dd")
-    assert latency.get_attribute("title") == f"{figures['latency_us']} us"
-    assert latency.text == f"{figures['latency_us']:,.1f} us"
+    assert latency.get_attribute("title") == f"{profile.latency_us} us"
+    value, unit = latency.text.split()
+    assert unit == "ms"
+    assert float(value) == pytest.approx(profile.latency_us / 1000, rel=1e-3)
 
     slowest = max(figures["lines"], key=lambda line: line["critical_us"])
     name = f"{slowest['file']}:{slowest['line']}"
