@@ -64,6 +64,16 @@ def test_from_the_slowest_line_to_its_instructions_and_back(
     assert unit == "ms"
     assert float(value) == pytest.approx(profile.latency_us / 1000, rel=1e-3)
 
+    legend = browser.find("#inspector .legend").text.split("\n")
+    assert set(legend) == {
+        "matmul",
+        "transpose",
+        "element-wise",
+        "reduction",
+        "function",
+        "DMA",
+        "copy, set",
+    }
     slowest = max(figures["lines"], key=lambda line: line["critical_us"])
     name = f"{slowest['file']}:{slowest['line']}"
     browser.find("section[data-pane=source] .controls button").click()
