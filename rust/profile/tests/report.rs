@@ -40,18 +40,19 @@ fn page(columns: RunColumns, shell: &ReportShell<'_>) -> String {
 const SHELL: ReportShell<'static> = ReportShell { style: "body {}", script: "main();", policy: "default-src 'none'" };
 
 fn part<'a>(html: &'a str, id: &str) -> &'a str {
-    let start = html.find(&format!("id=\"{id}\">")).expect(id) + id.len() + 5;
+    let start = html.find(&format!("id=\"{id}\">")).expect(id) + id.len() + "id=\"\">".len();
     &html[start..start + html[start..].find("</script>").expect("an end")]
 }
 
 #[test]
 fn test_tensors_of_a_run_have_places_and_uses() {
-    for (keeps, bytes, went) in [(false, [0, 0], [1, 2]), (true, [0, 1024], [3, 3])] {
+    for (keeps, went) in [(false, [1, 2]), (true, [3, 3])] {
         let recorded = loads(keeps).recorded;
         let on_chip: Vec<usize> =
             (0..recorded.tensors.len()).filter(|&row| recorded.tensors.memory[row] == 0).collect();
         let of = |column: &[u64]| on_chip.iter().map(|&row| column[row]).collect::<Vec<u64>>();
-        assert_eq!(of(&recorded.tensors.byte), bytes);
+        let byte = of(&recorded.tensors.byte);
+        assert!(!keeps || byte[0].abs_diff(byte[1]) >= 1024, "{byte:?}");
         assert_eq!(of(&recorded.tensors.bytes), [1024, 1024]);
         let went_of: Vec<u32> = on_chip.iter().map(|&row| recorded.tensors.went[row]).collect();
         assert_eq!(went_of, went);
@@ -83,7 +84,8 @@ fn test_peaks_traffic_and_holes() {
     let capacity = sbuf["capacity_bytes"].as_u64().expect("a capacity");
     assert_eq!((sbuf["memory"].as_str(), sbuf["peak_bytes"].as_u64()), (Some("sbuf"), Some(2048)));
     assert_eq!(sbuf["free_bytes"].as_u64(), Some(capacity - 2048));
-    assert_eq!(sbuf["free_bytes"], sbuf["largest_free_bytes"]);
+    assert!(sbuf["largest_free_bytes"].as_u64() <= Some(capacity - 2048));
+    assert!(sbuf["largest_free_bytes"].as_u64() >= Some((capacity - 2048) / 3));
     let read = |row: usize| layout["traffic"][row]["read_bytes"].as_u64();
     assert_eq!((read(0), read(1)), (Some(128 * 512 * 2), Some(128 * 512 * 2)));
     let once = page(loads(false), &SHELL);

@@ -173,6 +173,6 @@ mod tests {
         let times = [(36_337.309, "36.34 ms"), (0.0004, "0.4 ns"), (999.96, "1 ms"), (0.0, "0 ns"), (73.6, "73.6 us")];
         times.iter().for_each(|(us, shown)| assert_eq!(time(*us), *shown));
         assert_eq!([size(1536.0), size(25e9), count(1_234_567), count(12)], ["1.536 kB", "25 GB", "1,234,567", "12"]);
-        assert_eq!([digits(123_456.0), digits(0.012_345), digits(f64::NAN)], ["123456", "0.01234", "–"]);
+        assert_eq!([digits(123_456.0), digits(0.012_345), digits(f64::NAN)], ["123456", "0.01235", "–"]);
     }
 }
