@@ -89,6 +89,7 @@ def as_page(title: str, shown: RenderableType, *, width: int = 140) -> str:
 def mimebundle(shown: Any, **_: object) -> dict[str, str]:
     """Return what notebooks show of an object, its ``_repr_mimebundle_``: a table, or its text.
 
+    >>> from trn3.text import mimebundle
     >>> mimebundle(["<b>"])["text/plain"], "&lt;b&gt;" in mimebundle(["<b>"])["text/html"]
     ("['<b>']", True)
     """

@@ -31,10 +31,10 @@ from trn3._trn3 import (
     quantize_mx,
     tfloat32,
 )
-from trn3.text import mimebundle
+from trn3.text import mimebundle as _mimebundle
 
 # The compiled class has what notebooks ask for from here.
-MXArray._repr_mimebundle_ = mimebundle  # type: ignore[attr-defined]
+MXArray._repr_mimebundle_ = _mimebundle  # type: ignore[attr-defined]
 
 __all__ = [
     "MXArray",
