@@ -10,6 +10,7 @@ from typing_extensions import disjoint_base
 from trn3._trn3.machine import NeuronCore
 
 __all__ = [
+    "BOUNDS",
     "CAUSES",
     "ENGINES",
     "NO_INSTRUCTION",
@@ -30,6 +31,7 @@ __all__ = [
 
 _EngineName: TypeAlias = Literal["tensor", "vector", "scalar", "gpsimd", "sync", "dma"]
 
+BOUNDS: tuple[str, ...]
 CAUSES: tuple[str, ...]
 ENGINES: tuple[_EngineName, ...]
 NO_INSTRUCTION: int
@@ -118,6 +120,12 @@ class Figures:
     def critical_engine_us(self) -> dict[str, float]: ...
     @property
     def compile(self) -> dict[str, Any]: ...
+    @property
+    def advice(self) -> list[dict[str, Any]]: ...
+    @property
+    def advice_note(self) -> str: ...
+    @property
+    def speed_of_light(self) -> dict[str, Any] | None: ...
     def verdict(self) -> str: ...
     def figures(self) -> dict[str, Any]: ...
     def table(self, name: str = "Instruction") -> dict[str, NDArray[Any]]: ...

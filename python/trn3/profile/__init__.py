@@ -7,6 +7,7 @@ they come in, the table for people and the plots.
 from __future__ import annotations
 
 from trn3.profile.data import (
+    BOUNDS,
     CAUSES,
     ENGINES,
     NO_INSTRUCTION,
@@ -31,6 +32,7 @@ from trn3.profile.results import (
 )
 
 __all__ = [
+    "BOUNDS",
     "CAUSES",
     "ENGINES",
     "NO_INSTRUCTION",

@@ -21,6 +21,8 @@ ENGINES: tuple[EngineName, ...] = _profile.ENGINES
 DMA = ENGINES.index("dma")
 #: What an instruction waited for, by the number that stands for it in `Instructions.cause`.
 CAUSES: tuple[str, ...] = _profile.CAUSES
+#: What bound the start of an instruction, by the number that stands for it in `Instructions.bound`.
+BOUNDS: tuple[str, ...] = _profile.BOUNDS
 #: `Instructions.waited_on` of an instruction that waited for no other.
 NO_INSTRUCTION: int = _profile.NO_INSTRUCTION
 #: Times stay exact in every JSON reader; this is two and a half hours.
@@ -33,6 +35,10 @@ U8 = {"dtype": np.dtype(np.uint8)}
 U16 = {"dtype": np.dtype(np.uint16)}
 U32 = {"dtype": np.dtype(np.uint32)}
 U64 = {"dtype": np.dtype(np.uint64)}
+
+
+#: A column that older records have not.
+_UNSAID: Any = None
 
 
 def as_column(name: str, value: Any, dtype: np.dtype[Any]) -> Array:
@@ -93,6 +99,11 @@ class Instructions:
         Place in `CAUSES`: what the wait was for.
     waited_on
         The instruction waited for, or `NO_INSTRUCTION`.
+    ready_ps
+        When its operands, and room for its results, were there, in picoseconds; where nobody says,
+        `start_ps`.
+    bound
+        Place in `BOUNDS`: what bound its start; where nobody says, nothing.
     dma_bytes, hbm_read, hbm_write
         Bytes moved, read from HBM and written to HBM.
     macs
@@ -117,8 +128,14 @@ class Instructions:
     hbm_write: NDArray[np.uint64] = field(metadata=U64)
     macs: NDArray[np.uint64] = field(metadata=U64)
     peak_macs_per_cycle: NDArray[np.uint64] = field(metadata=U64)
+    ready_ps: NDArray[np.uint64] = field(default=_UNSAID, metadata=U64)
+    bound: NDArray[np.uint8] = field(default=_UNSAID, metadata=U8)
 
     def __post_init__(self) -> None:
+        if self.ready_ps is _UNSAID:
+            object.__setattr__(self, "ready_ps", self.start_ps)
+        if self.bound is _UNSAID:
+            object.__setattr__(self, "bound", np.zeros(len(self.start_ps), np.uint8))
         _take_columns(self, "instructions")
         _profile.check_instructions(self)
 
@@ -235,6 +252,9 @@ class ProfileData:
     recorded
         What reports show beside: tensors and their uses, the run as written where a compiler
         changed it, both as compressed columns, and texts of files; None where nobody kept it.
+    advice
+        What would make it faster: ``advice`` as `Profile.advice`, and ``note``; None where nobody
+        looked.
 
     Raises
     ------
@@ -258,6 +278,7 @@ class ProfileData:
     basis: Sequence[Mapping[str, Any]] = ()
     compile: Mapping[str, Any] | None = None
     recorded: Mapping[str, Any] | None = None
+    advice: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         sites = tuple((str(file), int(line), str(function)) for file, line, function in self.sites)
@@ -273,6 +294,7 @@ class ProfileData:
             ("basis", tuple(dict(time) for time in self.basis)),
             ("compile", None if self.compile is None else dict(self.compile)),
             ("recorded", None if self.recorded is None else dict(self.recorded)),
+            ("advice", None if self.advice is None else dict(self.advice)),
             ("critical", as_column("critical", self.critical, np.dtype(np.uint32))),
         ):
             object.__setattr__(self, name, value)

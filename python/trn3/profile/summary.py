@@ -75,7 +75,7 @@ def summary(profile: RunFigures) -> RenderableType:
     others = [each for each in findings if each.kind not in GRAVE]
     parts: list[RenderableType] = [*_findings(grave), Text()] if grave else []
     parts += [title, *_compiled(profile), _wrapped(profile.verdict(), "yellow"), Text()]
-    parts += [_figures(profile), Text(), _engines(profile)]
+    parts += [*_advice(profile), _figures(profile), Text(), _engines(profile)]
     if count:
         parts += [Text(), _lines(profile)]
     if others:
@@ -100,6 +100,20 @@ def _compiled(profile: RunFigures) -> Iterator[RenderableType]:
     yield _wrapped(", ".join(parts))
     if verified := made["verified"]:
         yield _wrapped(verification(**verified))
+
+
+def _advice(profile: RunFigures) -> Iterator[RenderableType]:
+    """Yield how fast the run could be, and what would make it faster."""
+    from rich.text import Text
+
+    if profile.speed_of_light is None:
+        return
+    yield _wrapped(f"Speed of light: {profile.speed_of_light['text']}.")
+    for each in profile.advice:
+        yield _wrapped(printable(f"- {each['text']}"))
+    if profile.advice_note:
+        yield _wrapped(f"Advice: {profile.advice_note}.")
+    yield Text()
 
 
 def _wrapped(text: str, style: str = "") -> RenderableType:

@@ -11,6 +11,7 @@ use trn3_machine::arch::ArchSpec;
 use trn3_machine::engine::Engine;
 use trn3_machine::site::SiteId;
 use trn3_machine::time::Picos;
+use trn3_machine::timing::graph::Variant;
 use trn3_machine::timing::region::{Rect, Region, Space};
 use trn3_machine::timing::timeline::{TimedInstruction, Timeline, TimelineOptions};
 use trn3_machine::timing::work::{DescriptorMode, Route, Transfer, Work};
@@ -109,7 +110,7 @@ fn program(tiles: u64) -> Vec<Instruction> {
     program
 }
 
-fn run(arch: &Arc<ArchSpec>, program: &[Instruction], keep_records: bool) -> Picos {
+fn run(arch: &Arc<ArchSpec>, program: &[Instruction], keep_records: bool) -> Timeline {
     let mut timeline = Timeline::new(arch.clone(), TimelineOptions { throttle: false, keep_records });
     for instruction in program {
         timeline.issue(&TimedInstruction {
@@ -127,7 +128,37 @@ fn run(arch: &Arc<ArchSpec>, program: &[Instruction], keep_records: bool) -> Pic
             peak_macs_per_cycle: 0,
         });
     }
-    timeline.makespan()
+    timeline
+}
+
+/// A run of 100,000 instructions, timed anew twenty times from its graph: as it was, with each engine free, without waiting
+/// for buffers.
+fn retime(criterion: &mut Criterion) {
+    let arch = Arc::new(ArchSpec::load("trn3").expect("a built-in spec"));
+    let timeline = run(&arch, &program(9_091), true);
+    let graph = timeline.graph().expect("records are kept");
+    let steps: Vec<u32> = (0..graph.steps().len() as u32).collect();
+    let variants: Vec<Variant<'_>> = (0..20)
+        .map(|number| {
+            let mut variant = Variant::of(graph);
+            match number % 5 {
+                engine @ 0..3 => {
+                    let engine = Engine::ALL[engine];
+                    let of = steps.iter().filter(|step| graph.steps()[**step as usize].engine == engine);
+                    of.for_each(|&step| variant.free(step as usize));
+                }
+                3 => variant.rebuffer(&steps, None, 1),
+                _ => {}
+            }
+            variant
+        })
+        .collect();
+    let mut group = criterion.benchmark_group("retime");
+    group.throughput(Throughput::Elements(20 * steps.len() as u64)).sample_size(10);
+    group.bench_function("twenty_times", |bencher| {
+        bencher.iter(|| variants.iter().map(|variant| black_box(variant.latency())).max());
+    });
+    group.finish();
 }
 
 fn timeline(criterion: &mut Criterion) {
@@ -137,10 +168,10 @@ fn timeline(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(program.len() as u64)).sample_size(10);
     for keep_records in [true, false] {
         let name = if keep_records { "matmul_with_records" } else { "matmul_without_records" };
-        group.bench_function(name, |bencher| bencher.iter(|| black_box(run(&arch, &program, keep_records))));
+        group.bench_function(name, |bencher| bencher.iter(|| black_box(run(&arch, &program, keep_records).makespan())));
     }
     group.finish();
 }
 
-criterion_group!(benches, timeline);
+criterion_group!(benches, timeline, retime);
 criterion_main!(benches);

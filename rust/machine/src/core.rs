@@ -1,6 +1,7 @@
 //! One core: takes instructions in program order, checks them, computes their values and gives them their time.
 
 pub(crate) mod again;
+mod choices;
 mod issue;
 mod kept_trace;
 mod options;
@@ -29,6 +30,7 @@ use crate::timing::timeline::{Timeline, TimelineOptions};
 use crate::trace::TraceBuilder;
 use crate::view::{Register, View};
 use again::Timed;
+pub use choices::{Choice, Choices};
 use issue::traced;
 pub use options::CoreOptions;
 use pending::Pending;
@@ -74,6 +76,8 @@ pub struct NeuronCore {
     /// What its time was made of, where that is kept.
     timed: Option<Vec<Timed>>,
     basis: Basis,
+    /// What its instructions could be instead, where no compiler changes them.
+    choices: Option<Box<Choices>>,
     /// What it ran, for a compiler, where places have no limit.
     trace: Option<Box<TraceBuilder>>,
     /// Runs of more precision beside this one.
@@ -146,6 +150,7 @@ impl NeuronCore {
             cost: Box::new(ArchCost),
             timed: None,
             basis: Basis::default(),
+            choices: (options.timing && !options.unlimited).then(Box::default),
             trace,
             shadow,
         })
@@ -173,6 +178,7 @@ impl NeuronCore {
         self.timeline = Timeline::new(Arc::clone(&self.state.arch), options);
         self.basis.restart();
         self.pending.clear();
+        self.choices = self.choices.take().map(|_| Box::default());
         self.timed = self.timed.take().map(|_| Vec::new());
         self.trace = self.trace.take().map(|_| Box::new(TraceBuilder::new(Arc::clone(&self.state.arch))));
         self.occupancy.clear();
@@ -330,6 +336,11 @@ impl NeuronCore {
                 timed.push(Timed::of(&pending.issue(), None));
             }
         }
+    }
+
+    /// What each of its instructions could be instead; None where time is not kept, and of a run that was compiled.
+    pub fn choices(&self) -> Option<&Choices> {
+        self.choices.as_deref()
     }
 
     /// Tensors that came or went since the instruction before.

@@ -1,6 +1,7 @@
 //! Engines and causes of waiting, by the numbers and words that columns and figures have for them.
 
 use trn3_machine::engine::Engine;
+use trn3_machine::timing::graph::BoundBy;
 use trn3_machine::timing::record::Cause;
 
 /// Names of the engines, by the number that stands for them in columns.
@@ -34,6 +35,17 @@ pub const CAUSES: [&str; 14] = [
     "other core",
     "other rank",
 ];
+
+/// What bound the start of an instruction, by the number that stands for it in columns.
+pub const BOUNDS: [&str; BoundBy::ALL.len()] = {
+    let mut names = [""; BoundBy::ALL.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = BoundBy::ALL[number].name();
+        number += 1;
+    }
+    names
+};
 
 /// The number of [`CAUSES`] that says that the other core of a logical core was waited for.
 pub(crate) const OTHER_CORE: u8 = 12;

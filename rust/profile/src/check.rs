@@ -1,6 +1,6 @@
 //! Columns that did not come from the machine are looked at before anything is formed from them.
 
-use crate::cause::{CAUSES, DMA, ENGINES};
+use crate::cause::{BOUNDS, CAUSES, DMA, ENGINES};
 use crate::columns::{InstructionColumns, OccupancyColumns, TransferColumns};
 use crate::error::{Error, Result};
 use crate::intervals::gaps;
@@ -51,6 +51,7 @@ pub fn check_instructions(columns: &InstructionColumns) -> Result<()> {
     columns.check_lengths()?;
     check_below("instructions.engine", &columns.engine, ENGINES.len() as u64, "engines")?;
     check_below("instructions.cause", &columns.cause, CAUSES.len() as u64, "causes")?;
+    check_below("instructions.bound", &columns.bound, BOUNDS.len() as u64, "bounds")?;
     let start = ("instructions.start_ps", &columns.start_ps[..]);
     check_order(start, ("instructions.slot_end_ps", &columns.slot_end_ps))?;
     check_order(start, ("instructions.end_ps", &columns.end_ps))?;

@@ -82,6 +82,10 @@ columns! {
         cause: u8,
         /// The instruction waited for, or [`crate::NO_INSTRUCTION`].
         waited_on: u32,
+        /// When its operands, and room for its results, were there: it waited for its queue alone from then on.
+        ready_ps: u64,
+        /// Place in [`crate::BOUNDS`]: what bound its start.
+        bound: u8,
         /// Bytes that DMA engines moved.
         dma_bytes: u64,
         /// Bytes read from HBM.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::advice::RunAdvice;
 use crate::band::LatencyBasis;
 use crate::engines::EngineTotal;
 use crate::findings::ReportedFinding;
@@ -11,6 +12,7 @@ use crate::precision::CoreLoss;
 use crate::profile::Profile;
 use crate::roofline::Roofline;
 use crate::run_columns::{CompileFigures, RunColumns};
+use crate::speed_of_light::SpeedOfLight;
 
 /// The `format` of `profile.json`.
 pub const FORMAT: &str = "trn3-profile";
@@ -31,6 +33,9 @@ pub struct Figures {
     pub compile: CompileFigures,
     pub instructions: u64,
     pub verdict: String,
+    pub speed_of_light: Option<SpeedOfLight>,
+    pub advice: Vec<RunAdvice>,
+    pub advice_note: String,
     pub mfu: f64,
     pub mbu: f64,
     pub dma_efficiency: Option<f64>,
@@ -77,6 +82,9 @@ impl Profile {
             compile: self.compile(),
             instructions: self.instructions(),
             verdict: self.verdict(),
+            speed_of_light: self.speed_of_light(),
+            advice: self.advice().to_vec(),
+            advice_note: self.advice_note().to_owned(),
             mfu: self.mfu(),
             mbu: self.mbu(),
             dma_efficiency: self.dma_efficiency(),

@@ -5,6 +5,8 @@
 //! [verdict](Profile::verdict) in words, [tables](Profile::table), the text of `profile.json` and a Perfetto trace. Peaks
 //! are the run's own machine description ([`MachineFigures`]); no figure of hardware stands in code.
 //!
+//! What would make a run faster is [`Profile::advice`]: its graph timed anew, change by change, with the time that each gains.
+//!
 //! Definitions, each formed in one place:
 //!
 //! - *busy*: time in which an engine's issue slot is held; of DMA, in which at least one DMA engine moves bytes. *Share*:
@@ -42,6 +44,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod advice;
 mod band;
 mod cause;
 mod check;
@@ -66,13 +69,15 @@ mod report;
 mod roofline;
 mod rows;
 mod run_columns;
+mod speed_of_light;
 mod tables;
 mod text;
 mod traffic;
 mod verdict;
 
+pub use advice::{AdviceFigures, LEAST_GAIN, LazyAdvice, MOST_ADVICE, NOTHING, RunAdvice};
 pub use band::{BasisShare, LatencyBasis};
-pub use cause::{CAUSES, ENGINES, cause_words};
+pub use cause::{BOUNDS, CAUSES, ENGINES, cause_words};
 pub use check::{check_instructions, check_occupancy, check_transfers, check_waits};
 pub use columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 pub use core_profile::CoreProfile;
@@ -90,5 +95,6 @@ pub use recorded::{MEMORIES, Recorded, USES, WrittenColumns};
 pub use report::{REPORT_FORMAT, REPORT_VERSION, ReportShell, report_page};
 pub use roofline::{Roofline, RooflineBound};
 pub use run_columns::{BasisTime, CompileFigures, RunColumns};
+pub use speed_of_light::SpeedOfLight;
 pub use tables::{ProfileTable, TABLES, TableColumn};
 pub use trn3_machine::timing::record::NO_INSTRUCTION;

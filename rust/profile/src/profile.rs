@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::advice::RunAdvice;
 use crate::band::LatencyBasis;
 use crate::cause::ENGINES;
 use crate::core_profile::{CoreProfile, Totals};
@@ -14,6 +15,7 @@ use crate::precision::{CoreLoss, by_growth};
 use crate::roofline::{Roofline, Work};
 use crate::rows::PS_PER_US;
 use crate::run_columns::{CompileFigures, RunColumns};
+use crate::speed_of_light::SpeedOfLight;
 
 /// What one run of a kernel cost, and why.
 ///
@@ -298,6 +300,22 @@ impl Profile {
         let times: Vec<String> = self.cores.iter().map(|core| format!("{:.1}", core.latency_us())).collect();
         let (last, times) = (self.last, times.join(", "));
         format!("{verdict} (Core {last}, which ends last; the cores take {times} us.)")
+    }
+
+    /// How long the run would take if nothing waited; None of one that took no time.
+    pub fn speed_of_light(&self) -> Option<SpeedOfLight> {
+        SpeedOfLight::of(&self.cores[self.last])
+    }
+
+    /// What would make the run faster, the largest gain first; of several cores, the one that ends last, while the others
+    /// stay as they are.
+    pub fn advice(&self) -> &[RunAdvice] {
+        self.columns().advice.get().map_or(&[], |found| &found.advice)
+    }
+
+    /// Why there is no advice; empty where there is some.
+    pub fn advice_note(&self) -> &str {
+        self.columns().advice.get().map_or("nothing was looked for: the run cannot be timed anew", |found| &found.note)
     }
 
     /// A native Perfetto trace, a process for each core.

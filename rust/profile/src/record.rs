@@ -8,8 +8,10 @@ use trn3_machine::isa::OperandRole;
 use trn3_machine::site::Site;
 use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
+use trn3_machine::timing::graph::GraphStep;
 use trn3_machine::timing::record::{NO_INSTRUCTION, Record, TransferRecord};
 
+use crate::advice::LazyAdvice;
 use crate::cause::cause_number;
 use crate::columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 use crate::findings::finding_record;
@@ -23,6 +25,8 @@ impl RunColumns {
     pub fn of(core: &mut NeuronCore, kernel: &str) -> Self {
         let latency = core.makespan();
         let occupancy = occupancy(&core.occupancy());
+        let peaks = [occupancy.sbuf_peak_bytes, occupancy.psum_peak_bytes];
+        let advice = LazyAdvice::of(core, peaks, core.options.unlimited);
         let sites = core.sites.all().into_iter();
         let basis = basis_of(core);
         let findings = core.state.memory.findings().clone();
@@ -35,13 +39,14 @@ impl RunColumns {
             labels: core.opcodes.labels().to_vec(),
             sites: sites.map(|Site { file, line, function }| (file, line, function)).collect(),
             findings: findings.iter().map(|finding| finding_record(finding, &core.sites)).collect(),
-            instructions: instructions(core.timeline.records()),
+            instructions: instructions(core.timeline.records(), core.timeline.steps()),
             transfers: transfers(core.timeline.transfers()),
             occupancy,
             recorded: Recorded::of(core),
             critical: core.timeline.critical_path(),
             basis,
             compile: None,
+            advice,
             precision: core.losses().into_iter().map(|loss| PrecisionLoss::of(loss, &core.sites)).collect(),
         }
     }
@@ -57,7 +62,7 @@ fn basis_of(core: &mut NeuronCore) -> Vec<BasisTime> {
     basis.into_iter().filter_map(time).collect()
 }
 
-fn instructions(records: &[Record]) -> InstructionColumns {
+fn instructions(records: &[Record], steps: &[GraphStep]) -> InstructionColumns {
     InstructionColumns {
         opcode: records.iter().map(|record| record.opcode).collect(),
         engine: records.iter().map(|record| record.engine as u8).collect(),
@@ -70,6 +75,8 @@ fn instructions(records: &[Record]) -> InstructionColumns {
         wait_ps: records.iter().map(|record| record.wait.0).collect(),
         cause: records.iter().map(|record| cause_number(record.cause)).collect(),
         waited_on: records.iter().map(|record| record.waited_on).collect(),
+        ready_ps: steps.iter().map(|step| step.ready.0).collect(),
+        bound: steps.iter().map(|step| step.bound as u8).collect(),
         dma_bytes: records.iter().map(|record| record.dma_bytes).collect(),
         hbm_read: records.iter().map(|record| record.hbm_read).collect(),
         hbm_write: records.iter().map(|record| record.hbm_write).collect(),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use trn3_facts::Evidence;
 
+use crate::advice::LazyAdvice;
 use crate::columns::{InstructionColumns, OccupancyColumns, TransferColumns};
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
@@ -78,4 +79,6 @@ pub struct RunColumns {
     /// What pictures need beside: tensors, texts of files, the run as written; empty where nobody kept it.
     #[serde(skip_serializing_if = "Recorded::is_empty")]
     pub recorded: Recorded,
+    /// What would make it faster, looked for when it is first asked for.
+    pub advice: LazyAdvice,
 }

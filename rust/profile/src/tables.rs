@@ -3,7 +3,7 @@
 
 use trn3_machine::timing::record::NO_INSTRUCTION;
 
-use crate::cause::{CAUSES, DMA, ENGINES};
+use crate::cause::{BOUNDS, CAUSES, DMA, ENGINES};
 use crate::core_profile::CoreProfile;
 use crate::intervals::union_length;
 use crate::profile::Profile;
@@ -185,6 +185,8 @@ fn instruction(core: &CoreProfile, _: &Profile) -> ProfileTable {
     table.names("trn3_wait_cause", owned(&CAUSES), &rows.cause);
     let waited_on = rows.waited_on.iter().map(|&on| if on == NO_INSTRUCTION { -1 } else { i64::from(on) });
     table.integers("trn3_waited_on_id", waited_on);
+    table.integers("trn3_ready_ts", rows.ready_ps.iter().map(|&ready| nanoseconds(ready)));
+    table.names("trn3_bound_by", owned(&BOUNDS), &rows.bound);
     let queues = rows.engine.iter().zip(&rows.queue);
     let queues = queues.map(|(&engine, &queue)| if engine == DMA { i64::from(queue) } else { -1 });
     table.integers("trn3_dma_queue", queues);

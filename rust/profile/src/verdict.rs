@@ -111,9 +111,19 @@ fn waiting(core: &CoreProfile, busiest: &EngineTotal) -> String {
     }
     let longest_wait = busiest.waits.longest().map_or("", |(cause, _)| cause);
     let cause = if longest == usize::from(DMA) { "dma" } else { longest_wait };
-    let advice = if cause == "dma" && has_short_rows(core) { SHORT_ROWS } else { remedy(cause) };
-    let (initial, rest) = advice.split_at(1);
-    format!("{text}. {}{rest}{first}.", initial.to_uppercase())
+    let is_short = cause == "dma" && has_short_rows(core);
+    let best = core.columns().advice.get().and_then(|found| found.advice.first());
+    let Some(best) = best else {
+        let advice = if is_short { SHORT_ROWS } else { remedy(cause) };
+        return format!("{text}. {}{first}.", capitalised(advice));
+    };
+    let why = if is_short { format!(" {}.", capitalised(SHORT_ROWS)) } else { String::new() };
+    format!("{text}.{why} {}: {:.2} times as fast.", capitalised(&best.change), best.gain)
+}
+
+fn capitalised(text: &str) -> String {
+    let (initial, rest) = text.split_at(1);
+    initial.to_uppercase() + rest
 }
 
 /// Whether queues cannot issue transfers as fast as the engines would move them.

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use trn3_profile::{
-    CoreProfile, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION, OccupancyColumns, Profile, Recorded,
-    RooflineBound, RunColumns, TableColumn, TransferColumns,
+    CoreProfile, Error, InstructionColumns, LazyAdvice, MachineFigures, NO_INSTRUCTION, OccupancyColumns, Profile,
+    Recorded, RooflineBound, RunColumns, TableColumn, TransferColumns,
 };
 
 const US: u64 = 1_000_000;
@@ -48,6 +48,8 @@ fn columns() -> RunColumns {
             wait_ps: vec![0, 3 * US, 4 * US, US],
             cause: vec![0, 6, 1, 2],
             waited_on: vec![NO_INSTRUCTION, 0, 1, 2],
+            ready_ps: vec![0, 3 * US, 6 * US, 8 * US],
+            bound: vec![0, 1, 1, 1],
             dma_bytes: vec![250_000, 0, 0, 0],
             hbm_read: vec![200_000, 0, 0, 0],
             hbm_write: vec![50_000, 0, 0, 0],
@@ -73,6 +75,7 @@ fn columns() -> RunColumns {
         basis: Vec::new(),
         compile: None,
         recorded: Recorded::default(),
+        advice: LazyAdvice::default(),
     }
 }
 

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use serde_json::{Map, Value};
 use trn3_profile::{
-    BasisTime, CAUSES, CompileFigures, CoreProfile, ENGINES, Error, InstructionColumns, MachineFigures, NO_INSTRUCTION,
-    OccupancyColumns, PrecisionLoss, Profile, Recorded, ReportShell, ReportedFinding, RunColumns, TABLES,
-    TransferColumns,
+    AdviceFigures, BOUNDS, BasisTime, CAUSES, CompileFigures, CoreProfile, ENGINES, Error, InstructionColumns,
+    LazyAdvice, MachineFigures, NO_INSTRUCTION, OccupancyColumns, PrecisionLoss, Profile, Recorded, ReportShell,
+    ReportedFinding, RunColumns, TABLES, TransferColumns,
 };
 
 use crate::door;
@@ -42,6 +42,8 @@ fn instructions(owner: &Bound<'_, PyAny>) -> PyResult<InstructionColumns> {
         wait_ps: column(owner, "wait_ps")?,
         cause: column(owner, "cause")?,
         waited_on: column(owner, "waited_on")?,
+        ready_ps: column(owner, "ready_ps")?,
+        bound: column(owner, "bound")?,
         dma_bytes: column(owner, "dma_bytes")?,
         hbm_read: column(owner, "hbm_read")?,
         hbm_write: column(owner, "hbm_write")?,
@@ -100,6 +102,11 @@ fn recorded(record: &Bound<'_, PyAny>) -> PyResult<Recorded> {
     serde_json::from_value(plain("recorded", record)?).map_err(refused)
 }
 
+fn advised(record: &Bound<'_, PyAny>) -> PyResult<Option<AdviceFigures>> {
+    let refused = |error: serde_json::Error| PyValueError::new_err(format!("advice: {error}"));
+    serde_json::from_value(plain("advice", record)?).map_err(refused)
+}
+
 /// Columns from an object with the fields of `ProfileData`, unchecked.
 fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
     let arch = MachineFigures::from_entries(entries("arch", &data.getattr("arch")?)?).map_err(exception)?;
@@ -130,6 +137,7 @@ fn run_columns(data: &Bound<'_, PyAny>) -> PyResult<RunColumns> {
         basis: data.getattr("basis")?.try_iter()?.map(|each| basis(&each?)).collect::<PyResult<_>>()?,
         compile: compiled(&data.getattr("compile")?)?,
         recorded: recorded(&data.getattr("recorded")?)?,
+        advice: LazyAdvice::known(advised(&data.getattr("advice")?)?),
     };
     Ok(columns)
 }
@@ -342,6 +350,7 @@ impl PyProfile {
         fields.set_item("compile", to_python(py, &columns.compile)?)?;
         let recorded = (!columns.recorded.is_empty()).then_some(&columns.recorded);
         fields.set_item("recorded", to_python(py, &recorded)?)?;
+        fields.set_item("advice", to_python(py, &door::compute(py, || columns.advice.get())?)?)?;
         Ok(fields)
     }
 }
@@ -359,6 +368,8 @@ pub(crate) fn instruction_arrays<'py>(py: Python<'py>, columns: &InstructionColu
     fields.set_item("wait_ps", PyArray1::from_slice(py, &columns.wait_ps))?;
     fields.set_item("cause", PyArray1::from_slice(py, &columns.cause))?;
     fields.set_item("waited_on", PyArray1::from_slice(py, &columns.waited_on))?;
+    fields.set_item("ready_ps", PyArray1::from_slice(py, &columns.ready_ps))?;
+    fields.set_item("bound", PyArray1::from_slice(py, &columns.bound))?;
     fields.set_item("dma_bytes", PyArray1::from_slice(py, &columns.dma_bytes))?;
     fields.set_item("hbm_read", PyArray1::from_slice(py, &columns.hbm_read))?;
     fields.set_item("hbm_write", PyArray1::from_slice(py, &columns.hbm_write))?;
@@ -404,6 +415,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(report_page, &module)?)?;
     module.add("ENGINES", PyTuple::new(py, ENGINES)?)?;
     module.add("CAUSES", PyTuple::new(py, CAUSES)?)?;
+    module.add("BOUNDS", PyTuple::new(py, BOUNDS)?)?;
     module.add("TABLES", PyTuple::new(py, TABLES)?)?;
     module.add("NO_INSTRUCTION", NO_INSTRUCTION)?;
     parent.add_submodule(&module)?;

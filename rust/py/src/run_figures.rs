@@ -154,6 +154,31 @@ impl Figures {
         to_python(py, &self.profile.compile())
     }
 
+    /// What would make the run faster, the largest gain first: at most five changes, each timed on the run's graph.
+    ///
+    /// A list of dicts: ``gain``, how many times as fast the run is with it alone; ``line``, ``file:line``;
+    /// ``instruction``, the first that it is about; ``cause``; ``text``, all of it in a sentence; ``change``, what to
+    /// write otherwise. Values stay as they are. Of several cores it is of the one that ends last. It is looked for when
+    /// it is first asked for.
+    #[getter]
+    fn advice<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &door::compute(py, || self.profile.advice())?)
+    }
+
+    /// Why there is no advice: ``"nothing above 2 %"``, or why nothing was looked for; empty where there is some.
+    #[getter]
+    fn advice_note(&self, py: Python<'_>) -> PyResult<String> {
+        door::compute(py, || self.profile.advice_note().to_owned())
+    }
+
+    /// What the run would take if its busiest engine never stood idle, None of one that took no time.
+    ///
+    /// A dict: ``engine``; ``latency_us``; ``share``, that as part of the latency; ``text``, both in words.
+    #[getter]
+    fn speed_of_light<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        to_python(py, &self.profile.speed_of_light())
+    }
+
     /// Return in plain words what binds the kernel and what to look at first.
     fn verdict(&self) -> String {
         self.profile.verdict()

@@ -213,6 +213,9 @@ impl NeuronCore {
         let work = self.cost.work(instruction, arch);
         let draft = self.trace.as_mut().map(|trace| Box::new(trace.draft(instruction, &*self.cost)));
         self.basis.note(arch, (opcode, engine), &work, |arch| self.cost.work(instruction, arch));
+        if let Some(choices) = &mut self.choices {
+            choices.note(instruction, (at.site, opcode, engine), &work, arch, &*self.cost);
+        }
         Pending {
             opcode,
             engine,

@@ -69,13 +69,15 @@ pub(crate) struct Moved {
     pub(crate) cause: Cause,
     pub(crate) waited_on: u32,
     pub(crate) bytes: u64,
+    /// What held it up longest before it began, or that others used the engines, or HBM, where that did longer.
+    pub(crate) bound: (Cause, u32, bool),
 }
 
 impl Moved {
     /// Nothing moved.
     pub(crate) fn none(ready: Bound) -> Self {
         let Bound { at, cause, on } = ready;
-        Self { queue: 0, start: at, end: at, wait: 0, cause, waited_on: on, bytes: 0 }
+        Self { queue: 0, start: at, end: at, wait: 0, cause, waited_on: on, bytes: 0, bound: (cause, on, false) }
     }
 }
 
@@ -196,6 +198,11 @@ impl DmaEngines {
         }
     }
 
+    /// Lets queues issue transfers as fast as their engines move them.
+    pub(crate) fn without_floor(&mut self) {
+        (self.issue_floor, self.generator_hold) = (0, 0);
+    }
+
     /// Runs a transfer whose trigger, dependencies and descriptors are there at a moment.
     pub(crate) fn run(
         &mut self,
@@ -208,6 +215,7 @@ impl DmaEngines {
         let latency = self.latency(transfer);
         let line = &mut self.lines[queue];
         let mut begin = ready.delayed(latency);
+        let free = line.issue_free;
         begin.raise(line.issue_free, Cause::Queue, line.last);
         let floor = match transfer.mode {
             DescriptorMode::Hardware => self.generator_hold,
@@ -216,7 +224,7 @@ impl DmaEngines {
         line.issue_free = begin.at.saturating_add(floor);
 
         let mut start = u64::MAX;
-        let mut finish = begin.at;
+        let (mut finish, mut undisturbed) = (begin.at, begin.at);
         let mut bytes = 0u64;
         let mut late = false;
         let rate = self.rate * transfer.rate_share;
@@ -230,6 +238,7 @@ impl DmaEngines {
             let work = Picos::from_nanoseconds(streamed.max(least)).0;
             let mut issue = begin.at.saturating_add(self.stagger.saturating_mul(position as u64));
             let alone = issue.saturating_add(work);
+            undisturbed = undisturbed.max(alone);
             issue = issue.max(line.engines[engine]);
             let done = self.engines[engine].admit(issue, work);
             line.engines[engine] = done.saturating_add(self.share_fixed);
@@ -260,11 +269,13 @@ impl DmaEngines {
         }
         let end = finish.saturating_add(self.share_fixed);
         let wait = start.saturating_sub(line.last_end);
-        let (cause, waited_on) =
-            if late && line.last != NO_INSTRUCTION { (Cause::Queue, line.last) } else { (begin.cause, begin.on) };
+        let is_late = late && line.last != NO_INSTRUCTION;
+        let (cause, waited_on) = if is_late { (Cause::Queue, line.last) } else { (begin.cause, begin.on) };
+        let is_bandwidth = is_late && finish - undisturbed.min(finish) > begin.at - free.min(begin.at);
+        let bound = if is_bandwidth { (cause, waited_on, true) } else { (begin.cause, begin.on, false) };
         line.last = id;
         line.last_end = line.last_end.max(end);
-        Moved { queue: u16::try_from(queue).unwrap_or(u16::MAX), start, end, wait, cause, waited_on, bytes }
+        Moved { queue: u16::try_from(queue).unwrap_or(u16::MAX), start, end, wait, cause, waited_on, bytes, bound }
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use smallvec::SmallVec;
 
+use super::graph::EdgeKind;
 use super::record::NO_INSTRUCTION;
 use super::region::{Rect, Region, Space};
 use crate::engine::Engine;
@@ -43,15 +44,36 @@ impl Access {
 #[derive(Clone, Debug)]
 pub struct Waits {
     latest: [Access; ENGINES],
+    /// Every access that it comes after, and why, where that is kept.
+    seen: Option<SmallVec<[(Access, EdgeKind); 6]>>,
 }
 
 impl Default for Waits {
     fn default() -> Self {
-        Self { latest: [Access::NONE; ENGINES] }
+        Self { latest: [Access::NONE; ENGINES], seen: None }
     }
 }
 
 impl Waits {
+    /// As the default, and every access is kept.
+    pub(crate) fn keeping(keeps: bool) -> Self {
+        Self { seen: keeps.then(SmallVec::new), ..Self::default() }
+    }
+
+    /// Every access that it comes after, some of them twice, where that was kept.
+    pub(crate) fn seen(&self) -> &[(Access, EdgeKind)] {
+        self.seen.as_deref().unwrap_or_default()
+    }
+
+    fn see(&mut self, access: Access, kind: EdgeKind) {
+        if let Some(seen) = &mut self.seen
+            && access.is_some()
+            && seen.last().is_none_or(|last| *last != (access, kind))
+        {
+            seen.push((access, kind));
+        }
+    }
+
     /// The last access of each engine that is waited for.
     pub fn accesses(&self) -> impl Iterator<Item = Access> + '_ {
         self.latest.iter().copied().filter(|access| access.is_some())
@@ -320,7 +342,9 @@ impl Hazards {
         if let Some(map) = self.map(region.space) {
             for rect in region.rects.iter().filter(|rect| !is_empty(rect)) {
                 map.visit(rect, &mut |cell| {
-                    if own != Some(cell.writer.engine) {
+                    let is_own = own == Some(cell.writer.engine);
+                    waits.see(cell.writer, if is_own { EdgeKind::Sum } else { EdgeKind::Result });
+                    if !is_own {
                         waits.note(cell.writer);
                     }
                 });
@@ -332,10 +356,14 @@ impl Hazards {
     /// [`Hazards::before_read`].
     pub fn before_write(&self, region: &Region, own: Option<Engine>, waits: &mut Waits) {
         if let Some(map) = self.map(region.space) {
+            let on_chip = matches!(region.space, Space::Sbuf | Space::Psum);
+            let kind = if on_chip { EdgeKind::Reuse } else { EdgeKind::Overwrite };
             for rect in region.rects.iter().filter(|rect| !is_empty(rect)) {
                 map.visit(rect, &mut |cell| {
                     for access in std::iter::once(cell.writer).chain(cell.readers.iter().copied()) {
-                        if own != Some(access.engine) {
+                        let is_own = own == Some(access.engine);
+                        waits.see(access, if is_own { EdgeKind::Sum } else { kind });
+                        if !is_own {
                             waits.note(access);
                         }
                     }

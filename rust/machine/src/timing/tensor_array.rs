@@ -148,6 +148,13 @@ impl TensorArray {
         (multiply, bound)
     }
 
+    /// Nothing has come before, but for the current-step limit.
+    pub(crate) fn forget(&mut self) {
+        (self.load_free, self.last_start, self.last_multiply, self.last_blocks, self.busy_until) = (0, 0, 0, 0, 0);
+        (self.load_last, self.last) = (NO_INSTRUCTION, NO_INSTRUCTION);
+        self.blocks = [(0, NO_INSTRUCTION); BLOCKS];
+    }
+
     /// When the sequencer is free for an instruction that is no matmul: after every pass before it.
     pub(crate) fn free(&self) -> Bound {
         Bound::order(self.busy_until.max(self.load_free), self.last)

@@ -1,17 +1,21 @@
 //! When each instruction runs: every engine in program order, hazards and resources as the machine has them.
 
+mod noting;
 mod overtaking;
 mod rendezvous;
+mod replaying;
 mod running;
 
 use std::sync::{Arc, OnceLock};
 
 use overtaking::Overtaking;
 use rendezvous::Shared;
+pub(super) use replaying::{GivenBounds, ReplayedStep};
 use running::Ran;
 
 use super::ceiling::{HbmCeiling, HbmDraw};
 use super::dma::{DmaEngines, Queue};
+use super::graph::RunGraph;
 use super::hazard::{Access, Hazards, Waits};
 use super::hops::Hops;
 pub use super::issue::{Span, TimedInstruction, TimelineOptions};
@@ -87,6 +91,10 @@ pub struct Timeline {
     shared: Option<Shared>,
     /// When it began, after the start that cores which meet count from.
     origin: u64,
+    /// What it ran, where records are kept.
+    graph: Option<Box<RunGraph>>,
+    /// What the instruction under way waits for, where that is no question of its bytes: in a replay.
+    given: Option<GivenBounds>,
 }
 
 /// An engine's issue slot.
@@ -109,6 +117,7 @@ fn sequencer(transfer: &Transfer) -> Engine {
 impl Timeline {
     /// An empty timeline of a machine.
     pub fn new(arch: Arc<ArchSpec>, options: TimelineOptions) -> Self {
+        let graph = options.keep_records.then(|| Box::new(RunGraph::new(Arc::clone(&arch), options.throttle)));
         Self {
             options,
             hops: Hops::new(&arch),
@@ -131,6 +140,8 @@ impl Timeline {
             last_to_end: NO_INSTRUCTION,
             shared: None,
             origin: 0,
+            graph,
+            given: None,
         }
     }
 
@@ -282,9 +293,8 @@ impl Timeline {
         self.hazards.forget(space);
     }
 
-    /// What an instruction's bytes and edges wait for.
-    fn dependencies(&self, issue: &TimedInstruction, consumer: Engine, accumulates: bool) -> Bound {
-        let mut waits = Waits::default();
+    fn waits(&self, issue: &TimedInstruction, accumulates: bool, keeps: bool) -> Waits {
+        let mut waits = Waits::keeping(keeps);
         for region in issue.reads {
             let own = (accumulates && region.space == Space::Psum).then_some(Engine::Tensor);
             self.hazards.before_read(region, own, &mut waits);
@@ -293,8 +303,18 @@ impl Timeline {
             let own = (accumulates && region.space == Space::Psum).then_some(Engine::Tensor);
             self.hazards.before_write(region, own, &mut waits);
         }
+        waits
+    }
+
+    /// What an instruction's bytes and edges wait for.
+    fn dependencies(&mut self, issue: &TimedInstruction, consumer: Engine, accumulates: bool) -> Bound {
+        if let Some(given) = &self.given {
+            return given.dependencies;
+        }
+        let waits = self.waits(issue, accumulates, self.graph.is_some());
         let mut bound = self.hops.bound(&waits, consumer);
         bound.latest(self.edges(issue, consumer));
+        self.note_waits(issue, &waits, bound, false);
         bound
     }
 
@@ -310,6 +330,7 @@ impl Timeline {
 
     fn finish(&mut self, id: u32, issue: &TimedInstruction, ran: &Ran, accumulates: bool) {
         let access = Access { end: ran.end, id, engine: ran.engine };
+        self.note_ran(issue, ran);
         for region in issue.reads {
             self.hazards.read(region, access);
         }

@@ -1,6 +1,7 @@
 //! The timeline against independent oracles, its contract, and published measurements.
 
 mod contract;
+mod graph;
 mod hazards;
 mod published;
 mod schedule;

@@ -57,6 +57,10 @@ impl Overtaking {
         competing.map_or(self.open.len(), |ahead| behind + ahead)
     }
 
+    pub(super) fn asked_after(&self, after: &[u32]) -> bool {
+        self.open.iter().any(|open| after.contains(&open.id))
+    }
+
     fn asked(&self, issue: &TimedInstruction) -> bool {
         let reads = || issue.reads.iter().chain(issue.stationary_reads);
         self.open.iter().any(|open| {

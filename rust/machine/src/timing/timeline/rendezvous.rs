@@ -103,6 +103,7 @@ impl Timeline {
         let (cause, on) = if own.at >= latest { (own.cause, own.on) } else { (cause, NO_INSTRUCTION) };
         let floor = Bound { at: latest.saturating_add(hop.0), cause, on };
         let id = self.next_id();
+        self.note_meeting(id, hop, latest, own.at >= latest);
         match &issue.work {
             Work::Compute { interval, latency, table } => self.compute(id, issue, interval.0, latency.0, *table, floor),
             Work::Dma(transfer) => self.transfer(id, issue, transfer, floor),
@@ -113,6 +114,7 @@ impl Timeline {
     }
 
     fn leave(&mut self, issue: &TimedInstruction, mut ran: Ran, end: u64) -> Span {
+        self.note_meeting_end(ran.end, end);
         ran.end = end;
         self.stand();
         let id = self.next_id();
@@ -146,7 +148,8 @@ impl Timeline {
             Work::Collective(part) => (self.collectives.free(part.priority), Engine::Dma),
             _ => (self.free(issue.engine), issue.engine),
         };
-        bound.latest(self.dependencies(issue, consumer, false));
+        bound.latest(self.hops.bound(&self.waits(issue, false, false), consumer));
+        bound.latest(self.edges(issue, consumer));
         bound
     }
 }

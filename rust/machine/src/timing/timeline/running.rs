@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::time::Picos;
 use crate::timing::hazard::Waits;
 use crate::timing::issue::TimedInstruction;
+use crate::timing::ports::PortUse;
 use crate::timing::record::{Cause, NO_QUEUE, TriggerRecord};
 use crate::timing::tensor_array::{Bound, Pass};
 use crate::timing::work::{CollectivePart, DescriptorMode, Transfer};
@@ -23,6 +24,9 @@ pub(super) struct Ran {
     pub(super) cause: Cause,
     pub(super) waited_on: u32,
     pub(super) dma_bytes: u64,
+    /// What bound it: the cause, the instruction behind it, and whether that is bandwidth.
+    pub(super) bound: (Cause, u32, bool),
+    pub(super) ports: PortUse,
 }
 
 impl Timeline {
@@ -43,13 +47,14 @@ impl Timeline {
             bound.raise(free.at.saturating_add(self.hops.table_load), Cause::TableLoad, free.on);
         }
         bound.latest(self.dependencies(issue, engine, false));
-        self.ports.wait(engine, issue, &mut bound);
+        let ports = self.given.as_ref().map_or_else(|| self.ports.used(issue), |given| given.ports);
+        self.ports.wait(engine, ports, &mut bound);
         bound.latest(floor);
         let dynamic = if issue.dynamic { self.hops.dynamic[engine as usize] } else { 0 };
         let start = bound.at;
         let slot_end = start.saturating_add(interval.max(dynamic));
         let end = start.saturating_add(latency).max(slot_end);
-        self.ports.hold(engine, issue, slot_end, id);
+        self.ports.hold(engine, ports, slot_end, id);
         if engine == Engine::Tensor {
             self.tensor.hold(id, slot_end);
         }
@@ -66,16 +71,28 @@ impl Timeline {
             cause: bound.cause,
             waited_on: bound.on,
             dma_bytes: 0,
+            bound: (bound.cause, bound.on, false),
+            ports,
         }
     }
 
-    pub(super) fn matmul(&mut self, id: u32, issue: &TimedInstruction, pass: Pass, accumulates: bool) -> Ran {
-        let mut waits = Waits::default();
+    /// What the load of a stationary operand waits for.
+    fn stationary(&mut self, issue: &TimedInstruction) -> Bound {
+        if let Some(given) = &self.given {
+            return given.stationary;
+        }
+        let mut waits = Waits::keeping(self.graph.is_some());
         for region in issue.stationary_reads {
             self.hazards.before_read(region, None, &mut waits);
         }
-        let mut stationary = self.hops.bound(&waits, Engine::Tensor);
-        stationary.latest(self.edges(issue, Engine::Tensor));
+        let mut bound = self.hops.bound(&waits, Engine::Tensor);
+        bound.latest(self.edges(issue, Engine::Tensor));
+        self.note_waits(issue, &waits, bound, true);
+        bound
+    }
+
+    pub(super) fn matmul(&mut self, id: u32, issue: &TimedInstruction, pass: Pass, accumulates: bool) -> Ran {
+        let stationary = self.stationary(issue);
         let moving = self.dependencies(issue, Engine::Tensor, accumulates);
         let placed = self.tensor.run(id, pass, stationary, moving);
         Ran {
@@ -90,6 +107,8 @@ impl Timeline {
             cause: placed.start.cause,
             waited_on: placed.start.on,
             dma_bytes: 0,
+            bound: (placed.start.cause, placed.start.on, false),
+            ports: PortUse::default(),
         }
     }
 
@@ -141,6 +160,8 @@ impl Timeline {
             cause: moved.cause,
             waited_on: moved.waited_on,
             dma_bytes: moved.bytes,
+            bound: moved.bound,
+            ports: PortUse::default(),
         }
     }
 
@@ -168,6 +189,8 @@ impl Timeline {
             cause: bound.cause,
             waited_on: bound.on,
             dma_bytes: part.bytes,
+            bound: (bound.cause, bound.on, false),
+            ports: PortUse::default(),
         }
     }
 }

@@ -1,0 +1,275 @@
+//! A run timed otherwise: the same timeline, fed with edges.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{EdgeKind, GraphEdge, RunGraph};
+use crate::engine::Engine;
+use crate::time::Picos;
+use crate::timing::timeline::{ReplayedStep, Timeline, TimelineOptions};
+use crate::timing::work::Work;
+
+/// In the place of a step's work: it takes no time and holds nothing.
+const FREE: u32 = u32::MAX;
+/// It is not there.
+const GONE: u32 = u32::MAX - 1;
+
+/// A run as it might have been: its graph with changes.
+///
+/// ```
+/// use std::sync::Arc;
+/// use trn3_machine::arch::ArchSpec;
+/// use trn3_machine::engine::Engine;
+/// use trn3_machine::site::SiteId;
+/// use trn3_machine::time::Picos;
+/// use trn3_machine::timing::graph::Variant;
+/// use trn3_machine::timing::timeline::{TimedInstruction, Timeline, TimelineOptions};
+/// use trn3_machine::timing::work::Work;
+///
+/// let mut timeline = Timeline::new(Arc::new(ArchSpec::load("trn3")?), TimelineOptions::default());
+/// let work = Work::Compute { interval: Picos(60_000), latency: Picos(180_000), table: None };
+/// let issue = TimedInstruction {
+///     opcode: 0, engine: Engine::Vector, site: SiteId(0), label: 0, work, reads: &[], stationary_reads: &[],
+///     writes: &[], after: &[], dynamic: false, macs: 0, peak_macs_per_cycle: 0,
+/// };
+/// timeline.issue(&issue);
+/// timeline.issue(&issue);
+/// let graph = timeline.graph().expect("records are kept");
+/// let mut variant = Variant::of(graph);
+/// assert_eq!(variant.time().latency, Picos(240_000));
+/// variant.free(0);
+/// assert_eq!(variant.time().latency, Picos(180_000));
+/// # Ok::<(), trn3_machine::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Variant<'g> {
+    graph: &'g RunGraph,
+    /// Kinds of work that the run had not.
+    more: Vec<Work>,
+    work: Vec<u32>,
+    engine: Vec<Engine>,
+    /// Steps that wait for no buffer, or for one that was used so many fills before.
+    buffers: Vec<(u32, Option<u32>)>,
+    /// Steps that are done by others, in the order of their numbers.
+    done_by: Vec<(u32, u32)>,
+    order: Option<Vec<u32>>,
+    dma_floor: bool,
+    unordered: Option<Engine>,
+    is_forgetful: bool,
+}
+
+/// What a run takes, changed.
+#[derive(Clone, Debug, Default)]
+pub struct Retimed {
+    /// Until its last result.
+    pub latency: Picos,
+    /// When each instruction started, in the order of the run.
+    pub start: Vec<Picos>,
+    /// When all that each waits for but its queue and what others hold was there.
+    pub ready: Vec<Picos>,
+    /// When each left its queue to the next.
+    pub slot_end: Vec<Picos>,
+}
+
+impl<'g> Variant<'g> {
+    /// A run as it was.
+    pub fn of(graph: &'g RunGraph) -> Self {
+        Self {
+            graph,
+            more: Vec::new(),
+            work: graph.steps.iter().map(|step| step.work).collect(),
+            engine: graph.steps.iter().map(|step| step.engine).collect(),
+            buffers: Vec::new(),
+            done_by: Vec::new(),
+            order: None,
+            dma_floor: true,
+            unordered: None,
+            is_forgetful: false,
+        }
+    }
+
+    /// The run.
+    pub fn graph(&self) -> &'g RunGraph {
+        self.graph
+    }
+
+    /// Lets a step take no time and hold nothing.
+    pub fn free(&mut self, step: usize) {
+        self.work[step] = FREE;
+    }
+
+    /// Lets a step cost something else, on an engine.
+    pub fn give_work(&mut self, step: usize, work: &Work, engine: Engine) {
+        if self.more.last() != Some(work) {
+            self.more.push(work.clone());
+        }
+        self.work[step] = (self.graph.works.len() + self.more.len() - 1) as u32;
+        self.engine[step] = engine;
+    }
+
+    /// Leaves a step out: nothing waits for it, and it waits for nothing.
+    pub fn leave_out(&mut self, step: usize) {
+        self.work[step] = GONE;
+    }
+
+    /// What steps that others do came after, those others do not wait for.
+    pub fn forget_merged(&mut self) {
+        self.is_forgetful = true;
+    }
+
+    /// Lets these steps, in their order, fill other bytes on chip than those in use: as many buffers in turn, each of which
+    /// `each` steps fill together, or a new one each time.
+    pub fn rebuffer(&mut self, steps: &[u32], buffers: Option<usize>, each: usize) {
+        for (place, &step) in steps.iter().enumerate() {
+            let before = buffers.and_then(|buffers| place.checked_sub(buffers.saturating_sub(1) * each));
+            self.buffers.push((step, before.map(|before| steps[before])));
+        }
+        self.buffers.sort_unstable();
+    }
+
+    /// Lets a step be done by another one, at its moment; what the two come after the other one waits for.
+    pub fn merge(&mut self, step: u32, into: u32) {
+        self.done_by.push((step, into));
+        self.work[step as usize] = FREE;
+    }
+
+    /// Runs the steps in another order; every step that a step waits for comes before it.
+    pub fn reorder(&mut self, order: Vec<u32>) {
+        self.order = Some(order);
+    }
+
+    /// Lets an engine begin each instruction as soon as it is ready, whatever stands ahead of it or is under way: no order of
+    /// them takes less.
+    pub fn issue_as_ready(&mut self, engine: Engine) {
+        self.unordered = Some(engine);
+    }
+
+    /// Lets DMA queues issue transfers as fast as engines move them.
+    pub fn drop_dma_floor(&mut self) {
+        self.dma_floor = false;
+    }
+
+    /// What a step comes after; without `Sum`, which nothing waits for.
+    fn edges(&self, step: u32) -> impl Iterator<Item = GraphEdge> + '_ {
+        let graph = self.graph;
+        let other = self.buffers.binary_search_by_key(&step, |(step, _)| *step).ok().map(|place| self.buffers[place].1);
+        let own = graph.edges(step as usize).iter();
+        let own =
+            own.filter(move |edge| edge.kind != EdgeKind::Sum && (other.is_none() || edge.kind != EdgeKind::Reuse));
+        let older = other.flatten().map_or(&[][..], |older| graph.edges(older as usize));
+        own.chain(older.iter().filter(|edge| edge.kind == EdgeKind::Reuse)).copied()
+    }
+
+    /// Times it.
+    pub fn time(&self) -> Retimed {
+        self.run(true)
+    }
+
+    /// How long it takes.
+    pub fn latency(&self) -> Picos {
+        self.run(false).latency
+    }
+
+    fn run(&self, keeps: bool) -> Retimed {
+        let graph = self.graph;
+        let options = TimelineOptions { throttle: graph.throttle, keep_records: false };
+        let mut timeline = Timeline::new(Arc::clone(&graph.arch), options);
+        if !self.dma_floor {
+            timeline.without_dma_floor();
+        }
+        let count = graph.steps.len();
+        let has_classes = graph.works.iter().any(has_class);
+        let mut numbers: Vec<u32> = vec![u32::MAX; count];
+        let mut stationary_ends: Vec<u64> = vec![0; count];
+        let [mut start, mut ready, mut slot_end] = [(); 3].map(|()| vec![Picos::ZERO; if keeps { count } else { 0 }]);
+        let mut merged: Vec<Vec<u32>> = Vec::new();
+        if !self.done_by.is_empty() && !self.is_forgetful {
+            merged.resize(count, Vec::new());
+            self.done_by.iter().for_each(|&(step, into)| merged[into as usize].push(step));
+        }
+        let mut uses: SmallVec<[(u64, Engine, bool); 16]> = SmallVec::new();
+        let mut after: SmallVec<[u32; 16]> = SmallVec::new();
+        let all = |place: usize| self.order.as_ref().map_or(place as u32, |order| order[place]);
+        for number in (0..count).map(all) {
+            let place = number as usize;
+            let step = &graph.steps[place];
+            let parts = merged.get(place).into_iter().flatten().copied();
+            uses.clear();
+            if has_classes {
+                after.clear();
+                after.extend(self.edges(number).map(|edge| numbers[edge.on as usize]).filter(|on| *on != u32::MAX));
+                timeline.stand_before(&after);
+            }
+            let is_done = self.done_by.binary_search_by_key(&number, |(step, _)| *step);
+            if let Ok(by) = is_done {
+                let by = numbers[self.done_by[by].1 as usize];
+                let (end, engine) = if by == u32::MAX { (0, step.engine) } else { timeline.replayed_end(by) };
+                numbers[place] = timeline.next_number();
+                timeline.replayed(end, engine);
+                continue;
+            }
+            if self.work[place] == GONE {
+                continue;
+            }
+            for part in std::iter::once(number).chain(parts) {
+                for edge in self.edges(part) {
+                    let on = numbers[edge.on as usize];
+                    // One that comes later in another order is nothing that is waited for.
+                    if on == u32::MAX {
+                        continue;
+                    }
+                    let (end, engine) = timeline.replayed_end(on);
+                    let end = if edge.released { end.min(stationary_ends[edge.on as usize]) } else { end };
+                    uses.push((end, engine, edge.stationary));
+                }
+            }
+            numbers[place] = timeline.next_number();
+            if self.work[place] == FREE {
+                let end = uses.iter().map(|used| used.0).max().unwrap_or(0);
+                stationary_ends[place] = end;
+                timeline.replayed(end, self.engine[place]);
+                if keeps {
+                    (start[place], ready[place], slot_end[place]) = (Picos(end), Picos(end), Picos(end));
+                }
+                continue;
+            }
+            if self.unordered == Some(self.engine[place]) {
+                timeline.forget_queue(self.engine[place]);
+            }
+            let meeting = graph.meeting(number);
+            let span = timeline.replay(&ReplayedStep {
+                work: self.work_of(place),
+                engine: self.engine[place],
+                dynamic: step.dynamic,
+                ports: step.ports,
+                uses: &uses,
+                after: &after,
+                floor: graph.floor(number),
+                meeting: meeting.map(|met| (met.latest, met.hop)),
+            });
+            if let Some(met) = meeting {
+                let (own, all) = met.ends;
+                let until = if met.is_last { span.end.saturating_add(all.saturating_sub(own)) } else { all };
+                timeline.replayed_until(until);
+            }
+            stationary_ends[place] = span.stationary_end;
+            if keeps {
+                start[place] = Picos(span.start);
+                ready[place] = Picos(span.ready);
+                slot_end[place] = Picos(span.slot_end);
+            }
+        }
+        Retimed { latency: timeline.makespan(), start, ready, slot_end }
+    }
+
+    /// What a step costs.
+    pub fn work_of(&self, step: usize) -> &Work {
+        let (number, known) = (self.work[step] as usize, &self.graph.works);
+        known.get(number).unwrap_or_else(|| &self.more[number - known.len()])
+    }
+}
+
+fn has_class(work: &Work) -> bool {
+    matches!(work, Work::Dma(transfer) if transfer.priority.is_some())
+}
