@@ -112,13 +112,10 @@ fn waiting(core: &CoreProfile, busiest: &EngineTotal) -> String {
     let longest_wait = busiest.waits.longest().map_or("", |(cause, _)| cause);
     let cause = if longest == usize::from(DMA) { "dma" } else { longest_wait };
     let is_short = cause == "dma" && has_short_rows(core);
-    let best = core.columns().advice.get().and_then(|found| found.advice.first());
-    let Some(best) = best else {
-        let advice = if is_short { SHORT_ROWS } else { remedy(cause) };
-        return format!("{text}. {}{first}.", capitalised(advice));
-    };
-    let why = if is_short { format!(" {}.", capitalised(SHORT_ROWS)) } else { String::new() };
-    format!("{text}.{why} {}: {:.2} times as fast.", capitalised(&best.change), best.gain)
+    match core.columns().advice.get().and_then(|found| found.advice.first()).filter(|_| !is_short) {
+        Some(best) => format!("{text}. {}: {:.2} times as fast.", capitalised(&best.change), best.gain),
+        None => format!("{text}. {}{first}.", capitalised(if is_short { SHORT_ROWS } else { remedy(cause) })),
+    }
 }
 
 fn capitalised(text: &str) -> String {
