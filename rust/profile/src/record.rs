@@ -118,7 +118,7 @@ impl Recorded {
             let (tensors, uses) = made.log(&mut known, &written.tensors, written.timeline.records().len());
             made.as_written = Some(Box::new(WrittenColumns {
                 latency_ps: written.timeline.makespan().0,
-                instructions: instructions(written.timeline.records()),
+                instructions: instructions(written.timeline.records(), written.timeline.steps()),
                 transfers: transfers(written.timeline.transfers()),
                 occupancy: occupancy(&written.occupancy),
                 critical: written.timeline.critical_path(),
