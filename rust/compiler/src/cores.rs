@@ -74,6 +74,9 @@ fn run_passes(
             }
             passes.push(report);
         }
+        // What steps could be is decided; the records of all of them come on top of the trace.
+        trace.steps.iter_mut().for_each(|step| step.alternatives = None);
+        trace.steps.shrink_to_fit();
         reports.push(CompileReport {
             level: options.level.name(),
             as_written_us: as_written.as_ref().map(|all| all[number].microseconds()),

@@ -17,7 +17,7 @@ struct LiveTree {
     unit: u64,
     /// A tree over the steps: the most that is live below a node, without what all of it has in common, ...
     most: Vec<i64>,
-    /// ... which is this.
+    /// ... which is this, of nodes that have some below.
     common: Vec<i64>,
     leaves: usize,
 }
@@ -115,7 +115,7 @@ impl LiveTree {
     fn build(&mut self, changes: &[i64]) {
         self.leaves = changes.len().next_power_of_two();
         self.most = vec![0; 2 * self.leaves];
-        self.common = vec![0; 2 * self.leaves];
+        self.common = vec![0; self.leaves];
         let mut live = 0;
         for (place, change) in changes.iter().enumerate() {
             live += change;
@@ -132,7 +132,9 @@ impl LiveTree {
         }
         if range.start <= here.start && here.end <= range.end {
             self.most[node] += bytes;
-            self.common[node] += bytes;
+            if let Some(common) = self.common.get_mut(node) {
+                *common += bytes;
+            }
             return;
         }
         let middle = here.start.midpoint(here.end);

@@ -334,6 +334,8 @@ impl TraceBuilder {
             let work = cost.work(&*made, arch);
             found.forwarded.push(Forwarded { operand: *operand, instead, work, engines });
         }
+        found.renamed.shrink_to_fit();
+        found.forwarded.shrink_to_fit();
         let any = !found.engines.is_empty() || !found.renamed.is_empty() || !found.forwarded.is_empty();
         any.then(|| Box::new(found))
     }
@@ -392,6 +394,7 @@ impl TraceBuilder {
         self.keep_running_values();
         self.trace.names = names.clone();
         self.trace.draws |= draws;
+        self.trace.shrink();
         self.trace
     }
 }

@@ -264,6 +264,14 @@ impl Trace {
         }
     }
 
+    /// Gives back the room for more steps and tensors.
+    fn shrink(&mut self) {
+        self.steps.shrink_to_fit();
+        self.tensors.shrink_to_fit();
+        self.places.shrink_to_fit();
+        self.events.shrink_to_fit();
+    }
+
     /// Adds a tensor; its number.
     pub fn add_tensor(&mut self, tensor: TraceTensor) -> u32 {
         self.tensors.push(tensor);
@@ -301,8 +309,21 @@ impl Trace {
         for (now, &before) in order.iter().enumerate() {
             places[before as usize] = now as u32;
         }
-        let mut steps: Vec<Option<TraceStep>> = std::mem::take(&mut self.steps).into_iter().map(Some).collect();
-        self.steps = order.iter().filter_map(|&before| steps[before as usize].take()).collect();
+        // Where they are: two of all steps at once would take as much memory again.
+        let mut targets = places.clone();
+        let mut next = order.len() as u32;
+        for target in targets.iter_mut().filter(|target| **target == NONE) {
+            *target = next;
+            next += 1;
+        }
+        for at in 0..targets.len() {
+            while targets[at] as usize != at {
+                let target = targets[at] as usize;
+                self.steps.swap(at, target);
+                targets.swap(at, target);
+            }
+        }
+        self.steps.truncate(order.len());
         for step in &mut self.steps {
             step.after.retain(|producer| {
                 *producer = places[*producer as usize];

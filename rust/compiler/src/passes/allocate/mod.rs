@@ -77,10 +77,15 @@ impl Pass for AllocatePass {
             return Ok(());
         }
         let least = find_places(trace, &webs)?;
-        let mut best = Best { made: made(trace, &webs, &least), pace: None };
-        if is_crowded(trace, &webs) {
-            best.consider_others(trace, &webs, &least)?;
+        let is_full = !least.left.is_empty();
+        if !is_crowded(trace, &webs) || (!is_full && trace.steps.len() > TRIED) {
+            note(trace, &webs, &least, report);
+            note_rotated(trace, &webs, report);
+            least.apply(trace, &webs);
+            return Ok(());
         }
+        let mut best = Best { made: made(trace, &webs, &least), pace: None };
+        best.consider_others(trace, &webs, &least)?;
         note_rotated(trace, &webs, &mut best.made.1);
         (*trace, *report) = best.made;
         Ok(())

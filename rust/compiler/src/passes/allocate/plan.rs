@@ -109,29 +109,25 @@ impl Plan {
     }
 
     fn insert(&self, trace: &mut Trace) {
-        let before = std::mem::take(&mut trace.steps);
-        let mut made = Vec::with_capacity(self.made.len());
+        let own = trace.steps.len();
+        trace.steps.reserve_exact(self.made.len());
         for &(at, what) in &self.made {
-            let at = &before[at as usize];
-            made.push(match what {
-                Made::Move { dst, src } => trace.movement(dst, src, at.site, at.scope),
-                Made::Again { step, dst } => again(trace, &before[step as usize], dst, at.site, at.scope),
-            });
+            let (site, scope) = (trace.steps[at as usize].site, trace.steps[at as usize].scope);
+            let made = match what {
+                Made::Move { dst, src } => trace.movement(dst, src, site, scope),
+                Made::Again { step, dst } => again(trace, &trace.steps[step as usize], dst, site, scope),
+            };
+            trace.steps.push(made);
         }
-        let mut places = Vec::with_capacity(before.len());
-        let mut steps = Vec::with_capacity(before.len() + made.len());
-        let mut made = self.made.iter().map(|made| made.0).zip(made).peekable();
-        for (number, mut step) in before.into_iter().enumerate() {
-            while let Some((_, made)) = made.next_if(|made| made.0 as usize == number) {
-                steps.push(made);
+        let mut made = (own as u32..).zip(&self.made).peekable();
+        let mut order = Vec::with_capacity(trace.steps.len());
+        for number in 0..own as u32 {
+            while let Some((made, _)) = made.next_if(|(_, made)| made.0 == number) {
+                order.push(made);
             }
-            for after in &mut step.after {
-                *after = places[*after as usize];
-            }
-            places.push(steps.len() as u32);
-            steps.push(step);
+            order.push(number);
         }
-        trace.steps = steps;
+        trace.reorder(&order);
     }
 }
 

@@ -215,14 +215,14 @@ fn long(trips: u32) -> Kernel {
 }
 
 #[test]
-#[ignore = "says something in release builds only: cargo test --release -p trn3-compiler -- --ignored"]
-fn test_a_million_steps_take_seconds_a_pass() {
-    let mut trace = trace(&long(1000));
-    for name in MIDDLE {
+fn test_a_hundred_thousand_steps_take_a_moment() {
+    let mut trace = trace(&long(100));
+    for pass in PASSES {
         let (steps, start) = (trace.steps.len(), std::time::Instant::now());
-        let mut report = PassReport::new(name);
-        pass(name).run(&mut trace, &mut report).expect("a pass without refusals");
+        let mut report = PassReport::new(pass.name());
+        pass.run(&mut trace, &mut report).expect("a pass without refusals");
         let seconds = start.elapsed().as_secs_f64();
-        assert!(seconds < 20.0, "{name} took {seconds} s for {steps} steps, {:?}", report.counts);
+        // What takes as long as there are pairs of steps takes minutes.
+        assert!(seconds < 20.0, "{} took {seconds} s for {steps} steps, {:?}", pass.name(), report.counts);
     }
 }

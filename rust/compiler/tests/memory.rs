@@ -1,0 +1,60 @@
+//! Bytes that a compilation takes at most, for each instruction: of the trace, of every pass and of the times that come of it.
+
+#[path = "support/kernel.rs"]
+mod kernel;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use trn3_compiler::{CompileLevel, CompileOptions, compile_cores};
+
+/// Instructions of the kernel: more than those whose places are tried in several ways, which are there several times meanwhile.
+const STEPS: usize = 300_000;
+/// Bytes that each may take.
+const MOST: usize = 1024;
+
+/// The system's allocator, which counts.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all is the system's allocator's; numbers are counted beside it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        PEAK.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        let now = NOW.fetch_add(size, Ordering::Relaxed) + size;
+        PEAK.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn test_an_instruction_takes_less_than_a_kilobyte() {
+    let before = NOW.load(Ordering::Relaxed);
+    let mut core = kernel::attention(STEPS);
+    let steps = core.issued() as usize;
+    assert!(steps >= STEPS);
+    let options = CompileOptions { level: CompileLevel::NeuronxCc, ..CompileOptions::default() };
+    let reports = compile_cores(&mut [&mut core], &options).expect("a kernel that fits");
+    assert!(reports[0].passes.iter().any(|pass| pass.count("moved_steps") > 0), "{:?}", reports[0].passes);
+    let bytes = (PEAK.load(Ordering::Relaxed) - before) / steps;
+    assert!(bytes <= MOST, "{bytes} bytes an instruction, {MOST} are allowed");
+}
