@@ -287,9 +287,9 @@ fn source(instruction: &dyn Instruction) -> (u64, i64, i64) {
     let mut run = 1;
     for (&extent, &stride) in src.shape.iter().zip(&src.strides).skip(1).rev() {
         if extent > 1 && stride != run {
-            return (hasher.finish() | 1, src.offset as i64, 0);
+            return (hasher.finish() | 1, src.offset, 0);
         }
         run *= extent as i64;
     }
-    (hasher.finish() | 1, src.offset as i64, run)
+    (hasher.finish() | 1, src.offset, run)
 }

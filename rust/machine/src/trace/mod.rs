@@ -311,10 +311,9 @@ impl Trace {
         }
         // Where they are: two of all steps at once would take as much memory again.
         let mut targets = places.clone();
-        let mut next = order.len() as u32;
-        for target in targets.iter_mut().filter(|target| **target == NONE) {
+        let gone = targets.iter_mut().filter(|target| **target == NONE);
+        for (next, target) in (order.len() as u32..).zip(gone) {
             *target = next;
-            next += 1;
         }
         for at in 0..targets.len() {
             while targets[at] as usize != at {

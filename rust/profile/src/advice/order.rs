@@ -125,7 +125,7 @@ impl AdviceSearch<'_> {
             if first.is_none_or(|known| before > lead(known)) {
                 first = Some((step, other));
             }
-            if !steps.get(place + 1).is_some_and(|next| all[*next as usize].site == pair.ahead) {
+            if steps.get(place + 1).is_none_or(|next| all[*next as usize].site != pair.ahead) {
                 of = None;
             }
         }
