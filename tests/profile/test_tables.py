@@ -33,6 +33,8 @@ def test_instruction_table_by_hand() -> None:
         "trn3_slot_end_ts": 9000,
         "trn3_wait_cause": "vector",
         "trn3_waited_on_id": 2,
+        "trn3_ready_ts": 8000,
+        "trn3_bound_by": "nothing",
         "trn3_dma_queue": -1,
         "trn3_dma_bytes": 0,
     }

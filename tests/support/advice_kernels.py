@@ -243,7 +243,7 @@ def chain(x):  # type: ignore[no-untyped-def]
     part = tile(x.shape[1], x.dtype)
     nisa.dma_copy(dst=part, src=x)
     for _ in range(12):
-        nisa.tensor_tensor(part, part, part, op=nl.maximum, engine=nisa.vector_engine)
+        nisa.tensor_tensor(part, part, part, op=nl.maximum, engine=nisa.gpsimd_engine)
     nisa.dma_copy(dst=out, src=part)
     return out
 
