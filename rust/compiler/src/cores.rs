@@ -83,7 +83,7 @@ fn run_passes(
             compiled_us: 0.0,
             bound_us: lower_bound(trace).microseconds(),
             spilled_bytes: passes.iter().map(|pass| pass.count("spilled_bytes")).sum(),
-            verified: options.verify.then(|| Verification { passes: passes.len(), outputs: 0 }),
+            verified: options.verify.then_some(Verification { passes: passes.len(), outputs: 0 }),
             passes,
             live: Vec::new(),
         });

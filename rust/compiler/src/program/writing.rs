@@ -83,7 +83,8 @@ impl<'a> Writing<'a> {
         for (number, step) in loaded.steps.iter().enumerate() {
             match step {
                 Bound::Fresh(storage) => {
-                    if products.forget(storage.id) && storage.addressed {
+                    let was_written = products.forget(storage.id);
+                    if was_written && storage.addressed {
                         renewed.insert(storage.id);
                     }
                 }
