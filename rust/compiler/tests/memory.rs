@@ -1,4 +1,4 @@
-//! Bytes that a compilation takes at most, for each instruction: of the trace and of every pass.
+//! Bytes that a trace takes at most on its way through the passes, for each instruction. What its core keeps besides is not of it.
 
 #[path = "support/kernel.rs"]
 mod kernel;
