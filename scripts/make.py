@@ -59,7 +59,9 @@ def test(runner: Runner) -> int:
     rows: list[suite.Row] = []
     built = environment.extension(
         required=False,
-        meanwhile=lambda: rows.extend(suite.results(suite.lints(), runner, environment)),
+        meanwhile=lambda: rows.extend(
+            suite.results([*suite.lints(), *suite.cargo_tests()], runner, environment)
+        ),
     )
     # Without it tests would run an extension built from other sources.
     rows += suite.results(suite.tests() if built else [], runner, environment)

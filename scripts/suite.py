@@ -104,6 +104,16 @@ def lints() -> list[Check]:
     ]
 
 
+def cargo_tests() -> list[Check]:
+    """Return the checks of the crates, which need no extension."""
+    return [
+        # One failure hides no other.
+        Check("cargo test", [*CARGO_TEST, "--no-fail-fast"], count=count_cargo),
+        # Criterion runs each bench once, untimed; the same features, so that nothing is built anew.
+        Check("cargo benches, once", [*CARGO_TEST, "--bench", "*"]),
+    ]
+
+
 def sphinx(target: Path) -> list[str | Path]:
     """Return the command that builds the HTML documentation; a warning fails it."""
     options: list[str | Path] = ["-W", "--keep-going", "-q", "-d", BUILD / "docs" / "doctrees"]
@@ -118,10 +128,6 @@ def tests() -> list[Check]:
     return [
         Check("stubtest", [PYTHON, *stubtest], variables=(("MYPYPATH", "python"),)),
         Check("documentation", sphinx(BUILD / "docs" / "html")),
-        # One failure hides no other.
-        Check("cargo test", [*CARGO_TEST, "--no-fail-fast"], count=count_cargo),
-        # Criterion runs each bench once, untimed; the same features, so that nothing is built anew.
-        Check("cargo benches, once", [*CARGO_TEST, "--bench", "*"]),
         # All others share nothing and use one thread each: two at a time.
         Check("pytest, side by side", [*pytest, "-n", "2", *others], count=count_pytest),
         Check("pytest", [*pytest, *QUIET], count=count_pytest),
