@@ -28,10 +28,10 @@ pub fn check(before: &Trace, after: &Trace) -> Result<()> {
     check_order(before, after)?;
     let (ours, theirs) = (Followed::of(before), Followed::of(after));
     for (now, step) in after.steps.iter().enumerate().filter(|(_, step)| step.source != NONE) {
-        let Some(&then) = ours.steps.get(&step.source) else {
+        let Some(copies) = ours.steps.get(&step.source) else {
             return Err(differs(after, now, "there was no such step"));
         };
-        let was = &before.steps[then];
+        let was = &before.steps[copies[0]];
         let may_run = |engine| {
             was.alternatives.iter().any(|other| {
                 let forwarded = other.forwarded.iter().flat_map(|forwarded| &forwarded.engines);
@@ -41,8 +41,12 @@ pub fn check(before: &Trace, after: &Trace) -> Result<()> {
         if step.engine != was.engine && !may_run(step.engine) {
             return Err(differs(after, now, "its engine was not open"));
         }
-        let (seen, sees) = (&ours.seen[then], &theirs.seen[now]);
-        if seen.len() != sees.len() || seen.iter().zip(sees).any(|(one, other)| one.is_some() && one != other) {
+        let sees = &theirs.seen[now];
+        let is_same = |seen: &Seen| {
+            seen.len() == sees.len() && seen.iter().zip(sees).all(|(one, other)| one.is_none() || one == other)
+        };
+        // A value that is made again sees the same each time, unless what it is made of is nobody's.
+        if !copies.iter().any(|&then| is_same(&ours.seen[then])) {
             return Err(differs(after, now, "it reads something else"));
         }
     }
@@ -143,8 +147,8 @@ fn check_order(before: &Trace, after: &Trace) -> Result<()> {
 
 /// What a trace does, followed.
 struct Followed {
-    /// Where each source is.
-    steps: HashMap<u32, usize>,
+    /// Where each source is; a value that is made again is at several places.
+    steps: HashMap<u32, SmallVec<[usize; 1]>>,
     /// Of every step what it sees.
     seen: Vec<Seen>,
     /// What HBM tensors that were written hold in the end.
@@ -164,7 +168,7 @@ impl Followed {
         let mut followed = Followed { steps: HashMap::new(), seen: Vec::new(), held: HashMap::new() };
         for (number, step) in trace.steps.iter().enumerate() {
             if step.source != NONE {
-                followed.steps.insert(step.source, number);
+                followed.steps.entry(step.source).or_default().push(number);
             }
             let (mut seen, kept) = seen(trace, step, &mut memories);
             let copied = copied(trace, step, &memories);
