@@ -161,7 +161,8 @@ def build(
     if profile == "dev":
         command = [*CARGO_TEST, "--no-run"]
     runner.run("C library", command, environment=variables, required=True)
-    built = target / ("debug" if profile == "dev" else profile) / "libtrn3_capi.a"
+    # What tests are linked with stays among their parts.
+    built = target / ("debug/deps" if profile == "dev" else profile) / "libtrn3_capi.a"
     include, libraries = prefix / "include", prefix / "lib"
     for folder in (include, libraries / "pkgconfig"):
         folder.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def test_commands_work(
     monkeypatch.chdir(tmp_path)
     assert main(words) == 0, capsys.readouterr().err
     if "--out" in command:
-        assert len(list((tmp_path / "run").iterdir())) == 4
+        assert len(list((tmp_path / "run").iterdir())) == 5
 
 
 def test_the_programs_work(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_wheel_contents(wheel: Path) -> None:
         for package in ("trn3", "trn3_pytest")
         for path in (ROOT / "python" / package).rglob("*")
         if path.suffix in {".proto", ".py", ".pyi", ".toml", ".txt"} or path.name == "py.typed"
-    }
+    } | {"trn3/report/report.css", "trn3/report/report.js"}
     inside = names(wheel)
     package = {name for name in inside if name.startswith(("trn3/", "trn3_pytest/"))}
     extensions = {name for name in package if name.startswith("trn3/_trn3.") and "so" in name}

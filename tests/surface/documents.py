@@ -154,7 +154,8 @@ def _walk(value: Any, path: str, found: dict[str, set[str]]) -> None:
     found[path].add(_type(value))
     if isinstance(value, dict):
         for key, below in value.items():
-            _walk(below, f"{path}/{key}", found)
+            # Files by name are data.
+            _walk(below, f"{path}/{'*' if Path(key).is_absolute() else key}", found)
     elif isinstance(value, list):
         for element in value:
             _walk(element, f"{path}/*", found)

@@ -19,7 +19,10 @@ use trn3_compiler::passes::check::check;
 use trn3_compiler::{CompileLevel, Pass, PassReport, lower_bound, passes_of};
 use trn3_machine::trace::Trace;
 
-const STEPS: usize = 1_000_000;
+/// A million; a hundredth of that where benches only have to run, as tests do.
+fn steps() -> usize {
+    if std::env::args().any(|word| word == "--bench") { 1_000_000 } else { 10_000 }
+}
 
 fn run(trace: &mut Trace, passes: &[&dyn Pass]) {
     for pass in passes {
@@ -40,7 +43,7 @@ fn passes(criterion: &mut Criterion) {
     let passes = passes_of(CompileLevel::NeuronxCc);
     let mut group = criterion.benchmark_group("compiler");
     group.sample_size(10);
-    let mut trace = kernel::attention(STEPS).take_trace().expect("a trace");
+    let mut trace = kernel::attention(steps()).take_trace().expect("a trace");
     bench(&mut group, "all passes", &trace, &passes);
     for pass in &passes {
         bench(&mut group, pass.name(), &trace, &[*pass]);
@@ -51,7 +54,7 @@ fn passes(criterion: &mut Criterion) {
     group.bench_function("bound", |bencher| bencher.iter(|| black_box(lower_bound(&trace))));
     group.bench_function("check", |bencher| bencher.iter(|| check(&trace, &trace).expect("the same trace")));
     drop(trace);
-    let trace = tiled(STEPS);
+    let trace = tiled(steps());
     bench(&mut group, "bodies: all passes", &trace, &passes);
     for pass in passes.iter().filter(|pass| ["structure", "schedule"].contains(&pass.name())) {
         bench(&mut group, &format!("bodies: {}", pass.name()), &trace, &[*pass]);

@@ -114,10 +114,10 @@ impl Lines {
         Ok(number)
     }
 
-    /// The calls that led to a frame, outermost first, up to whoever runs the kernel.
+    /// The innermost calls that led to a frame, outermost first, up to whoever runs the kernel.
     fn callers_of(&self, frame: &Bound<'_, PyAny>) -> PyResult<Vec<Site>> {
         let (mut callers, mut frame) = (Vec::new(), frame.clone());
-        while callers.len() < DEEPEST {
+        loop {
             frame = frame.getattr("f_back")?;
             if frame.is_none() {
                 // Nobody of the package runs it: a core that is driven by hand has no kernel.
@@ -126,7 +126,9 @@ impl Lines {
             if self.is_internal(&frame.getattr("f_code")?)? {
                 break;
             }
-            callers.push(site_of(&frame)?);
+            if callers.len() < DEEPEST {
+                callers.push(site_of(&frame)?);
+            }
         }
         callers.reverse();
         Ok(callers)
