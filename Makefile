@@ -1,7 +1,7 @@
 # Every target does its own set-up in .venv and build/; the work is in scripts/make.py.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench wheel capi fuzz docs lint format clean
+.PHONY: help demo train test bench wheel capi fuzz docs lint format clean
 
 # The first interpreter that is new enough and runs (a version manager's shim may exist and not run).
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -19,13 +19,16 @@ help: ## list the targets (default)
 demo: ## quantize a real model, run a layer of it on the simulated core: errors and timeline
 	$(run)
 
+train: ## a small decoder trained in Trainium's arithmetic by eight recipes: which orderings show
+	$(run)
+
 test: ## all tests and checks, Rust and Python
 	$(run)
 
 bench: ## speed beside NumPy, ml_dtypes and torch; writes docs/explanation/performance.md
 	$(run)
 
-wheel: ## an abi3 wheel in dist/
+wheel: ## an abi3 wheel in dist/, on Linux for glibc 2.28 and newer
 	$(run)
 
 capi: OPTIONS = $(if $(PREFIX),--prefix "$(PREFIX)")

@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-import trn3
 from comparison import Comparison, Work, limit
 from support import synthetic_report
 from support.browser import Browser, browser as started, missing
 
 COUNT, QUICK = 1_000_000, 20_000
 FRAMES = 60
-SCRIPTS = Path(trn3.__file__).parent / "report" / "web"
 
 # From side to side, with so much of the run in view; the frames' times come back, in ms.
 PAN = """
@@ -57,7 +55,7 @@ def window() -> Iterator[Browser]:
 @pytest.fixture
 def page(quick: bool, tmp_path: Path) -> Path:
     path = tmp_path / "report.html"
-    path.write_text(synthetic_report.page(QUICK if quick else COUNT, SCRIPTS), encoding="utf-8")
+    path.write_text(synthetic_report.page(QUICK if quick else COUNT), encoding="utf-8")
     return path
 
 

@@ -4,13 +4,15 @@ Runs what a user would type, ``trn3 quantize``, on all-MiniLM-L6-v2; reads the o
 compares them, bit for bit, with quantizing the weights directly; then runs `minilm.py`, the model
 itself, and `minilm_layer.py`, one layer of it as NKI kernels on a simulated NeuronCore. The files
 stay in ``build/demo``. Last, ``trn3 plan`` says what a model of 120 billion parameters takes on an
-UltraServer. Needs what `minilm.py` needs; ``make demo`` installs it.
+UltraServer, and `jax_step.py` trains a small decoder for a step, where JAX is there. Needs what
+`minilm.py` needs; ``make demo`` installs it.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +58,7 @@ def check(path: Path, weights: dict[str, np.ndarray]) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Run the five steps and print a summary; return the exit code."""
+    """Run the six steps and print a summary; return the exit code."""
     started = time.perf_counter()
     source = minilm.model_directory() / "model.safetensors"
     OUTPUT.mkdir(parents=True, exist_ok=True)
@@ -90,7 +92,16 @@ def main() -> int:
         f"  in {OUTPUT.relative_to(EXAMPLES.parent)}; {time.perf_counter() - started:.1f} s in all"
     )
     print("\n$ trn3", *PLAN, "\n")
-    return trn3_command(PLAN)
+    if code := trn3_command(PLAN):
+        return code
+    print()
+    if find_spec("jax") is None:
+        print("a step of JAX is left out: pip install 'trn3[jax]'")
+        return 0
+    import jax_step
+
+    jax_step.main()
+    return 0
 
 
 if __name__ == "__main__":

@@ -173,20 +173,32 @@ class Environment:
             raise StepError(result.name)
         set_stamp("venv", key)
 
-    def packages(self, name: str, wanted: Sequence[str], *, dependencies: bool = True) -> None:
-        """Install `wanted` into ``.venv`` unless the same list was installed before."""
+    def packages(
+        self,
+        name: str,
+        wanted: Sequence[str],
+        *,
+        dependencies: bool = True,
+        required: bool = True,
+    ) -> bool:
+        """Install `wanted` into ``.venv`` unless the same list was installed before.
+
+        Returns whether they are there, which matters if they are not `required`.
+        """
         key = digest(wanted)
         if is_fresh(f"packages-{name}", key):
             self.runner.note(name, "unchanged")
-            return
+            return True
         options = [] if dependencies else ["--no-deps"]
-        self.runner.run(
+        result = self.runner.run(
             name,
             [PYTHON, "-m", "pip", "install", *options, *wanted],
             environment=self.variables,
-            required=True,
+            required=required,
         )
-        set_stamp(f"packages-{name}", key)
+        if result.ok:
+            set_stamp(f"packages-{name}", key)
+        return result.ok
 
     def toolchain(self, *, components: bool = False) -> None:
         """Find cargo, or install Rust the way the build backend would, and put it on the path."""

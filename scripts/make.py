@@ -16,6 +16,7 @@ from pathlib import Path
 import capi
 import fuzz
 import suite
+import wheels
 from environment import BUILD, PYTHON, ROOT, VENV, Environment, extra, group, runtime
 from steps import Runner, StepError
 
@@ -50,6 +51,14 @@ def demo(runner: Runner) -> int:
     return interactive(environment, [ROOT / "examples" / "demo.py"])
 
 
+def train(runner: Runner) -> int:
+    """Train a small decoder by several recipes, and say which published orderings show."""
+    environment = prepare(runner, develop=False)
+    environment.packages("JAX and matplotlib", [*extra("jax"), *extra("plot")])
+    print(flush=True)
+    return interactive(environment, [ROOT / "examples" / "train" / "laboratory.py", *sys.argv[2:]])
+
+
 def test(runner: Runner) -> int:
     """Run all tests and checks."""
     environment = prepare(runner, extension=False)
@@ -57,12 +66,15 @@ def test(runner: Runner) -> int:
     environment.packages("documentation packages", extra("docs"))
     environment.hosts()
     rows: list[suite.Row] = []
-    built = environment.extension(
-        required=False,
-        meanwhile=lambda: rows.extend(
-            suite.results([*suite.lints(), *suite.cargo_tests()], runner, environment)
-        ),
-    )
+
+    def beside() -> None:
+        # Half a gigabyte: it comes while Rust is compiled, and tests do without where it does not.
+        if not environment.packages("torch", extra("torch"), required=False):
+            runner.note("tests of torch", "do not run: torch cannot be installed here")
+        checks = [*suite.lints(), *suite.cargo_tests()]
+        rows.extend(suite.results(checks, runner, environment))
+
+    built = environment.extension(required=False, meanwhile=beside)
     # Without it tests would run an extension built from other sources.
     rows += suite.results(suite.tests() if built else [], runner, environment)
     return suite.summarise(rows, runner, failed=int(not built))
@@ -98,21 +110,31 @@ def bench(runner: Runner) -> int:
 
 
 def wheel(runner: Runner) -> int:
-    """Build an abi3 wheel into dist/."""
+    """Build an abi3 wheel into dist/; on Linux, for every system with glibc 2.28 or newer."""
     environment = prepare(runner, develop=False, extension=False)
+    old = wheels.OLD_GLIBC if sys.platform == "linux" else ()
+    if old:
+        environment.packages("wheel packages", group("wheel"))
     # Messages of panics name source files; those of this machine are nobody's business.
     cargo_home = os.environ.get("CARGO_HOME", str(Path.home() / ".cargo"))
     remap = [f"--remap-path-prefix={ROOT}=.", f"--remap-path-prefix={cargo_home}=cargo"]
     flags = [environment.variables.get("RUSTFLAGS", ""), *remap]
-    options: list[str | Path] = ["--profile", "dist", "--locked", "--out", ROOT / "dist"]
+    options: list[str | Path] = ["--profile", "dist", "--locked", *old, "--out", ROOT / "dist"]
     runner.run(
         "wheel",
         [PYTHON, "-m", "maturin", "build", *options],
         environment={**environment.variables, "RUSTFLAGS": " ".join(flags).strip()},
         required=True,
     )
-    for path in sorted((ROOT / "dist").glob("*.whl")):
-        print(f"  {path.relative_to(ROOT)}  {path.stat().st_size / 1e6:.1f} MB")
+    built = max((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    if old:
+        runner.run(
+            "auditwheel",
+            [PYTHON, ROOT / "scripts" / "wheels.py", "audit", built],
+            environment=environment.variables,
+            required=True,
+        )
+    print(f"  {built.relative_to(ROOT)}  {built.stat().st_size / 1e6:.1f} MB")
     return 0
 
 
@@ -165,6 +187,7 @@ def clean() -> int:
 
 TARGETS: dict[str, Callable[[Runner], int]] = {
     "demo": demo,
+    "train": train,
     "test": test,
     "lint": lint,
     "format": format_sources,

@@ -27,6 +27,7 @@ QUIET = (
     "tests/numerics/test_interrupt.py",
     "tests/numerics/test_large.py",
     "tests/packaging/test_import.py",
+    "tests/packaging/test_interpreters.py",
     "tests/packaging/test_wheel.py",
     "tests/studies",
     "tests/system/test_cluster.py",

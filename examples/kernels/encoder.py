@@ -100,7 +100,8 @@ def attention(x, query, key, value, output, query_bias, key_bias, value_bias, ou
         if number < len(steps):
             ahead.append(_attend(queries, keys, masks, *steps[number]))
         if number >= AHEAD:
-            _mix(*ahead.pop(0), values, mixed, *steps[number - AHEAD])
+            scores, total = ahead.pop(0)
+            _mix(scores, total, values, mixed, *steps[number - AHEAD])
     _linear(weights[3], biases[2], mixed, out)
     return out
 

@@ -231,7 +231,7 @@ def backward(q, k, v, out, logsum, grad, scale=None, causal=True):
     ahead = weights_of(*steps[0])
     for number, (i, start, width) in enumerate(steps):
         weights, score_grads = ahead
-        ahead = weights_of(*steps[number + 1]) if number + 1 < len(steps) else None
+        ahead = weights_of(*steps[number + 1]) if number + 1 < len(steps) else ahead
         count, tiles = width // P, nl.ds(start // P, width // P)
         value_share, key_share, query_share = (
             _psum((P, count, size)),
@@ -286,7 +286,7 @@ def forward_golden(q, k, v, causal=True):
 def backward_inputs(tokens=256, size=64, dtype=nl.bfloat16, seed=0):
     """Arguments of :func:`backward`, with the forward pass's results from NumPy."""
     arguments = forward_inputs(tokens, size, dtype, seed)
-    out, logsum = forward_golden(**arguments)
+    out, logsum = forward_golden(arguments["q"], arguments["k"], arguments["v"])
     grad = np.random.default_rng(seed + 1).standard_normal((tokens, size), dtype=np.float32)
     return {
         **arguments,

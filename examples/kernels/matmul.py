@@ -224,12 +224,12 @@ def balanced(lhsT, rhs, tiles_m=8, tiles_n=2, tiles_k=8):
                         drained = acc.reshape((TILE_M, block_n))
                         engine = nisa.scalar_engine if tile_m % 2 else nisa.vector_engine
                         if k < blocks_k - 1 and k == 0:
-                            nisa.tensor_copy(sums[:, tile_m, :], drained, engine=engine)
+                            partial = sums[:, tile_m, :]  # type: ignore[index]
+                            nisa.tensor_copy(partial, drained, engine=engine)
                             continue
                         if k < blocks_k - 1:
-                            nisa.tensor_tensor(
-                                sums[:, tile_m, :], sums[:, tile_m, :], drained, op=nl.add
-                            )
+                            partial = sums[:, tile_m, :]  # type: ignore[index]
+                            nisa.tensor_tensor(partial, partial, drained, op=nl.add)
                             continue
                         # The last block of k leaves as it is added: one pass less, and stores begin
                         # at once.
@@ -237,7 +237,8 @@ def balanced(lhsT, rhs, tiles_m=8, tiles_n=2, tiles_k=8):
                         if blocks_k == 1:
                             nisa.tensor_copy(result, drained, engine=engine)
                         else:
-                            nisa.tensor_tensor(result, sums[:, tile_m, :], drained, op=nl.add)
+                            partial = sums[:, tile_m, :]  # type: ignore[index]
+                            nisa.tensor_tensor(result, partial, drained, op=nl.add)
                         rows = nl.ds(m * block_m + tile_m * TILE_M, TILE_M)
                         nisa.dma_copy(dst=out[rows, nl.ds(n * block_n, block_n)], src=result)
     return out

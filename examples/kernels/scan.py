@@ -1,5 +1,7 @@
 """Recurrences by VectorE's scan: cumulative sum, and a Mamba-style selective scan."""
 
+from typing import Any
+
 import nki
 import nki.isa as nisa
 import nki.language as nl
@@ -19,7 +21,7 @@ def cumsum(x, chunk=2048):
         here = nl.ds(i * P, min(P, rows - i * P))
         ones = nl.ndarray((here.size, min(chunk, columns)), dtype=nl.float32, buffer=nl.sbuf)
         nisa.memset(ones, 1.0)
-        last = 0.0
+        last: Any = 0.0  # then the last column of the chunk before
         for c in nl.sequential_range((columns + chunk - 1) // chunk):
             part = nl.ds(c * chunk, min(chunk, columns - c * chunk))
             tile = nl.ndarray((here.size, part.size), dtype=nl.float32, buffer=nl.sbuf)

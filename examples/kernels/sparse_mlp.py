@@ -5,12 +5,14 @@ product.
 instruction for it: the lint says so unless the line allows it.
 """
 
+from typing import Final
+
 import nki
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 
-PATTERN = "4:16"
+PATTERN: Final = "4:16"
 RATIO = 4
 P = nl.tile_size.pmax
 BLOCK = P * RATIO

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from trn3 import _moved, offers
 
 if TYPE_CHECKING:
-    from trn3 import collectives, cost, flows, numerics, power, system, traffic
+    from trn3 import collectives, cost, flows, numerics, planner as planner, power, system, traffic
     from trn3.checkpoint import load_mx, quantize_checkpoint
     from trn3.economics.cost import implied_capex, tco
     from trn3.economics.power import perf_per_watt
@@ -61,6 +61,14 @@ _moved.install()
 # What methods of lower rooms do with formats that only higher rooms know.
 offers.offer("profiles", "trn3.profile")
 offers.offer("report of profiles", "trn3.report:page")
+offers.offer("report of Plan", "trn3.report.plan_pages:plan_page")
+offers.offer("report of Plans", "trn3.report.plan_pages:plans_page")
+offers.offer("report of Comparison", "trn3.report.comparison_page:comparison_page")
+offers.offer("report of QuantizationReport", "trn3.report.quantization_page:quantization_page")
+offers.offer("report of SweepResult", "trn3.report.sweep_page:sweep_page")
+offers.offer("report of Compared", "trn3.report.validation_page:validation_page")
+offers.offer("report of TrainingPlan", "trn3.report.training_pages:training_page")
+offers.offer("report of OperatorTable", "trn3.report.training_pages:operators_page")
 offers.offer("tables of a quantization", "trn3.cli.quantize_tables")
 offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
@@ -192,10 +200,17 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+def __dir__() -> list[str]:
+    # What is offered, loaded or not; what this file imports to work with is nobody's.
+    return sorted({*__all__, "planner", *(name for name in globals() if name.startswith("__"))})
 
-    module = import_module(_LAZY[name])
-    return module if _LAZY[name] == f"trn3.{name}" else getattr(module, name)
+
+if not TYPE_CHECKING:  # to checkers a name that is misspelt shall be an error
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        module = import_module(_LAZY[name])
+        return module if _LAZY[name] == f"trn3.{name}" else getattr(module, name)

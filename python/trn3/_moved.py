@@ -52,6 +52,7 @@ MOVED: dict[str, str] = {
     "trn3.machine.table": "trn3.profile",
     "trn3.machine.verdict": "trn3.profile",
     "trn3.machine.wire": "trn3.profile",
+    "trn3.system.plots": "trn3.facts.plots",
     "trn3.nki.aliases": "trn3.nki.dialects.vendor.aliases",
     "trn3.nki.annotations": "trn3.nki.values.annotations",
     "trn3.nki.arguments": "trn3.nki.launch.arguments",

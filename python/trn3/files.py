@@ -29,6 +29,9 @@ LIMITS: Final[Mapping[str, int]] = {
     "trace": 1 << 30,
 }
 
+# Not every system has each.
+_OPENING = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK"))
+
 
 def open_regular(path: str | os.PathLike[str], refused: type[ValueError] = ValueError) -> BinaryIO:
     """Open a regular file for reading; what waits for a writer or never ends is refused.
@@ -41,7 +44,7 @@ def open_regular(path: str | os.PathLike[str], refused: type[ValueError] = Value
         If it is a pipe, a device or a socket; of the type `refused`.
     """
     # Else opening a pipe would wait for its writer before it can be refused.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | _OPENING)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb")

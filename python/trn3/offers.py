@@ -7,6 +7,7 @@ loaded when it is first asked for.
 
 from __future__ import annotations
 
+import os
 from pkgutil import resolve_name
 from typing import Any
 
@@ -41,3 +42,29 @@ def take(what: str) -> Any:
         message = f"nobody offers {what!r}; offered: {known}"
         raise LookupError(message)
     return resolve_name(_PLACES[what])
+
+
+class Reported:
+    """What has a report for a browser, which a room above offers under the name of its class."""
+
+    __slots__ = ()
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the report: one page without network.
+
+        Parameters
+        ----------
+        path : path, optional
+            Where to write it too, as UTF-8; the file appears when it is complete.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        from trn3.files import write_bytes
+
+        html: str = take(f"report of {type(self).__name__}")(self)
+        if path is not None:
+            write_bytes(path, [html.encode()])
+        return html

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+from collections.abc import Iterable, Sequence
 
 _BYTES = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
@@ -49,71 +42,6 @@ def nearest(word: object, known: Iterable[object], likeness: float = 0.0) -> str
     return folded[close[0]] if close else None
 
 
-#: Colours are those of the reader's page, by day and by night.
-_PAGE: Final = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<style>:root {{ color-scheme: light dark }} body {{ margin: 2em }}</style></head>
-<body><h1>{title}</h1>
-{shown}
-</body></html>
-"""
-
-
-def as_html(shown: RenderableType, *, width: int = 100) -> str:
-    """Return what a terminal of that width would show, as HTML in which all text is escaped.
-
-    >>> "&lt;b&gt;" in as_html("<b>")
-    True
-    """
-    from rich.console import Console
-
-    console = Console(
-        record=True, width=width, file=io.StringIO(), highlight=False, force_jupyter=False
-    )
-    console.print(shown, markup=False)
-    form = '<pre style="line-height: 1.3; overflow-x: auto; white-space: pre">{code}</pre>'
-    return console.export_html(code_format=form, inline_styles=True)
-
-
-def as_page(title: str, shown: RenderableType, *, width: int = 140) -> str:
-    """Return a page of its own that shows the same; it needs no network and runs no script.
-
-    >>> "<h1>a &lt; b</h1>" in as_page("a < b", "c")
-    True
-    """
-    return _PAGE.format(title=html.escape(printable(title)), shown=as_html(shown, width=width))
-
-
-def mimebundle(shown: Any, **_: object) -> dict[str, str]:
-    """Return what notebooks show of an object, its ``_repr_mimebundle_``: a table, or its text.
-
-    >>> from trn3.text import mimebundle
-    >>> mimebundle(["<b>"])["text/plain"], "&lt;b&gt;" in mimebundle(["<b>"])["text/html"]
-    ("['<b>']", True)
-    """
-    from rich.text import Text
-
-    made = shown.__rich__() if hasattr(shown, "__rich__") else Text(str(shown))
-    return {"text/plain": repr(shown), "text/html": as_html(made)}
-
-
-def fields(title: str, rows: Mapping[str, object]) -> Table:
-    """Return a table of names and values for people.
-
-    >>> fields("a plan", {"chips": 8}).row_count
-    1
-    """
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(title=Text(printable(title)), title_justify="left", box=None, show_header=False)
-    for name, value in rows.items():
-        made.add_row(name, Text(printable(str(value))))
-    return made
-
-
 def rate(value: float) -> str:
     """Return bytes a second with a unit and four digits.
 
@@ -146,13 +74,28 @@ def kibibytes(num_bytes: float) -> str:
     return f"{value:.0f} KiB" if value == int(value) else f"{value:.1f} KiB"
 
 
-def time(value: float) -> str:
-    """Return seconds with a unit and four digits.
+def time(value: float, like: float | None = None) -> str:
+    """Return seconds with a unit and four digits; in a column, with unit and decimals of the same.
 
     >>> time(3.5e-6), time(0.00092391)
     ('3.5 us', '923.9 us')
+    >>> time(3.5e-6, like=0.0363373), time(0.0363373, like=0.0363373)
+    ('0.00 ms', '36.34 ms')
     """
-    return _scaled(value, _TIMES, ".4g") if value else "0 s"
+    if like is None:
+        return _scaled(value, _TIMES, ".4g") if value else "0 s"
+    factor, unit = _unit(like, _TIMES)
+    decimals = 3 if like < 9.9995 * factor else 2 if like < 99.995 * factor else 1
+    return f"{value / factor:,.{decimals}f} {unit}"
+
+
+def time_unit(longest: float) -> tuple[float, str]:
+    """Return the unit for times up to one of so many seconds: its seconds, and its name.
+
+    >>> time_unit(0.0363373), time_unit(0.0)
+    ((0.001, 'ms'), (1e-12, 'ps'))
+    """
+    return _unit(longest, _TIMES)
 
 
 def decibels(value: float) -> str:
@@ -178,9 +121,11 @@ def verification(outputs: int, passes: int) -> str:
     return f"verified: {what}, the schedule legal after each of {passes} passes"
 
 
-def _scaled(value: float, units: Sequence[tuple[float, str]], form: str) -> str:
+def _unit(value: float, units: Sequence[tuple[float, str]]) -> tuple[float, str]:
     # Half a unit of the fourth digit below the next unit is that unit.
-    factor, unit = next(
-        ((factor, unit) for factor, unit in units if value >= factor * 0.99995), units[-1]
-    )
+    return next(((factor, unit) for factor, unit in units if value >= factor * 0.99995), units[-1])
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]], form: str) -> str:
+    factor, unit = _unit(value, units)
     return f"{value / factor:{form}} {unit}"

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,58 @@ def test_help_has_a_panel_for_every_command(run: Run) -> None:
             assert f"│ {name} " in text[at:end]
 
 
-def test_a_shell_completes_commands() -> None:
-    named = {"_TRN3_COMPLETE": "complete_bash", "COMP_WORDS": "trn3 pro", "COMP_CWORD": "1"}
-    words = [sys.executable, "-m", "trn3"]
-    env = {**os.environ, **named}
-    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["profile", "probe"]
+def every_command() -> dict[tuple[str, ...], Any]:
+    """Return all commands and groups by the words that name them."""
+
+    def walk(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        yield words, command
+        for name, each in getattr(command, "commands", {}).items():
+            yield from walk(each, (*words, name))
+
+    return dict(walk(typer.main.get_command(app), ()))
+
+
+@pytest.mark.parametrize("columns", [80, 132])
+def test_no_help_cuts_a_name_or_breaks_a_word(
+    run: Run, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for words, command in every_command().items():
+        text = run(*words, "-h").stdout
+        assert max(map(len, text.splitlines())) <= columns
+        assert "…" not in text
+        flat = " ".join(text.replace("│", " ").split())
+        said = [command.help] + [each.help for each in command.params if hasattr(each, "help")]
+        for sentence in filter(None, said):
+            assert " ".join(sentence.replace("`", "").split()) in flat
+        options = {name for each in command.params for name in each.opts if name[0] == "-"}
+        assert options <= set(text.replace(",", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"),
+    [
+        ("bash", {"COMP_WORDS": "trn3 pro", "COMP_CWORD": "1"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "trn3 pro"}),
+        (
+            "fish",
+            {"_TYPER_COMPLETE_ARGS": "trn3 pro", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+        ),
+    ],
+)
+def test_shells_complete_commands(shell: str, words: dict[str, str]) -> None:
+    for task in ("complete", "source"):
+        env = {**os.environ, **words, "_TRN3_COMPLETE": f"{task}_{shell}"}
+        done = subprocess.run(
+            [sys.executable, "-m", "trn3"], env=env, capture_output=True, text=True, check=False
+        )
+        assert done.stderr == ""
+        if task == "complete":
+            assert "profile" in done.stdout
+            assert "probe" in done.stdout
+            assert "plan" not in done.stdout.split()
+        else:
+            assert f"_TRN3_COMPLETE=complete_{shell}" in done.stdout
 
 
 def test_examples_are_those_of_the_repository(run: Run, refused: Refused, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from shutil import copy
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -17,6 +18,7 @@ from trn3.notices import Notice, NoticeReport
 
 Refused = Callable[..., str]
 Run = Callable[..., Any]
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCHEMAS = Path(__file__).parent / "schemas"
 KERNELS = """\
 import nki
@@ -129,6 +131,51 @@ def test_places_are_those_of_the_lines(run: Run) -> None:
     slower = run(*COMMANDS["diff"], "--format", "github").stdout
     at = KERNELS.splitlines().index("    a = nl.exp(nl.load(x))") + 1
     assert f"::notice file=k.py,line={at},title=slower-line::" in slower
+
+
+def test_profile_gives_its_advice_after_what_is_wrong(run: Run, tmp_path: Path) -> None:
+    """Each ranked piece of advice is a note at its line, in the order of the JSON."""
+    words = ("profile", "slow.py", "--timing-only")
+    copy(EXAMPLES / "optimize" / "layernorm.py", tmp_path / "slow.py")
+    document = json.loads(run(*words, "--json").stdout)
+    assert len(document["advice"]) > 1
+    results = check_sarif(run(*words, "--format", "sarif").stdout)["results"]
+    assert {each["level"] for each in results} == {"note"}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in results:
+        found.setdefault(each["ruleId"], []).append(each)
+    texts = [each["message"]["text"] for each in found["advice"]]
+    assert texts == [each["text"] for each in document["advice"]]
+    for each, advice in zip(found["advice"], document["advice"], strict=True):
+        place = each["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"] == "slow.py"
+        assert advice["line"].endswith(f"slow.py:{place['region']['startLine']}")
+    (light,) = found["speed-of-light"]
+    assert light["message"]["text"] == document["speed_of_light"]["text"]
+    (case,) = check_junit(run(*words, "--format", "junit").stdout).iter("testcase")
+    said = [str(each.text) for each in case if "note advice: " in str(each.text)]
+    assert [text.endswith(advice) for text, advice in zip(said, texts, strict=True)]
+    errors_first = run(*COMMANDS["profile"], "--format", "github").stdout.splitlines()
+    kinds = [line.partition(" ")[0] for line in errors_first]
+    assert kinds == ["::error", *["::notice"] * (len(kinds) - 1)]
+
+
+def test_a_shadow_run_notes_where_precision_is_lost(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "narrow.py").write_text(KERNELS.replace("np.float32)", "np.float32) / 3"))
+    outcome = run("profile", "narrow.py:wrong", "--shadow", "--no-check", "--format", "github")
+    lines = [each for each in outcome.stdout.splitlines() if "title=precision" in each]
+    assert {line.partition(",line=")[0] for line in lines} == {"::notice file=narrow.py"}
+    added = [line for line in lines if "::activation writes" in line]
+    assert [line.count("against float64") for line in added] == [1]
+
+
+def test_diff_says_what_each_machine_takes(run: Run) -> None:
+    """One kernel on two machines has no changes of text, and still a verdict for each."""
+    outcome = run("diff", "k.py:k", "--format", "sarif")
+    rules = [each["ruleId"] for each in check_sarif(outcome.stdout)["results"]]
+    assert rules == ["verdict"] * 2
+    several = run(*COMMANDS["diff"], "--format", "github").stdout
+    assert "title=engine::scalar at work: 0.000 us -> " in several
 
 
 def test_a_clean_report_passes(run: Run) -> None:

@@ -475,7 +475,7 @@ def test_profile_onto_a_full_disk(
 def test_profile_without_matplotlib(
     run: Run, refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trn3.profile.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("trn3.pictures.find_spec", lambda name: None)
     out = tmp_path / "run"
     outcome = run("profile", ATTENTION, "--shape", "tokens=128", "--out", out)
     assert outcome.code == 0

@@ -69,6 +69,25 @@ def test_demo() -> None:
     plan = lines[lines.index("$ trn3 plan gpt-oss-120b --system gen2 --in 10000 --out 3000 ") :]
     words = {line.split("  ")[0] for line in plan}
     assert words >= {"fits", "plan", "time per token", "throughput", "power", "cost", "Assumed:"}
+    if importlib.util.find_spec("jax"):
+        check_step(lines)
+    else:
+        assert lines[-1] == "a step of JAX is left out: pip install 'trn3[jax]'"
+
+
+def check_step(lines: list[str]) -> None:
+    """Check what the step of JAX says of itself, and its report."""
+    assert re.fullmatch(r"loss 6\.\d{4}; every bit as by operation: True", lines[-3])
+    assert re.fullmatch(r"\d of 3\d\d operations are functions of GpSimdE", lines[-2])
+    report = ROOT / lines[-1].removeprefix("wrote ")
+    assert time.time() - report.stat().st_mtime < 240
+    # The slowest operations and the lines that they come from.
+    assert any("dot_general" in line and "jax_step.py:" in line for line in lines)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is an extra")
+def test_jax_step() -> None:
+    check_step(output_of("jax_step.py").splitlines())
 
 
 LAYER_HEADING = "Layer 1 of 6 on one simulated Trainium3 NeuronCore"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from support.figures import texts_of
 from trn3.facts.comparison import compare
 from trn3.facts.documents import markdown
-from trn3.system.plots import plot_comparison
 from trn3.validation import BEGIN, END
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "systems.md"
@@ -122,5 +122,19 @@ def test_csv_has_a_line_for_each_figure() -> None:
 def test_plot_writes_a_picture(suffix: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     path = tmp_path / f"picture.{suffix}"
-    plot_comparison(compare("gen2", "gb300", "tpu_v7"), path)
+    assert compare("gen2", "gb300", "tpu_v7").plot(path) == path
     assert path.stat().st_size > 1000
+
+
+def test_the_picture_names_every_figure_in_full() -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    table = compare("gen2", "gb300", "tpu_v7")
+    written = texts_of(table.plot())
+    assert {facts.title for facts in table.systems} <= set(written)
+    shared = [row for row in table.rows if sum(ratio is not None for ratio in row.ratios) > 1]
+    assert {row.title for row in shared} <= set(written)
+    for row in shared:
+        known = zip(row.cells, row.ratios, strict=True)
+        texts = {cell.text for cell, ratio in known if ratio is not None}
+        assert texts <= {text.rstrip("*") for text in written}
+    assert {"1", "10", "100"} <= set(written)

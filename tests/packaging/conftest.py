@@ -7,6 +7,7 @@ import shutil
 import sys
 import tomllib
 import venv
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -40,16 +41,29 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def gathered(python: Path, wanted: Sequence[str]) -> Path:
+    """Return the folder with the packages that an interpreter needs for some requirements."""
+    version = run([python, "-c", "import sys; print(sys.version)"], cwd=ROOT).rstrip("\n")
+    key = hashlib.sha256(repr([version, *wanted]).encode()).hexdigest()[:16]
+    house = WHEELHOUSE / key
+    if not (house / "complete").is_file():
+        pip: list[str | Path] = [python, "-m", "pip", "--disable-pip-version-check"]
+        run([*pip, "download", "--only-binary", ":all:", "--dest", house, *wanted], cwd=ROOT)
+        (house / "complete").touch()
+    return house
+
+
+@pytest.fixture(scope="session")
+def gather() -> Callable[[Path, Sequence[str]], Path]:
+    """Return what gathers packages for an interpreter in a folder."""
+    return gathered
+
+
 @pytest.fixture(scope="session")
 def clean_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the interpreter of an environment outside the repository that holds the wheel only."""
     wanted = dependencies()
-    key = hashlib.sha256(repr([sys.version, *wanted]).encode()).hexdigest()[:16]
-    house = WHEELHOUSE / key
-    if not (house / "complete").is_file():
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-        run([*pip, "download", "--only-binary", ":all:", "--dest", house, *wanted], cwd=ROOT)
-        (house / "complete").touch()
+    house = gathered(Path(sys.executable), wanted)
     home = tmp_path_factory.mktemp("clean") / "venv"
     venv.create(home, with_pip=True)
     python = home / "bin" / "python"

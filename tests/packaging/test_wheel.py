@@ -12,6 +12,7 @@ import pytest
 
 import trn3
 from support.sandbox import ROOT, run
+from trn3.nki.dialects.vendor.aliases import OWNED
 
 # Where no `make test` has built the extension before, the wheel takes minutes.
 pytestmark = pytest.mark.timeout(1800)
@@ -66,17 +67,18 @@ def test_wheel_version_is_that_of_the_workspace(wheel: Path) -> None:
 
 
 def test_wheel_contents(wheel: Path) -> None:
-    """The wheel holds the package (sources, stubs, data, extension), plug-in, metadata only."""
+    """The wheel holds package (sources, stubs, data, extension), plug-in, vendor's names only."""
+    packages = ("trn3", "trn3_pytest", *(f"{name}-stubs" for name in OWNED))
     sources = {
         str(path.relative_to(ROOT / "python"))
-        for package in ("trn3", "trn3_pytest")
+        for package in packages
         for path in (ROOT / "python" / package).rglob("*")
         if path.suffix in {".proto", ".py", ".pyi", ".toml", ".txt"} or path.name == "py.typed"
     } | {"trn3/report/report.css", "trn3/report/report.js"}
     inside = names(wheel)
-    package = {name for name in inside if name.startswith(("trn3/", "trn3_pytest/"))}
+    package = {name for name in inside if name.split("/")[0] in packages}
     extensions = {name for name in package if name.startswith("trn3/_trn3.") and "so" in name}
-    assert {"trn3/py.typed", "trn3/_trn3/__init__.pyi"} <= sources
+    assert {"trn3/py.typed", "trn3/_trn3/__init__.pyi", "nki-stubs/__init__.pyi"} <= sources
     assert len(extensions) == 1
     assert package - extensions == sources
 

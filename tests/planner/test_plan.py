@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import trn3
+from support.figures import texts_of
+from trn3 import text
 from trn3.planner import DoesNotFitError, Plan, families, model, models
 from trn3.planner.published import published
+from trn3.planner.training import Training, plan_training
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -347,6 +350,28 @@ def test_plan_draws_itself(tmp_path: Path) -> None:
         plan = trn3.plan("llama-3-8b", "gen2", context=1000, **options)  # type: ignore[arg-type]
         path = plan.plot(tmp_path / "plan.svg")
         assert "tokens/s a chip" in path.read_text("utf-8") or path.stat().st_size > 1000
+
+
+def test_pictures_of_plans_name_their_parts() -> None:
+    pytest.importorskip("matplotlib")
+    plan = trn3.plan("llama-3.3-70b", "gen2")
+    written = texts_of(plan.plot())
+    assert f"{text.time(plan.ttft)}\nprompt" in written
+    assert f"{text.time(plan.tpot)}\na token" in written
+    part = max(plan.prefill.parts, key=lambda part: part.seconds)
+    assert f"{part.name}\n{100 * part.seconds / plan.prefill.seconds:.0f} %" in written
+    axes: Any = plan.plot().axes[0]
+    lengths: dict[float, float] = {}
+    for bar in axes.patches:
+        row = bar.get_y()
+        lengths[row] = lengths.get(row, 0.0) + bar.get_width()
+    assert list(lengths.values()) == pytest.approx([100, 100])
+    step = plan_training("llama-3.3-70b", "gen2", Training(1152, 8192))
+    assert f"{text.time(step.step_time)}\na step" in texts_of(step.plot())
+    both = trn3.plan("llama-3.1-8b", ["gen2", "b300"])
+    assert {"gen2", "b300"} <= set(texts_of(both.plot()))
+    with pytest.raises(ValueError, match=r"'plans.bmp'; pictures are .png, .svg, .pdf"):
+        both.plot("plans.bmp")
 
 
 def test_plan_names_the_file_that_is_no_configuration(tmp_path: Path) -> None:

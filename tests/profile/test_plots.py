@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import struct
 import warnings
 from pathlib import Path
@@ -11,12 +12,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import trn3
 from support.checks import error, run_python
+from support.figures import texts_of
 from support.profiles import Recorder, attention, by_hand, empty, profile_data
+from trn3.pictures import SERIES
 from trn3.profile import Profile, ProfileData
-from trn3.profile.families import FAMILIES, family_of
+from trn3.profile.data import CAUSES
+from trn3.profile.families import FAMILIES, WAITS, family_of
 
 pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+
+REPORT = Path(trn3.__file__).parent / "report"
 
 
 def size_of(path: Path) -> tuple[int, ...]:
@@ -66,7 +73,8 @@ def test_plot_shows_work_where_it_is(tmp_path: Path) -> None:
     blue = tuple(int(FAMILIES["matmul"][i : i + 2], 16) for i in (1, 3, 5))
     counts = np.sum(np.all(pixels == blue, axis=2), axis=1)
     assert counts.max() > 1000
-    assert 50 < np.sum(counts > 1000) < 80
+    # Its lane is the only high one.
+    assert 90 < np.sum(counts > 1000) < 130
 
 
 @settings(max_examples=6)
@@ -99,7 +107,7 @@ def test_plot_refuses_other_endings(tmp_path: Path) -> None:
 
 
 def test_plot_needs_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("trn3.profile.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("trn3.pictures.find_spec", lambda name: None)
     with error(ImportError, "matplotlib", "trn3[plot]"):
         by_hand().plot(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -117,6 +125,63 @@ def test_importing_the_profile_loads_nothing_heavy() -> None:
     finished = run_python(code)
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
     assert importlib.util.find_spec("matplotlib")
+
+
+def test_long_times_and_names_are_whole_and_have_fitting_units() -> None:
+    name = "attention_of_many_heads_" * 8
+    recorder = Recorder(name, [("k.py", 1, "k")])
+    for _ in range(50):
+        recorder.issue("nc_matmul", 0, 0, 700_000, 700_000)
+    figure = Profile(recorder.data()).plot()
+    written = texts_of(figure)
+    title = figure.subfigs[0].subfigs[0].get_suptitle()
+    assert "".join(title.split()) == "".join(f"{name} on trn3: 35 ms, 50 instructions".split())
+    assert max(map(len, title.split("\n"))) < 100
+    assert "nc_matmul x 50" in written
+    assert {"vector: idle", "dma: idle", "tensor\n100 % busy"} <= set(written)
+    assert "time from the start of the first instruction (ms)" in written
+    assert {"5", "35"} <= set(written)
+    assert not any("000" in each for each in written if each.startswith("3"))
+
+
+def test_idle_lanes_are_thin() -> None:
+    recorder = Recorder("k", [("k.py", 1, "k")])
+    recorder.issue("nc_matmul", 0, 0, 1000, 1000)
+    axes = Profile(recorder.data()).plot().subfigs[0].subfigs[0].axes[0]
+    places = sorted(axes.get_yticks())
+    steps = np.diff([0, *places])
+    assert steps[-1] > 1.5 * steps[1]
+
+
+def test_the_roofline_says_its_ridges() -> None:
+    profile = attention(10)
+    written = texts_of(profile.plot())
+    roofline = profile.roofline()
+    ridges = {each.partition("\n")[2] for each in written if each.startswith("ridge of ")}
+    rates = (roofline.hbm_gbps, roofline.dma_gbps)
+    wanted = {f"{1e3 * roofline.compute_tflops / rate:.0f} FLOP/byte" for rate in rates}
+    assert ridges == wanted
+
+
+def test_colours_and_waits_are_those_of_the_report() -> None:
+    """The report's script holds them for its two themes; those of pictures are the light ones."""
+    script = (REPORT / "web" / "palette.js").read_text()
+    families = script[script.index("const FAMILIES") :].partition("};")[0]
+    found = re.findall(r'"?([\w, -]+?)"?: \["(#\w+)", "#\w+"\]', families)
+    assert {name.strip(): colour for name, colour in found} == FAMILIES
+    series = script[script.index("const SERIES") :].partition("];\n")[0]
+    assert tuple(re.findall(r'\["(#\w+)", "#\w+"\]', series)) == SERIES
+    groups = dict(re.findall(r'name: "([^"]+)", hatch: "\w+", colour: \["(#\w+)"', script))
+    assert {name: group.color for name, group in WAITS.items()}.items() <= groups.items()
+    by_cause = script[script.index("const GROUP_OF_CAUSE") :].partition("]);")[0]
+    constants = {"BY_DMA": 2}
+    found_of = dict(re.findall(r'\["([\w ]+)", (\w+)\]', by_cause))
+    names = list(groups)
+    for name, group in WAITS.items():
+        # What has no place of its own there is a result of an engine.
+        places = {found_of.get(cause, "1") for cause in group.causes}
+        assert {names[constants.get(place) or int(place)] for place in places} == {name}
+    assert {cause for group in WAITS.values() for cause in group.causes} == set(CAUSES)
 
 
 def test_every_family_has_a_colour_of_its_own() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from typing import get_args
 
 import pytest
 from hypothesis import given
 
+import trn3
 from support.checks import error
 from support.profiles import by_hand, empty, profile_data
-from trn3.profile import Profile, ProfileData
+from trn3.profile import Profile, ProfileData, TableName
 
 
 def test_instruction_table_by_hand() -> None:
@@ -37,6 +39,7 @@ def test_instruction_table_by_hand() -> None:
         "trn3_bound_by": "nothing",
         "trn3_dma_queue": -1,
         "trn3_dma_bytes": 0,
+        "stack_frame_ids": "[2]",
     }
     assert rows[0]["trn3_waited_on_id"] == -1
     assert rows[0]["hbm_read_bytes"] == 200_000
@@ -55,7 +58,57 @@ def test_dma_packet_table_by_hand() -> None:
         "engine_idx": [0, 1],
         "transfer_bytes": [30_000, 10_000],
         "throughput": [15e9, 10e9],
+        "variable": ["", ""],
         "queue_idx": [0, 0],
+    }
+
+
+def test_aggregated_table_by_hand() -> None:
+    table = by_hand().table("DmaPacketAggregated")
+    assert {name: values.tolist() for name, values in table.items()} == {
+        "start_ts": [500],
+        "end_ts": [3000],
+        "duration_ns": [2500],
+        "id": [0],
+        "transfer_bytes": [40_000],
+        "throughput": [16e9],
+        "variable": [""],
+        "queue_idx": [0],
+    }
+
+
+def test_stack_frames_by_hand() -> None:
+    """Lines that nobody called from elsewhere are outermost frames; an unknown line has none."""
+    tables = by_hand().tables()
+    frames = tables["StackFrame"]
+    assert frames["id"].tolist() == ["1", "2", "3"]
+    assert frames["parent_frame_id"].tolist() == ["0", "0", "0"]
+    places = tables["StackFrameFileLocation"]
+    assert places["line_number"].tolist() == [3, 5, 9]
+    assert places["file_name_id"].tolist() == places["function_name_id"].tolist() == [1, 1, 1]
+    assert tables["StackFrameFileName"]["name"].tolist() == ["toy.py"]
+    assert tables["StackFrameFunctionName"]["name"].tolist() == ["toy"]
+    document = by_hand().data.to_dict()
+    document["instructions"]["site"] = [0, 1, 2, 3]
+    table = Profile(ProfileData.from_dict(document)).table("Instruction")
+    assert table["stack_frame_ids"].tolist() == ["", "[1]", "[2]", "[3]"]
+
+
+def test_metadata_table_by_hand() -> None:
+    row = {name: values.item() for name, values in by_hand().table("Metadata").items()}
+    assert row.pop("trn3_version") == trn3.__version__
+    assert row == {
+        "num_physical_cores": 1,
+        "vnc_enabled": 0,
+        "first_hw_timestamp": 0,
+        "last_hw_timestamp": 10_000,
+        "dma_ddr_bandwidth": 80e9,
+        "num_dma_engines_per_neuroncore": 4,
+        "tensor_engine_num_rows": 128,
+        "tensor_engine_num_cols": 128,
+        "tensor_engine_clock_freq": 1.0,
+        "profile_name": "toy",
+        "trn3_arch": "toy",
     }
 
 
@@ -82,6 +135,7 @@ def test_summary_table_by_hand() -> None:
         "tensor_engine_active_time_percent": 30,
         "vector_engine_active_time_percent": 20,
         "gpsimd_engine_instruction_count": 0,
+        "trn3_latency_ps": 10_000_000,
         "trn3_overhead_time": 15e-6,
     }
     assert {name: row[name] for name in expected} == pytest.approx(expected)
@@ -91,11 +145,13 @@ def test_summary_table_by_hand() -> None:
 @given(profile_data())
 def test_tables_are_rectangular_and_consistent(data: ProfileData) -> None:
     tables = Profile(data).tables()
-    assert list(tables) == ["Instruction", "DmaPacket", "Summary"]
+    assert list(tables) == [*get_args(TableName)]
     for name, count in (
         ("Instruction", len(data.instructions)),
         ("DmaPacket", len(data.transfers)),
+        ("DmaPacketAggregated", len(set(data.transfers.instruction.tolist()))),
         ("Summary", 1),
+        ("Metadata", 1),
     ):
         assert {len(values) for values in tables[name].values()} == {count}  # type: ignore[index]
     table = tables["Instruction"]
@@ -114,7 +170,7 @@ def test_tables_of_nothing() -> None:
 
 
 def test_unknown_table_is_refused() -> None:
-    with error(ValueError, "CcOp", "Instruction, DmaPacket, Summary"):
+    with error(ValueError, "CcOp", "Instruction, DmaPacket, DmaPacketAggregated, Summary"):
         by_hand().table("CcOp")  # type: ignore[arg-type]
 
 

@@ -6,15 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-import trn3
+import trn3.nki.collectives as ncc
+import trn3.nki.isa as nisa
+import trn3.nki.language as nl
 from support import synthetic_report
 from support.browser import Browser
 from support.kernel_files import EXAMPLES, kernels_of
 from trn3 import nki, report
+from trn3.profile import Profile, ProfileData
 
-SCRIPTS = Path(trn3.__file__).parent / "report" / "web"
 # Room of the names of lanes and of the axis, in CSS pixels; see timeline_geometry.js.
 GUTTER, LANES_TOP = 124, 46
 # Replaces what is searched for.
@@ -28,8 +31,7 @@ box.dispatchEvent(new Event("input"));
 @pytest.fixture(scope="session")
 def small_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     page = tmp_path_factory.mktemp("report") / "small.html"
-    levels = ("as-written", "neuronx-cc")
-    page.write_text(synthetic_report.page(700, SCRIPTS, levels=levels), encoding="utf-8")
+    page.write_text(synthetic_report.page(700, compiled=True), encoding="utf-8")
     return page
 
 
@@ -144,6 +146,95 @@ def test_a_slice_gives_its_line_and_its_stack(browser: Browser, small_page: Path
         "Needed by",
     ):
         assert part in text
+
+
+# How many pixels of what lies over the bars are not clear.
+INKED = """
+const cover = document.querySelectorAll("#stage canvas")[1];
+const { width, height } = cover;
+const copy = Object.assign(document.createElement("canvas"), { width, height });
+const context = copy.getContext("2d", { willReadFrequently: true });
+context.drawImage(cover, 0, 0);
+const { data } = context.getImageData(0, 0, width, height);
+return data.filter((value, place) => place % 4 === 3 && value > 0).length;
+"""
+
+
+def test_arrows_lead_both_ways_from_the_selection(browser: Browser, small_page: Path) -> None:
+    """To all that an instruction comes after and that come after it, and say what bound."""
+    browser.open(small_page)
+    row = 51  # A matmul: of the transpose before it, and of the keys that were loaded.
+    made = synthetic_report.run_tiles(700)
+    start = int(made["start"][row])
+    browser.run("trn3report.zoom(arguments[0], arguments[1])", start - 2_000_000, start + 2_000_000)
+    browser.press("c")
+    browser.await_frame()
+    assert browser.run(INKED) == 0
+    browser.run("trn3report.select({instruction: arguments[0]})", row)
+    browser.await_frame()
+    text = browser.find("#inspector").text.split("\n")
+    before, after = text.index("→ Depends on (2)"), text.index("Needed by → (2)")
+    assert text[before + 1 : before + 3] == [
+        "nc_transpose #50 read after write: bound it",
+        "dma_copy #49 read after write",
+    ]
+    later = row - 2 + synthetic_report.BUFFERS * len(synthetic_report.STEPS)
+    found = set(text[after + 1 : after + 3])
+    assert f"activation #{row + 1} read after write: bound it" in found
+    assert any(line.startswith(f"dma_copy #{later} buffer reuse") for line in found)
+    with_arrows = browser.run(INKED)
+    browser.press("a")
+    browser.await_frame()
+    assert 0 < browser.run(INKED) < with_arrows
+    table = browser.find("table.virtual tr[aria-selected=true]").text
+    assert "read after write" in table
+
+
+@nki.jit
+def late(x: Any, group: Any, rounds: int) -> Any:
+    """Work for so many rounds, and gather the rows of all ranks."""
+    mine = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    rows = nl.ndarray((2 * x.shape[0], x.shape[1]), x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for _ in range(rounds):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    nisa.dma_copy(dst=mine, src=tile)
+    ncc.all_gather([mine], [rows], group, collective_dim=0)
+    return rows
+
+
+def test_ranks_meet(browser: Browser, tmp_path: Path) -> None:
+    """Who came last to a meeting is shown, and one gets from each to the others."""
+    group = ncc.ReplicaGroup([[0, 1]])
+    x = np.ones((128, 64), np.float32)
+    _, profiles = nki.profile_ranks(late, [(x, group, rounds) for rounds in (1, 9)])
+    page = tmp_path / "ranks.html"
+    page.write_text(report.page(profiles), encoding="utf-8")
+    browser.open(page)
+    assert "figures of rank 0" in browser.find("#figures").text
+    layout = json.loads(browser.run("return document.getElementById('trn3-report').textContent"))
+    [[one, other]] = layout["meetings"]
+    browser.run("trn3report.select({instruction: arguments[0]})", one)
+    browser.press("c")
+    browser.await_frame()
+    inspector = browser.find("#inspector").text
+    assert "rank 0 · core 0" in inspector
+    assert "bound by\nmeeting" in inspector
+    assert f"rank 1 · core 0 · as-written #{other['row']} came last" in inspector
+    with_arrows = browser.run(INKED)
+    browser.press("a")
+    browser.await_frame()
+    assert browser.run(INKED) < with_arrows
+    browser.run(
+        "[...document.querySelectorAll('#inspector .link')]"
+        ".find((link) => link.textContent.startsWith('rank 1')).click()"
+    )
+    assert selection(browser)["instruction"] == other
+    assert "before the last" in browser.find("#inspector").text
+    # Memory is that of the rank that is looked at.
+    chosen = "section[data-pane=memory] select[aria-label='Core or level']"
+    assert browser.run("return document.querySelector(arguments[0]).value", chosen) == "1"
 
 
 def test_panes_share_one_selection(browser: Browser, small_page: Path) -> None:
@@ -276,19 +367,20 @@ def test_light_and_dark(browser: Browser, small_page: Path) -> None:
 
 def test_names_are_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=hacked=1>\x1b[31m\u202e"
-    layout, figures, columns = synthetic_report.layout_of(70, "attention")
-    layout |= {"title": evil, "opcodes": [evil] * 6, "names": [evil] * 4, "labels": [evil]}
-    layout["files"][0] = {"name": evil, "short": evil, "is_recorded": True}
-    layout["sites"] = [[0, line, evil] for _, line, _ in layout["sites"]]
-    layout["roofline"]["points"][0]["name"] = evil
-    layout["advice"][0] |= {"line": f"{evil}:6", "text": evil}
-    figures |= {"kernel": evil, "arch": evil, "verdict": evil}
+    document = synthetic_report.document(70)
+    document |= {"kernel": evil, "opcodes": [evil] * 6, "labels": [evil]}
+    document["arch"]["name"] = evil
+    document["sites"] = [(evil, line, evil) for _, line, _ in document["sites"]]
+    document["recorded"] |= {"names": [evil] * 6, "sources": {evil: evil}}
+    document["advice"]["advice"][0] |= {"line": f"{evil}:6", "text": evil}
     page = tmp_path / "evil.html"
-    page.write_text(synthetic_report.page_of(layout, figures, columns, SCRIPTS), encoding="utf-8")
+    html = report.page([Profile(ProfileData.from_dict(document))])
+    page.write_text(html, encoding="utf-8")
     browser.open(page)
     for wanted in ("{instruction: 9}", "{line: '6'}", "{tensor: {run: 0, row: 2}}"):
         browser.run(f"trn3report.select({wanted})")
-        assert "</script><img src=x" in browser.find("#inspector").text
+        # A file is called by the last part of its path.
+        assert "script><img src=x" in browser.find("#inspector").text
         assert "\x1b" not in browser.find("#inspector").text
         assert "\u202e" not in browser.find("#inspector").text
     browser.press("/")

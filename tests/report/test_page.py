@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import trn3
 import trn3.nki.collectives as ncc
 import trn3.nki.isa as nisa
 import trn3.nki.language as nl
 from support.pages import Page
 from support.profiles import by_hand
 from trn3 import nki
-from trn3.profile import Profile
+from trn3.profile import BOUNDS, Profile
+from trn3.profile.families import FAMILIES
 from trn3.report import page, rebuild
 
 PANES = ["timeline", "source", "memory", "roofline", "advice", "tables", "settings"]
@@ -97,6 +99,56 @@ def test_columns_are_what_the_machine_recorded(profile: Profile, report: Page) -
     moved, transfers = report.table(0, "transfers"), profile.data.transfers
     assert (moved["start"] == transfers.start_ps).all()
     assert (moved["bytes"] == transfers.bytes).all()
+
+
+def test_every_dependence_is_an_edge(profile: Profile, report: Page) -> None:
+    """From the writers of what an instruction reads; none from what it merely stands behind."""
+    rows, found = report.table(0, "instructions"), report.table(0, "edges")
+    layout = report.json("trn3-report")
+    assert (found["back"] > 0).all()
+    assert (np.diff(found["consumer"]) >= 0).all()
+    triples = set(zip(found["consumer"], found["back"], found["kind"], strict=True))
+    assert len(triples) == len(found["kind"])
+    kinds = [layout["edges"][kind] for kind in found["kind"]]
+    results = {
+        (int(consumer), int(consumer - back))
+        for consumer, back, kind in zip(found["consumer"], found["back"], kinds, strict=True)
+        if kind == "read after write"
+    }
+    uses = report.table(0, "uses")
+    writer: dict[Any, int] = {}
+    on_chip = report.table(0, "tensors")["memory"] < 2
+    expected = set()
+    for row in range(len(rows["start"])):
+        own = np.flatnonzero(uses["instruction"] == row)
+        for tensor, usage in ((uses["tensor"][place], uses["usage"][place]) for place in own):
+            if usage != 2 and tensor in writer and on_chip[tensor]:
+                expected.add((row, writer[tensor]))
+        for tensor in (uses["tensor"][place] for place in own if uses["usage"][place] >= 2):
+            writer[tensor] = row
+    assert expected
+    assert expected <= results
+
+
+def test_instructions_say_when_they_were_ready_and_what_bound_them(
+    profile: Profile, report: Page
+) -> None:
+    rows, found = profile.data.instructions, report.table(0, "instructions")
+    layout = report.json("trn3-report")
+    assert (found["ready"] == rows.ready_ps).all()
+    assert (found["ready"] <= found["start"]).all()
+    assert (found["bound"] == rows.bound).all()
+    edges = report.table(0, "edges")
+    for row in np.flatnonzero(found["bound"]):
+        bound = layout["bounds"][found["bound"][row]]
+        if bound not in layout["edges"]:
+            continue
+        own = edges["consumer"] == row
+        kinds = {
+            layout["edges"][kind]
+            for kind in edges["kind"][own & (edges["back"] == found["waited_on"][row])]
+        }
+        assert bound in kinds
 
 
 def test_tensors_lie_where_instructions_use_them(profile: Profile, report: Page) -> None:
@@ -225,7 +277,7 @@ CASES: dict[str, Callable[[], Profile]] = {
 def test_a_saved_run_gives_the_same_report(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trn3.profile.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("trn3.pictures.find_spec", lambda name: None)
     profile = CASES[case]()
     written = {path.name for path in profile.save(tmp_path)}
     assert written == {"report.html", "profile.json", "trace.perfetto"}
@@ -256,6 +308,7 @@ def test_compiled_runs_stand_beside_the_kernel_as_written(level: str) -> None:
     assert written["latency_ps"] / 1e6 == pytest.approx(profile.compile["as_written_us"])
     rows = report.table(1, "instructions")
     assert (rows["start"] + rows["length"]).max() == written["latency_ps"]
+    assert [len(report.table(run, "edges")["kind"]) > 0 for run in (0, 1)] == [True, True]
     for run in (0, 1):
         tensors, uses = report.table(run, "tensors"), report.table(run, "uses")
         assert len(tensors["byte"])
@@ -358,3 +411,86 @@ def test_instructions_of_functions_have_their_calls() -> None:
     assert [function for _, _, function in stack] == ["calling", "halve"]
     assert layout["stacks"][rows["stack"][place]][-1] == rows["site"][place]
     assert layout["stacks"][0] == []
+
+
+def again(tile: Any, times: int) -> None:
+    if times:
+        return again(tile, times - 1)
+    halve(tile)
+    return None
+
+
+@nki.jit
+def recursive(x: Any) -> Any:
+    """Reach an instruction through more calls than are told one by one."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    again(tile, 60)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+def test_a_function_that_calls_itself_is_told_once() -> None:
+    layout = Page(nki.profile(recursive, TILE)[1].to_html()).json("trn3-report")
+    [stack] = [stack for stack in layout["stacks"] if stack]
+    functions = [layout["sites"][site][2] for site in stack]
+    assert functions == ["recursive", "again", "again", "halve"]
+
+
+@nki.jit
+def idle(x: Any) -> Any:
+    """Do nothing."""
+    return nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+
+
+@nki.jit
+def single(x: Any) -> Any:
+    """Copy, in one instruction."""
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+
+
+@pytest.mark.parametrize(("kernel", "count"), [(idle, 0), (single, 1)])
+def test_hardly_any_instruction(kernel: Callable[..., Any], count: int) -> None:
+    report = Page(nki.profile(kernel, TILE)[1].to_html())
+    assert report.panes == PANES
+    layout = report.json("trn3-report")
+    [run] = layout["runs"]
+    assert run["tables"]["instructions"]["rows"] == count
+    assert run["tables"]["edges"]["rows"] == 0
+    # A file without a line to show is not spoken of.
+    assert not report.values("data-file-missing")
+
+
+def test_heat_of_precision_is_what_the_shadow_run_found() -> None:
+    profile = nki.profile(scaled, TILE, OTHER / 3, shadow=True)[1]
+    cells = Page(profile.to_html()).attributes
+    after = [
+        float(cells[place + 1][2] or "nan")
+        for place, (_, name, value) in enumerate(cells)
+        if (name, value) == ("data-heat", "precision")
+    ]
+    lost: dict[int, float] = {}
+    for loss in profile.precision:
+        if loss.line:
+            lost[loss.line] = max(lost.get(loss.line, 0), loss.relative_error)
+    worst = max(lost.values())
+    assert worst > 0
+    shown = [share for share in after if share]
+    expected = [lost[line] / worst for line in sorted(lost) if lost[line]]
+    assert shown == pytest.approx(expected, rel=1e-3)
+
+
+def test_every_bound_and_every_family_has_its_look() -> None:
+    """What the core names is drawn; the palette of pages has no name that nobody uses."""
+    palette = (Path(trn3.__file__).parent / "report/web/palette.js").read_text("utf-8")
+
+    def body(name: str) -> str:
+        return palette.split(f"const {name} = ", 1)[1].split(";", 1)[0]
+
+    bounds = re.findall(r'\["([^"]+)", ', body("GROUP_OF_BOUND"))
+    assert sorted(bounds) == sorted(BOUNDS[1:])
+    families = re.findall(r'(?m)^  "?([^":]+)"?: \[', body("FAMILIES"))
+    assert families == list(FAMILIES)

@@ -31,11 +31,23 @@ __all__ = [
 
 _EngineName: TypeAlias = Literal["tensor", "vector", "scalar", "gpsimd", "sync", "dma"]
 
+_TableName: TypeAlias = Literal[
+    "Instruction",
+    "DmaPacket",
+    "DmaPacketAggregated",
+    "Summary",
+    "Metadata",
+    "StackFrame",
+    "StackFrameFileLocation",
+    "StackFrameFileName",
+    "StackFrameFunctionName",
+]
+
 BOUNDS: tuple[str, ...]
 CAUSES: tuple[str, ...]
 ENGINES: tuple[_EngineName, ...]
 NO_INSTRUCTION: int
-TABLES: tuple[Literal["Instruction", "DmaPacket", "Summary"], ...]
+TABLES: tuple[_TableName, ...]
 
 # Objects with the fields of `Instructions`, `Transfers`, `Occupancy` and `ProfileData`.
 def check_instructions(columns: object) -> None: ...

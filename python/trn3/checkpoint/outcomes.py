@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from trn3.checkpoint.formats import MXFormat
 from trn3.checkpoint.statistics import ErrorStatistics
+from trn3.offers import Reported
 
 ScaleRule: TypeAlias = Literal["trn3", "ocp", "rceil"]
 Rounding: TypeAlias = Literal["nearest", "zero", "stochastic"]
@@ -85,7 +86,7 @@ class FormatReport:
 
 
 @dataclass(slots=True)
-class QuantizationReport:
+class QuantizationReport(Reported):
     """What one run did."""
 
     source: Path

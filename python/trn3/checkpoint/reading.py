@@ -18,8 +18,9 @@ from trn3.checkpoint.formats import (
     unpack_fp4,
 )
 from trn3.checkpoint.safetensors import DTYPES, CheckpointError, SafetensorsReader, TensorEntry
+from trn3.markup import mimebundle
 from trn3.numerics import MXArray
-from trn3.text import fields, mimebundle
+from trn3.text import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -82,12 +83,20 @@ class MXCheckpoint(Mapping[str, MXArray | NDArray[Any]]):
     _repr_mimebundle_ = mimebundle
 
     def __rich__(self) -> Table:
-        rows = {}
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(title=Text(printable(repr(self))), title_justify="left", box=None)
+        for heading in ("tensor", "dtype", "shape", "scales"):
+            table.add_column(heading)
         for name in self._names[:_SHOWN]:
             entry, mx = self._reader.tensors[name], self._quantized.get(name)
-            rows[name] = f"{entry.dtype} {list(entry.shape)}{'' if mx is None else ', MX'}"
-        left = len(self) - len(rows)
-        return fields(repr(self), {**rows, **({"...": f"{left} more"} if left else {})})
+            scales = "-" if mx is None else f"one for {BLOCK} along axis {mx['axis']}"
+            cells = (printable(name), entry.dtype, str(list(entry.shape)), scales)
+            table.add_row(*map(Text, cells))
+        if left := len(self) - table.row_count:
+            table.caption = f"and {left:,} more"
+        return table
 
     def __getitem__(self, name: str) -> MXArray | NDArray[Any]:
         if name not in self._names:

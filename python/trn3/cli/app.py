@@ -24,6 +24,7 @@ from typing import Annotated, NoReturn, cast
 import typer
 
 from trn3.cli import commands, profile, quantize
+from trn3.cli.help import PanelGroup
 from trn3.cli.refusal import RefusedError
 from trn3.cli.settings import CompileLevel, check_settings, use_level
 
@@ -32,6 +33,7 @@ UsageError = cast(type[typer.BadParameter], typer.BadParameter.__base__)
 
 app = typer.Typer(
     name="trn3",
+    cls=PanelGroup,
     help="An open simulator of AWS Trainium3.",
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",

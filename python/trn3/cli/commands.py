@@ -8,14 +8,18 @@ from typing import Final
 import typer
 from typer.models import CommandInfo
 
+from trn3.cli.help import PanelCommand, PanelGroup
+
 MODULES: Final = (
     "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
-    "export", "report", "validate", "probe", "diff", "optimize", "lint",
+    "export", "report", "view_runs", "validate", "probe", "diff", "optimize", "lint",
     "new", "examples_copy",
 )  # fmt: skip
 #: What the help text shows together, in its order; groups of commands name theirs.
 PANELS: Final = {
-    "Kernels": ("new", "profile", "diff", "optimize", "lint", "run", "report", "record", "probe"),
+    "Kernels": (
+        "new", "profile", "diff", "optimize", "lint", "run", "report", "view", "record", "probe",
+    ),
     "Models": ("plan", "quantize"),
     "Systems": (
         "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "nccom-test",
@@ -36,6 +40,11 @@ def register(app: typer.Typer) -> None:
     app.registered_commands.sort(key=lambda each: order.index(_name(each)))
     for each in app.registered_commands:
         each.rich_help_panel = panels[_name(each)]
+    for group in app.registered_groups:
+        group.cls = PanelGroup
+    inner = [group.typer_instance for group in app.registered_groups if group.typer_instance]
+    for each in [each for typed in (app, *inner) for each in typed.registered_commands]:
+        each.cls = PanelCommand
 
 
 def _name(command: CommandInfo) -> str:

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 from trn3.cli.consoles import output, print_json
-from trn3.cli.plots import check_plot
+from trn3.cli.plots import check_html, check_plot
 from trn3.cli.refusal import RefusedError, refusing
-from trn3.cli.settings import JsonForTable
+from trn3.cli.settings import HtmlReport, JsonForTable
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(help="Draw the ratios to the first system: a .png, .svg or .pdf file."),
         ] = None,
+        html: HtmlReport = None,
     ) -> None:
         """Set systems beside each other, each figure exact, derived or conflicting.
 
@@ -46,15 +47,18 @@ def register(app: typer.Typer) -> None:
             raise RefusedError(message)
         if plot is not None:
             check_plot(plot)
+        check_html(html)
         with refusing(ValueError, OSError):
             comparison = compare(*systems, peaks=peaks)
         if plot is not None:
-            from trn3.system.plots import plot_comparison
-
-            plot_comparison(comparison, plot)
+            comparison.plot(plot)
+        if html is not None:
+            comparison.to_html(html)
         if as_json:
             print_json(comparison.as_json(), versioned=True)
         elif as_csv:
             typer.echo(comparison.as_csv(), nl=False)
         else:
             output().print(comparison)
+            if html is not None:
+                typer.echo(f"wrote {html}")

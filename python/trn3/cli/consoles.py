@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
     from rich.table import Table
 
+#: Letters of a cell that stay in one line.
+_UNBROKEN = 24
+#: Where a heading may break.
+_PARTS = re.compile(r" |(/)(?=\w\w)|(?=\()")
 #: A pipe or a file has no width to fit into.
 UNLIMITED_WIDTH = 10_000
 
@@ -25,7 +30,10 @@ def output(width: int = UNLIMITED_WIDTH) -> Console:
 
 
 def table(*headings: str, right: Collection[str] = (), fixed: bool = False, **style: Any) -> Table:
-    """Return an empty table without lines.
+    """Return an empty table without lines, of which nothing is cut off.
+
+    Where the terminal is too narrow, texts and headings break into lines; numbers, and names of up
+    to 24 letters in tables that are `fixed`, do not.
 
     Parameters
     ----------
@@ -40,9 +48,28 @@ def table(*headings: str, right: Collection[str] = (), fixed: bool = False, **st
     """
     from rich.table import Table
 
-    made = Table(box=None, header_style="bold", **style)
+    class Fitting(Table):
+        """Breaks lines where cells have words."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            whole = options.update(max_width=UNLIMITED_WIDTH)
+            if console.measure(self, options=whole).maximum > options.max_width:
+                for column in self.columns:
+                    sizes = [console.measure(cell, options=whole) for cell in column.cells]
+                    # Of texts the longest word.
+                    longest = max((of.maximum if fixed else of.minimum for of in sizes), default=1)
+                    if len(str(column.header)) > longest:
+                        column.header = _PARTS.sub(r"\1\n", str(column.header))
+                    if fixed or column.justify == "right":
+                        parts = str(column.header).split("\n")
+                        column.min_width = min(max(longest, *map(len, parts)), _UNBROKEN)
+                    column.no_wrap = column.no_wrap and not fixed
+            yield from super().__rich_console__(console, options)
+
+    made = Fitting(box=None, header_style="bold", **style)
     for heading in headings:
-        made.add_column(heading, justify="right" if heading in right else "left", no_wrap=fixed)
+        side: JustifyMethod = "right" if heading in right else "left"
+        made.add_column(heading, justify=side, no_wrap=fixed, overflow="fold")
     return made
 
 

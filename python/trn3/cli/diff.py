@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from trn3.cli.consoles import output, print_json
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.cli.settings import (
     Format,
@@ -23,9 +24,18 @@ from trn3.cli.settings import (
     warn_of_arch,
 )
 from trn3.files import write_bytes
+from trn3.markup import as_page
 from trn3.notices import Notice, NoticeReport
-from trn3.text import as_page
 
+_RULES: Final = {
+    "verdict": "How long a kernel takes on a machine, and what binds it.",
+    "refused": "A machine does not run the kernel.",
+    "wrong-result": "The result is another one than the golden's.",
+    "other-result": "The result is another one than the first kernel's on the same machine.",
+    "latency": "How long it takes beside the first kernel.",
+    "engine": "What an engine did, or waited for, for another time than under the first kernel.",
+    "slower-line": "A line takes more of the critical path than under the first kernel.",
+}
 #: A line whose part of the critical path grew by less of the latency is no notice.
 LEAST_SHARE = 0.01
 
@@ -141,7 +151,9 @@ def register(app: typer.Typer) -> None:
             for each in loaded:
                 check_arguments(each, arguments)
             # Only the machines are looked at outside of runs.
-            with refusing(ValueError, TypeError, naming="--arch"), refusing(nki.GoldenShapeError):
+            refused = refusing(ValueError, TypeError, naming="--arch")
+            names = " and ".join(targets)
+            with working(f"running {names}"), refused, refusing(nki.GoldenShapeError):
                 found = nki.diff(
                     loaded[0].kernel,
                     arguments,
@@ -181,7 +193,9 @@ def _archs(loaded: Sequence[Version], levels: Sequence[str] | None) -> list[str]
 
 
 def _report(found: Diff, versions: Versions) -> NoticeReport:
-    """Return wrong results as errors, refusals as warnings, and what got slower as notes."""
+    """Return wrong results as errors, refusals as warnings, and what changed as notes."""
+    from trn3.profile.summary import microseconds
+
     notices = []
     for row in found:
         if row.error is not None:
@@ -190,16 +204,23 @@ def _report(found: Diff, versions: Versions) -> NoticeReport:
             if check is not None and check.is_wrong:
                 text = f"{check.headline()}. {check.details()}"
                 notices.append(Notice("error", rule, text, about=found.title(row)))
+    for row in found:
+        if row.latency_us is not None:
+            text = f"{microseconds(row.latency_us)}. {row.verdict}"
+            notices.append(Notice("note", "verdict", text, about=found.title(row)))
     for change in found.changes:
         notices.append(Notice("note", "latency", change.headline(), about=change.title))
+        for name, *both in change.largest():
+            text = f"{name}: {' -> '.join(microseconds(each, max(both)) for each in both)}"
+            notices.append(Notice("note", "engine", text, about=change.title))
         for line in change.lines():
             other = line.other
             if other is not None and line.change_us > LEAST_SHARE * change.other.latency_us:
                 is_there = versions.named(other.file) == other.file
                 place = (other.file, other.line) if is_there else ("", 0)
-                text = f"{line.change_us:.3f} us more of the critical path: {line.text}"
+                text = f"{microseconds(line.change_us)} more of the critical path: {line.text}"
                 notices.append(Notice("note", "slower-line", text, *place, about=change.title))
-    return NoticeReport("trn3 diff", tuple(notices), tuple(map(found.title, found)))
+    return NoticeReport("trn3 diff", tuple(notices), tuple(map(found.title, found)), _RULES)
 
 
 def _named(found: Diff, versions: Versions, loaded: Sequence[Version]) -> Diff:

@@ -267,12 +267,18 @@ def _importing_beside(path: Path) -> Iterator[None]:
         sys.path.remove(str(path.parent.resolve()))
 
 
-def arguments(file: KernelFile, words: list[str], seed: int) -> dict[str, Any]:
+def arguments(
+    file: KernelFile, words: list[str], seed: int, place: tuple[int, int] | None = None
+) -> dict[str, Any]:
     """Make the kernel's arguments from ``--shape`` words.
 
     ``NAME=128x512:bfloat16`` makes an array of standard normal values (integers: 0 to 7) for the
     argument NAME; ``NAME=2048`` sets a size of the file's ``inputs`` function, or a plain argument
     of the kernel. Arguments that are not named come from the ``inputs`` function if there is one.
+
+    Of a kernel on several ranks, `place` is the rank and how many there are. An ``inputs`` function
+    that takes ``rank`` or ``ranks`` is given these; where it has no ``rank``, and for arrays of
+    ``--shape``, each rank's values are drawn from ``seed + rank``.
 
     Raises
     ------
@@ -282,9 +288,13 @@ def arguments(file: KernelFile, words: list[str], seed: int) -> dict[str, Any]:
     maker = file.companion("inputs")
     sizes = set(inspect.signature(maker).parameters) if maker is not None else set()
     parameters = inspect.signature(file.kernel).parameters
-    rng = np.random.default_rng(seed)
+    rank, ranks = place or (0, 1)
+    rng = np.random.default_rng(seed + rank)
     given: dict[str, Any] = {}
-    chosen: dict[str, Any] = {"seed": seed} if "seed" in sizes else {}
+    told: dict[str, Any] = {"seed": seed if "rank" in sizes else seed + rank}
+    if place is not None:
+        told |= {"rank": rank, "ranks": ranks}
+    chosen = {name: value for name, value in told.items() if name in sizes}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trn3.cli.consoles import output, table
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.cli.settings import JsonForTable
 from trn3.text import nearest
@@ -154,18 +155,21 @@ def nccom_test(
         rows = []
         assumptions: tuple[str, ...] = ()
         band: Mapping[str, Any] = {}
-        for size in _sizes(least, most, factor, step):
-            for cost in _costs(names, size, where, members, algorithm, launch, multistream):
-                assumptions, band = cost.assumptions, cost.band
-                row = _row(cost, size, datatype, show_algorithm)
-                if len(names) > 1:
-                    row = {"operation": cost.operation} | row
-                if stats:
-                    row |= dict.fromkeys(("min(us)", "p50(us)", "p99(us)"), row["time(us)"])
-                if check:
-                    of = range(count) if groups is None else groups[0]
-                    row["check"] = _check(cost.operation, where, of, cost, size, TYPES[datatype])
-                rows.append(row)
+        sizes = _sizes(least, most, factor, step)
+        with working("timing collectives") as update:
+            for done, size in enumerate(sizes):
+                update(f"{', '.join(names)} of {size:,} bytes", done, len(sizes))
+                for cost in _costs(names, size, where, members, algorithm, launch, multistream):
+                    assumptions, band = cost.assumptions, cost.band
+                    row = _row(cost, size, datatype, show_algorithm)
+                    if len(names) > 1:
+                        row = {"operation": cost.operation} | row
+                    if stats:
+                        row |= dict.fromkeys(("min(us)", "p50(us)", "p99(us)"), row["time(us)"])
+                    if check:
+                        of, kind = range(count) if groups is None else groups[0], TYPES[datatype]
+                        row["check"] = _check(cost.operation, where, of, cost, size, kind)
+                    rows.append(row)
     name = ",".join(names)
     document = {
         "operation": name,

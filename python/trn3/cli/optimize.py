@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trn3.cli.consoles import print_json
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError
 from trn3.cli.settings import (
     JsonForTable,
@@ -92,7 +93,8 @@ def optimize(
         raise RefusedError(message)
     options = {"max_instructions": max_instructions, "max_host_bytes": max_host_bytes}
     # It runs many times.
-    with redirect_stdout(StringIO()), kernel_file.explained(kernel, arch):
+    quiet = redirect_stdout(StringIO())
+    with working(f"optimizing {file.name}"), quiet, kernel_file.explained(kernel, arch):
         machine = None if arch is None else described(arch)
         try:
             found = optimize_kernel(

@@ -8,23 +8,43 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from trn3.cli import plan_several
-from trn3.cli.consoles import output, print_json, quantile_lines
-from trn3.cli.plots import check_plot
+from trn3.cli import plan_serving, plan_several
+from trn3.cli.consoles import output, print_json
+from trn3.cli.plots import check_html, check_plot
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, detailing, refusing
-from trn3.cli.settings import JsonForTables, is_given
+from trn3.cli.settings import HtmlReport, JsonForTables, is_given
 
 if TYPE_CHECKING:
-    from trn3.planner import Phase, Plan
+    from trn3.planner import Plan
 
-SHOWN_RESOURCES = 3
 TRAIN = "Training"
 OPERATORS = "Operators"
 
 # Options that plans of serving and of training both have.
 BOTH = {"model", "system", "dtype", "tp", "ep", "pp", "dp", "cp", "lnc", "chips", "instances"}
-BOTH |= {"links", "objective", "collectives", "tdp", "price", "as_json", "uncertainty", "seed"}
-OF_OPERATORS = {"model", "system", "dtype", "chips", "instances", "links", "as_json", "batch"}
+BOTH |= {
+    "links",
+    "objective",
+    "collectives",
+    "tdp",
+    "price",
+    "as_json",
+    "html",
+    "uncertainty",
+    "seed",
+}
+OF_OPERATORS = {
+    "model",
+    "system",
+    "dtype",
+    "chips",
+    "instances",
+    "links",
+    "as_json",
+    "html",
+    "batch",
+}
 OF_OPERATORS |= {"input_tokens", "output_tokens", "ops", "image_size", "frames"}
 
 Degree = Annotated[int | None, typer.Option(min=1)]
@@ -177,6 +197,7 @@ def plan(
         Path | None,
         typer.Option(help="Draw the breakdown and the frontier: a .png, .svg or .pdf file."),
     ] = None,
+    html: HtmlReport = None,
 ) -> None:
     """Plan the serving of a model: does it fit, how fast is it, what binds it, what does it cost.
 
@@ -187,6 +208,7 @@ def plan(
     """
     if plot is not None:
         check_plot(plot)
+    check_html(html)
     systems: list[Any] = list(system or ["gen2"])
     if instances > 1 or (links != "docs" and not train):
         systems = [_System(name, links, instances) for name in systems]
@@ -200,6 +222,7 @@ def plan(
             target,
             _given(context, {str(one.name) for one in context.command.params} - OF_OPERATORS),
             as_json=as_json,
+            html=html,
             dtype=_dtypes(dtype or []),
             batch=batch,
             input_tokens=input_tokens,
@@ -241,6 +264,7 @@ def plan(
             uncertainty=uncertainty,
             seed=seed,
             as_json=as_json,
+            html=html,
         )
         return
     if foreign:
@@ -276,15 +300,17 @@ def plan(
     )
     if plot is not None:
         found.plot(plot)
+    if html is not None:
+        found.to_html(html)
     if as_json:
         print_json(found.to_dict(), versioned=True)
         return
     if isinstance(found, several.Plans):
         plan_several.show(found, model)
     else:
-        _show(found, output())
-    if plot is not None:
-        typer.echo(f"wrote {plot}")
+        plan_serving.show(found, output())
+    for written in filter(None, (plot, html)):
+        typer.echo(f"wrote {written}")
 
 
 def _given(context: typer.Context, names: Collection[str]) -> list[str]:
@@ -321,7 +347,8 @@ class _System:
 def _plan(model: str, system: Any, **options: Any) -> Plan:
     import trn3
 
-    with detailing(trn3.planner.DoesNotFitError), refusing(ValueError, TypeError, OSError):
+    refused = refusing(ValueError, TypeError, OSError)
+    with working(f"planning {model}"), detailing(trn3.planner.DoesNotFitError), refused:
         return trn3.plan(model, system, **options)
 
 
@@ -360,134 +387,3 @@ def _price(text: str | None) -> float | str | None:
         return float(text)
     except ValueError:
         return text
-
-
-def _show(plan: Plan, console: Any) -> None:
-    from rich.table import Table
-
-    from trn3.text import printable
-
-    grid = Table(box=None, show_header=False, pad_edge=False)
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
-    for name, text in _lines(plan):
-        grid.add_row(name, printable(text))
-    console.print(
-        f"{printable(plan.model.name)} on {plan.to_dict()['system']['title']}", style="bold"
-    )
-    console.print(grid)
-    console.print("Assumed:", style="bold")
-    for text in plan.assumptions:
-        console.print(f"  {printable(text)}", style="dim", soft_wrap=True)
-
-
-def _lines(plan: Plan) -> list[tuple[str, str]]:
-    table = plan.memory_table()
-    gib = 2.0**30
-    biggest = sorted(table, key=lambda row: -row.per_bank)[:SHOWN_RESOURCES]
-    parts = ", ".join(f"{row.category} {row.per_bank / gib:.1f}" for row in biggest)
-    formats: dict[str, list[str]] = {}
-    for name, dtype in plan.dtypes.items():
-        if plan.model.parameters_by_class.get(name, 1) > 0:
-            formats.setdefault(dtype, []).append(name)
-    usual = max(formats, key=lambda dtype: len(formats[dtype]))
-    special = [f"{', '.join(names)} {dtype}" for dtype, names in formats.items() if dtype != usual]
-    tokens = f"{plan.input_tokens:,} tokens in" + (
-        f", {plan.output_tokens:,} out" if plan.output_tokens else ": decoding after them"
-    )
-    searched = plan.searched
-    found = f"; best of {searched.evaluated:,} for {searched.objective}" if searched else ""
-    chips = f"{plan.chips:,} chips" if plan.chips > 1 else "1 chip"
-    fits = (
-        f"yes: {table.used / gib:.1f} of {table.bank / gib:.1f} GiB a bank ({parts}); "
-        f"largest batch {plan.largest_batch:,}"
-    )
-    per_token = (
-        f"{plan.tpot * 1e3:,.2f} ms ({_number(plan.tokens_per_second_per_user)} tokens/s a user), "
-        f"bound by {_binding(plan.decode)}"
-    )
-    expected = (
-        f"{plan.tpot_low * 1e3:,.2f} to {plan.tpot_high * 1e3:,.2f} ms a token "
-        f"({plan.band['text']}); first after {plan.ttft_low * 1e3:,.0f} to "
-        f"{plan.ttft_high * 1e3:,.0f} ms ({plan.ttft_band['text']})"
-    )
-    floor = (
-        f"{plan.decode_floor_bytes / 1e9:,.1f} GB a step at least: "
-        f"{plan.decode_floor_seconds * 1e3:,.2f} ms at the memory's peak "
-        f"({100 * plan.decode_mbu:.0f} % of the time)"
-    )
-    counts = (
-        f"{plan.model.parameters / 1e9:,.1f} B parameters, "
-        f"{plan.model.parameters_active / 1e9:,.1f} B active; "
-    )
-    return [
-        ("model", counts + "; ".join([*special, f"{'the rest ' if special else 'all '}{usual}"])),
-        ("request", tokens),
-        ("fits", fits),
-        ("plan", f"{plan.layout}, batch {plan.batch:,} a replica, {chips}{found}"),
-        ("time to first token", f"{plan.ttft * 1e3:,.0f} ms, bound by {_binding(plan.prefill)}"),
-        ("time per token", per_token),
-        ("expected", expected),
-        *quantile_lines(plan.uncertainty),
-        ("floor", floor),
-        ("throughput", _throughput(plan)),
-        ("power", _power(plan)),
-        ("cost", _cost(plan)),
-    ]
-
-
-def _number(value: float) -> str:
-    """Return a rate with three digits, more before the point.
-
-    >>> _number(1234.5), _number(1.5249)
-    ('1,234', '1.52')
-    """
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _throughput(plan: Plan) -> str:
-    text = f"{_number(plan.tokens_per_second_per_chip)} tokens/s a chip decoding"
-    if plan.served_tokens_per_second_per_chip is not None:
-        text += (
-            f", {_number(plan.served_tokens_per_second_per_chip)} with prompts; "
-            f"{_number(plan.requests_per_second or 0.0)} requests/s in all"
-        )
-    return text
-
-
-def _power(plan: Plan) -> str:
-    energy = plan.energy
-    if energy is None:
-        return "unknown: no TDP is published for this chip; give one with --tdp"
-    others = [
-        f"{watts:,.0f} W with a TDP of {tdp:,.0f} W"
-        for tdp, watts in energy.variants.items()
-        if tdp != energy.tdp
-    ]
-    text = (
-        f"{energy.watts_per_chip:,.0f} W a chip, {energy.watts / 1e3:,.1f} kW in all, "
-        f"{energy.joules_per_token:,.3g} J a token"
-    )
-    if plan.joules_per_request is not None:
-        text += f", {_number(plan.joules_per_request)} J a request"
-    text += (
-        f", {_number(plan.tokens_per_second_per_megawatt or 0.0)} tokens/s a MW, "
-        f"with a TDP of {energy.tdp:,.0f} W"
-    )
-    return text + (f" ({', '.join(others)})" if others else "")
-
-
-def _cost(plan: Plan) -> str:
-    cost = plan.cost
-    if cost is None:
-        return "unknown: nobody named a price for this chip; give one with --price"
-    return (
-        f"{cost.per_million_tokens:,.3g} USD a million tokens, "
-        f"at {cost.price_per_chip_hour:,.4g} USD a chip and hour"
-    )
-
-
-def _binding(phase: Phase) -> str:
-    ranked = sorted(phase.by_resource.items(), key=lambda item: -item[1])[:SHOWN_RESOURCES]
-    shares = [f"{name} {100 * seconds / phase.seconds:.0f} %" for name, seconds in ranked]
-    return ", ".join(shares)

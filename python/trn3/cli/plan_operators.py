@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import typer
 
 from trn3.cli.consoles import output, print_json
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.text import printable
 
 
-def run(model: str, system: Any, refused: list[str], *, as_json: bool, **options: Any) -> None:
+def run(
+    model: str,
+    system: Any,
+    refused: list[str],
+    *,
+    as_json: bool,
+    html: Path | None = None,
+    **options: Any,
+) -> None:
     """Print the table of operators; `refused` names options of plans that were given."""
     if refused:
         message = f"{refused[0]} has no meaning with --ops"
@@ -18,6 +29,8 @@ def run(model: str, system: Any, refused: list[str], *, as_json: bool, **options
 
     with refusing(ValueError, TypeError, OSError):
         found = trn3.operators(model, system, **options)
+    if html is not None:
+        found.to_html(html)
     if as_json:
         print_json(found.to_dict(), versioned=True)
         return
@@ -30,3 +43,5 @@ def run(model: str, system: Any, refused: list[str], *, as_json: bool, **options
     console.print("Assumed:", style="bold")
     for text in found.assumptions:
         console.print(f"  {printable(text)}", style="dim", soft_wrap=True)
+    if html is not None:
+        typer.echo(f"wrote {html}")

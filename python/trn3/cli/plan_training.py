@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from trn3.cli import plan_several
 from trn3.cli.consoles import output, print_json, quantile_lines, table
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, detailing
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ def run(
     unused: Sequence[str],
     *,
     as_json: bool = False,
+    html: Path | None = None,
     **where: Any,
 ) -> None:
     """Plan and print one training step.
@@ -46,7 +51,10 @@ def run(
     given = {name: value for name, value in training.items() if value is not None}
     with detailing(ValueError, TypeError, MemoryError):
         asked = Training(**given)
-        plan = plan_training(model, system, asked, **where)
+        with working(f"planning {model}"):
+            plan = plan_training(model, system, asked, **where)
+    if html is not None:
+        plan.to_html(html)
     if isinstance(plan, Plans):
         if as_json:
             print_json(plan.to_dict(), versioned=True)
@@ -56,6 +64,8 @@ def run(
         print_json(asdict(plan), versioned=True)
     else:
         show(plan)
+    if html is not None and not as_json:
+        typer.echo(f"wrote {html}")
 
 
 def show(plan: TrainingPlan) -> None:

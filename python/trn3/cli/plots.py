@@ -1,4 +1,4 @@
-"""Checks of the options that draw, before any work is done."""
+"""Checks of the options that draw, and of those that write reports, before any work is done."""
 
 from __future__ import annotations
 
@@ -24,6 +24,22 @@ def check_plot(plot: Path, option: str = "--plot") -> None:
         message = f"{plot}: there is no directory {plot.absolute().parent}"
         raise RefusedError(message)
     check_matplotlib(option)
+
+
+def check_html(html: Path | None) -> None:
+    """Refuse a report that cannot be written.
+
+    Raises
+    ------
+    RefusedError
+        If it is a directory, or its folder does not exist.
+    """
+    if html is not None and html.is_dir():
+        message = f"{html}: is a directory; --html needs the name of a file"
+        raise RefusedError(message)
+    if html is not None and not html.absolute().parent.is_dir():
+        message = f"{html}: there is no directory {html.absolute().parent}"
+        raise RefusedError(message)
 
 
 def check_matplotlib(option: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trn3.cli.consoles import output, print_json, table
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, refusing
 from trn3.cli.settings import JsonForTable
 
@@ -58,7 +59,8 @@ def register(app: typer.Typer) -> None:
                 return
             assert check is not None
             result = probing.read(check)
-            outcomes = list(probing.check(result))
+            with working("running the probes"):
+                outcomes = list(probing.check(result))
         _report(result, outcomes, contribution, as_json=as_json)
         if any(outcome.verdict == "differs" for outcome in outcomes):
             raise typer.Exit(1)

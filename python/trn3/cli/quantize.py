@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 import typer
 
 from trn3.cli.consoles import UNLIMITED_WIDTH, print_json
-from trn3.cli.plots import check_plot
+from trn3.cli.plots import check_html, check_plot
 from trn3.cli.refusal import RefusedError
-from trn3.cli.settings import JsonForTables, check_settings
+from trn3.cli.settings import HtmlReport, JsonForTables, check_settings
 
 if TYPE_CHECKING:
     from trn3.checkpoint.outcomes import QuantizationReport
@@ -79,6 +79,7 @@ def quantize(
         Path | None,
         typer.Option(help="Draw a histogram of the errors: a .png, .svg or .pdf file."),
     ] = None,
+    html: HtmlReport = None,
 ) -> None:
     """Quantize the matrices of a safetensors checkpoint to MXFP8 or MXFP4.
 
@@ -106,9 +107,13 @@ def quantize(
         _check_output(path, model, force=force)
     if plot is not None:
         check_plot(plot)
-        _check_output(plot, model, force=force)
-        if any(is_same_file(plot, path) for path in outputs.values()):
-            message = f"{plot}: --plot and --out name the same file"
+    check_html(html)
+    for option, other in (("--plot", plot), ("--html", html)):
+        if other is None:
+            continue
+        _check_output(other, model, force=force)
+        if any(is_same_file(other, output) for output in outputs.values()):
+            message = f"{other}: {option} and --out name the same file"
             raise RefusedError(message)
     with progress_on_stderr() as on_progress:
         report = quantize_checkpoint(
@@ -121,12 +126,16 @@ def quantize(
             include=include or (),
             exclude=exclude or (),
             replace=True,
-            with_histogram=plot is not None,
+            with_histogram=plot is not None or html is not None,
             on_progress=on_progress,
         )
     if plot is not None:
         plot_errors(report.formats, real_path(plot), f"Quantization errors of {model.name}")
+    if html is not None:
+        report.to_html(real_path(html))
     _show(report, as_json=as_json)
+    if html is not None and not as_json:
+        typer.echo(f"wrote {html}")
 
 
 def _output_path(out: Path, format_name: str, *, alone: bool) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trn3.cli.consoles import print_json
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError
 from trn3.cli.settings import CompileLevel, Seed, Verify, use_level
 from trn3.text import verification
@@ -70,7 +71,7 @@ def register(app: typer.Typer) -> None:
             # One rank has what the kernel, or the environment, says.
             asked = level if ranks > 1 else None
             runnable = simulate(file.kernel, verify=True) if verify else file.kernel
-            with kernel_file.verified():
+            with working(f"recording {file.name}"), kernel_file.verified():
                 programs = record_ranks(runnable, given, arch=arch, compile=asked)
         documents = []
         for rank, program in enumerate(programs):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from trn3.cli.progress import working
 from trn3.cli.refusal import refusing
 
 
@@ -23,6 +24,6 @@ def register(app: typer.Typer) -> None:
         """
         from trn3 import report
 
-        with refusing(ValueError, FileNotFoundError):
+        with working(f"writing the report of {folder}"), refusing(ValueError, FileNotFoundError):
             written = report.rebuild(folder)
         typer.echo(f"wrote {written}")

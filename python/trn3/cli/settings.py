@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
@@ -16,6 +17,11 @@ JsonForTables: TypeAlias = Annotated[
 ]
 JsonForTable: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+]
+#: Of commands whose answer has a report.
+HtmlReport: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--html", help="Write a report for a browser into this file, a page."),
 ]
 #: Of commands that find something to act on.
 Format: TypeAlias = Annotated[

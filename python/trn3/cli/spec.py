@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from trn3.facts.spec import Spec
 
 SPREAD_STYLE = "yellow"
+#: Narrower terminals have units beside values, and what is published beside how it comes about.
+_ROOM = 110
 
 
 def register(app: typer.Typer) -> None:
@@ -98,22 +100,24 @@ def _show(figures: Spec, console: Console, *, sources: bool) -> None:
     for role, part in figures.parts.items():
         if role in {"core", "chip", "server"}:
             console.print(f"{role}: {part.facts.title} (trn3 spec {part.facts.name})")
-    headings = ("figure", "value", "unit", "status", "published", "how")
-    rows = table(*headings, right=("value",), pad_edge=False)
+    is_narrow = console.width < _ROOM
+    headings = ["figure", "value", "unit", "status", "published", "how"]
+    if is_narrow:
+        headings = ["figure", "value", "status", "how"]
+    rows = table(*headings, right=() if is_narrow else ("value",), pad_edge=False)
     rows.columns[0].no_wrap = True
     for key, quantity in figures.items():
-        rows.add_row(
-            key,
-            printable(shown(quantity.value)),
-            quantity.unit,
-            quantity.status,
-            printable(_published(quantity)),
-            printable(quantity.formula or ""),
-            style=SPREAD_STYLE if quantity.status == "conflicting" else None,
-        )
+        value, published = printable(shown(quantity.value)), printable(_published(quantity))
+        how = printable(quantity.formula or "")
+        cells = [key, value, quantity.unit, quantity.status, published, how]
+        if is_narrow:
+            said = "; ".join(filter(None, [f"published: {published}" * bool(published), how]))
+            cells = [key, f"{value} {quantity.unit or ''}".strip(), quantity.status, said]
+        style = SPREAD_STYLE if quantity.status == "conflicting" else None
+        rows.add_row(*cells, style=style)
         if sources:
             for line in _sources(quantity):
-                rows.add_row("", "", "", "", "", printable(line), style="dim")
+                rows.add_row(*[""] * (len(cells) - 1), printable(line), style="dim")
     console.print(rows)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from trn3.cli.consoles import output, print_json, table
+from trn3.cli.progress import working
 from trn3.cli.refusal import refusing
 from trn3.cli.settings import JsonForTable, JsonForTables
 from trn3.files import write_bytes
@@ -127,7 +128,8 @@ def register(app: typer.Typer) -> None:
         from trn3 import systems
         from trn3.interchange import chakra
 
-        with refusing(ValueError, ImportError, ConnectionError):
+        refused = refusing(ValueError, ImportError, ConnectionError)
+        with working(f"replaying {prefix}"), refused:
             result = chakra.replay(
                 prefix,
                 systems.load(system, lnc=lnc),

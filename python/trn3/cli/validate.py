@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trn3.cli.comparison import Compared, Selection, plain, print_commands
+from trn3.cli.comparison import Selection, print_commands
 from trn3.cli.consoles import output, print_json, table
+from trn3.cli.plots import check_html
+from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, refusing
-from trn3.cli.settings import JsonForTable
+from trn3.cli.settings import HtmlReport, JsonForTable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,6 +84,7 @@ def register(app: typer.Typer) -> None:
                 help="Replace the comparison in this document: docs/explanation/validation.md."
             ),
         ] = None,
+        html: HtmlReport = None,
     ) -> None:
         """Compute again every published measurement and claim that can be, and compare.
 
@@ -91,14 +94,14 @@ def register(app: typer.Typer) -> None:
         arithmetic, a model, need an assumption that is printed, or are not derivable. The exit code
         is 1 if something is off by more than its tolerance and nothing says why.
         """
-        from rich.console import Console
-
         from trn3.cli.silicon import show_register
         from trn3.validation import RowError
 
         if silicon:
-            if rows or only or write:
-                message = "--silicon shows the register; leave names, --only and --write out"
+            if rows or only or write or html:
+                message = (
+                    "--silicon shows the register; leave names, --only, --write and --html out"
+                )
                 raise RefusedError(message)
             if not show_register(as_json=as_json):
                 raise typer.Exit(1)
@@ -106,6 +109,10 @@ def register(app: typer.Typer) -> None:
         if write is not None and (rows or only or as_commands):
             message = "--write takes all rows; leave the names, --only and --commands out"
             raise RefusedError(message)
+        if html is not None and as_commands:
+            message = "--commands runs nothing of which --html could write; leave one out"
+            raise RefusedError(message)
+        check_html(html)
         with refusing(RowError):
             selection = select(rows or [], only or [])
             if as_commands:
@@ -113,13 +120,17 @@ def register(app: typer.Typer) -> None:
                 return
             if write is not None:
                 check_document(write)
-            comparison = run(selection, Console(stderr=True))
+            comparison = run(selection)
         if write is not None:
             write_document(comparison, write)
+        if html is not None:
+            comparison.to_html(html)
         if as_json:
-            print_json(plain(comparison), versioned=True)
+            print_json(comparison.to_plain(), versioned=True)
         else:
             show(comparison, output())
+            if html is not None:
+                typer.echo(f"wrote {html}")
         if comparison.has_miss:
             raise typer.Exit(1)
 
@@ -170,7 +181,7 @@ def _kinds(row: validation.PublishedRow) -> set[str]:
     return {"system", row.class_, "collectives" if "nccom-test" in row.command else "planner"}
 
 
-def run(selection: Selection, console: Console) -> Compared:
+def run(selection: Selection) -> validation.Compared:
     """Compute; says on a terminal what it is at.
 
     Raises
@@ -184,17 +195,17 @@ def run(selection: Selection, console: Console) -> Compared:
     rows: list[validation.Result] = []
     found: list[claims.Result] = []
     count = len(selection.rows) + len(selection.claims)
-    with console.status("") as status:
-        for number, row in enumerate(selection.rows, start=1):
-            status.update(f"{number}/{count} {row.id}")
+    with working("validating") as update:
+        for number, row in enumerate(selection.rows):
+            update(f"{number + 1}/{count} {row.id}", number, count)
             rows.extend(validation.run([row]))
-        for number, claim in enumerate(selection.claims, start=1 + len(rows)):
-            status.update(f"{number}/{count} {claim.id}")
+        for number, claim in enumerate(selection.claims, start=len(rows)):
+            update(f"{number + 1}/{count} {claim.id}", number, count)
             found.extend(claims.run([claim]))
-    return Compared(rows, found)
+    return validation.Compared(rows, found)
 
 
-def show(comparison: Compared, console: Console) -> None:
+def show(comparison: validation.Compared, console: Console) -> None:
     """Print the comparisons and their summaries."""
     of_kernels, of_commands = comparison.parted
     if of_kernels:
@@ -338,7 +349,7 @@ def check_document(path: Path) -> None:
             text = replace_section(text, "", *marks)
 
 
-def write_document(comparison: Compared, path: Path) -> None:
+def write_document(comparison: validation.Compared, path: Path) -> None:
     """Replace the comparisons in a document.
 
     Raises

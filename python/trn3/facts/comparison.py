@@ -24,15 +24,20 @@ import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from trn3._trn3 import facts as _core
 from trn3.facts.published import Facts, load, nearest
 from trn3.facts.quantity import Quantity, Status, figure_of
 from trn3.facts.spec import quantity_as_json
-from trn3.text import mimebundle, printable
+from trn3.markup import mimebundle
+from trn3.offers import Reported
+from trn3.pictures import finished
+from trn3.text import printable
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 Peaks: TypeAlias = Literal["published", "array"]
@@ -79,7 +84,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Reported):
     """Systems beside each other."""
 
     systems: tuple[Facts, ...]
@@ -124,6 +129,37 @@ class Comparison:
             "the others are exact: as published"
         )
         return Group(shown, Text(legend, "dim"))
+
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | os.PathLike[str]) -> Path: ...
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Path | Figure:
+        """Draw the ratios of all systems to the first.
+
+        Parameters
+        ----------
+        path
+            A ``.png``, ``.svg`` or ``.pdf`` file; without one a figure of matplotlib is returned.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the file has another ending.
+        OSError
+            If it cannot be written.
+        """
+        from trn3.facts.plots import Bars, draw_comparison
+
+        bars = [
+            Bars(row.title, row.ratios, [_bar_text(cell) for cell in row.cells])
+            for row in self.rows
+            if sum(ratio is not None for ratio in row.ratios) > 1
+        ]
+        title = " beside ".join(facts.name for facts in self.systems)
+        return finished(draw_comparison(title, [of.title for of in self.systems], bars), path)
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison as plain data, with the sources of every figure."""
@@ -216,6 +252,10 @@ def _cell_as_json(cell: Cell) -> dict[str, Any] | None:
     if cell.quantity is None:
         return None
     return {"key": cell.key, "value_in_row_unit": cell.value, **quantity_as_json(cell.quantity)}
+
+
+def _bar_text(cell: Cell) -> str:
+    return cell.text + "*" * (cell.status == "conflicting")
 
 
 def _text(cell: Cell) -> str:

@@ -79,6 +79,10 @@ _PROFILES = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _PROFILES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

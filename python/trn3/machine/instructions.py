@@ -13,6 +13,7 @@ __all__ = [
     "InstructionArgument",
     "InstructionDescription",
     "dropped_keywords",
+    "family_of",
     "instructions",
 ]
 
@@ -124,3 +125,24 @@ def dropped_keywords() -> dict[tuple[str, str], str]:
     'it is called `src`'
     """
     return {(name, keyword): instead for name, keyword, instead in machine.dropped_keywords()}
+
+
+def family_of(opcode: str) -> str:
+    """Return the family of an instruction as timelines spell it.
+
+    Parameters
+    ----------
+    opcode
+        Its first word counts, up to a dot, slash, bracket or space; capitals do not.
+
+    Returns
+    -------
+    str
+        As `InstructionDescription.family`; ``"other"`` of one that is not known.
+
+    Examples
+    --------
+    >>> family_of("nc_matmul"), family_of("activation(exp)"), family_of("unheard_of")
+    ('matmul', 'function', 'other')
+    """
+    return machine.family_of(opcode)

@@ -36,6 +36,8 @@ from trn3.nki.lint import lint
 from trn3.nki.ranks.gang import DeadlockError
 
 if TYPE_CHECKING:
+    from trn3.nki import language as builtin  # noqa: F401  as an attribute
+    from trn3.nki.dialects.legacy import compiler as compiler
     from trn3.nki.launch.checking import CheckedRun
     from trn3.nki.launch.differences import Diff, DiffRow, diff
     from trn3.nki.launch.golden import GoldenShapeError, ResultCheck, ResultTolerance
@@ -98,25 +100,32 @@ cpu_simulate = simulate
 FrameworkKernel = Kernel
 
 
-def __getattr__(name: str) -> Any:
-    # Reports need more imports than running kernels does.
-    if name in ("Diff", "DiffRow", "diff"):
-        return getattr(importlib.import_module("trn3.nki.launch.differences"), name)
-    if name == "CheckedRun":
-        return importlib.import_module("trn3.nki.launch.checking").CheckedRun
-    if name in ("GoldenShapeError", "ResultCheck", "ResultTolerance"):
-        return getattr(importlib.import_module("trn3.nki.launch.golden"), name)
-    if name in ("record", "record_cores", "record_ranks", "replay_cores", "replay_ranks"):
-        return getattr(importlib.import_module("trn3.nki.launch.recording"), name)
-    if name == "compiler":
-        # Decorators and allocators of older kernels, imported as ``nki.compiler``.
-        return importlib.import_module("trn3.nki.dialects.legacy.compiler")
-    if name == "builtin":
-        # What the older simulator's tree calls it.
-        return language
-    message = f"module {__name__!r} has no attribute {name!r}"
-    if not name.startswith("_"):
-        # Modules that lay here in an earlier release, which warn.
-        with contextlib.suppress(ModuleNotFoundError):
-            return importlib.import_module(f"trn3.nki.{name}")
-    raise AttributeError(message)
+def __dir__() -> list[str]:
+    own = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, "builtin", "compiler", *own})
+
+
+if not TYPE_CHECKING:  # to checkers a name that is misspelt shall be an error
+
+    def __getattr__(name: str) -> Any:
+        # Reports need more imports than running kernels does.
+        if name in ("Diff", "DiffRow", "diff"):
+            return getattr(importlib.import_module("trn3.nki.launch.differences"), name)
+        if name == "CheckedRun":
+            return importlib.import_module("trn3.nki.launch.checking").CheckedRun
+        if name in ("GoldenShapeError", "ResultCheck", "ResultTolerance"):
+            return getattr(importlib.import_module("trn3.nki.launch.golden"), name)
+        if name in ("record", "record_cores", "record_ranks", "replay_cores", "replay_ranks"):
+            return getattr(importlib.import_module("trn3.nki.launch.recording"), name)
+        if name == "compiler":
+            # Decorators and allocators of older kernels, imported as ``nki.compiler``.
+            return importlib.import_module("trn3.nki.dialects.legacy.compiler")
+        if name == "builtin":
+            # What the older simulator's tree calls it.
+            return language
+        message = f"module {__name__!r} has no attribute {name!r}"
+        if not name.startswith("_"):
+            # Modules that lay here in an earlier release, which warn.
+            with contextlib.suppress(ModuleNotFoundError):
+                return importlib.import_module(f"trn3.nki.{name}")
+        raise AttributeError(message)

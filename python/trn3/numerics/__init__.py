@@ -31,9 +31,24 @@ from trn3._trn3 import (
     quantize_mx,
     tfloat32,
 )
-from trn3.text import mimebundle as _mimebundle
+from trn3.markup import mimebundle as _mimebundle
+
+
+def _table(array: MXArray) -> object:
+    from trn3.markup import fields
+    from trn3.text import kibibytes
+
+    rows = {
+        "shape": " x ".join(f"{length:,}" for length in array.shape),
+        "elements": array.dtype,
+        "scales": f"{array.scales.dtype}, one for 32 along axis {array.axis}",
+        "size": kibibytes(array.nbytes),
+    }
+    return fields("MXArray", rows)
+
 
 # The compiled class has what notebooks ask for from here.
+MXArray.__rich__ = _table  # type: ignore[attr-defined]
 MXArray._repr_mimebundle_ = _mimebundle  # type: ignore[attr-defined]
 
 __all__ = [

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trn3 import offers
 from trn3._trn3 import planner as _planner
 from trn3.planner.models import Model, ModelLike, request_of, summary
 from trn3.planner.requests import system_request, whole
 
 
 @dataclass(frozen=True, repr=False)
-class OperatorTable:
+class OperatorTable(offers.Reported):
     """The operators of a model; `str` gives the tables as text.
 
     Attributes

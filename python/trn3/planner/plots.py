@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from trn3.pictures import ACCENT, SERIES, drawing, ink_on, literal, plain_ticks, write_title
+from trn3.text import time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from trn3.planner.parts import PlanPhase
 
 SMALL = 0.02
 """Parts below this share of a phase are drawn as one."""
+HATCHES = ("", "///", "...", "xxx")
+"""What tells parts apart whose colours have come before."""
+LETTERS_PER_PERCENT = 0.62
+"""How much of a part's name fits a bar, by its share."""
 
 
 def draw_plan(
@@ -36,42 +43,61 @@ def draw_plan(
     own
         Tokens a second for a user, and for a chip.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
-    _breakdown(left, phases)
-    _frontier(right, label, frontier, own)
-    figure.suptitle(title)
+    with drawing(11, 4.6) as figure:
+        left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
+        _breakdown(
+            left,
+            [
+                (name, [(part.name, part.seconds / phase.seconds) for part in phase.parts], seconds)
+                for name, phase, seconds in phases
+            ],
+        )
+        right.plot(*zip(*frontier, strict=True), marker=".", color=SERIES[0], label=literal(label))
+        right.plot(*own, marker="o", linestyle="none", color=ACCENT, label="this plan")
+        _describe(right)
+        right.legend(frameon=False)
+        write_title(figure, title)
     return figure
 
 
-def plot_frontiers(
-    path: Path,
+def draw_step(title: str, parts: Sequence[tuple[str, float]], seconds: float) -> Figure:
+    """Draw where the time of a training step goes: names of its parts, and their shares of 1."""
+    with drawing(8, 3.2) as figure:
+        _breakdown(figure.add_subplot(), [("a step", parts, seconds)])
+        write_title(figure, title)
+    return figure
+
+
+def draw_frontiers(
     title: str,
     lines: Sequence[tuple[str, Sequence[tuple[float, float]], tuple[float, float]]],
-) -> Path:
-    """Draw the frontiers of several systems into a file and return its path.
+) -> Figure:
+    """Draw the frontiers of several systems.
 
     Parameters
     ----------
-    path, title
-        The file, and what stands above the picture.
+    title
+        What stands above the picture.
     lines
         Of each system its name, its frontier and the speeds of its plan, as for `draw_plan`.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.6), layout="constrained")
-    axes = figure.subplots()
-    for name, frontier, own in lines:
-        (line,) = axes.plot(*zip(*frontier, strict=True), marker=".", label=name)
-        axes.plot(*own, marker="o", linestyle="none", color=line.get_color())
-    _describe(axes)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-    figure.suptitle(title)
-    figure.savefig(path, dpi=150)
-    return path
+    with drawing(7, 4.6 + 0.1 * len(lines)) as figure:
+        axes = figure.add_subplot()
+        for number, (name, frontier, own) in enumerate(lines):
+            color = SERIES[number % len(SERIES)]
+            dashes = "-" if number < len(SERIES) else "--"
+            axes.plot(
+                *zip(*frontier, strict=True),
+                marker=".",
+                color=color,
+                linestyle=dashes,
+                label=literal(name, 40),
+            )
+            axes.plot(*own, marker="o", linestyle="none", color=color)
+        _describe(axes)
+        figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+        write_title(figure, f"{title}: large dots are the plans")
+    return figure
 
 
 def speeds(plan: Any) -> tuple[float, float]:
@@ -79,47 +105,76 @@ def speeds(plan: Any) -> tuple[float, float]:
     return plan.tokens_per_second_per_user, plan.tokens_per_second_per_chip
 
 
-def _breakdown(axes: Any, phases: Sequence[tuple[str, PlanPhase, float]]) -> None:
-    from matplotlib import colormaps
-
-    colours = [colormaps["tab20"](number) for number in range(20)]
-    known: dict[str, Any] = {}
-    for row, (name, phase, seconds) in enumerate(phases):
+def _breakdown(
+    axes: Axes, phases: Sequence[tuple[str, Sequence[tuple[str, float]], float]]
+) -> None:
+    known: dict[str, int] = {}
+    for row, (name, parts, seconds) in enumerate(phases):
         start = 0.0
-        for part, share in _parts(phase):
+        for part, share in _large(parts):
             is_new = part not in known
-            colour = known.setdefault(part, colours[len(known) % len(colours)])
-            axes.barh(row, share, left=start, color=colour, label=part if is_new else None)
+            number = known.setdefault(part, len(known))
+            color = SERIES[number % len(SERIES)]
+            axes.barh(
+                row,
+                share,
+                left=start,
+                height=0.7,
+                color=color,
+                edgecolor="w",
+                linewidth=0.6,
+                hatch=HATCHES[number // len(SERIES) % len(HATCHES)],
+                label=literal(part, 30) if is_new else None,
+            )
+            if text := _fitting(part, share):
+                axes.text(
+                    start + share / 2,
+                    row,
+                    text,
+                    ha="center",
+                    va="center",
+                    color=ink_on(color),
+                    fontsize=7,
+                )
             start += share
-        axes.text(100.5, row, f"{seconds * 1e3:,.3g} ms\n{name}", va="center")
-    axes.set(xlim=(0, 118), yticks=[], xlabel="% of the time", title="Where the time goes")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=7, frameon=False)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+        axes.text(101, row, f"{time(seconds)}\n{name}", va="center")
+    axes.set(xlim=(0, 118), ylim=(len(phases) - 0.5, -0.5), yticks=[], xticks=range(0, 101, 20))
+    axes.set_title("Where the time goes (%)")
+    axes.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.45, 0),
+        borderaxespad=3,
+        ncols=3,
+        fontsize=7,
+        frameon=False,
+    )
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _parts(phase: PlanPhase) -> list[tuple[str, float]]:
-    """Return the shares of a phase in percent, small ones as one."""
-    shares = [(part.name, 100 * part.seconds / phase.seconds) for part in phase.parts]
+def _fitting(part: str, share: float) -> str:
+    """Return what of a part's name and share fits into its bar."""
+    room, said = share * LETTERS_PER_PERCENT, f"{share:.0f} %"
+    if len(part) <= room:
+        return f"{literal(part)}\n{said}"
+    return said if len(said) <= room else ""
+
+
+def _large(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return the shares of parts in percent, small ones as one."""
+    shares = [(name, 100 * share) for name, share in parts]
     large = [(name, share) for name, share in shares if share >= 100 * SMALL]
     rest = sum(share for _, share in shares) - sum(share for _, share in large)
     return [*large, ("other", rest)] if rest > 0 else large
 
 
-def _frontier(
-    axes: Any, label: str, frontier: Sequence[tuple[float, float]], own: tuple[float, float]
-) -> None:
-    axes.plot(*zip(*frontier, strict=True), marker=".", label=label)
-    axes.plot(*own, marker="o", linestyle="none", color="tab:red", label="this plan")
-    _describe(axes)
-    axes.legend()
-
-
-def _describe(axes: Any) -> None:
+def _describe(axes: Axes) -> None:
     axes.set(
         xlabel="tokens/s for a user",
         ylabel="tokens/s a chip",
         yscale="log",
         title="Speed against throughput (decoding)",
     )
+    plain_ticks(axes.xaxis)
+    plain_ticks(axes.yaxis)
     axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)

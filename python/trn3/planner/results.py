@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from trn3 import offers, text
 from trn3._trn3 import planner as _planner
+from trn3.markup import fields, mimebundle
+from trn3.pictures import finished
 from trn3.planner.models import Model, summary
 from trn3.planner.parts import (
     FrontierPoint,
@@ -23,7 +25,6 @@ from trn3.planner.parts import (
     Searched,
 )
 from trn3.planner.requests import whole
-from trn3.text import mimebundle
 from trn3.typed import typed
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ PhaseName: TypeAlias = Literal["decode", "prefill"]
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(offers.Reported):
     """A model on a system, served in one layout.
 
     Attributes
@@ -285,6 +286,10 @@ class Plan:
         ------
         ImportError
             If matplotlib is not installed.
+        ValueError
+            If the file has another ending.
+        OSError
+            If it cannot be written.
         """
         from trn3.planner import plots
 
@@ -294,10 +299,7 @@ class Plan:
             *self.frontier(),
             plots.speeds(self),
         )
-        if path is None:
-            return figure
-        figure.savefig(path, dpi=150)
-        return Path(path)
+        return finished(figure, path)
 
     _repr_mimebundle_ = mimebundle
 
@@ -317,7 +319,7 @@ class Plan:
             else f"{self.cost.per_million_tokens:,.4g} $ a million tokens",
             "assumptions": f"{len(self.assumptions)}: plan.assumptions",
         }  # fmt: skip
-        return text.fields("Plan", rows)
+        return fields("Plan", rows)
 
     def __repr__(self) -> str:
         return (
@@ -349,6 +351,11 @@ class Search:
 
     def __iter__(self) -> Iterator[Plan]:
         return iter(self.plans)
+
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> Table:
+        return self.best.__rich__()
 
     def __getattr__(self, name: str) -> Any:
         # Fields are not there yet while a copy is being made.

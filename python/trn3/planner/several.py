@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
+from trn3 import offers
+from trn3.markup import mimebundle
+from trn3.pictures import finished
 from trn3.planner.results import Plan
+from trn3.text import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
 
 HEADINGS = ("system", "chips", "plan", "first token ms", "token ms", "step s", "tokens/s a chip",
             "W a chip", "USD/M tokens")  # fmt: skip
@@ -15,7 +23,7 @@ HEADINGS = ("system", "chips", "plan", "first token ms", "token ms", "step s", "
 
 
 @dataclass(frozen=True)
-class Plans:
+class Plans(offers.Reported):
     """Plans of one recipe on several systems, in the order in which these were named.
 
     Attributes
@@ -52,29 +60,49 @@ class Plans:
         """Return a row for each system, of the columns `HEADINGS`; empty texts for what is not."""
         return [self._row(name, plan) for name, plan in self._by]
 
-    def plot(self, path: str | Path) -> Path:
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for heading in HEADINGS:
+            table.add_column(heading, justify="left" if heading in {"system", "plan"} else "right")
+        for row in self.table():
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        return table
+
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+    def plot(self, path: str | Path | None = None) -> Path | Figure:
         """Draw the frontiers of speed against throughput of all systems into one picture.
 
         Parameters
         ----------
         path
-            A ``.png``, ``.svg`` or ``.pdf`` file.
+            A ``.png``, ``.svg`` or ``.pdf`` file; without one a figure of matplotlib is returned.
 
         Raises
         ------
         ImportError
             If matplotlib is not installed.
         ValueError
-            If there is no plan of serving.
+            If there is no plan of serving, or the file has another ending.
+        OSError
+            If the file cannot be written.
         """
         from trn3.planner import plots
 
         drawn = [(name, plan) for name, plan in self._by if isinstance(plan, Plan)]
         if not drawn:
-            message = f"no plan of serving is there to draw: {'; '.join(self.refused.values())}"
+            why = "; ".join(self.refused.values()) or "these are plans of training"
+            message = f"no plan of serving is there to draw: {why}"
             raise ValueError(message)
         lines = [(name, plan.frontier()[1], plots.speeds(plan)) for name, plan in drawn]
-        return plots.plot_frontiers(Path(path), drawn[0][1].model.name, lines)
+        return finished(plots.draw_frontiers(drawn[0][1].model.name, lines), path)
 
     @property
     def _by(self) -> list[tuple[str, Any]]:

@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
+from trn3 import offers, text
 from trn3.economics.cost import Price, SystemCost, cost_of
 from trn3.economics.power import Energy, energy_of
+from trn3.markup import fields, mimebundle
+from trn3.pictures import finished
 from trn3.typed import typed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
 
 GIB = 2**30
 
@@ -129,7 +137,7 @@ class TrainingSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingPlan:
+class TrainingPlan(offers.Reported):
     """One training step.
 
     Attributes
@@ -217,6 +225,59 @@ class TrainingPlan:
         """The longest part of the step, and what limits it."""
         first = self.phases[0]
         return f"{first.name}: {first.binding}"
+
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = {
+            "layout": f"{self.layout}, {self.chips:,} chips of {self.system}",
+            "step": f"{text.time(self.step_time)} for {self.global_batch:,} sequences of "
+            f"{self.sequence:,}",
+            "tokens/s": f"{self.tokens_per_second:,.4g}, "
+            f"{self.tokens_per_second_per_chip:,.4g} a chip",
+            "MFU": f"{self.mfu:.1%}, {self.mfu_with_attention:.1%} with attention",
+            "memory of a bank": f"{self.memory.used / 2**30:,.4g} of "
+            f"{self.memory.available / 2**30:,.4g} GiB",
+            "assumptions": f"{len(self.assumptions)}: plan.assumptions",
+        }
+        parts = Table(box=None, header_style="bold", pad_edge=False)
+        for heading in ("part of a step", "time", "share", "limited by"):
+            parts.add_column(heading, justify="right" if heading in {"time", "share"} else "left")
+        for phase in self.phases:
+            cells = (phase.name, text.time(phase.seconds), f"{phase.share:.1%}", phase.binding)
+            parts.add_row(*map(Text, cells))
+        return Group(fields(f"Training plan of {self.model}", rows), parts)
+
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+    def plot(self, path: str | Path | None = None) -> Path | Figure:
+        """Draw where the time of a step goes.
+
+        Parameters
+        ----------
+        path
+            A ``.png``, ``.svg`` or ``.pdf`` file; without one a figure of matplotlib is returned.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the file has another ending.
+        OSError
+            If it cannot be written.
+        """
+        from trn3.planner import plots
+
+        title = f"a training step of {self.model} on {self.chips:,} chips of {self.system}"
+        shares = [(phase.name, phase.share) for phase in self.phases]
+        return finished(plots.draw_step(title, shares, self.step_time), path)
 
     def memory_table(self) -> str:
         """Return the memory by class as text."""

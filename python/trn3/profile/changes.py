@@ -98,6 +98,18 @@ class RunChange:
         ]
         return sorted(found, key=lambda each: -abs(each[3] - each[2]))
 
+    def largest(self) -> list[tuple[str, float, float]]:
+        """Return what engines did, or waited for, in words, and how long: largest changes first.
+
+        Changes of less than a thousandth of the longer latency are left out, and so is what follows
+        the first eight.
+        """
+        least = _LEAST * max(self.base.latency_us, self.other.latency_us)
+        rows = [(f"{engine} at work", was, now) for engine, was, now in self.engines()]
+        rows += [(f"{each[0]}: {cause_words(each[1])}", *each[2:]) for each in self.causes()]
+        rows.sort(key=lambda row: -abs(row[2] - row[1]))
+        return [row for row in rows[:_SHOWN] if abs(row[2] - row[1]) >= least]
+
     def lines(self) -> list[LineChange]:
         """Return the lines of both runs, aligned by what they say, largest change first.
 
@@ -159,12 +171,8 @@ class RunChange:
             return made
 
         figures, lines = table("engine, what it waited for"), table("critical path of", "line")
-        rows = [(f"{engine} at work", was, now) for engine, was, now in self.engines()]
-        rows += [(f"{each[0]}: {cause_words(each[1])}", *each[2:]) for each in self.causes()]
-        rows.sort(key=lambda row: -abs(row[2] - row[1]))
-        for name, *of in rows[:_SHOWN]:
-            if abs(of[1] - of[0]) >= _LEAST * like:
-                figures.add_row(Text(name), *(microseconds(each, like) for each in of), _signed(of))
+        for name, *of in self.largest():
+            figures.add_row(Text(name), *(microseconds(each, like) for each in of), _signed(of))
         for line in self.lines()[:_SHOWN]:
             if abs(line.change_us) < _LEAST * like:
                 continue

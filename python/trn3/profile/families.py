@@ -1,44 +1,65 @@
-"""Families of instructions: what the timeline gives one colour each."""
+"""Colours of families of instructions."""
 
 from __future__ import annotations
 
-from trn3.machine.instructions import instructions
+from typing import NamedTuple
 
-# Colours that stay apart for most colour-blind readers.
+from trn3.machine.instructions import family_of
+
+__all__ = ["FAMILIES", "WAITS", "WaitGroup", "family_of"]
+
+# Colours that stay apart for most colour-blind readers; the report has the same.
 FAMILIES = {
-    "matmul": "#0072B2",
-    "transpose": "#56B4E9",
-    "element-wise": "#009E73",
-    "reduction": "#B8A800",
-    "function": "#D55E00",
-    "copy, set": "#CC79A7",
-    "quantise": "#7A3E9D",
-    "gather, select": "#8C5A2B",
-    "DMA": "#E69F00",
-    "control": "#5F6B76",
-    "other": "#111111",
+    "matmul": "#0072b2",
+    "transpose": "#56b4e9",
+    "element-wise": "#009e73",
+    "reduction": "#b8a800",
+    "function": "#d55e00",
+    "copy, set": "#cc79a7",
+    "quantise": "#7a3e9d",
+    "gather, select": "#8c5a2b",
+    "DMA": "#e69f00",
+    "control": "#5f6b76",
+    "other": "#33373d",
 }
 
-# Names of timelines that are no instructions of the table: what engines do beside them, and older
-# kernels' spellings.
-_OTHERS = {
-    "tensor_copy_dynamic_src": "copy, set",
-    "tensor_copy_dynamic_dst": "copy, set",
-    "register_alloc": "control",
-    "activation_table_load": "control",
-    "dma_trigger": "control",
-    "semaphore": "control",
-}
-_FAMILY_OF = _OTHERS | {name: row.family for name, row in instructions().items()}
 
+class WaitGroup(NamedTuple):
+    """What engines waited for, of one kind.
 
-def family_of(opcode: str) -> str:
-    """Return the family of an opcode, whose first word before a dot, slash or bracket counts.
-
-    >>> family_of("nc_matmul"), family_of("activation(exp)"), family_of("unheard_of")
-    ('matmul', 'function', 'other')
+    Attributes
+    ----------
+    causes : tuple of str
+        Those of `trn3.profile.data.CAUSES`.
+    color : str
+        Of the hatching, as in the report.
+    hatch : str
+        As matplotlib has it; empty is none.
     """
-    name = opcode.lower()
-    for separator in "./([ ":
-        name = name.partition(separator)[0]
-    return _FAMILY_OF.get(name, "other")
+
+    causes: tuple[str, ...]
+    color: str
+    hatch: str
+
+    @property
+    def look(self) -> tuple[str, str, str]:
+        """Colour of the face, a quarter as strong, colour of the hatching, and the hatching."""
+        parts = (int(self.color[place : place + 2], 16) for place in (1, 3, 5))
+        face = "".join(f"{round(255 - (255 - part) / 4):02x}" for part in parts)
+        return f"#{face}", self.color, self.hatch
+
+
+#: By their names, which the report has too; groups differ in hatching as well as in colour.
+WAITS = {
+    "idle, no cause recorded": WaitGroup(("nothing",), "#c9cfd6", ""),
+    "waits for an engine's result": WaitGroup(
+        ("tensor", "vector", "scalar", "gpsimd", "sync"), "#7d8a98", "\\\\\\\\"
+    ),
+    "waits for what DMA brings": WaitGroup(("dma",), "#c98f10", "////"),
+    "waits for those ahead of it in its queue": WaitGroup(("issue order",), "#c0562a", "----"),
+    "waits for a bank or a port": WaitGroup(("PSUM bank",), "#a8578f", "xxxx"),
+    "waits for a function table": WaitGroup(("table load",), "#6f55b5", "++++"),
+    "waits as depends_on asks": WaitGroup(("depends_on",), "#5f6b76", "\\\\||"),
+    "waits for its DMA queue": WaitGroup(("DMA queue",), "#b8591a", "//--"),
+    "waits for another core or rank": WaitGroup(("other core", "other rank"), "#2f6fb0", "...."),
+}

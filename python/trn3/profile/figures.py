@@ -159,12 +159,17 @@ class RunFigures(_profile.Figures):
         }
 
     def tables(self) -> dict[TableName, Table]:
-        """Return ``Instruction``, ``DmaPacket`` and ``Summary``, with Neuron Explorer's columns.
+        """Return tables with the names and columns of Neuron Explorer.
+
+        ``Instruction``, ``DmaPacket``, ``DmaPacketAggregated`` (the packets of one instruction
+        together), ``Summary``, ``Metadata`` (the machine), and what ``stack_frame_ids`` leads to:
+        ``StackFrame``, ``StackFrameFileLocation``, ``StackFrameFileName``,
+        ``StackFrameFunctionName``.
 
         Each table is a dict from column to array; of several cores, ``trn3_core`` says which one a
-        row is of. Times are nanoseconds in the first two, as there, and seconds in ``Summary``. A
-        column of theirs that the machine does not know is left out, never filled with a guess;
-        columns of our own begin with ``trn3_``.
+        row is of, and each core counts its instructions and packets from 0. Times are nanoseconds,
+        as there, and seconds in ``Summary``. A column of theirs that the machine does not know is
+        left out, never filled with a guess; columns of our own begin with ``trn3_``.
         """
         return {name: self.table(name) for name in _profile.TABLES}
 

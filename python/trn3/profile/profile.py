@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from trn3 import offers
 from trn3._trn3 import profile as _profile
 from trn3.files import parse_json, read_bytes, write_bytes, write_files
-from trn3.profile import plots
+from trn3.markup import mimebundle
+from trn3.profile import parquet, plots
 from trn3.profile.data import ProfileData
 from trn3.profile.figures import FORMAT, FORMAT_VERSION, RunFigures
 from trn3.profile.summary import core_table, summary
-from trn3.text import mimebundle
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -135,6 +135,35 @@ class Profile(RunFigures):
         """
         write_bytes(path, [self._run.to_perfetto()])
 
+    def to_parquet(self, directory: str | os.PathLike[str]) -> list[Path]:
+        """Write `tables` as Neuron Explorer's files of Parquet, each named after its table.
+
+        Every field of their documented schema is there; what a simulator cannot know is null. Each
+        table has a file, be it empty. Instructions and packets of several cores are counted on, so
+        that ids are unique; ``pcore_idx`` says which core a row is of.
+
+        Parameters
+        ----------
+        directory : path
+            Where the files go; those of another run are replaced.
+
+        Returns
+        -------
+        list of Path
+            The files: all of them, or an error and none.
+
+        Raises
+        ------
+        ImportError
+            If pyarrow is not installed.
+        OSError
+            If a file cannot be written, or there is no such directory.
+        """
+        directory = _existing(directory)
+        todo = parquet.writers(self.tables(), directory)
+        write_files(todo)
+        return list(todo)
+
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report: one page without network that shows what happened and what it cost.
 
@@ -203,10 +232,7 @@ class Profile(RunFigures):
         OSError
             If a file cannot be written, or there is no such directory.
         """
-        directory = Path(directory)
-        if not directory.is_dir():
-            message = f"{directory}: is no directory"
-            raise NotADirectoryError(message)
+        directory = _existing(directory)
         pictures: dict[Path, plots.Draw] = {}
         try:
             pictures = self._pictures(directory)
@@ -285,6 +311,13 @@ class LogicalProfile(Profile):
             for number, core in enumerate(self._cores)
             for file, write in plots.writers(core, path).items()
         }
+
+
+def _existing(directory: str | os.PathLike[str]) -> Path:
+    if not Path(directory).is_dir():
+        message = f"{directory}: is no directory"
+        raise NotADirectoryError(message)
+    return Path(directory)
 
 
 def from_cores(documents: Sequence[Any]) -> LogicalProfile:

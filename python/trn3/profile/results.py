@@ -10,7 +10,17 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from numpy.typing import NDArray
 
 EngineName: TypeAlias = Literal["tensor", "vector", "scalar", "gpsimd", "sync", "dma"]
-TableName: TypeAlias = Literal["Instruction", "DmaPacket", "Summary"]
+TableName: TypeAlias = Literal[
+    "Instruction",
+    "DmaPacket",
+    "DmaPacketAggregated",
+    "Summary",
+    "Metadata",
+    "StackFrame",
+    "StackFrameFileLocation",
+    "StackFrameFileName",
+    "StackFrameFunctionName",
+]
 Evidence: TypeAlias = Literal["documented", "measured", "estimated"]
 #: A column of values for each name, all of one length.
 Table: TypeAlias = dict[str, NDArray[Any]]

@@ -10,7 +10,7 @@ from trn3._trn3.profile import cause_words
 from trn3.profile.figures import RunFigures
 from trn3.profile.findings import Finding, PrecisionLoss
 from trn3.profile.results import LineTotal
-from trn3.text import kibibytes, printable, size, verification
+from trn3.text import kibibytes, printable, size, time, verification
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -29,14 +29,16 @@ NARROW_LOCATION = 22
 
 
 def microseconds(value: float, like: float | None = None) -> str:
-    """Return a time of about four digits, or with as many decimals as one like another has.
+    """Return microseconds with about four digits, or with unit and decimals of others like them.
+
+    Longer times are milliseconds and seconds, shorter ones stay microseconds.
 
     >>> microseconds(0.0125), microseconds(7.5), microseconds(7.5, like=123.4)
     ('0.013 us', '7.500 us', '7.5 us')
+    >>> microseconds(36_337.309), microseconds(7.5, like=36_337.309)
+    ('36.34 ms', '0.01 ms')
     """
-    scale = value if like is None else like
-    decimals = 3 if scale < 10 else 2 if scale < 100 else 1 if scale < 10_000 else 0
-    return f"{value:,.{decimals}f} us"
+    return time(value * 1e-6, like=max(value if like is None else like, 1.0) * 1e-6)
 
 
 def percent(share: float) -> str:
@@ -151,7 +153,7 @@ def _figures(profile: RunFigures) -> RenderableType:
         guessed = basis.estimated_us / profile.latency_us if profile.latency_us else 0.0
         row(
             "expected",
-            f"{microseconds(low, high).removesuffix(' us')} to {microseconds(high)}",
+            f"{microseconds(low, high).rpartition(' ')[0]} to {microseconds(high)}",
             f"on the hardware; {percent(guessed)} of the latency rests on estimated figures",
         )
     row(
@@ -280,10 +282,19 @@ def _engine_table(profile: RunFigures, step: int) -> Table:
 
 def core_table(profiles: Sequence[RunFigures]) -> RenderableType:
     """Return what tells the cores of a logical core apart, a row for each."""
+    return _apart("core", "Cores: each has a profile of its own in profile.cores", profiles)
+
+
+def rank_table(profiles: Sequence[RunFigures]) -> RenderableType:
+    """Return what tells the ranks of a kernel apart, a row for each."""
+    return _apart("rank", "Ranks: all times count from one start", profiles)
+
+
+def _apart(what: str, title: str, profiles: Sequence[RunFigures]) -> RenderableType:
     from rich.text import Text
 
-    table = _table("Cores: each has a profile of its own in profile.cores")
-    table.add_column("core", no_wrap=True)
+    table = _table(title)
+    table.add_column(what, no_wrap=True)
     for heading in ("latency", "instructions", "busiest engine", "at work", "waiting"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("waits most for", overflow="fold")
@@ -292,9 +303,9 @@ def core_table(profiles: Sequence[RunFigures]) -> RenderableType:
         busiest = max(profile.engines(), key=lambda total: total.busy_us)
         cause = next(iter(busiest.waits), None)
         table.add_row(
-            f"Core {number}",
+            f"{what.title()} {number}",
             Text(microseconds(profile.latency_us, like), "bold"),
-            f"{len(profile.data.instructions):,}",
+            f"{sum(len(core.data.instructions) for core in profile.cores):,}",
             busiest.engine,
             percent(busiest.busy_share),
             microseconds(busiest.wait_us, like),

@@ -1,7 +1,8 @@
 """One file that shows what a run did, what it cost and why: `report.html`.
 
-The compiled core writes the page; `report.js` and `report.css` draw it, which
-``scripts/join_report.py`` makes of the modules in `web`.
+The compiled core writes the page of a run; those of plans, comparisons and the like are put
+together here, and so is the list of runs that ``trn3 view`` serves. `report.js` and `report.css`
+draw all of them, which ``scripts/join_report.py`` makes of the modules in `web`.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import warnings
 from typing import Any
 
 from trn3 import offers
-from trn3.report.writing import page, rebuild
+from trn3.report.writing import page, rebuild, save
 
-__all__ = ["page", "rebuild"]
+__all__ = ["page", "rebuild", "save"]
 
 
 def __getattr__(name: str) -> Any:

@@ -374,6 +374,46 @@ function everyRow(count) {
   return rows;
 }
 
+// fixed_table.js
+// Tables that the page has as text: sorted by their heads, filtered by words, copied.
+
+
+/** Make a table of the page sortable by its heads. @param {HTMLTableElement} table */
+function makeSortable(table) {
+  const rows = table.tBodies[0], heads = [...(table.tHead?.rows[0]?.cells ?? [])];
+  heads.forEach((head, place) => {
+    const text = head.textContent ?? "";
+    head.replaceChildren(element("button", { type: "button", on: { click: () => {
+      const falling = head.getAttribute("aria-sort") === "ascending" || (head.getAttribute("aria-sort") !== "descending" && head.classList.contains("number"));
+      for (const other of heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+      const key = (/** @type {HTMLTableRowElement} */ row) => row.cells[place]?.dataset.value ?? row.cells[place]?.textContent ?? "";
+      const order = [...rows.rows].sort((one, other) => key(one).localeCompare(key(other), "en", { numeric: true }) || 0);
+      const numeric = order.every((row) => key(row) === "" || Number.isFinite(Number(key(row))));
+      if (numeric) order.sort((one, other) => Number(key(one) || -Infinity) - Number(key(other) || -Infinity));
+      rows.append(...(falling ? order.reverse() : order));
+    } } }, text));
+  });
+}
+
+/** Hide the rows that lack one of some words. @param {HTMLTableElement} table @param {string} text @returns {number} how many are shown */
+function filterRows(table, text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  let seen = 0;
+  for (const row of table.tBodies[0]?.rows ?? []) {
+    row.hidden = !words.every((word) => (row.textContent ?? "").toLowerCase().includes(word));
+    if (!row.hidden) seen += 1;
+  }
+  return seen;
+}
+
+/** Put the heads and the rows that are shown on the clipboard, for a spreadsheet. @param {HTMLTableElement} table @returns {Promise<number>} how many rows */
+async function copyRows(table) {
+  const rows = [...table.rows].filter((row) => !row.hidden);
+  await copyText(rows.map((row) => [...row.cells].map((cell) => cell.textContent).join("\t")).join("\n"));
+  return rows.length - (table.tHead?.rows.length ?? 0);
+}
+
 // palette.js
 // Colours that stay apart for colour-blind readers (Okabe and Ito's, and kin), for light and dark.
 
@@ -400,30 +440,39 @@ const SERIES = [
 
 /**
  * What a wait was for, in groups that differ in hatching as well as in colour.
- * @typedef {{name: string, hatch: "none"|"rise"|"fall"|"cross"|"dots"|"level"|"upright", colour: [string, string]}} WaitGroup
+ * @typedef {{name: string, hatch: string, colour: [string, string]}} WaitGroup
  */
 /** @type {WaitGroup[]} */
 const WAIT_GROUPS = [
   { name: "idle, no cause recorded", hatch: "none", colour: ["#c9cfd6", "#3c444d"] },
-  { name: "waits for an engine", hatch: "fall", colour: ["#8a96a3", "#6f7d8c"] },
-  { name: "waits for DMA", hatch: "rise", colour: ["#d39b1f", "#b98a24"] },
-  { name: "waits for its turn in the queue", hatch: "level", colour: ["#c0562a", "#c86a40"] },
-  { name: "waits for a table or a bank", hatch: "cross", colour: ["#b06a9b", "#a56c95"] },
-  { name: "waits for a buffer", hatch: "upright", colour: ["#3f8f78", "#3c8c74"] },
-  { name: "waits for another core or rank", hatch: "dots", colour: ["#4f7fb0", "#5585b5"] },
+  { name: "waits for an engine's result", hatch: "fall", colour: ["#7d8a98", "#7e8c9b"] },
+  { name: "waits for what DMA brings", hatch: "rise", colour: ["#c98f10", "#c4922a"] },
+  { name: "waits for a buffer that is still in use", hatch: "upright", colour: ["#2f8f72", "#3f9c80"] },
+  { name: "waits to write what others still use", hatch: "posts", colour: ["#5a9c2f", "#6fa645"] },
+  { name: "waits for those ahead of it in its queue", hatch: "level", colour: ["#c0562a", "#c86a40"] },
+  { name: "waits for a bank or a port", hatch: "cross", colour: ["#a8578f", "#b06a9b"] },
+  { name: "waits for a function table", hatch: "grid", colour: ["#6f55b5", "#8d76cf"] },
+  { name: "waits as depends_on asks", hatch: "steep", colour: ["#5f6b76", "#98a4b0"] },
+  { name: "waits for its DMA queue", hatch: "dashes", colour: ["#b8591a", "#d07f45"] },
+  { name: "waits for bandwidth", hatch: "checks", colour: ["#a08a00", "#a8942a"] },
+  { name: "waits for another core or rank", hatch: "dots", colour: ["#2f6fb0", "#5585b5"] },
 ];
-const GROUP_OF = new Map([
-  ["nothing", 0],
-  ["tensor", 1], ["vector", 1], ["scalar", 1], ["gpsimd", 1], ["sync", 1], ["depends_on", 1],
-  ["dma", 2], ["DMA queue", 2], ["bandwidth", 2], ["DMA engines", 2],
-  ["issue order", 3], ["queue order", 3],
-  ["table load", 4], ["PSUM bank", 4],
-  ["buffer", 5], ["buffer reuse", 5],
-  ["other core", 6], ["other rank", 6],
+const [RESULT, BY_DMA] = [1, 2];
+const GROUP_OF_BOUND = new Map([
+  ["read after write", RESULT], ["buffer reuse", 3], ["write after use", 4], ["queue order", 5], ["bank", 6], ["table load", 7],
+  ["depends_on", 8], ["DMA queue", 9], ["bandwidth", 10], ["meeting", 11],
+]);
+/** Of runs that do not say what bound their instructions. */
+const GROUP_OF_CAUSE = new Map([
+  ["nothing", 0], ["dma", BY_DMA], ["issue order", 5], ["PSUM bank", 6], ["table load", 7], ["depends_on", 8], ["DMA queue", 9],
+  ["other core", 11], ["other rank", 11],
 ]);
 
-/** Place in WAIT_GROUPS of a cause. @param {string} cause */
-const waitGroup = (cause) => GROUP_OF.get(cause) ?? 0;
+/** Place in WAIT_GROUPS of what bound an instruction. @param {string} bound @param {string} cause */
+function waitGroup(bound, cause) {
+  const found = GROUP_OF_BOUND.get(bound) ?? GROUP_OF_CAUSE.get(cause) ?? RESULT;
+  return found === RESULT && cause === "dma" ? BY_DMA : found;
+}
 
 let dark = false;
 
@@ -483,6 +532,436 @@ function mix(from, to, share) {
   return "#" + first.map((value, place) => Math.round(value + (second[place] - value) * share).toString(16).padStart(2, "0")).join("");
 }
 
+// bar_chart.js
+// Bars beside each other, with their names before and their figures behind them.
+
+
+/** More rows say nothing any more. */
+const MOST_BARS = 60;
+
+/** @param {any} chart @returns {Element[]} */
+function barChart(chart) {
+  const drawn = chart.rows.slice(0, MOST_BARS), scale = chart.is_log ? (/** @type {number} */ value) => Math.log(Math.max(value, 1e-300)) : (/** @type {number} */ value) => value;
+  const places = drawn.flatMap((/** @type {any} */ row) => row.values.map((/** @type {any} */ [value]) => value)).filter((/** @type {any} */ value) => value !== null && (!chart.is_log || value > 0)).map(scale);
+  const base = scale(chart.base), low = Math.min(base, ...places), high = Math.max(base, ...places), length = high - low || 1;
+  const share = (/** @type {number} */ place) => (100 * (place - low)) / length;
+  const single = chart.names.length === 1;
+  const rows = drawn.map((/** @type {any} */ row) => element("div", { class: "bar-row" }, element("span", { class: "bar-name", title: row.name }, row.name), element("div", { class: "bar-lines" },
+    ...row.values.map((/** @type {any} */ [value, text], /** @type {number} */ place) => {
+      const isDrawn = value !== null && (!chart.is_log || value > 0), at = isDrawn ? share(scale(value)) : share(base), from = share(base);
+      return element("div", { class: "bar-line", title: single ? text : `${chart.names[place]}: ${text}` }, element("div", { class: "bar-room" },
+        element("i", { css: { left: `${Math.min(at, from)}%`, width: `${Math.max(Math.abs(at - from), isDrawn ? 0.3 : 0)}%`, background: seriesColour(place) } }),
+        low < base && high > base ? element("u", { css: { left: `${from}%` } }) : null), element("span", { class: "bar-text" }, text || "–"));
+    }))));
+  const keys = single ? [] : [element("p", { class: "keys" }, ...chart.names.map((/** @type {string} */ name, /** @type {number} */ place) => element("span", {}, element("i", { css: { background: seriesColour(place) } }), name)))];
+  const more = chart.rows.length > drawn.length ? [element("p", { class: "soft" }, `The first ${drawn.length} of ${chart.rows.length}; the table has all.`)] : [];
+  return [...keys, element("div", { class: "bars", role: "img", "aria-label": `${chart.title}: ${drawn.map((/** @type {any} */ row) => `${row.name} ${row.values.map((/** @type {any} */ [, text]) => text).join(", ")}`).join("; ")}` }, ...rows), ...more];
+}
+
+// tip.js
+// The one tooltip: a heading and lines of text beside the pointer.
+
+
+/** @param {{clientX: number, clientY: number}} event @param {string} heading @param {(string|null|undefined)[]} lines */
+function showTip(event, heading, lines) {
+  const tip = byId("tip");
+  replace(tip, element("b", {}, heading), lines.filter(Boolean).join("\n"));
+  tip.hidden = false;
+  const wide = tip.offsetWidth, high = tip.offsetHeight, room = 14;
+  const left = event.clientX + room + wide > innerWidth ? event.clientX - room - wide : event.clientX + room;
+  const top = event.clientY + room + high > innerHeight ? event.clientY - room - high : event.clientY + room;
+  tip.style.setProperty("left", `${Math.max(2, left)}px`);
+  tip.style.setProperty("top", `${Math.max(2, top)}px`);
+}
+
+function hideTip() {
+  byId("tip").hidden = true;
+}
+
+// stack_chart.js
+// Bars of one length, each cut into parts; parts of one name have one colour.
+
+
+/** A smaller share of a bar is drawn with the others of its kind. */
+const SMALL_SHARE = 0.015;
+
+/** @param {any} chart @returns {Element[]} */
+function stackChart(chart) {
+  /** The largest parts have colours of their own. @type {Map<string, number>} */
+  const largest = new Map();
+  for (const { parts, limit } of chart.rows) {
+    const whole = limit ?? parts.reduce((/** @type {number} */ sum, /** @type {any} */ part) => sum + part.value, 0);
+    for (const { name, value } of parts) if (whole > 0 && value >= SMALL_SHARE * whole) largest.set(name, Math.max(largest.get(name) ?? 0, value / whole));
+  }
+  const known = [...largest].sort((one, other) => other[1] - one[1]).slice(0, SERIES_COUNT - 1).map(([name]) => name);
+  const colourOf = (/** @type {string} */ name) => (known.includes(name) ? seriesColour(known.indexOf(name)) : "var(--soft)");
+  let hasOthers = false;
+  const rows = chart.rows.map((/** @type {any} */ row) => {
+    const sum = row.parts.reduce((/** @type {number} */ total, /** @type {any} */ part) => total + part.value, 0), whole = Math.max(row.limit ?? sum, sum) || 1;
+    const named = row.parts.filter((/** @type {any} */ part) => known.includes(part.name)), others = row.parts.filter((/** @type {any} */ part) => !known.includes(part.name) && part.value > 0);
+    const rest = others.reduce((/** @type {number} */ total, /** @type {any} */ part) => total + part.value, 0);
+    hasOthers ||= rest > 0;
+    const piece = (/** @type {string} */ name, /** @type {number} */ value, /** @type {string[]} */ lines, /** @type {string} */ colour) => element("i", {
+      css: { width: `${(100 * value) / whole}%`, background: colour },
+      on: { pointermove: (/** @type {PointerEvent} */ event) => showTip(event, name, lines), pointerleave: hideTip } });
+    const over = row.limit && sum > row.limit ? " over" : "";
+    return element("div", { class: "stack-row" }, element("b", {}, row.name),
+      element("div", { class: `split${over}`, role: "img", "aria-label": `${row.name}: ${row.parts.map((/** @type {any} */ part) => `${part.name} ${part.text}`).join(", ")}` },
+        ...named.map((/** @type {any} */ part) => piece(part.name, part.value, [part.text, `${formatShare(part.value / whole)} of ${row.name}`], colourOf(part.name))),
+        rest > 0 ? piece("others", rest, others.map((/** @type {any} */ part) => `${part.name}: ${part.text}`), "var(--soft)") : null),
+      element("span", { class: "number" }, row.text));
+  });
+  const key = (/** @type {string} */ name, /** @type {string} */ colour) => element("span", {}, element("i", { css: { background: colour } }), name);
+  return [...rows, element("p", { class: "keys" }, ...known.map((name) => key(name, colourOf(name))), hasOthers ? key("others", "var(--soft)") : null)];
+}
+
+// xy_chart.js
+// Lines and marks over two axes, as inline SVG.
+
+
+const XY_HEIGHT = 320, XY_LEFT = 66, XY_RIGHT = 16, XY_TOP = 10, XY_BOTTOM = 42;
+/** How near a pointer must be to a mark, in CSS pixels. */
+const XY_NEAR = 24;
+/** More marks are drawn as lines alone. */
+const MOST_MARKS = 4000;
+
+/** @param {string} tag @param {Record<string, string|number>} attributes @param {...(Node|string)} children */
+function shape(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  made.append(...children.map((child) => (typeof child === "string" ? printable(child) : child)));
+  return made;
+}
+
+/** A scale from values to pixels, with its ticks. @param {number[]} values @param {{is_log: boolean, unit: string}} axis @param {number} from @param {number} to
+ * @returns {{place: (value: number) => number, ticks: [number, string][]}} */
+function axisScale(values, axis, from, to) {
+  const shown = axis.is_log ? values.filter((value) => value > 0) : values;
+  let low = shown.reduce((least, value) => Math.min(least, value), Infinity), high = shown.reduce((most, value) => Math.max(most, value), -Infinity);
+  if (!Number.isFinite(low)) [low, high] = axis.is_log ? [1, 10] : [0, 1];
+  const say = (/** @type {number} */ value) => formatNumber(value) + axis.unit;
+  if (axis.is_log) {
+    low /= 1.15;
+    high *= 1.15;
+    const place = (/** @type {number} */ value) => from + (Math.log(Math.max(value, low / 10) / low) / Math.log(high / low)) * (to - from), decades = Math.log10(high / low), ticks = /** @type {[number, string][]} */ ([]);
+    if (decades < 0.7) {
+      const step = roundStep(high - low, 6);
+      for (let count = Math.ceil(low / step); count * step <= high; count++) ticks.push([count * step, say(Number((count * step).toPrecision(12)))]);
+      return { place, ticks };
+    }
+    const factors = decades > 3 ? [1] : decades > 1 ? [1, 2, 5] : [1, 1.5, 2, 3, 5, 7];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power++) {
+      if (decades > 9 && power % Math.ceil(decades / 8)) continue;
+      for (const factor of factors) {
+        const value = factor * 10 ** power;
+        if (value >= low && value <= high) ticks.push([value, say(value)]);
+      }
+    }
+    return { place, ticks };
+  }
+  // A quantity that is near nothing is drawn from there.
+  if (low > 0 && low < 0.4 * high) low = 0;
+  const room = (high - low || Math.abs(high) || 1) * 0.03;
+  [low, high] = [low === 0 ? 0 : low - room, high + room];
+  const step = roundStep(high - low, Math.max(4, Math.abs(to - from) / (from > to ? 50 : 90))), ticks = /** @type {[number, string][]} */ ([]);
+  for (let count = Math.ceil(low / step); count * step <= high; count++) ticks.push([count * step, say(Number((count * step).toPrecision(12)))]);
+  return { place: (value) => from + ((value - low) / (high - low)) * (to - from), ticks };
+}
+
+/** @param {any} chart @param {number} width @returns {Element[]} */
+function xyChart(chart, width) {
+  const right = Math.max(XY_LEFT + 100, width - XY_RIGHT), bottom = XY_HEIGHT - XY_BOTTOM;
+  /** @type {(place: 0|1) => number[]} */
+  const all = (place) => chart.series.flatMap((/** @type {any} */ series) => series.points.map((/** @type {any} */ point) => point[place]));
+  const x = axisScale(all(0), chart.x, XY_LEFT, right), y = axisScale(all(1), chart.y, bottom, XY_TOP);
+  const drawing = shape("svg", { width: right + XY_RIGHT, height: XY_HEIGHT, role: "img", class: "xy" });
+  drawing.setAttribute("aria-label", printable(`${chart.title}: ${chart.y.name} over ${chart.x.name}`));
+  let last = -Infinity;
+  for (const [value, text] of x.ticks) {
+    const place = x.place(value);
+    drawing.append(shape("line", { class: "grid", x1: place, x2: place, y1: XY_TOP, y2: bottom }));
+    if (place - last < 46) continue;
+    last = place;
+    drawing.append(shape("text", { x: place, y: bottom + 15, "text-anchor": "middle" }, text));
+  }
+  last = Infinity;
+  for (const [value, text] of y.ticks) {
+    const place = y.place(value);
+    drawing.append(shape("line", { class: "grid", x1: XY_LEFT, x2: right, y1: place, y2: place }));
+    if (last - place < 15) continue;
+    last = place;
+    drawing.append(shape("text", { x: XY_LEFT - 6, y: place + 4, "text-anchor": "end" }, text));
+  }
+  drawing.append(shape("text", { x: (XY_LEFT + right) / 2, y: XY_HEIGHT - 8, "text-anchor": "middle" }, chart.x.name),
+    shape("text", { transform: `translate(12 ${(XY_TOP + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, chart.y.name));
+  /** @type {[number, number, string, string][]} */
+  const marks = [];
+  chart.series.forEach((/** @type {any} */ series, /** @type {number} */ number) => {
+    const colour = seriesColour(number), places = series.points.map((/** @type {any} */ [px, py, text]) => [x.place(px), y.place(py), text]);
+    const points = series.is_step ? places.flatMap((/** @type {any} */ [px, py], /** @type {number} */ place) => (place ? [[px, places[place - 1][1]], [px, py]] : [[px, py]])) : places;
+    if (series.is_line) drawing.append(shape("polyline", { points: points.map((/** @type {any} */ [px, py]) => `${px.toFixed(1)},${py.toFixed(1)}`).join(" "), fill: "none", stroke: colour, "stroke-width": 1.6 }));
+    const isMarked = series.is_marked && places.length <= MOST_MARKS;
+    for (const [px, py, text] of places) {
+      if (isMarked) drawing.append(shape("circle", { cx: px.toFixed(1), cy: py.toFixed(1), r: series.is_line ? 3.2 : 4.2, fill: colour, class: "mark" }));
+      marks.push([px, py, series.name, text]);
+    }
+  });
+  drawing.addEventListener("pointermove", (event) => {
+    const box = drawing.getBoundingClientRect(), [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    let best = null, least = XY_NEAR;
+    for (const mark of marks) {
+      const off = Math.hypot(mark[0] - px, mark[1] - py);
+      if (off < least) { least = off; best = mark; }
+    }
+    if (best) showTip(event, best[2], best[3].split("\n"));
+    else hideTip();
+  });
+  drawing.addEventListener("pointerleave", hideTip);
+  const keys = chart.series.length < 2 ? [] : [element("p", { class: "keys" }, ...chart.series.map((/** @type {any} */ series, /** @type {number} */ number) => element("span", {}, element("i", { css: { background: seriesColour(number) } }), series.name)))];
+  return [...keys, drawing];
+}
+
+// charts.js
+// Drawings of plans, comparisons and the like, from the data of the page's layout: one function for each kind.
+
+
+/** @param {any} chart @param {number} width in CSS pixels @returns {Element[]} */
+function drawChart(chart, width) {
+  const draw = /** @type {Record<string, (chart: any, width: number) => Element[]>} */ ({ stacks: stackChart, curves: xyChart, bars: barChart })[chart.kind];
+  if (!draw) throw new Error(`no drawing is called ${chart.kind}`);
+  return draw(chart, width);
+}
+
+// shell.js
+// Puts the page's sections into a working shell: the timeline above, source beside the other panes, tools on top.
+
+
+/** Key figures that name the run. */
+const NAMING = ["machine", "level", "instructions"];
+/** Panes at the side of the source, in order. */
+const SIDE_PANES = ["advice", "memory", "roofline", "tables", "settings"];
+
+/** Give a section a heading with room for controls, and a body of all else. @param {string} name @param {boolean} [canGrow] */
+function frame(name, canGrow = true) {
+  const section = pane(name), title = section.querySelector("h2") ?? element("h2", {}, name);
+  const grow = element("button", { type: "button", class: "grow", title: "As large as the window, or back ( f )", "aria-label": "Larger or smaller", on: { click: () => enlarge(name) } }, "⤢");
+  const rest = [...section.childNodes].filter((node) => node !== title);
+  section.replaceChildren(element("div", { class: "heading" }, title, element("div", { class: "controls" }), canGrow ? grow : null), element("div", { class: "body" }, ...rest));
+  return section;
+}
+
+/** Show a pane alone, or all again. @param {string} name */
+function enlarge(name) {
+  const shell = /** @type {HTMLElement} */ (document.querySelector("main"));
+  const group = SIDE_PANES.includes(name) ? "side" : name, wanted = `full-${group}`, was = shell.classList.contains(wanted);
+  shell.classList.remove("full-timeline", "full-source", "full-side");
+  if (!was) shell.classList.add(wanted);
+}
+
+/** Scroll a pane of the side into view. @param {string} name */
+function showPane(name) {
+  const panes = /** @type {HTMLElement} */ (document.getElementById("side-panes"));
+  panes.scrollTo({ top: pane(name).offsetTop });
+}
+
+/** @param {string} id @param {"level"|"upright"} kind @param {string} label @param {HTMLElement} sized the part whose size it sets */
+function splitter(id, kind, label, sized) {
+  const upright = kind === "upright";
+  const bar = element("div", { class: `splitter ${kind}`, id, role: "separator", "aria-orientation": upright ? "vertical" : "horizontal", "aria-label": label, tabindex: "0" });
+  const set = (/** @type {number} */ pixels) => {
+    const room = upright ? bar.parentElement.clientWidth : bar.parentElement.clientHeight;
+    sized.style.setProperty("flex", `0 0 ${Math.max(140, Math.min(room - 160, pixels))}px`);
+  };
+  bar.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
+    bar.setPointerCapture(event.pointerId);
+    const start = upright ? event.clientX : event.clientY, size = upright ? sized.offsetWidth : sized.offsetHeight;
+    const move = (/** @type {PointerEvent} */ next) => set(size + (upright ? next.clientX : next.clientY) - start);
+    bar.addEventListener("pointermove", move);
+    bar.addEventListener("pointerup", () => bar.removeEventListener("pointermove", move), { once: true });
+  });
+  bar.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    const step = /** @type {Record<string, number>} */ (upright ? { ArrowLeft: -24, ArrowRight: 24 } : { ArrowUp: -24, ArrowDown: 24 })[event.key];
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    set((upright ? sized.offsetWidth : sized.offsetHeight) + step);
+  });
+  return bar;
+}
+
+/** Key figures as cards; what names the run stands beside its title. @param {HTMLElement} header @returns {HTMLElement[]} */
+function cardsOf(header) {
+  const list = header.querySelector("dl.key-figures");
+  if (!list) return [];
+  for (const name of list.querySelectorAll("dt")) {
+    const value = name.nextElementSibling, [, most, rest] = /^(.*?)(?: \((.*)\))?$/.exec(value?.textContent ?? "") ?? [];
+    value?.replaceChildren(most ?? "");
+    list.append(element("div", { class: NAMING.includes(name.textContent ?? "") ? "naming" : "" }, name, value, rest ? element("dd", { class: "band" }, rest) : null));
+  }
+  return [/** @type {HTMLElement} */ (list)];
+}
+
+/** Tools of the header, for every kind of report. */
+function buildTools() {
+  const header = /** @type {HTMLElement} */ (document.querySelector("header")), title = header.querySelector("h1");
+  const search = element("form", { id: "search", role: "search", autocomplete: "off" },
+    element("input", { id: "query", type: "search", placeholder: "Search lines, instructions, tensors  ( / )", "aria-label": "Search lines, instructions and tensors", "aria-controls": "hits", spellcheck: false }),
+    element("output", { id: "found", "aria-live": "polite" }), element("ol", { id: "hits", hidden: true, role: "listbox" }));
+  const bar = element("div", { id: "bar" }, title, element("span", { id: "machine" }), element("span", { id: "choices" }), search,
+    element("button", { id: "help", type: "button", title: "Keys and mouse ( ? )" }, "?"),
+    element("button", { id: "theme", type: "button", title: "Light or dark ( d )", "aria-label": "Light or dark" }, "◐"));
+  const figures = element("div", { id: "figures" }, ...cardsOf(header), ...header.querySelectorAll(".verdict"));
+  header.prepend(bar, figures);
+  const naming = [...figures.querySelectorAll(".naming")];
+  bar.querySelector("#machine")?.append(naming.map((card) => `${card.children[1]?.textContent}${card.children[0].textContent === "instructions" ? (card.children[1]?.textContent === "1" ? " instruction" : " instructions") : ""}`).join(" · "));
+  for (const card of naming) card.remove();
+  document.body.append(element("div", { id: "tip", role: "tooltip", hidden: true }), element("dialog", { id: "keys", "aria-label": "Keys and mouse" }));
+  document.body.classList.add("live");
+}
+
+/** Put the panes of a profile beside each other. */
+function buildShell() {
+  const main = /** @type {HTMLElement} */ (document.querySelector("main")), nav = document.querySelector("nav") ?? element("nav");
+  const timeline = frame("timeline"), source = frame("source"), side = SIDE_PANES.map(frame);
+  const buttons = SIDE_PANES.map((name) => element("button", { type: "button", "data-goto": name, on: { click: () => showPane(name) } }, pane(name).querySelector("h2")?.textContent ?? name));
+  nav.id = "side-nav";
+  nav.replaceChildren(...buttons);
+  const panes = element("div", { id: "side-panes" }, ...side);
+  const lower = element("div", { id: "lower" }, source, splitter("split-columns", "upright", "Width of the source", source), element("div", { id: "side" }, nav, panes));
+  main.id = "shell";
+  main.replaceChildren(timeline, splitter("split-rows", "level", "Height of the timeline", timeline), lower);
+  // What the page says below the timeline is a table like others.
+  body("tables").append(...timeline.querySelectorAll("table"));
+  markOnScroll(panes, side, buttons);
+}
+
+/** Mark the button of the pane that is in view. @param {HTMLElement} holder that scrolls @param {HTMLElement[]} sections @param {HTMLElement[]} buttons */
+function markOnScroll(holder, sections, buttons) {
+  const mark = () => {
+    const top = holder.scrollTop + Math.min(80, holder.clientHeight / 3), isDown = holder.scrollTop + holder.clientHeight > holder.scrollHeight - 2;
+    const here = (holder.scrollTop > 0 && isDown ? sections.at(-1) : sections.findLast((section) => section.offsetTop <= top)) ?? sections[0];
+    for (const button of buttons) button.setAttribute("aria-current", String(button.dataset.goto === here?.dataset.pane));
+  };
+  holder.addEventListener("scroll", mark, { passive: true });
+  mark();
+}
+
+// theme.js
+// Light or dark: as the system says, until the switch says otherwise.
+
+
+/** @param {() => void} changed @returns {() => void} turns it */
+function buildTheme(changed) {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const set = (/** @type {boolean} */ dark) => {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    setDark(dark);
+    changed();
+  };
+  let follows = true;
+  system.addEventListener("change", () => { if (follows) set(system.matches); });
+  const turn = () => {
+    follows = false;
+    set(!isDark());
+  };
+  byId("theme").addEventListener("click", turn);
+  set(system.matches);
+  return turn;
+}
+
+// general.js
+// Reports of plans, comparisons and the like: panes below each other, drawings above their tables.
+
+
+/** A table of fewer rows needs no filter. */
+const FEW_ROWS = 6;
+
+/** Let the tables of a pane be sorted, filtered and copied. @param {string} name */
+function addTableTools(name) {
+  const tables = /** @type {HTMLTableElement[]} */ ([...body(name).querySelectorAll("table[data-table]")]);
+  if (!tables.length) return;
+  for (const table of tables) {
+    makeSortable(table);
+    const holder = element("div", { class: "table-scroll" });
+    table.replaceWith(holder);
+    holder.append(table);
+  }
+  const rows = tables.reduce((sum, table) => sum + (table.tBodies[0]?.rows.length ?? 0), 0);
+  const count = element("span", { class: "soft wide number", "aria-live": "polite" });
+  const say = (/** @type {number} */ seen, /** @type {string} */ more = "") => { count.textContent = `${formatCount(seen)} row${seen === 1 ? "" : "s"}${more}`; };
+  const query = element("input", { type: "search", placeholder: "Filter rows", "aria-label": `Filter rows of ${name}`, spellcheck: false, hidden: rows < FEW_ROWS,
+    on: { input: () => say(tables.reduce((sum, table) => sum + filterRows(table, query.value), 0)) } });
+  const copy = async () => {
+    let copied = 0;
+    for (const table of tables) copied += await copyRows(table);
+    say(copied, " copied");
+  };
+  controls(name).append(query, ...(tables.length === 1 ? [element("button", { type: "button", title: "Copy the rows that are shown, for a spreadsheet", on: { click: copy } }, "Copy")] : []), count);
+  say(rows);
+  if (tables.length > 1) {
+    for (const table of tables) {
+      const own = element("button", { type: "button", title: "Copy the rows of this table that are shown, for a spreadsheet", on: { click: async () => { say(await copyRows(table), " copied"); } } }, "Copy");
+      table.caption?.append(" ", own);
+    }
+  }
+}
+
+/** @param {any} chart @param {(listener: () => void) => void} onTheme */
+function addChart(chart, onTheme) {
+  const stage = body(chart.pane).querySelector("[data-stage]"), drawing = element("div", { class: "drawing" });
+  stage?.append(element("figure", { "data-chart": chart.kind }, element("figcaption", {}, chart.title), drawing, chart.note ? element("p", { class: "soft" }, chart.note) : null));
+  const draw = () => drawing.replaceChildren(...drawChart(chart, drawing.clientWidth)), again = eachFrame(draw);
+  let width = 0;
+  new ResizeObserver(() => {
+    if (drawing.clientWidth !== width) again();
+    width = drawing.clientWidth;
+  }).observe(drawing);
+  onTheme(again);
+  draw();
+}
+
+/** @param {any} layout */
+function buildGeneral(layout) {
+  const main = /** @type {HTMLElement} */ (document.querySelector("main")), nav = document.querySelector("nav") ?? element("nav");
+  const sections = /** @type {HTMLElement[]} */ ([...main.querySelectorAll("section[data-pane]")]);
+  const names = sections.map((section) => section.dataset.pane ?? "");
+  const show = (/** @type {HTMLElement} */ section) => main.scrollTo({ top: section.offsetTop });
+  const buttons = sections.map((section, place) => element("button", { type: "button", "data-goto": names[place], title: `( ${place + 1} )`, on: { click: () => show(section) } },
+    section.querySelector("h2")?.textContent ?? names[place]));
+  for (const name of names) frame(name, false);
+  main.id = "panes";
+  nav.id = "side-nav";
+  nav.replaceChildren(...buttons);
+  /** @type {(() => void)[]} */
+  const listeners = [];
+  const turnTheme = buildTheme(() => { for (const listener of listeners) listener(); });
+  for (const name of names) {
+    const isDrawn = layout.charts.some((/** @type {any} */ chart) => chart.pane === name), stage = body(name).querySelector("[data-stage]");
+    body(name).replaceChildren(element("div", { class: "said-side" }, ...[...body(name).childNodes].filter((node) => node !== stage)));
+    if (isDrawn && stage) body(name).prepend(stage);
+    addTableTools(name);
+  }
+  for (const chart of layout.charts) addChart(chart, (listener) => listeners.push(listener));
+  markOnScroll(main, sections, buttons);
+  // What a cell has no room for is said by its tip.
+  main.addEventListener("pointerover", (event) => {
+    const cell = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("td"));
+    if (cell && !cell.title && cell.scrollWidth > cell.clientWidth) cell.title = cell.textContent ?? "";
+  });
+  document.addEventListener("keydown", (event) => {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea")) return;
+    const section = sections[Number(event.key) - 1];
+    if (section) show(section);
+    else if (event.key === "d") turnTheme();
+    else if (event.key === "/") {
+      const query = /** @type {HTMLElement|undefined} */ ([...main.querySelectorAll("input[type=search]:not([hidden])")].find((box) => box.getBoundingClientRect().bottom > main.getBoundingClientRect().top));
+      query?.focus();
+      event.preventDefault();
+    }
+  });
+}
+
 // raster.js
 // A board of pixels that bars and hatching are put on: what a frame costs does not depend on how many there are.
 
@@ -497,7 +976,11 @@ function makeTile(hatch, ground, line, scale) {
     for (let x = 0; x < size; x++) {
       const rise = (x + y) % size < thick, fall = (x - y + size) % size < thick;
       const dot = y % half < thick + 1 && (x + (y < half ? 0 : half)) % size < thick + 1;
-      const on = { rise, fall, cross: rise || fall, dots: dot, level: y % half < thick, upright: x % half < thick }[hatch];
+      const level = y % half < thick, upright = x % half < thick;
+      const on = {
+        rise, fall, level, upright, cross: rise || fall, dots: dot, grid: y % size < thick || x % size < thick, steep: (2 * x + y) % size < thick + 1,
+        dashes: level && (x + (y < half ? 0 : half)) % size < half + 1, posts: upright && (y + (x < half ? 0 : half)) % size < half + 1, checks: y < half === x < half,
+      }[hatch];
       if (on) pixels[y * size + x] = ink;
     }
   }
@@ -609,15 +1092,18 @@ function instructionText(model, id) {
 function describeInstruction(model, store, id) {
   const [run, row] = model.find(id), { layout } = model, value = (/** @type {string} */ name) => run.column(name)[row];
   const opcode = layout.opcodes[value("opcode")], label = layout.labels?.[value("label")], stream = run.place.streams[value("stream")];
-  const line = model.lineOf(id), cause = (layout.cause_words ?? layout.causes)[value("cause")];
+  const line = model.lineOf(id), cause = (layout.cause_words ?? layout.causes)[value("cause")], bound = model.boundText(run, row);
+  const before = model.before(id), first = before.find(({ binds }) => binds), ready = value("ready") + run.origin;
   const start = value("start") + run.origin, slot = value("slot"), length = value("length"), wait = value("wait");
   const bytes = value("dma_bytes"), macs = value("macs");
   return [
-    element("h3", {}, label ? `${label} (${opcode})` : opcode),
-    element("p", { class: "soft" }, `instruction ${formatCount(row)} of ${formatCount(run.count)} on ${stream.name}${model.runs.length > 1 ? `, ${run.title}` : ""}`),
+    element("h3", { title: label || opcode }, label || opcode),
+    element("p", { class: "soft" }, `${label ? `${opcode}, ` : ""}instruction ${formatCount(row)} of ${formatCount(run.count)} on ${stream.name}${model.runs.length > 1 ? `, ${run.title}` : ""}`),
     pairs([
       ["line", model.lines[line]?.number ? link(model.lineText(line), () => store.select("line", line), "Show the line and all its instructions") : "unknown"],
+      ["ready", value("bound") !== 0 && `${formatTime(ready, 6)}${start > ready ? `, ${formatTime(start - ready, 5)} before it started` : ""}`],
       ["starts", formatTime(start, 6)],
+      ["bound by", value("bound") !== 0 && element("span", {}, `${bound}${first ? ", " : ""}`, first ? link(instructionText(model, first.id), () => store.select("instruction", first.id)) : "")],
       ["holds engine", formatTime(slot, 5)],
       ["result after", length !== slot && formatTime(length, 5)],
       ["waited", wait > 0 && `${formatTime(wait, 5)}${cause && cause !== "nothing" ? `, for ${cause}` : ""}`],
@@ -628,7 +1114,7 @@ function describeInstruction(model, store, id) {
     ]),
     ...stackOf(model, store, run, row),
     ...operandsOf(model, store, run, row),
-    ...neighbours(model, store, "Depends on", "--arrow-in", model.before(id)),
+    ...neighbours(model, store, "Depends on", "--arrow-in", before),
     ...neighbours(model, store, "Needed by", "--arrow-out", model.after(id)),
     ...meetingsOf(model, store, id),
   ];
@@ -659,19 +1145,21 @@ function operandsOf(model, store, run, row) {
 function neighbours(model, store, title, colour, found) {
   if (!found.length) return [];
   const shown = found.slice(0, 6), rest = found.length - shown.length;
-  return [element("h3", { css: { color: `var(${colour})` } }, `${title === "Depends on" ? "→ " : ""}${title}${title === "Needed by" ? " →" : ""}`),
-    element("ol", {}, ...shown.map(({ id, kind }) => element("li", {}, link(instructionText(model, id), () => store.select("instruction", id)), element("span", { class: "soft" }, ` ${kind}`))),
-      rest > 0 ? element("li", { class: "soft" }, `and ${rest} more`) : null)];
+  return [element("h3", { css: { color: `var(${colour})` } }, `${title === "Depends on" ? "→ " : ""}${title}${title === "Needed by" ? " →" : ""} (${formatCount(found.length)})`),
+    element("ol", {}, ...shown.map(({ id, kind, binds }) => element("li", {}, link(instructionText(model, id), () => store.select("instruction", id)), element("span", { class: "soft" }, ` ${kind}${binds ? ": bound it" : ""}`))),
+      rest > 0 ? element("li", { class: "soft" }, `and ${formatCount(rest)} more`) : null)];
 }
 
 /** @param {Model} model @param {Store} store @param {number} id */
 function meetingsOf(model, store, id) {
   const others = model.meetingOf(id);
   if (!others.length) return [];
-  return [element("h3", {}, "Meets"), element("ol", {}, ...others.slice(0, 8).map((other) => {
-    const [run, row] = model.find(other);
-    return element("li", {}, link(`${run.title} #${row}`, () => store.select("instruction", other)));
-  }))];
+  const ready = (/** @type {number} */ each) => { const [run, row] = model.find(each); return run.column("ready")[row] + run.origin; };
+  const last = Math.max(ready(id), ...others.map(ready)), rest = others.length - 8;
+  return [element("h3", {}, `Meets (${formatCount(others.length)})`), element("ol", {}, ...others.slice(0, 8).map((other) => {
+    const [run, row] = model.find(other), early = last - ready(other);
+    return element("li", {}, link(`${run.title} #${row}`, () => store.select("instruction", other)), element("span", { class: "soft" }, early > 0 ? ` ${formatTime(early)} before the last` : " came last"));
+  }), rest > 0 ? element("li", { class: "soft" }, `and ${formatCount(rest)} more`) : null)];
 }
 
 /** Name, shape and dtype of a tensor. @param {Model} model @param {import("./model.js").Run} run @param {number} row */
@@ -726,20 +1214,20 @@ function describeTensor(model, store, tensor) {
 function legend(model) {
   const used = new Set(model.layout.families ?? []), causes = new Set();
   for (const run of model.runs) {
-    const wait = run.column("wait"), cause = run.column("cause"), seen = run.once("causes", () => {
-      const found = new Set();
-      for (let row = 0; row < run.count; row++) if (wait[row] > 0) found.add(cause[row]);
-      return found;
+    const wait = run.column("wait"), group = model.waitGroups(run), seen = run.once("waits", () => {
+      const found = new Uint8Array(WAIT_GROUPS.length);
+      for (let row = 0; row < run.count; row++) if (wait[row] > 0) found[group(row)] = 1;
+      return [...found.keys()].filter((each) => found[each]);
     });
-    for (const each of seen) causes.add(waitGroup(model.layout.causes[each]));
+    for (const each of seen) causes.add(each);
   }
   const swatch = (/** @type {string} */ colour, /** @type {string} */ text) => element("span", {}, element("i", { css: { background: colour } }), text);
   return [
     element("h3", {}, "Bars"), element("div", { class: "legend" }, ...[...used].map((family) => swatch(familyColour(family), family))),
     causes.size ? element("h3", {}, "Hatched: the engine stood idle") : "",
-    element("div", { class: "legend single" }, ...[...causes].sort().map((group) => element("span", {}, hatchSwatch(group), WAIT_GROUPS[group].name))),
+    element("div", { class: "legend single" }, ...[...causes].sort((one, other) => one - other).map((group) => element("span", {}, hatchSwatch(group), WAIT_GROUPS[group].name))),
     element("h3", {}, "Lines"), element("div", { class: "legend single" }, swatch(themeColour("critical"), "critical path: it decides the latency"),
-      swatch(themeColour("arrow-in"), "what the selection depends on"), swatch(themeColour("arrow-out"), "what depends on it")),
+      swatch(themeColour("arrow-in"), "what the selection depends on"), swatch(themeColour("arrow-out"), "what depends on it"), element("span", {}, "thick: what decided the start"), ...(model.layout.meetings.length ? [element("span", {}, "upright: from who came last to a meeting")] : [])),
   ];
 }
 
@@ -753,114 +1241,6 @@ function hatchSwatch(group) {
   }
   context.putImageData(image, 0, 0);
   return canvas;
-}
-
-// shell.js
-// Puts the page's sections into a working shell: the timeline above, source beside the other panes, tools on top.
-
-
-/** Key figures that name the run. */
-const NAMING = ["machine", "level", "instructions"];
-/** Panes at the side of the source, in order. */
-const SIDE_PANES = ["advice", "memory", "roofline", "tables", "settings"];
-
-/** Give a section a heading with room for controls, and a body of all else. @param {string} name */
-function frame(name) {
-  const section = pane(name), title = section.querySelector("h2") ?? element("h2", {}, name);
-  const grow = element("button", { type: "button", class: "grow", title: "As large as the window, or back ( f )", "aria-label": "Larger or smaller", on: { click: () => enlarge(name) } }, "⤢");
-  const rest = [...section.childNodes].filter((node) => node !== title);
-  section.replaceChildren(element("div", { class: "heading" }, title, element("div", { class: "controls" }), grow), element("div", { class: "body" }, ...rest));
-  return section;
-}
-
-/** Show a pane alone, or all again. @param {string} name */
-function enlarge(name) {
-  const shell = /** @type {HTMLElement} */ (document.querySelector("main"));
-  const group = SIDE_PANES.includes(name) ? "side" : name, wanted = `full-${group}`, was = shell.classList.contains(wanted);
-  shell.classList.remove("full-timeline", "full-source", "full-side");
-  if (!was) shell.classList.add(wanted);
-}
-
-/** Scroll a pane of the side into view. @param {string} name */
-function showPane(name) {
-  const panes = /** @type {HTMLElement} */ (document.getElementById("side-panes"));
-  panes.scrollTo({ top: pane(name).offsetTop });
-}
-
-/** @param {string} id @param {"level"|"upright"} kind @param {string} label @param {HTMLElement} sized the part whose size it sets */
-function splitter(id, kind, label, sized) {
-  const upright = kind === "upright";
-  const bar = element("div", { class: `splitter ${kind}`, id, role: "separator", "aria-orientation": upright ? "vertical" : "horizontal", "aria-label": label, tabindex: "0" });
-  const set = (/** @type {number} */ pixels) => {
-    const room = upright ? bar.parentElement.clientWidth : bar.parentElement.clientHeight;
-    sized.style.setProperty("flex", `0 0 ${Math.max(140, Math.min(room - 160, pixels))}px`);
-  };
-  bar.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-    bar.setPointerCapture(event.pointerId);
-    const start = upright ? event.clientX : event.clientY, size = upright ? sized.offsetWidth : sized.offsetHeight;
-    const move = (/** @type {PointerEvent} */ next) => set(size + (upright ? next.clientX : next.clientY) - start);
-    bar.addEventListener("pointermove", move);
-    bar.addEventListener("pointerup", () => bar.removeEventListener("pointermove", move), { once: true });
-  });
-  bar.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    const step = /** @type {Record<string, number>} */ (upright ? { ArrowLeft: -24, ArrowRight: 24 } : { ArrowUp: -24, ArrowDown: 24 })[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    set((upright ? sized.offsetWidth : sized.offsetHeight) + step);
-  });
-  return bar;
-}
-
-/** Key figures as cards; what names the run stands beside its title. @param {HTMLElement} header @returns {HTMLElement[]} */
-function cardsOf(header) {
-  const list = header.querySelector("dl.key-figures");
-  if (!list) return [];
-  for (const name of list.querySelectorAll("dt")) {
-    const value = name.nextElementSibling, [, most, rest] = /^(.*?)(?: \((.*)\))?$/.exec(value?.textContent ?? "") ?? [];
-    value?.replaceChildren(most ?? "");
-    list.append(element("div", { class: NAMING.includes(name.textContent ?? "") ? "naming" : "" }, name, value, rest ? element("dd", { class: "band" }, rest) : null));
-  }
-  return [/** @type {HTMLElement} */ (list)];
-}
-
-/** Tools of the header, for every kind of report. */
-function buildTools() {
-  const header = /** @type {HTMLElement} */ (document.querySelector("header")), title = header.querySelector("h1");
-  const search = element("form", { id: "search", role: "search", autocomplete: "off" },
-    element("input", { id: "query", type: "search", placeholder: "Search lines, instructions, tensors  ( / )", "aria-label": "Search lines, instructions and tensors", "aria-controls": "hits", spellcheck: false }),
-    element("output", { id: "found", "aria-live": "polite" }), element("ol", { id: "hits", hidden: true, role: "listbox" }));
-  const bar = element("div", { id: "bar" }, title, element("span", { id: "machine" }), element("span", { id: "choices" }), search,
-    element("button", { id: "help", type: "button", title: "Keys and mouse ( ? )" }, "?"),
-    element("button", { id: "theme", type: "button", title: "Light or dark ( d )", "aria-label": "Light or dark" }, "◐"));
-  const figures = element("div", { id: "figures" }, ...cardsOf(header), ...header.querySelectorAll(".verdict"));
-  header.prepend(bar, figures);
-  const naming = [...figures.querySelectorAll(".naming")];
-  bar.querySelector("#machine")?.append(naming.map((card) => `${card.children[1]?.textContent}${card.children[0].textContent === "instructions" ? " instructions" : ""}`).join(" · "));
-  for (const card of naming) card.remove();
-  document.body.append(element("div", { id: "tip", role: "tooltip", hidden: true }), element("dialog", { id: "keys", "aria-label": "Keys and mouse" }));
-  document.body.classList.add("live");
-}
-
-/** Put the panes of a profile beside each other. */
-function buildShell() {
-  const main = /** @type {HTMLElement} */ (document.querySelector("main")), nav = document.querySelector("nav") ?? element("nav");
-  const timeline = frame("timeline"), source = frame("source"), side = SIDE_PANES.map(frame);
-  const buttons = SIDE_PANES.map((name) => element("button", { type: "button", "data-goto": name, on: { click: () => showPane(name) } }, pane(name).querySelector("h2")?.textContent ?? name));
-  nav.id = "side-nav";
-  nav.replaceChildren(...buttons);
-  const panes = element("div", { id: "side-panes" }, ...side);
-  const lower = element("div", { id: "lower" }, source, splitter("split-columns", "upright", "Width of the source", source), element("div", { id: "side" }, nav, panes));
-  main.id = "shell";
-  main.replaceChildren(timeline, splitter("split-rows", "level", "Height of the timeline", timeline), lower);
-  // What the page says below the timeline is a table like others.
-  body("tables").append(...timeline.querySelectorAll("table"));
-  const mark = () => {
-    const top = panes.scrollTop + panes.clientHeight / 3, here = side.findLast((section) => section.offsetTop <= top) ?? side[0];
-    for (const button of buttons) button.setAttribute("aria-current", String(button.dataset.goto === here.dataset.pane));
-  };
-  panes.addEventListener("scroll", mark, { passive: true });
-  mark();
 }
 
 // keyboard.js
@@ -981,26 +1361,6 @@ function addPlot(parent, heightIn, label, store, topics, draw) {
 function placeOn(canvas, event) {
   const box = canvas.getBoundingClientRect();
   return { x: event.clientX - box.left, y: event.clientY - box.top };
-}
-
-// tip.js
-// The one tooltip: a heading and lines of text beside the pointer.
-
-
-/** @param {{clientX: number, clientY: number}} event @param {string} heading @param {(string|null|undefined)[]} lines */
-function showTip(event, heading, lines) {
-  const tip = byId("tip");
-  replace(tip, element("b", {}, heading), lines.filter(Boolean).join("\n"));
-  tip.hidden = false;
-  const wide = tip.offsetWidth, high = tip.offsetHeight, room = 14;
-  const left = event.clientX + room + wide > innerWidth ? event.clientX - room - wide : event.clientX + room;
-  const top = event.clientY + room + high > innerHeight ? event.clientY - room - high : event.clientY + room;
-  tip.style.setProperty("left", `${Math.max(2, left)}px`);
-  tip.style.setProperty("top", `${Math.max(2, top)}px`);
-}
-
-function hideTip() {
-  byId("tip").hidden = true;
 }
 
 // memory.js
@@ -1153,21 +1513,50 @@ function buildMemory(model, store) {
   const known = (layout.memory ?? []).filter((/** @type {any} */ memory) => model.runs[memory.run]?.tensors.rows);
   /** @type {MemoryMap[]} */
   let maps = [];
-  const build = (/** @type {number} */ run) => {
-    stage.replaceChildren();
-    maps = known.filter((/** @type {any} */ memory) => memory.run === run).map((/** @type {any} */ memory) => {
-      stage.append(factsOf(memory));
-      return new MemoryMap(model, store, stage, run, memory);
+  let shown = -1, isWhole = false;
+  /** Each run's maps, made once. @type {Map<number, {maps: MemoryMap[], part: Element}>} */
+  const made = new Map();
+  const make = (/** @type {number} */ run) => {
+    const part = element("div");
+    // A plot is as large as there is room: it has to be in the page.
+    stage.replaceChildren(part);
+    const maps = known.filter((/** @type {any} */ memory) => memory.run === run).map((/** @type {any} */ memory) => {
+      part.append(factsOf(memory));
+      return new MemoryMap(model, store, part, run, memory);
     });
     const spilled = (layout.spills ?? []).filter((/** @type {any} */ spill) => spill.run === run).reduce((/** @type {number} */ sum, /** @type {any} */ spill) => sum + spill.write_bytes, 0);
-    stage.append(element("p", { class: "facts" }, spilled ? `${formatBytes(spilled)} are spilled to HBM (below).` : "Nothing is spilled to HBM."));
+    part.append(element("p", { class: "facts" }, spilled ? `${formatBytes(spilled)} are spilled to HBM (below).` : "Nothing is spilled to HBM."));
+    const found = { maps, part };
+    made.set(run, found);
+    return found;
+  };
+  const range = () => {
+    for (const map of maps) { map.whole = isWhole; map.again(); }
+  };
+  const show = (/** @type {number} */ run) => {
+    if (run === shown) return;
+    const found = made.get(run) ?? make(run);
+    shown = run;
+    maps = found.maps;
+    stage.replaceChildren(found.part);
+    range();
   };
   const runs = [...new Set(known.map((/** @type {any} */ memory) => memory.run))];
-  if (runs.length > 1) controls("memory").append(chooser("Core or level", runs.map((run) => [String(run), model.runs[run].title]), (run) => build(Number(run))));
+  if (runs.length > 1) {
+    const choice = chooser("Core or level", runs.map((run) => [String(run), model.runs[run].title]), (run) => show(Number(run)));
+    controls("memory").append(choice);
+    store.on("selection", () => {
+      const { kind, place } = store.chosen, found = kind === "instruction" ? model.find(place)[0] : kind === "tensor" ? model.findTensor(place)[0] : null;
+      if (!found || !runs.includes(found.number)) return;
+      choice.value = String(found.number);
+      show(found.number);
+    });
+  }
   controls("memory").append(chooser("Range of addresses", [["used", "addresses: used"], ["all", "addresses: all"]], (value) => {
-    for (const map of maps) { map.whole = value === "all"; map.again(); }
+    isWhole = value === "all";
+    range();
   }));
-  if (runs.length) build(runs[0]);
+  if (runs.length) show(runs[0]);
   holder.addEventListener("click", (event) => {
     const row = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("tr[data-tensor]"));
     if (row) store.select("tensor", (model.runs[Number(row.dataset.run)]?.tensorBase ?? 0) + Number(row.dataset.tensor));
@@ -1178,9 +1567,8 @@ function buildMemory(model, store) {
 // The run as the panes ask for it: instructions by number, lines, tensors, and what depends on what.
 
 
-/** @typedef {{id: number, kind: string}} Neighbour an instruction, and what ties it to another */
-
-const MOST_NEIGHBOURS = 60;
+/** @typedef {{id: number, kind: string, binds: boolean}} Neighbour an instruction, what ties it to another, and whether the
+ * later one of both started when it did because of that */
 
 /** One timeline: of a core, of a rank, of a level of the compiler. */
 class Run {
@@ -1353,62 +1741,49 @@ class Model {
 
   /** @param {number} id @returns {Neighbour[]} */
   findBefore(id) {
-    const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
-    const waited = run.column("waited_on")[row];
-    if (waited) found.set(row - waited, `waited for: ${causes[run.column("cause")[row]] ?? ""}`);
-    for (const edge of groupOf(this.edgesByConsumer(run), row)) {
-      const producer = row - run.edges.column("back")[edge];
-      if (!found.has(producer)) found.set(producer, causes[run.edges.column("cause")[edge]] ?? "edge");
-    }
-    for (const use of this.operandsOf(run, row)) {
-      if (run.uses.column("usage")[use] === 2) continue;
-      const writer = this.writerBefore(run, run.uses.column("tensor")[use], row);
-      if (writer >= 0 && !found.has(writer)) found.set(writer, "wrote an operand");
-    }
-    return [...found].map(([each, kind]) => ({ id: each + run.base, kind }));
+    const [run, row] = this.find(id), back = run.column("waited_on")[row];
+    const found = new Map(back ? [[row - back, { kinds: [this.boundText(run, row)], binds: true }]] : []);
+    for (const edge of groupOf(this.edgesByConsumer(run), row)) this.addEdge(found, run, row - run.edges.column("back")[edge], edge);
+    return neighboursOf(run, found);
   }
 
   /** @param {number} id @returns {Neighbour[]} */
   findAfter(id) {
-    const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
-    const waiting = run.once("waiting", () => {
+    const [run, row] = this.find(id), waiting = run.once("waiting", () => {
       const back = run.column("waited_on"), target = new Uint32Array(run.count);
       for (let each = 0; each < run.count; each++) target[each] = back[each] ? each - back[each] : run.count;
       return groupBy(target, run.count + 1);
     });
-    for (const each of groupOf(waiting, row)) found.set(each, "waited for this");
-    for (const edge of groupOf(this.edgesByProducer(run), row)) {
-      const consumer = run.edges.column("consumer")[edge];
-      if (!found.has(consumer)) found.set(consumer, causes[run.edges.column("cause")[edge]] ?? "edge");
-    }
-    for (const use of this.operandsOf(run, row)) {
-      if (run.uses.column("usage")[use] < 2) continue;
-      const instruction = run.uses.column("instruction"), usage = run.uses.column("usage");
-      for (const other of this.usesOf(run, run.uses.column("tensor")[use])) {
-        if (instruction[other] <= row) continue;
-        if (usage[other] !== 2 && !found.has(instruction[other])) found.set(instruction[other], "reads the result");
-        if (usage[other] >= 2 || found.size > MOST_NEIGHBOURS) break;
-      }
-    }
-    return [...found].slice(0, MOST_NEIGHBOURS).map(([each, kind]) => ({ id: each + run.base, kind }));
+    const found = new Map([...groupOf(waiting, row)].map((each) => [each, { kinds: [this.boundText(run, each)], binds: true }]));
+    for (const edge of groupOf(this.edgesByProducer(run), row)) this.addEdge(found, run, run.edges.column("consumer")[edge], edge);
+    return neighboursOf(run, found);
+  }
+
+  /** @param {Map<number, {kinds: string[], binds: boolean}>} found @param {Run} run @param {number} other @param {number} edge */
+  addEdge(found, run, other, edge) {
+    const kind = this.layout.edges[run.edges.column("kind")[edge]], known = found.get(other);
+    if (!known) found.set(other, { kinds: [kind], binds: false });
+    else if (!known.kinds.includes(kind)) known.kinds.push(kind);
+  }
+
+  /** What bound an instruction, or what it waited for where a run does not say; empty of nothing. @param {Run} run @param {number} row @returns {string} */
+  boundText(run, row) {
+    const { bounds, causes, cause_words: words } = this.layout, bound = run.column("bound")[row], cause = run.column("cause")[row];
+    return bound ? bounds[bound] : causes[cause] === "nothing" ? "" : words[cause];
+  }
+
+  /** Place in WAIT_GROUPS of what an instruction waited for. @param {Run} run @returns {(row: number) => number} */
+  waitGroups(run) {
+    const { bounds, causes } = this.layout, cause = run.column("cause"), bound = run.column("bound");
+    const wide = causes.length, groups = Uint8Array.from(bounds.flatMap((/** @type {string} */ name) => causes.map((/** @type {string} */ each) => waitGroup(name, each))));
+    return (row) => groups[bound[row] * wide + cause[row]];
   }
 
   /** The same instruction on other cores and ranks. @param {number} id @returns {number[]} ids */
   meetingOf(id) {
-    const [run, row] = this.find(id), meetings = /** @type {{run: number, row: number}[][]} */ (this.layout.meetings ?? []);
+    const [run, row] = this.find(id), meetings = /** @type {{run: number, row: number}[][]} */ (this.layout.meetings);
     const found = meetings.find((meeting) => meeting.some((one) => one.run === run.number && one.row === row)) ?? [];
     return found.filter((one) => one.run !== run.number).map((one) => this.runs[one.run].base + one.row);
-  }
-
-  /** @param {Run} run @param {number} tensor @param {number} row @returns {number} row of the last writer before, or -1 */
-  writerBefore(run, tensor, row) {
-    const instruction = run.uses.column("instruction"), usage = run.uses.column("usage");
-    let writer = -1;
-    for (const use of this.usesOf(run, tensor)) {
-      if (instruction[use] >= row) break;
-      if (usage[use] >= 2) writer = instruction[use];
-    }
-    return writer;
   }
 
   /** @param {Run} run */
@@ -1423,6 +1798,12 @@ class Model {
       return groupBy(Uint32Array.from(consumer, (row, edge) => row - back[edge]), run.count);
     });
   }
+}
+
+/** What binds first, then the nearest. @param {Run} run @param {Map<number, {kinds: string[], binds: boolean}>} found @returns {Neighbour[]} */
+function neighboursOf(run, found) {
+  const all = [...found].map(([row, { kinds, binds }]) => ({ id: row + run.base, kind: kinds.filter(Boolean).join(", "), binds }));
+  return all.sort((one, other) => Number(other.binds) - Number(one.binds));
 }
 
 // roofline.js
@@ -2124,7 +2505,7 @@ function instructionColumns(model, run) {
     { name, isNumber: false, title, value: code, nameOf, text: (/** @type {number} */ place) => nameOf(code(place)) });
   const counted = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(place: number) => number} */ value, /** @type {(value: number) => string} */ text) => (
     { name, isNumber: true, title, value, text: (/** @type {number} */ place) => (value(place) ? text(value(place)) : "") });
-  const opcode = values("opcode"), label = values("label"), site = values("site"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait");
+  const opcode = values("opcode"), label = values("label"), site = values("site"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait"), bound = values("bound");
   return [
     { name: "#", isNumber: true, title: "place in program order", value: (row) => row, text: (row) => formatCount(row) },
     named("instruction", "what it does", (place) => opcode(place) * 2 ** 24 + label(place), (code) => {
@@ -2134,10 +2515,12 @@ function instructionColumns(model, run) {
     named("line", "line of source", (place) => model.lineOfSite[site(place)], (line) => model.lineText(line)),
     named("on", "engine or queue", stream, (place) => run.place.streams[place].name),
     timed("start", "start", "from the start of the run"),
+    timed("ready", "ready", "when its operands, and room for its results, were there"),
     timed("held", "slot", "how long it held its engine"),
     timed("result", "length", "how long until its result was visible"),
     timed("waited", "wait", "how long its engine stood idle before it, waiting"),
     named("for", "what it waited for", (place) => (wait(place) > 0 ? cause(place) : -1), (code) => (code < 0 ? "" : (layout.cause_words ?? layout.causes)[code])),
+    named("bound by", "what decided when it started", bound, (code) => (code ? layout.bounds[code] : "")),
     counted("moved", "bytes moved", values("dma_bytes"), formatBytes),
     counted("MACs", "multiply-adds", values("macs"), formatCount),
     named("critical", "whether it is on the critical path", critical, (code) => (code ? "yes" : "")),
@@ -2161,24 +2544,6 @@ function transferColumns(model, run) {
     number("moved", "bytes", (row) => bytes[row], formatBytes),
     number("rate", "bytes a second", (row) => (length[row] ? (bytes[row] / length[row]) * 1e12 : 0), (value) => `${formatBytes(value)}/s`),
   ];
-}
-
-/** Make a table of the page sortable by its heads. @param {HTMLTableElement} table */
-function makeSortable(table) {
-  const rows = table.tBodies[0], heads = [...(table.tHead?.rows[0]?.cells ?? [])];
-  heads.forEach((head, place) => {
-    const text = head.textContent ?? "";
-    head.replaceChildren(element("button", { type: "button", on: { click: () => {
-      const falling = head.getAttribute("aria-sort") === "ascending" || (head.getAttribute("aria-sort") !== "descending" && head.classList.contains("number"));
-      for (const other of heads) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-      const key = (/** @type {HTMLTableRowElement} */ row) => row.cells[place]?.dataset.value ?? row.cells[place]?.textContent ?? "";
-      const order = [...rows.rows].sort((one, other) => key(one).localeCompare(key(other), "en", { numeric: true }) || 0);
-      const numeric = order.every((row) => key(row) === "" || Number.isFinite(Number(key(row))));
-      if (numeric) order.sort((one, other) => Number(key(one) || -Infinity) - Number(key(other) || -Infinity));
-      rows.append(...(falling ? order.reverse() : order));
-    } } }, text));
-  });
 }
 
 /** @param {import("./model.js").Model} model @param {import("./store.js").Store} store */
@@ -2215,13 +2580,8 @@ function buildTables(model, store) {
   const filter = () => {
     const entry = made.get(shown);
     if (entry) return entry.filter(query.value);
-    const words = query.value.toLowerCase().split(/\s+/).filter(Boolean), table = fixed.find((each) => each.dataset.table === shown);
-    let seen = 0;
-    for (const row of table?.tBodies[0]?.rows ?? []) {
-      row.hidden = !words.every((/** @type {string} */ word) => (row.textContent ?? "").toLowerCase().includes(word));
-      if (!row.hidden) seen += 1;
-    }
-    count.textContent = `${formatCount(seen)} rows`;
+    const table = fixed.find((each) => each.dataset.table === shown);
+    count.textContent = `${formatCount(table ? filterRows(table, query.value) : 0)} rows`;
   };
   const follow = () => {
     const { kind, place } = store.chosen, entry = made.get(shown);
@@ -2236,8 +2596,7 @@ function buildTables(model, store) {
   };
   const copy = async () => {
     const entry = made.get(shown), table = fixed.find((each) => each.dataset.table === shown);
-    const rows = [...(table?.rows ?? [])].filter((row) => !row.hidden);
-    const copied = entry ? await entry.copy() : (await copyText(rows.map((row) => [...row.cells].map((cell) => cell.textContent).join("\t")).join("\n")), rows.length - 1);
+    const copied = entry ? await entry.copy() : table ? await copyRows(table) : 0;
     count.textContent = `${formatCount(copied)} rows copied`;
   };
   const known = [...new Set(fixed.map((table) => table.dataset.table ?? ""))];
@@ -2257,29 +2616,6 @@ function buildTables(model, store) {
   show(known.includes("instructions") ? "instructions" : known[0] ?? "");
 }
 
-// theme.js
-// Light or dark: as the system says, until the switch says otherwise.
-
-
-/** @param {() => void} changed @returns {() => void} turns it */
-function buildTheme(changed) {
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const set = (/** @type {boolean} */ dark) => {
-    document.documentElement.dataset.theme = dark ? "dark" : "light";
-    setDark(dark);
-    changed();
-  };
-  let follows = true;
-  system.addEventListener("change", () => { if (follows) set(system.matches); });
-  const turn = () => {
-    follows = false;
-    set(!isDark());
-  };
-  byId("theme").addEventListener("click", turn);
-  set(system.matches);
-  return turn;
-}
-
 // arrows.js
 // Arrows to what a selection depends on and from it to what depends on it, and the line of the critical path.
 
@@ -2287,12 +2623,11 @@ function buildTheme(changed) {
 /** Where an instruction is drawn, in CSS pixels; null where its lane is not shown.
  * @typedef {(id: number) => {from: number, to: number, y: number}|null} Locate */
 
-const MOST_ARROWS = 160;
-
-/** @param {CanvasRenderingContext2D} context @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} colour */
-function drawArrow(context, x0, y0, x1, y1, colour) {
+/** @param {CanvasRenderingContext2D} context @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {string} colour @param {boolean} binds */
+function drawArrow(context, x0, y0, x1, y1, colour, binds) {
   const bend = Math.max(14, Math.min(80, Math.abs(x1 - x0) / 2));
   context.strokeStyle = context.fillStyle = colour;
+  context.lineWidth = binds ? 2.4 : 1.1;
   context.beginPath();
   context.moveTo(x0, y0);
   context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 5, y1);
@@ -2304,27 +2639,49 @@ function drawArrow(context, x0, y0, x1, y1, colour) {
   context.fill();
 }
 
-/** Arrows of some instructions both ways. @param {CanvasRenderingContext2D} context @param {import("./model.js").Model} model
- * @param {Iterable<number>} ids @param {Locate} locate */
-function drawArrows(context, model, ids, locate) {
-  let drawn = 0;
+/** From who came last to a meeting to those who waited there: all begin at one time, or a hop apart.
+ * @param {CanvasRenderingContext2D} context @param {import("./model.js").Model} model @param {number} id @param {Locate} locate */
+function drawMeeting(context, model, id, locate) {
+  const others = model.meetingOf(id);
+  if (!others.length) return;
+  const ready = (/** @type {number} */ each) => { const [run, row] = model.find(each); return run.column("ready")[row] + run.origin; };
+  const all = [id, ...others], last = all.reduce((one, other) => (ready(other) > ready(one) ? other : one)), from = locate(last);
+  context.strokeStyle = context.fillStyle = themeColour("ink");
   context.lineWidth = 1.6;
+  for (const each of all) {
+    const to = each === last ? null : locate(each);
+    if (!from || !to) continue;
+    const down = to.y > from.y ? 1 : -1;
+    context.beginPath();
+    context.moveTo(from.from, from.y);
+    context.lineTo(to.from, to.y - 6 * down);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(to.from, to.y);
+    context.lineTo(to.from - 4, to.y - 7 * down);
+    context.lineTo(to.from + 4, to.y - 7 * down);
+    context.fill();
+  }
+}
+
+/** Arrows of some instructions both ways: of many that would lie on each other, one.
+ * @param {CanvasRenderingContext2D} context @param {import("./model.js").Model} model
+ * @param {Iterable<number>} ids @param {Locate} locate @param {number} width of what is in view */
+function drawArrows(context, model, ids, locate, width) {
   context.setLineDash([]);
+  const drawn = new Set(), inside = (/** @type {number} */ x) => Math.round(Math.max(-1, Math.min(width + 1, x)));
+  const draw = (/** @type {ReturnType<Locate>} */ from, /** @type {ReturnType<Locate>} */ to, /** @type {string} */ colour, /** @type {boolean} */ binds) => {
+    if (!from || !to) return;
+    const key = [inside(from.to), from.y, inside(to.from), to.y, colour].join();
+    if (!drawn.has(key)) drawArrow(context, from.to, from.y, to.from, to.y, themeColour(colour), binds);
+    drawn.add(key);
+  };
   for (const id of ids) {
     const here = locate(id);
     if (!here) continue;
-    for (const { id: other } of model.before(id)) {
-      const there = locate(other);
-      if (there && drawn++ < MOST_ARROWS) drawArrow(context, there.to, there.y, here.from, here.y, themeColour("arrow-in"));
-    }
-    for (const other of model.meetingOf(id)) {
-      const there = locate(other);
-      if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("ink"));
-    }
-    for (const { id: other } of model.after(id)) {
-      const there = locate(other);
-      if (there && drawn++ < MOST_ARROWS) drawArrow(context, here.to, here.y, there.from, there.y, themeColour("arrow-out"));
-    }
+    for (const { id: other, binds } of model.before(id)) draw(locate(other), here, "arrow-in", binds);
+    drawMeeting(context, model, id, locate);
+    for (const { id: other, binds } of model.after(id)) draw(here, locate(other), "arrow-out", binds);
   }
 }
 
@@ -2625,13 +2982,14 @@ function byStart(rows, start) {
 
 /** Instructions or transfers as slices: by rising start, in time of all runs.
  * @param {Run} run @param {Uint32Array} rows @param {(row: number) => number} start @param {(row: number) => number} length
- * @param {(row: number) => number} instruction @param {(row: number) => number} shade @param {boolean} waits @param {Uint8Array} groups */
-function makeSlices(run, rows, start, length, instruction, shade, waits, groups) {
+ * @param {(row: number) => number} instruction @param {(row: number) => number} shade @param {(row: number) => number} group of its wait
+ * @param {boolean} waits */
+function makeSlices(run, rows, start, length, instruction, shade, group, waits) {
   const count = rows.length, order = byStart(rows, start);
   /** @type {Slices} */
   const made = { from: new Float64Array(count), to: new Float64Array(count), wait: new Float64Array(count),
     shade: new Uint8Array(count), group: new Uint8Array(count), id: new Uint32Array(count) };
-  const wait = waits ? run.column("wait") : null, cause = run.column("cause");
+  const wait = waits ? run.column("wait") : null;
   for (let place = 0; place < count; place++) {
     const row = order[place], from = start(row) + run.origin;
     made.from[place] = from;
@@ -2640,7 +2998,7 @@ function makeSlices(run, rows, start, length, instruction, shade, waits, groups)
     made.shade[place] = shade(instruction(row));
     if (wait) {
       made.wait[place] = wait[row];
-      made.group[place] = groups[cause[row]];
+      made.group[place] = group(row);
     }
   }
   return made;
@@ -2650,7 +3008,6 @@ class Lanes {
   /** @param {Model} model */
   constructor(model) {
     this.model = model;
-    this.groups = Uint8Array.from(model.layout.causes ?? [], waitGroup);
     const families = familyNames(), other = families.indexOf("other");
     this.families = Uint8Array.from(model.layout.opcodes ?? [], (_, opcode) => {
       const found = families.indexOf(model.layout.families?.[opcode]);
@@ -2754,7 +3111,7 @@ class Lanes {
     const detail = () => run.once(`lane ${lane.key}`, () => {
       const table = transfers ? run.transfers : run.instructions, start = table.column("start"), length = table.column(transfers ? "length" : "slot");
       const slices = makeSlices(run, taken(), (row) => start[row], (row) => length[row], transfers ? (row) => transfers[row] : (row) => row,
-        this.shades(run), !transfers && lane.kind === "slices", this.groups);
+        this.shades(run), this.model.waitGroups(run), !transfers && lane.kind === "slices");
       const made = new Detail(slices, this.model.length);
       made.prepare();
       return made;
@@ -2966,7 +3323,7 @@ function paintCover(timeline) {
   const { chosen, from, to, measured } = timeline.store, locate = (/** @type {number} */ id) => timeline.locate(id);
   if (timeline.showsCritical) for (const run of timeline.model.runs) if (run.place.is_main) drawCriticalPath(context, run, from, to, locate);
   if (chosen.kind === "instruction") {
-    if (timeline.showsArrows) drawArrows(context, timeline.model, [chosen.place], locate);
+    if (timeline.showsArrows) drawArrows(context, timeline.model, [chosen.place], locate, width);
     const here = locate(chosen.place), high = here ? timeline.laneAt(here.y)?.height ?? 20 : 0;
     if (here) {
       context.strokeStyle = themeColour("ink");
@@ -2975,7 +3332,7 @@ function paintCover(timeline) {
     }
   } else if (timeline.showsArrows && chosen.kind !== "none") {
     const seen = chosenInView(timeline, 25);
-    if (seen.length <= 24) drawArrows(context, timeline.model, seen, locate);
+    if (seen.length <= 24) drawArrows(context, timeline.model, seen, locate, width);
   }
   if (measured) paintMeasure(timeline, context, measured, height);
   context.restore();
@@ -3138,6 +3495,7 @@ function hover(timeline, x, y, event) {
     `${formatTime(run.column("start")[row])} + ${formatTime(found.length)}`,
     bytes ? `${formatBytes(bytes)} moved` : "",
     found.wait > 0 ? `${found.waits ? "here: " : ""}waited ${formatTime(found.wait)}${cause && cause !== "nothing" ? ` for ${cause}` : ""}` : "",
+    run.column("bound")[row] ? `bound by ${model.boundText(run, row)}` : "",
     run.column("critical")[row] ? "on the critical path" : "",
   ]);
 }
@@ -3239,6 +3597,7 @@ class Timeline {
     this.base = element("canvas");
     this.cover = element("canvas", { css: { "pointer-events": "none" } });
     this.stage.append(this.base, this.cover);
+    if (!model.count) this.stage.append(element("p", { class: "empty" }, "There is no instruction to show."));
     body("timeline").replaceChildren(this.stage);
     this.addControls();
     this.draw = eachFrame(() => this.paint());
@@ -3246,7 +3605,11 @@ class Timeline {
     listenToStage(this);
     store.on("view", this.draw);
     store.on("measure", () => { this.showMeasure(); this.drawCover(); });
-    store.on("selection", () => { this.forget("chosen "); this.draw(); });
+    store.on("selection", () => {
+      this.forget("chosen ");
+      if (store.chosen.kind === "instruction") this.scrollTo(store.chosen.place);
+      this.draw();
+    });
     store.on("theme", () => { this.themed = ""; this.overview.forget(); this.draw(); });
     new ResizeObserver(this.draw).observe(this.stage);
   }
@@ -3411,6 +3774,12 @@ class Timeline {
     this.store.zoom(low - room, high + room);
   }
 
+  /** Scroll to the lane of an instruction if it is not in view. @param {number} id */
+  scrollTo(id) {
+    const here = this.locate(id), high = this.stage.clientHeight;
+    if (here && (here.y < LANES_TOP || here.y > high - 8)) this.scroll = Math.max(0, this.scroll + here.y - (high + LANES_TOP) / 2);
+  }
+
   /** Bring an instruction into view if it is not, as wide as the view is. @param {number} id */
   reveal(id) {
     const [run, row] = this.model.find(id), start = run.column("start")[row] + run.origin, length = run.column("slot")[row], { from, to } = this.store;
@@ -3475,9 +3844,9 @@ async function open() {
   buildTools();
   const layout = readJson("trn3-report");
   if (layout?.kind !== "profile") {
-    for (const table of /** @type {NodeListOf<HTMLTableElement>} */ (document.querySelectorAll("main table"))) makeSortable(table);
-    buildTheme(() => {});
     byId("search").hidden = byId("help").hidden = true;
+    buildGeneral(layout);
+    await nextFrame();
     return null;
   }
   buildShell();

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
+import shutil
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from trn3.files import write_bytes
 from trn3.profile import Profile, report_page
+from trn3.report.shell import drawing
 
-
-@cache
-def _shell() -> dict[str, str]:
-    """Return the style, the script, and the policy that allows these two and nothing else."""
-    texts = {
-        name: files(__package__).joinpath(file).read_text("utf-8")
-        for name, file in (("style", "report.css"), ("script", "report.js"))
-    }
-    hashes = {
-        name: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for name, text in texts.items()
-    }
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{hashes['script']}'; "
-        f"style-src 'sha256-{hashes['style']}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    return {**texts, "policy": policy}
+# A rank's folder is called so, with its number.
+_RANK = "rank"
 
 
 def page(profiles: Sequence[Profile]) -> str:
@@ -53,11 +36,61 @@ def page(profiles: Sequence[Profile]) -> str:
     >>> html.startswith("<!doctype html>"), "<h1>nothing</h1>" in html
     (True, True)
     """
-    return report_page(profiles, **_shell())
+    return report_page(profiles, **drawing())
+
+
+def save(profiles: Sequence[Profile], folder: str | os.PathLike[str]) -> list[Path]:
+    """Write the files of a kernel's ranks: a folder each, and one report of all.
+
+    Parameters
+    ----------
+    profiles : sequence of Profile
+        One a rank.
+    folder : path
+        Gets ``report.html``, and ``rank0``, ``rank1``, ... with what `Profile.save` writes.
+
+    Returns
+    -------
+    list of Path
+        The files; where one cannot be written, there is an error and no new folder.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written, or there is no such directory.
+    ValueError
+        Without a profile.
+    """
+    html = page(profiles)
+    target = Path(folder) / "report.html"
+    written, made = [target], []
+    try:
+        for rank, profile in enumerate(profiles):
+            own = Path(folder) / f"{_RANK}{rank}"
+            if not own.is_dir():
+                own.mkdir()
+                made.append(own)
+            written += profile.save(own)
+        write_bytes(target, [html.encode()])
+    except BaseException:
+        for own in made:
+            shutil.rmtree(own)
+        raise
+    return written
+
+
+def _ranks_of(folder: Path) -> list[Path]:
+    """Return the profiles that `save` wrote, in the order of ranks."""
+    found: list[Path] = []
+    while (path := folder / f"{_RANK}{len(found)}" / "profile.json").is_file():
+        found.append(path)
+    return found
 
 
 def rebuild(folder: str | os.PathLike[str]) -> Path:
     """Write ``report.html`` anew into the folder of a run, from its ``profile.json``.
+
+    Of a folder that `save` wrote, from those of its ranks.
 
     Returns
     -------
@@ -74,11 +107,12 @@ def rebuild(folder: str | os.PathLike[str]) -> Path:
         If it holds no profile.
     """
     source = Path(folder) / "profile.json"
-    if not source.is_file():
+    sources = [source] if source.is_file() else _ranks_of(Path(folder))
+    if not sources:
         message = (
             f"{folder}: holds no profile.json; `trn3 profile --out` and `Profile.save` write one"
         )
         raise FileNotFoundError(message)
     target = source.with_name("report.html")
-    write_bytes(target, [page([Profile.from_json(source)]).encode()])
+    write_bytes(target, [page([Profile.from_json(each) for each in sources]).encode()])
     return target

@@ -14,6 +14,7 @@ import numpy as np
 from trn3._trn3 import system as _core
 from trn3.collectives.engine import CollectiveEngine
 from trn3.files import read_text
+from trn3.markup import fields, mimebundle
 from trn3.system.chip_figures import checked_lnc, chip_facts, count_of
 from trn3.system.collectives import CollectiveMethods
 from trn3.system.fabric import Slowdown
@@ -21,7 +22,6 @@ from trn3.system.faults import Fault, check_health, fault_name
 from trn3.system.joined_chips import Links
 from trn3.system.links import ChipId, ChipLike, Group, Link, NodeId, node_name
 from trn3.system.views import Views
-from trn3.text import fields, mimebundle
 from trn3.traffic import Traffic
 
 if TYPE_CHECKING:

@@ -8,22 +8,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from trn3.collectives.engine import CollectiveEngine, CollectiveUnits
 from trn3.collectives.timing import MOST_RANKS
 from trn3.facts.mappings import FrozenMapping
+from trn3.markup import fields, mimebundle
 from trn3.system.base import System
 from trn3.system.collectives import CollectiveMethods
 from trn3.system.exchanges import Exchange, ExchangeTime, Phase, StepTime, as_exchange
 from trn3.system.fabric import Binding, Bisection, Bound, Cut, Graph
 from trn3.system.links import Group, Link
 from trn3.system.networked_units import NetworkedUnits
+from trn3.text import rate
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
+    from rich.table import Table
 
     from trn3.facts.spec import Spec
     from trn3.flows import Message, Result
@@ -334,13 +338,29 @@ class Cluster(NetworkedUnits, CollectiveMethods):
         of = self.ultraserver
         return JoinedCluster(self.name, of.links, of.lnc, self._core_of(self.n), _of=self)
 
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> Table:
+        rows = {
+            "systems": f"{len(self):,} x {self.ultraserver.name}",
+            "chips": f"{self.num_chips:,}",
+            "ranks": f"{self.ranks:,}",
+            "network": f"{self.network}, {rate(self.network_rate)} a chip one way",
+            "failed": f"{len(self.failed):,}",
+        }
+        return fields(f"Cluster {self.name}", rows)
+
     def to_svg(self) -> str:
         """Return a drawing as the text of an SVG file: `System.to_svg` of `system`."""
         return self.system().to_svg()
 
-    def plot(self, path: str | Path) -> Path:
-        """Draw the cluster into a file: `System.plot` of `system`."""
-        return self.system().plot(path)
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+    def plot(self, path: str | Path | None = None) -> Path | Figure:
+        """Draw the cluster, into a file or as a figure: `System.plot` of `system`."""
+        return self.system().plot(path) if path is not None else self.system().plot()
 
     @property
     def graph(self) -> Graph:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from trn3 import text
+from trn3.markup import fields, mimebundle
+from trn3.pictures import finished
 from trn3.system.links import ChipId, Leg, Level, Link, NodeId, Path, Route, node_name
 
 if TYPE_CHECKING:
+    import os
+    import pathlib
+
     import networkx as nx
     import numpy as np
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
+    from rich.table import Table
 
     from trn3._trn3.system import Fabric
 
@@ -194,7 +201,48 @@ class Bound:
         """Seconds if each chip sends so many bytes on average, without latencies."""
         return bytes_per_chip / self.per_chip
 
-    _repr_mimebundle_ = text.mimebundle
+    _repr_mimebundle_ = mimebundle
+
+    def __rich__(self) -> Table:
+        others = [f"{name} alone {text.rate(value)}" for name, value in self.levels.items()]
+        best = "" if self.is_by_cut else f" {text.rate(self.per_chip_by_cut)}"
+        rows = {
+            "a chip, one way": text.rate(self.per_chip),
+            "all chips": text.rate(self.total),
+            "binding": self.binding,
+            "levels": ", ".join(others),
+            "slowest pair": " -> ".join(map(node_name, self.slowest or ())) or "-",
+            f"no routing does better{' than' * bool(best)}{best}": self.cut,
+        }
+        if self.time is not None:
+            rows["time, latencies not counted"] = text.time(self.time)
+        return fields(self.traffic, rows)
+
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | os.PathLike[str]) -> pathlib.Path: ...
+    def plot(self, path: str | os.PathLike[str] | None = None) -> pathlib.Path | Figure:
+        """Draw what a chip could send if each level of links alone bound, and what it can.
+
+        Parameters
+        ----------
+        path
+            A ``.png``, ``.svg`` or ``.pdf`` file; without one a figure of matplotlib is returned.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If the file has another ending.
+        OSError
+            If it cannot be written.
+        """
+        from trn3.system.draw import draw_bound
+
+        of = (self.traffic, self.per_chip, self.per_chip_by_cut)
+        return finished(draw_bound(*of, self.levels), path)
 
     def __str__(self) -> str:
         rates = f"{text.rate(self.per_chip)} a chip one way, {text.rate(self.total)} in all"

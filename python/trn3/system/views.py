@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, overload
 
 from trn3 import offers
+from trn3.pictures import check_suffix, finished
 from trn3.system import draw
 from trn3.system.joined_chips import JoinedChips
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Views(JoinedChips):
@@ -22,8 +27,18 @@ class Views(JoinedChips):
         """
         return self._fabric.svg()
 
-    def plot(self, path: str | Path) -> Path:
-        """Draw the system into a .png, .svg or .pdf file (the extra ``plot``) and return its path.
+    @overload
+    def plot(self, path: None = None) -> Figure: ...
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+    def plot(self, path: str | Path | None = None) -> Path | Figure:
+        """Draw chips, switches and links (the extra ``plot``).
+
+        Parameters
+        ----------
+        path
+            A ``.png``, ``.svg`` or ``.pdf`` file, whose path is returned; without one a figure of
+            matplotlib is.
 
         Raises
         ------
@@ -34,7 +49,9 @@ class Views(JoinedChips):
         OSError
             If the file cannot be written.
         """
-        return draw.plot(self._fabric, Path(path))
+        if path is not None:
+            check_suffix(Path(path))
+        return finished(draw.draw_fabric(self._fabric), path)
 
     def to_astra_sim(self) -> str:
         """Return its fabric as the text of a network file of ASTRA-sim; see `trn3.interchange`.

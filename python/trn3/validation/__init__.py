@@ -36,6 +36,7 @@ from trn3.validation.documents import (
     ratios,
     replace_section,
 )
+from trn3.validation.recomputed import Compared
 from trn3.validation.rows import (
     LEVELS,
     Absent,
@@ -68,6 +69,7 @@ __all__ = [
     "Absent",
     "BandSummary",
     "ClassSummary",
+    "Compared",
     "Level",
     "LevelSummary",
     "PublishedRow",

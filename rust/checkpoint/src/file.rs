@@ -1,8 +1,7 @@
 //! A file, open for reading by range.
 
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io::{Error as IoError, ErrorKind, Read};
 use std::path::Path;
 
 use crate::header::{Header, parse};
@@ -27,8 +26,12 @@ impl CheckpointFile {
     /// # Errors
     /// [`Error::Io`] if the system refuses it, [`Error::Refused`] if it is no sound safetensors file.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        let mut options = OpenOptions::new();
+        options.read(true);
         // Else opening a pipe would wait for its writer before it can be refused.
-        let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+        let mut file = options.open(path)?;
         let status = file.metadata()?;
         if status.is_dir() {
             return Err(Problem::Directory.into());
@@ -70,7 +73,8 @@ impl CheckpointFile {
     /// # Errors
     /// [`Problem::Ended`] if the file has become shorter, else what the system says.
     pub fn read(&self, start: u64, into: &mut [u8], place: &str) -> Result<(), Error> {
-        self.file.read_exact_at(into, self.data_begin.saturating_add(start)).map_err(|error| ended(error, place))
+        let from = self.data_begin.saturating_add(start);
+        read_exact_at(&self.file, into, from).map_err(|error| ended(error, place))
     }
 }
 
@@ -78,7 +82,26 @@ fn read_whole(file: &mut File, into: &mut [u8]) -> Result<(), Error> {
     file.read_exact(into).map_err(|error| ended(error, "its header"))
 }
 
-fn ended(error: std::io::Error, place: &str) -> Error {
+#[cfg(unix)]
+fn read_exact_at(file: &File, into: &mut [u8], from: u64) -> Result<(), IoError> {
+    std::os::unix::fs::FileExt::read_exact_at(file, into, from)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, into: &mut [u8], from: u64) -> Result<(), IoError> {
+    let mut done = 0;
+    while done < into.len() {
+        match std::os::windows::fs::FileExt::seek_read(file, &mut into[done..], from + done as u64) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => done += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn ended(error: IoError, place: &str) -> Error {
     match error.kind() {
         ErrorKind::UnexpectedEof => Problem::Ended { place: place.to_owned() }.into(),
         _ => error.into(),

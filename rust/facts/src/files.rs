@@ -1,8 +1,7 @@
 //! Files of a user's own: read when they are what they should be, and what is wrong with them in one line.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{Error as IoError, ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use toml::de::Error as TomlError;
@@ -10,8 +9,14 @@ use toml::de::Error as TomlError;
 /// The most bytes of a description that are read **(choice)**: many times what any has.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// The flag of the system with which opening a pipe does not wait for its writer.
-const NO_WAITING: i32 = libc::O_NONBLOCK;
+/// Opens a file for reading. Opening a pipe does not wait for its writer; without Unix there are none in folders.
+fn open(path: &Path) -> Result<File, IoError> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    options.open(path)
+}
 
 /// The text of a regular file of at most [`MAX_BYTES`].
 ///
@@ -24,7 +29,7 @@ const NO_WAITING: i32 = libc::O_NONBLOCK;
 /// assert_eq!(refusal.to_string(), "is not a regular file");
 /// ```
 pub fn read_text(path: &Path) -> Result<String, IoError> {
-    let file = OpenOptions::new().read(true).custom_flags(NO_WAITING).open(path)?;
+    let file = open(path)?;
     let status = file.metadata()?;
     if !status.is_file() && !status.is_dir() {
         return Err(IoError::new(ErrorKind::InvalidInput, "is not a regular file"));

@@ -6,6 +6,7 @@ mod issue;
 mod kept_trace;
 mod options;
 mod pending;
+mod rank_groups;
 mod rests;
 mod tensor_log;
 
@@ -35,6 +36,7 @@ use issue::traced;
 pub use options::CoreOptions;
 use pending::Pending;
 pub use pending::instruction_issue;
+pub use rank_groups::RankGroups;
 pub use tensor_log::{TensorLog, TensorRecord, TensorUse};
 
 /// Names of an instruction in one run.
@@ -65,6 +67,7 @@ pub struct NeuronCore {
     occupancy: Vec<(u64, OccupancyPoint)>,
     /// Its tensors, and which instructions use them.
     tensors: TensorLog,
+    ranks: RankGroups,
     /// What its run takes in the kernel's own order and places, where a compiler changed that.
     as_written: Option<Box<RunAsWritten>>,
     /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
@@ -143,6 +146,7 @@ impl NeuronCore {
             live: OccupancyPoint::default(),
             occupancy: Vec::new(),
             tensors: TensorLog::default(),
+            ranks: RankGroups::default(),
             as_written: None,
             pending: VecDeque::new(),
             number: 0,
@@ -183,6 +187,7 @@ impl NeuronCore {
         self.trace = self.trace.take().map(|_| Box::new(TraceBuilder::new(Arc::clone(&self.state.arch))));
         self.occupancy.clear();
         self.tensors = TensorLog::default();
+        self.ranks = RankGroups::default();
         self.as_written = None;
         self.issued = 0;
         self.state.memory.restart();

@@ -13,6 +13,7 @@
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 //! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
 //! | [`activation`], [`activate`] | the functions of the scalar engine: gelu, tanh, log and the others |
+//! | [`pair_step`], [`join_rows`] | float32 steps on lines of numbers, each rounded |
 //! | [`multiply_add`] | x * scale + addend, rounded once: the arguments of those |
 //! | [`compress`], [`prune`], [`SparseView`], [`from_tags`] | structured sparsity: M of N values and their positions |
 //! | [`matmul_sparse`] | products that skip what is not stored |
@@ -26,6 +27,7 @@ mod error;
 mod exp;
 mod format;
 mod fpenv;
+mod lane_steps;
 mod matmul;
 mod matmul_sparse;
 mod mx;
@@ -41,13 +43,16 @@ pub use error::{Error, NumericsErrorKind, Result};
 pub use exp::{Bias, exp, exp_one};
 pub use format::{Format, FormatSpec};
 pub use fpenv::with_default_environment;
+pub use lane_steps::{
+    JOINED_RUN, PairStep, StepOperand, bf16_to_f32, f32_to_bf16, join_rows, pair_step, round_to_bf16,
+};
 pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape};
 pub use matmul_sparse::matmul_sparse;
 pub use mx::{
     BLOCK, HISTOGRAM_BINS, HISTOGRAM_LIMIT, MxErrors, MxOptions, MxView, ScaleRule, X4Word, dequantize_mx,
     from_trn3_layout, pack_x4, quantize_mx, scale_rows, to_trn3_layout, unpack_x4,
 };
-pub use par::{check_interrupt, most_threads, num_threads, set_num_threads, with_interrupt_check};
+pub use par::{check_interrupt, for_each, most_threads, num_threads, set_num_threads, with_interrupt_check};
 pub use simd::{SimdLevel, simd_level, with_level};
 pub use sparse::{SparseView, SparsityPattern, compress, from_tags, prune};
 pub use xorwow::Xorwow;

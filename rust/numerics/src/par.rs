@@ -170,7 +170,18 @@ fn is_interrupted() -> bool {
 
 /// Gives every item to `work`, on all threads; items are taken in order, so put the costly ones first. An item should
 /// take between some ten microseconds (else handing it out shows) and some ten milliseconds (else interrupts wait).
-pub(crate) fn for_each<I>(items: I, work: impl Fn(I::Item) + Sync) -> Result<()>
+/// Threads are as many as [`num_threads`] says; items of one call must not depend on one another.
+///
+/// # Errors
+/// [`Error::Interrupted`], with items left undone; [`Error::Value`] when `TRN3_NUM_THREADS` is wrong.
+///
+/// ```
+/// let mut squares = [0; 100];
+/// trn3_numerics::for_each(squares.iter_mut().enumerate(), |(place, square)| *square = place * place)?;
+/// assert_eq!(squares[99], 9801);
+/// # Ok::<(), trn3_numerics::Error>(())
+/// ```
+pub fn for_each<I>(items: I, work: impl Fn(I::Item) + Sync) -> Result<()>
 where
     I: ExactSizeIterator + Send,
     I::Item: Send,

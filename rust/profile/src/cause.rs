@@ -1,7 +1,7 @@
 //! Engines and causes of waiting, by the numbers and words that columns and figures have for them.
 
 use trn3_machine::engine::Engine;
-use trn3_machine::timing::graph::BoundBy;
+use trn3_machine::timing::graph::{BoundBy, EdgeKind};
 use trn3_machine::timing::record::Cause;
 
 /// Names of the engines, by the number that stands for them in columns.
@@ -42,6 +42,17 @@ pub const BOUNDS: [&str; BoundBy::ALL.len()] = {
     let mut number = 0;
     while number < names.len() {
         names[number] = BoundBy::ALL[number].name();
+        number += 1;
+    }
+    names
+};
+
+/// Why an instruction comes after an earlier one, by the number that stands for it in columns.
+pub const EDGES: [&str; EdgeKind::ALL.len()] = {
+    let mut names = [""; EdgeKind::ALL.len()];
+    let mut number = 0;
+    while number < names.len() {
+        names[number] = EdgeKind::ALL[number].name();
         number += 1;
     }
     names

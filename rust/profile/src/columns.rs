@@ -155,6 +155,18 @@ columns! {
     }
 }
 
+columns! {
+    /// Which instructions come after which, by rising `consumer`, each pair once for each kind of reason.
+    EdgeColumns, "edges" {
+        /// Place in [`InstructionColumns`]: the one that comes after.
+        consumer: u32,
+        /// Place in [`InstructionColumns`]: the earlier one.
+        producer: u32,
+        /// Place in [`crate::EDGES`].
+        kind: u8,
+    }
+}
+
 /// Bytes in use of each partition of SBUF and PSUM, from each time to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OccupancyColumns {

@@ -10,10 +10,11 @@ use trn3_machine::storage::Buffer;
 use trn3_machine::time::Picos;
 use trn3_machine::timing::graph::GraphStep;
 use trn3_machine::timing::record::{NO_INSTRUCTION, Record, TransferRecord};
+use trn3_machine::timing::timeline::Timeline;
 
 use crate::advice::LazyAdvice;
 use crate::cause::cause_number;
-use crate::columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
+use crate::columns::{EdgeColumns, InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 use crate::findings::finding_record;
 use crate::machine_figures::MachineFigures;
 use crate::precision::PrecisionLoss;
@@ -85,6 +86,22 @@ fn instructions(records: &[Record], steps: &[GraphStep]) -> InstructionColumns {
     }
 }
 
+fn edges(timeline: &Timeline) -> EdgeColumns {
+    let mut made = EdgeColumns::default();
+    let mut own: Vec<(u32, u8)> = Vec::new();
+    for consumer in 0..timeline.records().len() {
+        own.clear();
+        own.extend(timeline.comes_after(consumer).iter().map(|edge| (edge.on, edge.kind as u8)));
+        // One edge each for a stationary operand and a moving one of the same producer is one reason.
+        own.sort_unstable();
+        own.dedup();
+        made.consumer.extend(own.iter().map(|_| consumer as u32));
+        made.producer.extend(own.iter().map(|(producer, _)| producer));
+        made.kind.extend(own.iter().map(|(_, kind)| kind));
+    }
+    made
+}
+
 fn transfers(records: &[TransferRecord]) -> TransferColumns {
     TransferColumns {
         instruction: records.iter().map(|record| record.id).collect(),
@@ -114,6 +131,8 @@ impl Recorded {
         let mut known = Known::default();
         let count = core.timeline.records().len();
         (made.tensors, made.uses) = made.log(&mut known, core.tensor_log(), count);
+        made.edges = edges(&core.timeline);
+        (made.groups, made.met) = (core.rank_groups().groups().to_vec(), core.rank_groups().met().to_vec());
         if let Some(written) = core.run_as_written() {
             let (tensors, uses) = made.log(&mut known, &written.tensors, written.timeline.records().len());
             made.as_written = Some(Box::new(WrittenColumns {
@@ -124,6 +143,7 @@ impl Recorded {
                 critical: written.timeline.critical_path(),
                 tensors,
                 uses,
+                edges: edges(&written.timeline),
             }));
         }
         made

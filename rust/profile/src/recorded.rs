@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use trn3_machine::storage::Buffer;
 
-use crate::columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
+use crate::cause::EDGES;
+use crate::columns::{EdgeColumns, InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 use crate::error::{Error, Result};
 use crate::packed::{Packer, TableLayout, Unpacker};
 
@@ -33,6 +34,8 @@ pub struct WrittenColumns {
     pub tensors: TensorColumns,
     /// Their uses.
     pub uses: UseColumns,
+    /// What comes after what.
+    pub edges: EdgeColumns,
 }
 
 /// What pictures of a run need beside its figures.
@@ -48,6 +51,12 @@ pub struct Recorded {
     pub tensors: TensorColumns,
     /// Their uses.
     pub uses: UseColumns,
+    /// What comes after what.
+    pub edges: EdgeColumns,
+    /// Lists of ranks that it had collectives with, each once.
+    pub groups: Vec<Vec<u64>>,
+    /// Of each collective in the order of the program, the place of its list.
+    pub met: Vec<u32>,
     /// The run in the kernel's own order and places, where a compiler changed those.
     pub as_written: Option<Box<WrittenColumns>>,
     /// Texts of the files that lines are of.
@@ -65,6 +74,10 @@ struct Document {
     shapes: Vec<Vec<u64>>,
     dtypes: Vec<String>,
     sources: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<Vec<u64>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    met: Vec<u32>,
     #[serde(default)]
     callers: BTreeMap<u32, Vec<(String, u32, String)>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,6 +103,10 @@ impl Recorded {
     /// Refuses what contradicts itself, or a run of so many instructions and sites.
     pub(crate) fn check(&self, instructions: usize, sites: usize) -> Result<()> {
         self.check_tables(&self.tensors, &self.uses, instructions, sites)?;
+        check_edges(&self.edges, instructions)?;
+        if let Some(&place) = self.met.iter().find(|&&place| place as usize >= self.groups.len()) {
+            return Err(Error::Value(format!("met holds {place}, but there are {} groups", self.groups.len())));
+        }
         let Some(written) = &self.as_written else { return Ok(()) };
         crate::check_instructions(&written.instructions)?;
         crate::check_transfers(&written.transfers)?;
@@ -102,6 +119,7 @@ impl Recorded {
         if !is_inside {
             return Err(Error::Value("recorded.as_written names instructions or sites that there are not".to_owned()));
         }
+        check_edges(&written.edges, count)?;
         self.check_tables(&written.tensors, &written.uses, count, sites)
     }
 
@@ -131,17 +149,34 @@ impl Recorded {
     }
 }
 
+fn check_edges(edges: &EdgeColumns, count: usize) -> Result<()> {
+    edges.check_lengths()?;
+    let is_later = |(consumer, producer): (&u32, &u32)| producer < consumer && (*consumer as usize) < count;
+    if !edges.consumer.iter().zip(&edges.producer).all(is_later) {
+        return Err(Error::Value(format!("edges lead from later instructions, or to others than the {count}")));
+    }
+    if edges.kind.iter().any(|&kind| usize::from(kind) >= EDGES.len()) {
+        return Err(Error::Value(format!("edges.kind holds kinds beyond the {}", EDGES.len())));
+    }
+    if edges.consumer.is_sorted() {
+        return Ok(());
+    }
+    Err(Error::Value("edges.consumer falls; it must rise".to_owned()))
+}
+
 impl Serialize for Recorded {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let (mut packer, mut tables) = (Packer::default(), BTreeMap::new());
         let mut put = |name: &str, layout: TableLayout| tables.insert(name.to_owned(), layout);
         put("tensors", self.tensors.pack(&mut packer));
         put("uses", self.uses.pack(&mut packer));
+        put("edges", self.edges.pack(&mut packer));
         if let Some(written) = &self.as_written {
             put("as_written.instructions", written.instructions.pack(&mut packer));
             put("as_written.transfers", written.transfers.pack(&mut packer));
             put("as_written.tensors", written.tensors.pack(&mut packer));
             put("as_written.uses", written.uses.pack(&mut packer));
+            put("as_written.edges", written.edges.pack(&mut packer));
             let mut occupancy = TableLayout::of(written.occupancy.time_ps.len());
             packer.put(&mut occupancy, "time_ps", written.occupancy.time_ps.clone());
             packer.put(&mut occupancy, "sbuf_bytes", written.occupancy.sbuf_bytes.clone());
@@ -156,6 +191,8 @@ impl Serialize for Recorded {
             shapes: self.shapes.clone(),
             dtypes: self.dtypes.clone(),
             sources: self.sources.clone(),
+            groups: self.groups.clone(),
+            met: self.met.clone(),
             callers: self.callers.clone(),
             as_written: self.as_written.as_ref().map(|written| WrittenDocument {
                 latency_ps: written.latency_ps,
@@ -174,6 +211,11 @@ impl Document {
         let unpacker = Unpacker::of(&self.columns)?;
         let missing = |name: &str| Error::Value(format!("there is no table {name}"));
         let table = |name: &str| self.tables.get(name).ok_or_else(|| missing(name));
+        // Older documents have none.
+        let edges = |name: &str| match self.tables.get(name) {
+            Some(table) => EdgeColumns::unpack(&unpacker, table),
+            None => Ok(EdgeColumns::default()),
+        };
         let as_written = match &self.as_written {
             None => None,
             Some(written) => Some(Box::new(WrittenColumns {
@@ -190,16 +232,20 @@ impl Document {
                 critical: unpacker.take(table("as_written.critical")?, "critical.row")?,
                 tensors: TensorColumns::unpack(&unpacker, table("as_written.tensors")?)?,
                 uses: UseColumns::unpack(&unpacker, table("as_written.uses")?)?,
+                edges: edges("as_written.edges")?,
             })),
         };
         Ok(Recorded {
             tensors: TensorColumns::unpack(&unpacker, table("tensors")?)?,
             uses: UseColumns::unpack(&unpacker, table("uses")?)?,
+            edges: edges("edges")?,
             as_written,
             names: self.names,
             shapes: self.shapes,
             dtypes: self.dtypes,
             sources: self.sources,
+            groups: self.groups,
+            met: self.met,
             callers: self.callers,
         })
     }
@@ -208,5 +254,26 @@ impl Document {
 impl<'de> Deserialize<'de> for Recorded {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         Document::deserialize(deserializer)?.taken().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_edges_that_contradict_are_refused() {
+        let refused = |consumer: &[u32], producer: &[u32], kind: &[u8]| {
+            let edges = EdgeColumns { consumer: consumer.to_vec(), producer: producer.to_vec(), kind: kind.to_vec() };
+            check_edges(&edges, 3).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused(&[1, 1, 2], &[0, 0, 1], &[0, 1, 4]), None);
+        let later = Some("edges lead from later instructions, or to others than the 3".to_owned());
+        assert_eq!(refused(&[1], &[1], &[0]), later);
+        assert_eq!(refused(&[3], &[1], &[0]), later);
+        assert_eq!(refused(&[1], &[0], &[5]), Some("edges.kind holds kinds beyond the 5".to_owned()));
+        assert_eq!(refused(&[2, 1], &[0, 0], &[0, 0]), Some("edges.consumer falls; it must rise".to_owned()));
+        let length = refused(&[1], &[0], &[]).expect("refused");
+        assert_eq!(length, "edges.kind has 0 entries, edges.consumer has 1; they must be as many");
     }
 }

@@ -98,7 +98,7 @@ fn verify_cores<'py>(
 }
 
 /// What profiles say of a report: all of it but what lies where.
-fn figures(report: &CompileReport) -> PyResult<CompileFigures> {
+pub(crate) fn figures(report: &CompileReport) -> PyResult<CompileFigures> {
     let report = CompileReport { live: Vec::new(), ..report.clone() };
     let figures = serde_json::to_value(report).and_then(serde_json::from_value);
     figures.map_err(|error| PyValueError::new_err(error.to_string()))

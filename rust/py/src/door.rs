@@ -19,6 +19,12 @@ pub(crate) fn raised() -> Option<PyErr> {
     RAISED.take()
 }
 
+/// What the interpreter raised when work called it: the work stops, and it is raised where the work was asked for.
+pub(crate) fn raise(raised: PyErr) -> trn3_numerics::Error {
+    RAISED.replace(Some(raised));
+    trn3_numerics::Error::Interrupted
+}
+
 /// An error of one of the crates.
 pub(crate) trait Fault {
     /// The exception that it is to Python; `line` is the kernel's, empty where there is none.

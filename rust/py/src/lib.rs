@@ -16,6 +16,9 @@ mod dtype;
 mod error;
 mod exp;
 mod facts;
+mod graph;
+mod graph_kernel;
+mod graph_tensor;
 mod k8s;
 mod machine;
 mod matmul;
@@ -69,6 +72,7 @@ mod _trn3 {
         crate::checkpoint::register(module)?;
         crate::machine::register(module)?;
         crate::compiler::register(module)?;
+        crate::graph::register(module)?;
         crate::planner::register(module)?;
         crate::profile::register(module)?;
         crate::run_figures::register(module)?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,11 +13,17 @@ import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
 import trn3
 import trn3.nki.language as nl
 from trn3 import nki
+from trn3.markup import as_html
 from trn3.numerics import quantize_mx
+from trn3.planner.training import Training, plan_training
 from trn3.profile import Profile
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
@@ -48,7 +55,7 @@ def profiled(name: str = "doubled") -> Profile:
 
 
 def shown(value: Any) -> str:
-    """Return the text of the HTML of an object, which has no tags but those of layout."""
+    """Return the text of the HTML of an object: tables, with no tags but those of layout."""
     bundle = value._repr_mimebundle_(include=None, exclude=None)
     assert bundle["text/plain"] == repr(value)
     tags: set[str] = set()
@@ -62,7 +69,8 @@ def shown(value: Any) -> str:
             texts.append(data)
 
     Page().feed(bundle["text/html"])
-    assert tags <= {"pre", "span"}
+    assert tags <= {"caption", "div", "span", "table", "tbody", "td", "th", "thead", "tr"}
+    assert "table" in tags
     return "".join(texts)
 
 
@@ -76,10 +84,45 @@ def test_everything_has_a_page_in_a_notebook(tmp_path: Path) -> None:
     assert "144" in shown(system)
     bound = system.bound("all_to_all")
     assert str(bound.binding) in shown(bound)
+    assert "25 GB/s a chip" in shown(trn3.Cluster(system, 3))
     x = np.random.default_rng(0).standard_normal((32, 64), dtype=np.float32)
     assert "float8_e4m3fn" in shown(quantize_mx(x, "float8_e4m3fn"))
     swept = trn3.sweep(pow, {"base": [2, 3], "exp": [2]}, workers=1)
     assert "9" in shown(swept)
+    both = trn3.plan("llama-3.1-8b", ["gen2", "b300"])
+    assert [row[0] in shown(both) for row in both.table()] == [True, True]
+    search = trn3.planner.search("llama-3.1-8b", "gen2")
+    assert f"{search.tpot * 1e3:.4g} ms" in shown(search)
+    step = plan_training("llama-3.3-70b", "gen2", Training(1152, 8192))
+    assert step.phases[0].binding in shown(step)
+    found = nki.diff(doubled, {"x": np.ones((128, 64), np.float32)})
+    assert "1.00 x" in shown(found)
+
+
+def test_numbers_stand_at_the_right_under_headings() -> None:
+    page = profiled()._repr_mimebundle_()["text/html"]
+    engines = page[page.index("Engines: at work") :].partition("</table>")[0]
+    head, _, body = engines.partition("</thead>")
+    headings = re.findall(r'<th scope="col" style="text-align:(\w+)[^>]*>([^<]+)<', head)
+    assert headings[:3] == [("left", "engine"), ("right", "instructions"), ("right", "busy")]
+    rows = [re.findall(r'<td style="text-align:(\w+)', row) for row in body.split("<tr>")[1:]]
+    assert rows == [[side for side, _ in headings]] * 2
+    # Notebooks drop style sheets, and light and dark pages have inks of their own.
+    assert "<style" not in page
+    assert "background" not in page
+
+
+def test_cells_keep_their_markup_and_nothing_else() -> None:
+    table = Table("name", title="[bold]a[/] < b")
+    table.add_row("[red]no[/]", style="italic")
+    table.add_row(Text("[red]\x1b[1m\n&"))
+    page = as_html(Group(Text("plain", "bold"), table, Panel("framed")))
+    assert '<div style="white-space:pre-wrap"><span style="font-weight:600">plain</span>' in page
+    assert '<span style="font-weight:600">a</span> &lt; b</caption>' in page
+    assert '<span style="color:#de3d3d">no</span></td>' in page
+    assert page.count("font-style:italic") == 1
+    assert "[red]\\x1b[1m\n&amp;</td>" in page
+    assert page.index("<table") < page.index("<pre") < page.index("framed")
 
 
 def test_checkpoints_show_their_tensors(tmp_path: Path) -> None:
@@ -93,7 +136,7 @@ def test_checkpoints_show_their_tensors(tmp_path: Path) -> None:
         text = shown(checkpoint)
     assert "[64], " not in text
     assert "bias" in text
-    assert text.count(", MX") == 1
+    assert text.count("one for 32 along axis") == 1
 
 
 def test_hostile_names_are_text() -> None:

@@ -17,8 +17,37 @@ import rich.console
 import trn3
 from support import sweeps as functions
 from support.checks import error
+from support.figures import texts_of
 from trn3.studies.sweep import SweepResult
 from trn3.studies.sweep.progress import Bar, Silent, make_progress
+
+
+def sized(a: int, b: int, name: str) -> dict[str, Any]:
+    return {"size": a * b + len(name), "text": name}
+
+
+def test_pictures_have_a_line_for_each_choice(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    names = ["x", "a_rather_long_name_of_something" * 3]
+    grid: dict[str, Any] = {"a": [1, 2, 4, 8], "b": [3, 5], "name": names}
+    result = trn3.sweep(sized, grid, workers=0)
+    figure: Any = result.plot()
+    written = texts_of(figure)
+    assert {"a", "value.size", "b 3, name x"} <= set(written)
+    lines = figure.axes[0].lines
+    assert [line.get_xdata().tolist() for line in lines] == [[1, 2, 4, 8]] * 4
+    assert lines[0].get_ydata().tolist() == [4, 7, 13, 25]
+    by_name = result.plot(x="name", y="size")
+    labels = [tick.get_text() for tick in by_name.axes[0].get_xticklabels()]
+    assert [label.replace("\n", "") for label in labels] == names
+    assert texts_of(by_name)
+    assert result.plot(tmp_path / "sweep.svg") == tmp_path / "sweep.svg"
+    with error(ValueError, "x is 'c'", "a, b, name"):
+        result.plot(x="c")
+    with error(ValueError, "y is 'text'", "value.size, seconds"):
+        result.plot(y="text")
+    many = trn3.sweep(pow, {"base": list(range(1, 60)), "exp": [1, 2]}, workers=0)
+    assert "and 29 more" in texts_of(many.plot(x="exp"))
 
 
 def mixed(x: Any) -> Any:

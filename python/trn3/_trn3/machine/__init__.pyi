@@ -30,6 +30,7 @@ __all__ = [
     "dropped_keywords",
     "ds",
     "even_steps",
+    "family_of",
     "hooks",
     "instruction_table",
     "isa",
@@ -69,6 +70,7 @@ def span_indexes(
     partition: int | None,
 ) -> tuple[list[int], list[NDArray[np.int64]]]: ...
 def dropped_keywords() -> list[tuple[str, str, str]]: ...
+def family_of(opcode: str) -> str: ...
 def instruction_table() -> list[dict[str, Any]]: ...
 
 class _Finding(TypedDict):
@@ -100,6 +102,7 @@ class NeuronCore:
         unlimited: bool = False,
         compile: str = "as-written",
         internal: Sequence[str] = ...,
+        commands: Sequence[str] = ...,
         beside: Sequence[NeuronCore] = ...,
     ) -> Self: ...
     @property

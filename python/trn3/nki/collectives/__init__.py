@@ -23,6 +23,8 @@ device's ranks but not all.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trn3.nki.collectives.exchanges import all_gather, all_reduce, all_to_all, reduce_scatter
 from trn3.nki.collectives.permutations import (
     collective_permute,
@@ -51,5 +53,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    raise _missing_attribute(__name__, name, __all__)
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+if not TYPE_CHECKING:  # to checkers a name that is misspelt shall be an error
+
+    def __getattr__(name: str) -> object:
+        raise _missing_attribute(__name__, name, __all__)

@@ -6,7 +6,7 @@ whose `depends_on` adds an order beyond what data demands.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trn3._trn3.machine import NkiInstruction, NkiValidationError, VirtualRegister
 from trn3.nki.isa import (
@@ -191,5 +191,11 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-def __getattr__(name: str) -> object:
-    raise _missing_attribute(__name__, name, __all__)
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+if not TYPE_CHECKING:  # to checkers a name that is misspelt shall be an error
+
+    def __getattr__(name: str) -> object:
+        raise _missing_attribute(__name__, name, __all__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins as _builtins
 import importlib as _importlib
+import typing as _typing
 
 from trn3._trn3.machine import NkiTensor
 from trn3.nki.language.activations import (
@@ -148,6 +149,10 @@ from trn3.nki.values.memory_regions import (
 from trn3.nki.values.neuron_dtypes import static_cast
 from trn3.nki.values.objects import NKIObject
 from trn3.nki.values.suggestions import missing_attribute as _missing_attribute
+
+if _typing.TYPE_CHECKING:
+    from trn3.nki.dialects.legacy.language import constants as constants
+    from trn3.nki.values import element_types as dtypes  # noqa: F401  as an attribute
 
 bool = bool_
 range = _builtins.range
@@ -298,16 +303,23 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> object:
-    if name == "dtypes":
-        return _importlib.import_module("trn3.nki.values.element_types")
-    if name == "constants":
-        # What older kernels import beside the language.
-        return _importlib.import_module("trn3.nki.dialects.legacy.language.constants")
-    if name in ("arange", "mgrid", "loop_reduce", "atomic_rmw", "all_reduce"):
-        message = (
-            f"nki.language has no {name}: it is of NKI 0.1, neuronxcc.nki.language; allowed here: "
-            "slices, tensor.ap, nl.ds, instructions of nki.isa"
-        )
-        raise AttributeError(message)
-    raise _missing_attribute(__name__, name, __all__)
+def __dir__() -> list[str]:
+    own = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, "constants", "dtypes", *own})
+
+
+if not _typing.TYPE_CHECKING:  # to checkers a name that is misspelt shall be an error
+
+    def __getattr__(name: str) -> object:
+        if name == "dtypes":
+            return _importlib.import_module("trn3.nki.values.element_types")
+        if name == "constants":
+            # What older kernels import beside the language.
+            return _importlib.import_module("trn3.nki.dialects.legacy.language.constants")
+        if name in ("arange", "mgrid", "loop_reduce", "atomic_rmw", "all_reduce"):
+            message = (
+                f"nki.language has no {name}: it is of NKI 0.1, neuronxcc.nki.language; allowed "
+                "here: slices, tensor.ap, nl.ds, instructions of nki.isa"
+            )
+            raise AttributeError(message)
+        raise _missing_attribute(__name__, name, __all__)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trn3.markup import mimebundle
 from trn3.nki.launch.golden import ResultCheck
 from trn3.profile import Profile
 from trn3.profile.changes import RunChange
@@ -201,7 +202,8 @@ class Diff:
             return "equal" if not row.difference else f"{row.difference:.2e}"
 
         ran = [row.profile for row in self.rows if row.profile is not None]
-        line("latency", lambda _, ran: microseconds(ran.latency_us))
+        longest = max((each.latency_us for each in ran), default=0.0)
+        line("latency", lambda _, ran: microseconds(ran.latency_us, longest))
         line("speed", lambda row, _: f"{row.speedup or 0.0:.2f} x")
         line("busiest engine", lambda row, _: str(row.bottleneck))
         for engine in ENGINES:
@@ -242,6 +244,8 @@ class Diff:
         title = f"{row.kernel}{on}{row.arch}" if has_two else row.arch
         has_levels = len({each.level for each in self.rows}) > 1
         return f"{title}, {row.level}" if has_levels else title
+
+    _repr_mimebundle_ = mimebundle
 
     def __rich__(self) -> RenderableType:
         return self.summary()

@@ -16,6 +16,8 @@ __all__ = ["INTERNAL", "arch_of", "core_of", "cores_of", "is_precise"]
 
 #: Where lines of errors and profiles do not lie.
 INTERNAL: Final = [OWN_FOLDER]
+#: Commands run kernels by themselves: no line of a person called them.
+COMMANDS: Final = [f"{OWN_FOLDER}cli{os.sep}"]
 
 
 def arch_of(arch: ArchLike) -> str | ArchSpec:
@@ -40,12 +42,12 @@ def arch_of(arch: ArchLike) -> str | ArchSpec:
 def core_of(machine: str | ArchSpec, **options: Any) -> NeuronCore:
     """Return a new core of a machine, to which lines of this package are none of a kernel's."""
     if isinstance(machine, str):
-        return NeuronCore(machine, internal=INTERNAL, **options)
+        return NeuronCore(machine, internal=INTERNAL, commands=COMMANDS, **options)
     # Descriptions bring the reports of `trn3.machine`, which most runs do without.
     from trn3.machine.archs import arch_file
 
     with arch_file(machine) as path:
-        return NeuronCore(path, internal=INTERNAL, **options)
+        return NeuronCore(path, internal=INTERNAL, commands=COMMANDS, **options)
 
 
 def cores_of(machine: str | ArchSpec, wanted: int, kernel: str, **options: Any) -> list[NeuronCore]:
@@ -63,7 +65,7 @@ def cores_of(machine: str | ArchSpec, wanted: int, kernel: str, **options: Any) 
         raise ValueError(message)
     cores = [first]
     while len(cores) < wanted:
-        cores.append(NeuronCore("", internal=INTERNAL, beside=cores))
+        cores.append(NeuronCore("", internal=INTERNAL, commands=COMMANDS, beside=cores))
     return cores
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from trn3._trn3.machine import SkippedValueError
+
+_FIRST_OF_PLATFORMS = (0, 5, 0)
 
 
 def is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -19,16 +24,100 @@ def is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
 
 
-def call_back(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Put a kernel into the computation that JAX traces, as a call back to the host.
+class TracedKernel:
+    """A kernel with its arguments, within a function that JAX traces: arrays in, arrays out.
+
+    Who runs such a function on a simulated machine finds it by its attributes: the computation has
+    a call of ``trn3.kernel`` with its number for the platform ``neuron``, and the kernel itself as
+    what is called back on all others.
+
+    Attributes
+    ----------
+    trn3_kernel : int
+        Its number, the same for no other in this process.
+    name : str
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._jax: Any = importlib.import_module("jax")
+        self._kernel = kernel
+        self._leaves, self._structure = self._jax.tree.flatten((args, kwargs))
+        self._places = [
+            i for i, leaf in enumerate(self._leaves) if isinstance(leaf, self._jax.Array)
+        ]
+        self.trn3_kernel = next(self._numbers)
+        self.name: str = kernel.name
+        self.traced = [self._leaves[i] for i in self._places]
+        zeros = [np.zeros(array.shape, array.dtype) for array in self.traced]
+        self._tried, self._tree = self._jax.tree.flatten(self._run(zeros))
+        # Tracers are no values: they go when the trace is over.
+        for place in self._places:
+            self._leaves[place] = None
+        self._kept = [i for i, result in enumerate(self._tried) if isinstance(result, np.ndarray)]
+        self.results = [
+            self._jax.ShapeDtypeStruct(self._tried[i].shape, self._tried[i].dtype)
+            for i in self._kept
+        ]
+
+    def _arguments(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = list(self._leaves)
+        for place, array in zip(self._places, arrays, strict=True):
+            given[place] = array
+        args, kwargs = self._jax.tree.unflatten(self._structure, given)
+        return args, kwargs
+
+    def _run(self, arrays: Sequence[Any]) -> Any:
+        args, kwargs = self._arguments(arrays)
+        return self._kernel(*args, **kwargs)
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Run the kernel on arrays, each in a copy of its own; the arrays that it returns."""
+        found = self._jax.tree.leaves(self._run([np.array(array) for array in arrays]))
+        return [np.asarray(found[i]) for i in self._kept]
+
+    def latency_us(self, kinds: Sequence[tuple[Any, Sequence[int]]], arch: Any = None) -> float:
+        """Return how long a run of its own takes, of arrays of these types and shapes.
+
+        Values are skipped; where control flow asks for them they are zeros (**choice**).
+
+        Parameters
+        ----------
+        kinds : sequence of (dtype, shape)
+        arch : str or ArchSpec, optional
+            Machine instead of the kernel's target.
+        """
+        # Reports need more imports than running kernels does.
+        from trn3.profile import profile_of
+
+        for has_values in (False, True):
+            args, kwargs = self._arguments([np.zeros(shape, dtype) for dtype, shape in kinds])
+            cores = self._kernel.cores(arch, values=has_values)
+            try:
+                self._kernel.launch(cores, args, kwargs)
+            except SkippedValueError:
+                continue
+            return profile_of(cores, self.name).latency_us
+        raise AssertionError
+
+    def result(self, arrays: Sequence[Any]) -> Any:
+        """Return what the kernel returns, with these arrays in it."""
+        results = list(self._tried)
+        for i, array in zip(self._kept, arrays, strict=True):
+            results[i] = array
+        return self._jax.tree.unflatten(self._tree, results)
+
+
+def call_back(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Put a kernel into the computation that JAX traces: a call back to the host.
 
     What shapes and types come back is found by one run on zeros while JAX traces (**choice**); what
     the kernel returns beside arrays is that run's. Arrays that the kernel writes to do not change.
 
     Parameters
     ----------
-    run : callable
-        The kernel.
+    kernel : Kernel
     args, kwargs
         Its arguments; arrays may be tracers.
 
@@ -37,28 +126,18 @@ def call_back(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     what the kernel returns, with tracers in place of arrays
     """
     jax: Any = importlib.import_module("jax")
-    leaves, structure = jax.tree.flatten((args, kwargs))
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    call = TracedKernel(kernel, args, kwargs)
+    traced, call.traced = call.traced, []
 
-    def on_host(arrays: list[Any]) -> Any:
-        given = list(leaves)
-        for place, array in zip(places, arrays, strict=True):
-            given[place] = array
-        own_args, own_kwargs = jax.tree.unflatten(structure, given)
-        return run(*own_args, **own_kwargs)
+    def on_host(*arrays: Any) -> list[Any]:
+        return list(jax.pure_callback(call, call.results, *arrays, vmap_method="sequential"))
 
-    tried = on_host([np.zeros(leaves[i].shape, leaves[i].dtype) for i in places])
-    results, result_structure = jax.tree.flatten(tried)
-    kept = [i for i, result in enumerate(results) if isinstance(result, np.ndarray)]
+    # Before that JAX lowers what is called back for every platform.
+    if jax.__version_info__ < _FIRST_OF_PLATFORMS:
+        return call.result(on_host(*traced))
 
-    def computed(*arrays: Any) -> list[Any]:
-        found = jax.tree.leaves(on_host([np.array(array) for array in arrays]))
-        return [np.asarray(found[i]) for i in kept]
+    def on_machine(*arrays: Any) -> list[Any]:
+        within = jax.ffi.ffi_call("trn3.kernel", call.results, vmap_method="sequential")
+        return list(within(*arrays, number=np.int32(call.trn3_kernel)))
 
-    shapes = [jax.ShapeDtypeStruct(results[i].shape, results[i].dtype) for i in kept]
-    arrays = jax.pure_callback(
-        computed, shapes, *(leaves[i] for i in places), vmap_method="sequential"
-    )
-    for i, array in zip(kept, arrays, strict=True):
-        results[i] = array
-    return jax.tree.unflatten(result_structure, results)
+    return call.result(jax.lax.platform_dependent(*traced, default=on_host, neuron=on_machine))

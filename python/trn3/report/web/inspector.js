@@ -2,7 +2,7 @@
 
 import { body, element, fitCanvas, replace } from "./dom.js";
 import { formatBytes, formatCapacity, formatCount, formatShare, formatTime } from "./format.js";
-import { familyColour, themeColour, WAIT_GROUPS, waitColour, waitGroup, mix } from "./palette.js";
+import { familyColour, themeColour, WAIT_GROUPS, waitColour, mix } from "./palette.js";
 import { makeTile } from "./raster.js";
 
 /** @typedef {import("./model.js").Model} Model */
@@ -57,15 +57,18 @@ export function instructionText(model, id) {
 function describeInstruction(model, store, id) {
   const [run, row] = model.find(id), { layout } = model, value = (/** @type {string} */ name) => run.column(name)[row];
   const opcode = layout.opcodes[value("opcode")], label = layout.labels?.[value("label")], stream = run.place.streams[value("stream")];
-  const line = model.lineOf(id), cause = (layout.cause_words ?? layout.causes)[value("cause")];
+  const line = model.lineOf(id), cause = (layout.cause_words ?? layout.causes)[value("cause")], bound = model.boundText(run, row);
+  const before = model.before(id), first = before.find(({ binds }) => binds), ready = value("ready") + run.origin;
   const start = value("start") + run.origin, slot = value("slot"), length = value("length"), wait = value("wait");
   const bytes = value("dma_bytes"), macs = value("macs");
   return [
-    element("h3", {}, label ? `${label} (${opcode})` : opcode),
-    element("p", { class: "soft" }, `instruction ${formatCount(row)} of ${formatCount(run.count)} on ${stream.name}${model.runs.length > 1 ? `, ${run.title}` : ""}`),
+    element("h3", { title: label || opcode }, label || opcode),
+    element("p", { class: "soft" }, `${label ? `${opcode}, ` : ""}instruction ${formatCount(row)} of ${formatCount(run.count)} on ${stream.name}${model.runs.length > 1 ? `, ${run.title}` : ""}`),
     pairs([
       ["line", model.lines[line]?.number ? link(model.lineText(line), () => store.select("line", line), "Show the line and all its instructions") : "unknown"],
+      ["ready", value("bound") !== 0 && `${formatTime(ready, 6)}${start > ready ? `, ${formatTime(start - ready, 5)} before it started` : ""}`],
       ["starts", formatTime(start, 6)],
+      ["bound by", value("bound") !== 0 && element("span", {}, `${bound}${first ? ", " : ""}`, first ? link(instructionText(model, first.id), () => store.select("instruction", first.id)) : "")],
       ["holds engine", formatTime(slot, 5)],
       ["result after", length !== slot && formatTime(length, 5)],
       ["waited", wait > 0 && `${formatTime(wait, 5)}${cause && cause !== "nothing" ? `, for ${cause}` : ""}`],
@@ -76,7 +79,7 @@ function describeInstruction(model, store, id) {
     ]),
     ...stackOf(model, store, run, row),
     ...operandsOf(model, store, run, row),
-    ...neighbours(model, store, "Depends on", "--arrow-in", model.before(id)),
+    ...neighbours(model, store, "Depends on", "--arrow-in", before),
     ...neighbours(model, store, "Needed by", "--arrow-out", model.after(id)),
     ...meetingsOf(model, store, id),
   ];
@@ -107,19 +110,21 @@ function operandsOf(model, store, run, row) {
 function neighbours(model, store, title, colour, found) {
   if (!found.length) return [];
   const shown = found.slice(0, 6), rest = found.length - shown.length;
-  return [element("h3", { css: { color: `var(${colour})` } }, `${title === "Depends on" ? "→ " : ""}${title}${title === "Needed by" ? " →" : ""}`),
-    element("ol", {}, ...shown.map(({ id, kind }) => element("li", {}, link(instructionText(model, id), () => store.select("instruction", id)), element("span", { class: "soft" }, ` ${kind}`))),
-      rest > 0 ? element("li", { class: "soft" }, `and ${rest} more`) : null)];
+  return [element("h3", { css: { color: `var(${colour})` } }, `${title === "Depends on" ? "→ " : ""}${title}${title === "Needed by" ? " →" : ""} (${formatCount(found.length)})`),
+    element("ol", {}, ...shown.map(({ id, kind, binds }) => element("li", {}, link(instructionText(model, id), () => store.select("instruction", id)), element("span", { class: "soft" }, ` ${kind}${binds ? ": bound it" : ""}`))),
+      rest > 0 ? element("li", { class: "soft" }, `and ${formatCount(rest)} more`) : null)];
 }
 
 /** @param {Model} model @param {Store} store @param {number} id */
 function meetingsOf(model, store, id) {
   const others = model.meetingOf(id);
   if (!others.length) return [];
-  return [element("h3", {}, "Meets"), element("ol", {}, ...others.slice(0, 8).map((other) => {
-    const [run, row] = model.find(other);
-    return element("li", {}, link(`${run.title} #${row}`, () => store.select("instruction", other)));
-  }))];
+  const ready = (/** @type {number} */ each) => { const [run, row] = model.find(each); return run.column("ready")[row] + run.origin; };
+  const last = Math.max(ready(id), ...others.map(ready)), rest = others.length - 8;
+  return [element("h3", {}, `Meets (${formatCount(others.length)})`), element("ol", {}, ...others.slice(0, 8).map((other) => {
+    const [run, row] = model.find(other), early = last - ready(other);
+    return element("li", {}, link(`${run.title} #${row}`, () => store.select("instruction", other)), element("span", { class: "soft" }, early > 0 ? ` ${formatTime(early)} before the last` : " came last"));
+  }), rest > 0 ? element("li", { class: "soft" }, `and ${formatCount(rest)} more`) : null)];
 }
 
 /** Name, shape and dtype of a tensor. @param {Model} model @param {import("./model.js").Run} run @param {number} row */
@@ -174,20 +179,20 @@ function describeTensor(model, store, tensor) {
 function legend(model) {
   const used = new Set(model.layout.families ?? []), causes = new Set();
   for (const run of model.runs) {
-    const wait = run.column("wait"), cause = run.column("cause"), seen = run.once("causes", () => {
-      const found = new Set();
-      for (let row = 0; row < run.count; row++) if (wait[row] > 0) found.add(cause[row]);
-      return found;
+    const wait = run.column("wait"), group = model.waitGroups(run), seen = run.once("waits", () => {
+      const found = new Uint8Array(WAIT_GROUPS.length);
+      for (let row = 0; row < run.count; row++) if (wait[row] > 0) found[group(row)] = 1;
+      return [...found.keys()].filter((each) => found[each]);
     });
-    for (const each of seen) causes.add(waitGroup(model.layout.causes[each]));
+    for (const each of seen) causes.add(each);
   }
   const swatch = (/** @type {string} */ colour, /** @type {string} */ text) => element("span", {}, element("i", { css: { background: colour } }), text);
   return [
     element("h3", {}, "Bars"), element("div", { class: "legend" }, ...[...used].map((family) => swatch(familyColour(family), family))),
     causes.size ? element("h3", {}, "Hatched: the engine stood idle") : "",
-    element("div", { class: "legend single" }, ...[...causes].sort().map((group) => element("span", {}, hatchSwatch(group), WAIT_GROUPS[group].name))),
+    element("div", { class: "legend single" }, ...[...causes].sort((one, other) => one - other).map((group) => element("span", {}, hatchSwatch(group), WAIT_GROUPS[group].name))),
     element("h3", {}, "Lines"), element("div", { class: "legend single" }, swatch(themeColour("critical"), "critical path: it decides the latency"),
-      swatch(themeColour("arrow-in"), "what the selection depends on"), swatch(themeColour("arrow-out"), "what depends on it")),
+      swatch(themeColour("arrow-in"), "what the selection depends on"), swatch(themeColour("arrow-out"), "what depends on it"), element("span", {}, "thick: what decided the start"), ...(model.layout.meetings.length ? [element("span", {}, "upright: from who came last to a meeting")] : [])),
   ];
 }
 

@@ -4,7 +4,7 @@ import { everyRow, groupBy, groupOf } from "./data.js";
 import { Curve } from "./curve.js";
 import { formatCapacity, formatRate, formatTime } from "./format.js";
 import { Detail } from "./levels_of_detail.js";
-import { familyNames, SERIES_COUNT, waitGroup } from "./palette.js";
+import { familyNames, SERIES_COUNT } from "./palette.js";
 
 /** @typedef {import("./model.js").Model} Model */
 /** @typedef {import("./model.js").Run} Run */
@@ -45,13 +45,14 @@ function byStart(rows, start) {
 
 /** Instructions or transfers as slices: by rising start, in time of all runs.
  * @param {Run} run @param {Uint32Array} rows @param {(row: number) => number} start @param {(row: number) => number} length
- * @param {(row: number) => number} instruction @param {(row: number) => number} shade @param {boolean} waits @param {Uint8Array} groups */
-function makeSlices(run, rows, start, length, instruction, shade, waits, groups) {
+ * @param {(row: number) => number} instruction @param {(row: number) => number} shade @param {(row: number) => number} group of its wait
+ * @param {boolean} waits */
+function makeSlices(run, rows, start, length, instruction, shade, group, waits) {
   const count = rows.length, order = byStart(rows, start);
   /** @type {Slices} */
   const made = { from: new Float64Array(count), to: new Float64Array(count), wait: new Float64Array(count),
     shade: new Uint8Array(count), group: new Uint8Array(count), id: new Uint32Array(count) };
-  const wait = waits ? run.column("wait") : null, cause = run.column("cause");
+  const wait = waits ? run.column("wait") : null;
   for (let place = 0; place < count; place++) {
     const row = order[place], from = start(row) + run.origin;
     made.from[place] = from;
@@ -60,7 +61,7 @@ function makeSlices(run, rows, start, length, instruction, shade, waits, groups)
     made.shade[place] = shade(instruction(row));
     if (wait) {
       made.wait[place] = wait[row];
-      made.group[place] = groups[cause[row]];
+      made.group[place] = group(row);
     }
   }
   return made;
@@ -70,7 +71,6 @@ export class Lanes {
   /** @param {Model} model */
   constructor(model) {
     this.model = model;
-    this.groups = Uint8Array.from(model.layout.causes ?? [], waitGroup);
     const families = familyNames(), other = families.indexOf("other");
     this.families = Uint8Array.from(model.layout.opcodes ?? [], (_, opcode) => {
       const found = families.indexOf(model.layout.families?.[opcode]);
@@ -174,7 +174,7 @@ export class Lanes {
     const detail = () => run.once(`lane ${lane.key}`, () => {
       const table = transfers ? run.transfers : run.instructions, start = table.column("start"), length = table.column(transfers ? "length" : "slot");
       const slices = makeSlices(run, taken(), (row) => start[row], (row) => length[row], transfers ? (row) => transfers[row] : (row) => row,
-        this.shades(run), !transfers && lane.kind === "slices", this.groups);
+        this.shades(run), this.model.waitGroups(run), !transfers && lane.kind === "slices");
       const made = new Detail(slices, this.model.length);
       made.prepare();
       return made;

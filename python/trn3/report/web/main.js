@@ -3,6 +3,8 @@
 import { buildAdvice } from "./advice.js";
 import { readBytes, readJson } from "./data.js";
 import { byId, element } from "./dom.js";
+import { makeSortable } from "./fixed_table.js";
+import { buildGeneral } from "./general.js";
 import { buildInspector } from "./inspector.js";
 import { buildKeyboard } from "./keyboard.js";
 import { buildMemory } from "./memory.js";
@@ -13,7 +15,7 @@ import { buildSettings } from "./settings.js";
 import { buildShell, buildTools } from "./shell.js";
 import { Source } from "./source.js";
 import { Store } from "./store.js";
-import { buildTables, makeSortable } from "./tables.js";
+import { buildTables } from "./tables.js";
 import { buildTheme } from "./theme.js";
 import { Timeline } from "./timeline.js";
 
@@ -68,9 +70,9 @@ async function open() {
   buildTools();
   const layout = readJson("trn3-report");
   if (layout?.kind !== "profile") {
-    for (const table of /** @type {NodeListOf<HTMLTableElement>} */ (document.querySelectorAll("main table"))) makeSortable(table);
-    buildTheme(() => {});
     byId("search").hidden = byId("help").hidden = true;
+    buildGeneral(layout);
+    await nextFrame();
     return null;
   }
   buildShell();

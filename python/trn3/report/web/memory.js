@@ -155,21 +155,50 @@ export function buildMemory(model, store) {
   const known = (layout.memory ?? []).filter((/** @type {any} */ memory) => model.runs[memory.run]?.tensors.rows);
   /** @type {MemoryMap[]} */
   let maps = [];
-  const build = (/** @type {number} */ run) => {
-    stage.replaceChildren();
-    maps = known.filter((/** @type {any} */ memory) => memory.run === run).map((/** @type {any} */ memory) => {
-      stage.append(factsOf(memory));
-      return new MemoryMap(model, store, stage, run, memory);
+  let shown = -1, isWhole = false;
+  /** Each run's maps, made once. @type {Map<number, {maps: MemoryMap[], part: Element}>} */
+  const made = new Map();
+  const make = (/** @type {number} */ run) => {
+    const part = element("div");
+    // A plot is as large as there is room: it has to be in the page.
+    stage.replaceChildren(part);
+    const maps = known.filter((/** @type {any} */ memory) => memory.run === run).map((/** @type {any} */ memory) => {
+      part.append(factsOf(memory));
+      return new MemoryMap(model, store, part, run, memory);
     });
     const spilled = (layout.spills ?? []).filter((/** @type {any} */ spill) => spill.run === run).reduce((/** @type {number} */ sum, /** @type {any} */ spill) => sum + spill.write_bytes, 0);
-    stage.append(element("p", { class: "facts" }, spilled ? `${formatBytes(spilled)} are spilled to HBM (below).` : "Nothing is spilled to HBM."));
+    part.append(element("p", { class: "facts" }, spilled ? `${formatBytes(spilled)} are spilled to HBM (below).` : "Nothing is spilled to HBM."));
+    const found = { maps, part };
+    made.set(run, found);
+    return found;
+  };
+  const range = () => {
+    for (const map of maps) { map.whole = isWhole; map.again(); }
+  };
+  const show = (/** @type {number} */ run) => {
+    if (run === shown) return;
+    const found = made.get(run) ?? make(run);
+    shown = run;
+    maps = found.maps;
+    stage.replaceChildren(found.part);
+    range();
   };
   const runs = [...new Set(known.map((/** @type {any} */ memory) => memory.run))];
-  if (runs.length > 1) controls("memory").append(chooser("Core or level", runs.map((run) => [String(run), model.runs[run].title]), (run) => build(Number(run))));
+  if (runs.length > 1) {
+    const choice = chooser("Core or level", runs.map((run) => [String(run), model.runs[run].title]), (run) => show(Number(run)));
+    controls("memory").append(choice);
+    store.on("selection", () => {
+      const { kind, place } = store.chosen, found = kind === "instruction" ? model.find(place)[0] : kind === "tensor" ? model.findTensor(place)[0] : null;
+      if (!found || !runs.includes(found.number)) return;
+      choice.value = String(found.number);
+      show(found.number);
+    });
+  }
   controls("memory").append(chooser("Range of addresses", [["used", "addresses: used"], ["all", "addresses: all"]], (value) => {
-    for (const map of maps) { map.whole = value === "all"; map.again(); }
+    isWhole = value === "all";
+    range();
   }));
-  if (runs.length) build(runs[0]);
+  if (runs.length) show(runs[0]);
   holder.addEventListener("click", (event) => {
     const row = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest("tr[data-tensor]"));
     if (row) store.select("tensor", (model.runs[Number(row.dataset.run)]?.tensorBase ?? 0) + Number(row.dataset.tensor));

@@ -2,10 +2,10 @@
 
 import { ColumnTable, groupBy, groupOf } from "./data.js";
 import { baseName } from "./format.js";
+import { waitGroup } from "./palette.js";
 
-/** @typedef {{id: number, kind: string}} Neighbour an instruction, and what ties it to another */
-
-const MOST_NEIGHBOURS = 60;
+/** @typedef {{id: number, kind: string, binds: boolean}} Neighbour an instruction, what ties it to another, and whether the
+ * later one of both started when it did because of that */
 
 /** One timeline: of a core, of a rank, of a level of the compiler. */
 export class Run {
@@ -178,62 +178,49 @@ export class Model {
 
   /** @param {number} id @returns {Neighbour[]} */
   findBefore(id) {
-    const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
-    const waited = run.column("waited_on")[row];
-    if (waited) found.set(row - waited, `waited for: ${causes[run.column("cause")[row]] ?? ""}`);
-    for (const edge of groupOf(this.edgesByConsumer(run), row)) {
-      const producer = row - run.edges.column("back")[edge];
-      if (!found.has(producer)) found.set(producer, causes[run.edges.column("cause")[edge]] ?? "edge");
-    }
-    for (const use of this.operandsOf(run, row)) {
-      if (run.uses.column("usage")[use] === 2) continue;
-      const writer = this.writerBefore(run, run.uses.column("tensor")[use], row);
-      if (writer >= 0 && !found.has(writer)) found.set(writer, "wrote an operand");
-    }
-    return [...found].map(([each, kind]) => ({ id: each + run.base, kind }));
+    const [run, row] = this.find(id), back = run.column("waited_on")[row];
+    const found = new Map(back ? [[row - back, { kinds: [this.boundText(run, row)], binds: true }]] : []);
+    for (const edge of groupOf(this.edgesByConsumer(run), row)) this.addEdge(found, run, row - run.edges.column("back")[edge], edge);
+    return neighboursOf(run, found);
   }
 
   /** @param {number} id @returns {Neighbour[]} */
   findAfter(id) {
-    const [run, row] = this.find(id), found = new Map(), causes = this.layout.causes ?? [];
-    const waiting = run.once("waiting", () => {
+    const [run, row] = this.find(id), waiting = run.once("waiting", () => {
       const back = run.column("waited_on"), target = new Uint32Array(run.count);
       for (let each = 0; each < run.count; each++) target[each] = back[each] ? each - back[each] : run.count;
       return groupBy(target, run.count + 1);
     });
-    for (const each of groupOf(waiting, row)) found.set(each, "waited for this");
-    for (const edge of groupOf(this.edgesByProducer(run), row)) {
-      const consumer = run.edges.column("consumer")[edge];
-      if (!found.has(consumer)) found.set(consumer, causes[run.edges.column("cause")[edge]] ?? "edge");
-    }
-    for (const use of this.operandsOf(run, row)) {
-      if (run.uses.column("usage")[use] < 2) continue;
-      const instruction = run.uses.column("instruction"), usage = run.uses.column("usage");
-      for (const other of this.usesOf(run, run.uses.column("tensor")[use])) {
-        if (instruction[other] <= row) continue;
-        if (usage[other] !== 2 && !found.has(instruction[other])) found.set(instruction[other], "reads the result");
-        if (usage[other] >= 2 || found.size > MOST_NEIGHBOURS) break;
-      }
-    }
-    return [...found].slice(0, MOST_NEIGHBOURS).map(([each, kind]) => ({ id: each + run.base, kind }));
+    const found = new Map([...groupOf(waiting, row)].map((each) => [each, { kinds: [this.boundText(run, each)], binds: true }]));
+    for (const edge of groupOf(this.edgesByProducer(run), row)) this.addEdge(found, run, run.edges.column("consumer")[edge], edge);
+    return neighboursOf(run, found);
+  }
+
+  /** @param {Map<number, {kinds: string[], binds: boolean}>} found @param {Run} run @param {number} other @param {number} edge */
+  addEdge(found, run, other, edge) {
+    const kind = this.layout.edges[run.edges.column("kind")[edge]], known = found.get(other);
+    if (!known) found.set(other, { kinds: [kind], binds: false });
+    else if (!known.kinds.includes(kind)) known.kinds.push(kind);
+  }
+
+  /** What bound an instruction, or what it waited for where a run does not say; empty of nothing. @param {Run} run @param {number} row @returns {string} */
+  boundText(run, row) {
+    const { bounds, causes, cause_words: words } = this.layout, bound = run.column("bound")[row], cause = run.column("cause")[row];
+    return bound ? bounds[bound] : causes[cause] === "nothing" ? "" : words[cause];
+  }
+
+  /** Place in WAIT_GROUPS of what an instruction waited for. @param {Run} run @returns {(row: number) => number} */
+  waitGroups(run) {
+    const { bounds, causes } = this.layout, cause = run.column("cause"), bound = run.column("bound");
+    const wide = causes.length, groups = Uint8Array.from(bounds.flatMap((/** @type {string} */ name) => causes.map((/** @type {string} */ each) => waitGroup(name, each))));
+    return (row) => groups[bound[row] * wide + cause[row]];
   }
 
   /** The same instruction on other cores and ranks. @param {number} id @returns {number[]} ids */
   meetingOf(id) {
-    const [run, row] = this.find(id), meetings = /** @type {{run: number, row: number}[][]} */ (this.layout.meetings ?? []);
+    const [run, row] = this.find(id), meetings = /** @type {{run: number, row: number}[][]} */ (this.layout.meetings);
     const found = meetings.find((meeting) => meeting.some((one) => one.run === run.number && one.row === row)) ?? [];
     return found.filter((one) => one.run !== run.number).map((one) => this.runs[one.run].base + one.row);
-  }
-
-  /** @param {Run} run @param {number} tensor @param {number} row @returns {number} row of the last writer before, or -1 */
-  writerBefore(run, tensor, row) {
-    const instruction = run.uses.column("instruction"), usage = run.uses.column("usage");
-    let writer = -1;
-    for (const use of this.usesOf(run, tensor)) {
-      if (instruction[use] >= row) break;
-      if (usage[use] >= 2) writer = instruction[use];
-    }
-    return writer;
   }
 
   /** @param {Run} run */
@@ -248,4 +235,10 @@ export class Model {
       return groupBy(Uint32Array.from(consumer, (row, edge) => row - back[edge]), run.count);
     });
   }
+}
+
+/** What binds first, then the nearest. @param {Run} run @param {Map<number, {kinds: string[], binds: boolean}>} found @returns {Neighbour[]} */
+function neighboursOf(run, found) {
+  const all = [...found].map(([row, { kinds, binds }]) => ({ id: row + run.base, kind: kinds.filter(Boolean).join(", "), binds }));
+  return all.sort((one, other) => Number(other.binds) - Number(one.binds));
 }

@@ -23,30 +23,39 @@ const SERIES = [
 
 /**
  * What a wait was for, in groups that differ in hatching as well as in colour.
- * @typedef {{name: string, hatch: "none"|"rise"|"fall"|"cross"|"dots"|"level"|"upright", colour: [string, string]}} WaitGroup
+ * @typedef {{name: string, hatch: string, colour: [string, string]}} WaitGroup
  */
 /** @type {WaitGroup[]} */
 export const WAIT_GROUPS = [
   { name: "idle, no cause recorded", hatch: "none", colour: ["#c9cfd6", "#3c444d"] },
-  { name: "waits for an engine", hatch: "fall", colour: ["#8a96a3", "#6f7d8c"] },
-  { name: "waits for DMA", hatch: "rise", colour: ["#d39b1f", "#b98a24"] },
-  { name: "waits for its turn in the queue", hatch: "level", colour: ["#c0562a", "#c86a40"] },
-  { name: "waits for a table or a bank", hatch: "cross", colour: ["#b06a9b", "#a56c95"] },
-  { name: "waits for a buffer", hatch: "upright", colour: ["#3f8f78", "#3c8c74"] },
-  { name: "waits for another core or rank", hatch: "dots", colour: ["#4f7fb0", "#5585b5"] },
+  { name: "waits for an engine's result", hatch: "fall", colour: ["#7d8a98", "#7e8c9b"] },
+  { name: "waits for what DMA brings", hatch: "rise", colour: ["#c98f10", "#c4922a"] },
+  { name: "waits for a buffer that is still in use", hatch: "upright", colour: ["#2f8f72", "#3f9c80"] },
+  { name: "waits to write what others still use", hatch: "posts", colour: ["#5a9c2f", "#6fa645"] },
+  { name: "waits for those ahead of it in its queue", hatch: "level", colour: ["#c0562a", "#c86a40"] },
+  { name: "waits for a bank or a port", hatch: "cross", colour: ["#a8578f", "#b06a9b"] },
+  { name: "waits for a function table", hatch: "grid", colour: ["#6f55b5", "#8d76cf"] },
+  { name: "waits as depends_on asks", hatch: "steep", colour: ["#5f6b76", "#98a4b0"] },
+  { name: "waits for its DMA queue", hatch: "dashes", colour: ["#b8591a", "#d07f45"] },
+  { name: "waits for bandwidth", hatch: "checks", colour: ["#a08a00", "#a8942a"] },
+  { name: "waits for another core or rank", hatch: "dots", colour: ["#2f6fb0", "#5585b5"] },
 ];
-const GROUP_OF = new Map([
-  ["nothing", 0],
-  ["tensor", 1], ["vector", 1], ["scalar", 1], ["gpsimd", 1], ["sync", 1], ["depends_on", 1],
-  ["dma", 2], ["DMA queue", 2], ["bandwidth", 2], ["DMA engines", 2],
-  ["issue order", 3], ["queue order", 3],
-  ["table load", 4], ["PSUM bank", 4],
-  ["buffer", 5], ["buffer reuse", 5],
-  ["other core", 6], ["other rank", 6],
+const [RESULT, BY_DMA] = [1, 2];
+const GROUP_OF_BOUND = new Map([
+  ["read after write", RESULT], ["buffer reuse", 3], ["write after use", 4], ["queue order", 5], ["bank", 6], ["table load", 7],
+  ["depends_on", 8], ["DMA queue", 9], ["bandwidth", 10], ["meeting", 11],
+]);
+/** Of runs that do not say what bound their instructions. */
+const GROUP_OF_CAUSE = new Map([
+  ["nothing", 0], ["dma", BY_DMA], ["issue order", 5], ["PSUM bank", 6], ["table load", 7], ["depends_on", 8], ["DMA queue", 9],
+  ["other core", 11], ["other rank", 11],
 ]);
 
-/** Place in WAIT_GROUPS of a cause. @param {string} cause */
-export const waitGroup = (cause) => GROUP_OF.get(cause) ?? 0;
+/** Place in WAIT_GROUPS of what bound an instruction. @param {string} bound @param {string} cause */
+export function waitGroup(bound, cause) {
+  const found = GROUP_OF_BOUND.get(bound) ?? GROUP_OF_CAUSE.get(cause) ?? RESULT;
+  return found === RESULT && cause === "dma" ? BY_DMA : found;
+}
 
 let dark = false;
 

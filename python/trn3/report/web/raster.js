@@ -12,7 +12,11 @@ export function makeTile(hatch, ground, line, scale) {
     for (let x = 0; x < size; x++) {
       const rise = (x + y) % size < thick, fall = (x - y + size) % size < thick;
       const dot = y % half < thick + 1 && (x + (y < half ? 0 : half)) % size < thick + 1;
-      const on = { rise, fall, cross: rise || fall, dots: dot, level: y % half < thick, upright: x % half < thick }[hatch];
+      const level = y % half < thick, upright = x % half < thick;
+      const on = {
+        rise, fall, level, upright, cross: rise || fall, dots: dot, grid: y % size < thick || x % size < thick, steep: (2 * x + y) % size < thick + 1,
+        dashes: level && (x + (y < half ? 0 : half)) % size < half + 1, posts: upright && (y + (x < half ? 0 : half)) % size < half + 1, checks: y < half === x < half,
+      }[hatch];
       if (on) pixels[y * size + x] = ink;
     }
   }

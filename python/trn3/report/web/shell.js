@@ -7,12 +7,12 @@ const NAMING = ["machine", "level", "instructions"];
 /** Panes at the side of the source, in order. */
 export const SIDE_PANES = ["advice", "memory", "roofline", "tables", "settings"];
 
-/** Give a section a heading with room for controls, and a body of all else. @param {string} name */
-function frame(name) {
+/** Give a section a heading with room for controls, and a body of all else. @param {string} name @param {boolean} [canGrow] */
+export function frame(name, canGrow = true) {
   const section = pane(name), title = section.querySelector("h2") ?? element("h2", {}, name);
   const grow = element("button", { type: "button", class: "grow", title: "As large as the window, or back ( f )", "aria-label": "Larger or smaller", on: { click: () => enlarge(name) } }, "⤢");
   const rest = [...section.childNodes].filter((node) => node !== title);
-  section.replaceChildren(element("div", { class: "heading" }, title, element("div", { class: "controls" }), grow), element("div", { class: "body" }, ...rest));
+  section.replaceChildren(element("div", { class: "heading" }, title, element("div", { class: "controls" }), canGrow ? grow : null), element("div", { class: "body" }, ...rest));
   return section;
 }
 
@@ -79,7 +79,7 @@ export function buildTools() {
   const figures = element("div", { id: "figures" }, ...cardsOf(header), ...header.querySelectorAll(".verdict"));
   header.prepend(bar, figures);
   const naming = [...figures.querySelectorAll(".naming")];
-  bar.querySelector("#machine")?.append(naming.map((card) => `${card.children[1]?.textContent}${card.children[0].textContent === "instructions" ? " instructions" : ""}`).join(" · "));
+  bar.querySelector("#machine")?.append(naming.map((card) => `${card.children[1]?.textContent}${card.children[0].textContent === "instructions" ? (card.children[1]?.textContent === "1" ? " instruction" : " instructions") : ""}`).join(" · "));
   for (const card of naming) card.remove();
   document.body.append(element("div", { id: "tip", role: "tooltip", hidden: true }), element("dialog", { id: "keys", "aria-label": "Keys and mouse" }));
   document.body.classList.add("live");
@@ -98,10 +98,16 @@ export function buildShell() {
   main.replaceChildren(timeline, splitter("split-rows", "level", "Height of the timeline", timeline), lower);
   // What the page says below the timeline is a table like others.
   body("tables").append(...timeline.querySelectorAll("table"));
+  markOnScroll(panes, side, buttons);
+}
+
+/** Mark the button of the pane that is in view. @param {HTMLElement} holder that scrolls @param {HTMLElement[]} sections @param {HTMLElement[]} buttons */
+export function markOnScroll(holder, sections, buttons) {
   const mark = () => {
-    const top = panes.scrollTop + panes.clientHeight / 3, here = side.findLast((section) => section.offsetTop <= top) ?? side[0];
-    for (const button of buttons) button.setAttribute("aria-current", String(button.dataset.goto === here.dataset.pane));
+    const top = holder.scrollTop + Math.min(80, holder.clientHeight / 3), isDown = holder.scrollTop + holder.clientHeight > holder.scrollHeight - 2;
+    const here = (holder.scrollTop > 0 && isDown ? sections.at(-1) : sections.findLast((section) => section.offsetTop <= top)) ?? sections[0];
+    for (const button of buttons) button.setAttribute("aria-current", String(button.dataset.goto === here?.dataset.pane));
   };
-  panes.addEventListener("scroll", mark, { passive: true });
+  holder.addEventListener("scroll", mark, { passive: true });
   mark();
 }

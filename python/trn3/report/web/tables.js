@@ -1,6 +1,7 @@
 // Tables: every instruction and transfer from the columns, the other tables as the page has them; sorted, filtered, copied.
 
-import { body, controls, copyText, element } from "./dom.js";
+import { body, controls, element } from "./dom.js";
+import { copyRows, filterRows, makeSortable } from "./fixed_table.js";
 import { formatBytes, formatCount, formatDigits } from "./format.js";
 import { VirtualTable } from "./virtual_table.js";
 
@@ -19,7 +20,7 @@ function instructionColumns(model, run) {
     { name, isNumber: false, title, value: code, nameOf, text: (/** @type {number} */ place) => nameOf(code(place)) });
   const counted = (/** @type {string} */ name, /** @type {string} */ title, /** @type {(place: number) => number} */ value, /** @type {(value: number) => string} */ text) => (
     { name, isNumber: true, title, value, text: (/** @type {number} */ place) => (value(place) ? text(value(place)) : "") });
-  const opcode = values("opcode"), label = values("label"), site = values("site"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait");
+  const opcode = values("opcode"), label = values("label"), site = values("site"), stream = values("stream"), cause = values("cause"), critical = values("critical"), wait = values("wait"), bound = values("bound");
   return [
     { name: "#", isNumber: true, title: "place in program order", value: (row) => row, text: (row) => formatCount(row) },
     named("instruction", "what it does", (place) => opcode(place) * 2 ** 24 + label(place), (code) => {
@@ -29,10 +30,12 @@ function instructionColumns(model, run) {
     named("line", "line of source", (place) => model.lineOfSite[site(place)], (line) => model.lineText(line)),
     named("on", "engine or queue", stream, (place) => run.place.streams[place].name),
     timed("start", "start", "from the start of the run"),
+    timed("ready", "ready", "when its operands, and room for its results, were there"),
     timed("held", "slot", "how long it held its engine"),
     timed("result", "length", "how long until its result was visible"),
     timed("waited", "wait", "how long its engine stood idle before it, waiting"),
     named("for", "what it waited for", (place) => (wait(place) > 0 ? cause(place) : -1), (code) => (code < 0 ? "" : (layout.cause_words ?? layout.causes)[code])),
+    named("bound by", "what decided when it started", bound, (code) => (code ? layout.bounds[code] : "")),
     counted("moved", "bytes moved", values("dma_bytes"), formatBytes),
     counted("MACs", "multiply-adds", values("macs"), formatCount),
     named("critical", "whether it is on the critical path", critical, (code) => (code ? "yes" : "")),
@@ -56,24 +59,6 @@ function transferColumns(model, run) {
     number("moved", "bytes", (row) => bytes[row], formatBytes),
     number("rate", "bytes a second", (row) => (length[row] ? (bytes[row] / length[row]) * 1e12 : 0), (value) => `${formatBytes(value)}/s`),
   ];
-}
-
-/** Make a table of the page sortable by its heads. @param {HTMLTableElement} table */
-export function makeSortable(table) {
-  const rows = table.tBodies[0], heads = [...(table.tHead?.rows[0]?.cells ?? [])];
-  heads.forEach((head, place) => {
-    const text = head.textContent ?? "";
-    head.replaceChildren(element("button", { type: "button", on: { click: () => {
-      const falling = head.getAttribute("aria-sort") === "ascending" || (head.getAttribute("aria-sort") !== "descending" && head.classList.contains("number"));
-      for (const other of heads) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-      const key = (/** @type {HTMLTableRowElement} */ row) => row.cells[place]?.dataset.value ?? row.cells[place]?.textContent ?? "";
-      const order = [...rows.rows].sort((one, other) => key(one).localeCompare(key(other), "en", { numeric: true }) || 0);
-      const numeric = order.every((row) => key(row) === "" || Number.isFinite(Number(key(row))));
-      if (numeric) order.sort((one, other) => Number(key(one) || -Infinity) - Number(key(other) || -Infinity));
-      rows.append(...(falling ? order.reverse() : order));
-    } } }, text));
-  });
 }
 
 /** @param {import("./model.js").Model} model @param {import("./store.js").Store} store */
@@ -110,13 +95,8 @@ export function buildTables(model, store) {
   const filter = () => {
     const entry = made.get(shown);
     if (entry) return entry.filter(query.value);
-    const words = query.value.toLowerCase().split(/\s+/).filter(Boolean), table = fixed.find((each) => each.dataset.table === shown);
-    let seen = 0;
-    for (const row of table?.tBodies[0]?.rows ?? []) {
-      row.hidden = !words.every((/** @type {string} */ word) => (row.textContent ?? "").toLowerCase().includes(word));
-      if (!row.hidden) seen += 1;
-    }
-    count.textContent = `${formatCount(seen)} rows`;
+    const table = fixed.find((each) => each.dataset.table === shown);
+    count.textContent = `${formatCount(table ? filterRows(table, query.value) : 0)} rows`;
   };
   const follow = () => {
     const { kind, place } = store.chosen, entry = made.get(shown);
@@ -131,8 +111,7 @@ export function buildTables(model, store) {
   };
   const copy = async () => {
     const entry = made.get(shown), table = fixed.find((each) => each.dataset.table === shown);
-    const rows = [...(table?.rows ?? [])].filter((row) => !row.hidden);
-    const copied = entry ? await entry.copy() : (await copyText(rows.map((row) => [...row.cells].map((cell) => cell.textContent).join("\t")).join("\n")), rows.length - 1);
+    const copied = entry ? await entry.copy() : table ? await copyRows(table) : 0;
     count.textContent = `${formatCount(copied)} rows copied`;
   };
   const known = [...new Set(fixed.map((table) => table.dataset.table ?? ""))];

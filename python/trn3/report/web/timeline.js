@@ -35,6 +35,7 @@ export class Timeline {
     this.base = element("canvas");
     this.cover = element("canvas", { css: { "pointer-events": "none" } });
     this.stage.append(this.base, this.cover);
+    if (!model.count) this.stage.append(element("p", { class: "empty" }, "There is no instruction to show."));
     body("timeline").replaceChildren(this.stage);
     this.addControls();
     this.draw = eachFrame(() => this.paint());
@@ -42,7 +43,11 @@ export class Timeline {
     listenToStage(this);
     store.on("view", this.draw);
     store.on("measure", () => { this.showMeasure(); this.drawCover(); });
-    store.on("selection", () => { this.forget("chosen "); this.draw(); });
+    store.on("selection", () => {
+      this.forget("chosen ");
+      if (store.chosen.kind === "instruction") this.scrollTo(store.chosen.place);
+      this.draw();
+    });
     store.on("theme", () => { this.themed = ""; this.overview.forget(); this.draw(); });
     new ResizeObserver(this.draw).observe(this.stage);
   }
@@ -205,6 +210,12 @@ export class Timeline {
     if (high <= low) return;
     const room = (high - low) * (this.store.chosen.kind === "instruction" ? 4 : 0.05);
     this.store.zoom(low - room, high + room);
+  }
+
+  /** Scroll to the lane of an instruction if it is not in view. @param {number} id */
+  scrollTo(id) {
+    const here = this.locate(id), high = this.stage.clientHeight;
+    if (here && (here.y < LANES_TOP || here.y > high - 8)) this.scroll = Math.max(0, this.scroll + here.y - (high + LANES_TOP) / 2);
   }
 
   /** Bring an instruction into view if it is not, as wide as the view is. @param {number} id */

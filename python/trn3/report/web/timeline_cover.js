@@ -20,7 +20,7 @@ export function paintCover(timeline) {
   const { chosen, from, to, measured } = timeline.store, locate = (/** @type {number} */ id) => timeline.locate(id);
   if (timeline.showsCritical) for (const run of timeline.model.runs) if (run.place.is_main) drawCriticalPath(context, run, from, to, locate);
   if (chosen.kind === "instruction") {
-    if (timeline.showsArrows) drawArrows(context, timeline.model, [chosen.place], locate);
+    if (timeline.showsArrows) drawArrows(context, timeline.model, [chosen.place], locate, width);
     const here = locate(chosen.place), high = here ? timeline.laneAt(here.y)?.height ?? 20 : 0;
     if (here) {
       context.strokeStyle = themeColour("ink");
@@ -29,7 +29,7 @@ export function paintCover(timeline) {
     }
   } else if (timeline.showsArrows && chosen.kind !== "none") {
     const seen = chosenInView(timeline, 25);
-    if (seen.length <= 24) drawArrows(context, timeline.model, seen, locate);
+    if (seen.length <= 24) drawArrows(context, timeline.model, seen, locate, width);
   }
   if (measured) paintMeasure(timeline, context, measured, height);
   context.restore();

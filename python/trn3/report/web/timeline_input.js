@@ -124,6 +124,7 @@ function hover(timeline, x, y, event) {
     `${formatTime(run.column("start")[row])} + ${formatTime(found.length)}`,
     bytes ? `${formatBytes(bytes)} moved` : "",
     found.wait > 0 ? `${found.waits ? "here: " : ""}waited ${formatTime(found.wait)}${cause && cause !== "nothing" ? ` for ${cause}` : ""}` : "",
+    run.column("bound")[row] ? `bound by ${model.boundText(run, row)}` : "",
     run.column("critical")[row] ? "on the critical path" : "",
   ]);
 }

@@ -10,16 +10,21 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from trn3.markup import mimebundle
+from trn3.offers import Reported
+from trn3.pictures import finished
 from trn3.studies.sweep.grid import Grid, Parameters
+from trn3.studies.sweep.plots import draw_sweep
 from trn3.studies.sweep.tasks import Finished, PointError
-from trn3.text import mimebundle
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 #: Rows of the table that a result prints as; the rest is counted.
@@ -62,7 +67,7 @@ class Point:
         return self.error is None
 
 
-class SweepResult(Sequence[Point]):
+class SweepResult(Reported, Sequence[Point]):
     """The points of a sweep, in the order of the grid whatever order they finished in.
 
     ``result[3]`` is the fourth point, ``result[{"batch": 8, "tokens": 512}]`` the one of these
@@ -223,6 +228,50 @@ class SweepResult(Sequence[Point]):
             row[_free("attempts", self.names)] = point.attempts
             rows.append(row)
         return rows
+
+    @overload
+    def plot(self, path: None = None, *, x: str | None = None, y: str | None = None) -> Figure: ...
+    @overload
+    def plot(
+        self, path: str | os.PathLike[str], *, x: str | None = None, y: str | None = None
+    ) -> Path: ...
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        x: str | None = None,
+        y: str | None = None,
+    ) -> Path | Figure:
+        """Draw a figure of the values over one parameter, a line for each choice of the others.
+
+        Parameters
+        ----------
+        path
+            A ``.png``, ``.svg`` or ``.pdf`` file; without one a figure of matplotlib is returned.
+        x
+            A parameter; by default the one with most values, numbers first.
+        y
+            A column of `to_rows` that holds numbers, or an entry of the values; by default
+            ``value``, or the first of its entries that is a number. Points without one are left
+            out.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        ValueError
+            If there is no such parameter or column, or the file has another ending.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import trn3
+        >>> figure = trn3.sweep(pow, {"base": [2, 3], "exp": [1, 2, 4]}, workers=0).plot()
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('exp', 'value')
+        """
+        return finished(draw_sweep(self.to_rows(), self.names, x, y), path)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """Write the rows as CSV with a heading, if a path is given; return the text.

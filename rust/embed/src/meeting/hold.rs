@@ -112,7 +112,11 @@ pub fn hold(
     let parts = present.iter_mut().zip(&instructions);
     let mut parts: Vec<_> =
         parts.map(|(each, instruction)| Part { core: &mut *each.core, instruction, at: each.at }).collect();
-    meeting::collective(&mut parts, &sharing).map_err(|error| MeetingError::at(&line, error))
+    let ids = meeting::collective(&mut parts, &sharing).map_err(|error| MeetingError::at(&line, error))?;
+    for each in present.iter_mut() {
+        each.core.note_ranks(&each.arrival.group);
+    }
+    Ok(ids)
 }
 
 /// One of several participants, and its place among them.

@@ -36,6 +36,23 @@ pub enum EdgeKind {
     Sum,
 }
 
+impl EdgeKind {
+    /// Every one, in the order of their numbers.
+    pub const ALL: [EdgeKind; 5] =
+        [EdgeKind::Result, EdgeKind::Reuse, EdgeKind::Overwrite, EdgeKind::Asked, EdgeKind::Sum];
+
+    /// In words; what [`BoundBy`] has too is called the same.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EdgeKind::Result => BoundBy::Result.name(),
+            EdgeKind::Reuse => BoundBy::Reuse.name(),
+            EdgeKind::Overwrite => BoundBy::Overwrite.name(),
+            EdgeKind::Asked => BoundBy::Asked.name(),
+            EdgeKind::Sum => "accumulation",
+        }
+    }
+}
+
 /// An edge to an earlier instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GraphEdge {

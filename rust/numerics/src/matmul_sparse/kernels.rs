@@ -1,7 +1,9 @@
 //! What each level has to run lists with.
 
 use super::lists::TileLists;
-use super::simd::{self, DOT_VECTORS, FUSED_VECTORS};
+#[cfg(target_arch = "x86_64")]
+use super::simd::DOT_VECTORS;
+use super::simd::{self, FUSED_VECTORS};
 use crate::matmul::Chains;
 use crate::simd::{ActiveLevel, LANES, PerLevel, kernel, per_level};
 

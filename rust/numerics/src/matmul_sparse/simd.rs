@@ -134,6 +134,7 @@ unsafe fn extend<S: Step, const VECTORS: usize>(
 /// Rows of a panel of the fused kernels: with 128 k it takes 32 KiB of L1.
 pub(crate) const FUSED_VECTORS: usize = 4;
 /// Rows of a panel of the dot kernel, whose words hold two k: 32 KiB again.
+#[cfg(target_arch = "x86_64")]
 pub(crate) const DOT_VECTORS: usize = 8;
 
 /// [`multiply`] by fused multiply-adds.

@@ -1,38 +1,7 @@
 //! Lists that all runs of a report share: what one run calls by a number, another may call by another.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-
 use crate::run_columns::RunColumns;
-
-/// A list without repetitions.
-#[derive(Debug)]
-pub(super) struct Shared<T> {
-    pub(super) list: Vec<T>,
-    numbers: HashMap<T, u64>,
-}
-
-impl<T> Default for Shared<T> {
-    fn default() -> Self {
-        Self { list: Vec::new(), numbers: HashMap::new() }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Shared<T> {
-    pub(super) fn number(&mut self, value: &T) -> u64 {
-        if let Some(&known) = self.numbers.get(value) {
-            return known;
-        }
-        let number = self.list.len() as u64;
-        self.list.push(value.clone());
-        self.numbers.insert(value.clone(), number);
-        number
-    }
-
-    fn numbers(&mut self, values: &[T]) -> Vec<u64> {
-        values.iter().map(|value| self.number(value)).collect()
-    }
-}
+use crate::shared::Shared;
 
 /// What runs name.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 
 mod html;
 mod lists;
+mod meets;
 mod panes;
 mod points;
 mod residents;
@@ -12,16 +13,16 @@ mod view;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use trn3_machine::isa::rank_call::RankOperation;
-use trn3_machine::isa::table::{Family, describe};
+use trn3_machine::isa::table::family_name;
 
-use crate::cause::{CAUSES, ENGINES, cause_words};
+use crate::cause::{BOUNDS, CAUSES, EDGES, ENGINES, cause_words};
 use crate::error::{Error, Result};
 use crate::packed::Packer;
 use crate::profile::Profile;
 use crate::recorded::MEMORIES;
 use html::{escape, json_in_script};
 use lists::{Lists, Places, short};
+use meets::Meet;
 use points::RooflineLayout;
 use residents::{MemoryPeak, TensorTraffic};
 use runs::{RunLayout, RunName};
@@ -31,9 +32,6 @@ use view::RunView;
 pub const REPORT_FORMAT: &str = "trn3-report";
 /// Its `version`.
 pub const REPORT_VERSION: u32 = 1;
-
-/// Most meetings that a report tells.
-const MEETINGS: usize = 10_000;
 
 /// What draws a report.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +62,8 @@ struct ReportLayout<'a> {
     engines: [&'static str; ENGINES.len()],
     causes: [&'static str; CAUSES.len()],
     cause_words: Vec<&'static str>,
+    bounds: [&'static str; BOUNDS.len()],
+    edges: [&'static str; EDGES.len()],
     opcodes: &'a [String],
     families: Vec<&'static str>,
     labels: &'a [String],
@@ -82,27 +82,6 @@ struct ReportLayout<'a> {
     roofline: &'a RooflineLayout,
     meetings: Vec<Vec<Meet>>,
     advice: &'a Value,
-}
-
-#[derive(Serialize)]
-struct Meet {
-    run: usize,
-    row: usize,
-}
-
-/// What a timeline gives an instruction's colour: the family of its first word; what engines do beside instructions is
-/// control.
-fn family(opcode: &str) -> &'static str {
-    match opcode.split(['.', '/', '(', '[', ' ']).next().unwrap_or(opcode) {
-        "register_alloc" | "activation_table_load" | "dma_trigger" | "semaphore" => Family::Control.name(),
-        "tensor_copy_dynamic_src" | "tensor_copy_dynamic_dst" => Family::CopySet.name(),
-        name => describe(name).map_or("other", |instruction| instruction.family.name()),
-    }
-}
-
-/// Whether cores or ranks run an instruction together.
-fn is_together(opcode: &str) -> bool {
-    crate::meetings::TOGETHER.contains(&opcode) || RankOperation::ALL.iter().any(|call| call.name() == opcode)
 }
 
 /// The report of what a kernel cost on one rank, or on several beside each other: figures are the first one's.
@@ -163,8 +142,10 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         engines: ENGINES,
         causes: CAUSES,
         cause_words: CAUSES.iter().map(|cause| cause_words(cause)).collect(),
+        bounds: BOUNDS,
+        edges: EDGES,
         opcodes: &lists.opcodes.list,
-        families: lists.opcodes.list.iter().map(|opcode| family(opcode)).collect(),
+        families: lists.opcodes.list.iter().map(|opcode| family_name(opcode)).collect(),
         labels: &lists.labels.list,
         files: files
             .iter()
@@ -182,7 +163,7 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         traffic: &traffic,
         spills: traffic.iter().filter(|each| each.is_made).collect(),
         roofline: &roofline,
-        meetings: meetings(&views),
+        meetings: meets::meetings(&views),
         advice: &advice,
     };
     let titles: Vec<String> = views.iter().map(|(_, name, _)| title(name)).collect();
@@ -192,7 +173,7 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         ("memory", "Memory", panes::memory(&memory, &traffic, &titles)),
         ("roofline", "Roofline", panes::roofline(&roofline, &figures)),
         ("advice", "Advice", panes::advice(&advice, &note)),
-        ("tables", "Tables", panes::tables(first, &figures)),
+        ("tables", "Tables", panes::tables(ranks, &figures)),
         ("settings", "Settings", panes::settings(first, &figures, env!("CARGO_PKG_VERSION"))),
     ]);
     let summary = serde_json::to_string(&summary).map_err(failed)?;
@@ -211,7 +192,7 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
         policy = escape(shell.policy),
         title = escape(&figures.kernel),
         style = shell.style,
-        header = panes::header(&figures),
+        header = panes::header(&figures, ranks.len()),
         summary = json_in_script(&summary),
         layout = json_in_script(&layout),
         columns = packer.finish()?,
@@ -222,20 +203,4 @@ pub fn report_page(ranks: &[&Profile], shell: &ReportShell<'_>) -> Result<String
 fn title(name: &RunName) -> String {
     let rank = name.rank.map_or(String::new(), |rank| format!("rank {rank}, "));
     format!("{rank}core {}, {}", name.core, name.level)
-}
-
-/// One instruction on several cores or ranks: the k-th of each that cores and ranks run together, where all have as many.
-fn meetings(views: &[(RunView<'_>, RunName, usize)]) -> Vec<Vec<Meet>> {
-    let rows = |view: &RunView<'_>| {
-        let is_together: Vec<bool> = view.columns.opcodes.iter().map(|name| is_together(name)).collect();
-        let opcodes = view.instructions.opcode.iter().enumerate();
-        opcodes.filter(|(_, opcode)| is_together[usize::from(**opcode)]).map(|(row, _)| row).collect::<Vec<usize>>()
-    };
-    let main: Vec<Vec<usize>> = views.iter().filter(|(_, name, _)| name.is_main).map(|(view, ..)| rows(view)).collect();
-    let count = main.first().map_or(0, Vec::len);
-    if main.len() < 2 || main.iter().any(|rows| rows.len() != count) {
-        return Vec::new();
-    }
-    let meet = |place: usize| main.iter().enumerate().map(|(run, rows)| Meet { run, row: rows[place] }).collect();
-    (0..count.min(MEETINGS)).map(meet).collect()
 }

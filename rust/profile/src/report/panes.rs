@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use crate::band::LatencyBasis;
 use crate::cause::{CAUSES, ENGINES, cause_words};
+use crate::columns_by_name::TableColumn;
 use crate::figures::Figures;
 use crate::profile::Profile;
 use crate::report::html::{Cell, HtmlTable, attribute, count, digits, entry, escape, percent, size, time};
+use crate::report::meets::is_together;
 use crate::report::points::RooflineLayout;
 use crate::report::residents::{MemoryPeak, TensorTraffic};
-use crate::tables::TableColumn;
 
 fn number(value: f64) -> Cell {
     Cell::Number(digits(value), value)
@@ -30,7 +31,7 @@ fn whole(value: u64) -> Cell {
 }
 
 /// What stands above all panes.
-pub(super) fn header(figures: &Figures) -> String {
+pub(super) fn header(figures: &Figures, ranks: usize) -> String {
     let band = match (figures.latency_low_us, figures.latency_high_us) {
         (Some(low), Some(high)) => format!(" ({} to {})", time(low), time(high)),
         _ => String::new(),
@@ -39,6 +40,9 @@ pub(super) fn header(figures: &Figures) -> String {
         format!("<header><h1>{}</h1><p class=\"verdict\">{}</p>", escape(&figures.kernel), escape(&figures.verdict));
     html.push_str("<dl class=\"key-figures\">");
     html.push_str(&entry("latency", format!("{}{band}", time(figures.latency_us))));
+    if ranks > 1 {
+        html.push_str(&entry("ranks", format!("{ranks} (figures of rank 0)")));
+    }
     html.push_str(&entry("machine", &figures.arch));
     html.push_str(&entry("level", &figures.compile.level));
     if let Some(as_written) = figures.compile.as_written_us.filter(|_| figures.compile.level != "as-written") {
@@ -218,9 +222,10 @@ pub(super) fn advice(advice: &Value, note: &Value) -> String {
     html
 }
 
-/// The first rows of the tables that `Profile.tables` gives, and of lines and what ranks do together.
-pub(super) fn tables(profile: &Profile, figures: &Figures) -> String {
+/// The first rows of the tables that `Profile.tables` gives of the first rank, its lines, and what all ranks do together.
+pub(super) fn tables(ranks: &[&Profile], figures: &Figures) -> String {
     let mut html = String::new();
+    let profile = ranks[0];
     let mut lines = HtmlTable::of(&[
         "line",
         "function",
@@ -252,7 +257,7 @@ pub(super) fn tables(profile: &Profile, figures: &Figures) -> String {
     html.push_str(&lines.write("lines", "Lines of the kernel, costliest first"));
     html.push_str(&known(profile, "Instruction", "instructions", "Instructions, in program order; times in ns"));
     html.push_str(&known(profile, "DmaPacket", "dma", "Transfers of DMA engines; times in ns"));
-    html.push_str(&collectives(profile));
+    html.push_str(&collectives(ranks));
     html.push_str(&known(profile, "Summary", "summary", "Summary; times in s"));
     html
 }
@@ -292,16 +297,20 @@ fn known(profile: &Profile, of: &str, name: &str, caption: &str) -> String {
 }
 
 /// What ranks and cores do together: the instructions that may wait for other ranks or the other core.
-fn collectives(profile: &Profile) -> String {
-    let mut table = HtmlTable::of(&["core", "instruction", "name", "line", "start", "end", "waited", "for"]);
-    for (core, profile) in profile.cores().iter().enumerate() {
+fn collectives(ranks: &[&Profile]) -> String {
+    let mut table = HtmlTable::of(&["rank", "core", "instruction", "name", "line", "start", "end", "waited", "for"]);
+    let cores = ranks.iter().enumerate().flat_map(|(rank, profile)| {
+        profile.cores().iter().enumerate().map(move |(core, profile)| (rank, core, profile))
+    });
+    for (run, (rank, core, profile)) in cores.enumerate() {
         let (columns, rows) = (profile.columns(), &profile.columns().instructions);
-        let is_together: Vec<bool> = columns.opcodes.iter().map(|name| crate::report::is_together(name)).collect();
+        let is_together: Vec<bool> = columns.opcodes.iter().map(|name| is_together(name)).collect();
         for row in (0..rows.len()).filter(|&row| is_together[usize::from(rows.opcode[row])]) {
             let (file, line, _) = columns.site_of(row);
             table.row(
-                format!("{}{}", attribute("data-run", core), attribute("data-instruction", row)),
+                format!("{}{}", attribute("data-run", run), attribute("data-instruction", row)),
                 vec![
+                    whole(rank as u64),
                     whole(core as u64),
                     whole(row as u64),
                     Cell::Text(columns.opcode_of(row).to_owned()),

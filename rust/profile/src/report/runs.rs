@@ -60,6 +60,7 @@ impl RunView<'_> {
         tables.insert("transfers", self.pack_transfers(packer));
         tables.insert("tensors", self.pack_tensors(places, packer));
         tables.insert("uses", self.pack_uses(packer));
+        tables.insert("edges", self.pack_edges(packer));
         tables.insert("occupancy", self.pack_occupancy(packer));
         tables.insert("hbm", self.pack_hbm(packer));
         let named = |(engine, queue): (u8, Option<u16>)| Stream {
@@ -104,6 +105,8 @@ impl RunView<'_> {
         packer.put(&mut table, "wait", rows.wait_ps.clone());
         packer.put(&mut table, "cause", rows.cause.iter().map(|&cause| cause.into()).collect());
         packer.put(&mut table, "waited_on", rows.waited_on.iter().enumerate().map(back).collect());
+        packer.put_by(&mut table, "ready", &rows.ready_ps, "stream", stream);
+        packer.put(&mut table, "bound", rows.bound.iter().map(|&bound| bound.into()).collect());
         packer.put(&mut table, "critical", critical);
         packer.put(&mut table, "dma_bytes", rows.dma_bytes.clone());
         packer.put(&mut table, "hbm_read", rows.hbm_read.clone());
@@ -153,6 +156,16 @@ impl RunView<'_> {
         packer.put(&mut table, "instruction", self.uses.instruction.iter().map(|&row| row.into()).collect());
         packer.put(&mut table, "tensor", self.uses.tensor.iter().map(|&tensor| tensor.into()).collect());
         packer.put(&mut table, "usage", self.uses.usage.iter().map(|&usage| usage.into()).collect());
+        table
+    }
+
+    fn pack_edges(&self, packer: &mut Packer) -> TableLayout {
+        let rows = self.edges;
+        let mut table = TableLayout::of(rows.len());
+        let back = rows.consumer.iter().zip(&rows.producer).map(|(consumer, producer)| u64::from(consumer - producer));
+        packer.put(&mut table, "consumer", rows.consumer.iter().map(|&row| row.into()).collect());
+        packer.put(&mut table, "back", back.collect());
+        packer.put(&mut table, "kind", rows.kind.iter().map(|&kind| kind.into()).collect());
         table
     }
 

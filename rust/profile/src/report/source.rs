@@ -25,7 +25,7 @@ impl LineHeat {
     }
 
     fn texts(&self) -> [String; 5] {
-        let precision = self.precision.map(|loss| format!("{loss:.1e}"));
+        let precision = self.precision.map(|loss| if loss == 0.0 { "0".to_owned() } else { format!("{loss:.1e}") });
         let text = [time(self.critical_us), time(self.wait_us), size(self.bytes as f64), count(self.instructions)];
         let [critical, wait, bytes, instructions] = text;
         [critical, wait, bytes, instructions, precision.unwrap_or_default()]
@@ -62,7 +62,8 @@ pub(super) fn source_pane(profile: &Profile, files: &[String]) -> String {
     let shown = if losses.is_empty() { 4 } else { 5 };
     let mut html = String::new();
     let texts = |file: &String| profile.cores().iter().find_map(|core| core.columns().recorded.sources.get(file));
-    for (number, file) in files.iter().enumerate().filter(|(_, file)| !file.is_empty()) {
+    let is_shown = |file: &String| texts(file).is_some() || heats.keys().any(|(of, _)| of == file);
+    for (number, file) in files.iter().enumerate().filter(|(_, file)| !file.is_empty() && is_shown(file)) {
         let Some(text) = texts(file) else {
             missing(&mut html, number, file, &heats);
             continue;

@@ -1,6 +1,6 @@
 //! What a run recorded, at the level that ran or as written: both have the same columns.
 
-use crate::columns::{InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
+use crate::columns::{EdgeColumns, InstructionColumns, OccupancyColumns, TensorColumns, TransferColumns, UseColumns};
 use crate::run_columns::RunColumns;
 
 /// What a run recorded, at the level that ran or as written.
@@ -14,6 +14,7 @@ pub(super) struct RunView<'a> {
     pub(super) critical: &'a [u32],
     pub(super) tensors: &'a TensorColumns,
     pub(super) uses: &'a UseColumns,
+    pub(super) edges: &'a EdgeColumns,
 }
 
 impl<'a> RunView<'a> {
@@ -27,6 +28,7 @@ impl<'a> RunView<'a> {
             critical: &columns.critical,
             tensors: &columns.recorded.tensors,
             uses: &columns.recorded.uses,
+            edges: &columns.recorded.edges,
         }
     }
 
@@ -41,6 +43,7 @@ impl<'a> RunView<'a> {
             critical: &written.critical,
             tensors: &written.tensors,
             uses: &written.uses,
+            edges: &written.edges,
         })
     }
 }

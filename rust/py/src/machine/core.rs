@@ -19,13 +19,14 @@ use trn3_machine::meeting;
 use trn3_machine::memory::Request;
 use trn3_machine::program::Recorder;
 use trn3_machine::site::{Site, SiteId};
-use trn3_machine::storage::{Buffer, try_copy};
+use trn3_machine::storage::try_copy;
 use trn3_machine::view::View;
 use trn3_profile::{CompileFigures, PrecisionLoss, finding_record};
 
 use crate::door;
 use crate::machine::error::exception;
 use crate::machine::handle::PyTensor;
+use crate::machine::kinds::buffer_of;
 use crate::machine::lines::Lines;
 use crate::machine::operand::tensor;
 use crate::machine::options::core_options;
@@ -43,9 +44,8 @@ struct Inner {
 }
 
 impl Inner {
-    fn new(core: NeuronCore, internal: Vec<String>, level: CompileLevel) -> Mutex<Self> {
-        let (lines, conductor) = (Lines::new(internal), Conductor::default());
-        Mutex::new(Self { core, lines, conductor, level, compiled: None })
+    fn new(core: NeuronCore, lines: Lines, level: CompileLevel) -> Mutex<Self> {
+        Mutex::new(Self { core, lines, conductor: Conductor::default(), level, compiled: None })
     }
 }
 
@@ -144,6 +144,12 @@ impl PyCore {
         self.lock()?.conductor.take_recorder().map_err(exception)
     }
 
+    /// A core whose run is over, and compiled.
+    pub(crate) fn finished(core: NeuronCore, level: CompileLevel, figures: CompileFigures) -> Self {
+        let (lines, conductor) = (Lines::new(Vec::new(), Vec::new()), Conductor::default());
+        Self { inner: Mutex::new(Inner { core, lines, conductor, level, compiled: Some(figures) }) }
+    }
+
     /// Keeps what the compiler says of its run.
     pub(crate) fn set_compiled(&self, figures: CompileFigures) -> PyResult<()> {
         self.lock()?.compiled = Some(figures);
@@ -163,27 +169,19 @@ impl PyCore {
     }
 }
 
-fn buffer(code: u8) -> Buffer {
-    match code {
-        0 => Buffer::Sbuf,
-        1 => Buffer::Psum,
-        2 => Buffer::PrivateHbm,
-        _ => Buffer::SharedHbm,
-    }
-}
-
 #[pymethods]
 impl PyCore {
     #[new]
     #[pyo3(
-        signature = (arch="trn3", *, internal=Vec::new(), beside=Vec::new(), **options),
+        signature = (arch="trn3", *, internal=Vec::new(), commands=Vec::new(), beside=Vec::new(), **options),
         text_signature = "(arch=\"trn3\", *, values=True, timing=True, strict=False, max_instructions=None, \
             max_host_bytes=None, throttle=False, precise=False, nan_origin=True, shadow=False, \
-            unlimited=False, compile=\"as-written\", internal=..., beside=...)"
+            unlimited=False, compile=\"as-written\", internal=..., commands=..., beside=...)"
     )]
     fn new(
         arch: &str,
         internal: Vec<String>,
+        commands: Vec<String>,
         beside: Vec<PyRef<'_, PyCore>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
@@ -193,11 +191,11 @@ impl PyCore {
             let mut inner = first.lock()?;
             meeting::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
             let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
-            return Ok(Self { inner: Inner::new(core, internal, inner.level) });
+            return Ok(Self { inner: Inner::new(core, Lines::new(internal, commands), inner.level) });
         }
         let arch = ArchSpec::shared(arch).map_err(exception)?;
         let core = NeuronCore::new(arch, options).map_err(exception)?;
-        Ok(Self { inner: Inner::new(core, internal, level) })
+        Ok(Self { inner: Inner::new(core, Lines::new(internal, commands), level) })
     }
 
     /// Entries of the spec: (key, value, unit, source).
@@ -253,7 +251,7 @@ impl PyCore {
         address: Option<(usize, usize)>,
     ) -> PyResult<PyTensor> {
         let dtype: DType = dtype.parse().map_err(exception)?;
-        let buffer = self::buffer(buffer);
+        let buffer = buffer_of(buffer);
         let storage = self.with(py, |core, conductor| {
             let site = core.state.site;
             conductor.allocate(core, &Request { name, shape: &shape, dtype, buffer, address, site })
@@ -273,7 +271,7 @@ impl PyCore {
     ) -> PyResult<PyTensor> {
         let dtype: DType = dtype.parse().map_err(exception)?;
         let bytes = bytes.as_ref().map(|bytes| bytes.as_slice()).transpose()?;
-        let buffer = self::buffer(buffer);
+        let buffer = buffer_of(buffer);
         let declared = (&shape[..], dtype, buffer);
         let storage = self.with_bytes(py, |core, conductor| {
             let copy = |bytes: &[u8]| {

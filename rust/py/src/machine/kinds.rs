@@ -8,6 +8,7 @@ use trn3_machine::isa::register::RegisterValue;
 use trn3_machine::isa::select::CopySource;
 use trn3_machine::isa::table::values;
 use trn3_machine::isa::tensor::Tile as ArrayTile;
+use trn3_machine::storage::Buffer;
 
 use crate::machine::error::exception;
 use crate::machine::operand;
@@ -203,4 +204,14 @@ kinds! {
             Operand::Default(number) => Ok(RegisterValue::Number(number)),
         }
     };
+}
+
+/// The memory that a number stands for.
+pub(super) fn buffer_of(code: u8) -> Buffer {
+    match code {
+        0 => Buffer::Sbuf,
+        1 => Buffer::Psum,
+        2 => Buffer::PrivateHbm,
+        _ => Buffer::SharedHbm,
+    }
 }

@@ -53,18 +53,31 @@ fn site_of(frame: &Bound<'_, PyAny>) -> PyResult<Site> {
 #[derive(Default)]
 pub(crate) struct Lines {
     /// Code objects are kept so that their addresses stay theirs.
-    codes: ByAddress<usize, (Py<PyAny>, bool)>,
+    codes: ByAddress<usize, (Py<PyAny>, Whose)>,
     sites: ByAddress<(usize, i64), SiteId>,
     /// The calls through which a line was first reached, where the kernel calls functions of its own: outermost first.
     callers: BTreeMap<SiteId, Vec<Site>>,
     /// Folders whose code is no kernel: the package itself.
     internal: Vec<String>,
+    /// Folders of commands: beyond their code is none of a person's.
+    commands: Vec<String>,
+}
+
+/// Whose code it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Somebody's kernel, or what runs it.
+    Kernel,
+    /// The package's.
+    Package,
+    /// A command's.
+    Command,
 }
 
 impl Lines {
-    /// Code in files under the `internal` folders is no kernel.
-    pub(crate) fn new(internal: Vec<String>) -> Self {
-        Self { internal, ..Self::default() }
+    /// Code in files under the `internal` folders is no kernel, and there is none outside of code under `commands`.
+    pub(crate) fn new(internal: Vec<String>, commands: Vec<String>) -> Self {
+        Self { internal, commands, ..Self::default() }
     }
 
     /// The line that is calling, or 0 outside any.
@@ -75,16 +88,18 @@ impl Lines {
         loop {
             let code = frame.getattr(pyo3::intern!(py, "f_code"))?;
             let address = code.as_ptr() as usize;
-            let internal = match self.codes.get(&address) {
-                Some((_, internal)) => *internal,
+            let whose = match self.codes.get(&address) {
+                Some((_, whose)) => *whose,
                 None => {
-                    let internal = self.is_internal(&code)?;
-                    self.codes.insert(address, (code.clone().unbind(), internal));
-                    internal
+                    let whose = self.whose(&code)?;
+                    self.codes.insert(address, (code.clone().unbind(), whose));
+                    whose
                 }
             };
-            if !internal {
-                return self.line(&frame, address, sites);
+            match whose {
+                Whose::Kernel => return self.line(&frame, address, sites),
+                Whose::Command => return Ok(SiteId::default()),
+                Whose::Package => {}
             }
             let back = frame.getattr(pyo3::intern!(py, "f_back"))?;
             if back.is_none() {
@@ -94,9 +109,14 @@ impl Lines {
         }
     }
 
-    fn is_internal(&self, code: &Bound<'_, PyAny>) -> PyResult<bool> {
+    fn whose(&self, code: &Bound<'_, PyAny>) -> PyResult<Whose> {
         let file: String = code.getattr("co_filename")?.extract()?;
-        Ok(self.internal.iter().any(|folder| file.starts_with(folder.as_str())))
+        let is_in = |folders: &[String]| folders.iter().any(|folder| file.starts_with(folder.as_str()));
+        Ok(match (is_in(&self.commands), is_in(&self.internal)) {
+            (true, _) => Whose::Command,
+            (false, true) => Whose::Package,
+            (false, false) => Whose::Kernel,
+        })
     }
 
     fn line(&mut self, frame: &Bound<'_, PyAny>, address: usize, sites: &Sites) -> PyResult<SiteId> {
@@ -123,11 +143,13 @@ impl Lines {
                 // Nobody of the package runs it: a core that is driven by hand has no kernel.
                 return Ok(Vec::new());
             }
-            if self.is_internal(&frame.getattr("f_code")?)? {
+            if self.whose(&frame.getattr("f_code")?)? != Whose::Kernel {
                 break;
             }
-            if callers.len() < DEEPEST {
-                callers.push(site_of(&frame)?);
+            let site = site_of(&frame)?;
+            // A function that calls itself is told once.
+            if callers.len() < DEEPEST && callers.last() != Some(&site) {
+                callers.push(site);
             }
         }
         callers.reverse();

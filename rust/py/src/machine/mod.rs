@@ -39,6 +39,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DynamicSlice>()?;
     module.add_function(wrap_pyfunction!(hooks::hooks, &module)?)?;
     module.add_function(wrap_pyfunction!(isa::dropped_keywords, &module)?)?;
+    module.add_function(wrap_pyfunction!(isa::family_of, &module)?)?;
     module.add_function(wrap_pyfunction!(isa::instruction_table, &module)?)?;
     module.add_function(wrap_pyfunction!(replay::replay, &module)?)?;
     error::register(&module)?;

@@ -3,7 +3,7 @@
 //! - [`RankGroup`]: which ranks, on which chips; [`Schedule`]: who sends what to whom, when.
 //! - [`execute`] runs a schedule on data; [`ScheduleDemand`] counts it; [`Estimator`] says what it costs and chooses.
 //! - [`CollectiveTask`]: several groups at once, and all that a result says beside its data; [`RankPart`]: one rank's part,
-//!   where somebody else carries the messages.
+//!   where somebody else carries the messages; [`PlacedRanks`]: ranks of a launch on the chips of a system.
 //! - Algorithms, one file each: ring, kangaring, mesh, rdh, hierarchical, direct, spread (broadcast).
 
 mod across;
@@ -21,6 +21,7 @@ mod mesh;
 mod model;
 mod name;
 mod pattern;
+mod placed;
 mod profile;
 mod rank;
 mod rdh;
@@ -42,6 +43,7 @@ pub use group::{ChipMembers, RankGroup};
 pub use model::{CallStarts, CollectiveModel, channels};
 pub use name::{Algorithm, Operation, Reduction};
 pub use pattern::{Move, StepPattern};
+pub use placed::PlacedRanks;
 pub use profile::{Binding, ScheduleDemand};
 pub use rank::{RankBuffer, RankPart};
 pub use schedule::{Action, ActionKind, Lane, PieceCut, Schedule, Stage};

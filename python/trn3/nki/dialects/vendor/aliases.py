@@ -11,7 +11,7 @@ from trn3.nki.dialects.vendor import library, torch_devices
 from trn3.nki.values.version import set_version
 
 #: Modules by the names that kernels import, and what stands for them.
-_ALIASES: Final = {
+ALIASES: Final = {
     "nki": "trn3.nki",
     "nki.language": "trn3.nki.language",
     "nki.isa": "trn3.nki.isa",
@@ -51,10 +51,10 @@ _ALIASES: Final = {
     "nki_cpu_simulator.nki.typing": "trn3.nki.typing",
 }  # fmt: skip
 #: Top-level names that belong to the vendor.
-_OWNED: Final = ("nki", "neuronxcc", "neuron_dtypes", "nki_cpu_simulator")
+OWNED: Final = ("nki", "neuronxcc", "neuron_dtypes", "nki_cpu_simulator")
 
 #: Packages that hold nothing but the modules above.
-_PACKAGES: Final = (
+PACKAGES: Final = (
     "neuronxcc", "neuronxcc.starfish", "neuronxcc.starfish.support", "nki_cpu_simulator",
 )  # fmt: skip
 
@@ -101,16 +101,16 @@ def install(*, version: str | None = None, torch_xla: bool = False) -> None:
         torch_devices.offer()
     if _replaced:
         return
-    modules = {name: types.ModuleType(name) for name in _PACKAGES}
-    for name in _PACKAGES:
+    modules = {name: types.ModuleType(name) for name in PACKAGES}
+    for name in PACKAGES:
         # A package, to those who import what lies under it.
         modules[name].__path__ = []
-    modules |= {alias: importlib.import_module(name) for alias, name in _ALIASES.items()}
+    modules |= {alias: importlib.import_module(name) for alias, name in ALIASES.items()}
     for alias, module in modules.items():
         parent = modules.get(alias.rpartition(".")[0])
-        if parent is not None and parent.__name__ in _PACKAGES:
+        if parent is not None and parent.__name__ in PACKAGES:
             setattr(parent, alias.rpartition(".")[2], module)
-    for name in _OWNED:
+    for name in OWNED:
         # A mere folder of that name on the path has no file; it gives way.
         origin = getattr(sys.modules.get(name), "__file__", None)
         if origin is not None:

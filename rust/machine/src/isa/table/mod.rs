@@ -15,6 +15,7 @@ pub(crate) use kinds::{Literal, default};
 pub use parts::{OwnInstruction, Substitute, fingerprint, is_open, on_engine, rebound, running_values};
 
 use crate::engine::Engine;
+use crate::isa::collective;
 
 /// The instructions' structs, by the names that the table has for them.
 pub mod held {
@@ -160,6 +161,25 @@ pub struct Argument {
 /// ```
 pub fn describe(name: &str) -> Option<&'static Description> {
     TABLE.iter().chain(MEETINGS).find(|description| description.name == name)
+}
+
+/// The family of an instruction as timelines spell it, whose first word before a dot, slash, bracket or space counts;
+/// `"other"` of one that is not known. What engines do beside the table's instructions is control.
+///
+/// ```
+/// use trn3_machine::isa::table::family_name;
+///
+/// assert_eq!(["nc_matmul", "activation(exp)", "unheard_of"].map(family_name), ["matmul", "function", "other"]);
+/// ```
+pub fn family_name(opcode: &str) -> &'static str {
+    let word = opcode.split(['.', '/', '(', '[', ' ']).next().unwrap_or(opcode).to_ascii_lowercase();
+    let family = match word.as_str() {
+        "register_alloc" | "activation_table_load" | "dma_trigger" | "semaphore" => Some(Family::Control),
+        "tensor_copy_dynamic_src" | "tensor_copy_dynamic_dst" => Some(Family::CopySet),
+        name if collective::NAMES.contains(&name) => Some(Family::Dma),
+        name => describe(name).map(|instruction| instruction.family),
+    };
+    family.map_or("other", Family::name)
 }
 
 /// What the table says of a left-out argument.

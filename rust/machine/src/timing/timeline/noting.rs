@@ -20,6 +20,11 @@ impl Timeline {
         self.graph.as_ref().map_or(&[], |graph| graph.steps())
     }
 
+    /// What an instruction comes after, by its number; nothing if records are not kept.
+    pub fn comes_after(&self, number: usize) -> &[GraphEdge] {
+        self.graph.as_ref().map_or(&[], |graph| graph.edges(number))
+    }
+
     pub(super) fn note_waits(&mut self, issue: &TimedInstruction, waits: &Waits, bound: Bound, stationary: bool) {
         let Some(graph) = &mut self.graph else { return };
         graph.ready = graph.ready.max(bound.at);

@@ -4,7 +4,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use trn3_machine::engine::Engine;
-use trn3_machine::isa::table::{Argument, DROPPED, Default, Description, MEETINGS, TABLE};
+use trn3_machine::isa::table::{Argument, DROPPED, Default, Description, MEETINGS, TABLE, family_name};
 
 use crate::machine::kinds::annotation;
 
@@ -46,6 +46,12 @@ fn description<'py>(py: Python<'py>, description: &Description) -> PyResult<Boun
 #[pyfunction]
 pub(crate) fn dropped_keywords() -> Vec<(&'static str, &'static str, &'static str)> {
     DROPPED.iter().map(|dropped| (dropped.of, dropped.keyword, dropped.instead)).collect()
+}
+
+/// The family of an instruction as timelines spell it; `"other"` of one that is not known.
+#[pyfunction]
+pub(crate) fn family_of(opcode: &str) -> &'static str {
+    family_name(opcode)
 }
 
 /// Every instruction, described: a list of dicts. `keys` are the entries of a program's step; none for what the cores of a

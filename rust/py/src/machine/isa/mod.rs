@@ -13,7 +13,7 @@ use crate::machine::instruction::PyInstruction;
 use crate::machine::kinds::{self, Kind, given};
 use crate::machine::spelling;
 
-pub(crate) use described::{dropped_keywords, instruction_table};
+pub(crate) use described::{dropped_keywords, family_of, instruction_table};
 
 /// Issues an instruction on the line of the kernel that is calling.
 fn issue(

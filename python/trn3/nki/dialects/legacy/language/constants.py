@@ -14,6 +14,10 @@ sbuf_min_align: Final = tile_size.sbuf_min_align
 psum_min_align: Final = tile_size.psum_min_align
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for name in dir(tile_size) if not name.startswith("_"))})
+
+
 def __getattr__(name: str) -> Any:
     # Sizes of tiles differ by target and are read when they are asked for.
     return getattr(tile_size, name)

@@ -1,0 +1,2 @@
+# Written by scripts/vendor_stubs.py.
+from . import nki as nki, starfish as starfish

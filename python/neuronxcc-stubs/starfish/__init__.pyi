@@ -1,0 +1,2 @@
+# Written by scripts/vendor_stubs.py.
+from . import support as support

@@ -1,0 +1,2 @@
+# Written by scripts/vendor_stubs.py.
+from . import dtype as dtype, util as util

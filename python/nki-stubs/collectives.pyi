@@ -1,0 +1,2 @@
+# Written by scripts/vendor_stubs.py.
+from trn3.nki.collectives import *  # noqa: F403

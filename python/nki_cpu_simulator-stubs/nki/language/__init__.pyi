@@ -1,0 +1,4 @@
+# Written by scripts/vendor_stubs.py.
+from trn3.nki.language import *  # noqa: F403
+
+from . import dtypes as dtypes

@@ -1,0 +1,35 @@
+"""ATen operators as operations of graphs, by the kind of what they do."""
+
+from trn3.torch.aten import (
+    activations,
+    elementwise,
+    indexing,
+    making,
+    norms,
+    pooling,
+    products,
+    quantised,
+    reductions,
+    shapes,
+    sorting,
+)
+from trn3.torch.aten.registry import AtenCall, AtenError, converter_of
+from trn3.torch.aten.writer import AtenWriter
+
+__all__ = [
+    "AtenCall",
+    "AtenError",
+    "AtenWriter",
+    "activations",
+    "converter_of",
+    "elementwise",
+    "indexing",
+    "making",
+    "norms",
+    "pooling",
+    "products",
+    "quantised",
+    "reductions",
+    "shapes",
+    "sorting",
+]

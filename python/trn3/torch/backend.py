@@ -1,0 +1,140 @@
+"""The backend that `torch.compile` calls with what it captured."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+
+from trn3 import compiler
+from trn3.graph import matmul_paths
+from trn3.machine import arch as find_arch
+from trn3.torch.decompositions import decompositions
+from trn3.torch.execution import GraphBreak, GraphExecutable
+
+__all__ = ["TorchOptions", "TrainiumBackend", "trn3_backend"]
+
+_MODES = ("auto", "instructions", "operations")
+
+
+@dataclass(frozen=True)
+class TorchOptions:
+    """How graphs of torch are run; the words are those of `trn3.torch.compile`."""
+
+    arch: Any = None
+    cores: int = 1
+    mode: str = "auto"
+    matmul: str | None = None
+    compile: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.arch is not None:
+            find_arch(self.arch)
+        _refuse_other("cores", self.cores, [1, 2])
+        _refuse_other("mode", self.mode, list(_MODES))
+        _refuse_other("matmul", self.matmul, [None, *matmul_paths()])
+        _refuse_other("compile", self.compile, [None, *compiler.levels()])
+        if self.mode == "instructions" and self.cores != 1:
+            message = f"cores is {self.cores} with mode='instructions'; allowed: 1"
+            raise NotImplementedError(message)
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> TorchOptions:
+        """Check options that came by name."""
+        allowed = [field.name for field in fields(cls)]
+        for name in options:
+            _refuse_other("an option", name, allowed)
+        return cls(**options)
+
+
+def _refuse_other(argument: str, came: object, allowed: list[Any]) -> None:
+    if came not in allowed:
+        names = ", ".join(map(repr, allowed))
+        raise ValueError(f"{argument} is {came!r}; allowed: {names}")
+
+
+class TrainiumBackend:
+    """Makes what runs a captured graph, forward and backward.
+
+    Parameters
+    ----------
+    options : TorchOptions
+    """
+
+    def __init__(self, options: TorchOptions) -> None:
+        self.options = options
+        self.__name__ = "trn3"
+
+    def __call__(self, module: Any, inputs: list[Any]) -> Any:
+        """Compile a graph that torch captured; what is refused is refused when it is called."""
+        for value in inputs:
+            # Lengths that torch would keep open are those of this call, and guarded.
+            for length in value.shape if isinstance(value, torch.Tensor) else [value]:
+                if isinstance(length, torch.SymInt):
+                    int(length)
+        placeholders = (node for node in module.graph.nodes if node.op == "placeholder")
+        names = [_name(str(node.target)) for node in placeholders]
+        found = GraphBreak.of(module)
+        make = functools.partial(self._executable, names=names, found=found)
+        made = aot_autograd(
+            fw_compiler=functools.partial(make, "forward"),
+            bw_compiler=functools.partial(make, "backward"),
+            inference_compiler=functools.partial(make, "forward"),
+            decompositions=decompositions(),
+        )
+        with _plain_attention():
+            return made(module, inputs)
+
+    def _executable(
+        self, part: str, module: Any, _inputs: Any, *, names: list[str], found: GraphBreak | None
+    ) -> Any:
+        return GraphExecutable(module, part, names, self.options, found).function()
+
+
+def _name(placeholder: str) -> str:
+    """Return what an input is called in the model, of the name that torch made of it."""
+    name = placeholder.removeprefix("L_").strip("_")
+    for long in ("self_modules_", "self_parameters_", "self_buffers_", "self_"):
+        name = name.removeprefix(long)
+    for long in ("modules", "parameters", "buffers"):
+        name = name.replace(f"___{long}__", ".").replace(f"__{long}_", ".")
+    return name or placeholder
+
+
+def _plain_attention() -> Any:
+    """Let attention be captured as the products that it is made of, in its operands' types."""
+    from contextlib import ExitStack
+
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    stack = ExitStack()
+    stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+    reduced = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
+    stack.callback(torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, reduced)
+    return stack
+
+
+def trn3_backend(module: Any, inputs: list[Any], **kwargs: Any) -> Any:
+    """Compile for ``torch.compile(model, backend="trn3", options={...})``.
+
+    torch finds this by its entry point, without an import of trn3.
+    """
+    try:
+        mode = kwargs.get("mode")
+        if mode is not None:
+            _refuse_other("torch.compile's own mode", mode, [None])
+        made = TrainiumBackend(TorchOptions.of(kwargs.get("options") or {}))
+    except (ValueError, NotImplementedError) as refusal:
+        # Raised by the call: torch would wrap it in several lines of its own.
+        error = refusal
+
+        def refuse(*_: Any) -> Any:
+            raise error
+
+        return refuse
+    return made(module, inputs)
