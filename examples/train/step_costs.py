@@ -54,7 +54,7 @@ def cost_of(recipe: TrainingRecipe, size: DecoderSize, words: int) -> StepCost:
         seconds=step.latency_us * 1e-6,
     )
     own = sum(joules for name, joules in used.parts.items() if name != "static")
-    joules = own + used.parts.get("static", 0.0) / float(spec_of("trainium3")["cores"].value)
+    joules = own + used.parts.get("static", 0.0) / spec_of("trainium3")["cores"].si
     fallbacks = sum(cost.is_fallback for cost in account)
     note = f"{fallbacks} operations on GpSimdE" if fallbacks else ""
     return StepCost(step.latency_us, joules, note)

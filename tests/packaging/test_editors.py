@@ -161,10 +161,11 @@ def complaints(
     command: list[str | Path] = ["pyright", "--pythonpath", user]
     if request.param == "mypy":
         settings = folder / "mypy.ini"
-        # Blocks of a page are programs of their own, which import what they use.
+        # Blocks of a page are programs of their own, which import what they use; a program of
+        # several files finds the others beside it, as an interpreter does.
         settings.write_text(
             "[mypy]\ncheck_untyped_defs = True\ndisable_error_code = no-redef\n"
-            f"mypy_path = {folder}\nexplicit_package_bases = True\n"
+            f"mypy_path = {folder}:{ROOT / 'examples' / 'train'}\nexplicit_package_bases = True\n"
         )
         cache = ROOT / ".mypy_cache" / "editors"
         command = ["mypy", "--config-file", settings, "--python-executable", user]

@@ -50,7 +50,7 @@ class OperationGraph:
         inputs: Sequence[ArrayLike] | None,
         matmul: str,
         level: str,
-        whole_below: int = 2_000_000,
+        whole_below: int = ...,
         fuse: bool = True,
     ) -> tuple[list[NDArray[Any] | None], NeuronCore, dict[str, Any]]: ...
 

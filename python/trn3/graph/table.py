@@ -65,6 +65,8 @@ def markdown() -> str:
     lines.append("| --- | --- | --- | --- | --- |")
     for row in operations():
         names = [", ".join(f"`{name}`" for name in row[of]) for of in ("jax", "aten")]
+        # Operators of ours are written as PyTorch's schemas have them: a dot would be a module's.
+        names[1] = names[1].replace("`trn3.", "`trn3::")
         cells = [f"`{row['name']}`", *names, row["template"], row["accuracy"]]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
