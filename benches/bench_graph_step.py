@@ -36,19 +36,19 @@ def bench_step_of_a_decoder(
     import jax
     import jax.numpy as jnp
 
-    import decoder_jax
+    import decoder_in_jax
     import trn3.jax
 
     sizes = QUICK if quick else Sizes()
     weights, tokens = sizes.weights(generator), sizes.tokens(generator)
-    step = trn3.jax.compile(decoder_jax.step(sizes, jnp.dtype(dtype)), matmul="mxfp8")
-    state = (*decoder_jax.state(weights), jnp.asarray(tokens))
+    step = trn3.jax.compile(decoder_in_jax.step(sizes, jnp.dtype(dtype)), matmul="mxfp8")
+    state = (*decoder_in_jax.state(weights), jnp.asarray(tokens))
     first = float(step(*state)[-1])
     rivals = [limit(GOAL)] if threads > 1 else []
     if torch:
-        import decoder_torch
+        import decoder_in_torch
 
-        theirs = decoder_torch.step(sizes, getattr(torch, dtype), weights)
+        theirs = decoder_in_torch.step(sizes, getattr(torch, dtype), weights)
         given = torch.tensor(tokens).long()
         # One recipe: what differs is the order of sums, and the reciprocals.
         assert float(theirs(given)) == pytest.approx(first, rel=1e-3)

@@ -206,16 +206,7 @@ impl TensorOperation for ReduceWindow {
     }
 
     fn cuts(&self, operands: &[&TensorType], results: &[&TensorType]) -> Vec<OperationCut> {
-        let windows = self.windows(&operands[0].shape);
-        let axes = windows.axes.iter().enumerate().filter(|(_, axis)| axis.is_plain());
-        let (all, made) = (operands.len() - 1, results.len());
-        axes.map(|(axis, _)| {
-            // All but the last operand, which is the scalar that windows begin with.
-            let mut of_operands = vec![Some(axis); all];
-            of_operands.push(None);
-            OperationCut { operands: of_operands, results: vec![axis; made] }
-        })
-        .collect()
+        self.windows(&operands[0].shape).cuts(operands.len(), results.len())
     }
 
     fn arithmetic(&self, operands: &[&TensorType], results: &[&TensorType]) -> u64 {

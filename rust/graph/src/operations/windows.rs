@@ -1,5 +1,6 @@
 //! Windows that slide over an array: what `convolution`, `reduce_window` and `select_and_scatter` have in common.
 
+use crate::graph::OperationCut;
 use crate::strided::row_major;
 
 /// How a window slides along one axis.
@@ -138,6 +139,19 @@ impl Windows {
     /// place w.
     pub(super) fn turned(&self) -> Windows {
         Windows { axes: self.axes.iter().map(WindowAxis::turned).collect() }
+    }
+
+    /// Axes that an operation of that many operands and results can be cut along: those on which each element is a window.
+    ///
+    /// The last operand is the scalar that windows begin with, which every part takes whole.
+    pub(super) fn cuts(&self, operands: usize, results: usize) -> Vec<OperationCut> {
+        let axes = self.axes.iter().enumerate().filter(|(_, axis)| axis.is_plain());
+        axes.map(|(axis, _)| {
+            let mut of_operands = vec![Some(axis); operands - 1];
+            of_operands.push(None);
+            OperationCut { operands: of_operands, results: vec![axis; results] }
+        })
+        .collect()
     }
 
     /// Calls `visit` with rows of windows that meet elements at one place of the window, which has the row-major number
