@@ -31,8 +31,10 @@ from training_recipes import SIZES, TrainingRecipe, names
 
 OUTPUT = Path(__file__).resolve().parents[2] / "build" / "train"
 # Those that the orderings are about, and float32 to compare with.
-RECIPES = ("float32", "bf16", "bf16_nearest", "bf16_stochastic", "mxfp8", "mxfp8_e5m2")
-RECIPES += ("mxfp4_naive", "mxfp4_hadamard")
+RECIPES = (
+    *("float32", "bf16", "bf16_nearest", "bf16_stochastic", "mxfp8", "mxfp8_e5m2"),
+    *("mxfp4_naive", "mxfp4_hadamard"),
+)
 
 
 def one_run(recipe: str, seed: int, size: str, steps: int, output: Path) -> TrainingHistory:
@@ -60,7 +62,7 @@ def all_runs(
     jobs = [(recipe, seed) for seed in range(seeds) for recipe in recipes]
     found: dict[str, list[TrainingHistory]] = {}
     with ThreadPoolExecutor(2) as pool:
-        histories = pool.map(lambda job: one_run(*job, size, steps, output), jobs)
+        histories = pool.map(lambda job: one_run(job[0], job[1], size, steps, output), jobs)
         for (recipe, seed), history in zip(jobs, histories, strict=True):
             found.setdefault(recipe, []).append(history)
             text = f"loss {history.held_out:.4f} after {history.seconds:.0f} s"

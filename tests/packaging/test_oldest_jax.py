@@ -48,11 +48,11 @@ def test_functions_run_with_the_oldest_jax(oldest: Path) -> None:
         check=True,
     )
     assert told.stdout.strip() == floor()
-    tests = ["tests/jax/test_compile.py", "tests/jax/test_ranks.py"]
+    refused = "tests/jax/test_ranks.py::test_a_data_parallel_step_is_that_of_the_whole_batch"
+    tests = ["tests/jax/test_compile.py", "tests/jax/test_ranks.py", "--deselect", refused]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
-        + ["-p", "no:xdist", "--deselect"]
-        + ["tests/jax/test_ranks.py::test_a_data_parallel_step_is_that_of_the_whole_batch"],
+        [sys.executable, "-m", "pytest", *options, *tests],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,

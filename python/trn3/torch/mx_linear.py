@@ -50,7 +50,7 @@ def _mx_dot(
     if seed is not None:
         operands.append(np.array(int(seed) % 2**32, np.uint32))
     kind = TensorType(operands[0].dtype.name, tuple(_result_shape(lhs, rhs, attributes)))
-    return _tensor(run_alone("mx_dot", operands, [kind], attributes)[0])  # type: ignore[no-any-return]
+    return _tensor(run_alone("mx_dot", operands, [kind], attributes)[0])
 
 
 @_mx_dot.register_fake  # type: ignore[untyped-decorator, unused-ignore]
@@ -64,7 +64,7 @@ def _prune(w: torch.Tensor, pattern: str, axis: int) -> torch.Tensor:
     array = _array(w)
     kind = TensorType(array.dtype.name, array.shape)
     attributes = json.dumps({"pattern": pattern, "axis": axis})
-    return _tensor(run_alone("prune", [array], [kind], attributes)[0])  # type: ignore[no-any-return]
+    return _tensor(run_alone("prune", [array], [kind], attributes)[0])
 
 
 @_prune.register_fake  # type: ignore[untyped-decorator, unused-ignore]
