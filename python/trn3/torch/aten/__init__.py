@@ -3,6 +3,7 @@
 from trn3.torch.aten import (
     activations,
     elementwise,
+    grouped,
     indexing,
     making,
     norms,
@@ -23,6 +24,7 @@ __all__ = [
     "activations",
     "converter_of",
     "elementwise",
+    "grouped",
     "indexing",
     "making",
     "norms",

@@ -81,7 +81,8 @@ def aten(*names: str) -> Callable[[Converter], Converter]:
     """Register what writes operators of these names, of ATen but for those that say theirs."""
 
     def register(converter: Converter) -> Converter:
-        full = (name if name.startswith(("prims.", "trn3.")) else f"aten.{name}" for name in names)
+        others = ("prims.", "trn3.", "transformers.")
+        full = (name if name.startswith(others) else f"aten.{name}" for name in names)
         _CONVERTERS.update((name, converter) for name in full)
         return converter
 
