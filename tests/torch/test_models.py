@@ -115,6 +115,28 @@ def test_layers_of_torch_that_are_one_operator_when_evaluated(norm_first: bool) 
     assert_close(found[1, :3], expected[1, :3])
 
 
+@pytest.mark.parametrize(
+    ("kind", "bias"), [("LSTM", True), ("LSTM", False), ("GRU", True), ("RNN", True)]
+)
+def test_recurrent_layers_are_captured(kind: str, bias: bool) -> None:
+    """In both directions; evaluated, an LSTM is an operator of another library."""
+    torch.manual_seed(0)
+    model = getattr(torch.nn, kind)(8, 16, bias=bias, bidirectional=True)
+    x = torch.randn(3, 2, 8)
+    with torch.no_grad():
+        expected, _ = model(x)
+        (made, _), cost = trn3.torch.profile(model, x)
+    assert cost.breaks == ()
+    torch.testing.assert_close(made, expected, rtol=1e-5, atol=1e-6)
+    made, _ = trn3.torch.compile(model)(x)
+    made.square().sum().backward()
+    slopes = [weight.grad.clone() for weight in model.parameters()]
+    model.zero_grad()
+    model(x)[0].square().sum().backward()
+    for weight, slope in zip(model.parameters(), slopes, strict=True):
+        torch.testing.assert_close(slope, weight.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_autocast_to_bfloat16() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
     x = torch.randn(16, 64)

@@ -86,7 +86,7 @@ class TrainiumBackend:
             inference_compiler=functools.partial(make, "forward"),
             decompositions=decompositions(),
         )
-        with _plain_attention():
+        with _plain_layers():
             return made(module, inputs)
 
     def _executable(
@@ -105,14 +105,17 @@ def _name(placeholder: str) -> str:
     return name or placeholder
 
 
-def _plain_attention() -> Any:
-    """Let attention be captured as the products that it is made of, in its operands' types."""
+def _plain_layers() -> Any:
+    """Let attention and LSTMs be captured as the steps that they are, in their operands' types."""
     from contextlib import ExitStack
 
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     stack = ExitStack()
     stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+    is_used = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    stack.callback(torch._C._set_mkldnn_enabled, is_used)
     reduced = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
     torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(True)
     stack.callback(torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp, reduced)

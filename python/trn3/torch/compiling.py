@@ -41,8 +41,9 @@ class CompiledModel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the simulated core."""
-        # Beyond a number of shapes torch would go on eagerly, in another arithmetic.
-        with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
+        # Beyond a number of shapes, and at recurrent layers, torch would go on eagerly, in another
+        # arithmetic.
+        with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True, allow_rnn=True):
             try:
                 return self._compiled(*args, **kwargs)
             except torch._dynamo.exc.FailOnRecompileLimitHit:
