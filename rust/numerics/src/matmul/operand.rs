@@ -139,28 +139,37 @@ impl<'a> Operand<'a> {
         Ok(least.into_inner())
     }
 
-    /// The smallest scale exponent among blocks that are not all zero.
+    /// The smallest scale exponent among blocks that are not all zero, or a bound below it.
     fn scan_scales(&self, level: ActiveLevel, scales: &ArrayView<'_>) -> Result<i32> {
-        // Scales above this cannot be what fails the guard, so only blocks below it are looked into.
-        const LOW: u8 = 64;
-        let least = AtomicI32::new(i32::from(LOW) - 127);
+        // Two scales from here on keep products of any elements in the dot product's range: only smaller ones are worth
+        // a look at what they scale, and blocks of zeros mostly have the smallest.
+        const LOW: u8 = 127 - 40;
+        let least = AtomicI32::new(i32::MAX);
         let blocks = self.k() / BLOCK;
         par::for_each(pieces(self.outer(), blocks), |(lines, span)| {
             let (mut codes, mut element_codes) = (AlignedBytes::default(), AlignedBytes::default());
             let mut values = [0.0; BLOCK];
+            let mut smallest = u8::MAX;
             for outer in lines {
                 let bytes = scales.line(&[outer, span.start], 1, false, span.len(), &mut codes);
+                let own = bytes.iter().copied().fold(u8::MAX, u8::min);
+                if own >= LOW {
+                    smallest = smallest.min(own);
+                    continue;
+                }
                 for (block, &byte) in span.clone().zip(bytes) {
-                    if byte < LOW {
+                    if byte < LOW.min(smallest) {
                         let position = [outer, block * BLOCK];
                         let elements = self.codes.line(&position, 1, self.runs_along_k, BLOCK, &mut element_codes);
                         decode(level, self.format(), elements, &mut values);
-                        if values.iter().any(|&value| value != 0.0) {
-                            least.fetch_min(i32::from(byte) - 127, Ordering::Relaxed);
+                        if values.iter().all(|&value| value == 0.0) {
+                            continue;
                         }
                     }
+                    smallest = smallest.min(byte);
                 }
             }
+            least.fetch_min(i32::from(smallest) - 127, Ordering::Relaxed);
         })?;
         Ok(least.into_inner())
     }
@@ -313,5 +322,33 @@ impl Packer<'_> {
             }
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::{SimdLevel, with_level};
+
+    /// Whether a product of two operands with these scales, a block for each, may take the dot product.
+    fn may_dot(scales: &[u8], code: impl Fn(usize) -> u8) -> bool {
+        let codes: Vec<u8> = (0..scales.len() * BLOCK).map(|index| code(index / BLOCK)).collect();
+        let codes = ArrayView::from_codes(Format::F8E4M3Fn, &codes, &[1, codes.len()]).expect("fits");
+        let scales = ArrayView::from_codes(Format::F8E8M0Fnu, scales, &[1, scales.len()]).expect("fits");
+        let level = with_level(SimdLevel::Portable, crate::simd::active_level).expect("available").expect("valid");
+        let chains = Chains::at(level).expect("has kernels");
+        let bound = Operand::new(codes, Some(scales)).min_exponent(level, chains).expect("scans").expect("narrow");
+        is_dot_exact(bound, bound)
+    }
+
+    #[test]
+    fn test_ordinary_scales_leave_the_dot_product() {
+        assert!(may_dot(&[110, 127, 90], |_| 0x38));
+    }
+
+    #[test]
+    fn test_blocks_of_zeros_bound_nothing_and_others_do() {
+        assert!(may_dot(&[127, 0], |block| if block == 0 { 0x38 } else { 0x80 }));
+        assert!(!may_dot(&[127, 0], |_| 0x38));
     }
 }
