@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from trn3 import compiler
+from trn3 import compiler, systems
 from trn3.graph import matmul_paths
 from trn3.machine import arch as find_arch
 from trn3.torch.decompositions import decompositions
@@ -30,10 +30,14 @@ class TorchOptions:
     mode: str = "auto"
     matmul: str | None = None
     compile: str | None = None
+    system: Any = None
+    ranks_per_chip: int | None = None
 
     def __post_init__(self) -> None:
         if self.arch is not None:
             find_arch(self.arch)
+        if self.system is not None:
+            systems.as_system(self.system)
         _refuse_other("cores", self.cores, [1, 2])
         _refuse_other("mode", self.mode, list(_MODES))
         _refuse_other("matmul", self.matmul, [None, *matmul_paths()])

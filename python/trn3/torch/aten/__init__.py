@@ -2,6 +2,7 @@
 
 from trn3.torch.aten import (
     activations,
+    collectives,
     elementwise,
     indexing,
     making,
@@ -21,6 +22,7 @@ __all__ = [
     "AtenError",
     "AtenWriter",
     "activations",
+    "collectives",
     "converter_of",
     "elementwise",
     "indexing",
