@@ -42,7 +42,7 @@ class CompiledModel:
         self.mode = "instructions" if options.mode == "instructions" else "operations"
         self._options = options
         backend = _backend(options)
-        self._compiled = torch.compile(_own(model), backend=backend, dynamic=False, **_apart())
+        self._compiled = torch.compile(_own(model), backend=backend, dynamic=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the simulated core."""
@@ -142,13 +142,6 @@ def _backend(options: TorchOptions) -> TrainiumBackend:
             return known
     backends.append(TrainiumBackend(options))
     return backends[-1]
-
-
-def _apart() -> dict[str, bool]:
-    """Let ranks count alone how often a function was compiled, where torch can do so."""
-    name = "isolate_recompiles"
-    can = name in inspect.signature(torch.compile).parameters
-    return {name: True} if can and current_seat() is not None else {}
 
 
 def compile(  # noqa: A001 - the field's word

@@ -8,21 +8,22 @@ import torch
 
 from trn3.torch.aten.refusal import AtenError
 
-__all__ = ["is_fake", "members", "own_rank", "replica_groups", "world_size"]
+__all__ = ["is_fake", "is_initialised", "members", "own_rank", "replica_groups", "world_size"]
 
 
-def _is_initialised() -> bool:
+def is_initialised() -> bool:
+    """Whether there is a process group."""
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def own_rank() -> int:
     """Return the rank that this program is; 0 without a process group."""
-    return int(torch.distributed.get_rank()) if _is_initialised() else 0
+    return int(torch.distributed.get_rank()) if is_initialised() else 0
 
 
 def world_size() -> int:
     """Return how many ranks there are; 1 without a process group."""
-    return int(torch.distributed.get_world_size()) if _is_initialised() else 1
+    return int(torch.distributed.get_world_size()) if is_initialised() else 1
 
 
 def is_fake() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -115,6 +116,17 @@ def _exchanged(
     return list(zip(found, steps, strict=True))
 
 
+def _compile_apart() -> Any:
+    """Return `torch.compile` that keeps what it captured for one call, where torch can do so.
+
+    What was captured for one rank is not another one's: numbers in it are those of the rank.
+    """
+    name = "isolate_recompiles"
+    if name not in inspect.signature(torch.compile).parameters:
+        return torch.compile
+    return functools.partial(torch.compile, **{name: True})
+
+
 @contextmanager
 def _groups_of_threads(world_size: int) -> Iterator[None]:
     """Let each thread have process groups of its own."""
@@ -125,6 +137,7 @@ def _groups_of_threads(world_size: int) -> Iterator[None]:
     limit = torch._dynamo.config.recompile_limit * world_size
     with (
         mock.patch.object(distributed_c10d, "_world", ThreadLocalWorld()),
+        mock.patch.object(torch, "compile", _compile_apart()),
         # A process group gives the hook its rank's number.
         mock.patch.object(sys, "excepthook", sys.excepthook),
         torch._dynamo.config.patch(recompile_limit=limit, fail_on_recompile_limit_hit=True),
