@@ -215,7 +215,9 @@ def compile(  # noqa: A001 - the field's word
     >>> y[0].tolist(), model.weight.grad[0].tolist()
     ([2.0, 2.0], [3.0, 3.0, 3.0, 3.0])
     """
-    return CompiledModel(f, TorchOptions(arch, cores, mode, matmul, compile, system, ranks_per_chip))
+    return CompiledModel(
+        f, TorchOptions(arch, cores, mode, matmul, compile, system, ranks_per_chip)
+    )
 
 
 # What `profile` has an argument of the same name for.

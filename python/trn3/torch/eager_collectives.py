@@ -91,8 +91,14 @@ def _scattered(outs: list[Any], ins: list[list[Any]], given: dict[str, Any]) -> 
 
 
 def _broadcast(given: dict[str, Any]) -> Iterator[_Exchange]:
-    src = {"src": given["root_rank"]}
-    return (_Exchange("broadcast", _flat(one), [one], src) for one in given["tensors"])
+    root = given["root_rank"]
+    is_root = members(given["process_group"]).index(own_rank()) == root
+    for one in given["tensors"]:
+        brought = _flat(one)
+        # Who receives may have memory of anything.
+        yield _Exchange(
+            "broadcast", brought if is_root else torch.zeros_like(brought), [one], {"src": root}
+        )
 
 
 def _from_root(given: dict[str, Any]) -> Iterator[_Exchange]:
@@ -100,7 +106,11 @@ def _from_root(given: dict[str, Any]) -> Iterator[_Exchange]:
     ranks = members(given["process_group"])
     place, root = ranks.index(own_rank()), given["root_rank"]
     for number, out in enumerate(given["output_tensors"]):
-        parts = given["input_tensors"][number] if place == root else [out] * len(ranks)
+        parts = (
+            given["input_tensors"][number]
+            if place == root
+            else [torch.zeros_like(out)] * len(ranks)
+        )
         skipped = place * out.numel()
         yield _Exchange("broadcast", _flat(*parts), [out], {"src": root}, skipped)
 
@@ -181,6 +191,7 @@ class EagerCollectives(TorchDispatchMode):
     def __init__(self, run: Callable[[ConvertedGraph, Any], Any]) -> None:
         super().__init__()
         self._run = run
+        self._known: dict[str, ConvertedGraph] = {}
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -217,7 +228,8 @@ class EagerCollectives(TorchDispatchMode):
             graphs = []
             for one in exchanges:
                 one.given["group_name"] = group
-                graphs.append(one.converted())
+                graph = one.converted()
+                graphs.append(self._known.setdefault(graph.text, graph))
         except AtenError as refusal:
             raise GraphError(f"{name}: {refusal}") from None
         made = func(*args, **kwargs)

@@ -81,7 +81,7 @@ class Recording:
         """Return what all that ran cost together."""
         # Collectives of a model that torch computes by itself are not what it costs.
         steps = self.steps if len(self.between) < len(self.steps) else []
-        return ModelProfile(steps, tuple(self.breaks))
+        return ModelProfile(steps, tuple(self.breaks), self.between)
 
 
 _RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -142,7 +142,9 @@ def run_eagerly(converted: ConvertedGraph, brought: Any) -> Any:
     if recording is not None and not recording.has_values:
         if recording.is_timed:
             recording.between.append(len(recording.steps))
-            recording.steps.append(run_on_ranks(graph, None, rank=own_rank(), **_places(options))[1])
+            recording.steps.append(
+                run_on_ranks(graph, None, rank=own_rank(), **_places(options))[1]
+            )
         return None
     if seat is None:
         return None

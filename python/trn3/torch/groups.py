@@ -72,4 +72,4 @@ def replica_groups(own: list[int], ranks: int) -> list[list[int]]:
         raise AtenError(
             f"joins ranks {own} of {ranks}; allowed: groups of a mesh of all ranks, in rows"
         )
-    return [own, left] if left else [own]
+    return sorted([own, left], key=min) if left else [own]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,10 +64,12 @@ class _Joining:
 
     def joined(self) -> RankProgram:
         graphs = self._graphs
+        lists = [graph["operations"] for graph in graphs]
+        for place, row in enumerate(zip_longest(*lists)):
+            names = [each["op"] if each else "none" for each in row]
+            self._agree(f"operation {place}", names)
         for key in ("inputs", "outputs"):
             self._agree(f"{key} of the graphs", [graph[key] for graph in graphs])
-        lists = [graph["operations"] for graph in graphs]
-        self._agree("numbers of operations", [len(each) for each in lists])
         given = len(self._inputs)
         # Inputs of ranks stand before all that is computed: they are known first.
         rows = [self._starts(row) for row in zip(*lists, strict=True)]
@@ -74,7 +77,9 @@ class _Joining:
         names = {number: number for number in range(given)}
         for operation, extra in rows:
             for offset in range(len(operation["results"])):
-                names[numbers + offset] = extra[0] if operation["op"] == "constant" and extra else made + offset
+                names[numbers + offset] = (
+                    extra[0] if operation["op"] == "constant" and extra else made + offset
+                )
             numbers += len(operation["results"])
             if operation["op"] == "constant" and extra:
                 continue
@@ -100,6 +105,10 @@ class _Joining:
             return first, [self._input(first["results"][0], arrays)]
         if all(own == attributes[0] for own in attributes):
             return first, []
+        if "replica_groups" in first["attributes"]:
+            groups = self._groups([own.pop("replica_groups") for own in attributes])
+            self._agree(f"attributes of {first['op']}", attributes)
+            return {**first, "attributes": {**attributes[0], "replica_groups": groups}}, []
         is_cut = first["op"] == "slice" and all(set(own["stride"]) == {1} for own in attributes)
         if not is_cut:
             self._agree(f"attributes of {first['op']}", attributes)
@@ -108,6 +117,15 @@ class _Joining:
         extra = [self._input(kind, list(map(np.asarray, column))) for column in starts.T]
         sizes = {"slice_sizes": first["results"][0]["shape"]}
         return {**first, "op": "dynamic_slice", "attributes": sizes}, extra
+
+    def _groups(self, known: Sequence[list[list[int]]]) -> list[list[int]]:
+        """Return the groups of a collective: each rank knows its own, and guesses the others'."""
+        own = [
+            next(group for group in groups if rank in group) for rank, groups in enumerate(known)
+        ]
+        for group in own:
+            self._agree("groups of a collective", [own[member] for member in group])
+        return [group for rank, group in enumerate(own) if rank == min(group)]
 
     def _input(self, kind: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> int:
         self._inputs.append({"name": f"of each rank {len(self._own[0])}", **kind})

@@ -57,10 +57,10 @@ class RankSeat:
 
     def meet(self, call: Any) -> Any:
         """Bring something to all other ranks; what the rank takes comes back."""
-        self.call = call
-        self._pause.release()
-        self._turn.acquire()
-        self.call = None
+        if not self._is_abandoned:
+            self.call = call
+            self._pause.release()
+            self._turn.acquire()
         if self._is_abandoned:
             raise _Abandoned
         return self.taken
@@ -143,9 +143,7 @@ def take_turns(
             if ended:
                 waiting = next(seat for seat in seats if not seat.has_ended)
                 who = f"rank {waiting.rank} waits in vain in {waiting.call}"
-                raise GraphError(
-                    f"{who}: rank {ended[0].rank} has ended; all ranks have to come"
-                )
+                raise GraphError(f"{who}: rank {ended[0].rank} has ended; all ranks have to come")
             for seat, taken in zip(seats, exchange([seat.call for seat in seats]), strict=True):
                 seat.taken = taken
     finally:
