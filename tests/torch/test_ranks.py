@@ -413,7 +413,7 @@ def test_values_that_are_nowhere_are_refused() -> None:
     model = parallel(Model(), init_device_mesh("cpu", (RANKS,)))
     with pytest.raises(GraphError, match=r"rank 1 of 4 runs alone, .* trn3.torch.run_on_ranks"):
         torch.compile(model, backend="trn3")(torch.randn(4, 8))
-    with pytest.raises(GraphError, match="trn3.torch.account"):
+    with pytest.raises(GraphError, match=r"trn3\.torch\.account"):
         trn3.torch.compile(sharded(Model(), init_device_mesh("cpu", (RANKS,))))(torch.randn(4, 8))
 
 

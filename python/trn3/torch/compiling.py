@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 import torch._dynamo
 
-from trn3.torch.backend import TorchOptions, TrainiumBackend
+from trn3.torch.backend import TrainiumBackend
 from trn3.torch.execution import Recording, recorded
 from trn3.torch.groups import is_fake
 from trn3.torch.model_profile import ModelProfile
+from trn3.torch.options import TorchOptions
 from trn3.torch.rank_turns import current_seat
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class CompiledModel:
             return None, self.time(*args, **kwargs)
         with recorded(Recording(True, self._options)) as recording:
             result = self(*args, **kwargs)
-        return result, recording.profile()
+        return result, _profile(recording)
 
     def time(self, *args: Any, **kwargs: Any) -> ModelProfile:
         """Return what the model costs for arguments of these shapes, without computing values.
@@ -94,7 +95,7 @@ class CompiledModel:
         """
         with recorded(Recording(False, self._options)) as recording:
             self(*args, **kwargs)
-        return recording.profile()
+        return _profile(recording)
 
     def graphs(self, *args: Any, **kwargs: Any) -> list[OperationGraph]:
         """Return the graphs that run for arguments of these shapes and types, without running them.
@@ -108,6 +109,14 @@ class CompiledModel:
         with recorded(Recording(False, self._options, is_timed=False)) as recording:
             self(*args, **kwargs)
         return recording.graphs
+
+
+def _profile(recording: Recording) -> ModelProfile:
+    """Return what all that ran cost together."""
+    steps, between = recording.steps, recording.between
+    # Collectives of a model that torch computes by itself are not what it costs.
+    is_captured = len(between) < len(steps)
+    return ModelProfile(steps if is_captured else [], tuple(recording.breaks), between)
 
 
 def _own(model: Any) -> Any:

@@ -178,7 +178,7 @@ _READ: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-class EagerCollectives(TorchDispatchMode):
+class EagerCollectives(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
     """Gives collectives that torch calls outside of graphs to a function.
 
     Parameters

@@ -14,9 +14,10 @@ from torch._functorch.aot_autograd import make_boxed_func
 from trn3.graph import GraphError, run_on_core, run_on_ranks
 from trn3.torch.aten.making import draw
 from trn3.torch.conversion import convert
+from trn3.torch.eager_collectives import EagerCollectives
 from trn3.torch.groups import is_fake, own_rank, world_size
 from trn3.torch.held_tensors import array_of, tensor_of
-from trn3.torch.model_profile import ModelProfile
+from trn3.torch.options import TorchOptions
 from trn3.torch.rank_turns import current_seat
 
 if TYPE_CHECKING:
@@ -77,12 +78,6 @@ class Recording:
     # Steps that are collectives between graphs.
     between: list[int] = field(default_factory=list)
 
-    def profile(self) -> ModelProfile:
-        """Return what all that ran cost together."""
-        # Collectives of a model that torch computes by itself are not what it costs.
-        steps = self.steps if len(self.between) < len(self.steps) else []
-        return ModelProfile(steps, tuple(self.breaks), self.between)
-
 
 _RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
 
@@ -90,8 +85,6 @@ _RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
 @contextmanager
 def recorded(recording: Recording) -> Iterator[Recording]:
     """Remember what graphs cost that run within."""
-    from trn3.torch.eager_collectives import EagerCollectives
-
     token = _RECORDING.set(recording)
     # Ranks of `run_on_ranks` have it already.
     is_needed = world_size() > 1 and current_seat() is None
@@ -132,8 +125,6 @@ def _places(options: Any) -> dict[str, Any]:
 
 def run_eagerly(converted: ConvertedGraph, brought: Any) -> Any:
     """Run a collective that torch calls between graphs; None where there are no values."""
-    from trn3.torch.backend import TorchOptions
-
     recording, seat = _RECORDING.get(), current_seat()
     options = TorchOptions() if recording is None else recording.options
     graph = converted.graph()

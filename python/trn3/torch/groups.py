@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ __all__ = ["is_fake", "is_initialised", "members", "own_rank", "replica_groups",
 
 def is_initialised() -> bool:
     """Whether there is a process group."""
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+    return bool(torch.distributed.is_available() and torch.distributed.is_initialized())
 
 
 def own_rank() -> int:
@@ -59,7 +60,7 @@ def replica_groups(own: list[int], ranks: int) -> list[list[int]]:
     [[3, 0], [1, 2]]
     """
     count = len(own)
-    steps = {second - first for first, second in zip(own, own[1:], strict=False)}
+    steps = {second - first for first, second in pairwise(own)}
     if count == 1:
         return [[rank] for rank in range(ranks)]
     if len(steps) == 1 and (step := steps.pop()) > 0:

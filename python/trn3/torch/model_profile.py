@@ -24,8 +24,8 @@ class ModelProfile(StepProfile):
     torch gives a step as one graph or several: forward, backward and the optimiser are graphs of
     their own, and where it cannot go on capturing it breaks a graph in two. They run one after
     another, and their times add up; memory is that of the one that takes most. Collectives that
-    torch calls between graphs, as FSDP2 does, are parts too, in the order of their calls **(choice)**;
-    how far they hide behind graphs, the lower bound of the band allows for.
+    torch calls between graphs, as FSDP2 does, are parts too, one after another **(choice)**; that
+    they may hide behind graphs, the lower bound of the band allows for.
 
     Attributes
     ----------

@@ -66,26 +66,21 @@ class _Joining:
         graphs = self._graphs
         lists = [graph["operations"] for graph in graphs]
         for place, row in enumerate(zip_longest(*lists)):
-            names = [each["op"] if each else "none" for each in row]
-            self._agree(f"operation {place}", names)
+            self._agree(f"operation {place}", [each["op"] if each else "none" for each in row])
         for key in ("inputs", "outputs"):
             self._agree(f"{key} of the graphs", [graph[key] for graph in graphs])
         given = len(self._inputs)
         # Inputs of ranks stand before all that is computed: they are known first.
         rows = [self._starts(row) for row in zip(*lists, strict=True)]
-        numbers, made, written = given, len(self._inputs), []
-        names = {number: number for number in range(given)}
+        names, made, written = list(range(given)), len(self._inputs), []
         for operation, extra in rows:
-            for offset in range(len(operation["results"])):
-                names[numbers + offset] = (
-                    extra[0] if operation["op"] == "constant" and extra else made + offset
-                )
-            numbers += len(operation["results"])
             if operation["op"] == "constant" and extra:
+                names += extra
                 continue
+            operands = [*(names[number] for number in operation["operands"]), *extra]
+            written.append({**operation, "operands": operands})
+            names += range(made, made + len(operation["results"]))
             made += len(operation["results"])
-            operands = [names[number] for number in operation["operands"]]
-            written.append({**operation, "operands": [*operands, *extra]})
         outputs = [names[number] for number in graphs[0]["outputs"]]
         text = {**graphs[0], "inputs": self._inputs, "operations": written, "outputs": outputs}
         graph = OperationGraph.from_json(json.dumps(text), self._captured[0].data)
