@@ -150,7 +150,7 @@ def test_groups_beside_a_ranks_own_are_those_of_a_mesh() -> None:
         replica_groups([0, 3], 8)
 
 
-class Block(torch.nn.Module):
+class Block(torch.nn.Module):  # type: ignore[misc]
     """A layer with a residual."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class Block(torch.nn.Module):
         return x + self.down(gelu(self.up(x)))
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[misc]
     """Two layers and a head."""
 
     def __init__(self) -> None:
@@ -252,7 +252,7 @@ def test_fsdp_trains_as_the_whole_model() -> None:
             close(one, parameter)
 
 
-class Language(torch.nn.Module):
+class Language(torch.nn.Module):  # type: ignore[misc]
     """A table of tokens, a norm, a layer and a head."""
 
     def __init__(self) -> None:
