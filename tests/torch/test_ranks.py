@@ -24,6 +24,7 @@ from torch.distributed.tensor.parallel import (
     parallelize_module,
 )
 from torch.nn.functional import gelu, silu
+from torch.nn.parallel import DistributedDataParallel
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import trn3.torch
@@ -89,15 +90,18 @@ COLLECTIVES: dict[str, tuple[Callable[[Any], Any], Callable[[int], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", COLLECTIVES)
-def test_collectives_are_those_of_numpy(name: str) -> None:
-    function, expected = COLLECTIVES[name]
+def test_collectives_are_those_of_numpy() -> None:
+    def every(x: Any) -> Any:
+        return {name: function(x) for name, (function, _) in COLLECTIVES.items()}
 
     def step(rank: int) -> Any:
-        return trn3.torch.compile(function)(torch.from_numpy(ALL[rank]))
+        return trn3.torch.compile(every)(torch.from_numpy(ALL[rank]))
 
     for rank, found in enumerate(trn3.torch.run_on_ranks(step, RANKS)):
-        np.testing.assert_allclose(found, expected(rank), rtol=1e-6, atol=1e-6)
+        for name, (_, expected) in COLLECTIVES.items():
+            np.testing.assert_allclose(
+                found[name], expected(rank), rtol=1e-6, atol=1e-6, err_msg=name
+            )
 
 
 def test_sums_have_the_bits_of_collectives() -> None:
@@ -231,20 +235,48 @@ def test_tensor_parallel_is_the_whole_model_forward_and_backward() -> None:
             close(gradients[name], parameter.grad)
 
 
-def test_fsdp_trains_as_the_whole_model() -> None:
+def whole_parameters(model: Any) -> list[Any]:
+    return [
+        (one.full_tensor() if hasattr(one, "full_tensor") else one).detach()
+        for one in model.parameters()
+    ]
+
+
+def fsdp(_rank: int) -> Any:
+    return sharded(Model(), init_device_mesh("cpu", (PAIR,)))
+
+
+def fsdp_of_copies(_rank: int) -> Any:
+    return sharded(Model(), init_device_mesh("cpu", (2, 2), mesh_dim_names=("copy", "part")))
+
+
+def fsdp_of_tensor_parallel(_rank: int) -> Any:
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
+    return sharded(parallel(Model(), mesh["model"]), mesh["data"])
+
+
+def data_parallel(_rank: int) -> Any:
+    return DistributedDataParallel(Model())
+
+
+@pytest.mark.parametrize(
+    ("build", "ranks", "copies"),
+    [(fsdp, 2, 2), (fsdp_of_copies, 4, 4), (fsdp_of_tensor_parallel, 4, 2), (data_parallel, 2, 2)],
+)
+def test_data_parallel_trains_as_the_whole_model(build: Any, ranks: int, copies: int) -> None:
     """Parameters are gathered and gradients scattered between graphs, by FSDP's own hooks."""
-    x = torch.randn(2 * PAIR, 8)
+    x, steps = torch.randn(2 * copies, 8), 2 if build is fsdp else 1
 
     def step(rank: int) -> Any:
-        model = sharded(Model(), init_device_mesh("cpu", (PAIR,)))
+        model, own = build(rank), rank * copies // ranks
         # By its name torch finds one backend for all: each rank captures for itself all the same.
         compiled = torch.compile(model, backend="trn3")
-        losses = trained(model, compiled, x[2 * rank : 2 * rank + 2])
-        return losses, [one.full_tensor().detach() for one in model.parameters()]
+        losses = trained(model, compiled, x[2 * own : 2 * own + 2], steps)
+        return losses, whole_parameters(model)
 
     whole = Model()
-    losses = trained(whole, whole, x)
-    found = trn3.torch.run_on_ranks(step, PAIR)
+    losses = trained(whole, whole, x, steps)
+    found = trn3.torch.run_on_ranks(step, ranks)
     for place, loss in enumerate(losses):
         close(torch.stack([own[place] for own, _ in found]).mean(), loss)
     for _, parameters in found:
