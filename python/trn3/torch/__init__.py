@@ -16,6 +16,7 @@ from trn3.torch.compiling import CompiledModel, account, compile, profile  # noq
 from trn3.torch.execution import GraphBreak
 from trn3.torch.model_profile import ModelProfile
 from trn3.torch.mx_linear import MxDotConfig, MXLinear, MxOperand, MxRecipe, mx_dot, to_mx
+from trn3.torch.ranks import run_on_ranks
 
 __all__ = [
     "CompiledModel",
@@ -29,5 +30,6 @@ __all__ = [
     "compile",
     "mx_dot",
     "profile",
+    "run_on_ranks",
     "to_mx",
 ]

@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
-from trn3 import compiler
-from trn3.graph import matmul_paths
-from trn3.machine import arch as find_arch
 from trn3.torch.decompositions import decompositions
 from trn3.torch.execution import GraphBreak, GraphExecutable
+from trn3.torch.options import TorchOptions, refuse_other
 
-__all__ = ["TorchOptions", "TrainiumBackend", "trn3_backend"]
-
-_MODES = ("auto", "instructions", "operations")
-
-
-@dataclass(frozen=True)
-class TorchOptions:
-    """How graphs of torch are run; the words are those of `trn3.torch.compile`."""
-
-    arch: Any = None
-    cores: int = 1
-    mode: str = "auto"
-    matmul: str | None = None
-    compile: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.arch is not None:
-            find_arch(self.arch)
-        _refuse_other("cores", self.cores, [1, 2])
-        _refuse_other("mode", self.mode, list(_MODES))
-        _refuse_other("matmul", self.matmul, [None, *matmul_paths()])
-        _refuse_other("compile", self.compile, [None, *compiler.levels()])
-        if self.mode == "instructions" and self.cores != 1:
-            message = f"cores is {self.cores} with mode='instructions'; allowed: 1"
-            raise NotImplementedError(message)
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> TorchOptions:
-        """Check options that came by name."""
-        allowed = [field.name for field in fields(cls)]
-        for name in options:
-            _refuse_other("an option", name, allowed)
-        return cls(**options)
-
-
-def _refuse_other(argument: str, came: object, allowed: list[Any]) -> None:
-    if came not in allowed:
-        names = ", ".join(map(repr, allowed))
-        raise ValueError(f"{argument} is {came!r}; allowed: {names}")
+__all__ = ["TrainiumBackend", "trn3_backend"]
 
 
 class TrainiumBackend:
@@ -130,7 +88,7 @@ def trn3_backend(module: Any, inputs: list[Any], **kwargs: Any) -> Any:
     try:
         mode = kwargs.get("mode")
         if mode is not None:
-            _refuse_other("torch.compile's own mode", mode, [None])
+            refuse_other("torch.compile's own mode", mode, [None])
         made = TrainiumBackend(TorchOptions.of(kwargs.get("options") or {}))
     except (ValueError, NotImplementedError) as refusal:
         # Raised by the call: torch would wrap it in several lines of its own.

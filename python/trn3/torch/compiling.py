@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 import torch._dynamo
 
-from trn3.torch.backend import TorchOptions, TrainiumBackend
+from trn3.torch.backend import TrainiumBackend
 from trn3.torch.execution import Recording, recorded
+from trn3.torch.groups import is_fake
 from trn3.torch.model_profile import ModelProfile
+from trn3.torch.options import TorchOptions
+from trn3.torch.rank_turns import current_seat
 
 if TYPE_CHECKING:
+    from trn3.collectives import SystemLike
     from trn3.graph import OperationGraph
     from trn3.machine.archs import ArchLike
 
@@ -37,7 +41,9 @@ class CompiledModel:
             functools.update_wrapper(self, model)
         self._model = model
         self.mode = "instructions" if options.mode == "instructions" else "operations"
-        self._compiled = torch.compile(_own(model), backend=_backend(options), dynamic=False)
+        self._options = options
+        backend = _backend(options)
+        self._compiled = torch.compile(_own(model), backend=backend, dynamic=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model on the simulated core."""
@@ -61,6 +67,8 @@ class CompiledModel:
     def profile(self, *args: Any, **kwargs: Any) -> tuple[Any, ModelProfile]:
         """Run the model by instructions: what it gives, and what that cost.
 
+        Under a ``fake`` process group there are no values: None, and the time of this rank.
+
         Examples
         --------
         >>> import torch
@@ -68,9 +76,11 @@ class CompiledModel:
         >>> float(y[0, 0]), step.latency_us > 0
         (2.0, True)
         """
-        with recorded(Recording(has_values=True)) as recording:
+        if is_fake() and current_seat() is None:
+            return None, self.time(*args, **kwargs)
+        with recorded(Recording(True, self._options)) as recording:
             result = self(*args, **kwargs)
-        return result, ModelProfile(recording.steps, tuple(recording.breaks))
+        return result, _profile(recording)
 
     def time(self, *args: Any, **kwargs: Any) -> ModelProfile:
         """Return what the model costs for arguments of these shapes, without computing values.
@@ -84,9 +94,9 @@ class CompiledModel:
         >>> [cost.template for cost in compile(torch.mm).time(x, x).account()]
         ['instructions']
         """
-        with recorded(Recording(has_values=False)) as recording:
+        with recorded(Recording(False, self._options)) as recording:
             self(*args, **kwargs)
-        return ModelProfile(recording.steps, tuple(recording.breaks))
+        return _profile(recording)
 
     def graphs(self, *args: Any, **kwargs: Any) -> list[OperationGraph]:
         """Return the graphs that run for arguments of these shapes and types, without running them.
@@ -97,9 +107,17 @@ class CompiledModel:
         >>> [graph.outputs for graph in compile(torch.sin).graphs(torch.zeros(3))]
         [[('float32', [3])]]
         """
-        with recorded(Recording(has_values=False, is_timed=False)) as recording:
+        with recorded(Recording(False, self._options, is_timed=False)) as recording:
             self(*args, **kwargs)
         return recording.graphs
+
+
+def _profile(recording: Recording) -> ModelProfile:
+    """Return what all that ran cost together."""
+    steps, between = recording.steps, recording.between
+    # Collectives of a model that torch computes by itself are not what it costs.
+    is_captured = len(between) < len(steps)
+    return ModelProfile(steps if is_captured else [], tuple(recording.breaks), between)
 
 
 def _own(model: Any) -> Any:
@@ -127,11 +145,13 @@ _BACKENDS: list[TrainiumBackend] = []
 
 def _backend(options: TorchOptions) -> TrainiumBackend:
     """Return the one backend of these options: torch compares backends by identity."""
-    for known in _BACKENDS:
+    seat = current_seat()
+    backends = _BACKENDS if seat is None else seat.backends
+    for known in backends:
         if known.options == options:
             return known
-    _BACKENDS.append(TrainiumBackend(options))
-    return _BACKENDS[-1]
+    backends.append(TrainiumBackend(options))
+    return backends[-1]
 
 
 def compile(  # noqa: A001 - the field's word
@@ -142,6 +162,8 @@ def compile(  # noqa: A001 - the field's word
     mode: Literal["auto", "instructions", "operations"] = "auto",
     matmul: Literal["bf16", "mxfp8", "mxfp4"] | None = None,
     compile: str | None = None,  # noqa: A002 - the name that kernels' launches have for it
+    system: SystemLike | None = None,
+    ranks_per_chip: int | None = None,
 ) -> CompiledModel:
     """Compile a model or function of torch for a simulated core.
 
@@ -170,6 +192,11 @@ def compile(  # noqa: A001 - the field's word
     compile : str, optional
         Level of the compiler, of `trn3.compiler.levels`; neuronx-cc if not given. By operation
         nothing depends on it.
+    system : str or system, optional
+        What the ranks of `torch.distributed` stand on, of `trn3.systems`: it says how long
+        collectives take. That of the machine if not given.
+    ranks_per_chip : int, optional
+        How many of them a chip has; all that it can if not given.
 
     Returns
     -------
@@ -185,7 +212,8 @@ def compile(  # noqa: A001 - the field's word
 
     When called, the result raises `trn3.graph.GraphError`, a ValueError, for an operator that
     graphs do not have and for types that Trainium does not have (float64, complex), with the line
-    of the user's code; and ValueError for whole numbers that do not fit 32 bits.
+    of the user's code, and where values of other ranks would be needed (`run_on_ranks` has them);
+    and ValueError for whole numbers that do not fit 32 bits.
 
     Examples
     --------
@@ -197,7 +225,9 @@ def compile(  # noqa: A001 - the field's word
     >>> y[0].tolist(), model.weight.grad[0].tolist()
     ([2.0, 2.0], [3.0, 3.0, 3.0, 3.0])
     """
-    return CompiledModel(f, TorchOptions(arch, cores, mode, matmul, compile))
+    return CompiledModel(
+        f, TorchOptions(arch, cores, mode, matmul, compile, system, ranks_per_chip)
+    )
 
 
 # What `profile` has an argument of the same name for.
@@ -210,6 +240,8 @@ def profile(
     arch: ArchLike | None = None,
     matmul: Literal["bf16", "mxfp8", "mxfp4"] | None = None,
     compile: str | None = None,  # noqa: A002 - the name that kernels' launches have for it
+    system: SystemLike | None = None,
+    ranks_per_chip: int | None = None,
 ) -> tuple[Any, ModelProfile]:
     """Run a model by instructions on a simulated core: what it gives, and what that cost.
 
@@ -220,14 +252,15 @@ def profile(
         optimiser, whose graphs follow one another.
     *args
         What it is called with.
-    arch, matmul, compile
+    arch, matmul, compile, system, ranks_per_chip
         As for `trn3.torch.compile`.
 
     Returns
     -------
     tuple
         What ``compile(model)(*args)`` gives, bit for bit, and its `ModelProfile`, a
-        `trn3.graph.StepProfile`.
+        `trn3.graph.StepProfile`. Under a ``fake`` process group there are no values: None, and the
+        time of this rank.
 
     Raises
     ------
@@ -244,7 +277,9 @@ def profile(
     >>> y.shape, [cost.operation.partition(".")[0] for cost in step.account() if cost.instructions]
     (torch.Size([64, 32]), ['dot_general', 'maximum'])
     """
-    return _compiled(model, arch=arch, matmul=matmul, compile=compile).profile(*args)
+    options: dict[str, Any] = {"matmul": matmul, "compile": compile, "system": system}
+    made = _compiled(model, arch=arch, ranks_per_chip=ranks_per_chip, **options)
+    return made.profile(*args)
 
 
 def account(
@@ -252,6 +287,8 @@ def account(
     *args: Any,
     arch: ArchLike | None = None,
     compile: str | None = None,  # noqa: A002 - the name that kernels' launches have for it
+    system: SystemLike | None = None,
+    ranks_per_chip: int | None = None,
     most: int | None = None,
 ) -> ModelProfile:
     """Print what each operation of a model costs, where torch broke its graph, and return it.
@@ -264,7 +301,7 @@ def account(
         As for `profile`.
     *args
         What it is called with.
-    arch, compile
+    arch, compile, system, ranks_per_chip
         As for `trn3.torch.compile`.
     most : int, optional
         Rows; all operations that have instructions if not given.
@@ -280,6 +317,7 @@ def account(
     """
     from rich.console import Console
 
-    step = _compiled(model, arch=arch, compile=compile).time(*args)
+    places: dict[str, Any] = {"system": system, "ranks_per_chip": ranks_per_chip}
+    step = _compiled(model, arch=arch, compile=compile, **places).time(*args)
     Console().print(step.table(most))
     return step

@@ -42,6 +42,8 @@ class ConvertedGraph:
         What torch expects: FakeTensor for each output of the graph, in its order; else as it is.
     is_empty : bool
         Whether it has no operation, as where torch only looks at a tensor anew.
+    ranks : int
+        How many run it side by side.
     """
 
     text: str
@@ -51,6 +53,7 @@ class ConvertedGraph:
     drawn: list[Any]
     outputs: list[Any]
     is_empty: bool
+    ranks: int = 1
 
     def graph(self) -> OperationGraph:
         """Check the graph."""
@@ -120,6 +123,8 @@ class _GraphConversion:
             for called, kind in zip(input_names, body.pop("inputs"), strict=True)
         ]
         graph = {"format": "trn3-graph", "version": 1, "name": self._name, "inputs": inputs}
+        if self._writer.ranks > 1:
+            graph["ranks"] = self._writer.ranks
         text = json.dumps({**graph, "locations": tables.locations(), **body})
         expected = [
             one.meta["val"]
@@ -137,6 +142,7 @@ class _GraphConversion:
             self._drawn,
             expected,
             not body["operations"],
+            self._writer.ranks,
         )
 
     def _argument_type(self, value: Any, name: str) -> TensorType:

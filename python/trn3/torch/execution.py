@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import json
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._functorch.aot_autograd import make_boxed_func
 
-from trn3.graph import GraphError, run_on_core
+from trn3.graph import GraphError, run_on_core, run_on_ranks
 from trn3.torch.aten.making import draw
 from trn3.torch.conversion import convert
+from trn3.torch.eager_collectives import EagerCollectives
+from trn3.torch.groups import is_fake, own_rank, world_size
 from trn3.torch.held_tensors import array_of, tensor_of
+from trn3.torch.options import TorchOptions
+from trn3.torch.rank_turns import current_seat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from trn3.graph import OperationGraph, StepProfile
+    from trn3.torch.conversion import ConvertedGraph
 
-__all__ = ["GraphBreak", "GraphExecutable", "Recording", "recorded"]
+__all__ = ["GraphBreak", "GraphExecutable", "RankCall", "Recording", "recorded", "run_eagerly"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,18 @@ class Recording:
     ----------
     has_values : bool
         Whether values are computed.
+    options : TorchOptions
+        Of the model whose step it is; collectives between its graphs are timed by them.
     """
 
     has_values: bool
+    options: Any
     steps: list[StepProfile] = field(default_factory=list)
     breaks: dict[GraphBreak, None] = field(default_factory=dict)
     graphs: list[OperationGraph] = field(default_factory=list)
     is_timed: bool = True
+    # Steps that are collectives between graphs.
+    between: list[int] = field(default_factory=list)
 
 
 _RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
@@ -75,10 +86,65 @@ _RECORDING: ContextVar[Recording | None] = ContextVar("recording", default=None)
 def recorded(recording: Recording) -> Iterator[Recording]:
     """Remember what graphs cost that run within."""
     token = _RECORDING.set(recording)
+    # Ranks of `run_on_ranks` have it already.
+    is_needed = world_size() > 1 and current_seat() is None
     try:
-        yield recording
+        with EagerCollectives(run_eagerly) if is_needed else nullcontext():
+            yield recording
     finally:
         _RECORDING.reset(token)
+
+
+@dataclass(frozen=True)
+class RankCall:
+    """What one rank brings where all run a graph together."""
+
+    converted: ConvertedGraph
+    inputs: list[NDArray[Any]]
+    options: Any
+    is_timed: bool
+
+    def __str__(self) -> str:
+        name = json.loads(self.converted.text)["name"]
+        return f"the graph {name!r}"
+
+    def places(self) -> dict[str, Any]:
+        """Return what says how long the graph takes."""
+        return _places(self.options)
+
+
+def _places(options: Any) -> dict[str, Any]:
+    return {
+        "system": options.system,
+        "ranks_per_chip": options.ranks_per_chip,
+        "arch": options.arch,
+        "matmul": options.matmul or "as_typed",
+        "compile": options.compile or "neuronx-cc",
+    }
+
+
+def run_eagerly(converted: ConvertedGraph, brought: Any) -> Any:
+    """Run a collective that torch calls between graphs; None where there are no values."""
+    recording, seat = _RECORDING.get(), current_seat()
+    options = TorchOptions() if recording is None else recording.options
+    graph = converted.graph()
+    if recording is not None:
+        recording.graphs.append(graph)
+    if recording is not None and not recording.has_values:
+        if recording.is_timed:
+            recording.between.append(len(recording.steps))
+            recording.steps.append(
+                run_on_ranks(graph, None, rank=own_rank(), **_places(options))[1]
+            )
+        return None
+    if seat is None:
+        return None
+    call = RankCall(converted, [array_of(brought)], options, recording is not None)
+    (found,), step = seat.meet(call)
+    if recording is not None:
+        recording.between.append(len(recording.steps))
+        recording.steps.append(step)
+    return tensor_of(found, converted.outputs[0])
 
 
 class GraphExecutable:
@@ -90,6 +156,7 @@ class GraphExecutable:
         self._options = options
         self._break = found
         self._updated = [] if part == "backward" else _updated_inputs()
+        self._place = _place()
         self._refusal: GraphError | None = None
         try:
             self._converted = convert(module, part, names)
@@ -106,6 +173,7 @@ class GraphExecutable:
         if self._refusal is not None:
             raise self._refusal.with_traceback(None)
         converted, recording = self._converted, _RECORDING.get()
+        _check_place(self._place)
         if recording is not None and self._break is not None:
             recording.breaks[self._break] = None
         if converted.is_empty:
@@ -114,10 +182,17 @@ class GraphExecutable:
             recording.graphs.append(self._graph)
         if recording is not None and not recording.has_values:
             if recording.is_timed:
-                recording.steps.append(self._on_core(None)[1])
+                recording.steps.append(self._time())
             return self._without_values(args)
+        _check_values(converted.ranks)
         inputs = [array_of(args[place], converted.names[place]) for place in converted.arguments]
         inputs += [array_of(draw(node)) for node in converted.drawn]
+        if converted.ranks > 1:
+            call = RankCall(converted, inputs, self._options, recording is not None)
+            found, step = self._place.seat.meet(call)
+            if recording is not None:
+                recording.steps.append(step)
+            return self._returned(found)
         is_on_core = recording is not None or self._options.mode == "instructions"
         if is_on_core and not converted.is_empty:
             found, step = self._on_core(inputs)
@@ -125,6 +200,11 @@ class GraphExecutable:
                 recording.steps.append(step)
             return self._returned(found)
         return self._returned(self._graph.execute(inputs, self._options.matmul or "as_typed"))
+
+    def _time(self) -> StepProfile:
+        if self._converted.ranks == 1:
+            return self._on_core(None)[1]
+        return run_on_ranks(self._graph, None, rank=own_rank(), **_places(self._options))[1]
 
     def _on_core(
         self, inputs: list[NDArray[Any]] | None
@@ -155,6 +235,42 @@ class GraphExecutable:
         for place, number in enumerate(self._updated):
             made[place] = args[number].detach().clone()
         return made
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Which rank a program is; what torch captures for one is not another one's."""
+
+    seat: Any
+    rank: int
+    ranks: int
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} of {self.ranks}"
+
+
+def _place() -> _Place:
+    return _Place(current_seat(), own_rank(), world_size())
+
+
+def _check_place(captured: _Place) -> None:
+    if (here := _place()) != captured:
+        came = f"captured as {captured} and called as {here}"
+        raise GraphError(
+            f"{came}; allowed: the same. In trn3.torch.run_on_ranks each rank compiles for itself, "
+            "by trn3.torch.compile"
+        )
+
+
+def _check_values(ranks: int) -> None:
+    """Refuse values that other ranks would have to give, which are nowhere."""
+    if current_seat() is not None or (ranks == 1 and not is_fake()):
+        return
+    here = f"rank {own_rank()} of {world_size()} runs alone, without the values of the others"
+    raise GraphError(
+        f"{here}; call trn3.torch.run_on_ranks for all ranks with values, or trn3.torch.account or "
+        "trn3.torch.compile(model).time for the time of one"
+    )
 
 
 def _updated_inputs() -> list[int]:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from trn3.graph.writing import TensorType
+from trn3.torch.groups import is_initialised
 
 __all__ = ["HELD", "INT32", "array_of", "held_type", "numpy_dtype", "tensor_of"]
 
@@ -78,6 +79,9 @@ def array_of(tensor: Any, name: str = "a tensor") -> NDArray[Any]:
     if tensor.device.type != "cpu":
         message = f"{name} lies on {tensor.device}; allowed: CPU memory, as .cpu() gives it"
         raise ValueError(message)
+    if is_initialised() and tensor.untyped_storage().resizable():
+        # FSDP frees gathered parameters by their storage, which NumPy would hold at its size.
+        tensor = tensor.clone()
     if tensor.dtype in _BITS:
         bits, dtype = _BITS[tensor.dtype]
         return tensor.contiguous().view(bits).numpy().view(dtype)  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from trn3.graph import GraphError, StepProfile
 from trn3.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rich.table import Table
 
@@ -23,29 +23,38 @@ class ModelProfile(StepProfile):
 
     torch gives a step as one graph or several: forward, backward and the optimiser are graphs of
     their own, and where it cannot go on capturing it breaks a graph in two. They run one after
-    another, and their times add up; memory is that of the one that takes most.
+    another, and their times add up; memory is that of the one that takes most. Collectives that
+    torch calls between graphs, as FSDP2 does, are parts too, one after another **(choice)**; that
+    they may hide behind graphs, the lower bound of the band allows for.
 
     Attributes
     ----------
     parts : tuple of StepProfile
-        One a graph, in the order of their runs.
+        One a graph or collective between graphs, in the order of their runs.
     breaks : tuple of GraphBreak
         Where torch broke a graph: what stands there is computed by torch itself.
     profile : Profile
         Timeline and report of the graph that took longest **(choice)**.
     """
 
-    def __init__(self, parts: Sequence[StepProfile], breaks: tuple[GraphBreak, ...]) -> None:
+    def __init__(
+        self,
+        parts: Sequence[StepProfile],
+        breaks: tuple[GraphBreak, ...],
+        between: Collection[int] = (),
+    ) -> None:
         if not parts:
             raise GraphError("torch captured no graph of the step; it has no operation on tensors")
         longest = max(parts, key=lambda part: part.latency_us)
         lows, highs = zip(*(part.band for part in parts), strict=True)
+        beside = sum(lows[place] for place in between)
         # Graphs run one after another: what one holds is free for the next.
         memories = [asdict(part.memory) for part in parts]
         made = {
             "timing": "composed" if any(part.composed for part in parts) else "whole",
             "latency_us": sum(part.latency_us for part in parts),
-            "band": (sum(lows), sum(highs)),
+            # At best what is between graphs hides behind them, or they behind it.
+            "band": (max(sum(lows) - beside, beside), sum(highs)),
             "instructions": sum(part.instructions for part in parts),
             "memory": {name: max(each[name] for each in memories) for name in memories[0]},
             "regions": [asdict(region) for part in parts for region in part.regions],

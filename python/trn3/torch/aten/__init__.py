@@ -2,6 +2,7 @@
 
 from trn3.torch.aten import (
     activations,
+    collectives,
     elementwise,
     grouped,
     indexing,
@@ -22,6 +23,7 @@ __all__ = [
     "AtenError",
     "AtenWriter",
     "activations",
+    "collectives",
     "converter_of",
     "elementwise",
     "grouped",

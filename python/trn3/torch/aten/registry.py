@@ -73,6 +73,9 @@ class AtenCall:
         return kind
 
 
+# Prefixes of operators that are not ATen's.
+_OTHERS = ("prims.", "trn3.", "_c10d_functional", "_dtensor.", "transformers.")
+
 Converter: TypeAlias = "Callable[[AtenCall], Any]"
 _CONVERTERS: dict[str, Converter] = {}
 
@@ -81,8 +84,7 @@ def aten(*names: str) -> Callable[[Converter], Converter]:
     """Register what writes operators of these names, of ATen but for those that say theirs."""
 
     def register(converter: Converter) -> Converter:
-        others = ("prims.", "trn3.", "transformers.")
-        full = (name if name.startswith(others) else f"aten.{name}" for name in names)
+        full = (name if name.startswith(_OTHERS) else f"aten.{name}" for name in names)
         _CONVERTERS.update((name, converter) for name in full)
         return converter
 

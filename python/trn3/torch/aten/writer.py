@@ -34,6 +34,9 @@ def is_held_exactly(value: float, dtype: str) -> bool:
 class AtenWriter(BodyWriter):
     """A body of a graph, and the steps that many operators are made of."""
 
+    #: How many ranks run it side by side.
+    ranks = 1
+
     def shape(self, number: int) -> tuple[int, ...]:
         """Shape of a value."""
         return self.types[number].shape
