@@ -13,6 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from trn3 import compiler
 from trn3.graph import matmul_paths
 from trn3.machine import arch as find_arch
+from trn3.torch.custom_operators import bodies
 from trn3.torch.decompositions import decompositions
 from trn3.torch.execution import GraphBreak, GraphExecutable
 
@@ -84,7 +85,7 @@ class TrainiumBackend:
             fw_compiler=functools.partial(make, "forward"),
             bw_compiler=functools.partial(make, "backward"),
             inference_compiler=functools.partial(make, "forward"),
-            decompositions=decompositions(),
+            decompositions=decompositions() | bodies(),
         )
         with _plain_attention():
             return made(module, inputs)

@@ -93,7 +93,7 @@ class GraphExecutable:
         self._refusal: GraphError | None = None
         try:
             self._converted = convert(module, part, names)
-            self._graph = self._converted.graph()
+            self._graph = self._converted.graph(options.arch)
         except GraphError as refusal:
             # A model may be used forward though its backward is refused: whoever runs it is told.
             self._refusal = refusal

@@ -28,7 +28,7 @@ def user_frame(node: Any) -> Frame | None:
     """
     found = _LINE.findall(node.meta.get("stack_trace") or "")
     frames = [Frame(file, int(line), function.strip()) for file, line, function in found]
-    users = [frame for frame in frames if not _is_torch(frame.file)]
+    users = [frame for frame in frames if not _is_own(frame.file)]
     return next(reversed(users or frames), None)
 
 
@@ -45,6 +45,8 @@ def at_line(frame: Frame | None, operation: str, reason: str) -> str:
 
 
 @functools.cache
-def _is_torch(file: str) -> bool:
-    folders = (*torch.__path__, Path(__file__).parent)
+def _is_own(file: str) -> bool:
+    here = Path(__file__).parent
+    # Kernels are called through trn3.nki.
+    folders = (*torch.__path__, here, here.parent / "nki")
     return any(Path(folder) in Path(file).parents for folder in folders)

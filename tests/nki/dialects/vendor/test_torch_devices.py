@@ -100,7 +100,7 @@ def hiding(name: str) -> str:
         "    def find_spec(self, fullname, path=None, target=None):\n"
         f"        if fullname.partition('.')[0] == {name!r}:\n"
         "            raise ModuleNotFoundError(f'No module named {fullname!r}', name=fullname)\n"
-        "sys.meta_path.append(Hide())\n"
+        "sys.meta_path.insert(0, Hide())\n"
         f"sys.modules.pop({name!r}, None)\n"
     )
 
