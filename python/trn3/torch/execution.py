@@ -14,6 +14,7 @@ from trn3.graph import GraphError, run_on_core
 from trn3.torch.aten.making import draw
 from trn3.torch.conversion import convert
 from trn3.torch.held_tensors import array_of, tensor_of
+from trn3.torch.locations import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,7 @@ class GraphBreak:
         if reason is None or not reason.graph_break:
             return None
         frames = list(reason.user_stack or [])
+        frames = [frame for frame in frames if not is_own(frame.filename)] or frames
         line = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         return cls(line, str(reason.reason).strip().splitlines()[0])
 
