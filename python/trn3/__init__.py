@@ -76,6 +76,7 @@ offers.offer("system by name", "trn3.system.catalogue:load")
 offers.offer("document of a command line", "trn3.cli.answers:answer")
 offers.offer("NeuronCore", "trn3.machine:NeuronCore")
 offers.offer("cores of a kernel", "trn3.nki.launch.chip:width")
+offers.offer("backend of torch", "trn3.torch.backend:trn3_backend")
 offers.offer("kernels on cores", "trn3.nki.launch.chip:run_on_cores")
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 def run(script: Path, arguments: Sequence[str]) -> int:
     """Run a script as ``python script arguments...`` would, and return its exit code.
 
-    What it imports as ``nki`` and ``torch_xla`` is trn3's, and ``NKI_SIMULATOR`` is 1 unless it is
-    set.
+    What it imports as ``nki``, ``torch_xla`` and ``torch_neuronx`` is trn3's, the device ``neuron``
+    of torch the CPU, ``torch.compile(backend="neuron")`` the simulated core, and ``NKI_SIMULATOR``
+    is 1 unless it is set.
 
     An exception that leaves the script prints its traceback, without the frames of this command,
     and gives exit code 1.

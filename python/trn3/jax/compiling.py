@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast
 
-import ml_dtypes
-
 from trn3 import compiler
 from trn3.graph import GraphError, matmul_paths, run_on_core, run_on_ranks
+from trn3.graph.kernels import KernelThere
 from trn3.jax.conversion import convert
 from trn3.jax.lowering import TracedCall, TracingFunction
 from trn3.jax.rank_graph import RankGraph
@@ -16,8 +15,6 @@ from trn3.machine import arch as find_arch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
     from trn3.collectives import SystemLike
     from trn3.graph import OperationGraph, StepProfile
@@ -43,25 +40,6 @@ def _with_values(call: TracedCall) -> TracedCall:
     if not call.has_values:
         raise TypeError("an argument is a jax.ShapeDtypeStruct, which has no values; allowed: time")
     return call
-
-
-class _KernelThere:
-    """A kernel of the user's on the machine that a function is compiled for."""
-
-    def __init__(self, kernel: Any, arch: ArchLike | None) -> None:
-        self.name: str = kernel.name
-        self._kernel = kernel
-        self._arch = None if arch is None else find_arch(arch)
-
-    def __call__(self, arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        found: list[NDArray[Any]] = self._kernel(*arrays)
-        return found
-
-    def latency_us(self, kinds: list[tuple[str, list[int]]]) -> float:
-        """Return how long its own run takes."""
-        named = [(getattr(ml_dtypes, name, name), shape) for name, shape in kinds]
-        microseconds: float = self._kernel.latency_us(named, self._arch)
-        return microseconds
 
 
 class CompiledFunction(Generic[Parameters, Result]):
@@ -171,7 +149,7 @@ class CompiledFunction(Generic[Parameters, Result]):
         known = self._graphs.pop(id(call.key), None)
         if known is None:
             written = convert(call.module())
-            there = [_KernelThere(kernel, self._arch) for kernel in written.kernels]
+            there = [KernelThere(kernel, self._arch) for kernel in written.kernels]
             known = call.key, RankGraph.of(written, there)
             if len(self._graphs) >= _KEPT:
                 del self._graphs[next(iter(self._graphs))]

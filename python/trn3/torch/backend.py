@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
+from trn3.torch.custom_operators import bodies
 from trn3.torch.decompositions import decompositions
 from trn3.torch.execution import GraphBreak, GraphExecutable
 from trn3.torch.options import TorchOptions, refuse_other
@@ -42,7 +43,7 @@ class TrainiumBackend:
             fw_compiler=functools.partial(make, "forward"),
             bw_compiler=functools.partial(make, "backward"),
             inference_compiler=functools.partial(make, "forward"),
-            decompositions=decompositions(),
+            decompositions=decompositions() | bodies(),
         )
         with _plain_layers():
             return made(module, inputs)

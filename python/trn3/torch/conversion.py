@@ -11,15 +11,19 @@ import torch
 from numpy.typing import NDArray
 
 from trn3.graph import GraphError, OperationGraph
+from trn3.graph.kernels import KernelThere
 from trn3.graph.writing import GraphTables, TensorType
 from trn3.torch.aten import AtenCall, AtenError, AtenWriter, converter_of
 from trn3.torch.aten.making import BY_DATA, DRAWN, constant, dropped
 from trn3.torch.aten.registry import Held
+from trn3.torch.custom_operators import why_opaque
 from trn3.torch.held_tensors import HELD, held_type
 from trn3.torch.locations import at_line, user_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from trn3.machine.archs import ArchLike
 
 __all__ = ["ConvertedGraph", "convert"]
 
@@ -42,6 +46,8 @@ class ConvertedGraph:
         What torch expects: FakeTensor for each output of the graph, in its order; else as it is.
     is_empty : bool
         Whether it has no operation, as where torch only looks at a tensor anew.
+    kernels : list
+        Those that it calls, by number.
     ranks : int
         How many run it side by side.
     """
@@ -53,11 +59,13 @@ class ConvertedGraph:
     drawn: list[Any]
     outputs: list[Any]
     is_empty: bool
+    kernels: list[Any]
     ranks: int = 1
 
-    def graph(self) -> OperationGraph:
-        """Check the graph."""
-        return OperationGraph.from_json(self.text, self.data)
+    def graph(self, arch: ArchLike | None = None) -> OperationGraph:
+        """Check the graph; its kernels run on a machine, or each on its own target."""
+        kernels = [KernelThere(kernel, arch) for kernel in self.kernels]
+        return OperationGraph.from_json(self.text, self.data, kernels)
 
 
 def convert(module: Any, name: str, names: Sequence[str] = ()) -> ConvertedGraph:
@@ -142,6 +150,7 @@ class _GraphConversion:
             self._drawn,
             expected,
             not body["operations"],
+            tables.kernels,
             self._writer.ranks,
         )
 
@@ -194,7 +203,8 @@ class _GraphConversion:
             raise AtenError("draws by what a tensor holds; allowed: by a number")
         converter = converter_of(node.target)
         if converter is None:
-            raise AtenError("is no operation of graphs")
+            why = why_opaque(node.target)
+            raise AtenError("is no operation of graphs" + (f"; within, {why}" if why else ""))
         return converter(call)
 
     def _arguments(self, node: Any) -> dict[str, Any]:

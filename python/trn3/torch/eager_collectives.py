@@ -60,7 +60,8 @@ class _Exchange:
         own = writer.types[number]
         like = torch.empty(own.shape, dtype=self.brought.dtype)
         empty = not body["operations"]
-        return ConvertedGraph(text, tables.data, [0], ["brought"], [], [like], empty, writer.ranks)
+        ranks = writer.ranks
+        return ConvertedGraph(text, tables.data, [0], ["brought"], [], [like], empty, [], ranks)
 
     def take(self, result: Any) -> None:
         """Give the result to who waits for it."""

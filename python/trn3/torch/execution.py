@@ -17,6 +17,7 @@ from trn3.torch.conversion import convert
 from trn3.torch.eager_collectives import EagerCollectives
 from trn3.torch.groups import is_fake, own_rank, world_size
 from trn3.torch.held_tensors import array_of, tensor_of
+from trn3.torch.locations import is_own
 from trn3.torch.options import TorchOptions
 from trn3.torch.rank_turns import current_seat
 
@@ -53,6 +54,7 @@ class GraphBreak:
         if reason is None or not reason.graph_break:
             return None
         frames = list(reason.user_stack or [])
+        frames = [frame for frame in frames if not is_own(frame.filename)] or frames
         line = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         return cls(line, str(reason.reason).strip().splitlines()[0])
 
@@ -160,7 +162,7 @@ class GraphExecutable:
         self._refusal: GraphError | None = None
         try:
             self._converted = convert(module, part, names)
-            self._graph = self._converted.graph()
+            self._graph = self._converted.graph(options.arch)
         except GraphError as refusal:
             # A model may be used forward though its backward is refused: whoever runs it is told.
             self._refusal = refusal

@@ -11,7 +11,7 @@ import torch
 
 from trn3.graph.writing import Frame
 
-__all__ = ["at_line", "user_frame"]
+__all__ = ["at_line", "is_own", "user_frame"]
 
 _LINE = re.compile(r'File "([^"]+)", line (\d+), in (.+)')
 
@@ -28,7 +28,7 @@ def user_frame(node: Any) -> Frame | None:
     """
     found = _LINE.findall(node.meta.get("stack_trace") or "")
     frames = [Frame(file, int(line), function.strip()) for file, line, function in found]
-    users = [frame for frame in frames if not _is_torch(frame.file)]
+    users = [frame for frame in frames if not is_own(frame.file)]
     return next(reversed(users or frames), None)
 
 
@@ -45,6 +45,9 @@ def at_line(frame: Frame | None, operation: str, reason: str) -> str:
 
 
 @functools.cache
-def _is_torch(file: str) -> bool:
-    folders = (*torch.__path__, Path(__file__).parent)
+def is_own(file: str) -> bool:
+    """Whether a file is torch's, or ours: no line of the user's model stands in it."""
+    here = Path(__file__).parent
+    # Kernels are called through trn3.nki.
+    folders = (*torch.__path__, here, here.parent / "nki")
     return any(Path(folder) in Path(file).parents for folder in folders)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trn3.graph import GraphError, OperationGraph
+from trn3.graph import GraphError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from trn3.graph import OperationGraph
     from trn3.torch.conversion import ConvertedGraph
 
 __all__ = ["RankProgram"]
@@ -83,8 +84,8 @@ class _Joining:
             made += len(operation["results"])
         outputs = [names[number] for number in graphs[0]["outputs"]]
         text = {**graphs[0], "inputs": self._inputs, "operations": written, "outputs": outputs}
-        graph = OperationGraph.from_json(json.dumps(text), self._captured[0].data)
-        return RankProgram(graph, self._own)
+        joined = replace(self._captured[0], text=json.dumps(text))
+        return RankProgram(joined.graph(), self._own)
 
     def _starts(self, row: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[int]]:
         """Return an operation of all ranks, and its operands that are inputs of each."""

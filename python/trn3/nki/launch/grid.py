@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, Final
 
+from trn3.nki.ranks.context import Context
 from trn3.nki.values.axes import Spread, is_length, nc, par_dim, spmd_dim
 
 __all__ = ["Launch", "nc", "par_dim", "spmd_dim"]
@@ -102,3 +103,15 @@ def launch_of(axes: tuple[int | Spread, ...], *, legacy: bool) -> Launch:
             number = number * count + core
         placement.append(number)
     return Launch(tuple(each.total for each in spreads), math.prod(counts), tuple(placement))
+
+
+def check_inner(kernel: Any, running: Context) -> None:
+    """Refuse brackets that ask a kernel called by another for cores that one does not have."""
+    wanted = kernel.launched().cores
+    have = 1 if running.logical is None else len(running.logical.cores)
+    if wanted != have:
+        message = (
+            f"{running.core.line()}: {kernel!r} is called by a kernel that runs on {have} "
+            f"core{'s' if have > 1 else ''}; allowed: {kernel.__name__}(...) without brackets"
+        )
+        raise ValueError(message)

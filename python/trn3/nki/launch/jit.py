@@ -11,19 +11,19 @@ from trn3._trn3.machine import NeuronCore
 from trn3.compiler.level_names import check_level, check_verify
 from trn3.nki.isa.constants import dependency
 from trn3.nki.isa.ordering import waits
-from trn3.nki.launch import observers, tracing
+from trn3.nki.launch import captured, observers, tracing
 from trn3.nki.launch.bind import Given, Parameters, bind, parameters_of
 from trn3.nki.launch.collect import collect
 from trn3.nki.launch.compiled import compiled, prepare
 from trn3.nki.launch.debugging import note
-from trn3.nki.launch.grid import Launch, as_brackets, launch_of
+from trn3.nki.launch.grid import Launch, as_brackets, check_inner, launch_of
 from trn3.nki.launch.host_memory import max_host_bytes
 from trn3.nki.launch.levels import is_of_compiled_release, level_of_launch
 from trn3.nki.launch.new_cores import cores_of, is_precise
 from trn3.nki.launch.place import Edge, Edges, edge_of, place
 from trn3.nki.launch.rounding import RoundingChoice
 from trn3.nki.launch.run import RanLaunch, run
-from trn3.nki.ranks.context import Context, slot
+from trn3.nki.ranks.context import slot
 from trn3.nki.values.axes import Spread
 from trn3.nki.values.kernel_function import KernelFunction, as_kernel_function
 from trn3.nki.values.targets import canonical_target, current_target
@@ -48,7 +48,7 @@ class Kernel(KernelFunction):
     Arrays that the kernel wrote to are updated where they lie, unless they are read-only or JAX's.
     Called by a running kernel, it is the plain function on the cores that there are; brackets that
     ask for others are an error (**choice**). Called where ``jax.jit`` traces, it runs when the
-    traced function does.
+    traced function does. Called where ``torch.compile`` captures, it is an operator of the graph.
 
     ``kernel[lnc]`` is the same kernel on that many cores of a logical core: each runs the function,
     and `nki.language.program_id` says which one it is. ``kernel[a, b]`` runs it a * b times, one
@@ -105,12 +105,17 @@ class Kernel(KernelFunction):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the kernel, or within a running one, the plain function."""
+        if captured.is_capturing():
+            return captured.torch_calls().captured(self.identity, None, args, kwargs)
         running = slot.context
         if running is not None:
-            self._check_inner(running)
+            if self._axes:
+                check_inner(self, running)
             return self.__wrapped__(*args, **kwargs)
         if tracing.is_traced(args, kwargs):
             return tracing.call_back(self, args, kwargs)
+        if captured.is_captured(args, kwargs):
+            return captured.torch_calls().within_graph(self, args, kwargs)
         return self.launch(self.cores(timing=False, nan_origin=self._nan_origin), args, kwargs)
 
     def __getitem__(self, lnc: int | Spread | tuple[int | Spread, ...]) -> Kernel:
@@ -127,6 +132,8 @@ class Kernel(KernelFunction):
         TypeError
             If `lnc` is neither.
         """
+        if captured.is_capturing():
+            return captured.torch_calls().CapturedBrackets(self, lnc)  # type: ignore[no-any-return]
         return self._with(axes=as_brackets(lnc, self.__name__))
 
     def _with(self, **changes: Any) -> Kernel:
@@ -312,17 +319,6 @@ class Kernel(KernelFunction):
             return collect(finish(run(placed)), observe)
         finally:  # Handing results over finds what was never written in them.
             note([rank.cores for rank in placed.ranks])
-
-    def _check_inner(self, running: Context) -> None:
-        """Refuse brackets that ask a kernel called by another for cores that one does not have."""
-        wanted = self.launched().cores
-        have = 1 if running.logical is None else len(running.logical.cores)
-        if self._axes and wanted != have:
-            message = (
-                f"{running.core.line()}: {self!r} is called by a kernel that runs on {have} "
-                f"core{'s' if have > 1 else ''}; allowed: {self.__name__}(...) without brackets"
-            )
-            raise ValueError(message)
 
 
 def _is_compiled(function: Any) -> bool:

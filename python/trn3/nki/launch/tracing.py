@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trn3._trn3.machine import SkippedValueError
+from trn3.nki.launch.given_kernel import GivenKernel
 
 _FIRST_OF_PLATFORMS = (0, 5, 0)
 
@@ -24,7 +24,7 @@ def is_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((args, kwargs)))
 
 
-class TracedKernel:
+class TracedKernel(GivenKernel):
     """A kernel with its arguments, within a function that JAX traces: arrays in, arrays out.
 
     Who runs such a function on a simulated machine finds it by its attributes: the computation has
@@ -35,20 +35,16 @@ class TracedKernel:
     ----------
     trn3_kernel : int
         Its number, the same for no other in this process.
-    name : str
     """
 
     _numbers = itertools.count()
 
     def __init__(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._jax: Any = importlib.import_module("jax")
-        self._kernel = kernel
-        self._leaves, self._structure = self._jax.tree.flatten((args, kwargs))
-        self._places = [
-            i for i, leaf in enumerate(self._leaves) if isinstance(leaf, self._jax.Array)
-        ]
+        leaves, structure = self._jax.tree.flatten((args, kwargs))
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, self._jax.Array)]
+        super().__init__(kernel, leaves, places, structure.unflatten)
         self.trn3_kernel = next(self._numbers)
-        self.name: str = kernel.name
         self.traced = [self._leaves[i] for i in self._places]
         zeros = [np.zeros(array.shape, array.dtype) for array in self.traced]
         self._tried, self._tree = self._jax.tree.flatten(self._run(zeros))
@@ -61,13 +57,6 @@ class TracedKernel:
             for i in self._kept
         ]
 
-    def _arguments(self, arrays: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        given = list(self._leaves)
-        for place, array in zip(self._places, arrays, strict=True):
-            given[place] = array
-        args, kwargs = self._jax.tree.unflatten(self._structure, given)
-        return args, kwargs
-
     def _run(self, arrays: Sequence[Any]) -> Any:
         args, kwargs = self._arguments(arrays)
         return self._kernel(*args, **kwargs)
@@ -76,30 +65,6 @@ class TracedKernel:
         """Run the kernel on arrays, each in a copy of its own; the arrays that it returns."""
         found = self._jax.tree.leaves(self._run([np.array(array) for array in arrays]))
         return [np.asarray(found[i]) for i in self._kept]
-
-    def latency_us(self, kinds: Sequence[tuple[Any, Sequence[int]]], arch: Any = None) -> float:
-        """Return how long a run of its own takes, of arrays of these types and shapes.
-
-        Values are skipped; where control flow asks for them they are zeros (**choice**).
-
-        Parameters
-        ----------
-        kinds : sequence of (dtype, shape)
-        arch : str or ArchSpec, optional
-            Machine instead of the kernel's target.
-        """
-        # Reports need more imports than running kernels does.
-        from trn3.profile import profile_of
-
-        for has_values in (False, True):
-            args, kwargs = self._arguments([np.zeros(shape, dtype) for dtype, shape in kinds])
-            cores = self._kernel.cores(arch, values=has_values)
-            try:
-                self._kernel.launch(cores, args, kwargs)
-            except SkippedValueError:
-                continue
-            return profile_of(cores, self.name).latency_us
-        raise AssertionError
 
     def result(self, arrays: Sequence[Any]) -> Any:
         """Return what the kernel returns, with these arrays in it."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["KernelFunction", "as_kernel_function"]
+__all__ = ["KernelFunction", "as_kernel_function", "kernel_of"]
+
+_numbers = itertools.count()
+_kernels: weakref.WeakValueDictionary[str, KernelFunction] = weakref.WeakValueDictionary()
 
 
 class KernelFunction:
@@ -26,6 +31,8 @@ class KernelFunction:
         What was decorated; name, docstring and signature are its own.
     verify : bool
         Whether what the compiler makes of a launch runs too, and is held against it.
+    identity : str
+        Stands for it where only plain values may stand; `kernel_of` finds it by this.
     """
 
     verify = False
@@ -40,6 +47,8 @@ class KernelFunction:
         functools.update_wrapper(wrapper, function)
         self._own_target = target
         self._legacy = legacy
+        self.identity = f"{getattr(self, '__name__', 'kernel')}.{next(_numbers)}"
+        _kernels[self.identity] = self
 
     def __repr__(self) -> str:
         return f"<nki.jit kernel {self.__module__}.{self.label}>"
@@ -85,3 +94,15 @@ def as_kernel_function(kernel: Callable[..., Any]) -> KernelFunction:
         message = f"kernel is of type {type(kernel).__name__}; allowed: a Kernel or a function"
         raise TypeError(message)
     return KernelFunction(kernel)
+
+
+def kernel_of(identity: str) -> Any:
+    """Return the kernel that an identity stands for.
+
+    Examples
+    --------
+    >>> kernel = as_kernel_function(abs)
+    >>> kernel_of(kernel.identity) is kernel
+    True
+    """
+    return _kernels[identity]

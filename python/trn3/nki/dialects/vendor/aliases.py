@@ -7,7 +7,7 @@ import sys
 import types
 from typing import Final
 
-from trn3.nki.dialects.vendor import library, torch_devices
+from trn3.nki.dialects.vendor import library, neuron_device, torch_devices
 from trn3.nki.values.version import set_version
 
 #: Modules by the names that kernels import, and what stands for them.
@@ -77,8 +77,10 @@ def install(*, version: str | None = None, torch_xla: bool = False) -> None:
         default is the variable ``TRN3_NKI_VERSION``, and 0.6 without it. What differs:
         `trn3.nki.values.releases`.
     torch_xla : bool, optional
-        Whether ``import torch_xla`` shall find a stand-in whose devices are torch's CPU, also in
-        place of an installed one; ``trn3 run`` asks for it.
+        Whether ``import torch_xla`` and ``import torch_neuronx`` shall find stand-ins whose devices
+        are torch's CPU, also in place of installed ones; ``trn3 run`` asks for it. The device
+        ``"neuron"`` is then the CPU's too, which `uninstall` does not undo, and
+        ``torch.compile(backend="neuron")`` is ``backend="trn3"``.
 
     Raises
     ------
@@ -99,6 +101,7 @@ def install(*, version: str | None = None, torch_xla: bool = False) -> None:
     set_version(version)
     if torch_xla:
         torch_devices.offer()
+        neuron_device.offer()
     if _replaced:
         return
     modules = {name: types.ModuleType(name) for name in PACKAGES}
@@ -130,6 +133,7 @@ def uninstall() -> None:
     set_version(None)
     library.withdraw()
     torch_devices.withdraw()
+    neuron_device.withdraw()
     while _replaced:
         alias, before = _replaced.popitem()
         if before is None:

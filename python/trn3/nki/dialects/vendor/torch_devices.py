@@ -1,4 +1,4 @@
-"""``torch_xla`` for scripts written for a device: the few names that drive one, on the CPU.
+"""``torch_xla`` and ``torch_neuronx`` for scripts written for a device, on the CPU.
 
 Tensors stay torch's own on the CPU, where kernels take them; nothing is traced, so that marking a
 step has nothing to do. Offered while ``trn3 run`` runs a script, in place of an installed one.
@@ -13,11 +13,13 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from trn3.nki.dialects.vendor import neuronx
 from trn3.nki.values.suggestions import or_nearest
 
 __all__ = ["offer", "withdraw"]
 
 _TOP: Final = "torch_xla"
+_NATIVE: Final = "torch_neuronx"
 
 
 def device(index: int | None = None) -> Any:
@@ -95,6 +97,7 @@ _MODULES: Final[Mapping[str, Mapping[str, Any]]] = {
         "xrt_world_size": world_size,
     },
     f"{_TOP}.runtime": {**_names((world_size,)), "global_ordinal": get_ordinal},
+    _NATIVE: neuronx.NAMES,
 }
 
 
@@ -117,6 +120,8 @@ class _Maker(importlib.abc.Loader):
         vars(module).update(names)
 
         def missing(name: str) -> Any:
+            if (module.__name__, name) == (_NATIVE, "nki"):
+                return importlib.import_module("nki")
             inner = f"{module.__name__}.{name}"
             if inner in _MODULES:
                 return importlib.import_module(inner)
@@ -136,13 +141,14 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
         del path, target  # a whole package, wherever an installed one lies
-        if fullname.partition(".")[0] != _TOP:
+        top = fullname.partition(".")[0]
+        if top not in (_TOP, _NATIVE):
             return None
         if fullname not in _MODULES:
-            known = ", ".join(_MODULES)
+            known = ", ".join(name for name in _MODULES if name.partition(".")[0] == top)
             message = f"trn3 run has no {fullname}; allowed: {known}"
             raise ModuleNotFoundError(message, name=fullname)
-        is_package = any(name.startswith(f"{fullname}.") for name in _MODULES)
+        is_package = fullname == top or any(name.startswith(f"{fullname}.") for name in _MODULES)
         return importlib.machinery.ModuleSpec(fullname, _Maker(), is_package=is_package)
 
 
@@ -150,7 +156,7 @@ _FINDER: Final = _TorchFinder()
 
 
 def offer() -> None:
-    """Let ``import torch_xla`` find this."""
+    """Let ``import torch_xla`` and ``import torch_neuronx`` find this."""
     if _FINDER not in sys.meta_path:
         # First: an installed one would want a device.
         sys.meta_path.insert(0, _FINDER)
