@@ -87,11 +87,12 @@ def all_runs(given: argparse.Namespace) -> dict[str, list[TrainingHistory]]:
 def costs_of(
     recipes: Iterable[TrainingRecipe], size: DecoderSize, words: int, given: argparse.Namespace
 ) -> dict[str, StepCost]:
-    """Time a step of each recipe, by its name."""
+    """Time a step of each recipe, and of float32 to see them beside, by their names."""
     make = trainer_of(given.framework)
+    found = {recipe.name: recipe for recipe in [TrainingRecipe.read("float32"), *recipes]}
     return {
-        recipe.name: cost_of(recipe, make(recipe, size, words, 0, given.ranks))
-        for recipe in recipes
+        name: cost_of(recipe, make(recipe, size, words, 0, given.ranks))
+        for name, recipe in found.items()
     }
 
 
@@ -164,7 +165,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--text", type=Path, help="a file to learn; a made language if not given")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--size", default="small", choices=SIZES)
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=900)
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args()
     if given.recipes is None:
