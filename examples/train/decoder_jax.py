@@ -7,51 +7,45 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.sharding import PartitionSpec
 
-from training_recipes import DecoderSize, TrainingRecipe
+import trn3.jax
+from initial_weights import initial_weights
+from training_recipes import FIRST, SECOND, SMALL, DecoderSize, TrainingRecipe
 from trn3.jax import mx_dot, stochastic_convert
 
 Weights = dict[str, jax.Array]
 State = dict[str, Any]
 
-FIRST, SECOND, SMALL = 0.9, 0.95, 1e-8
 # Draws of the update are others than those of products.
 _UPDATE_STREAM = 1 << 20
-
-
-def new_weights(size: DecoderSize, words: int, seed: int) -> Weights:
-    """Return weights of float32, drawn from JAX's own generator."""
-    shapes = size.shapes(words)
-    keys = jax.random.split(jax.random.key(seed), len(shapes))
-    drawn = zip(keys, shapes.items(), strict=True)
-    return {name: _new(key, name, shape, size.layers) for key, (name, shape) in drawn}
-
-
-def _new(key: jax.Array, name: str, shape: tuple[int, ...], layers: int) -> jax.Array:
-    if len(shape) == 1:
-        return jnp.ones(shape)
-    # What adds to the residual stream starts small.
-    share = (2 * layers) ** -0.5 if name.endswith(("out", "down")) else 1.0
-    spread = 0.1 if name in {"table", "places"} else share * shape[0] ** -0.5
-    return jax.random.normal(key, shape) * spread
+# The axis of the mesh that batches are cut along.
+RANKS = "ranks"
+# JAX's own signatures are untyped in part.
+P: Any = PartitionSpec
+lax: Any = jax.lax
 
 
 def norm(x: jax.Array, gain: jax.Array) -> jax.Array:
     """Return rows divided by the root of the mean of their squares, times a gain."""
     wide = x.astype(jnp.float32)
-    scaled = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)
+    scaled: jax.Array = wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-6)
     return scaled.astype(x.dtype) * gain
 
 
 def loss(
     weights: Weights,
-    probes: Weights,
+    probes: Weights | None,
     tokens: jax.Array,
     seed: jax.Array,
     recipe: TrainingRecipe,
     size: DecoderSize,
 ) -> jax.Array:
-    """Return the mean surprise at each next token of ``[batch, context + 1]``, in nats."""
+    """Return the mean surprise at each next token of ``[batch, context + 1]``, in nats.
+
+    With `probes`, zeros, what is clipped is counted: it is their gradient.
+    """
     given, wanted = tokens[:, :-1], tokens[:, 1:]
     batch, length = given.shape
     streams = {name: place for place, name in enumerate(size.linear_layers())}
@@ -60,9 +54,12 @@ def loss(
         config = recipe.config(name)
         if config is None:
             return x @ weights[name]
-        return mx_dot(x, weights[name], config, seed=seed, stream=streams[name], probe=probes[name])
+        probe = None if probes is None else probes[name]
+        return mx_dot(x, weights[name], config, seed=seed, stream=streams[name], probe=probe)
 
-    x = weights["table"][given.reshape(-1)]
+    # Of products and comparisons: no address depends on data, so that time needs no values.
+    table = weights["table"]
+    x = (given.reshape(-1, 1) == jnp.arange(len(table))).astype(table.dtype) @ table
     x = x + jnp.tile(weights["places"][:length], (batch, 1))
     mask = jnp.tril(jnp.ones((length, length), bool))
     for layer in range(size.layers):
@@ -78,40 +75,47 @@ def loss(
         wide = jax.nn.gelu(linear(f"{layer}.up", norm(x, weights[f"{layer}.norm_up"])))
         x = x + linear(f"{layer}.down", wide)
     logits = linear("head", norm(x, weights["norm"])).astype(jnp.float32)
-    picked = jnp.take_along_axis(jax.nn.log_softmax(logits), wanted.reshape(-1, 1), axis=1)
-    return -picked.mean()
+    is_wanted = wanted.reshape(-1, 1) == jnp.arange(logits.shape[1])
+    picked = jnp.where(is_wanted, jax.nn.log_softmax(logits), 0.0)
+    return -picked.sum(1).mean()
 
 
 def new_state(recipe: TrainingRecipe, size: DecoderSize, words: int, seed: int) -> State:
-    """Return weights as they are kept, and the two moments of their gradients."""
-    weights = new_weights(size, words, seed)
+    """Return weights as they are kept, and the two moments of their gradients, in float32."""
     kept = jnp.float32 if recipe.masters else recipe.dtype
+    drawn = initial_weights(size, words, seed)
     return {
-        "weights": {name: weight.astype(kept) for name, weight in weights.items()},
-        "first": {name: jnp.zeros_like(weight) for name, weight in weights.items()},
-        "second": {name: jnp.zeros_like(weight) for name, weight in weights.items()},
+        "weights": {name: jnp.asarray(weight).astype(kept) for name, weight in drawn.items()},
+        "first": {name: jnp.zeros(weight.shape) for name, weight in drawn.items()},
+        "second": {name: jnp.zeros(weight.shape) for name, weight in drawn.items()},
     }
 
 
+def cast(weights: Weights, recipe: TrainingRecipe) -> Weights:
+    """Return weights as products take them."""
+    return {name: weight.astype(recipe.dtype) for name, weight in weights.items()}
+
+
 def gradients_of(
-    recipe: TrainingRecipe, size: DecoderSize
+    recipe: TrainingRecipe, size: DecoderSize, *, counts: bool = True
 ) -> Callable[[Weights, jax.Array, jax.Array], tuple[jax.Array, Weights, jax.Array]]:
     """Return what gives the loss, its gradients in float32, and the shares clipped.
 
     The shares are ``[3, 2]``, means over the layers: of the forward product, of the gradients of
-    input and weights, and in each of the moving and the stationary operand.
+    input and weights, and in each of the moving and the stationary operand. Zeros stand for them
+    where nothing `counts`: the hardware has no instruction that does.
     """
 
     def gradients(
         weights: Weights, tokens: jax.Array, seed: jax.Array
     ) -> tuple[jax.Array, Weights, jax.Array]:
-        cast = {name: weight.astype(recipe.dtype) for name, weight in weights.items()}
-        probes = {name: jnp.zeros((3, 2)) for name in size.linear_layers()}
+        probes = {name: jnp.zeros((3, 2)) for name in size.linear_layers()} if counts else None
         value, (found, clipped) = jax.value_and_grad(loss, (0, 1))(
-            cast, probes, tokens, seed, recipe, size
+            cast(weights, recipe), probes, tokens, seed, recipe, size
         )
         wide = {name: gradient.astype(jnp.float32) for name, gradient in found.items()}
-        return value, wide, jnp.stack(list(clipped.values())).mean(0)
+        shares = jnp.stack(list(clipped.values())).mean(0) if counts else jnp.zeros((3, 2))
+        return value, wide, shares
 
     return gradients
 
@@ -143,15 +147,44 @@ def update_of(
     return update
 
 
-def step_of(recipe: TrainingRecipe, size: DecoderSize) -> Callable[..., Any]:
-    """Return a whole step: state, loss, norm of the gradients, shares clipped."""
-    gradients, update = gradients_of(recipe, size), update_of(recipe)
+def step_of(
+    recipe: TrainingRecipe, size: DecoderSize, ranks: int = 1, *, counts: bool = True
+) -> Callable[..., Any]:
+    """Return a whole step: state, loss, norm of the gradients, shares clipped.
+
+    Of several `ranks` each learns from its part of the tokens, with draws of its own; gradients are
+    averaged, and every rank makes the same update.
+    """
+    gradients, update = gradients_of(recipe, size, counts=counts), update_of(recipe)
 
     def step(
         state: State, tokens: jax.Array, count: jax.Array, rate: jax.Array, seed: jax.Array
     ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
-        value, found, clipped = gradients(state["weights"], tokens, seed)
-        state, size_of_all = update(state, found, count, rate, seed)
+        own = seed
+        if ranks > 1:
+            own = seed * ranks + lax.axis_index(RANKS).astype(seed.dtype)
+        found = gradients(state["weights"], tokens, own)
+        if ranks > 1:
+            # In one piece: every collective has a start of its own.
+            flat, whole = ravel_pytree(found)
+            found = whole(lax.psum(flat, RANKS) / ranks)
+        value, mean, clipped = found
+        state, size_of_all = update(state, mean, count, rate, seed)
         return state, value, size_of_all, clipped
 
-    return step
+    return step if ranks == 1 else _on_ranks(step, ranks)
+
+
+def _on_ranks(step: Callable[..., Any], ranks: int) -> Callable[..., Any]:
+    """Let every rank take a step, all with the same state and each with its part of the tokens."""
+    specs = {"in_specs": (P(), P(RANKS), P(), P(), P()), "out_specs": P()}
+    mesh = trn3.jax.mesh({RANKS: ranks})
+    newer: Any = getattr(jax, "shard_map", None)
+    if newer is not None:
+        made: Callable[..., Any] = newer(step, mesh=mesh, **specs, check_vma=False)
+    else:
+        from jax.experimental import shard_map as older
+
+        module: Any = older
+        made = module.shard_map(step, mesh=mesh, **specs, check_rep=False)
+    return made

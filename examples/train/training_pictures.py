@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from step_costs import StepCost
-from train_jax import TrainingHistory
+from training_run import TrainingHistory
 
 mpl.use("Agg")
 
@@ -22,12 +22,13 @@ SMOOTHED = 10
 
 
 def draw(
-    histories: Histories, costs: Mapping[str, StepCost], best: float, output: Path
+    histories: Histories, costs: Mapping[str, StepCost], best: float | None, output: Path
 ) -> list[Path]:
     """Draw every picture into a folder; their files."""
     loss = _lines(histories, "loss, nats", lambda run: np.asarray(run.losses))
-    loss.axes[0].axhline(best, color="black", linestyle=":", label="entropy of the language")
-    loss.axes[0].legend(fontsize="small")
+    if best is not None:
+        loss.axes[0].axhline(best, color="black", linestyle=":", label="entropy of the language")
+        loss.axes[0].legend(fontsize="small")
     norms = _lines(histories, "norm of the gradients", lambda run: np.asarray(run.norms))
     norms.axes[0].set_yscale("log")
     figures = {
@@ -82,7 +83,10 @@ def _bars(costs: Mapping[str, StepCost]) -> Any:
     }
     for axes, (title, lengths) in zip(figure.subplots(1, 2), figures.items(), strict=True):
         axes.barh(list(known), lengths)
+        if "float32" in known:
+            wide = lengths[list(known).index("float32")]
+            axes.axvline(wide, color="black", linestyle=":", label="float32")
         axes.invert_yaxis()
-        axes.set_xlabel(f"{title} a step, one core")
+        axes.set_xlabel(f"{title} a step, each core")
     figure.tight_layout()
     return figure

@@ -10,6 +10,10 @@ from typing import Any
 from trn3.graph.mx_config import MxDotConfig
 
 FOLDER = Path(__file__).resolve().parent / "recipes"
+# Of Adam: the shares of moments that stay, and what keeps from dividing by nothing.
+FIRST, SECOND, SMALL = 0.9, 0.95, 1e-8
+# As `trn3.power` calls the types of plain products.
+OWN_TYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,14 @@ class TrainingRecipe:
         """Return how the products of a linear layer are computed; None: as typed."""
         is_high = layer in self.high or layer.rpartition(".")[2] in self.high
         return None if is_high else self.products
+
+    @property
+    def mx_type(self) -> str:
+        """The type by which arithmetic of quantised products is counted."""
+        recipe = self.products.forward if self.products else None
+        if recipe is None:
+            return OWN_TYPES[self.dtype]
+        return "mxfp4" if recipe.lhs.format == recipe.rhs.format == "float4_e2m1fn" else "mxfp8"
 
 
 def names() -> list[str]:

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +18,10 @@ sys.path.insert(0, str(EXAMPLES))
 
 from language import MarkovLanguage, TextLanguage  # noqa: E402
 from orderings import PublishedOrdering, judge  # noqa: E402
-from train_jax import JaxTrainer, mean_over_ranks, rate_at, train  # noqa: E402
+from step_costs import cost_of  # noqa: E402
+from train_jax import JaxTrainer  # noqa: E402
 from training_recipes import SIZES, DecoderSize, TrainingRecipe, names  # noqa: E402
+from training_run import rate_at, train  # noqa: E402
 
 TINY = SIZES["tiny"]
 LANGUAGE = MarkovLanguage.of(8, 0)
@@ -29,7 +30,7 @@ LANGUAGE = MarkovLanguage.of(8, 0)
 def test_one_recipe_learns_in_20_steps_and_repeats_itself() -> None:
     """MXFP4 with random signs and stochastic rounding: the same bits from the same seed."""
     recipe = TrainingRecipe.read("mxfp4_hadamard")
-    first = train(recipe, TINY, LANGUAGE, 20, seed=0)
+    first = train(JaxTrainer, recipe, TINY, LANGUAGE, 20, seed=0)
     assert len(first.losses) == len(first.norms) == 20
     assert np.mean(first.losses[-3:]) < first.losses[0] - 0.2
     assert LANGUAGE.entropy() < first.held_out < first.losses[0] - 0.2
@@ -52,7 +53,7 @@ def test_every_recipe_takes_a_step(name: str) -> None:
     before = {key: np.asarray(value) for key, value in trainer.state["weights"].items()}
     tokens = LANGUAGE.sentences(2, 9, seed=1)
     value, norm, clipped = trainer.step(tokens, 1, 1e-2, 3)
-    assert abs(value - math.log(8)) < 0.5
+    assert abs(value - math.log(8)) < 1
     assert 0 < norm < 100
     assert (clipped > 0).any() == (name in {"mxfp8_ocp", "mxfp4_naive"})
     after = trainer.state["weights"]
@@ -77,16 +78,35 @@ def test_ranks_take_the_step_that_one_core_takes() -> None:
         JaxTrainer(recipe, TINY, LANGUAGE.words, seed=0, ranks=3)
 
 
-def test_the_mean_is_that_of_the_ranks() -> None:
-    rng = np.random.default_rng(0)
-    gradients: list[dict[str, Any]] = [
-        {"a": rng.standard_normal((3, 4), np.float32), "b": rng.standard_normal(5, np.float32)}
-        for _ in range(4)
-    ]
-    mean = mean_over_ranks(gradients)
-    for name in ("a", "b"):
-        exact = np.mean([own[name].astype(float) for own in gradients], axis=0)
-        np.testing.assert_allclose(mean[name], exact, atol=1e-6)
+def test_ranks_draw_apart_and_learn_together() -> None:
+    """Stochastic rounding by rank; the state that comes out is one."""
+    recipe = TrainingRecipe.read("mxfp4_hadamard")
+    size = dataclasses.replace(TINY, width=32, context=8)
+    tokens = np.repeat(LANGUAGE.sentences(1, 9, seed=2), 4, axis=0)
+    trainer = JaxTrainer(recipe, size, LANGUAGE.words, seed=0, ranks=4)
+    value, norm, _ = trainer.step(tokens, 1, 1e-3, 0)
+    alone = JaxTrainer(recipe, dataclasses.replace(size, batch=1), LANGUAGE.words, seed=0)
+    same, other_norm, _ = alone.step(tokens[:1], 1, 1e-3, 0)
+    # The same sentence on every rank: forward rounds to nearest, gradients do not.
+    assert value == pytest.approx(same, rel=1e-6)
+    assert norm != pytest.approx(other_norm, rel=1e-4)
+    assert trainer.state["weights"]["0.up"].shape == size.shapes(8)["0.up"]
+
+
+def test_a_step_has_time_energy_and_collectives() -> None:
+    """Without values, and without what counts."""
+    costs = {}
+    for name, ranks in (("float32", 1), ("float32", 4), ("mxfp8", 1), ("sparse", 1)):
+        recipe = TrainingRecipe.read(name)
+        costs[name, ranks] = cost_of(recipe, JaxTrainer(recipe, TINY, 8, 0, ranks))
+    one, four = costs["float32", 1], costs["float32", 4]
+    assert all(0 < cost.microseconds < 1e4 for cost in costs.values())
+    assert all(0 < cost.joules < 1 for cost in costs.values())
+    assert one.collective_microseconds == 0 < four.collective_microseconds < four.microseconds
+    assert one.note == costs["mxfp8", 1].note == ""
+    assert "GpSimdE" in costs["sparse", 1].note
+    types = [TrainingRecipe.read(name).mx_type for name in ("sparse", "mxfp8", "mxfp4_naive")]
+    assert types == ["bf16", "mxfp8", "mxfp4"]
 
 
 def test_the_entropy_is_that_of_what_is_drawn() -> None:
@@ -132,6 +152,15 @@ def test_orderings_need_a_gap_of_twice_the_spread() -> None:
     assert verdict([1.0, math.inf], far, less) == "disagrees"
     assert verdict([math.inf] * 2, [math.inf] * 2, less) == "not separated"
     assert judge({"a": close}, less) == []
+
+
+def test_most_is_repaired_below_half_way() -> None:
+    published = [PublishedOrdering("", "mended", "broken", repaired="whole")]
+    losses = {"whole": [1.0, 1.01], "broken": [2.0, 2.02]}
+    ends = {"agrees": [1.1, 1.11], "disagrees": [1.9, 1.91], "not separated": [1.5, 1.51]}
+    for verdict, mended in ends.items():
+        assert judge({**losses, "mended": mended}, published)[0].verdict == verdict
+    assert judge({"mended": [1.0, 1.0], "broken": [2.0, 2.0]}, published) == []
 
 
 def test_rates_rise_and_fall() -> None:

@@ -112,3 +112,21 @@ def test_refusals() -> None:
         mx_dot(x.double(), w.double(), MxDotConfig.of())
     with pytest.raises(ValueError, match="seed is missing; the config has random signs"):
         mx_dot(x, w, MxDotConfig.of(hadamard=16))
+
+
+@pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
+def test_models_are_one_graph(rounding: Any) -> None:
+    """Dynamo follows forward and backward, and gives the bits of eager layers."""
+    config = MxDotConfig.of("float4_e2m1fn", rounding=rounding, sparsity="2:4")
+    layer = MXLinear(64, 32, config=config)
+    x, g = (torch.tensor(numbers(16, length, seed=length)) for length in (64, 32))
+
+    def gradient(model: Any) -> Any:
+        layer.draws.fill_(5)
+        layer.weight.grad = None
+        model(x).backward(g)
+        return layer.weight.grad
+
+    expected = gradient(layer)
+    whole = torch.compile(layer, backend="trn3", fullgraph=True, dynamic=False)
+    assert torch.equal(gradient(whole), expected)

@@ -42,7 +42,7 @@ def _tensor(array: NDArray[Any]) -> Any:
     return torch.from_numpy(array)
 
 
-@torch.library.custom_op("trn3::mx_dot", mutates_args=())
+@torch.library.custom_op("trn3::mx_dot", mutates_args=())  # type: ignore[untyped-decorator, unused-ignore]
 def _mx_dot(
     lhs: torch.Tensor, rhs: torch.Tensor, seed: torch.Tensor | None, attributes: str
 ) -> torch.Tensor:
@@ -59,7 +59,7 @@ def _(lhs: Any, rhs: Any, seed: Any, attributes: str) -> Any:
     return lhs.new_empty(_result_shape(lhs, rhs, attributes))
 
 
-@torch.library.custom_op("trn3::prune", mutates_args=())
+@torch.library.custom_op("trn3::prune", mutates_args=())  # type: ignore[untyped-decorator, unused-ignore]
 def _prune(w: torch.Tensor, pattern: str, axis: int) -> torch.Tensor:
     array = _array(w)
     kind = TensorType(array.dtype.name, array.shape)
@@ -97,10 +97,20 @@ def _one(
     if recipe is not None:
         attributes |= recipe.attributes()
     own = seed if recipe is not None and recipe.is_random else None
-    return _mx_dot(lhs, rhs, own, json.dumps(attributes, sort_keys=True))
+    return _mx_dot(lhs, rhs, own, _json(attributes))
 
 
-class _MxProducts(torch.autograd.Function):
+def _json(value: Any) -> str:
+    """Write names, counts and lists of counts as JSON, in steps that Dynamo can follow.
+
+    At a call of the module ``json`` it would break the graph.
+    """
+    if isinstance(value, dict):
+        return "{" + ", ".join([f'"{name}": {_json(own)}' for name, own in value.items()]) + "}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+class _MxProducts(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
     """``x @ w.T`` and its gradients, each product by its own recipe."""
 
     @staticmethod
@@ -176,7 +186,7 @@ def mx_dot(x: Any, w: Any, config: MxDotConfig, *, seed: Any = None, stream: int
     return y.reshape(*x.shape[:-1], w.shape[0])
 
 
-class MXLinear(torch.nn.Linear):
+class MXLinear(torch.nn.Linear):  # type: ignore[misc, unused-ignore]
     """A linear layer whose three products are computed by recipes.
 
     Weights are kept as they are given, and quantised in each product.
