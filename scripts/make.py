@@ -71,6 +71,8 @@ def test(runner: Runner) -> int:
         # Half a gigabyte: it comes while Rust is compiled, and tests do without where it does not.
         if not environment.packages("torch", extra("torch"), required=False):
             runner.note("tests of torch", "do not run: torch cannot be installed here")
+        if not environment.packages("Flax and Optax", group("jax-models"), required=False):
+            runner.note("tests of Flax and Optax", "do not run: they cannot be installed here")
         checks = [*suite.lints(), *suite.cargo_tests()]
         rows.extend(suite.results(checks, runner, environment))
 

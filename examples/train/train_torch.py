@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from trn3.graph import StepProfile
 
 
+def slope_of(weight: torch.nn.Parameter) -> torch.Tensor:
+    """Return a gradient that a backward pass has left."""
+    assert weight.grad is not None
+    return weight.grad
+
+
 class TorchTrainer:
     """A decoder in torch, and how it takes a step."""
 
@@ -47,7 +53,8 @@ class TorchTrainer:
         del count  # The optimiser counts.
         self.model.train().draw_from(seed)
         value = self._learn(torch.from_numpy(tokens), rate)
-        norm = torch.stack([weight.grad.square().sum() for weight in self._masters]).sum().sqrt()
+        slopes = [slope_of(weight) for weight in self._masters]
+        norm = torch.stack([slope.square().sum() for slope in slopes]).sum().sqrt()
         # MXLinear does not count.
         return value.item(), norm.item(), np.full((3, 2), np.nan)
 
@@ -59,7 +66,7 @@ class TorchTrainer:
             for weight, master in zip(weights, self._masters, strict=True):
                 if not self._keeps:
                     master.copy_(weight)
-                master.grad, weight.grad = weight.grad.float(), None
+                master.grad, weight.grad = slope_of(weight).float(), None
             self._rate.fill_(rate)
             self._update()
             for weight, master in zip(weights, self._masters, strict=True):

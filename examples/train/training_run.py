@@ -43,12 +43,15 @@ class Trainer(Protocol):
 
     def step(self, tokens: Tokens, count: int, rate: float, seed: int) -> tuple[float, float, Any]:
         """Learn from ``[batch, context + 1]`` tokens: loss, gradients' norm, shares clipped."""
+        ...
 
     def loss(self, tokens: Tokens) -> float:
         """Return the loss without learning."""
+        ...
 
     def time(self) -> StepProfile:
         """Time a step on the simulated hardware, without computing its values."""
+        ...
 
 
 # Of a recipe, a size, a number of words, a seed and a number of ranks.
