@@ -65,6 +65,9 @@ def _device_module(torch: Any) -> types.ModuleType:
         # torch.manual_seed calls these.
         "manual_seed": torch.default_generator.manual_seed,
         "manual_seed_all": torch.default_generator.manual_seed,
+        # torch.random.fork_rng, and what traces operators, call these.
+        "get_rng_state": lambda _device=None: torch.default_generator.get_state(),
+        "set_rng_state": lambda state, _device=None: torch.default_generator.set_state(state),
         "device": lambda _index=None: contextlib.nullcontext(),
         "get_amp_supported_dtype": lambda: [torch.bfloat16, torch.float16],
     }
