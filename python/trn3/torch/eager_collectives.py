@@ -179,7 +179,7 @@ _READ: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
-class EagerCollectives(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
+class EagerCollectives(TorchDispatchMode):
     """Gives collectives that torch calls outside of graphs to a function.
 
     Parameters

@@ -42,7 +42,7 @@ def _tensor(array: NDArray[Any]) -> Any:
     return torch.from_numpy(array)
 
 
-@torch.library.custom_op("trn3::mx_dot", mutates_args=())  # type: ignore[untyped-decorator, unused-ignore]
+@torch.library.custom_op("trn3::mx_dot", mutates_args=())
 def _mx_dot(
     lhs: torch.Tensor, rhs: torch.Tensor, seed: torch.Tensor | None, attributes: str
 ) -> torch.Tensor:
@@ -53,13 +53,13 @@ def _mx_dot(
     return _tensor(run_alone("mx_dot", operands, [kind], attributes)[0])
 
 
-@_mx_dot.register_fake  # type: ignore[untyped-decorator, unused-ignore]
+@_mx_dot.register_fake
 def _(lhs: Any, rhs: Any, seed: Any, attributes: str) -> Any:
     del seed
     return lhs.new_empty(_result_shape(lhs, rhs, attributes))
 
 
-@torch.library.custom_op("trn3::prune", mutates_args=())  # type: ignore[untyped-decorator, unused-ignore]
+@torch.library.custom_op("trn3::prune", mutates_args=())
 def _prune(w: torch.Tensor, pattern: str, axis: int) -> torch.Tensor:
     array = _array(w)
     kind = TensorType(array.dtype.name, array.shape)
@@ -67,7 +67,7 @@ def _prune(w: torch.Tensor, pattern: str, axis: int) -> torch.Tensor:
     return _tensor(run_alone("prune", [array], [kind], attributes)[0])
 
 
-@_prune.register_fake  # type: ignore[untyped-decorator, unused-ignore]
+@_prune.register_fake
 def _(w: Any, pattern: str, axis: int) -> Any:
     del pattern, axis
     return w.new_empty(w.shape)
@@ -110,7 +110,7 @@ def _json(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-class _MxProducts(torch.autograd.Function):  # type: ignore[misc, unused-ignore]
+class _MxProducts(torch.autograd.Function):
     """``x @ w.T`` and its gradients, each product by its own recipe."""
 
     @staticmethod
@@ -186,7 +186,7 @@ def mx_dot(x: Any, w: Any, config: MxDotConfig, *, seed: Any = None, stream: int
     return y.reshape(*x.shape[:-1], w.shape[0])
 
 
-class MXLinear(torch.nn.Linear):  # type: ignore[misc, unused-ignore]
+class MXLinear(torch.nn.Linear):
     """A linear layer whose three products are computed by recipes.
 
     Weights are kept as they are given, and quantised in each product.

@@ -180,7 +180,7 @@ def _operator(name: str) -> Any:
     return torch.library.custom_op(f"trn3::{name}", mutates_args=())
 
 
-@_operator("kernel")  # type: ignore[untyped-decorator, unused-ignore]
+@_operator("kernel")
 def _kernel(given: list[torch.Tensor], number: str) -> list[torch.Tensor]:
     inputs = [arrays.as_numpy(tensor, "torch", "an argument") for tensor in given]
     found = KERNELS[number](*inputs)
@@ -189,14 +189,14 @@ def _kernel(given: list[torch.Tensor], number: str) -> list[torch.Tensor]:
     return [arrays.from_numpy(array, "torch", dtype) for array, dtype in pairs]
 
 
-@_kernel.register_fake  # type: ignore[untyped-decorator, unused-ignore]
+@_kernel.register_fake
 def _(given: Any, number: str) -> Any:
     del given
     made: Any = KERNELS[number]
     return [torch.empty(shape, dtype=dtype, device="cpu") for dtype, shape in made.made]
 
 
-@_operator("kernel_without_gradient")  # type: ignore[untyped-decorator, unused-ignore]
+@_operator("kernel_without_gradient")
 def _refused(gradients: list[torch.Tensor], number: str) -> list[torch.Tensor]:
     del gradients
     message = (
@@ -206,7 +206,7 @@ def _refused(gradients: list[torch.Tensor], number: str) -> list[torch.Tensor]:
     raise NotImplementedError(message)
 
 
-@_refused.register_fake  # type: ignore[untyped-decorator, unused-ignore]
+@_refused.register_fake
 def _(gradients: Any, number: str) -> Any:
     del gradients
     call: Any = KERNELS[number]
@@ -228,7 +228,7 @@ _kernel.register_autograd(_backward, setup_context=_remember)
 
 
 # Where a graph broke here, the kernel is run, and raises what it raises.
-@torch._dynamo.disable  # type: ignore[untyped-decorator, unused-ignore]
+@torch._dynamo.disable
 def _called(identity: str, axes: Any, args: Any, kwargs: Any) -> Any:
     kernel = kernel_of(identity)
     return within_graph(kernel if axes is None else _bracketed(kernel, axes), args, kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from trn3.torch.aten.registry import AtenCall, AtenError, aten
@@ -20,10 +21,7 @@ def _histc(call: AtenCall) -> int:
     if low >= high:
         raise AtenError(f"min is {low:g} and max {high:g}; allowed: ends that are no data")
     bins = 100 if call["bins"] is None else call["bins"]
-    count = 1
-    for length in writer.shape(x):
-        count *= length
-    x = writer.convert(writer.reshape(x, [count, 1]), "float32")
+    x = writer.convert(writer.reshape(x, [math.prod(writer.shape(x)), 1]), "float32")
     from_low = writer.scaled("subtract", x, low)
     place = writer.unary("floor", writer.scaled("multiply", from_low, bins / (high - low)))
     # The range's end is of its last part.
