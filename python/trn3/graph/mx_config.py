@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
+from trn3.graph.run_options import refuse_other
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,12 +17,6 @@ _RULES = ("trn3", "ocp", "rceil")
 _ROUNDINGS = ("nearest", "stochastic")
 _BLOCKS = ("contraction", "free")
 _HADAMARD = (0, 16, 32)
-
-
-def _refuse_other(argument: str, came: object, allowed: tuple[object, ...]) -> None:
-    if came not in allowed:
-        names = ", ".join(map(repr, allowed))
-        raise ValueError(f"{argument} is {came!r}; allowed: {names}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +53,10 @@ class MxOperand:
     blocks: str = "contraction"
 
     def __post_init__(self) -> None:
-        _refuse_other("format", self.format, _FORMATS)
-        _refuse_other("scale_rule", self.scale_rule, (None, *_RULES))
-        _refuse_other("rounding", self.rounding, _ROUNDINGS)
-        _refuse_other("blocks", self.blocks, _BLOCKS)
+        refuse_other("format", self.format, _FORMATS)
+        refuse_other("scale_rule", self.scale_rule, (None, *_RULES))
+        refuse_other("rounding", self.rounding, _ROUNDINGS)
+        refuse_other("blocks", self.blocks, _BLOCKS)
 
     def attributes(self) -> dict[str, str]:
         """Return what the operation ``mx_dot`` of graphs has for it."""
@@ -101,7 +97,7 @@ class MxRecipe:
     hadamard: int = 0
 
     def __post_init__(self) -> None:
-        _refuse_other("hadamard", self.hadamard, _HADAMARD)
+        refuse_other("hadamard", self.hadamard, _HADAMARD)
 
     @property
     def is_random(self) -> bool:
@@ -152,7 +148,7 @@ class MxDotConfig:
 
     def __post_init__(self) -> None:
         patterns = ("4:16", "4:12", "4:8", "2:8", "2:4", "1:4", "1:2")
-        _refuse_other("sparsity", self.sparsity, (None, *patterns))
+        refuse_other("sparsity", self.sparsity, (None, *patterns))
         if self.sparsity and self.forward and self.forward.hadamard:
             raise ValueError("sparsity comes with a Hadamard transform of w; allowed: one of them")
 

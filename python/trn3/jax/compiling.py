@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast
 
-from trn3 import compiler
-from trn3.graph import GraphError, matmul_paths, run_on_core, run_on_ranks
+from trn3.graph import GraphError, run_on_core, run_on_ranks
 from trn3.graph.kernels import KernelThere
+from trn3.graph.run_options import RunOptions
 from trn3.jax.conversion import convert
 from trn3.jax.lowering import TracedCall, TracingFunction
 from trn3.jax.rank_graph import RankGraph
-from trn3.machine import arch as find_arch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,13 +26,6 @@ Result = TypeVar("Result")
 
 # Graphs that a function keeps.
 _KEPT = 64
-_MODES = ("auto", "instructions", "operations")
-
-
-def _refuse_other(argument: str, came: object, allowed: list[Any]) -> None:
-    if came not in allowed:
-        names = ", ".join(map(repr, allowed))
-        raise ValueError(f"{argument} is {came!r}; allowed: {names}")
 
 
 def _with_values(call: TracedCall) -> TracedCall:
@@ -228,18 +220,9 @@ def compile(  # noqa: A001 - the field's word
     >>> round(float(value), 4), gradient.shape, gradient.dtype
     (1.2813, (4, 2), dtype('float32'))
     """
-    if arch is not None:
-        find_arch(arch)
-    _refuse_other("cores", cores, [1, 2])
-    _refuse_other("mode", mode, list(_MODES))
-    _refuse_other("matmul", matmul, [None, *matmul_paths()])
-    _refuse_other("compile", compile, [None, *compiler.levels()])
-    if mode == "instructions" and cores != 1:
-        message = f"cores is {cores} with mode='instructions'; allowed: 1"
-        raise NotImplementedError(message)
-    way = "instructions" if mode == "instructions" else "operations"
+    options = RunOptions(arch, cores, mode, matmul, compile)
     return CompiledFunction(
-        f, way, matmul or "as_typed", arch, compile or "neuronx-cc", system, ranks_per_chip
+        f, options.way, options.path, arch, options.level, system, ranks_per_chip
     )
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 
+from trn3.graph.run_options import refuse_other
 from trn3.torch.custom_operators import bodies
 from trn3.torch.decompositions import decompositions
 from trn3.torch.execution import GraphBreak, GraphExecutable
-from trn3.torch.options import TorchOptions, refuse_other
+from trn3.torch.options import TorchOptions
 
 __all__ = ["TrainiumBackend", "trn3_backend"]
 

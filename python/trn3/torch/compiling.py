@@ -40,7 +40,7 @@ class CompiledModel:
         if not isinstance(model, torch.nn.Module):
             functools.update_wrapper(self, model)
         self._model = model
-        self.mode = "instructions" if options.mode == "instructions" else "operations"
+        self.mode = options.way
         self._options = options
         backend = _backend(options)
         self._compiled = torch.compile(_own(model), backend=backend, dynamic=False)

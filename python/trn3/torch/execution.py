@@ -120,8 +120,8 @@ def _places(options: Any) -> dict[str, Any]:
         "system": options.system,
         "ranks_per_chip": options.ranks_per_chip,
         "arch": options.arch,
-        "matmul": options.matmul or "as_typed",
-        "compile": options.compile or "neuronx-cc",
+        "matmul": options.path,
+        "compile": options.level,
     }
 
 
@@ -129,16 +129,16 @@ def run_eagerly(converted: ConvertedGraph, brought: Any) -> Any:
     """Run a collective that torch calls between graphs; None where there are no values."""
     recording, seat = _RECORDING.get(), current_seat()
     options = TorchOptions() if recording is None else recording.options
-    graph = converted.graph()
     if recording is not None:
+        graph = converted.graph()
         recording.graphs.append(graph)
-    if recording is not None and not recording.has_values:
-        if recording.is_timed:
-            recording.between.append(len(recording.steps))
-            recording.steps.append(
-                run_on_ranks(graph, None, rank=own_rank(), **_places(options))[1]
-            )
-        return None
+        if not recording.has_values:
+            if recording.is_timed:
+                recording.between.append(len(recording.steps))
+                recording.steps.append(
+                    run_on_ranks(graph, None, rank=own_rank(), **_places(options))[1]
+                )
+            return None
     if seat is None:
         return None
     call = RankCall(converted, [array_of(brought)], options, recording is not None)
@@ -195,13 +195,13 @@ class GraphExecutable:
             if recording is not None:
                 recording.steps.append(step)
             return self._returned(found)
-        is_on_core = recording is not None or self._options.mode == "instructions"
+        is_on_core = recording is not None or self._options.way == "instructions"
         if is_on_core and not converted.is_empty:
             found, step = self._on_core(inputs)
             if recording is not None:
                 recording.steps.append(step)
             return self._returned(found)
-        return self._returned(self._graph.execute(inputs, self._options.matmul or "as_typed"))
+        return self._returned(self._graph.execute(inputs, self._options.path))
 
     def _time(self) -> StepProfile:
         if self._converted.ranks == 1:
@@ -215,8 +215,8 @@ class GraphExecutable:
             self._graph,
             inputs,
             arch=self._options.arch,
-            matmul=self._options.matmul or "as_typed",
-            compile=self._options.compile or "neuronx-cc",
+            matmul=self._options.path,
+            compile=self._options.level,
         )
 
     def _returned(self, found: Any) -> list[Any]:

@@ -102,7 +102,7 @@ def _exchanged(
         # What is held keeps its identity.
         programs[key] = captured, RankProgram.of(captured)
     program = programs[key][1]
-    paths = list(dict.fromkeys(call.options.matmul or "as_typed" for call in calls))
+    paths = list(dict.fromkeys(call.options.path for call in calls))
     if len(paths) > 1:
         raise GraphError(f"ranks have matmul {', '.join(paths)}; allowed: one for all")
     inputs = [[*call.inputs, *own] for call, own in zip(calls, program.own, strict=True)]
