@@ -17,6 +17,7 @@ import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.debug import _clear_sharding_prop_cache
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -31,7 +32,7 @@ import trn3.torch
 from trn3 import collectives
 from trn3.graph import GraphError
 from trn3.torch.aten.refusal import AtenError
-from trn3.torch.groups import replica_groups
+from trn3.torch.groups import members, replica_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,9 +46,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    """Forget what torch compiled, and leave no process group."""
+    """Forget what torch compiled and how it cut, which outlive process groups; leave none."""
     torch.manual_seed(0)
+    _clear_sharding_prop_cache()
     yield
+    _clear_sharding_prop_cache()
     torch._dynamo.reset()
     if dist.is_initialized():
         dist.destroy_process_group()
@@ -465,6 +468,12 @@ def test_a_rank_of_a_large_mesh_is_timed() -> None:
     assert spread.latency_us > step.latency_us
     (graph,) = trn3.torch.compile(model).graphs(x)
     assert graph.ranks == 64
+
+
+def test_a_group_that_is_gone_is_named() -> None:
+    fake_group(4)
+    with pytest.raises(AtenError, match=r"process group '77', which is gone; torch remembers"):
+        members("77")
 
 
 def test_fsdp_is_timed_with_what_its_hooks_call(capsys: pytest.CaptureFixture[str]) -> None:

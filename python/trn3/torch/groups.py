@@ -33,9 +33,22 @@ def is_fake() -> bool:
 
 
 def members(group: Any) -> list[int]:
-    """Return the ranks of a process group, or of the one that is called so, in its order."""
+    """Return the ranks of a process group, or of the one that is called so, in its order.
+
+    Raises
+    ------
+    AtenError
+        If there is none of the name.
+    """
     if isinstance(group, str):
-        group = torch.distributed.distributed_c10d._resolve_process_group(group)
+        try:
+            group = torch.distributed.distributed_c10d._resolve_process_group(group)
+        except RuntimeError:
+            raise AtenError(
+                f"joins the process group {group!r}, which is gone; torch remembers how it cut "
+                "tensors on an equal mesh before: time meshes of one shape in one process group, "
+                "or in processes of their own"
+            ) from None
     elif not isinstance(group, torch.distributed.ProcessGroup):
         group = getattr(group, "real_obj", group)
     return list(torch.distributed.get_process_group_ranks(group))

@@ -158,6 +158,12 @@ half = torch.compile(lambda x: torch.exp(x), backend="neuron", options={"mode": 
 print(half(x).equal(trn3.torch.compile(torch.exp)(x)))
 with torch.device("neuron"):
     print(torch.zeros(2).device.type)
+
+def cast(x):
+    with torch.autocast("neuron", dtype=torch.bfloat16):
+        return x @ x
+
+print(torch.compile(cast, backend="neuron", fullgraph=True)(torch.eye(3)).dtype)
 """
 
 REFUSED = """
@@ -218,6 +224,7 @@ def test_the_device_is_a_name_of_the_cpu(tmp_path: Path) -> None:
         "True",
         "True",
         "cpu",
+        "torch.bfloat16",
     ]
 
 

@@ -124,6 +124,8 @@ def _make_device(torch: Any) -> None:
 def _cast_on_cpu(autocast: Any) -> None:
     own = autocast.__init__
 
+    # Dynamo reads which arguments there are.
+    @functools.wraps(own)
     def initialise(self: Any, device_type: Any, *args: Any, **options: Any) -> None:
         own(self, "cpu" if device_type == _NAME else device_type, *args, **options)
 
