@@ -17,6 +17,7 @@
 //! - [`economics`]: watts and dollars.
 //! - [`mod@search`]: the best of all plans.
 //! - [`request`], [`sources`] and [`answer`]: all of it as front ends ask for it and show it, in forms that serde knows.
+//! - [`load`]: replicas under traffic, step by step.
 //! - [`published`]: what was published of serving, computed again.
 //! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
 
@@ -38,6 +39,7 @@ pub mod inference;
 mod keys;
 pub mod layout;
 mod levels;
+pub mod load;
 pub mod machine_times;
 pub mod memory;
 pub mod networks;
