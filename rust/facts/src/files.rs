@@ -18,6 +18,23 @@ fn open(path: &Path) -> Result<File, IoError> {
     options.open(path)
 }
 
+/// Opens a regular file, however long.
+///
+/// # Errors
+/// What the system says; [`ErrorKind::InvalidInput`] if it is a pipe, a device or a directory.
+///
+/// ```
+/// let refusal = trn3_facts::files::open_regular("/dev/zero".as_ref()).unwrap_err();
+/// assert_eq!(refusal.to_string(), "is not a regular file");
+/// ```
+pub fn open_regular(path: &Path) -> Result<File, IoError> {
+    let file = open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(IoError::new(ErrorKind::InvalidInput, "is not a regular file"));
+    }
+    Ok(file)
+}
+
 /// The text of a regular file of at most [`MAX_BYTES`].
 ///
 /// # Errors
