@@ -2,12 +2,14 @@
 //!
 //! - [`conversation`]: what arrives.
 //! - [`arrivals`], [`sessions`], [`lengths`], [`spread`] and [`weighted`]: when requests come, and what is drawn of them.
+//! - [`traces`]: what was recorded of served models, in the layouts in which it was published.
 
 pub mod arrivals;
 pub mod conversation;
 pub mod lengths;
 pub mod sessions;
 pub mod spread;
+pub mod traces;
 pub mod weighted;
 
 pub use arrivals::{ArrivalProcess, Arrivals};
@@ -15,4 +17,5 @@ pub use conversation::{Conversation, PromptSegment, Turn};
 pub use lengths::Lengths;
 pub use sessions::{SessionShape, SessionStreams, Sessions};
 pub use spread::{NumberOrText, Spread};
+pub use traces::{RecordedTraffic, TraceLayout, TraceRequest, bytes_as_tokens};
 pub use weighted::Weighted;
