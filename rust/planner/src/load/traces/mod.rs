@@ -208,3 +208,6 @@ enum TraceForm {
     Objects,
     Document,
 }
+
+#[cfg(test)]
+mod tests;
