@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trn3.economics.power import perf_per_watt
     from trn3.facts.comparison import compare
     from trn3.machine import NeuronCore
-    from trn3.planner import Training, operators, plan, search
+    from trn3.planner import Training, operators, plan, search, serve
     from trn3.studies.sweep import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer, catalogue as systems
 
@@ -45,6 +45,7 @@ __all__ = [
     "power",
     "quantize_checkpoint",
     "search",
+    "serve",
     "set_num_threads",
     "simd_level",
     "sweep",
@@ -63,6 +64,7 @@ offers.offer("profiles", "trn3.profile")
 offers.offer("report of profiles", "trn3.report:page")
 offers.offer("report of Plan", "trn3.report.plan_pages:plan_page")
 offers.offer("report of Plans", "trn3.report.plan_pages:plans_page")
+offers.offer("report of ServedLoad", "trn3.report.load_pages:load_page")
 offers.offer("report of Comparison", "trn3.report.comparison_page:comparison_page")
 offers.offer("report of QuantizationReport", "trn3.report.quantization_page:quantization_page")
 offers.offer("report of SweepResult", "trn3.report.sweep_page:sweep_page")
@@ -191,6 +193,7 @@ _LAZY = {
     "power": "trn3.power",
     "quantize_checkpoint": "trn3.checkpoint",
     "search": "trn3.planner",
+    "serve": "trn3.planner",
     "sweep": "trn3.studies.sweep",
     "system": "trn3.system",
     "systems": "trn3.systems",

@@ -11,8 +11,8 @@ from typer.models import CommandInfo
 from trn3.cli.help import PanelCommand, PanelGroup
 
 MODULES: Final = (
-    "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
-    "export", "report", "view_runs", "validate", "probe", "diff", "optimize", "lint",
+    "spec", "compare", "fabric", "plan", "serve", "power", "cost", "nccom_test", "k8s", "trace",
+    "record", "export", "report", "view_runs", "validate", "probe", "diff", "optimize", "lint",
     "new", "examples_copy",
 )  # fmt: skip
 #: What the help text shows together, in its order; groups of commands name theirs.
@@ -20,7 +20,7 @@ PANELS: Final = {
     "Kernels": (
         "new", "profile", "diff", "optimize", "lint", "run", "report", "view", "record", "probe",
     ),
-    "Models": ("plan", "quantize"),
+    "Models": ("plan", "serve", "quantize"),
     "Systems": (
         "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "nccom-test",
     ),

@@ -10,6 +10,12 @@ import typer
 
 from trn3.cli import plan_serving, plan_several
 from trn3.cli.consoles import output, print_json
+from trn3.cli.plan_options import (
+    SystemOption,
+    dtypes,
+    price as price_of,
+    speculation as speculation_of,
+)
 from trn3.cli.plots import check_html, check_plot
 from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, detailing, refusing
@@ -211,7 +217,7 @@ def plan(
     check_html(html)
     systems: list[Any] = list(system or ["gen2"])
     if instances > 1 or (links != "docs" and not train):
-        systems = [_System(name, links, instances) for name in systems]
+        systems = [SystemOption(name, links, instances) for name in systems]
     target: Any = systems[0] if len(systems) == 1 else systems
     degrees = {"tp": tp, "ep": ep, "pp": pp, "dp": dp, "cp": cp}
     if ops:
@@ -223,7 +229,7 @@ def plan(
             _given(context, {str(one.name) for one in context.command.params} - OF_OPERATORS),
             as_json=as_json,
             html=html,
-            dtype=_dtypes(dtype or []),
+            dtype=dtypes(dtype or []),
             batch=batch,
             input_tokens=input_tokens,
             output_tokens=output_tokens or None,
@@ -253,10 +259,10 @@ def plan(
                 "optimizer": optimizer,
                 "objective": objective,
                 "tdp": tdp,
-                "price": _price(price),
+                "price": price_of(price),
             },
             foreign,
-            dtype=_dtypes(dtype or []),
+            dtype=dtypes(dtype or []),
             chips=chips,
             lnc=lnc,
             links=links,
@@ -278,7 +284,7 @@ def plan(
     found: Plan | several.Plans = _plan(
         model,
         target,
-        dtype=_dtypes(dtype or []),
+        dtype=dtypes(dtype or []),
         batch=batch,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
@@ -292,9 +298,9 @@ def plan(
         times=times,
         calibration=calibration,
         collectives=collectives,
-        speculation=_speculation(draft, draft_tokens, accepted),
+        speculation=speculation_of(draft, draft_tokens, accepted),
         tdp=tdp,
-        price=_price(price),
+        price=price_of(price),
         uncertainty=uncertainty,
         seed=seed,
     )
@@ -329,61 +335,9 @@ def _foreign(context: typer.Context, *, train: bool) -> list[str]:
     return _given(context, options.keys() - training - BOTH if train else training)
 
 
-class _System:
-    """A system with links and a number of it, as the planner reads one."""
-
-    def __init__(self, name: str, links: str, instances: int) -> None:
-        from trn3.planner.requests import system_request
-
-        with refusing(ValueError, OSError):
-            request = system_request(name)
-        self.asked = name
-        self.name = request["name"]
-        self.links = links
-        self.instances = instances
-        self.spec_file = request.get("toml")
-
-
 def _plan(model: str, system: Any, **options: Any) -> Plan:
     import trn3
 
     refused = refusing(ValueError, TypeError, OSError)
     with working(f"planning {model}"), detailing(trn3.planner.DoesNotFitError), refused:
         return trn3.plan(model, system, **options)
-
-
-def _dtypes(given: list[str]) -> str | dict[str, str] | None:
-    if not given:
-        return None
-    if len(given) == 1 and "=" not in given[0]:
-        return given[0]
-    classes: dict[str, str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        # A format alone is that of all other classes.
-        classes[name if equals else "default"] = value if equals else name
-    return classes
-
-
-def _speculation(draft: str | None, tokens: int, accepted: float | None) -> dict[str, Any] | None:
-    if draft is None:
-        if accepted is not None:
-            message = "--accepted has a meaning only with --draft"
-            raise RefusedError(message)
-        return None
-    if accepted is None:
-        message = "--draft needs --accepted: the tokens a step yields on average are not published"
-        raise RefusedError(message)
-    try:
-        return {"length": tokens, "accepted": accepted, "draft_share": float(draft)}
-    except ValueError:
-        return {"length": tokens, "accepted": accepted, "draft": draft}
-
-
-def _price(text: str | None) -> float | str | None:
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return text

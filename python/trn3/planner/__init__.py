@@ -17,6 +17,14 @@ Examples
 
 from __future__ import annotations
 
+from trn3.planner.load import live, serve, size
+from trn3.planner.load_results import (
+    LoadTimeline,
+    ServedLoad,
+    SizedFleet,
+    SizedFleets,
+    SizedOnSystem,
+)
 from trn3.planner.models import Model, families, model, models
 from trn3.planner.operator_table import OperatorTable, operators
 from trn3.planner.parts import (
@@ -40,6 +48,7 @@ __all__ = [
     "DoesNotFitError",
     "FrontierPoint",
     "Layout",
+    "LoadTimeline",
     "MemoryRow",
     "MemoryTable",
     "Model",
@@ -52,13 +61,20 @@ __all__ = [
     "PlanPhase",
     "Search",
     "Searched",
+    "ServedLoad",
+    "SizedFleet",
+    "SizedFleets",
+    "SizedOnSystem",
     "Training",
     "TrainingPlan",
     "TrainingSearch",
     "families",
+    "live",
     "model",
     "models",
     "operators",
     "plan",
     "search",
+    "serve",
+    "size",
 ]

@@ -43,11 +43,12 @@ specs![
 ];
 
 /// The files of constants that models take for granted, in the form of spec files; none is a system.
-const PARAMETERS: [(&str, &str); 9] = [
+const PARAMETERS: [(&str, &str); 10] = [
     ("compiler", include_str!("../specs/models/compiler.toml")),
     ("energy", include_str!("../specs/models/energy.toml")),
     ("latency", include_str!("../specs/models/latency.toml")),
     ("serving", include_str!("../specs/models/serving.toml")),
+    ("load", include_str!("../specs/models/load.toml")),
     ("serving_gpu", include_str!("../specs/models/serving_gpu.toml")),
     ("serving_trainium1", include_str!("../specs/models/serving_trainium1.toml")),
     ("serving_trainium2", include_str!("../specs/models/serving_trainium2.toml")),

@@ -115,9 +115,24 @@ impl PlanSummary {
         self.evaluation
     }
 
+    /// What the plan's layout does, still in the plan.
+    pub(super) fn evaluation(&self) -> &Evaluation {
+        &self.evaluation
+    }
+
     /// Between which times the plan's are expected.
     pub fn expected(&self) -> &ServingBand {
         &self.expected
+    }
+
+    /// What it costs, at a price that is given or the usual one.
+    pub(super) fn cost(&self) -> Option<&PlanCost> {
+        self.cost.as_ref()
+    }
+
+    /// Every number that nobody documents, in words.
+    pub(super) fn assumptions(&self) -> &[String] {
+        &self.assumptions
     }
 
     pub(super) fn layout(&self) -> Layout {

@@ -6,7 +6,7 @@ use super::hardware::Chip;
 use super::inference::Evaluation;
 use super::phase::Activity;
 use trn3_system::energy::cost::{PriceSet, rent};
-use trn3_system::energy::{EnergyWork, estimate};
+use trn3_system::energy::{EnergyModel, EnergyWork, estimate};
 use trn3_system::{Error, Result};
 
 /// Passes of a byte of memory through SBUF: in, and out to the engines **(choice)**.
@@ -88,6 +88,17 @@ fn work(activity: &Activity) -> Result<EnergyWork> {
         work.add(dtype, *flops)?;
     }
     Ok(work)
+}
+
+/// Joules of a chip for what it does, beyond what it draws at any load.
+///
+/// # Errors
+/// Those of [`EnergyWork::add`].
+pub(super) fn dynamic_joules(model: &EnergyModel, activity: &Activity) -> Result<f64> {
+    if activity.seconds <= 0.0 {
+        return Ok(0.0);
+    }
+    Ok(estimate(model, &work(activity)?)?.joules - model.static_watts * activity.seconds)
 }
 
 /// Tokens a second of all replicas: with the prompts where an output length is given.

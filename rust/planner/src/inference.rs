@@ -10,7 +10,7 @@ use super::layout::{Layout, tensor_degrees};
 use super::machine_times::MachineTimes;
 use super::memory::{Footprint, Load, MemoryTable, footprint};
 use super::operations::operations_of;
-use super::phase::{Costs, ServingPhase, decode_bytes, supported};
+use super::phase::{Costs, ServingPhase, StepPart, decode_bytes, supported};
 use super::recipe::{PlanClass, ServedPhase, ServingRecipe};
 use super::roofline::{Split, TokenStep};
 use super::settings::{Calibration, MemoryRate, ServingSettings, Speculation, Workload};
@@ -162,6 +162,11 @@ impl<'a> Planner<'a> {
         &self.recipe
     }
 
+    /// What prices its collectives.
+    pub(super) fn communication(&self) -> &dyn Communication {
+        self.communication.as_ref()
+    }
+
     /// The classes of a plan's time to the first token and of its time a token.
     pub fn classes(&self, workload: Workload) -> [PlanClass; 2] {
         let guesses = self.settings.speculation.is_some();
@@ -193,8 +198,9 @@ impl<'a> Planner<'a> {
 
     /// The operations of reading a prompt and of one step of decoding, on one rank.
     pub fn operations(&self, split: &Split, workload: Workload) -> [Vec<super::LayerOperation>; 2] {
-        [self.prefill_step(split, workload), self.decode_step(split, workload)]
-            .map(|step| operations_of(self.model, &self.settings.precision, split, step, &self.recipe))
+        [self.prefill_step(split, workload), self.decode_step(split, workload)].map(|step| {
+            operations_of(self.model, &self.settings.precision, split, step, &self.recipe, step.past == 0.0)
+        })
     }
 
     /// The collectives of reading a prompt and of one step of decoding, of one stage.
@@ -214,9 +220,30 @@ impl<'a> Planner<'a> {
     }
 
     fn decode_step(&self, split: &Split, workload: Workload) -> TokenStep {
-        let sequences = workload.batch.div_ceil(split.pp).div_ceil(split.dp) * split.dp;
+        self.decode_step_at(split, workload.batch, workload.mean_context())
+    }
+
+    /// One step of decoding `batch` sequences of a replica after a context of this many tokens each.
+    pub(super) fn decode_step_at(&self, split: &Split, batch: u64, context: f64) -> TokenStep {
+        let sequences = batch.div_ceil(split.pp).div_ceil(split.dp) * split.dp;
         let tokens = self.settings.speculation.as_ref().map_or(1.0, |speculation| speculation.length as f64 + 1.0);
-        TokenStep { sequences: sequences as f64, tokens, past: workload.mean_context(), logits: tokens }
+        TokenStep { sequences: sequences as f64, tokens, past: context, logits: tokens }
+    }
+
+    /// One stage of a step of decoding, guesses and their check included.
+    pub(super) fn decode_phase(&self, split: &Split, batch: u64, context: f64) -> ServingPhase {
+        let step = self.decode_step_at(split, batch, context);
+        let mut decode = self.costs(self.model).phase(split, step);
+        if let Some(speculation) = &self.settings.speculation {
+            self.add_draft(&mut decode, speculation, split, step);
+        }
+        decode
+    }
+
+    /// A part of one stage of any step, without guesses and without the start of a request; of a piece of a prompt, if
+    /// `is_prompt`.
+    pub(super) fn step_part(&self, split: &Split, step: TokenStep, is_prompt: bool, part: StepPart) -> ServingPhase {
+        self.costs(self.model).part_of(split, step, is_prompt, part)
     }
 
     /// Memory under a workload.
@@ -273,13 +300,8 @@ impl<'a> Planner<'a> {
         let costs = self.costs(self.model);
         let stages = split.pp as f64;
         let prefill = costs.phase(split, self.prefill_step(split, workload));
-        let decode_step = self.decode_step(split, workload);
-        let mut decode = costs.phase(split, decode_step);
-        let mut yielded = 1.0;
-        if let Some(speculation) = &self.settings.speculation {
-            yielded = speculation.accepted;
-            self.add_draft(&mut decode, speculation, split, decode_step);
-        }
+        let decode = self.decode_phase(split, workload.batch, workload.mean_context());
+        let yielded = self.settings.speculation.as_ref().map_or(1.0, |speculation| speculation.accepted);
         let (ttft, tpot) = (stages * prefill.seconds, stages * decode.seconds / yielded);
         let (batch, replicas) = (workload.batch as f64, layout.replicas as f64);
         let chips = layout.chips(self.rank.per_chip);

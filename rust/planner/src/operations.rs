@@ -44,22 +44,24 @@ pub fn operations_with(
     step: TokenStep,
     efficiency: &Efficiency,
 ) -> Vec<LayerOperation> {
-    Builder { model, precision, split, step, share: 1.0 / split.pp as f64, expert_block: 0.0 }
+    let is_prompt = step.past == 0.0;
+    Builder { model, precision, split, step, share: 1.0 / split.pp as f64, expert_block: 0.0, is_prompt }
         .all(efficiency.norm_passes)
 }
 
-/// [`operations`] as a recipe does them: prompts in blocks of experts, their norms shared out over ranks.
+/// [`operations`] as a recipe does them: prompts, or pieces of them if `is_prompt`, in blocks of experts, their norms
+/// shared out over ranks.
 pub(super) fn operations_of(
     model: &Model,
     precision: &TensorPrecision,
     split: &Split,
     step: TokenStep,
     recipe: &ServingRecipe,
+    is_prompt: bool,
 ) -> Vec<LayerOperation> {
-    let prompt = step.past == 0.0;
-    let expert_block = if prompt { recipe.expert_block } else { 0.0 };
-    let ranks = if prompt && recipe.norms_shared { split.tp as f64 } else { 1.0 };
-    let list = Builder { model, precision, split, step, share: 1.0 / split.pp as f64, expert_block };
+    let expert_block = if is_prompt { recipe.expert_block } else { 0.0 };
+    let ranks = if is_prompt && recipe.norms_shared { split.tp as f64 } else { 1.0 };
+    let list = Builder { model, precision, split, step, share: 1.0 / split.pp as f64, expert_block, is_prompt };
     list.all(recipe.norm_passes / ranks)
 }
 
@@ -72,6 +74,8 @@ struct Builder<'a> {
     share: f64,
     /// Tokens of a block of one expert; zero where there are no blocks.
     expert_block: f64,
+    /// Whether it reads a prompt, or a piece of one.
+    is_prompt: bool,
 }
 
 impl Builder<'_> {
@@ -191,7 +195,7 @@ impl Builder<'_> {
             kv_bytes: local * kept * self.precision.kv.bytes() * (seen + tokens) / cp,
             activation_bytes: self.rows() * outputs * self.precision.activations.bytes(),
             shard: self.layer_shard(),
-            scores: if past == 0.0 { local * heads * tokens * seen / cp } else { 0.0 },
+            scores: if self.is_prompt { local * heads * tokens * seen / cp } else { 0.0 },
         }
     }
 

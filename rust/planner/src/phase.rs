@@ -92,30 +92,63 @@ pub(super) struct Costs<'a> {
     pub machine_times: Option<&'a MachineTimes>,
 }
 
+/// Which operations of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepPart {
+    /// Every one.
+    All,
+    /// Scores and weighted values, which depend on the context.
+    Attention,
+    /// All others, with collectives and overheads: they depend on the number of tokens alone.
+    Linear,
+}
+
+impl StepPart {
+    fn has(self, kind: Kind) -> bool {
+        match self {
+            Self::All => true,
+            Self::Attention => kind == Kind::Attention,
+            Self::Linear => kind != Kind::Attention,
+        }
+    }
+}
+
 impl Costs<'_> {
-    /// The phase of a step.
+    /// The phase of a step: of a prompt where nothing came before its tokens, of decoding else.
     pub(super) fn phase(&self, split: &Split, step: TokenStep) -> ServingPhase {
+        let is_prompt = step.past == 0.0;
+        let mut phase = self.part_of(split, step, is_prompt, StepPart::All);
+        if is_prompt {
+            // Once a request, and a stage is one of `pp` alike.
+            phase.add("request start", self.recipe.request_start / split.pp as f64, "host");
+        }
+        phase
+    }
+
+    /// A part of a step without the start of a request; of a prompt, or of a piece of one after tokens that are kept, if
+    /// `is_prompt`.
+    pub(super) fn part_of(&self, split: &Split, step: TokenStep, is_prompt: bool, part: StepPart) -> ServingPhase {
         let mut parts = Parts::default();
         let mut activity = Activity::default();
         let on_chip = f64::from(self.rank.per_chip);
-        for operation in operations_of(self.model, self.precision, split, step, self.recipe) {
+        for operation in operations_of(self.model, self.precision, split, step, self.recipe, is_prompt) {
+            if !part.has(operation.kind) {
+                continue;
+            }
             let (seconds, resource) = self.time(&operation);
             *activity.flops.entry(operation.dtype.name()).or_default() += operation.count * operation.flops * on_chip;
             activity.hbm_bytes += operation.count * operation.bytes() * on_chip;
             parts.push(operation.name, seconds, resource);
         }
         activity.flops.retain(|_, flops| *flops > 0.0);
-        for (name, count, cost) in self.collectives(split, step) {
-            activity.link_bytes += count * cost.link_bytes;
-            parts.push(name, count * cost.seconds, &format!("links: {}", cost.binding));
-        }
-        let layers = self.model.layers as f64 / split.pp as f64;
-        let prompt = step.past == 0.0;
-        let overhead = if prompt { self.recipe.prompt_layer_overhead } else { self.recipe.layer_overhead };
-        parts.push("layer overhead", layers * overhead, "layer overhead");
-        if prompt {
-            // Once a request, and a stage is one of `pp` alike.
-            parts.push("request start", self.recipe.request_start / split.pp as f64, "host");
+        if part != StepPart::Attention {
+            for (name, count, cost) in self.collectives(split, step) {
+                activity.link_bytes += count * cost.link_bytes;
+                parts.push(name, count * cost.seconds, &format!("links: {}", cost.binding));
+            }
+            let layers = self.model.layers as f64 / split.pp as f64;
+            let overhead = if is_prompt { self.recipe.prompt_layer_overhead } else { self.recipe.layer_overhead };
+            parts.push("layer overhead", layers * overhead, "layer overhead");
         }
         activity.seconds = parts.total;
         parts.finish(activity)

@@ -38,6 +38,7 @@ pub struct PlanRequest {
     pub dtype: Option<DtypeSource>,
     #[serde(default)]
     pub batch: Option<u64>,
+    #[serde(default)]
     pub input: u64,
     #[serde(default)]
     pub output: u64,
@@ -174,7 +175,7 @@ impl PlanRequest {
         }
     }
 
-    fn with_planner<T>(&self, work: impl FnOnce(&Planner<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn with_planner<T>(&self, work: impl FnOnce(&Planner<'_>) -> Result<T>) -> Result<T> {
         let (model, machine) = (self.model.load()?, self.system.load()?);
         if !model.causal {
             return Err(Error::Value(format!(
@@ -251,7 +252,7 @@ impl PlanRequest {
     }
 
     /// The request for the layout of a plan.
-    fn of_layout(&self, found: &PlanSummary) -> Self {
+    pub(super) fn of_layout(&self, found: &PlanSummary) -> Self {
         let Layout { split: Split { tp, cp, dp, ep, pp }, replicas, lnc } = found.layout();
         Self {
             tp: Some(tp),
@@ -283,7 +284,7 @@ impl PlanRequest {
         })
     }
 
-    fn planned(&self) -> Result<PlanSummary> {
+    pub(super) fn planned(&self) -> Result<PlanSummary> {
         self.with_planner(|planner| {
             let searches = !self.constraints().fix_layout() && self.replicas.is_none();
             if searches || self.objective.is_some() {

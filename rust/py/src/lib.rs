@@ -20,6 +20,7 @@ mod graph;
 mod graph_kernel;
 mod graph_tensor;
 mod k8s;
+mod load;
 mod machine;
 mod matmul;
 mod mx;
@@ -74,6 +75,7 @@ mod _trn3 {
         crate::compiler::register(module)?;
         crate::graph::register(module)?;
         crate::planner::register(module)?;
+        crate::load::register(module)?;
         crate::profile::register(module)?;
         crate::run_figures::register(module)?;
         crate::facts::register(module)?;

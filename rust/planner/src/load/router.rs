@@ -1,0 +1,63 @@
+//! Which replica a request goes to.
+
+use serde::{Deserialize, Serialize};
+
+use super::blocks::contents;
+use super::conversation::Turn;
+use super::replica::Replica;
+
+/// How requests are shared out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingPolicy {
+    /// To each in turn.
+    RoundRobin,
+    /// To the one with the fewest requests; of several to the one that was chosen least recently.
+    #[default]
+    LeastLoaded,
+    /// To the one that knows the longest beginning of the prompt, unless it has many more requests than another.
+    PrefixAware,
+}
+
+/// Requests more than the least loaded replica has, as a share of the sequences of a step, beyond which a known prefix no
+/// longer counts **(choice)**.
+const MOST_IMBALANCE: f64 = 0.25;
+
+/// The state of a router.
+#[derive(Clone, Debug)]
+pub(super) struct Router {
+    policy: RoutingPolicy,
+    /// When each replica was chosen last, by a count of choices.
+    chosen: Vec<u64>,
+    choices: u64,
+}
+
+impl Router {
+    pub(super) fn new(policy: RoutingPolicy) -> Self {
+        Self { policy, chosen: Vec::new(), choices: 0 }
+    }
+
+    /// One of the replicas that are open; `None` if none is.
+    pub(super) fn choose(&mut self, replicas: &[Replica], open: &[usize], turn: &Turn) -> Option<usize> {
+        self.chosen.resize(replicas.len(), 0);
+        let least = |index: &&usize| (replicas[**index].outstanding(), self.chosen[**index]);
+        let found = match self.policy {
+            RoutingPolicy::RoundRobin => open.iter().min_by_key(|index| self.chosen[**index]),
+            RoutingPolicy::LeastLoaded => open.iter().min_by_key(least),
+            RoutingPolicy::PrefixAware => {
+                let fewest = open.iter().map(|&index| replicas[index].outstanding()).min()?;
+                let known = |&index: &usize| {
+                    let replica = &replicas[index];
+                    let most = fewest + (MOST_IMBALANCE * replica.rules.sequences as f64) as usize;
+                    let all = contents(turn.segments.iter().copied(), replica.rules.block);
+                    if replica.outstanding() > most { 0 } else { replica.blocks.find(all).0 }
+                };
+                open.iter().min_by_key(|index| (std::cmp::Reverse(known(index)), least(index)))
+            }
+        };
+        let found = *found?;
+        self.choices += 1;
+        self.chosen[found] = self.choices;
+        Some(found)
+    }
+}
