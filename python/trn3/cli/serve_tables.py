@@ -97,9 +97,7 @@ def _model_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     layout = typed(Layout, found["plan"]["layout"], replicas=found["replicas"])
     looked_up, hits = found["prefix_cache"]
-    cache = f", {100 * hits / looked_up:.0f} % of prompts found in the prefix cache" * (
-        looked_up > 0
-    )
+    cache = f", {100 * hits / looked_up:.0f} % of prompts known before" if looked_up else ""
     return [
         ("layout", f"{layout}, at most {found['max_num_seqs']:,} sequences a step"),
         (

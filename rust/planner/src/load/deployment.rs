@@ -9,6 +9,7 @@ use super::acceptance::Acceptance;
 use super::costs::{StepCosts, StepShapes};
 use super::handover::HandoverLinks;
 use super::request::{DeploymentRequest, ReplicaCounts, ServerRequest};
+use super::router::RoutingPolicy;
 use super::rules::{PreemptionMode, ServerRules};
 use super::scaling::Autoscaling;
 use crate::{Layout, PlanRequest, PlanSummary, Planner, ServingBand};
@@ -34,6 +35,7 @@ pub(super) struct Deployment {
     pub(super) costs: Arc<StepCosts>,
     pub(super) rules: Arc<ServerRules>,
     pub(super) counts: ReplicaCounts,
+    pub(super) router: RoutingPolicy,
     pub(super) links: Option<HandoverLinks>,
     pub(super) autoscaling: Option<Autoscaling>,
     pub(super) startup: f64,
@@ -158,6 +160,7 @@ impl Deployment {
             costs: Arc::new(costs),
             rules: Arc::new(rules),
             counts: request.replicas,
+            router: RoutingPolicy::parse(request.router.as_deref())?,
             links,
             autoscaling: request.autoscaling,
             startup,
@@ -212,7 +215,7 @@ fn rules(
             "max_num_batched_tokens is {batched_tokens}; needed: at least max_num_seqs, which is {sequences}"
         )));
     }
-    let swap_rate = match server.preemption_mode {
+    let swap_rate = match PreemptionMode::parse(server.preemption_mode.as_deref())? {
         PreemptionMode::Recompute => None,
         PreemptionMode::Swap => Some(chips * constants.si("host_rate")?),
     };

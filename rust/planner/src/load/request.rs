@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use trn3_system::{Error, Result};
 
-use super::router::RoutingPolicy;
-use super::rules::PreemptionMode;
 use super::scaling::Autoscaling;
 use super::traffic_request::TrafficRequest;
 use crate::PlanRequest;
@@ -41,9 +39,9 @@ pub struct DeploymentRequest {
     /// How many replicas.
     #[serde(default)]
     pub replicas: ReplicaCounts,
-    /// How requests are shared out.
+    /// How requests are shared out, by the name of a [`RoutingPolicy`](super::router::RoutingPolicy).
     #[serde(default)]
-    pub router: RoutingPolicy,
+    pub router: Option<String>,
     /// How replicas come and go.
     #[serde(default)]
     pub autoscaling: Option<Autoscaling>,
@@ -114,8 +112,8 @@ pub struct ServerRequest {
     pub kv_blocks: Option<u64>,
     /// `fcfs` or `priority`.
     pub scheduling_policy: Option<String>,
-    /// What happens to a sequence whose blocks another needs.
-    pub preemption_mode: PreemptionMode,
+    /// What happens to a sequence whose blocks another needs: `recompute` or `swap`.
+    pub preemption_mode: Option<String>,
     /// Requests that wait at a replica at most; others fail.
     pub max_queue: Option<usize>,
     /// With speculation: the chance that each guess is kept, given that those before it were.

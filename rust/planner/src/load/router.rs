@@ -1,13 +1,14 @@
 //! Which replica a request goes to.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use trn3_system::{Error, Result};
 
 use super::blocks::contents;
 use super::conversation::Turn;
 use super::replica::Replica;
 
 /// How requests are shared out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoutingPolicy {
     /// To each in turn.
@@ -17,6 +18,21 @@ pub enum RoutingPolicy {
     LeastLoaded,
     /// To the one that knows the longest beginning of the prompt, unless it has many more requests than another.
     PrefixAware,
+}
+
+impl RoutingPolicy {
+    /// The policy of a name, `least_loaded` where none is given.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for any other than `round_robin`, `least_loaded` and `prefix_aware`.
+    pub fn parse(name: Option<&str>) -> Result<Self> {
+        match name {
+            Some("round_robin") => Ok(Self::RoundRobin),
+            None | Some("least_loaded") => Ok(Self::LeastLoaded),
+            Some("prefix_aware") => Ok(Self::PrefixAware),
+            Some(other) => Err(Error::unknown("router", other, ["round_robin", "least_loaded", "prefix_aware"])),
+        }
+    }
 }
 
 /// Requests more than the least loaded replica has, as a share of the sequences of a step, beyond which a known prefix no

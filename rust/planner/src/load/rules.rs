@@ -1,11 +1,12 @@
 //! How a server batches requests: the rules that its options set.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use trn3_system::{Error, Result};
 
 use super::acceptance::Acceptance;
 
 /// What a replica does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaRole {
     /// Reads prompts and generates.
@@ -18,7 +19,7 @@ pub enum ReplicaRole {
 }
 
 /// What happens to a sequence whose blocks another one needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PreemptionMode {
     /// Its keys and values are dropped and computed again.
@@ -26,6 +27,20 @@ pub enum PreemptionMode {
     Recompute,
     /// They are written to the host's memory and read back.
     Swap,
+}
+
+impl PreemptionMode {
+    /// The mode of a name, `recompute` where none is given.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for any other than `recompute` and `swap`.
+    pub fn parse(name: Option<&str>) -> Result<Self> {
+        match name {
+            None | Some("recompute") => Ok(Self::Recompute),
+            Some("swap") => Ok(Self::Swap),
+            Some(other) => Err(Error::unknown("preemption_mode", other, ["recompute", "swap"])),
+        }
+    }
 }
 
 /// The rules of one replica.

@@ -111,7 +111,6 @@ pub(super) fn service<W: Watcher>(deployments: &[Deployment], request: &LoadRequ
     let mut replicas = Vec::new();
     let mut models = Vec::new();
     for (model, deployment) in deployments.iter().enumerate() {
-        let asked = &request.models[model];
         let counts = deployment.counts;
         let both = match deployment.autoscaling {
             Some(scaling) => scaling.most,
@@ -129,7 +128,7 @@ pub(super) fn service<W: Watcher>(deployments: &[Deployment], request: &LoadRequ
             }
         }
         models.push(ServedModel::new(
-            asked.router,
+            deployment.router,
             deployment.links.clone(),
             deployment.autoscaling,
             deployment.startup,
