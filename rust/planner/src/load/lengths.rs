@@ -140,7 +140,14 @@ impl Lengths {
     }
 
     /// What to tell people of the limit, where it matters.
-    pub(super) fn cut(&self, what: &str) -> Option<String> {
+    ///
+    /// ```
+    /// use trn3_planner::load::Lengths;
+    ///
+    /// let lengths = Lengths::new("output", &"exponential:100".into(), Some(200)).unwrap();
+    /// assert_eq!(lengths.cut("output").unwrap(), "output of more than 200 are cut to it: 13.40 % of them");
+    /// ```
+    pub fn cut(&self, what: &str) -> Option<String> {
         let share = self.beyond();
         (share > NEGLIGIBLE)
             .then(|| format!("{what} of more than {} are cut to it: {:.2} % of them", self.longest, 100.0 * share))
