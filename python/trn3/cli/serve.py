@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,6 +14,13 @@ from trn3.cli.plan_options import SystemOption, dtypes, price as price_of, specu
 from trn3.cli.plots import check_html, check_plot
 from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, detailing, refusing
+from trn3.cli.serve_options import (
+    autoscaling,
+    chances as chances_of,
+    limits,
+    speed_of,
+    usual_sizes,
+)
 from trn3.cli.settings import HtmlReport, JsonForTables, is_given
 
 if TYPE_CHECKING:
@@ -338,7 +344,7 @@ def serve(
     if draft is None and is_given(context, "draft_tokens"):
         message = "--draft-tokens has a meaning only with --draft"
         raise RefusedError(message)
-    chances = _chances(acceptance)
+    chances = chances_of(acceptance)
     if chances is not None and draft is not None and accepted is None:
         # The plan asks for the mean, which the chances have.
         accepted, power = 1.0, 1.0
@@ -356,7 +362,7 @@ def serve(
         "scheduling_policy": scheduling_policy, "preemption_mode": preemption_mode,
         "max_queue": max_queue, "acceptance": chances, "replicas": replicas,
         "prefill_replicas": prefill_replicas, "decode_replicas": decode_replicas,
-        "router": router, "autoscaling": _autoscaling(autoscale),
+        "router": router, "autoscaling": autoscaling(autoscale),
     }  # fmt: skip
     traffic: dict[str, Any] = {
         "arrival": arrival, "burstiness": burstiness, "burst_size": burst_size,
@@ -399,7 +405,7 @@ def _serve(
 
     refused = refusing(ValueError, TypeError, OSError)
     with working(f"serving {model}"), detailing(trn3.planner.DoesNotFitError), refused:
-        return trn3.serve(model, system, rate=rate, goodput=_limits(goodput), bands=bands, **common)
+        return trn3.serve(model, system, rate=rate, goodput=limits(goodput), bands=bands, **common)
 
 
 def _size(
@@ -441,23 +447,7 @@ def _http(
     """Serve until a signal comes."""
     from trn3 import planner
 
-    factor = math.inf
-    if speed != "max":
-        try:
-            factor = float(speed)
-        except ValueError:
-            factor = math.nan
-        if not (math.isfinite(factor) and factor > 0):
-            message = f"--speed is {speed!r}; allowed: a number above 0, or max"
-            raise RefusedError(message)
-    sizes = {}
-    for name, option in (("input_tokens", "--in"), ("output_tokens", "--out")):
-        given = lengths[name]
-        if given is not None:
-            if not given.isdigit() or int(given) < 1:
-                message = f"{option} is {given!r}; with --http needed: a usual number of tokens"
-                raise RefusedError(message)
-            sizes[name] = int(given)
+    factor, sizes = speed_of(speed), usual_sizes(**lengths)
     given_options = {name: value for name, value in options.items() if value is not None}
     refused = refusing(ValueError, TypeError, OSError)
     with working(f"planning {model}"), detailing(planner.DoesNotFitError), refused:
@@ -467,41 +457,3 @@ def _http(
 
         status = endpoint.run(service, host=host, port=port, speed=factor, tokenizer=tokenizer)
     sys.exit(status)
-
-
-def _limits(given: list[str] | None) -> dict[str, float] | None:
-    if not given:
-        return None
-    limits = {}
-    for text in given:
-        name, _, value = text.partition(":")
-        try:
-            limits[name] = float(value)
-        except ValueError:
-            limits[name] = math.nan
-        if name not in {"ttft", "tpot", "e2el"} or not limits[name] > 0:
-            message = f"--goodput is {text!r}; needed: ttft, tpot or e2el and ms, like ttft:500"
-            raise RefusedError(message)
-    return limits
-
-
-def _chances(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        message = f"--acceptance is {text!r}; needed: chances like 0.8,0.6"
-        raise RefusedError(message) from None
-
-
-def _autoscaling(text: str | None) -> dict[str, float] | None:
-    if text is None:
-        return None
-    parts = text.split(":")
-    try:
-        least, most, target = int(parts[0]), int(parts[1]), float(":".join(parts[2:]))
-    except (ValueError, IndexError):
-        message = f"--autoscale is {text!r}; needed: LEAST:MOST:REQUESTS, like 1:8:16"
-        raise RefusedError(message) from None
-    return {"least": least, "most": most, "target": target}

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from trn3.planner.load import live, serve, size
 from trn3.planner.load_results import (
-    LoadTimeline,
     ServedLoad,
     SizedFleet,
     SizedFleets,
@@ -30,6 +29,7 @@ from trn3.planner.operator_table import OperatorTable, operators
 from trn3.planner.parts import (
     FrontierPoint,
     Layout,
+    LoadTimeline,
     MemoryRow,
     MemoryTable,
     Part,

@@ -7,21 +7,23 @@ from typing import TYPE_CHECKING
 from trn3.pictures import ACCENT, SERIES, drawing, write_title
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.figure import Figure
 
-    from trn3.planner.load_results import ServedLoad
+    from trn3.planner.parts import LoadTimeline
 
 SHARES = ("p50", "p90", "p95", "p99")
 
 
-def draw_load(served: ServedLoad) -> Figure:
+def draw_load(title: str, waits: Mapping[str, float], timeline: LoadTimeline) -> Figure:
     """Draw quantiles of waits beside the state of the service over time."""
     with drawing(11, 4.6) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.4))
         for index, name in enumerate(("ttft", "tpot", "e2el")):
             left.plot(
                 SHARES,
-                [served.waits[f"{share}_{name}_ms"] for share in SHARES],
+                [waits[f"{share}_{name}_ms"] for share in SHARES],
                 marker="o",
                 color=SERIES[index],
                 label=name,
@@ -30,7 +32,6 @@ def draw_load(served: ServedLoad) -> Figure:
         left.set_ylabel("ms")
         left.set_title("what users wait for", loc="left")
         left.legend(frameon=False)
-        timeline = served.timeline
         seconds = [timeline.interval * place for place in range(len(timeline.waiting))]
         right.plot(seconds, timeline.waiting, color=SERIES[4], label="waiting")
         right.plot(seconds, timeline.running, color=SERIES[0], label="running")
@@ -49,6 +50,5 @@ def draw_load(served: ServedLoad) -> Figure:
         used.set_ylim(0, 105)
         lines = [*right.get_lines(), *used.get_lines()]
         right.legend(lines, [line.get_label() for line in lines], frameon=False)
-        plan = served.models[0]["plan"]
-        write_title(figure, f"{plan['model']['name']} on {plan['system']['title']}")
+        write_title(figure, title)
     return figure

@@ -9,34 +9,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from trn3 import offers
 from trn3.pictures import finished
-from trn3.planner.parts import Layout
+from trn3.planner.parts import Layout, LoadTimeline
 from trn3.typed import typed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class LoadTimeline:
-    """The state of a service at times that are equally far apart.
-
-    Attributes
-    ----------
-    interval : float
-        Seconds from one point to the next; the first is at second 0.
-    waiting, running : tuple[int, ...]
-        Requests that wait, and that replicas work on.
-    kv_cache_usage : tuple[float, ...]
-        Share of the blocks of keys and values in use.
-    replicas : tuple[int, ...]
-        Replicas that serve.
-    """
-
-    interval: float
-    waiting: tuple[int, ...]
-    running: tuple[int, ...]
-    kv_cache_usage: tuple[float, ...]
-    replicas: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -137,7 +114,9 @@ class ServedLoad(offers.Reported):
         """
         from trn3.planner.load_plots import draw_load
 
-        return finished(draw_load(self), path)
+        plan = self.models[0]["plan"]
+        title = f"{plan['model']['name']} on {plan['system']['title']}"
+        return finished(draw_load(title, self.waits, self.timeline), path)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,29 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadTimeline:
+    """The state of a service at times that are equally far apart.
+
+    Attributes
+    ----------
+    interval : float
+        Seconds from one point to the next; the first is at second 0.
+    waiting, running : tuple[int, ...]
+        Requests that wait, and that replicas work on.
+    kv_cache_usage : tuple[float, ...]
+        Share of the blocks of keys and values in use.
+    replicas : tuple[int, ...]
+        Replicas that serve.
+    """
+
+    interval: float
+    waiting: tuple[int, ...]
+    running: tuple[int, ...]
+    kv_cache_usage: tuple[float, ...]
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryRow:
     """Bytes of one category on a logical core, on a bank, and of a whole replica."""
 

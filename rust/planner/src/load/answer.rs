@@ -9,9 +9,9 @@ use trn3_system::Result;
 
 use super::deployment::Deployment;
 use super::request::LoadRequest;
-use super::run::{RunWaits, run, run_at_ends, sizes};
+use super::run::{RunWaits, run, sizes};
 use super::service::Service;
-use super::statistics::{ServiceTimeline, Waits};
+use super::statistics::{ServiceTimeline, WaitSummary};
 use super::traffic::Traffic;
 use crate::PlanSummary;
 
@@ -167,10 +167,14 @@ impl LoadRequest {
 
     /// Serves the traffic on deployments that were made for it.
     pub(super) fn serve_on(&self, deployments: &[Deployment]) -> Result<LoadAnswer> {
-        let service = run(deployments, self)?;
-        let ends = if self.bands { Some(run_at_ends(deployments, self)?) } else { None };
+        // One run at a time: a million requests that wait take some hundred megabytes.
+        let of_end = |end: usize| -> Result<Figures> {
+            let all: Vec<Deployment> = deployments.iter().map(|deployment| deployment.at_end(end)).collect();
+            Ok(figures(&all, run(&all, self)?))
+        };
+        let ends = if self.bands { Some([of_end(0)?, of_end(1)?]) } else { None };
         let traffic = self.traffic.traffic(self.seed)?;
-        Ok(answer(self, &traffic, deployments, service, ends))
+        Ok(answer(self, &traffic, deployments, run(deployments, self)?, ends))
     }
 }
 
@@ -179,14 +183,12 @@ fn answer(
     traffic: &Traffic,
     deployments: &[Deployment],
     service: Service<RunWaits>,
-    ends: Option<[Service<RunWaits>; 2]>,
+    ends: Option<[Figures; 2]>,
 ) -> LoadAnswer {
     let duration = service.watcher.last;
     let completed = service.watcher.completed;
     let (input, output) = (service.watcher.input, service.watcher.output);
     let (energy, cost) = (energy(deployments, &service), cost(deployments, &service));
-    let of_end = |end: Service<RunWaits>| figures(deployments, end);
-    let ends = ends.map(|[least, most]| [of_end(least), of_end(most)]);
     let taken: f64 = chip_seconds(deployments, &service).iter().sum();
     let mut assumptions: Vec<String> = traffic.said().to_vec();
     for deployment in deployments {
@@ -322,7 +324,7 @@ fn figures(deployments: &[Deployment], service: Service<RunWaits>) -> Figures {
         ]);
     }
     let mut named = IndexMap::new();
-    for (name, Waits { mean, median, std, p50, p90, p95, p99, .. }) in waits.summaries() {
+    for (name, WaitSummary { mean, median, std, p50, p90, p95, p99, .. }) in waits.summaries() {
         for (what, value) in
             [("mean", mean), ("median", median), ("std", std), ("p50", p50), ("p90", p90), ("p95", p95), ("p99", p99)]
         {

@@ -56,7 +56,7 @@ pub use scaling::Autoscaling;
 pub use sessions::{SessionShape, SessionStreams, Sessions};
 pub use sizing::{SizeAnswer, SizeRequest, SizedFleet, SizedSystem};
 pub use spread::{NumberOrText, Spread};
-pub use statistics::{ServiceTimeline, Waits};
+pub use statistics::{ServiceTimeline, WaitSummary};
 pub use target::SizeTarget;
 pub use traces::{RecordedTraffic, TraceLayout, TraceRequest, bytes_as_tokens};
 pub use traffic::Traffic;

@@ -8,7 +8,7 @@ use super::replica::{Emission, Replica};
 use super::request::{LoadRequest, ServiceLimits};
 use super::rules::ReplicaRole;
 use super::service::{ServedModel, Service, Watcher};
-use super::statistics::{WaitBins, Waits};
+use super::statistics::{WaitBins, WaitSummary};
 
 /// Events between two looks for a signal.
 const EVENTS_A_LOOK: u64 = 1 << 14;
@@ -65,12 +65,12 @@ impl RunWaits {
     }
 
     /// `ttft`, `tpot`, `itl` and `e2el`.
-    pub(super) fn summaries(mut self) -> [(&'static str, Waits); 4] {
+    pub(super) fn summaries(mut self) -> [(&'static str, WaitSummary); 4] {
         [
-            ("ttft", Waits::of(&mut self.ttft)),
-            ("tpot", Waits::of(&mut self.tpot)),
+            ("ttft", WaitSummary::of(&mut self.ttft)),
+            ("tpot", WaitSummary::of(&mut self.tpot)),
             ("itl", self.itl.waits()),
-            ("e2el", Waits::of(&mut self.e2el)),
+            ("e2el", WaitSummary::of(&mut self.e2el)),
         ]
     }
 }
@@ -177,13 +177,4 @@ pub(super) fn run(deployments: &[Deployment], request: &LoadRequest) -> Result<S
     }
     service.finish();
     Ok(service)
-}
-
-/// Serves the same at both ends of the band of the plans' times: the least and the most.
-pub(super) fn run_at_ends(deployments: &[Deployment], request: &LoadRequest) -> Result<[Service<RunWaits>; 2]> {
-    let at = |end: usize| {
-        let all: Vec<Deployment> = deployments.iter().map(|deployment| deployment.at_end(end)).collect();
-        run(&all, request)
-    };
-    Ok([at(0)?, at(1)?])
 }

@@ -17,7 +17,7 @@ use super::scaling::{Autoscaling, PowerState, Powered};
 use super::statistics::ServiceTimeline;
 
 /// Seconds between the first points of a timeline.
-const FIRST_INTERVAL: f64 = 0.125;
+const FIRST_INTERVAL: f64 = 0.1;
 
 /// Who is told what requests get.
 pub(super) trait Watcher {

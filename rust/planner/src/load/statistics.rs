@@ -12,7 +12,7 @@ const MOST_POINTS: usize = 512;
 
 /// Milliseconds, as load generators print them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Waits {
+pub struct WaitSummary {
     /// How many were counted.
     pub count: u64,
     /// Their mean.
@@ -31,7 +31,7 @@ pub struct Waits {
     pub p99: f64,
 }
 
-impl Waits {
+impl WaitSummary {
     /// Of seconds in any order; percentiles lie on the line between two of them, as NumPy's do.
     pub fn of(seconds: &mut [f64]) -> Self {
         if seconds.is_empty() {
@@ -96,10 +96,10 @@ impl WaitBins {
     }
 
     /// What is said of them all.
-    pub(super) fn waits(mut self) -> Waits {
+    pub(super) fn waits(mut self) -> WaitSummary {
         self.flush();
         if self.count == 0 {
-            return Waits::default();
+            return WaitSummary::default();
         }
         let count = self.count as f64;
         let mean = self.sum / count;
@@ -114,7 +114,7 @@ impl WaitBins {
             }
             1e3 * mean
         };
-        Waits {
+        WaitSummary {
             count: self.count,
             mean: 1e3 * mean,
             median: at(0.5),
@@ -183,11 +183,11 @@ mod tests {
 
     #[test]
     fn test_percentiles_lie_between_values() {
-        let waits = Waits::of(&mut [0.4, 0.1, 0.2, 0.3]);
+        let waits = WaitSummary::of(&mut [0.4, 0.1, 0.2, 0.3]);
         let near = |left: f64, right: f64| (left - right).abs() < 1e-9;
         assert!(near(waits.mean, 250.0) && near(waits.median, 250.0) && near(waits.p90, 370.0));
         assert!(near(waits.std, 1e3 * (0.0125_f64).sqrt()), "{waits:?}");
-        assert_eq!(Waits::of(&mut []), Waits::default());
+        assert_eq!(WaitSummary::of(&mut []), WaitSummary::default());
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let mut values: Vec<f64> = (1..5_000).map(|step| 1e-3 * (1.0 + f64::from(step * 37 % 911))).collect();
         let mut bins = WaitBins::default();
         values.iter().for_each(|&value| bins.add(value));
-        let (exact, binned) = (Waits::of(&mut values), bins.waits());
+        let (exact, binned) = (WaitSummary::of(&mut values), bins.waits());
         assert_eq!(exact.count, binned.count);
         for (left, right) in
             [(exact.mean, binned.mean), (exact.p50, binned.p50), (exact.p99, binned.p99), (exact.std, binned.std)]
