@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trn3.economics.power import perf_per_watt
     from trn3.facts.comparison import compare
     from trn3.machine import NeuronCore
-    from trn3.planner import Training, operators, plan, search
+    from trn3.planner import Training, goodput, operators, plan, search
     from trn3.studies.sweep import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer, catalogue as systems
 
@@ -36,6 +36,7 @@ __all__ = [
     "cost",
     "flows",
     "get_num_threads",
+    "goodput",
     "implied_capex",
     "load_mx",
     "numerics",
@@ -180,6 +181,7 @@ _LAZY = {
     "compare": "trn3.facts.comparison",
     "cost": "trn3.cost",
     "flows": "trn3.flows",
+    "goodput": "trn3.planner",
     "implied_capex": "trn3.cost",
     "load_ipython_extension": "trn3.nki.launch.notebook",
     "load_mx": "trn3.checkpoint",

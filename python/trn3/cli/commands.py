@@ -11,8 +11,8 @@ from typer.models import CommandInfo
 from trn3.cli.help import PanelCommand, PanelGroup
 
 MODULES: Final = (
-    "spec", "compare", "fabric", "plan", "power", "cost", "nccom_test", "k8s", "trace", "record",
-    "export", "report", "view_runs", "validate", "probe", "diff", "optimize", "lint",
+    "spec", "compare", "fabric", "plan", "power", "cost", "goodput", "nccom_test", "k8s", "trace",
+    "record", "export", "report", "view_runs", "validate", "probe", "diff", "optimize", "lint",
     "new", "examples_copy",
 )  # fmt: skip
 #: What the help text shows together, in its order; groups of commands name theirs.
@@ -22,7 +22,7 @@ PANELS: Final = {
     ),
     "Models": ("plan", "quantize"),
     "Systems": (
-        "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "nccom-test",
+        "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "goodput", "nccom-test",
     ),
     "Data": ("export", "validate", "info"),
 }  # fmt: skip

@@ -17,6 +17,7 @@ Examples
 
 from __future__ import annotations
 
+from trn3.planner.fleet import Goodput, ServingCapacity, capacity, goodput
 from trn3.planner.models import Model, families, model, models
 from trn3.planner.operator_table import OperatorTable, operators
 from trn3.planner.parts import (
@@ -39,6 +40,7 @@ from trn3.system import DoesNotFitError
 __all__ = [
     "DoesNotFitError",
     "FrontierPoint",
+    "Goodput",
     "Layout",
     "MemoryRow",
     "MemoryTable",
@@ -52,10 +54,13 @@ __all__ = [
     "PlanPhase",
     "Search",
     "Searched",
+    "ServingCapacity",
     "Training",
     "TrainingPlan",
     "TrainingSearch",
+    "capacity",
     "families",
+    "goodput",
     "model",
     "models",
     "operators",
