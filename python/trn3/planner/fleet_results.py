@@ -202,7 +202,12 @@ class Goodput:
         """
         from trn3.planner import fleet_plots
 
-        return finished(fleet_plots.draw_goodput(self), path)
+        title = f"{self.chips:,} chips, {self.days:g} days"
+        effective = (self.effective_time_low, self.effective_time, self.effective_time_high)
+        drawn = fleet_plots.draw_goodput(
+            title, self.shares, self.curve, self.checkpoint.interval, effective
+        )
+        return finished(drawn, path)
 
     _repr_mimebundle_ = mimebundle
 

@@ -146,7 +146,13 @@ impl Composition {
             "{unit_chips} chips are replaced together by a spare; {host_chips} share a host; a switch of the network for every \
              {port} chips (choice)"
         ));
-        if !is_counted {
+        if is_counted {
+            made.assumptions.push("links within a system are counted under its chips".to_owned());
+        } else {
+            if machine.graph().is_some() {
+                let said = "a switch of the system's graph stands for as many as a chip has links to it (choice)";
+                made.assumptions.push(said.to_owned());
+            }
             made.assumptions.push(format!(
                 "nobody publishes failure rates of {}: those of a fleet of GPUs by part, in a range {} times as wide (assumed)",
                 machine.chip.title,

@@ -1,24 +1,11 @@
-//! Fleets as front ends ask for them.
+//! What front ends ask of fleets.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use trn3_system::{Error, Result};
 
-use super::serving::ServingFleet;
-use super::training::TrainingFleet;
 use crate::sources::{ModelSource, SystemSource};
 use crate::training::Moments;
-
-/// A question about a fleet.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "of", rename_all = "snake_case")]
-pub enum FleetRequest {
-    /// What failures leave of a training run.
-    Training(TrainingFleetRequest),
-    /// How many spare replicas serving needs.
-    Serving(ServingFleetRequest),
-}
 
 /// A training run on a fleet.
 #[derive(Clone, Debug, Deserialize)]
@@ -122,44 +109,4 @@ fn goes_on() -> bool {
 /// Runs that are simulated if no number is given **(choice)**: their spread tells luck from the rest.
 fn usual_runs() -> u32 {
     16
-}
-
-/// What a question about a fleet is answered with.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-#[serde(untagged)]
-pub enum FleetAnswer {
-    /// Of training.
-    Training(Box<TrainingFleet>),
-    /// Of serving.
-    Serving(Box<ServingFleet>),
-}
-
-impl FleetRequest {
-    /// Reads a request.
-    ///
-    /// # Errors
-    /// [`Error::Value`] if the text is no request.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|error| Error::Value(format!("the fleet request is wrong: {error}")))
-    }
-
-    /// The answer; the same request has the same one on any number of threads.
-    ///
-    /// # Errors
-    /// [`Error::Value`] if a number is out of its range, [`Error::Unknown`] for a name that there is not.
-    ///
-    /// ```
-    /// use trn3_planner::fleet::{FleetAnswer, FleetRequest};
-    ///
-    /// let text = r#"{"of": "training", "system": {"name": "h100"}, "chips": 16384, "days": 54}"#;
-    /// let FleetAnswer::Training(found) = FleetRequest::parse(text)?.answer()? else { unreachable!() };
-    /// assert_eq!(found.interruptions_expected.round(), 419.0);
-    /// # Ok::<(), trn3_system::Error>(())
-    /// ```
-    pub fn answer(&self) -> Result<FleetAnswer> {
-        Ok(match self {
-            Self::Training(asked) => FleetAnswer::Training(Box::new(asked.answer()?)),
-            Self::Serving(asked) => FleetAnswer::Serving(Box::new(asked.answer()?)),
-        })
-    }
 }

@@ -12,6 +12,8 @@ use super::request::ServingFleetRequest;
 
 /// Replicas of a fleet at most: beyond, counts are no longer exact in floating point.
 const MOST_REPLICAS: u64 = 1_000_000;
+/// The seconds for which failures are counted **(choice)**: 30 days.
+const MONTH: f64 = 30.0 * 24.0 * HOUR;
 /// Rows of the table of spares beyond those that are needed **(choice)**.
 const ROWS_BEYOND: usize = 3;
 
@@ -101,7 +103,8 @@ impl ServingFleetRequest {
         let reboot = figures.ranged("reboot")?;
         let chips = self.replicas * self.replica_chips;
         let fleet = Composition::of(&machine, chips, &figures, &self.mtbf, 1.0, true)?;
-        let parts = fleet.parts(30.0 * 24.0 * HOUR);
+        let mut parts = fleet.parts(MONTH);
+        parts.retain(|part| part.is_stop() || matches!(part.effect, PartEffect::SlowsCollectives { .. }));
         let needed = self.replicas as usize;
         let of = |place: f64| self.downtime(&parts, place, repair, reboot);
         let usual = of(0.0);

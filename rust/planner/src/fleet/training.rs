@@ -7,6 +7,7 @@ use serde::Serialize;
 use trn3_system::{Error, Result};
 
 use super::checkpoint::{CheckpointInput, CheckpointPlan};
+use super::costs::{FleetCosts, SpareSizing, averages, paused};
 use super::figures::{FleetFigures, Ranged, shown};
 use super::jitter::jitter_factor;
 use super::parts::{Composition, FleetPart, HOUR, PartEffect};
@@ -111,44 +112,6 @@ pub struct TrainingFleet {
     pub assumptions: Vec<String>,
 }
 
-/// What failures cost, each with its range.
-#[derive(Clone, Copy)]
-struct FleetCosts {
-    error_detection: Ranged,
-    hang_detection: Ranged,
-    warm_up: Ranged,
-    swap: Ranged,
-    cold_swap: Ranged,
-    repair: Ranged,
-    straggler_detection: Ranged,
-    straggler_slowdown: Ranged,
-    jitter: Ranged,
-    comm_share: Ranged,
-}
-
-impl FleetCosts {
-    /// Each at a place of its range, as [`Ranged::at`] has it.
-    fn placed(&self, mut place: impl FnMut() -> f64) -> Self {
-        let mut at = |range: Ranged| Ranged::given(range.at(place()));
-        Self {
-            error_detection: at(self.error_detection),
-            hang_detection: at(self.hang_detection),
-            warm_up: at(self.warm_up),
-            swap: at(self.swap),
-            cold_swap: at(self.cold_swap),
-            repair: at(self.repair),
-            straggler_detection: at(self.straggler_detection),
-            straggler_slowdown: at(self.straggler_slowdown),
-            jitter: at(self.jitter),
-            comm_share: at(self.comm_share),
-        }
-    }
-
-    fn detection(&self, part: &FleetPart) -> f64 {
-        if part.hangs { self.hang_detection.value } else { self.error_detection.value }
-    }
-}
-
 /// What was simulated: all runs, and their means.
 struct Outcome {
     times: FleetTimes,
@@ -181,22 +144,16 @@ impl TrainingFleetRequest {
         self.check()?;
         let (machine, figures) = (self.system.load()?, FleetFigures::load()?);
         let horizon = self.days * DAY;
-        let costs = self.costs(&figures)?;
+        let costs = FleetCosts::of(self, &figures)?;
         let slow = costs.straggler_slowdown.value;
         let fleet = Composition::of(&machine, self.chips, &figures, &self.mtbf, slow, self.degrades)?;
         let parts = fleet.parts(horizon);
         let (input, mut assumptions) = self.checkpoint(&machine, &figures)?;
-        let spares = match self.spares {
-            Some(spares) => spares,
-            None => {
-                let replaced = parts.iter().filter(|part| part.effect == PartEffect::Stops { replaces: true });
-                let repaired = replaced.map(|part| part.rate(0.0)).sum::<f64>() * costs.repair.value;
-                (repaired + figures.si("spare_deviations")? * repaired.sqrt()).ceil() as u64
-            }
-        };
+        let sizing = SpareSizing { given: self.spares, deviations: figures.si("spare_deviations")? };
+        let spares = sizing.spares(&parts, 0.0, costs.repair.value);
         let (mtbf, restart) = averages(&parts, &costs);
         let checkpoint = CheckpointPlan::of(&input, mtbf, restart, horizon)?;
-        let simulate = |is_drawn: bool| self.simulate(is_drawn, &parts, &costs, &checkpoint, spares, horizon);
+        let simulate = |is_drawn: bool| self.simulate(is_drawn, &parts, &costs, &checkpoint, sizing, horizon);
         let (middle, drawn) = (simulate(false)?, simulate(true)?);
         let paused = paused(&parts, &costs, &checkpoint);
         let efficiency = |interval: f64| checkpoint.efficiency(interval, mtbf, restart) * (1.0 - paused);
@@ -204,7 +161,8 @@ impl TrainingFleetRequest {
         let expected = |of: fn(&Ranged) -> f64| stops.iter().map(|part| of(&part.expected)).sum::<f64>();
         let step_time = figures.or_given("step_time", self.step_time, 0.0)?.value;
         assumptions.extend(fleet.assumptions.clone());
-        assumptions.extend(self.assumed(&costs, spares, step_time));
+        let slows = |part: &FleetPart| matches!(part.effect, PartEffect::SlowsCollectives { .. });
+        assumptions.extend(self.assumed(&costs, spares, step_time, parts.iter().any(slows)));
         let class = self.class(&fleet);
         let interruptions_expected = expected(|range| range.value);
         Ok(TrainingFleet {
@@ -275,22 +233,6 @@ impl TrainingFleetRequest {
         Ok(())
     }
 
-    fn costs(&self, figures: &FleetFigures) -> Result<FleetCosts> {
-        let hours = self.repair.map(|hours| hours * HOUR);
-        Ok(FleetCosts {
-            error_detection: figures.or_given("error_detection", self.error_detection, 0.0)?,
-            hang_detection: figures.or_given("hang_detection", self.hang_detection, 0.0)?,
-            warm_up: figures.or_given("warm_up", self.warm_up, 0.0)?,
-            swap: figures.or_given("swap", self.swap, 0.0)?,
-            cold_swap: figures.ranged("cold_swap")?,
-            repair: figures.or_given("repair", hours, 0.0)?,
-            straggler_detection: figures.ranged("straggler_detection")?,
-            straggler_slowdown: figures.ranged("straggler_slowdown")?,
-            jitter: figures.or_given("jitter", self.jitter, 0.0)?,
-            comm_share: figures.or_given("comm_share", self.comm_share, 0.0)?,
-        })
-    }
-
     /// What a checkpoint is, and what was taken for granted to say so.
     fn checkpoint(&self, machine: &Machine, figures: &FleetFigures) -> Result<(CheckpointInput, Vec<String>)> {
         let mut assumptions = Vec::new();
@@ -340,7 +282,7 @@ impl TrainingFleetRequest {
         parts: &[FleetPart],
         costs: &FleetCosts,
         checkpoint: &CheckpointPlan,
-        spares: u64,
+        sizing: SpareSizing,
         horizon: f64,
     ) -> Result<Outcome> {
         let one = |number: u64| {
@@ -350,6 +292,7 @@ impl TrainingFleetRequest {
             // Fleets differ as a whole: one place for all rates. What failures cost differs for each reason.
             let rates = place();
             let drawn = costs.placed(place);
+            let spares = sizing.spares(parts, rates, drawn.repair.value);
             self.model(rates, parts, &drawn, checkpoint, spares, horizon).run(self.seed, number)
         };
         let runs: Vec<FleetRun> = (0..u64::from(self.runs)).into_par_iter().map(one).collect::<Result<_>>()?;
@@ -410,7 +353,7 @@ impl TrainingFleetRequest {
         }
     }
 
-    fn assumed(&self, costs: &FleetCosts, spares: u64, step_time: f64) -> Vec<String> {
+    fn assumed(&self, costs: &FleetCosts, spares: u64, step_time: f64, is_slowed: bool) -> Vec<String> {
         let range =
             |name: &str, of: Ranged| format!("{name} {} s ({} to {})", shown(of.value), shown(of.low), shown(of.high));
         let times = [
@@ -418,18 +361,27 @@ impl TrainingFleetRequest {
             range("of collectives that hang", costs.hang_detection),
             range("swap", costs.swap),
             range("start", costs.warm_up),
-            range("repair", costs.repair),
+            format!(
+                "repair {} h ({} to {})",
+                shown(costs.repair.value / HOUR),
+                shown(costs.repair.low / HOUR),
+                shown(costs.repair.high / HOUR)
+            ),
         ];
+        let sized = match self.spares {
+            Some(_) => "",
+            None => ", as many as the repairs under way need, in each draw of the range anew",
+        };
         let mut said = vec![
             times.join(", "),
-            format!("{spares} hot spares are as good as new and do not fail; what is repaired becomes one (choice)"),
+            format!("{spares} hot spares{sized}: they do not fail, and what is repaired becomes one (choice)"),
             format!("steps take {} s; failures strike between them too", shown(step_time)),
             format!(
                 "a rank's step varies by {:.2} %, a step takes the slowest of all chips, one rank each (choice)",
                 costs.jitter.value * 100.0
             ),
         ];
-        if self.degrades {
+        if is_slowed {
             said.push(format!(
                 "a lost link or switch inside of a system slows collectives, {:.0} % of a step, by what the graph's all-to-all \
                  loses, until it is repaired; the slowest system sets the pace",
@@ -457,29 +409,4 @@ fn said(class: &str, machine: &Machine) -> String {
         _ => format!("no rates of {} are published: those of GPUs, in a wider range", machine.chip.title),
     };
     format!("{rates}; eight of ten runs with rates and times drawn from their ranges lie between the ends")
-}
-
-/// Seconds between interruptions, and what one takes beside loading and lost work: means over the parts.
-fn averages(parts: &[FleetPart], costs: &FleetCosts) -> (f64, f64) {
-    let (mut rate, mut sum) = (0.0, 0.0);
-    for part in parts {
-        let PartEffect::Stops { replaces } = part.effect else { continue };
-        let swap = if replaces { costs.swap.value } else { 0.0 };
-        rate += part.rate(0.0);
-        sum += part.rate(0.0) * (costs.detection(part) + swap + costs.warm_up.value);
-    }
-    if rate > 0.0 { (1.0 / rate, sum / rate) } else { (f64::INFINITY, 0.0) }
-}
-
-/// The part of time that planned stops and those for slow chips take.
-fn paused(parts: &[FleetPart], costs: &FleetCosts, checkpoint: &CheckpointPlan) -> f64 {
-    let again = checkpoint.write_seconds + checkpoint.load_seconds + costs.warm_up.value;
-    let each = |part: &FleetPart| match part.effect {
-        PartEffect::Pauses => again,
-        PartEffect::SlowsSteps { .. } => again + costs.swap.value,
-        _ => 0.0,
-    };
-    let odds: f64 = parts.iter().map(|part| part.rate(0.0) * each(part)).sum();
-    // Pauses come while the job is up.
-    odds / (1.0 + odds)
 }
