@@ -72,6 +72,7 @@ offers.offer("report of TrainingPlan", "trn3.report.training_pages:training_page
 offers.offer("report of OperatorTable", "trn3.report.training_pages:operators_page")
 offers.offer("tables of a quantization", "trn3.cli.quantize_tables")
 offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
+offers.offer("plan to resource claims", "trn3.k8s:claims_of_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
 offers.offer("system by name", "trn3.system.catalogue:load")
 offers.offer("document of a command line", "trn3.cli.answers:answer")
