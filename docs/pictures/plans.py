@@ -152,6 +152,33 @@ def sizes() -> Figure:
     return picture
 
 
+def goodput() -> Figure:
+    """Draw what failures leave of a month of training, over the interval of checkpoints."""
+    picture = figure(3.1)
+    left, right = picture.subplots(1, 2)
+    fleets = [trn3.goodput("gen2", chips, 30, runs=8) for chips in (14_400, 72_000)]
+    for lane, found in enumerate(fleets):
+        start = 0.0
+        for (name, share), color in zip(found.shares.items(), COLORS, strict=False):
+            label = name if lane == 0 else None
+            left.barh(lane, 100 * share, left=start, color=color, label=label)
+            start += 100 * share
+        color = COLORS[lane]
+        intervals, parts = zip(*found.curve, strict=True)
+        label = f"{found.chips:,} chips"
+        right.plot(intervals, [100 * part for part in parts], color=color, label=label)
+        right.plot(found.checkpoint.interval, 100 * found.effective_time, marker="o", color=color)
+    left.set_yticks(range(len(fleets)), [f"{found.chips:,} chips" for found in fleets])
+    left.grid(visible=False, axis="y")
+    left.set_xlabel("% of the time")
+    left.legend(loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=3, fontsize=8)
+    right.set_xscale("log")
+    right.set_xlabel("seconds between checkpoints")
+    right.set_ylabel("effective time, %")
+    right.legend()
+    return picture
+
+
 def tiles() -> Figure:
     """Draw the results of a sweep over two parameters."""
     grid = {"rows": list(range(32, 321, 32)), "columns": list(range(128, 1537, 128))}

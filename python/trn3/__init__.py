@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trn3.economics.power import perf_per_watt
     from trn3.facts.comparison import compare
     from trn3.machine import NeuronCore
-    from trn3.planner import Training, operators, plan, search, serve
+    from trn3.planner import Training, goodput, operators, plan, search, serve
     from trn3.studies.sweep import sweep
     from trn3.system import Chip, Cluster, Instance, UltraServer, catalogue as systems
 
@@ -36,6 +36,7 @@ __all__ = [
     "cost",
     "flows",
     "get_num_threads",
+    "goodput",
     "implied_capex",
     "load_mx",
     "numerics",
@@ -73,6 +74,7 @@ offers.offer("report of TrainingPlan", "trn3.report.training_pages:training_page
 offers.offer("report of OperatorTable", "trn3.report.training_pages:operators_page")
 offers.offer("tables of a quantization", "trn3.cli.quantize_tables")
 offers.offer("plan to Chakra", "trn3.interchange.chakra:write_plan")
+offers.offer("plan to resource claims", "trn3.k8s:claims_of_plan")
 offers.offer("system to ASTRA-sim", "trn3.interchange:astra_sim")
 offers.offer("system by name", "trn3.system.catalogue:load")
 offers.offer("document of a command line", "trn3.cli.answers:answer")
@@ -182,6 +184,7 @@ _LAZY = {
     "compare": "trn3.facts.comparison",
     "cost": "trn3.cost",
     "flows": "trn3.flows",
+    "goodput": "trn3.planner",
     "implied_capex": "trn3.cost",
     "load_ipython_extension": "trn3.nki.launch.notebook",
     "load_mx": "trn3.checkpoint",

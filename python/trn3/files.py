@@ -23,6 +23,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "process groups": 64 << 20,
     "Kubernetes objects": 64 << 20,
     "budget": 64 << 20,
+    "plan": 64 << 20,
     "traffic matrix": 1 << 30,
     "program": 1 << 30,
     "profile": 1 << 30,

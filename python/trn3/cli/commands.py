@@ -11,7 +11,8 @@ from typer.models import CommandInfo
 from trn3.cli.help import PanelCommand, PanelGroup
 
 MODULES: Final = (
-    "spec", "compare", "fabric", "plan", "serve", "power", "cost", "nccom_test", "k8s", "trace",
+    "spec", "compare", "fabric", "plan", "serve", "power", "cost", "goodput", "nccom_test", "k8s",
+    "trace",
     "record", "export", "report", "view_runs", "validate", "probe", "diff", "optimize", "lint",
     "new", "examples_copy",
 )  # fmt: skip
@@ -22,7 +23,7 @@ PANELS: Final = {
     ),
     "Models": ("plan", "serve", "quantize"),
     "Systems": (
-        "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "nccom-test",
+        "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "goodput", "nccom-test",
     ),
     "Data": ("export", "validate", "info"),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from trn3.cli.refusal import refusing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from trn3.k8s import Allocation, Document, FragmentationReport
+    from trn3.k8s import Allocation, Document, FragmentationReport, Schedule
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="The file to write.  [default: standard output]")
@@ -44,6 +44,8 @@ def register(app: typer.Typer) -> None:
     group.command("class")(_device_class)
     group.command("allocate")(_allocate)
     group.command("free")(_free)
+    group.command("claim")(_claim)
+    group.command("schedule")(_schedule)
     app.add_typer(group, name="k8s", rich_help_panel="Systems")
 
 
@@ -185,6 +187,85 @@ def _free(
         _show_free(report, output(120))
 
 
+def _claim(
+    from_plan: Annotated[
+        Path, typer.Option(metavar="PLAN.json", help="What trn3 plan --json printed.")
+    ],
+    name: Annotated[
+        str | None, typer.Option(help="Of the objects.  [default: the model's]")
+    ] = None,
+    driver: Driver = None,
+    image: Annotated[str | None, typer.Option(help="Of the container.")] = None,
+    out: Out = None,
+    as_json: Json = False,
+    validate: Validate = False,
+) -> None:
+    """Write the claim template of a plan's replicas, and the workload whose pods use it."""
+    import json
+
+    from trn3 import k8s
+    from trn3.files import read_text
+
+    given = {"name": name, "driver": driver, "image": image}
+    with refusing(k8s.K8sError):
+        text = read_text(from_plan, "plan", k8s.K8sError)
+        try:
+            plan = json.loads(text)
+        except ValueError as error:
+            message = f"{from_plan}: is not JSON: {error}; needed: what trn3 plan --json prints"
+            raise k8s.K8sError(message) from error
+        objects = k8s.claims_of_plan(
+            plan, **{key: value for key, value in given.items() if value is not None}
+        )
+    # No schema of Kubernetes has LeaderWorkerSets.
+    own = [each for each in objects if "leaderworkerset" not in each["apiVersion"]]
+    if validate:
+        with refusing(k8s.K8sError):
+            k8s.check(own)
+    _write(objects, out, as_json=as_json, validate=False)
+
+
+def _schedule(
+    jobs: Annotated[list[Path], typer.Argument(help="Files with claims, templates and workloads.")],
+    system: Annotated[str, typer.Option(help="trn1, trn2, trn2_ultraserver, gen1, gen2.")] = "gen2",
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="How many nodes.  [default: one UltraServer, or one instance]"),
+    ] = None,
+    driver: Driver = None,
+    timing: Annotated[
+        bool,
+        typer.Option("--timing", help="Time each job's collective alone and beside the others."),
+    ] = False,
+    collective: Annotated[
+        str,
+        typer.Option(
+            help="What a job does that does not say: all_reduce, all_gather, reduce_scatter or "
+            "all_to_all."
+        ),
+    ] = "all_reduce",
+    size: Annotated[float, typer.Option("--bytes", help="Of each chip, likewise.")] = 256e6,
+    as_json: Json = False,
+) -> None:
+    """Place several jobs by topology, and time their traffic on the fabric that they share."""
+    from trn3 import k8s
+
+    with refusing(k8s.K8sError, ValueError):
+        found = k8s.schedule(
+            _read(jobs),
+            system,
+            nodes=nodes,
+            driver=k8s.DEFAULT_DRIVER if driver is None else driver,
+            collective=collective,
+            size=size,
+            timing=timing,
+        )
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _show_schedule(found, output(120), timing=timing)
+
+
 def _read(paths: Sequence[Path]) -> list[Document]:
     from trn3.k8s import read
 
@@ -247,6 +328,29 @@ def _show_allocation(result: Allocation, console: Console) -> None:
     console.print(table)
     for assumption in result.assumptions:
         console.print(f"assumes: {assumption}")
+
+
+def _show_schedule(found: Schedule, console: Console, *, timing: bool) -> None:
+    from rich.table import Table
+
+    table = Table("job", "chips", "on", *(("collective", "alone us", "beside us", "x") * timing))
+    for job in found.jobs:
+        where = job.nodes[0] if len(job.nodes) == 1 else f"{job.nodes[0]} and {len(job.nodes) - 1}"
+        cells = [job.name, str(len(job.chips)), where]
+        if timing:
+            cells += [
+                f"{job.collective}, {job.bytes / 1e6:,.4g} MB",
+                f"{job.alone * 1e6:,.1f}",
+                f"{job.together * 1e6:,.1f}",
+                f"{job.slowdown:.2f}",
+            ]
+        table.add_row(*cells)
+    console.print(table)
+    console.print(f"{found.free.free} of {found.free.devices} chips free")
+    for text in found.notes:
+        console.print(f"note: {text}")
+    for text in found.assumptions:
+        console.print(f"assumes: {text}")
 
 
 def _show_free(report: FragmentationReport, console: Console) -> None:

@@ -17,6 +17,7 @@ Examples
 
 from __future__ import annotations
 
+from trn3.planner.fleet import Goodput, ServingCapacity, capacity, goodput
 from trn3.planner.load import live, serve, size
 from trn3.planner.load_results import (
     ServedLoad,
@@ -47,6 +48,7 @@ from trn3.system import DoesNotFitError
 __all__ = [
     "DoesNotFitError",
     "FrontierPoint",
+    "Goodput",
     "Layout",
     "LoadTimeline",
     "MemoryRow",
@@ -62,13 +64,16 @@ __all__ = [
     "Search",
     "Searched",
     "ServedLoad",
+    "ServingCapacity",
     "SizedFleet",
     "SizedFleets",
     "SizedOnSystem",
     "Training",
     "TrainingPlan",
     "TrainingSearch",
+    "capacity",
     "families",
+    "goodput",
     "live",
     "model",
     "models",

@@ -254,6 +254,19 @@ class Plan(offers.Reported):
         """Return everything as plain numbers, texts, lists and mappings."""
         return {**self._document, "assumptions": list(self.assumptions)}
 
+    def to_resource_claims(self, **options: Any) -> list[dict[str, Any]]:
+        """Return what claims a replica's devices from Kubernetes, and the workload of its pods.
+
+        `options` are those of `trn3.k8s.claims_of_plan`, which has an example.
+
+        Raises
+        ------
+        trn3.k8s.K8sError
+            If the system has no nodes of Kubernetes.
+        """
+        made: list[dict[str, Any]] = offers.take("plan to resource claims")(self, **options)
+        return made
+
     def to_chakra(self, prefix: str | Path, phase: PhaseName = "decode") -> list[Path]:
         """Write one step as Chakra traces ``PREFIX.RANK.et``, one for each rank of a replica.
 

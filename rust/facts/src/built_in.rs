@@ -43,12 +43,13 @@ specs![
 ];
 
 /// The files of constants that models take for granted, in the form of spec files; none is a system.
-const PARAMETERS: [(&str, &str); 10] = [
+const PARAMETERS: [(&str, &str); 11] = [
     ("compiler", include_str!("../specs/models/compiler.toml")),
     ("energy", include_str!("../specs/models/energy.toml")),
     ("latency", include_str!("../specs/models/latency.toml")),
-    ("serving", include_str!("../specs/models/serving.toml")),
     ("load", include_str!("../specs/models/load.toml")),
+    ("reliability", include_str!("../specs/models/reliability.toml")),
+    ("serving", include_str!("../specs/models/serving.toml")),
     ("serving_gpu", include_str!("../specs/models/serving_gpu.toml")),
     ("serving_trainium1", include_str!("../specs/models/serving_trainium1.toml")),
     ("serving_trainium2", include_str!("../specs/models/serving_trainium2.toml")),
@@ -94,7 +95,7 @@ pub(crate) fn text_of(name: &str) -> &'static str {
     BUILT_IN.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text)
 }
 
-/// The constants of a model: `compiler`, `energy`, `latency`, `serving` or `training`; `serving_NAME` for the serving stack of a generation.
+/// The constants of a model: `compiler`, `energy`, `latency`, `reliability`, `serving` or `training`; `serving_NAME` for the serving stack of a generation.
 ///
 /// # Errors
 /// [`Error::Unknown`] if there are none of that name.

@@ -6,7 +6,7 @@ const KIBI: f64 = 1024.0;
 
 /// What spec files know, for messages.
 pub(crate) const KNOWN: &str =
-    "count, x, fraction, B to EB, KiB to TiB, FLOPS, Hz, s, W, USD with SI prefixes, /s and /h";
+    "count, x, fraction, B to EB, KiB to TiB, FLOPS, Hz, s, h, W, USD with SI prefixes, /s and /h";
 
 /// [`factor`] of a unit that something cannot do without.
 ///
@@ -57,6 +57,7 @@ pub fn factor(unit: &str) -> Option<f64> {
         "Mbit" => 1e6 / 8.0,
         "Gbit" => 1e9 / 8.0,
         "Tbit" => 1e12 / 8.0,
+        "h" => 3600.0,
         "ms" => 1e-3,
         "us" => 1e-6,
         "ns" => 1e-9,

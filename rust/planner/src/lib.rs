@@ -17,6 +17,7 @@
 //! - [`economics`]: watts and dollars.
 //! - [`mod@search`]: the best of all plans.
 //! - [`request`], [`sources`] and [`answer`]: all of it as front ends ask for it and show it, in forms that serde knows.
+//! - [`fleet`]: what failures leave of a training run, and how many spare replicas serving needs.
 //! - [`load`]: replicas under traffic, step by step.
 //! - [`published`]: what was published of serving, computed again.
 //! - [`training`]: the time, memory and cost of a training step, and the best layout for it.
@@ -33,6 +34,7 @@ pub mod constants;
 pub mod dtype;
 pub mod economics;
 mod families;
+pub mod fleet;
 pub mod hardware;
 mod hub;
 pub mod inference;

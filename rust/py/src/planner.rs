@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use serde::Serialize;
 use trn3_machine::arch::ArchSpec;
+use trn3_planner::fleet::FleetRequest;
 use trn3_planner::training::{self, TrainingRequest};
 use trn3_planner::{
     BUILT_IN_MODELS, DataType, FAMILIES, ModelSource, ModelSummary, NETWORKS, OperatorRequest, OperatorTable,
@@ -26,6 +27,7 @@ pub(crate) fn register(parent: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(models, &module)?)?;
     module.add_function(wrap_pyfunction!(families, &module)?)?;
     module.add_function(wrap_pyfunction!(plan_training, &module)?)?;
+    module.add_function(wrap_pyfunction!(goodput, &module)?)?;
     module.add_function(wrap_pyfunction!(published_serving, &module)?)?;
     module.add_function(wrap_pyfunction!(published_training, &module)?)?;
     module.add_function(wrap_pyfunction!(time_product, &module)?)?;
@@ -115,6 +117,14 @@ fn families() -> Vec<&'static str> {
 fn plan_training<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
     let asked: TrainingRequest = from_python("training request", request)?;
     to_python(request.py(), &door::run(request.py(), || asked.search())?)
+}
+
+/// What failures leave of a training run, or how many spare replicas serving needs: `{"of": "training" or "serving", ...}`.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+fn goodput<'py>(request: &Bound<'py, PyAny>) -> Answer<'py> {
+    let asked: FleetRequest = from_python("fleet request", request)?;
+    to_python(request.py(), &door::run(request.py(), || asked.answer())?)
 }
 
 /// Published rates of training beside the model's.
