@@ -400,3 +400,31 @@ fn test_recipes_of_quantisation_are_instructions() {
         assert_eq!(templates(&arch(), &graph, inputs, MatmulPath::AsTyped), [TemplateKind::Instructions]);
     }
 }
+
+#[test]
+fn test_gradients_of_embeddings_are_timed_without_values() {
+    // Zeros of one number with rows added to them: what a table's gradient is.
+    let attributes = r#"{"update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+        "index_vector_dim": 1, "function": "add"}"#;
+    let gradient = |rows: usize, width: usize, count: usize| {
+        let kind = |shape: &[usize]| TensorType::new(DType::Float32, shape);
+        let (zero, table) = (kind(&[]), kind(&[rows, width]));
+        let (places, updates) = (TensorType::new(DType::Int32, &[count, 1]), kind(&[count, width]));
+        let operations = [
+            operation("broadcast_in_dim", "[0]", &table, r#"{"dimensions": []}"#),
+            operation("scatter", "[3, 1, 2]", &table, attributes),
+        ];
+        (graph(&[&zero, &places, &updates], &operations.join(", "), "[4]"), [zero, places, updates])
+    };
+    let (small, kinds) = gradient(700, 9, 300);
+    let places = (0..300).map(|place| place * 97 % 701);
+    let places = Tensor::from_integers(kinds[1].clone(), places).unwrap();
+    both(&small, vec![tensor(&kinds[0], 1), places, tensor(&kinds[2], 2)], &ExecutionOptions::default());
+    let (large, _) = gradient(32_000, 1024, 2048);
+    let compile = CompileOptions { level: CompileLevel::NeuronxCc, ..Default::default() };
+    let mut run = large.run_on_core(&arch(), None, &ExecutionOptions::default(), &compile).unwrap();
+    let (time, bytes) = (run.core.makespan().0 as f64 / 1e6, run.account(&large).pop().unwrap().hbm_bytes);
+    assert!(bytes < 200 << 20, "{bytes} bytes");
+    // Elements of the table one by one would be 14 ms.
+    assert!(time < 1000.0, "{time} us");
+}
