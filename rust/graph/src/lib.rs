@@ -26,6 +26,7 @@ mod fits;
 mod graph;
 mod kernel;
 mod location;
+mod long_reduction;
 mod lowering;
 mod meeting_room;
 mod meetings;

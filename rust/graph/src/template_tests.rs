@@ -428,3 +428,27 @@ fn test_gradients_of_embeddings_are_timed_without_values() {
     // Elements of the table one by one would be 14 ms.
     assert!(time < 1000.0, "{time} us");
 }
+
+#[test]
+fn test_reductions_of_whole_numbers_are_cut_to_what_an_instruction_takes() {
+    let reduction = |x: &TensorType, dimensions: &[usize], function: &str| {
+        let kept: Vec<usize> =
+            (0..x.rank()).filter(|axis| !dimensions.contains(axis)).map(|axis| x.shape[axis]).collect();
+        let attributes = format!(r#"{{"dimensions": {dimensions:?}, "function": "{function}"}}"#);
+        let text = operation("reduce", "[0, 1]", &x.with_shape(&kept), &attributes);
+        graph(&[x, &x.with_shape(&[])], &text, "[2]")
+    };
+    // A mask of attention over 2,048 tokens: more bytes of a partition than an instruction takes elements.
+    let compile = CompileOptions { level: CompileLevel::NeuronxCc, ..Default::default() };
+    for dimensions in [&[2][..], &[0], &[0, 1, 2]] {
+        let any = reduction(&TensorType::new(DType::Bool, &[4, 2048, 2048]), dimensions, "or");
+        let mut run = any.run_on_core(&arch(), None, &ExecutionOptions::default(), &compile).unwrap();
+        assert_eq!(run.account(&any)[0].template, TemplateKind::GpSimdFunction);
+    }
+    // More than fits on chip, of one result.
+    for (function, start) in [("add", 7), ("xor", 7), ("maximum", -7)] {
+        let x = TensorType::new(DType::Int32, &[7_000_003]);
+        let start = Tensor::from_integers(x.with_shape(&[]), [start]).unwrap();
+        both(&reduction(&x, &[0], function), vec![tensor(&x, 1), start], &ExecutionOptions::default());
+    }
+}
