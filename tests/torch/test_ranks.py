@@ -476,6 +476,32 @@ def test_a_group_that_is_gone_is_named() -> None:
         members("77")
 
 
+class Layer(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.product = torch.nn.Linear(16, 16)
+
+    def forward(self, x: Any) -> Any:
+        return gelu(self.product(x))
+
+
+def test_equal_layers_are_timed_once() -> None:
+    """Without values: each graph is scheduled once, however often a step runs it."""
+    fake_group(8)
+    model = torch.nn.Sequential(*(Layer() for _ in range(4)))
+    for layer in model:
+        fully_shard(layer, mesh=init_device_mesh("cpu", (8,)))
+
+    def step(x: Any) -> Any:
+        return model(x)
+
+    cost = trn3.torch.compile(step, system="trn3").time(torch.randn(4, 16))
+    layers = [part for part in cost.parts if part.account()[0].template != "collective"]
+    # Of the first one the input needs no gradient: that is another graph.
+    assert (len(layers), len({id(part) for part in layers})) == (4, 2)
+    assert cost.latency_us == sum(part.latency_us for part in cost.parts)
+
+
 def test_fsdp_is_timed_with_what_its_hooks_call(capsys: pytest.CaptureFixture[str]) -> None:
     fake_group(16)
     model = sharded(Model(), init_device_mesh("cpu", (16,)))

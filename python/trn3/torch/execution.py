@@ -160,6 +160,7 @@ class GraphExecutable:
         self._updated = [] if part == "backward" else _updated_inputs()
         self._place = _place()
         self._refusal: GraphError | None = None
+        self._timed: StepProfile | None = None
         try:
             self._converted = convert(module, part, names)
             self._graph = self._converted.graph(options.arch)
@@ -204,9 +205,14 @@ class GraphExecutable:
         return self._returned(self._graph.execute(inputs, self._options.path))
 
     def _time(self) -> StepProfile:
-        if self._converted.ranks == 1:
-            return self._on_core(None)[1]
-        return run_on_ranks(self._graph, None, rank=own_rank(), **_places(self._options))[1]
+        """Without values a graph takes what it took: layers of one text share theirs."""
+        if self._timed is None:
+            if self._converted.ranks == 1:
+                self._timed = self._on_core(None)[1]
+            else:
+                places = _places(self._options)
+                self._timed = run_on_ranks(self._graph, None, rank=own_rank(), **places)[1]
+        return self._timed
 
     def _on_core(
         self, inputs: list[NDArray[Any]] | None

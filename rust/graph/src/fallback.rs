@@ -125,6 +125,15 @@ struct Part {
 }
 
 impl Part {
+    /// Whether its tiles fit on chip together, and each into an instruction.
+    fn fits(&self, arch: &ArchSpec, kinds: &[&TensorType], made: &[TensorType]) -> bool {
+        let room = (arch.sbuf_partition_bytes - arch.sbuf_reserved_bytes) as usize;
+        let is_short = |range: &Vec<(usize, usize)>| {
+            tile_shape(arch, range.iter().map(|(_, length)| length).product())[1] as u64 <= arch.sbuf_operand_elements
+        };
+        self.operands.iter().chain(&self.results).all(is_short) && self.bytes(arch, kinds, made) <= room
+    }
+
     /// Bytes that its tiles take of a partition.
     fn bytes(&self, arch: &ArchSpec, kinds: &[&TensorType], made: &[TensorType]) -> usize {
         let of = |kind: &TensorType, range: &[(usize, usize)]| {
@@ -157,21 +166,20 @@ impl Part {
     }
 }
 
-/// The parts of an operation that fit on chip, as few as halving gives; none where it cannot be cut so far.
+/// The parts of an operation that fit, as few as halving gives; none where it cannot be cut so far.
 fn parts(
     arch: &ArchSpec,
     operation: &Arc<dyn TensorOperation>,
     kinds: &[&TensorType],
     made: &[TensorType],
 ) -> Option<Vec<Part>> {
-    let room = (arch.sbuf_partition_bytes - arch.sbuf_reserved_bytes) as usize;
     let all = |kind: &TensorType| kind.shape.iter().map(|&length| (0, length)).collect::<Vec<_>>();
     let whole =
         Part { operands: kinds.iter().map(|kind| all(kind)).collect(), results: made.iter().map(all).collect() };
     let cuts = operation.cuts(kinds, &made.iter().collect::<Vec<_>>());
     let (mut waiting, mut fitting) = (vec![whole], Vec::new());
     while let Some(part) = waiting.pop() {
-        if part.bytes(arch, kinds, made) <= room {
+        if part.fits(arch, kinds, made) {
             fitting.push(part);
             continue;
         }

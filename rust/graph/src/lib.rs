@@ -14,6 +14,7 @@ mod by_instructions;
 #[cfg(test)]
 mod by_instructions_tests;
 mod chains;
+mod column_tiles;
 mod composed;
 #[cfg(test)]
 mod composed_tests;
@@ -25,6 +26,7 @@ mod fits;
 mod graph;
 mod kernel;
 mod location;
+mod long_reduction;
 mod lowering;
 mod meeting_room;
 mod meetings;
@@ -43,6 +45,8 @@ mod ranks_on_core;
 #[cfg(test)]
 mod ranks_tests;
 mod read;
+#[cfg(test)]
+mod reduction_tests;
 mod reduction_tiles;
 mod region_key;
 mod region_run;

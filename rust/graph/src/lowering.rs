@@ -11,9 +11,10 @@ use crate::emitter::Emitter;
 use crate::error::{GraphError, Result};
 use crate::fallback::emit_whole;
 use crate::graph::{Body, Graph, GraphNode};
+use crate::long_reduction::emit_long_reduction;
 use crate::meetings::Meetings;
 use crate::node_types::{as_any, operand_types, result_types};
-use crate::operations::{Case, CustomCall, Reshape, While};
+use crate::operations::{Case, CustomCall, Reduce, Reshape, While};
 use crate::options::ExecutionOptions;
 use crate::template::{OperationRun, TemplateKind};
 use crate::tensor_type::TensorType;
@@ -209,6 +210,11 @@ impl<'g> Lowering<'g> {
     /// An operation without a template, as a function of GpSimdE on all that it takes; whether that fits on chip.
     fn whole(&mut self, body: &Body, node: &GraphNode, operands: &[View], results: &[View]) -> Result<bool> {
         let types = (&operand_types(body, node)[..], result_types(body, node));
+        if let Some(reduce) = as_any(node).downcast_ref::<Reduce>() {
+            let types = (types.0[0], &types.1[0]);
+            let operands = (&operands[0], &operands[1]);
+            return emit_long_reduction(&mut self.emitter, reduce, types, operands, &results[0], self.options);
+        }
         emit_whole(&mut self.emitter, &node.operation, types, operands, results, self.options)
     }
 

@@ -178,6 +178,34 @@ pub(crate) fn emit_filled(emitter: &mut Emitter, out: &View, value: f64) -> Resu
     let partitions = emitter.arch().partitions as usize;
     let tile = emitter.sbuf(&[partitions.min(out.len()), FILLED.min(out.len())], out.dtype)?;
     emitter.fill(&tile, value)?;
+    emit_sent(emitter, out, &tile)
+}
+
+/// What lies in HBM as another tensor there. One number that is looked at as many goes through a tile: DMA would take it
+/// element by element.
+///
+/// # Errors
+/// What the machine refuses.
+pub(crate) fn emit_copied(emitter: &mut Emitter, out: &View, x: &View) -> Result<()> {
+    let is_one = x.shape.iter().zip(&x.strides).all(|(&length, &stride)| length == 1 || stride == 0);
+    if !is_one || x.is_indirect() || x.len() <= FILLED {
+        return emitter.copy(out, x);
+    }
+    let partitions = emitter.arch().partitions as usize;
+    let number = emitter.load(&View {
+        shape: [partitions, 1].into_iter().collect(),
+        strides: [0, 1].into_iter().collect(),
+        ..x.clone()
+    })?;
+    let tile = emitter.sbuf(&[partitions, FILLED], out.dtype)?;
+    let strides = [number.strides[0], 0].into_iter().collect();
+    emitter.cast(&tile, &View { shape: tile.shape.clone(), strides, ..number })?;
+    emit_sent(emitter, out, &tile)
+}
+
+/// Sends parts of a tile whose elements are all alike.
+fn emit_sent(emitter: &mut Emitter, out: &View, tile: &View) -> Result<()> {
+    let partitions = emitter.arch().partitions as usize;
     for_each_piece(&[out], partitions, FILLED, &mut |pieces| {
         let (rows, columns) = (pieces[0].partitions() as i64, pieces[0].free_size() as i64);
         emitter.copy(&pieces[0], &tile.slice(0, 0, rows, 1)?.slice(1, 0, columns, 1)?)

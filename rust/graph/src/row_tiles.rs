@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::execute::ByOperation;
 use crate::graph::TensorOperation;
 use crate::options::ExecutionOptions;
+use crate::pieces::emit_copied;
 use crate::tensor::Tensor;
 use crate::tensor_type::TensorType;
 
@@ -123,7 +124,7 @@ impl NamedRows {
         if !self.is_exact(indices) || is_byte {
             return Ok(false);
         }
-        emitter.copy(out, x)?;
+        emit_copied(emitter, out, x)?;
         if updates.is_empty() || out.is_empty() {
             return Ok(true);
         }

@@ -400,3 +400,55 @@ fn test_recipes_of_quantisation_are_instructions() {
         assert_eq!(templates(&arch(), &graph, inputs, MatmulPath::AsTyped), [TemplateKind::Instructions]);
     }
 }
+
+#[test]
+fn test_gradients_of_embeddings_are_timed_without_values() {
+    // Zeros of one number with rows added to them: what a table's gradient is.
+    let attributes = r#"{"update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+        "index_vector_dim": 1, "function": "add"}"#;
+    let gradient = |rows: usize, width: usize, count: usize| {
+        let kind = |shape: &[usize]| TensorType::new(DType::Float32, shape);
+        let (zero, table) = (kind(&[]), kind(&[rows, width]));
+        let (places, updates) = (TensorType::new(DType::Int32, &[count, 1]), kind(&[count, width]));
+        let operations = [
+            operation("broadcast_in_dim", "[0]", &table, r#"{"dimensions": []}"#),
+            operation("scatter", "[3, 1, 2]", &table, attributes),
+        ];
+        (graph(&[&zero, &places, &updates], &operations.join(", "), "[4]"), [zero, places, updates])
+    };
+    let (small, kinds) = gradient(700, 9, 300);
+    let places = (0..300).map(|place| place * 97 % 701);
+    let places = Tensor::from_integers(kinds[1].clone(), places).unwrap();
+    both(&small, vec![tensor(&kinds[0], 1), places, tensor(&kinds[2], 2)], &ExecutionOptions::default());
+    let (large, _) = gradient(32_000, 1024, 2048);
+    let compile = CompileOptions { level: CompileLevel::NeuronxCc, ..Default::default() };
+    let mut run = large.run_on_core(&arch(), None, &ExecutionOptions::default(), &compile).unwrap();
+    let (time, bytes) = (run.core.makespan().0 as f64 / 1e6, run.account(&large).pop().unwrap().hbm_bytes);
+    assert!(bytes < 200 << 20, "{bytes} bytes");
+    // Elements of the table one by one would be 14 ms.
+    assert!(time < 1000.0, "{time} us");
+}
+
+#[test]
+fn test_reductions_of_whole_numbers_are_cut_to_what_an_instruction_takes() {
+    let reduction = |x: &TensorType, dimensions: &[usize], function: &str| {
+        let kept: Vec<usize> =
+            (0..x.rank()).filter(|axis| !dimensions.contains(axis)).map(|axis| x.shape[axis]).collect();
+        let attributes = format!(r#"{{"dimensions": {dimensions:?}, "function": "{function}"}}"#);
+        let text = operation("reduce", "[0, 1]", &x.with_shape(&kept), &attributes);
+        graph(&[x, &x.with_shape(&[])], &text, "[2]")
+    };
+    // A mask of attention over 2,048 tokens: more bytes of a partition than an instruction takes elements.
+    let compile = CompileOptions { level: CompileLevel::NeuronxCc, ..Default::default() };
+    for dimensions in [&[2][..], &[0], &[0, 1, 2]] {
+        let any = reduction(&TensorType::new(DType::Bool, &[4, 2048, 2048]), dimensions, "or");
+        let mut run = any.run_on_core(&arch(), None, &ExecutionOptions::default(), &compile).unwrap();
+        assert_eq!(run.account(&any)[0].template, TemplateKind::GpSimdFunction);
+    }
+    // More than fits on chip, of one result.
+    for (function, start) in [("add", 7), ("xor", 7), ("maximum", -7)] {
+        let x = TensorType::new(DType::Int32, &[7_000_003]);
+        let start = Tensor::from_integers(x.with_shape(&[]), [start]).unwrap();
+        both(&reduction(&x, &[0], function), vec![tensor(&x, 1), start], &ExecutionOptions::default());
+    }
+}

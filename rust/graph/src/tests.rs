@@ -101,15 +101,21 @@ fn test_every_function_of_one_element_is_near_the_true_one() {
 }
 
 #[test]
-fn test_runs_of_a_reduction_join_in_order() {
+fn test_long_rows_join_in_runs_and_few_of_them_in_lanes() {
     let values: Vec<f32> = (0..10_000).map(|place| ((place * 7919) % 1000) as f32 * 0.37 - 100.0).collect();
-    let expected = values.chunks(4096).map(|run| run.iter().fold(0.0, |sum, x| sum + x)).reduce(|x, y| x + y).unwrap();
+    let sum = |values: &[f32]| values.iter().fold(0.0, |sum, x| sum + x);
+    let in_runs = values.chunks(4096).map(sum).reduce(|x, y| x + y).unwrap();
+    // 126 lanes of 79 elements, and one of 46.
+    let lanes: Vec<f32> = values.chunks(79).map(sum).collect();
+    let in_lanes = sum(&lanes[..126]) + lanes[126];
     let init = floats(DType::Float32, &[], &[0.5]);
-    for (shape, result, dimensions) in [([1, 10_000], [1], "[1]"), ([10_000, 1], [1], "[0]")] {
-        let x = floats(DType::Float32, &shape, &values);
+    for (shape, dimensions, rows, expected) in
+        [([1, 10_000], "[1]", 1, in_lanes), ([10_000, 1], "[0]", 1, in_lanes), ([16, 10_000], "[1]", 16, in_runs)]
+    {
+        let x = floats(DType::Float32, &shape, &values.repeat(rows));
         let attributes = format!(r#"{{"dimensions": {dimensions}, "function": "add"}}"#);
-        let found = one("reduce", &[x, init.clone()], TensorType::new(DType::Float32, &result), &attributes).unwrap();
-        assert_eq!(&*found.floats().unwrap(), &[0.5 + expected]);
+        let found = one("reduce", &[x, init.clone()], TensorType::new(DType::Float32, &[rows]), &attributes).unwrap();
+        assert_eq!(&*found.floats().unwrap(), &vec![0.5 + expected; rows][..]);
     }
 }
 

@@ -107,6 +107,35 @@ fn test_timing_only_runs_know_what_was_written_and_refuse_the_rest() {
 }
 
 #[test]
+fn test_rows_that_an_unknown_tile_names_make_the_whole_tensor_unknown() {
+    let mut memory = memory(false, false);
+    let table = memory.hbm_from_bytes("t", &[8, 4], DType::Int8, Buffer::PrivateHbm, Some(vec![1; 32]), SiteId(1));
+    let table = View::whole(table.expect("fits"));
+    let other = memory.hbm_from_bytes("u", &[4], DType::Int8, Buffer::PrivateHbm, Some(vec![1; 4]), SiteId(1));
+    let other = View::whole(other.expect("fits"));
+    let index = tensor(&mut memory, &[3, 1], DType::Int32, Buffer::Sbuf);
+    let rows = table.vector_select(0, index.clone()).expect("rows");
+    assert_eq!(memory.is_initialised(&rows), Ok(false));
+    assert_eq!(memory.is_initialised(&table), Ok(true));
+    memory.forget(&rows).expect("any of its rows");
+    for row in 0..8 {
+        let row = table.slice(0, row, row + 1, 1).expect("a row");
+        assert_eq!(memory.is_initialised(&row), Ok(false));
+    }
+    assert_eq!(memory.is_initialised(&other), Ok(true));
+    // Rows that are known are forgotten alone.
+    memory.write_f32(&table, &[2.0; 32], CastOptions::default()).expect("fits");
+    memory.write_f32(&index, &[6.0, 1.0, 1.0], CastOptions::default()).expect("fits");
+    memory.forget(&rows).expect("two of its rows");
+    assert_eq!(memory.is_initialised(&table.slice(0, 2, 6, 1).expect("rows")), Ok(true));
+    assert_eq!(memory.is_initialised(&table.slice(0, 1, 2, 1).expect("rows")), Ok(false));
+    // What a register says that nobody wrote may decide anything.
+    let register = Arc::new(Register { id: 1, frozen: false, value: Default::default(), owner: Default::default() });
+    let place = table.select_dynamic(0, ScalarIndex::Register(register)).expect("a row");
+    assert!(matches!(memory.forget(&place), Err(Error::SkippedValue(_))));
+}
+
+#[test]
 fn test_shapes_the_memory_cannot_hold_are_refused() {
     let mut memory = memory(false, true);
     let mut refuse = |shape: &[usize], buffer: Buffer, address: Option<(usize, usize)>, text: &str| {

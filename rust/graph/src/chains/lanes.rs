@@ -8,7 +8,9 @@ use trn3_numerics::PairStep;
 
 use super::look::{Look, is_lane};
 use crate::graph::{Body, GraphNode};
-use crate::operations::{Binary, BinaryFunction, Clamp, Compare, Convert, Direction, Reduce, ReduceFunction, Select};
+use crate::operations::{
+    Binary, BinaryFunction, Clamp, Compare, Convert, Direction, JoinOrder, Reduce, ReduceFunction, Select,
+};
 use crate::operations::{Unary, UnaryFunction};
 use crate::strided::Axes;
 
@@ -109,7 +111,8 @@ pub(super) fn row_length(body: &Body, node: &GraphNode) -> Option<usize> {
     let first = x.rank() - reduce.dimensions.len();
     let length: usize = x.shape[first..].iter().product();
     let is_last = x.is_float() && reduce.dimensions.iter().all(|&axis| axis >= first);
-    (is_last && length > 1 && length <= LONGEST_ROW).then_some(length)
+    let is_row = JoinOrder::new(&x.shape, &reduce.dimensions).is_by_rows();
+    (is_last && is_row && length > 1 && length <= LONGEST_ROW).then_some(length)
 }
 
 fn function(body: &Body, node: &GraphNode) -> Option<LaneFunction> {

@@ -8,6 +8,7 @@ use crate::error::{GraphError, Reason, Result};
 use crate::fits::{check_same, exactly};
 use crate::graph::{Execution, TensorOperation};
 use crate::options::ExecutionOptions;
+use crate::pieces::emit_copied;
 use crate::row::{OperationRow, plain};
 use crate::strided::{Block, pick, row_major};
 use crate::tensor::{Tensor, change_words};
@@ -137,7 +138,7 @@ impl TensorOperation for DynamicUpdateSlice {
 
     fn emit(&self, emitter: &mut Emitter, operands: &[View], results: &[View], _: &ExecutionOptions) -> Result<bool> {
         let [x, update, starts @ ..] = operands else { return Ok(false) };
-        emitter.copy(&results[0], x)?;
+        emit_copied(emitter, &results[0], x)?;
         let part = placed(emitter, &results[0], starts, &update.shape)?;
         emitter.copy(&part, update)?;
         Ok(true)

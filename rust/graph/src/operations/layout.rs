@@ -9,6 +9,7 @@ use crate::error::{Reason, Result};
 use crate::fits::exactly;
 use crate::graph::{Execution, OperationCut, TensorOperation};
 use crate::options::ExecutionOptions;
+use crate::pieces::emit_copied;
 use crate::row::{OperationRow, plain};
 use crate::strided::{are_axes, permuted, pick, row_major};
 use crate::tensor::{Tensor, Words};
@@ -331,7 +332,7 @@ impl TensorOperation for Pad {
             return Ok(true);
         }
         let strides = out.shape.iter().map(|_| 0).collect();
-        emitter.copy(out, &View { shape: out.shape.clone(), strides, ..value.clone() })?;
+        emit_copied(emitter, out, &View { shape: out.shape.clone(), strides, ..value.clone() })?;
         let (mut from, mut to) = (x.clone(), out.clone());
         for axis in 0..self.low.len() {
             let (low, step) = (self.low[axis], self.interior[axis] as i64 + 1);
@@ -414,7 +415,7 @@ impl TensorOperation for Concatenate {
             part.shape.clone_from(&operand.shape);
             start += operand.shape[self.dimension] as i64;
             if !part.is_empty() {
-                emitter.copy(&part, operand)?;
+                emit_copied(emitter, &part, operand)?;
             }
         }
         Ok(true)

@@ -1,11 +1,13 @@
 //! Reductions over axes.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::alu::AluOp;
 use trn3_machine::view::View;
-use trn3_numerics::for_each;
 
+use super::join_order::{JoinOrder, join_columns, join_long_rows, join_rows};
 use crate::emitter::Emitter;
 use crate::error::{Reason, Result};
 use crate::fits::{check_same, exactly};
@@ -16,12 +18,6 @@ use crate::row::{OperationRow, plain};
 use crate::strided::{are_axes, permuted};
 use crate::tensor::Tensor;
 use crate::tensor_type::TensorType;
-
-/// Elements that are reduced in one run; the results of runs join in ascending order **(choice)**: no instruction reduces
-/// rows of any length.
-pub(crate) const RUN: usize = 4096;
-/// Rows that are reduced side by side, to have work while a sum is on its way.
-const LANES: usize = 16;
 
 /// What elements are joined by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -78,8 +74,14 @@ impl ReduceFunction {
     }
 }
 
-/// Axes joined to one element each: `reduce(x, init)`. Floats are joined in float32, in ascending order of their places
-/// from the operator's identity, and once with `init` at the end; runs of 4,096 join one after another **(choice)**.
+/// Axes joined to one element each: `reduce(x, init)`. Floats are joined in float32 from the operator's identity, and once
+/// with `init` at the end.
+///
+/// First the innermost axes, where they go: each row in ascending order of places, runs of 4,096 one after another; of
+/// fewer than 16 rows longer than that, each goes by 128 lanes of consecutive elements, of which the last has fewer. Then
+/// other axes that go: each column by 128 lanes of as many consecutive elements as all can have. Sums are those of the
+/// array, a chain of the lanes' first elements, one of the second ones, and so on; others join lane by lane. What is left
+/// over comes last **(choice)**. What is largest or smallest is the same in any order.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reduce {
@@ -100,89 +102,41 @@ fn rows_of(x: &Tensor, dimensions: &[usize]) -> Result<(Tensor, usize, usize)> {
     Ok((permuted(x, &order)?, count, length))
 }
 
-/// Whether the axes are the first ones: then columns are joined side by side where they lie.
-fn are_first(dimensions: &[usize]) -> bool {
-    dimensions.iter().all(|&axis| axis < dimensions.len())
-}
-
-/// Joins rows of `length`, several side by side.
-fn join_rows(values: &[f32], length: usize, identity: f32, join: impl Fn(f32, f32) -> f32 + Copy) -> Vec<f32> {
-    let mut out = Vec::with_capacity(values.len() / length.max(1));
-    for group in values.chunks(LANES * length) {
-        let lanes = group.len() / length;
-        let mut totals = [identity; LANES];
-        for (run, start) in (0..length).step_by(RUN).enumerate() {
-            let mut sums = [identity; LANES];
-            for column in start..(start + RUN).min(length) {
-                for (lane, sum) in sums[..lanes].iter_mut().enumerate() {
-                    *sum = join(*sum, group[lane * length + column]);
-                }
-            }
-            for (total, sum) in totals.iter_mut().zip(sums) {
-                *total = if run == 0 { sum } else { join(*total, sum) };
-            }
-        }
-        out.extend_from_slice(&totals[..lanes]);
-    }
-    out
-}
-
-/// Columns that a thread joins.
-const STRIP: usize = 256;
-
-/// Joins columns: rows of `count` one after another.
-fn join_columns(
-    values: &[f32],
-    count: usize,
-    identity: f32,
-    join: impl Fn(f32, f32) -> f32 + Copy + Sync,
-) -> Result<Vec<f32>> {
-    let mut totals = vec![identity; count];
-    for_each(totals.chunks_mut(STRIP).enumerate(), |(strip, totals)| {
-        let columns = strip * STRIP..strip * STRIP + totals.len();
-        for (run, rows) in values.chunks(RUN * count).enumerate() {
-            let mut sums = [identity; STRIP];
-            for row in rows.chunks(count) {
-                sums.iter_mut().zip(&row[columns.clone()]).for_each(|(sum, &value)| *sum = join(*sum, value));
-            }
-            let joined = |(total, sum): (&mut f32, f32)| *total = if run == 0 { sum } else { join(*total, sum) };
-            totals.iter_mut().zip(sums).for_each(joined);
-        }
-    })?;
-    Ok(totals)
-}
-
 impl Reduce {
     fn of_floats(&self, x: &Tensor, init: f32, count: usize) -> Result<Vec<f32>> {
         fn joined(
-            values: &[f32],
-            rows: Option<usize>,
-            count: usize,
+            (order, x, is_sum): (&JoinOrder, &Tensor, bool),
             operator: AluOp,
             join: impl Fn(f32, f32) -> f32 + Copy + Sync,
         ) -> Result<Vec<f32>> {
-            match rows {
-                Some(length) => Ok(join_rows(values, length, operator.identity(), join)),
-                None => join_columns(values, count, operator.identity(), join),
+            let (values, identity) = (x.floats()?, operator.identity());
+            let rows = match order.lane_width() {
+                Some(width) => Cow::Owned(join_long_rows(&values, order.length, width, identity, join)),
+                None if order.length == 1 && order.columns.is_some() => values,
+                None => Cow::Owned(join_rows(&values, order.length, identity, join)),
+            };
+            let Some(columns) = &order.columns else { return Ok(rows.into_owned()) };
+            let shape = &x.shape()[..order.tail];
+            let lengths = columns.lengths(shape);
+            let permutation = columns.permutation();
+            if permutation.is_sorted() {
+                return join_columns(&rows, lengths, identity, is_sum, join);
             }
+            let rows = Tensor::from_floats(TensorType::new(DType::Float32, shape), rows.into_owned())?;
+            join_columns(&permuted(&rows, &permutation)?.floats()?, lengths, identity, is_sum, join)
         }
         let operator = self.function.operator();
         if x.kind().elements() == 0 {
             return Ok(vec![operator.apply(init, operator.identity()); count]);
         }
-        let (source, rows) = if are_first(&self.dimensions) {
-            (x.clone(), None)
-        } else {
-            let (source, _, length) = rows_of(x, &self.dimensions)?;
-            (source, Some(length))
-        };
-        let values = source.floats()?;
+        let order = JoinOrder::new(x.shape(), &self.dimensions);
+        let what = (&order, x, self.function == ReduceFunction::Add);
         // A step of its own for each operator: the choice is made outside of the loop.
         let mut out = match self.function {
-            ReduceFunction::Add => joined(&values, rows, count, operator, |x, y| AluOp::Add.apply(x, y))?,
-            ReduceFunction::Multiply => joined(&values, rows, count, operator, |x, y| AluOp::Multiply.apply(x, y))?,
-            ReduceFunction::Maximum => joined(&values, rows, count, operator, |x, y| AluOp::Maximum.apply(x, y))?,
-            _ => joined(&values, rows, count, operator, |x, y| AluOp::Minimum.apply(x, y))?,
+            ReduceFunction::Add => joined(what, operator, |x, y| AluOp::Add.apply(x, y))?,
+            ReduceFunction::Multiply => joined(what, operator, |x, y| AluOp::Multiply.apply(x, y))?,
+            ReduceFunction::Maximum => joined(what, operator, |x, y| AluOp::Maximum.apply(x, y))?,
+            _ => joined(what, operator, |x, y| AluOp::Minimum.apply(x, y))?,
         };
         out.iter_mut().for_each(|value| *value = operator.apply(init, *value));
         Ok(out)
@@ -245,17 +199,7 @@ impl TensorOperation for Reduce {
         if !x.dtype.is_float() {
             return Ok(false);
         }
-        let mut order: Vec<usize> = (0..x.rank()).filter(|axis| !self.dimensions.contains(axis)).collect();
-        let kept = order.len();
-        let mut reduced = self.dimensions.clone();
-        reduced.sort_unstable();
-        order.extend(reduced);
-        let turned = View {
-            shape: order.iter().map(|&axis| x.shape[axis]).collect(),
-            strides: order.iter().map(|&axis| x.strides[axis]).collect(),
-            ..x.clone()
-        };
-        emit_reduction(emitter, self.function.operator(), RUN, (&turned, kept), &operands[1], &results[0])?;
+        emit_reduction(emitter, self.function, x, &self.dimensions, &operands[1], &results[0])?;
         Ok(true)
     }
 
@@ -351,8 +295,9 @@ pub(super) const ROWS: &[OperationRow] = &[
         name: "reduce",
         jax: &["stablehlo.reduce"],
         aten: &["sum", "amax", "amin", "prod", "any", "all", "mean"],
-        template: "tensor_reduce along free axes; of integers a function of GpSimdE",
-        accuracy: "float32 in ascending order, runs of 4,096; integers exact",
+        template: "tensor_reduce along the innermost axes; along others sums by nc_matmul with ones, else lanes by \
+                   tensor_tensor, nc_transpose and tensor_reduce; of integers a function of GpSimdE",
+        accuracy: "float32: rows in ascending order, runs of 4,096; columns and few long rows in 128 lanes; integers exact",
         read: plain::<Reduce>,
     },
     OperationRow {

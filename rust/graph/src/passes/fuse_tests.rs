@@ -221,12 +221,17 @@ fn add(writer: &mut Writer, [which, first, second, detail]: [usize; 4]) {
             writer.each(["negate", "exponential", "floor"][detail % 3], &[x]);
         }
         4 | 5 if rank > 0 => {
-            let dimensions = if detail % 3 == 0 { vec![rank - 1] } else { (detail % rank..rank).collect() };
+            let dimensions: Vec<usize> = match detail % 4 {
+                0 => vec![rank - 1],
+                1 => (0..=detail % rank).collect(),
+                _ => (detail % rank..rank).collect(),
+            };
             let init = usize::from(kind.dtype == DType::BFloat16);
             writer.reduce(["add", "maximum"][detail % 2], x, init, &dimensions);
         }
         6 | 7 if rank < 3 => {
-            let targets: Vec<&[usize]> = vec![&[5, 6, 7], &[5, 6, 1], &[5, 6], &[1, 5]];
+            let [a, b, c] = *writer.kinds[from].shape else { return };
+            let targets: [&[usize]; 4] = [&[a, b, c], &[a, b, 1], &[a, b], &[1, a]];
             let shape = targets[detail % 4];
             let fits = kind.shape.iter().zip(shape).all(|(one, other)| one == other) && rank <= shape.len();
             if fits {
@@ -258,10 +263,11 @@ proptest! {
     fn test_fused_and_unfused_bits_are_equal(
         steps in prop::collection::vec(prop::array::uniform4(0usize..1000), 4..28),
         outputs in prop::collection::vec(0usize..1000, 1..4),
+        shape in prop::sample::select(vec![[5, 6, 7], [260, 3, 7], [3, 5, 1000]]),
     ) {
         let kinds = [
-            kind(DType::Float32, &[]), kind(DType::BFloat16, &[]), kind(DType::Float32, &[5, 6, 7]),
-            kind(DType::BFloat16, &[5, 6, 7]), kind(DType::Float32, &[5, 6]), kind(DType::Float32, &[5, 6, 7]),
+            kind(DType::Float32, &[]), kind(DType::BFloat16, &[]), kind(DType::Float32, &shape),
+            kind(DType::BFloat16, &shape), kind(DType::Float32, &shape[..2]), kind(DType::Float32, &shape),
         ];
         let mut writer = Writer::new(&kinds);
         for step in steps {

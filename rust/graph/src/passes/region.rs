@@ -7,7 +7,7 @@ use trn3_machine::arch::ArchSpec;
 use trn3_machine::dtype::DType;
 
 use crate::graph::{Body, GraphNode};
-use crate::operations::{BroadcastInDim, Reduce, Reshape, Transpose};
+use crate::operations::{BroadcastInDim, JoinOrder, Reduce, Reshape, Transpose};
 use crate::tensor_type::TensorType;
 
 /// Operations of a region without reductions at most **(choice)**.
@@ -181,7 +181,8 @@ impl Region {
     /// A reduction of what has all axes, along the innermost one and others.
     fn reduction(&self, body: &Body, node: &GraphNode, reduce: &Reduce) -> Option<Joining> {
         let (value, x) = (node.operands[0], kind(body, node.operands[0]));
-        if !x.is_float() || x.elements() == 0 || self.makes(node.operands[1]) {
+        let is_by_rows = JoinOrder::new(&x.shape, &reduce.dimensions).is_by_rows();
+        if !x.is_float() || x.elements() == 0 || !is_by_rows || self.makes(node.operands[1]) {
             return None;
         }
         let axes = match self.axes.get(&value) {

@@ -24,26 +24,42 @@ pub enum Written {
 }
 
 impl Memory {
-    /// Whether every byte of the operand is initialised; in a timing-only run: whether its values are known.
+    /// Whether every byte of the operand is initialised; in a timing-only run: whether its values are known, and where they
+    /// lie.
     ///
     /// # Errors
     /// [`Error::OutOfBounds`]; those of reading a dynamic index.
     pub fn is_initialised<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<bool> {
         let operand = operand.into();
+        if self.is_anywhere(operand.view)? {
+            return Ok(false);
+        }
         let place = self.resolve(operand, self.site)?;
         self.is_set(&place, &operand.view.storage)
     }
 
-    /// Makes the operand unknown, as an instruction without values does to its destination in a timing-only run.
+    /// Makes the operand unknown, as an instruction without values does to its destination in a timing-only run: all of its
+    /// tensor, where a tile that is unknown itself says what is written.
     ///
     /// # Errors
     /// As [`Memory::is_initialised`].
     pub fn forget<'v>(&mut self, operand: impl Into<Operand<'v>>) -> Result<()> {
         let operand = operand.into();
+        if self.is_anywhere(operand.view)? {
+            return self.forget(&View::whole(operand.view.storage.clone()));
+        }
         let place = self.resolve(operand, self.site)?;
         self.claim(&place, &operand.view.storage, None)?;
         self.note_write(&place, &operand.view.storage, None)?;
         self.mark_initialised(&place, &operand.view.storage, false)
+    }
+
+    /// Whether a timing-only run does not know the tile of indexes that says where the view's elements lie.
+    fn is_anywhere(&mut self, view: &View) -> Result<bool> {
+        match view.index_view() {
+            Some(index) if !self.options.values => Ok(!self.is_initialised(index)?),
+            _ => Ok(false),
+        }
     }
 
     /// Notes a read whose values a timing-only run skips, for the sake of other cores. Dynamic addresses, whose values
