@@ -26,15 +26,14 @@ _MOST_PIECES: Final = 1024
 class LiveChoice:
     """One of the answers to a question, as far as it has come."""
 
-    __slots__ = ("answer", "ended", "first", "index", "last", "number", "tokens")
+    __slots__ = ("ended", "first", "index", "last", "number", "tokens")
 
-    def __init__(self, answer: LiveAnswer, index: int, number: int) -> None:
-        self.answer = answer
+    def __init__(self, index: int, number: int, arrival: float) -> None:
         self.index = index
         self.number = number
         self.tokens = 0
         self.first: float | None = None
-        self.last = answer.arrival
+        self.last = arrival
         self.ended = False
 
 
@@ -130,9 +129,10 @@ class Pace:
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._began = (self._loop.time(), machine.now)
-        self._live: dict[int, LiveChoice] = {}
+        self._live: dict[int, tuple[LiveAnswer, LiveChoice]] = {}
         self._handle: asyncio.Handle | None = None
-        self._is_late = False
+        self._is_behind = False
+        self._has_told = False
         self._is_closed = False
 
     def ask(self, question: Question) -> LiveAnswer:
@@ -144,18 +144,23 @@ class Pace:
             If the machine's queue is full.
         ValueError
             If the machine can never serve it.
+        ConnectionError
+            If time stands still for ever.
         """
-        answer = LiveAnswer(question, self._catch_up())
+        answer = LiveAnswer(question, self._arrival())
+        if self._is_closed:
+            message = "the endpoint ends"
+            raise ConnectionAbortedError(message)
         try:
             for prompt in question.prompts:
                 for _ in range(question.n):
                     number = self._machine.submit(
                         answer.arrival, prompt, question.output, question.priority
                     )
-                    choice = LiveChoice(answer, len(answer.choices), number)
+                    choice = LiveChoice(len(answer.choices), number, answer.arrival)
                     answer.choices.append(choice)
                     answer.open += 1
-                    self._live[number] = choice
+                    self._live[number] = (answer, choice)
         except BaseException:
             self._cancel(answer, answer.arrival)
             raise
@@ -167,8 +172,10 @@ class Pace:
         """Cancel what of an answer has not come, as its client went away."""
         if not answer.open or self._is_closed:
             return
-        self._metrics.aborted += self._cancel(answer, self._catch_up())
-        self._schedule()
+        at = self._arrival()
+        if not self._is_closed:
+            self._metrics.aborted += self._cancel(answer, at)
+            self._schedule()
 
     def close(self) -> None:
         """Stop time."""
@@ -192,20 +199,28 @@ class Pace:
         began, start = self._began
         return start + (self._loop.time() - began) * self._speed
 
-    def _catch_up(self) -> float:
-        """Simulate up to now, or as far as a moment allows, and return that time."""
+    def _arrival(self) -> float:
+        """Return the simulated time of what happens now, up to which all else has happened.
+
+        That is earlier than it should be where the simulation is behind.
+        """
+        if self._speed != MAX_SPEED and not self._is_behind:
+            self._catch_up()
+        return self._machine.now if self._is_behind else max(self._now(), self._machine.now)
+
+    def _catch_up(self) -> None:
+        """Simulate up to now, or as far as a moment allows."""
         now = self._now()
-        if self._speed == MAX_SPEED:
-            return now
         stop = self._loop.time() + _SLICE
-        while (
-            not self._is_closed and (due := self._machine.next_event()) is not None and due <= now
-        ):
+        while not self._is_closed and (due := self._machine.next_event()) is not None:
+            if due > now:
+                break
             self._hand_out(due)
             if self._loop.time() > stop:
+                self._is_behind = True
                 self._say_late((now - due) / self._speed)
-                return self._machine.now
-        return max(now, self._machine.now)
+                return
+        self._is_behind = False
 
     def _hand_out(self, until: float) -> None:
         try:
@@ -216,9 +231,9 @@ class Pace:
             return
         for number, at, tokens, is_last in events:
             # A request may be cancelled while it is served.
-            if (choice := self._live.get(number)) is None:
+            if (live := self._live.get(number)) is None:
                 continue
-            answer = choice.answer
+            answer, choice = live
             if tokens:
                 if choice.first is None:
                     choice.first = at
@@ -264,8 +279,8 @@ class Pace:
         self._schedule()
 
     def _say_late(self, seconds: float) -> None:
-        if seconds > _LATE and not self._is_late:
-            self._is_late = True
+        if seconds > _LATE and not self._has_told:
+            self._has_told = True
             self._notice(
                 f"the simulation is {time_text(seconds)} late: clients measure that too; a lower "
                 "speed would keep pace"
