@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
 from support.live_machine import FakeLiveServer, environment, served, serving
+from support.token_files import byte_pairs
 from trn3.endpoint import EndpointOptions, run
 
 STREAMS = 500
@@ -75,6 +81,23 @@ def test_a_signal_ends_it_within_a_second_and_frees_the_port(
         assert again == url
         process.send_signal(number)
         assert process.wait(5) == code
+
+
+def test_a_text_that_is_being_counted_holds_up_nothing(tmp_path: Path) -> None:
+    """Ten million letters take a tokenizer seconds."""
+    with serving(tokenizer=str(byte_pairs(tmp_path))) as (process, url):
+        threading.Thread(target=ask_for_long, args=(url,), daemon=True).start()
+        time.sleep(1)
+        before = time.monotonic()
+        process.terminate()
+        assert process.wait(10) == 143
+        assert time.monotonic() - before < 1
+
+
+def ask_for_long(url: str) -> None:
+    with contextlib.suppress(OSError, HTTPException):
+        body = json.dumps({"prompt": "once upon a time " * 600_000}).encode()
+        urllib.request.urlopen(f"{url}/v1/completions", body)
 
 
 def test_ignored_signals_stay_ignored() -> None:

@@ -19,7 +19,7 @@ from trn3.endpoint.fields import (
     read_fields,
 )
 from trn3.endpoint.options import COMPLETION_TOKENS, EndpointOptions
-from trn3.endpoint.tokens import TokenCounter
+from trn3.endpoint.tokens import TokenCounter, ids_aside
 
 #: Answers that one request may ask for: prompts times `n`. OpenAI bounds prompts so.
 MOST_ANSWERS: Final = 2048
@@ -217,7 +217,7 @@ class Questioner:
             ids = self._tokens.ids(prompt)
         else:
             async with self._long_texts:
-                ids = await asyncio.to_thread(self._tokens.ids, prompt)
+                ids = await ids_aside(self._tokens, prompt)
         if not ids:
             refuse(f"{param} is empty; needed: at least one token", param)
         return ids

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
+import threading
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -109,12 +112,40 @@ class FileTokens:
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text, with those that the tokenizer adds."""
-        return self._tokenizer.encode(text).ids
+        # The one way that leaves the interpreter to others meanwhile.
+        return self._tokenizer.encode_batch_fast([text])[0].ids
 
 
 def token_counter(path: str | os.PathLike[str] | None) -> TokenCounter:
     """Return what counts tokens: by a tokenizer's file, or by bytes."""
     return ByteTokens() if path is None else FileTokens(path)
+
+
+async def ids_aside(tokens: TokenCounter, text: str) -> list[int]:
+    """Return the tokens of a long text, while the event loop and the end of the process go on."""
+    loop = asyncio.get_running_loop()
+    counted: asyncio.Future[list[int]] = loop.create_future()
+
+    def settle(ids: list[int] | None, error: Exception | None) -> None:
+        if counted.done():
+            return
+        if error is not None:
+            counted.set_exception(error)
+        else:
+            counted.set_result(ids or [])
+
+    def work() -> None:
+        ids, problem = None, None
+        try:
+            ids = tokens.ids(text)
+        except Exception as error:  # for whoever waits
+            problem = error
+        with contextlib.suppress(RuntimeError):  # the loop may have ended
+            loop.call_soon_threadsafe(settle, ids, problem)
+
+    # Unlike those of an executor, it is not waited for when all ends.
+    threading.Thread(target=work, daemon=True).start()
+    return await counted
 
 
 def _word(name: str, tokenizer: Tokenizer) -> str:
