@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import aiohttp
 import pytest
 from hypothesis import given, strategies as st
 from openai import OpenAI
@@ -67,6 +70,34 @@ def test_a_long_text_is_counted_while_others_are_served(
         long = client.completions.with_raw_response
         with pytest.raises(Exception, match="maximum context length is 4096 tokens"):
             long.create(model="fake/model", prompt=" a" * 20_000, max_tokens=3)
+
+
+def test_long_texts_are_counted_one_by_one_and_not_too_many_wait(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    """A client that goes away does not let another text be counted beside its own."""
+    endpoint = serve(tokenizer=byte_pairs(tmp_path))
+    body = {"prompt": " a" * 200_000}
+
+    async def ask(session: aiohttp.ClientSession, seconds: float) -> int:
+        limit = aiohttp.ClientTimeout(total=seconds)
+        try:
+            url = f"{endpoint.url}/v1/completions"
+            async with session.post(url, json=body, timeout=limit) as answer:
+                return answer.status
+        except TimeoutError:
+            return 0
+
+    async def ask_all() -> list[int]:
+        async with aiohttp.ClientSession() as session:
+            await asyncio.gather(*(ask(session, 0.05) for _ in range(8)))
+            running = [each for each in threading.enumerate() if each.name == "tokens of a text"]
+            assert len(running) <= 1
+            return await asyncio.gather(*(ask(session, 100) for _ in range(40)))
+
+    statuses = asyncio.run(ask_all())
+    assert set(statuses) == {400, 429}
+    assert 1 <= statuses.count(400) <= 16
 
 
 def test_what_is_no_tokenizer_is_an_error_that_names_it(tmp_path: Path) -> None:

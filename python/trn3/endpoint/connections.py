@@ -11,7 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from trn3.endpoint.errors import RefusedQuestionError, refuse
+from trn3.endpoint.errors import RefusedQuestionError, busy, refuse
 from trn3.endpoint.pace import LiveAnswer
 from trn3.endpoint.wire import Wire
 
@@ -116,10 +116,7 @@ class BodyReader:
             message = f"the body has {size} bytes or more; allowed: {self._most}"
             raise RefusedQuestionError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
         if self._held > _BODIES * self._most:
-            message = "too many large bodies come at a time"
-            raise RefusedQuestionError(
-                HTTPStatus.TOO_MANY_REQUESTS, message, headers={"Retry-After": "1"}
-            )
+            raise busy("too many large bodies come at a time")
 
 
 async def send_stream(

@@ -14,7 +14,7 @@ from aiohttp import web
 
 import trn3
 from trn3.endpoint.connections import BodyReader, BoundedServer, connection_logger, send_stream
-from trn3.endpoint.errors import RefusedQuestionError
+from trn3.endpoint.errors import RefusedQuestionError, busy
 from trn3.endpoint.live_server import LiveServerProtocol
 from trn3.endpoint.metrics import CONTENT_TYPE, Metrics
 from trn3.endpoint.options import MAX_SPEED, EndpointOptions
@@ -217,12 +217,7 @@ class Endpoint:
         try:
             answer = self._pace.ask(question)
         except OverflowError as error:
-            raise RefusedQuestionError(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                str(error),
-                code="queue_full",
-                headers={"Retry-After": "1"},
-            ) from error
+            raise busy(str(error), "queue_full") from error
         except ValueError as error:
             raise RefusedQuestionError(HTTPStatus.BAD_REQUEST, str(error)) from error
         self._answers += 1

@@ -68,6 +68,13 @@ def refuse(message: str, param: str | None = None, code: str | None = None) -> N
     raise RefusedQuestionError(HTTPStatus.BAD_REQUEST, message, param=param, code=code)
 
 
+def busy(message: str, code: str | None = None) -> RefusedQuestionError:
+    """Return the refusal of a request that may come again in a second."""
+    return RefusedQuestionError(
+        HTTPStatus.TOO_MANY_REQUESTS, message, code=code, headers={"Retry-After": "1"}
+    )
+
+
 _TYPES = {
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
     HTTPStatus.INTERNAL_SERVER_ERROR: "server_error",

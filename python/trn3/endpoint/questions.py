@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from trn3.endpoint.errors import RefusedQuestionError, refuse
+from trn3.endpoint.errors import RefusedQuestionError, busy, refuse
 from trn3.endpoint.fields import (
     ChatFields,
     CompletionFields,
@@ -27,6 +27,8 @@ MOST_ANSWERS: Final = 2048
 _TOLD_FIELDS: Final = 32
 #: Letters from which tokens are counted beside the event loop, one text at a time.
 _LONG_TEXT: Final = 20_000
+#: Long texts that may wait for that.
+_LONG_TEXTS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ class Questioner:
         self._options = options
         self._notice = notice
         self._told: set[str] = set()
-        self._long_texts = asyncio.Lock()
+        self._long_texts = 0
+        self._counting: asyncio.Future[list[int]] | None = None
 
     async def completion(self, body: bytes) -> Question:
         """Return what the body of ``/v1/completions`` asks for.
@@ -216,11 +219,23 @@ class Questioner:
         elif len(prompt) < _LONG_TEXT:
             ids = self._tokens.ids(prompt)
         else:
-            async with self._long_texts:
-                ids = await ids_aside(self._tokens, prompt)
+            ids = await self._long_ids(prompt)
         if not ids:
             refuse(f"{param} is empty; needed: at least one token", param)
         return ids
+
+    async def _long_ids(self, text: str) -> list[int]:
+        if self._long_texts >= _LONG_TEXTS:
+            raise busy("too many long texts are being counted")
+        self._long_texts += 1
+        try:
+            # Also of a client that went away: what is being counted cannot be stopped.
+            while self._counting is not None and not self._counting.done():
+                await asyncio.wait([self._counting])
+            self._counting = ids_aside(self._tokens, text)
+            return await asyncio.shield(self._counting)
+        finally:
+            self._long_texts -= 1
 
     def _check_length(self, prompt: int, output: int, param: str, limit: str) -> None:
         if prompt + output <= self._context:

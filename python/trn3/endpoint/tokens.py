@@ -121,8 +121,8 @@ def token_counter(path: str | os.PathLike[str] | None) -> TokenCounter:
     return ByteTokens() if path is None else FileTokens(path)
 
 
-async def ids_aside(tokens: TokenCounter, text: str) -> list[int]:
-    """Return the tokens of a long text, while the event loop and the end of the process go on."""
+def ids_aside(tokens: TokenCounter, text: str) -> asyncio.Future[list[int]]:
+    """Return the tokens of a long text, later; the event loop and the end of the process go on."""
     loop = asyncio.get_running_loop()
     counted: asyncio.Future[list[int]] = loop.create_future()
 
@@ -144,8 +144,8 @@ async def ids_aside(tokens: TokenCounter, text: str) -> list[int]:
             loop.call_soon_threadsafe(settle, ids, problem)
 
     # Unlike those of an executor, it is not waited for when all ends.
-    threading.Thread(target=work, daemon=True).start()
-    return await counted
+    threading.Thread(target=work, name="tokens of a text", daemon=True).start()
+    return counted
 
 
 def _word(name: str, tokenizer: Tokenizer) -> str:
