@@ -137,7 +137,7 @@ def test_a_taken_port_is_an_error_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match="in use") as caught:
-            run(FakeLiveServer(), EndpointOptions(port=port), notice=lambda line: None)
+            run(FakeLiveServer(), port=port, notice=lambda line: None)
     assert caught.value.filename == f"127.0.0.1:{port}"
 
 

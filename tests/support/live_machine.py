@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import trn3
-from trn3.endpoint import MAX_SPEED, Endpoint, EndpointOptions, run, speed_of
+from trn3.endpoint import MAX_SPEED, Endpoint, EndpointOptions, LiveServerProtocol, run, speed_of
 
 
 class FakeLiveServer:
@@ -109,17 +109,18 @@ class Served:
     """An endpoint that listens."""
 
     url: str
+    #: The machine behind it, if it is a fake.
     machine: FakeLiveServer
     notices: list[str] = field(default_factory=list)
 
 
 @contextmanager
-def served(machine: FakeLiveServer | None = None, **options: object) -> Iterator[Served]:
-    """Serve on a thread while this lasts."""
-    fake = machine or FakeLiveServer()
+def served(machine: LiveServerProtocol | None = None, **options: object) -> Iterator[Served]:
+    """Serve on a thread while this lasts, a fake machine if there is no other."""
+    fake = FakeLiveServer()
     notices: list[str] = []
     chosen = EndpointOptions(**{"speed": MAX_SPEED, **options})  # type: ignore[arg-type]
-    endpoint = Endpoint(fake, chosen, notices.append)
+    endpoint = Endpoint(machine or fake, chosen, notices.append)
     started = threading.Event()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -137,7 +138,8 @@ def served(machine: FakeLiveServer | None = None, **options: object) -> Iterator
     thread.start()
     try:
         assert started.wait(10)
-        yield Served(endpoint.url, fake, notices)
+        behind = machine if isinstance(machine, FakeLiveServer) else fake
+        yield Served(endpoint.url, behind, notices)
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

@@ -7,9 +7,9 @@ would have made them, in real or in scaled time. Their text is a placeholder. Ne
 Examples
 --------
 >>> from trn3 import endpoint
->>> endpoint.EndpointOptions(port=8000, speed=endpoint.speed_of("10"))
-... # doctest: +ELLIPSIS
-EndpointOptions(host='127.0.0.1', port=8000, speed=10.0, ...)
+>>> options = endpoint.EndpointOptions(port=8000, speed=endpoint.speed_of("10"))
+>>> options.host, options.speed
+('127.0.0.1', 10.0)
 """
 
 from __future__ import annotations

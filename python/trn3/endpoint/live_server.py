@@ -8,7 +8,7 @@ from typing import Protocol
 class LiveServerProtocol(Protocol):
     """A served model whose requests arrive while it is simulated; one thread at a time.
 
-    All times are simulated seconds. `trn3.planner.load.live` makes one.
+    All times are simulated seconds. `trn3.planner.live` makes one.
     """
 
     @property

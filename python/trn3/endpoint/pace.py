@@ -282,8 +282,8 @@ class Pace:
         if seconds > _LATE and not self._has_told:
             self._has_told = True
             self._notice(
-                f"the simulation is {time_text(seconds)} late: clients measure that too; a lower "
-                "speed would keep pace"
+                f"answers come {time_text(seconds)} late: clients measure that too; a lower speed, "
+                "or fewer requests, would keep pace"
             )
 
 

@@ -9,7 +9,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from trn3.endpoint.door import Endpoint
 from trn3.endpoint.live_server import LiveServerProtocol
@@ -34,6 +35,7 @@ def run(
     *,
     announce: Callable[[str], object] = say,
     notice: Callable[[str], object] = say_aside,
+    **changes: Any,
 ) -> int:
     """Serve until a signal comes, and return the exit code that says which.
 
@@ -47,6 +49,8 @@ def run(
         Takes the one line ``listening on http://...``, when clients may come.
     notice
         Takes lines for people: what is assumed, and what goes wrong.
+    **changes
+        Options that differ from `options`, by the names that `EndpointOptions` has for them.
 
     Returns
     -------
@@ -60,11 +64,14 @@ def run(
         If the address cannot be used.
     RuntimeError
         If the simulation fails.
+    ValueError
+        If an option is out of range.
     ValueError, ImportError
-        If the tokenizer of the options cannot be used.
+        If the tokenizer cannot be used.
 
     Examples
     --------
+    >>> import signal
     >>> from types import SimpleNamespace
     >>> machine = SimpleNamespace(
     ...     model="m", longest_context=8, now=0.0, next_event=lambda: None, state=dict
@@ -77,7 +84,7 @@ def run(
     listening on http://127.0.0.1
     143
     """
-    chosen = options or EndpointOptions()
+    chosen = replace(options or EndpointOptions(), **changes)
     endpoint = Endpoint(machine, chosen, notice)
     if chosen.tokenizer is None:
         notice(f"without a tokenizer, tokens of texts are counted as {endpoint.token_description}")
