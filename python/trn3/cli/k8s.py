@@ -244,7 +244,7 @@ def _schedule(
             "all_to_all."
         ),
     ] = "all_reduce",
-    size: Annotated[float, typer.Option("--bytes", help="Of each chip, likewise.")] = 256e6,
+    size: Annotated[float, typer.Option("--bytes", help="Of each chip, likewise.")] = 1e8,
     as_json: Json = False,
 ) -> None:
     """Place several jobs by topology, and time their traffic on the fabric that they share."""

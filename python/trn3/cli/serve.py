@@ -18,7 +18,6 @@ from trn3.cli.serve_options import (
     autoscaling,
     chances as chances_of,
     limits,
-    speed_of,
     usual_sizes,
 )
 from trn3.cli.settings import HtmlReport, JsonForTables, is_given
@@ -447,13 +446,19 @@ def _http(
     """Serve until a signal comes."""
     from trn3 import planner
 
-    factor, sizes = speed_of(speed), usual_sizes(**lengths)
-    given_options = {name: value for name, value in options.items() if value is not None}
+    with refusing(ImportError):
+        from trn3 import endpoint
+    with refusing(ValueError, naming="--speed"):
+        factor = endpoint.speed_of(speed)
+    sizes = usual_sizes(**lengths)
+    given = {name: value for name, value in options.items() if value is not None}
     refused = refusing(ValueError, TypeError, OSError)
     with working(f"planning {model}"), detailing(planner.DoesNotFitError), refused:
-        service = planner.live(model, system, seed=seed, **sizes, **given_options)
+        service = planner.live(model, system, seed=seed, **sizes, **given)
+    # What a client asks for may be the name that was typed.
+    names = () if model == service.model else (model,)
     with refusing(ImportError, OSError, ValueError):
-        from trn3 import endpoint
-
-        status = endpoint.run(service, host=host, port=port, speed=factor, tokenizer=tokenizer)
+        status = endpoint.run(
+            service, host=host, port=port, speed=factor, tokenizer=tokenizer, names=names
+        )
     sys.exit(status)

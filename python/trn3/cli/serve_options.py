@@ -7,20 +7,6 @@ import math
 from trn3.cli.refusal import RefusedError
 
 
-def speed_of(text: str) -> float:
-    """Return what ``--speed`` says; infinity for as fast as it goes."""
-    if text == "max":
-        return math.inf
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = math.nan
-    if not (math.isfinite(factor) and factor > 0):
-        message = f"--speed is {text!r}; allowed: a number above 0, or max"
-        raise RefusedError(message)
-    return factor
-
-
 def usual_sizes(input_tokens: str | None, output_tokens: str | None) -> dict[str, int]:
     """Return what ``--in`` and ``--out`` say where requests come from outside."""
     sizes = {}

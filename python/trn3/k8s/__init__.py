@@ -13,7 +13,7 @@ from __future__ import annotations
 from trn3.k8s.allocate import Allocation, Placed, allocate
 from trn3.k8s.documents import Document, parse, read, to_json, to_yaml
 from trn3.k8s.errors import AllocationError, K8sError
-from trn3.k8s.plans import claims_of_plan
+from trn3.k8s.planned_claims import claims_of_plan
 from trn3.k8s.report import FragmentationReport, NodeReport, fragmentation
 from trn3.k8s.schedule import JobTraffic, Schedule, schedule
 from trn3.k8s.schema import check

@@ -14,7 +14,7 @@ from trn3.k8s.documents import Document
 from trn3.k8s.errors import K8sError
 from trn3.k8s.report import FragmentationReport, fragmentation
 from trn3.k8s.slices import DEFAULT_DRIVER, resource_slices
-from trn3.system import UltraServer
+from trn3.system.joined_chips import JoinedChips
 
 #: Exchanges of a collective: in each, every chip sends its part to every other one.
 PHASES: Final = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1}
@@ -96,7 +96,7 @@ def schedule(
     nodes: int | None = None,
     driver: str = DEFAULT_DRIVER,
     collective: str = "all_reduce",
-    size: float = 256e6,
+    size: float = 1e8,
     timing: bool = True,
 ) -> Schedule:
     """Place jobs by topology and time their collectives beside each other.
@@ -156,7 +156,7 @@ class _Numbers:
     """Numbers of devices in the systems that their nodes make up, in the order of these."""
 
     def __init__(
-        self, inventory: Iterable[Mapping[str, Any]], unit: UltraServer, driver: str
+        self, inventory: Iterable[Mapping[str, Any]], unit: JoinedChips, driver: str
     ) -> None:
         self._driver = driver
         specs = [each["spec"] for each in inventory]
@@ -214,7 +214,7 @@ def _job(placed: Placed, workloads: Iterable[Document | Mapping[str, Any]]) -> s
     return f"{placed.claim.document.namespace}/{origin}" if origin else placed.claim.label
 
 
-def _timed(jobs: Sequence[JobTraffic], unit: UltraServer) -> list[JobTraffic]:
+def _timed(jobs: Sequence[JobTraffic], unit: JoinedChips) -> list[JobTraffic]:
     sending = [each for each in jobs if each.ultraserver >= 0 and len(each.chips) > 1]
     alone = {each.name: unit.simulate(_messages(each, 1)).time for each in sending}
     timed: dict[str, JobTraffic] = {}
