@@ -44,6 +44,8 @@ times of fewer than {FEW} rows, and no less than that of
 """
 
 
+#: The rows that are served with traffic.
+UNDER_LOAD = "under load"
 #: A figure of a claim that is one number of a command line.
 ONE = re.compile(r"plan\.(\w+)\.(\w+)")
 
@@ -71,8 +73,10 @@ def measured() -> dict[str, list[Row]]:
         found.setdefault(band["class"], []).append(row)
 
     for result in validation.run(commands.published()):
-        # What is refused has no figure; `trn3 validate` says so.
-        if result.refusal is None and result.row.command is not None:
+        # What is refused has no figure; `trn3 validate` says so. Figures under load are of prompts
+        # and of decoding at once, which is no class.
+        alone = result.row.group != UNDER_LOAD
+        if alone and result.refusal is None and result.row.command is not None:
             row = Row(result.row.class_, result.ratio, result.verdict)
             add(result.row.command, result.row.quantity, row)
     models = [claim for claim in claims.table() if claim.status == "model"]
