@@ -265,6 +265,16 @@ def test_a_full_queue_says_when_to_come_again(serve: Callable[..., Served]) -> N
     assert ask(endpoint.url, {**GOOD, "n": 3})[0] == 200
 
 
+def test_an_endpoint_bounds_what_is_open_itself(serve: Callable[..., Served]) -> None:
+    """Though the machine takes all that comes."""
+    endpoint = serve(queue=3)
+    status, headers, body = ask(endpoint.url, {**GOOD, "prompt": ["one", "two"], "n": 2})
+    assert (status, headers["Retry-After"]) == (429, "1")
+    assert error_of(body)["message"] == "0 answers are open; allowed: 3"
+    assert not endpoint.machine.asked
+    assert ask(endpoint.url, {**GOOD, "n": 3})[0] == 200
+
+
 def test_what_the_machine_can_never_serve_is_refused(serve: Callable[..., Served]) -> None:
     class NarrowServer(FakeLiveServer):
         def submit(self, *_: object) -> int:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
-from support.live_machine import FakeLiveServer, Served
+from support.live_machine import FakeLiveServer, Served, serving
 from trn3.endpoint import MAX_SPEED
 
 ROUNDING = 1e-3
@@ -47,16 +49,24 @@ def test_at_the_largest_speed_nothing_is_waited_for(serve: Callable[..., Served]
     assert endpoint.machine.now == 36000
 
 
-def test_requests_that_come_together_arrive_at_one_time(serve: Callable[..., Served]) -> None:
+def test_requests_that_come_together_arrive_at_one_time() -> None:
     """At the largest speed time stands still until all that have come are taken."""
-    endpoint = serve()
-
-    async def ask() -> None:
-        await asyncio.gather(*(arrivals(endpoint.url, 3) for _ in range(8)))
-
-    asyncio.run(ask())
-    times = {request[0] for request in endpoint.machine.asked.values()}
-    assert len(times) < 8
+    body = json.dumps({"prompt": "Once", "max_tokens": 3})
+    head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    with serving(speed="max") as (process, url), ExitStack() as stack:
+        where = urlsplit(url)
+        # All of them are there when it looks.
+        process.send_signal(signal.SIGSTOP)
+        clients = [
+            stack.enter_context(socket.create_connection((where.hostname, where.port)))
+            for _ in range(20)
+        ]
+        for client in clients:
+            client.sendall(f"{head}Connection: close\r\n\r\n{body}".encode())
+        process.send_signal(signal.SIGCONT)
+        answers = [stack.enter_context(client.makefile("rb")).read() for client in clients]
+    documents = [json.loads(answer.partition(b"\r\n\r\n")[2]) for answer in answers]
+    assert {document["simulated_seconds"]["arrival"] for document in documents} == {0.0}
 
 
 def test_tokens_that_are_late_come_at_once(serve: Callable[..., Served]) -> None:

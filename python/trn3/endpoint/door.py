@@ -86,7 +86,9 @@ class Endpoint:
         listening = listen(options)
         loop = asyncio.get_running_loop()
         self._failure: asyncio.Future[Exception] = loop.create_future()
-        self._pace = Pace(self._machine, options.speed, self._metrics, self._notice, self._fail)
+        self._pace = Pace(
+            self._machine, options.speed, options.queue, self._metrics, self._notice, self._fail
+        )
         self._questioner = Questioner(
             self._names, self._machine.longest_context, self._tokens, options, self._notice
         )

@@ -37,6 +37,9 @@ class EndpointOptions:
     chat_tokens
         Tokens of the answer to a chat that sets no limit **(choice)**; shorter where the context
         ends before.
+    queue
+        Answers that may be asked for and not yet complete, beside what the machine itself bounds;
+        others get 429.
     connections
         Connections at a time; others get 503 and are closed. Fewer if the process may not open
         so many files.
@@ -70,6 +73,7 @@ class EndpointOptions:
     tokenizer: str | os.PathLike[str] | None = None
     names: tuple[str, ...] = ()
     chat_tokens: int = CHAT_TOKENS
+    queue: int = 2**14
     connections: int = 2**14
     body_bytes: int = 2**24
     body_seconds: float = 30.0
@@ -83,7 +87,10 @@ class EndpointOptions:
         if not self.host:
             message = "host is empty; needed: an address, or the name of one"
             raise ValueError(message)
-        for name, most in (("chat_tokens", 2**31), ("connections", 2**20), ("body_bytes", 2**40)):
+        most_of = {
+            "chat_tokens": 2**31, "queue": 2**31, "connections": 2**20, "body_bytes": 2**40,
+        }  # fmt: skip
+        for name, most in most_of.items():
             if not 1 <= getattr(self, name) <= most:
                 message = f"{name} is {getattr(self, name)}; allowed: 1 to {most}"
                 raise ValueError(message)

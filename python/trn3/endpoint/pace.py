@@ -106,6 +106,8 @@ class Pace:
         What is simulated.
     speed
         Simulated seconds in a second, or `MAX_SPEED`.
+    queue
+        Answers that may be open.
     metrics
         Where everything is counted.
     notice
@@ -118,12 +120,14 @@ class Pace:
         self,
         machine: LiveServerProtocol,
         speed: float,
+        queue: int,
         metrics: Metrics,
         notice: Callable[[str], object],
         fail: Callable[[Exception], object],
     ) -> None:
         self._machine = machine
         self._speed = speed
+        self._queue = queue
         self._metrics = metrics
         self._notice = notice
         self._fail = fail
@@ -141,12 +145,15 @@ class Pace:
         Raises
         ------
         OverflowError
-            If the machine's queue is full.
+            If too many answers are open, or the machine's queue is full.
         ValueError
             If the machine can never serve it.
         ConnectionError
             If time stands still for ever.
         """
+        if len(self._live) + question.answers > self._queue:
+            message = f"{len(self._live)} answers are open; allowed: {self._queue}"
+            raise OverflowError(message)
         answer = LiveAnswer(question, self._arrival())
         if self._is_closed:
             message = "the endpoint ends"

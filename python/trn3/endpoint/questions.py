@@ -67,6 +67,11 @@ class Question:
     has_running_usage: bool
 
     @property
+    def answers(self) -> int:
+        """Answers to all prompts."""
+        return self.n * len(self.prompts)
+
+    @property
     def prompt_tokens(self) -> int:
         """Tokens of all prompts."""
         return sum(map(len, self.prompts))
