@@ -126,17 +126,19 @@ fn test_littles_law_and_conservation_hold_in_every_run() {
             assert_eq!(found.total_output_tokens, sum(|turn| turn.output), "{server} {name}");
             assert_eq!((found.completed, found.failed), (600, 0));
             let model = &found.models[0];
-            assert_eq!(
-                model.preemptions > 0,
-                server.get("kv_blocks") == Some(&json!(120)) && name != "light" || model.preemptions > 0
-            );
+            match server.get("kv_blocks") {
+                // Sixteen sequences grow beyond 1,920 tokens.
+                Some(blocks) if *blocks == json!(120) && name != "light" => assert!(model.preemptions > 0, "{server}"),
+                Some(_) => {}
+                None => assert_eq!(model.preemptions, 0, "{server} {name}"),
+            }
             assert!(model.kv_cache_peak <= 1.0 && model.utilisation <= 1.0);
         }
     }
 }
 
 #[test]
-fn test_a_million_requests_beyond_capacity_are_served_to_the_last() {
+fn test_a_queue_that_grows_is_served_to_the_last() {
     let traffic = json!({"rate": 100_000.0, "input": 512, "output": 64, "requests": 20_000});
     let found = serve(json!({}), traffic, 1);
     assert_eq!(found.total_output_tokens, 20_000 * 64);

@@ -25,6 +25,9 @@ const REQUESTS: u64 = 1_000;
 const REQUESTS_A_REPLICA: u64 = 100;
 const MOST_REQUESTS: u64 = 100_000;
 
+/// Layouts whose chips are so many times the fewest, by what one replica keeps, are served whole too **(choice)**.
+const NEAR: f64 = 1.15;
+
 /// Halvings of the range in which the rate of one replica lies.
 const HALVINGS: usize = 7;
 
@@ -90,6 +93,34 @@ pub struct SizedFleet {
     pub served: LoadAnswer,
 }
 
+/// What one replica of a layout keeps.
+#[derive(Clone, Debug)]
+struct Trial {
+    candidate: Candidate,
+    deployments: Vec<Deployment>,
+    /// Requests a second.
+    rate: f64,
+    /// The 99th percentile of their times to the last token, milliseconds.
+    wait: f64,
+    /// Chips of one unit.
+    chips: f64,
+}
+
+/// Trials that may be the least machines, or have no fewer chips and smaller waits than another: the others are not
+/// served whole.
+fn promising(mut trials: Vec<Trial>, rate: f64) -> Vec<Trial> {
+    let chips = |trial: &Trial| (rate / trial.rate).ceil() * trial.chips;
+    trials.sort_by(|left, right| chips(left).total_cmp(&chips(right)).then(left.wait.total_cmp(&right.wait)));
+    let least = trials.first().map_or(0.0, chips);
+    let mut best = f64::INFINITY;
+    trials.retain(|trial| {
+        let better = trial.wait < best;
+        best = best.min(trial.wait);
+        better || chips(trial) <= NEAR * least
+    });
+    trials
+}
+
 /// A layout to be tried.
 #[derive(Clone, Debug)]
 struct Candidate {
@@ -97,6 +128,13 @@ struct Candidate {
     layout: Layout,
     /// Replicas of one unit: one, or those of a split.
     unit: ReplicaCounts,
+}
+
+impl Candidate {
+    /// Replicas of a unit.
+    fn units(&self) -> u64 {
+        self.unit.both + self.unit.prefill + self.unit.decode
+    }
 }
 
 impl SizeRequest {
@@ -130,11 +168,18 @@ impl SizeRequest {
             Err(error) => return Err(error),
         };
         let tried = candidates.len();
-        let fleets: Result<Vec<Option<SizedFleet>>> = candidates
+        let trials: Result<Vec<Option<Trial>>> = candidates
             .par_iter()
             .map(|candidate| {
                 check_interrupt().map_err(Error::from)?;
-                self.fleet(candidate, target)
+                self.trial(candidate, target)
+            })
+            .collect();
+        let fleets: Result<Vec<Option<SizedFleet>>> = promising(trials?.into_iter().flatten().collect(), target.rate)
+            .par_iter()
+            .map(|trial| {
+                check_interrupt().map_err(Error::from)?;
+                self.smallest(trial, target)
             })
             .collect();
         let mut fleets: Vec<SizedFleet> = fleets?.into_iter().flatten().collect();
@@ -231,39 +276,35 @@ impl SizeRequest {
         LoadRequest { models: vec![model], traffic, goodput: None, seed: self.seed, bands: false }
     }
 
-    /// The fewest replicas of a layout that keep the target; `None` if one alone keeps it at no rate.
-    fn fleet(&self, candidate: &Candidate, target: &SizeTarget) -> Result<Option<SizedFleet>> {
+    /// The rate that one replica of a layout keeps; `None` if it keeps none.
+    fn trial(&self, candidate: &Candidate, target: &SizeTarget) -> Result<Option<Trial>> {
         let model = DeploymentRequest { replicas: candidate.unit, ..candidate.model.clone() };
-        let trial = |rate: f64| self.load(&model, rate, 1, REQUESTS);
-        let deployments = match trial(f64::INFINITY).deployments() {
+        let load = |rate: f64| self.load(&model, rate, 1, REQUESTS);
+        let deployments = match load(f64::INFINITY).deployments() {
             Ok(deployments) => deployments,
             Err(Error::Memory(_) | Error::Value(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let keeps = |rate: f64| -> Result<bool> {
-            let served = trial(rate).serve_on(&deployments)?;
-            Ok(is_kept(&served, target, rate))
-        };
-        let most = trial(f64::INFINITY).serve_on(&deployments)?.request_throughput;
-        let (mut low, mut high) = (0.0, most);
+        let (mut low, mut wait) = (0.0, f64::INFINITY);
+        let mut high = load(f64::INFINITY).serve_on(&deployments)?.request_throughput;
         for _ in 0..HALVINGS {
             let middle = f64::midpoint(low, high);
-            if keeps(middle)? { low = middle } else { high = middle }
+            let served = load(middle).serve_on(&deployments)?;
+            if is_kept(&served, target, middle) {
+                (low, wait) = (middle, served.waits["p99_e2el_ms"]);
+            } else {
+                high = middle;
+            }
         }
-        if low == 0.0 {
-            return Ok(None);
-        }
-        self.smallest(candidate, &deployments, target, low)
+        let chips = deployments.iter().map(|one| one.chips).sum::<f64>() * candidate.units() as f64;
+        let candidate = candidate.clone();
+        Ok((low > 0.0).then_some(Trial { candidate, deployments, rate: low, wait, chips }))
     }
 
     /// From what one replica keeps to the fewest that keep all: more of them share their queues better.
-    fn smallest(
-        &self,
-        candidate: &Candidate,
-        deployments: &[Deployment],
-        target: &SizeTarget,
-        rate_of_replica: f64,
-    ) -> Result<Option<SizedFleet>> {
+    fn smallest(&self, trial: &Trial, target: &SizeTarget) -> Result<Option<SizedFleet>> {
+        let Trial { candidate, deployments, rate: rate_of_replica, .. } = trial;
+        let rate_of_replica = *rate_of_replica;
         let model = DeploymentRequest { replicas: candidate.unit, ..candidate.model.clone() };
         let serve = |units: u64| -> Result<LoadAnswer> {
             let requests = (REQUESTS + REQUESTS_A_REPLICA * units).min(MOST_REQUESTS);
