@@ -317,6 +317,15 @@ def serve(
         Path | None,
         typer.Option(help="A tokenizer.json; else four bytes are a token.", rich_help_panel=HTTP),
     ] = None,
+    chat_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--default-max-tokens",
+            min=1,
+            help="Tokens of an answer to a chat that sets no limit.  [default: 256]",
+            rich_help_panel=HTTP,
+        ),
+    ] = None,
     no_bands: Annotated[
         bool,
         typer.Option("--no-bands", help="Serve once, not at the ends of the bands too."),
@@ -371,7 +380,7 @@ def serve(
     }  # fmt: skip
     lengths = {"input_tokens": input_tokens, "output_tokens": output_tokens}
     if http:
-        _http(model, systems[0], lengths, options, seed, host, port, speed, tokenizer)
+        _http(model, systems[0], lengths, options, seed, host, port, speed, tokenizer, chat_tokens)
     replayed = None if trace is None else {"path": str(trace), "rate_scale": trace_speed}
     lengths = {name: value for name, value in lengths.items() if value is not None}
     common: dict[str, Any] = {**lengths, "trace": replayed, "seed": seed, **options, **traffic}
@@ -442,6 +451,7 @@ def _http(
     port: int,
     speed: str,
     tokenizer: Path | None,
+    chat_tokens: int | None,
 ) -> None:
     """Serve until a signal comes."""
     from trn3 import planner
@@ -457,8 +467,15 @@ def _http(
         service = planner.live(model, system, seed=seed, **sizes, **given)
     # What a client asks for may be the name that was typed.
     names = () if model == service.model else (model,)
-    with refusing(ImportError, OSError, ValueError):
+    changes: dict[str, Any] = {} if chat_tokens is None else {"chat_tokens": chat_tokens}
+    with refusing(ImportError, OSError, ValueError, RuntimeError):
         status = endpoint.run(
-            service, host=host, port=port, speed=factor, tokenizer=tokenizer, names=names
+            service,
+            host=host,
+            port=port,
+            speed=factor,
+            tokenizer=tokenizer,
+            names=names,
+            **changes,
         )
     sys.exit(status)

@@ -19,6 +19,8 @@ Object = dict[str, Any]
 #: How deep objects may be nested **(choice)**: those of Kubernetes are some ten deep; what reads
 #: YAML runs out of stack, with the whole process, from some tens of thousands on.
 MAX_DEPTH: Final = 1000
+#: What libyaml says from 0.2.6 on, whose limit is the same.
+_TOO_DEEP: Final = "exceeded maximum nesting depth"
 #: What a line begins with, after any of YAML's line breaks.
 _INDENTATION = re.compile("(?:^|[\r\n\x85\u2028\u2029])[-?: ]+")
 
@@ -100,14 +102,16 @@ def parse(text: str, source: str = "input") -> list[Document]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    deep = f"{source}: is nested more than {MAX_DEPTH} deep"
     try:
         if _may_be_deep(text) and _is_deep(yaml.parse(text, Loader=loader)):
-            message = f"{source}: is nested more than {MAX_DEPTH} deep"
-            raise K8sError(message)
+            raise K8sError(deep)
         bodies = list(yaml.load_all(text, Loader=loader))
     except K8sError:
         raise
     except yaml.YAMLError as error:
+        if getattr(error, "problem", None) == _TOO_DEEP:
+            raise K8sError(deep) from error
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
