@@ -11,6 +11,7 @@ import typer
 from trn3.cli import plan_serving, plan_several
 from trn3.cli.consoles import output, print_json
 from trn3.cli.plan_options import (
+    Config,
     SystemOption,
     dtypes,
     price as price_of,
@@ -63,13 +64,7 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     context: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONFIG",
-            help="A config.json, a .toml of the same keys, or a name: openai/gpt-oss-120b, ...",
-        ),
-    ],
+    model: Config,
     system: Annotated[
         list[str] | None,
         typer.Option(

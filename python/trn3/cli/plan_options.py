@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+import typer
 
 from trn3.cli.refusal import RefusedError, refusing
+
+#: What a plan, or a service, is of.
+Config: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="CONFIG",
+        help="A config.json, a .toml of the same keys, or a name: openai/gpt-oss-120b, ...",
+    ),
+]
 
 
 class SystemOption:

@@ -10,7 +10,7 @@ import typer
 
 from trn3.cli import serve_tables
 from trn3.cli.consoles import output, print_json
-from trn3.cli.plan_options import SystemOption, dtypes, price as price_of, speculation
+from trn3.cli.plan_options import Config, SystemOption, dtypes, price as price_of, speculation
 from trn3.cli.plots import check_html, check_plot
 from trn3.cli.progress import working
 from trn3.cli.refusal import RefusedError, detailing, refusing
@@ -42,13 +42,7 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     context: typer.Context,
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="CONFIG",
-            help="A config.json, a .toml of the same keys, or a name: openai/gpt-oss-120b, ...",
-        ),
-    ],
+    model: Config,
     system: Annotated[
         list[str] | None,
         typer.Option(
