@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+
+from trn3.cli.interrupts import interrupts_noted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,30 +16,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         The words after ``trn3``; by default those of the process.
     """
-    with _interrupts_noted() as caught:
-        # What takes a while, and turns a Ctrl-C into errors of its own (NumPy: a failed import).
-        from trn3 import _trn3  # noqa: F401
-        from trn3.cli import app
-    if caught:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        with interrupts_noted():
+            run = _runner(words)
+    except KeyboardInterrupt:
         print("trn3: error: interrupted", file=sys.stderr)  # noqa: T201
         return 130
-    return app.main(arguments)
+    return run(words)
 
 
-@contextmanager
-def _interrupts_noted() -> Iterator[list[int]]:
-    """Only take note of Ctrl-C for a while; an ignored one, and other people's handlers, stay."""
-    caught: list[int] = []
-    handler = signal.getsignal(signal.SIGINT)
-    is_ours = handler is signal.default_int_handler
-    if not is_ours or threading.current_thread() is not threading.main_thread():
-        yield caught
-        return
-    signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
-    try:
-        yield caught
-    finally:
-        signal.signal(signal.SIGINT, handler)
+def _runner(words: Sequence[str]) -> Callable[[Sequence[str]], int]:
+    """Return what runs the command line; no more is loaded than these words need."""
+    from trn3.cli import front_page
+
+    if front_page.has(words):
+        return front_page.show
+    from trn3.cli import app
+
+    return app.main
 
 
 if __name__ == "__main__":

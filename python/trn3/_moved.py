@@ -10,9 +10,12 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 #: Old name to new name; what lies below an old name lies below the new one, unless it is listed.
 MOVED: dict[str, str] = {
@@ -141,8 +144,11 @@ def renamed(name: str) -> str | None:
     return None
 
 
-class MovedFinder(MetaPathFinder, Loader):
-    """Finds modules by the names that they had in an earlier release."""
+class MovedFinder:
+    """Finds modules by the names that they had in an earlier release.
+
+    It derives from nothing: to import `importlib.abc` takes longer than the rest of the package.
+    """
 
     def find_spec(
         self,
@@ -154,7 +160,7 @@ class MovedFinder(MetaPathFinder, Loader):
         del path, target
         if not fullname.startswith("trn3.") or renamed(fullname) is None:
             return None
-        return ModuleSpec(fullname, self)
+        return ModuleSpec(fullname, cast("Loader", self))
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Leave the placeholder, which `exec_module` replaces, to the import system."""

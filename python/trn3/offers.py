@@ -8,7 +8,6 @@ loaded when it is first asked for.
 from __future__ import annotations
 
 import os
-from pkgutil import resolve_name
 from typing import Any
 
 _PLACES: dict[str, str] = {}
@@ -41,6 +40,8 @@ def take(what: str) -> Any:
         known = ", ".join(map(repr, sorted(_PLACES)))
         message = f"nobody offers {what!r}; offered: {known}"
         raise LookupError(message)
+    from pkgutil import resolve_name
+
     return resolve_name(_PLACES[what])
 
 

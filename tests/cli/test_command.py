@@ -14,8 +14,11 @@ import pytest
 import typer
 
 import trn3
+from support.checks import run_python
+from trn3.cli import front_page
 from trn3.cli.app import app
-from trn3.cli.commands import PANELS
+from trn3.cli.command_table import PANELS
+from trn3.cli.version import version
 
 ROOT = Path(__file__).resolve().parents[2]
 Refused = Callable[..., str]
@@ -45,6 +48,70 @@ def test_help_has_a_panel_for_every_command(run: Run) -> None:
         assert own >= {*PANELS[panel]}
         for name in own:
             assert f"│ {name} " in text[at:end]
+
+
+def test_the_table_says_what_the_commands_say() -> None:
+    """Help shows the table and loads no command: both are one text."""
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    said = {(panel, name): place.line for panel in PANELS for name, place in PANELS[panel].items()}
+    assert said == {
+        (each.rich_help_panel, name): each.get_short_help_str(10_000)
+        for name, each in commands.items()
+    }
+
+
+@pytest.mark.parametrize("word", ["-h", "--help", "--version"])
+@pytest.mark.parametrize("columns", [80, 132])
+def test_the_front_page_is_what_the_command_prints(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, word: str, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert front_page.has([word])
+    assert front_page.show([word]) == 0
+    page = capsys.readouterr().out
+    app(args=[word], prog_name="trn3", standalone_mode=False)
+    assert capsys.readouterr().out == page
+
+
+def test_completion_goes_past_the_front_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert front_page.has([])
+    monkeypatch.setenv("_TRN3_COMPLETE", "complete_bash")
+    assert not front_page.has([])
+
+
+@pytest.mark.parametrize(
+    ("words", "unneeded"),
+    [
+        ([], {"typer", "numpy", "trn3._trn3", "importlib.abc"}),
+        (["--help"], {"typer", "numpy", "trn3._trn3", "importlib.abc"}),
+        (["--version"], {"typer", "rich", "numpy", "importlib.abc"}),
+        (["plan", "--help"], {"numpy", "trn3._trn3", "trn3.cli.quantize", "trn3.planner"}),
+        (["k8s", "-h"], {"numpy", "trn3._trn3", "trn3.cli.plan", "trn3.k8s"}),
+    ],
+)
+def test_help_loads_what_it_shows(words: list[str], unneeded: set[str]) -> None:
+    code = "import json, sys; from trn3.__main__ import main; code = main(sys.argv[1:]); "
+    code += "print(json.dumps([code, *sys.modules]))"
+    finished = run_python(code, *words)
+    status, *loaded = json.loads(finished.stdout.splitlines()[-1])
+    assert (status, finished.stderr) == (0, "")
+    assert not unneeded & set(loaded)
+
+
+def test_the_version_is_that_of_the_installation(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Beside the package, or beside a file that names its folder; else what the core says."""
+    here = Path(trn3.__file__).parents[1]
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    (tmp_path / "trn3-98.7.6.dist-info").mkdir()
+    assert version() == trn3.__version__
+    (tmp_path / "trn3.pth").write_text(f"{tmp_path / 'elsewhere'}\n")
+    assert version() == trn3.__version__
+    (tmp_path / "trn3.pth").write_text(f"{here}\n")
+    assert version() == "98.7.6"
+    (tmp_path / "trn3-98.7.5.dist-info").mkdir()
+    assert version() == trn3.__version__
 
 
 def every_command() -> dict[tuple[str, ...], Any]:

@@ -29,7 +29,7 @@ MODULES = (
     "ml_dtypes",
     "typer",
     "trn3.cli.app",
-    "trn3.cli.validate",
+    "trn3.cli.info",
 )
 
 

@@ -1,52 +1,76 @@
-"""The subcommands that have a module each; each module registers its own."""
+"""The subcommands that have a module each, which is imported when its command is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Final
+from typing import Any, cast
 
 import typer
-from typer.models import CommandInfo
 
+from trn3.cli.command_table import PANELS, CommandPlace
 from trn3.cli.help import PanelCommand, PanelGroup
+from trn3.cli.help_panels import PanelEntry, entries_of_table
 
-MODULES: Final = (
-    "spec", "compare", "fabric", "plan", "serve", "power", "cost", "goodput", "nccom_test", "k8s",
-    "trace",
-    "record", "export", "report", "view_runs", "validate", "probe", "diff", "optimize", "lint",
-    "new", "examples_copy",
-)  # fmt: skip
-#: What the help text shows together, in its order; groups of commands name theirs.
-PANELS: Final = {
-    "Kernels": (
-        "new", "profile", "diff", "optimize", "lint", "run", "report", "view", "record", "probe",
-    ),
-    "Models": ("plan", "serve", "quantize"),
-    "Systems": (
-        "spec", "compare", "route", "bound", "ls", "power", "tco", "cost", "goodput", "nccom-test",
-    ),
-    "Data": ("export", "validate", "info"),
-}  # fmt: skip
+__all__ = ["PANELS", "CommandTable"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the subcommands to the ``trn3`` command.
+class CommandTable(PanelGroup):
+    """The command ``trn3``: its subcommands are those of `PANELS`, loaded when asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = cast("dict[str, Any]", LoadedCommands())
+
+    def entries(self, context: Any) -> Iterator[PanelEntry]:
+        """Yield what the help says of every subcommand."""
+        del context
+        return entries_of_table()
+
+
+class LoadedCommands(Mapping[str, Any]):
+    """Subcommands by name, each made when it is taken."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            panel, place = _places()[name]
+            command = _commands_of(place.module)[name]
+            command.rich_help_panel = panel
+            self._loaded[name] = command
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_places())
+
+    def __len__(self) -> int:
+        return len(_places())
+
+
+def _places() -> dict[str, tuple[str, CommandPlace]]:
+    return {name: (panel, place) for panel, each in PANELS.items() for name, place in each.items()}
+
+
+def _commands_of(module: str) -> Mapping[str, Any]:
+    """Return the subcommands of a module by name.
 
     Modules of commands import only what parsing needs; work is imported when a command runs.
     """
-    for module in MODULES:
-        import_module(f"trn3.cli.{module}").register(app)
-    panels = {name: panel for panel, names in PANELS.items() for name in names}
-    order = list(panels)
-    app.registered_commands.sort(key=lambda each: order.index(_name(each)))
-    for each in app.registered_commands:
-        each.rich_help_panel = panels[_name(each)]
-    for group in app.registered_groups:
+    holder = typer.Typer(
+        rich_markup_mode="markdown", pretty_exceptions_enable=False, add_completion=False
+    )
+    # With a callback it is a group, whatever it has.
+    holder.callback()(_nothing)
+    import_module(f"trn3.cli.{module}").register(holder)
+    for group in holder.registered_groups:
         group.cls = PanelGroup
-    inner = [group.typer_instance for group in app.registered_groups if group.typer_instance]
-    for each in [each for typed in (app, *inner) for each in typed.registered_commands]:
+    inner = [group.typer_instance for group in holder.registered_groups if group.typer_instance]
+    for each in [each for typed in (holder, *inner) for each in typed.registered_commands]:
         each.cls = PanelCommand
+    return cast("Mapping[str, Any]", cast("Any", typer.main.get_command(holder)).commands)
 
 
-def _name(command: CommandInfo) -> str:
-    return str(command.name or getattr(command.callback, "__name__", ""))
+def _nothing() -> None:
+    """Stand before a subcommand."""

@@ -1,4 +1,4 @@
-"""What ``trn3 info`` prints."""
+"""What ``trn3 info`` does: versions, and what the arithmetic runs on."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-import trn3
+from trn3.cli.settings import check_settings
 
 PACKAGES = ("numpy", "ml_dtypes", "typer", "rich", "matplotlib")
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command()
+    def info() -> None:
+        """Show versions and what the arithmetic runs on: what a bug report needs."""
+        check_settings()
+        print_info()
+
+
 def print_info() -> None:
     """Print versions and what the arithmetic runs on, one line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    import trn3
+
     table = Table.grid(padding=(0, 2))
     table.add_row("trn3", trn3.__version__)
     profile = getattr(trn3, "build_profile", None)

@@ -8,6 +8,40 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trn3.cli.refusal import RefusedError
+from trn3.cli.settings import CompileLevel, check_settings, use_level
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(
+        "run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+    )
+    def run_script(
+        context: typer.Context,
+        script: Annotated[Path, typer.Argument(help="The Python script.")],
+        arguments: Annotated[
+            list[str] | None, typer.Argument(help="What the script gets as its arguments.")
+        ] = None,
+        level: CompileLevel = None,
+    ) -> None:
+        """Run a Python script in which `import nki` means trn3's, unmodified.
+
+        The exit code is the script's own: 1 if an exception leaves it.
+        """
+        check_settings()
+        use_level(context, level)
+        if not script.is_file():
+            message = f"{script}: there is no such file"
+            raise RefusedError(message)
+        code = run(script, arguments or [])
+        if code:
+            raise typer.Exit(code)
 
 
 def run(script: Path, arguments: Sequence[str]) -> int:
