@@ -93,7 +93,7 @@ def test_the_account_names_lines_and_templates() -> None:
 
 def test_two_cores_have_the_bits_of_one() -> None:
     """On two cores the account says which operations run on both, and the profile has each core."""
-    sizes = (1024, 256, 300)
+    sizes = (1024, 1024, 1024)
     (_, whole), (found, step) = (
         graph.run_on_core(layer(*sizes), arrays(*sizes), cores=cores) for cores in (1, 2)
     )

@@ -122,7 +122,7 @@ def test_two_cores_have_the_bits_of_one_in_less_time() -> None:
     def block(x: jax.Array, w: jax.Array) -> jax.Array:
         return x + jax.nn.gelu(jax.nn.standardize(x) @ w) @ w.T
 
-    arguments = (normal(0, 512, 256), normal(1, 256, 512))
+    arguments = (normal(0, 1024, 256), normal(1, 256, 512))
     one, whole = trn3.jax.profile(block, *arguments)
     other, shared = trn3.jax.profile(block, *arguments, cores=2)
     np.testing.assert_array_equal(one, other)

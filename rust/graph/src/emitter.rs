@@ -28,7 +28,7 @@ use crate::error::{GraphError, Result};
 use crate::handover::Handover;
 use crate::location::Location;
 use crate::options::ExecutionOptions;
-use crate::strided::merged;
+use crate::strided::{merged, row_major};
 use crate::tensor::Tensor;
 use crate::tensor_type::TensorType;
 
@@ -67,6 +67,12 @@ fn shown(held: View, kind: &TensorType) -> View {
     }
     let strides = kind.shape.iter().map(|_| 1).collect();
     View { shape: kind.shape.iter().copied().collect(), strides, ..held }
+}
+
+/// Elements that lie in one piece, by the axes of a view of as many.
+fn shaped_like(dense: &View, like: &View) -> View {
+    let strides = row_major(&like.shape).into_iter().map(|stride| stride as i64).collect();
+    View { shape: like.shape.clone(), strides, ..dense.clone() }
 }
 
 /// Axes of a view as one, where a stride says so: length and stride.
@@ -318,13 +324,20 @@ impl Emitter {
             emitter.issue(DmaCopy { dst, src, options: Options::default(), engine: None })
         };
         let lies_in_hbm = |view: &View| !view.storage.buffer.is_on_chip() && view.dynamic.is_none();
-        let is_cut = self.cores.len() > 1 && dst.shape == src.shape && lies_in_hbm(dst) && lies_in_hbm(src);
-        let Some(axis) = is_cut.then(|| even_axis(&dst.shape)).flatten() else {
+        let is_cut = self.cores.len() > 1 && lies_in_hbm(dst) && lies_in_hbm(src);
+        // What lies in one piece has any axes.
+        let into = if dst.shape == src.shape {
+            Some(dst.clone())
+        } else {
+            (dst.is_contiguous() && dst.len() == src.len()).then(|| shaped_like(dst, src))
+        };
+        let axis = is_cut.then(|| even_axis(&src.shape)).flatten();
+        let (Some(axis), Some(dst)) = (axis, into) else {
             return transfer(self, dst.clone(), src.clone());
         };
         let needs = |items: &Range<usize>| vec![along(src, axis, items)];
         self.divided(dst.len(), dst.shape[axis], &needs, &mut |emitter, items| {
-            transfer(emitter, along(dst, axis, &items), along(src, axis, &items))
+            transfer(emitter, along(&dst, axis, &items), along(src, axis, &items))
         })
     }
 
