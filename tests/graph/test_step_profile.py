@@ -91,6 +91,38 @@ def test_the_account_names_lines_and_templates() -> None:
     assert "model.py:4" in step.to_html()
 
 
+def test_two_cores_have_the_bits_of_one() -> None:
+    """On two cores the account says which operations run on both, and the profile has each core."""
+    sizes = (1024, 1024, 1024)
+    (_, whole), (found, step) = (
+        graph.run_on_core(layer(*sizes), arrays(*sizes), cores=cores) for cores in (1, 2)
+    )
+    for one, other in zip(found, layer(*sizes).execute(arrays(*sizes)), strict=True):
+        assert one is not None
+        assert one.tobytes() == other.tobytes()
+    assert [cost.cores for cost in step.account()] == [2, 2, 2]
+    assert (whole.cores, step.cores, len(step.profile.cores)) == (1, 2, 2)
+    assert step.latency_us < 0.7 * whole.latency_us
+    assert step.latency_us == max(core.latency_us for core in step.profile.cores)
+    counted = [len(core.data.instructions.opcode) for core in step.profile.cores]
+    assert step.instructions == sum(cost.instructions for cost in step.account()) == sum(counted)
+    assert "on 2 cores" in repr(step)
+    assert "on 2 cores" in step._repr_mimebundle_()["text/html"]
+
+
+def test_what_is_small_stays_on_the_first_core() -> None:
+    """Two cores take as long as one, then; as regions, they add up alike."""
+    for whole_below in (1, 2_000_000):
+        (_, one), (_, two) = (
+            graph.run_on_core(layer(), None, cores=cores, whole_below=whole_below)
+            for cores in (1, 2)
+        )
+        assert [cost.cores for cost in two.account()] == [1, 1, 1]
+        assert one.latency_us <= two.latency_us <= one.latency_us + 2
+    with pytest.raises(ValueError, match="cores is 3 on trn3; allowed: 1 to 2"):
+        graph.run_on_core(layer(), None, cores=3)
+
+
 def test_tables_show_the_account() -> None:
     """Notebooks get a table of it."""
     _, step = graph.run_on_core(layer(), None)

@@ -116,6 +116,23 @@ def test_machines_differ_in_time_alone() -> None:
     assert fast.latency_us < slow.latency_us
 
 
+def test_two_cores_have_the_bits_of_one_in_less_time() -> None:
+    """A block whose rows the cores share, whole and in the time of profile and time alike."""
+
+    def block(x: jax.Array, w: jax.Array) -> jax.Array:
+        return x + jax.nn.gelu(jax.nn.standardize(x) @ w) @ w.T
+
+    arguments = (normal(0, 1024, 256), normal(1, 256, 512))
+    one, whole = trn3.jax.profile(block, *arguments)
+    other, shared = trn3.jax.profile(block, *arguments, cores=2)
+    np.testing.assert_array_equal(one, other)
+    made = trn3.jax.compile(block, cores=2, mode="instructions")
+    np.testing.assert_array_equal(one, made(*arguments))
+    assert made.time(*arguments).latency_us == shared.latency_us < 0.75 * whole.latency_us
+    assert (whole.cores, shared.cores, len(shared.profile.cores)) == (1, 2, 2)
+    assert {cost.cores for cost in shared.account() if cost.instructions} == {2}
+
+
 def test_bfloat16_products_are_asked_for() -> None:
     """matmul="bf16" rounds the operands both ways."""
     arguments = (normal(0, 30, 50), normal(1, 50, 20))
@@ -124,11 +141,10 @@ def test_bfloat16_products_are_asked_for() -> None:
 
 
 def test_what_is_not_there_is_refused() -> None:
-    """Two cores, and the time of a loop whose turns only values tell."""
-    with pytest.raises(
-        NotImplementedError, match=r"^cores is 2 with mode='instructions'; allowed: 1$"
-    ):
-        trn3.jax.compile(jnp.sin, mode="instructions", cores=2)
+    """Two cores where none work as one, and the time of a loop whose turns only values tell."""
+    for_two = trn3.jax.compile(jnp.sin, mode="instructions", cores=2, arch="trn1")
+    with pytest.raises(ValueError, match=r"^cores is 2 on trn1; allowed: 1$"):
+        for_two(jnp.ones(4))
     grown = trn3.jax.compile(
         lambda x: jax.lax.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x)
     )

@@ -223,6 +223,20 @@ def broken(x: Any) -> Any:
     return y @ y
 
 
+def test_two_cores_have_the_bits_of_one_in_less_time() -> None:
+    """A layer by the option of torch.compile, and by profile: forward and backward."""
+    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU())
+    x = torch.randn(512, 256)
+    options = {"cores": 2, "mode": "instructions"}
+    made = torch.compile(model, backend="trn3", dynamic=False, options=options)(x)
+    one, whole = trn3.torch.profile(model, x)
+    other, shared = trn3.torch.profile(model, x, cores=2)
+    assert torch.equal(one, made)
+    assert torch.equal(one, other)
+    assert shared.cores == 2
+    assert shared.latency_us < 0.7 * whole.latency_us
+
+
 def test_graph_breaks_stand_in_the_account(capsys: pytest.CaptureFixture[str]) -> None:
     x = torch.randn(16, 16)
     assert_close(trn3.torch.compile(broken)(x), broken(x.double()))

@@ -43,7 +43,8 @@ class OperationGraph:
         inputs: Sequence[Sequence[ArrayLike]] | None,
         matmul: str,
         level: str,
-    ) -> tuple[list[NDArray[Any] | None], NeuronCore, dict[str, Any]]: ...
+        cores: int = 1,
+    ) -> tuple[list[NDArray[Any] | None], list[NeuronCore], dict[str, Any]]: ...
     def run_on_core(
         self,
         arch: str | tuple[str, str],
@@ -52,7 +53,8 @@ class OperationGraph:
         level: str,
         whole_below: int = ...,
         fuse: bool = True,
-    ) -> tuple[list[NDArray[Any] | None], NeuronCore, dict[str, Any]]: ...
+        cores: int = 1,
+    ) -> tuple[list[NDArray[Any] | None], list[NeuronCore], dict[str, Any]]: ...
 
 def matmul_paths() -> list[str]: ...
 def operations() -> list[dict[str, Any]]: ...

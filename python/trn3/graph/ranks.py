@@ -34,6 +34,7 @@ def run_on_ranks(
     arch: ArchLike | None = None,
     matmul: str = "as_typed",
     compile: str = "neuronx-cc",  # noqa: A002 - the name that kernels' launches have for it
+    cores: int = 1,
 ) -> tuple[list[NDArray[Any] | None], StepProfile]:
     """Run one rank of a graph by instructions, beside the others, on a simulated core.
 
@@ -52,8 +53,8 @@ def run_on_ranks(
         What the ranks stand on, of `trn3.systems`; that of the machine if not given.
     ranks_per_chip : int, optional
         How many a chip has, one after the other; all that it can if not given.
-    arch, matmul, compile
-        As for `run_on_core`.
+    arch, matmul, compile, cores
+        As for `run_on_core`; of two cores the first one issues collectives **(choice)**.
 
     Returns
     -------
@@ -94,7 +95,7 @@ def run_on_ranks(
     places = rank, found.ranks_per_chip, ranks_per_chip
     collectives = found.collective_engine.core
     described = machine.name, machine.to_toml()
-    outputs, core, made = graph.run_rank_on_core(
-        described, collectives, found.name, places, inputs, matmul, compile
+    outputs, ran, made = graph.run_rank_on_core(
+        described, collectives, found.name, places, inputs, matmul, compile, cores
     )
-    return outputs, StepProfile(profile_of([core], graph.name or "graph"), made)
+    return outputs, StepProfile(profile_of(ran, graph.name or "graph"), made)

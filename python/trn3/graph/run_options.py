@@ -37,8 +37,6 @@ class RunOptions:
     ------
     ValueError
         If one is none of what is allowed.
-    NotImplementedError
-        For ``mode="instructions"`` on two cores.
 
     Examples
     --------
@@ -60,9 +58,6 @@ class RunOptions:
         refuse_other("mode", self.mode, _MODES)
         refuse_other("matmul", self.matmul, [None, *matmul_paths()])
         refuse_other("compile", self.compile, [None, *compiler.levels()])
-        if self.mode == "instructions" and self.cores != 1:
-            message = f"cores is {self.cores} with mode='instructions'; allowed: 1"
-            raise NotImplementedError(message)
 
     @property
     def way(self) -> str:

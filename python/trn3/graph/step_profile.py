@@ -27,7 +27,7 @@ __all__ = ["OperationCost", "RegionCost", "StepMemory", "StepProfile", "run_on_c
 
 @dataclass(frozen=True, slots=True)
 class OperationCost:
-    """What one operation of a graph took on the core.
+    """What one operation of a graph took.
 
     Attributes
     ----------
@@ -41,9 +41,13 @@ class OperationCost:
         ``gpsimd_function``, or ``removed``: no output needs it, or something else is its result.
     is_fallback : bool
         Whether no engine has it, so that a function of GpSimdE stands in.
+    cores : int
+        Physical cores that its instructions run on: of a step on two cores 1 where it is small or
+        falls into no parts; 0 without instructions.
     instructions : int
+        Of all cores, barriers before what it needs of another core among them.
     engine : str
-        The one that it keeps busy longest; empty without instructions.
+        The one that it keeps busy longest, on either core; empty without instructions.
     busy_us, span_us : float
         How long that engine is busy with it, and from its first start to its last result.
     hbm_bytes : int
@@ -58,6 +62,7 @@ class OperationCost:
     line: str
     template: str
     is_fallback: bool
+    cores: int
     instructions: int
     engine: str
     busy_us: float
@@ -118,13 +123,15 @@ class StepMemory:
 
 
 class StepProfile:
-    """What a graph cost on one simulated core; `run_on_core` makes it.
+    """What a graph cost on a simulated core, or on two as one; `run_on_core` makes it.
 
     Attributes
     ----------
     profile : Profile
         Timeline, lines of the user's code, critical path, report: as for a kernel. Of a composed
         step it is that of the region that takes most of it.
+    cores : int
+        Physical cores that ran it as one: ``profile.cores`` has the profile of each.
     timing : {"whole", "composed"}
         Whether the time is the schedule of the whole graph, or the sum over regions, each of which
         was compiled once.
@@ -145,6 +152,7 @@ class StepProfile:
 
     def __init__(self, profile: Profile, made: Mapping[str, Any]) -> None:
         self.profile = profile
+        self.cores = len(profile.cores)
         self.timing: str = made["timing"]
         self.latency_us: float = made["latency_us"]
         low, high = made["band"]
@@ -162,7 +170,9 @@ class StepProfile:
     def __repr__(self) -> str:
         """Say what was timed, how long it takes and how that was found."""
         name, took = printable(self.profile.data.kernel), time(self.latency_us / 1e6)
-        return f"<StepProfile of {name}: {took}, {self.timing}, {self.instructions} instructions>"
+        where = "" if self.cores == 1 else f" on {self.cores} cores"
+        counted = f"{self.timing}, {self.instructions} instructions"
+        return f"<StepProfile of {name}{where}: {took}, {counted}>"
 
     def account(self) -> tuple[OperationCost, ...]:
         """Return what each operation took, in the order of the graph."""
@@ -188,11 +198,13 @@ class StepProfile:
         kernel = printable(self.profile.data.kernel)
         # Names whole in 80 columns: a name in pieces is found by no search.
         low, high = (time(bound / 1e6) for bound in self.band)
-        title = f"{kernel}: {time(self.latency_us / 1e6)} ({low} to {high}), {self.timing}"
+        where = "" if self.cores == 1 else f" on {self.cores} cores"
+        title = f"{kernel}{where}: {time(self.latency_us / 1e6)} ({low} to {high}), {self.timing}"
         table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 0))
         for name in ("operation", "line", "template", "engine"):
             table.add_column(name, no_wrap=True)
-        for name in ("busy", "span", "HBM MB"):
+        numbers = ("busy", "span", "HBM MB") if self.cores == 1 else ("cores", "busy", "span", "MB")
+        for name in numbers:
             table.add_column(name, justify="right", no_wrap=True)
         for cost in shown[:most]:
             file, _, line = cost.line.rpartition(":")
@@ -201,6 +213,7 @@ class StepProfile:
                 printable(f"{Path(file).name}:{line}" if line else ""),
                 "gpsimd" if cost.is_fallback else cost.template,
                 cost.engine,
+                *([] if self.cores == 1 else [str(cost.cores)]),
                 time(cost.busy_us / 1e6),
                 time(cost.span_us / 1e6),
                 f"{cost.hbm_bytes / 1e6:.3f}",
@@ -224,8 +237,9 @@ def run_on_core(
     compile: str = "neuronx-cc",  # noqa: A002 - the name that kernels' launches have for it
     whole_below: int = 2_000_000,
     fuse: bool = True,
+    cores: int = 1,
 ) -> tuple[list[NDArray[Any] | None], StepProfile]:
-    """Run a graph by instructions on one simulated core.
+    """Run a graph by instructions on one simulated core, or on two that work as one.
 
     Values are those of `OperationGraph.execute`, bit for bit.
 
@@ -246,6 +260,9 @@ def run_on_core(
     fuse : bool, optional
         Whether reductions share tiles on chip with what is elementwise around them, and attention
         is one kernel. Values are the same without.
+    cores : int, optional
+        Physical cores that work as one: 1, or 2 where the machine has logical cores of two. Each
+        makes a part of the results; values are the same.
 
     Returns
     -------
@@ -276,10 +293,10 @@ def run_on_core(
     if whole_below < 0:
         message = f"whole_below is {whole_below}; allowed: instructions, from 0 on"
         raise ValueError(message)
-    outputs, core, made = graph.run_on_core(
-        _machine(arch), inputs, matmul, compile, whole_below, fuse
+    outputs, ran, made = graph.run_on_core(
+        _machine(arch), inputs, matmul, compile, whole_below, fuse, cores
     )
-    return outputs, StepProfile(profile_of([core], graph.name or "graph"), made)
+    return outputs, StepProfile(profile_of(ran, graph.name or "graph"), made)
 
 
 def _machine(arch: ArchLike | None) -> str | tuple[str, str]:

@@ -57,11 +57,13 @@ class CompiledFunction(Generic[Parameters, Result]):
         level: str = "neuronx-cc",
         system: SystemLike | None = None,
         ranks_per_chip: int | None = None,
+        cores: int = 1,
     ) -> None:
         functools.update_wrapper(self, function)
         self.mode = mode
         self._matmul = matmul
         self._arch = arch
+        self._cores = cores
         self._level = level
         self._places: dict[str, Any] = {"system": system, "ranks_per_chip": ranks_per_chip}
         self._function = TracingFunction(function)
@@ -113,7 +115,7 @@ class CompiledFunction(Generic[Parameters, Result]):
         if made.whole:
             raise GraphError(made.whole)
         options: dict[str, Any] = {"arch": self._arch, "matmul": self._matmul}
-        options["compile"] = self._level
+        options |= {"compile": self._level, "cores": self._cores}
         if made.graph.ranks == 1:
             found, step = run_on_core(made.graph, call.inputs if has_values else None, **options)
         else:
@@ -174,7 +176,8 @@ def compile(  # noqa: A001 - the field's word
     arch : str, mapping or ArchSpec, optional
         The machine, as `trn3.machine.arch` takes it. By operation all have the same values.
     cores : int, optional
-        How many physical cores work as one: 1 or 2. By operation both have the same values.
+        How many physical cores work as one: 1, or 2 where the machine has logical cores of two.
+        Both have the same values; by instructions each makes a part of the results.
     mode : {"auto", "instructions", "operations"}, optional
         ``operations`` computes each operation on whole tensors, in the order and arithmetic of the
         instructions that it is made of; ``instructions`` runs these on a simulated core, with the
@@ -201,8 +204,6 @@ def compile(  # noqa: A001 - the field's word
     ------
     ValueError
         If an argument is none of what is allowed.
-    NotImplementedError
-        For ``mode="instructions"`` on two cores.
 
     When called, the result raises `trn3.graph.GraphError`, a ValueError, for an operation that
     graphs do not have and for types that Trainium does not have (float64, complex, integers of 64
@@ -222,7 +223,7 @@ def compile(  # noqa: A001 - the field's word
     """
     options = RunOptions(arch, cores, mode, matmul, compile)
     return CompiledFunction(
-        f, options.way, options.path, arch, options.level, system, ranks_per_chip
+        f, options.way, options.path, arch, options.level, system, ranks_per_chip, cores
     )
 
 
@@ -234,6 +235,7 @@ def profile(
     f: Callable[..., Result],
     *args: Any,
     arch: ArchLike | None = None,
+    cores: int = 1,
     matmul: Literal["bf16", "mxfp8", "mxfp4"] | None = None,
     compile: str | None = None,  # noqa: A002 - the name that kernels' launches have for it
     system: SystemLike | None = None,
@@ -247,7 +249,7 @@ def profile(
         As `trn3.jax.compile` takes it.
     *args
         What `f` is called with.
-    arch, matmul, compile, system, ranks_per_chip
+    arch, cores, matmul, compile, system, ranks_per_chip
         As for `trn3.jax.compile`.
 
     Returns
@@ -275,6 +277,7 @@ def profile(
     made: CompiledFunction[Any, Result] = _compiled(
         f,
         arch=arch,
+        cores=cores,
         mode="instructions",
         matmul=matmul,
         compile=compile,

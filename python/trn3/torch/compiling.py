@@ -181,7 +181,8 @@ def compile(  # noqa: A001 - the field's word
     arch : str, mapping or ArchSpec, optional
         The machine, as `trn3.machine.arch` takes it. By operation all have the same values.
     cores : int, optional
-        How many physical cores work as one: 1 or 2. By operation both have the same values.
+        How many physical cores work as one: 1, or 2 where the machine has logical cores of two.
+        Both have the same values; by instructions each makes a part of the results.
     mode : {"auto", "instructions", "operations"}, optional
         ``operations`` computes each operation on whole tensors, in the order and arithmetic of the
         instructions that it is made of; ``instructions`` runs these on a simulated core, with the
@@ -207,8 +208,6 @@ def compile(  # noqa: A001 - the field's word
     ------
     ValueError
         If an argument is none of what is allowed.
-    NotImplementedError
-        For ``mode="instructions"`` on two cores.
 
     When called, the result raises `trn3.graph.GraphError`, a ValueError, for an operator that
     graphs do not have and for types that Trainium does not have (float64, complex), with the line
@@ -238,6 +237,7 @@ def profile(
     model: Any,
     *args: Any,
     arch: ArchLike | None = None,
+    cores: int = 1,
     matmul: Literal["bf16", "mxfp8", "mxfp4"] | None = None,
     compile: str | None = None,  # noqa: A002 - the name that kernels' launches have for it
     system: SystemLike | None = None,
@@ -252,7 +252,7 @@ def profile(
         optimiser, whose graphs follow one another.
     *args
         What it is called with.
-    arch, matmul, compile, system, ranks_per_chip
+    arch, cores, matmul, compile, system, ranks_per_chip
         As for `trn3.torch.compile`.
 
     Returns
@@ -278,7 +278,7 @@ def profile(
     (torch.Size([64, 32]), ['dot_general', 'maximum'])
     """
     options: dict[str, Any] = {"matmul": matmul, "compile": compile, "system": system}
-    made = _compiled(model, arch=arch, ranks_per_chip=ranks_per_chip, **options)
+    made = _compiled(model, arch=arch, cores=cores, ranks_per_chip=ranks_per_chip, **options)
     return made.profile(*args)
 
 
@@ -286,6 +286,7 @@ def account(
     model: Any,
     *args: Any,
     arch: ArchLike | None = None,
+    cores: int = 1,
     compile: str | None = None,  # noqa: A002 - the name that kernels' launches have for it
     system: SystemLike | None = None,
     ranks_per_chip: int | None = None,
@@ -301,7 +302,7 @@ def account(
         As for `profile`.
     *args
         What it is called with.
-    arch, compile, system, ranks_per_chip
+    arch, cores, compile, system, ranks_per_chip
         As for `trn3.torch.compile`.
     most : int, optional
         Rows; all operations that have instructions if not given.
@@ -317,7 +318,7 @@ def account(
     """
     from rich.console import Console
 
-    places: dict[str, Any] = {"system": system, "ranks_per_chip": ranks_per_chip}
+    places: dict[str, Any] = {"system": system, "ranks_per_chip": ranks_per_chip, "cores": cores}
     step = _compiled(model, arch=arch, compile=compile, **places).time(*args)
     Console().print(step.table(most))
     return step

@@ -122,6 +122,7 @@ def _places(options: Any) -> dict[str, Any]:
         "arch": options.arch,
         "matmul": options.path,
         "compile": options.level,
+        "cores": options.cores,
     }
 
 
@@ -223,6 +224,7 @@ class GraphExecutable:
             arch=self._options.arch,
             matmul=self._options.path,
             compile=self._options.level,
+            cores=self._options.cores,
         )
 
     def _returned(self, found: Any) -> list[Any]:

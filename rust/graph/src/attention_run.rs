@@ -88,7 +88,37 @@ fn operands(
     })
 }
 
+/// What of one position stays on chip for all its blocks.
+struct Sides {
+    /// The keys, cut along k.
+    keys: Vec<View>,
+    deep: Vec<(usize, usize)>,
+    /// The values, cut along the row of scores.
+    values: Vec<View>,
+    chunks: Vec<(usize, usize)>,
+}
+
 impl<'g> Lowering<'g> {
+    /// Loads what blocks of a position share: keys and values, in the types that the products take.
+    fn sides(
+        &mut self,
+        all: &Operands,
+        position: usize,
+        width: usize,
+        ([head, tail], [first, second]): ([&GraphNode; 2], [DType; 2]),
+    ) -> Result<Sides> {
+        let partitions = self.emitter.arch().partitions as usize;
+        self.begin(head);
+        let (keys, values) = (&all.keys[position], &all.values[position]);
+        let (deep, chunks) = (pieces(keys.rows(), partitions), pieces(width, partitions));
+        let emitter = &mut self.emitter;
+        let loaded = deep.iter().map(|&part| keys.tile(emitter, first, part, (0, width))).collect::<Result<_>>()?;
+        self.begin(tail);
+        let emitter = &mut self.emitter;
+        let tile = |&part: &(usize, usize)| values.tile(emitter, second, part, (0, values.columns()));
+        Ok(Sides { keys: loaded, values: chunks.iter().map(tile).collect::<Result<_>>()?, deep, chunks })
+    }
+
     /// Computes attention, and notes its operations.
     ///
     /// # Errors
@@ -132,31 +162,38 @@ impl<'g> Lowering<'g> {
         let of = |own: DType| if self.options.matmul == MatmulPath::Bf16 { DType::BFloat16 } else { own };
         let [first, second] = [of(views[0].dtype), of(types[1])];
         let mut kinds = templates(body, region, TemplateKind::Attention);
-        let mut loads: Vec<Loads> = given.iter().map(|_| Loads::default()).collect();
         let width = region.row_elements();
         let partitions = self.emitter.arch().partitions as usize;
-        for position in 0..all.queries.len() {
-            self.begin(head);
-            let deep = pieces(all.keys[position].rows(), partitions);
-            let keys: Result<Vec<View>> =
-                deep.iter().map(|&part| all.keys[position].tile(&mut self.emitter, first, part, (0, width))).collect();
-            let keys = keys?;
-            self.begin(tail);
-            let (matrix, out) = (&all.values[position], &all.out[position]);
-            let chunks = pieces(width, partitions);
-            let values: Result<Vec<View>> = chunks
-                .iter()
-                .map(|&part| matrix.tile(&mut self.emitter, second, part, (0, matrix.columns())))
-                .collect();
-            let values = values?;
-            for block in pieces(all.queries[position].rows(), partitions) {
+        let blocks = |position: usize| pieces(all.queries[position].rows(), partitions).into_iter();
+        let jobs: Vec<(usize, (usize, usize))> =
+            (0..all.queries.len()).flat_map(|position| blocks(position).map(move |block| (position, block))).collect();
+        let shares = self.emitter.shares(region.space.iter().product(), jobs.len());
+        self.emitter.prepare(&shares, &|items| {
+            let products = |&(position, _): &(usize, (usize, usize))| {
+                [&all.queries[position], &all.keys[position], &all.values[position]].map(|matrix| matrix.view.clone())
+            };
+            let rows = given.iter().filter_map(|(rows, _)| rows.as_ref().map(|rows| rows.view.clone()));
+            jobs[items.clone()].iter().flat_map(products).chain(rows).collect()
+        })?;
+        for share in shares {
+            let before = self.emitter.enter(&share);
+            let mut loads: Vec<Loads> = given.iter().map(|_| Loads::default()).collect();
+            let mut sides: Option<(usize, Sides)> = None;
+            for &(position, block) in &jobs[share.items.clone()] {
+                let sides = match &sides {
+                    Some((at, sides)) if *at == position => sides,
+                    _ => {
+                        let made = self.sides(&all, position, width, ([head, tail], [first, second]))?;
+                        &sides.insert((position, made)).1
+                    }
+                };
                 self.begin(head);
                 let emitter = &mut self.emitter;
                 let turned = all.queries[position].turned();
                 let queries: Result<Vec<View>> =
-                    deep.iter().map(|&part| turned.tile(emitter, first, part, block)).collect();
+                    sides.deep.iter().map(|&part| turned.tile(emitter, first, part, block)).collect();
                 let scores = emitter.sbuf(&[block.1, width], types[0])?;
-                multiplied(emitter, &queries?, &keys, &scores)?;
+                multiplied(emitter, &queries?, &sides.keys, &scores)?;
                 let free = region.space[region.space.len() - columns..].to_vec();
                 let piece = Piece { partitions: block.1, free, columns };
                 let mut tiles = Tiles::default();
@@ -176,8 +213,9 @@ impl<'g> Lowering<'g> {
                 self.piece((body, region), &piece, &mut tiles, &mut kinds, &mut take, &mut store)?;
                 self.begin(tail);
                 let weights = in_dtype(&mut self.emitter, tiles[&attention.weights].view.clone(), second)?;
-                summed(&mut self.emitter, &weights, (&chunks, &values), out, block)?;
+                summed(&mut self.emitter, &weights, (&sides.chunks, &sides.values), &all.out[position], block)?;
             }
+            self.emitter.set_place(before);
         }
         self.note_attention(body, attention, &kinds);
         Ok(())

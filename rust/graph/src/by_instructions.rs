@@ -6,6 +6,8 @@ use std::sync::Arc;
 use trn3_compiler::{CompileOptions, CompileReport, compile_cores};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
+use trn3_machine::time::Picos;
+use trn3_profile::{CoreProfile, Profile, RunColumns};
 
 use crate::emitter::Emitter;
 use crate::error::{GraphError, Result};
@@ -20,20 +22,46 @@ use crate::tensor::Tensor;
 pub struct CoreRun {
     /// What it gave; None for what a run without values does not know.
     pub results: Vec<Option<Tensor>>,
-    /// The core, with its timeline and memories.
-    pub core: NeuronCore,
-    /// What the compiler did.
-    pub report: CompileReport,
+    /// The cores, with their timelines and memories.
+    pub cores: Vec<NeuronCore>,
+    /// What the compiler did on each.
+    pub reports: Vec<CompileReport>,
     /// The operations of the graph's own body, in order: how each was computed.
     pub operations: Vec<OperationRun>,
 }
 
+impl CoreRun {
+    /// Time from the first start to the last result of any core.
+    pub fn makespan(&mut self) -> Picos {
+        makespan(&mut self.cores)
+    }
+}
+
+/// Time from the first start to the last result of any core.
+pub(crate) fn makespan(cores: &mut [NeuronCore]) -> Picos {
+    cores.iter_mut().map(NeuronCore::makespan).max().unwrap_or(Picos::ZERO)
+}
+
+/// What a run on the cores of one logical core was.
+///
+/// # Errors
+/// [`GraphError::Format`] for no core.
+pub(crate) fn profile_of(cores: &mut [NeuronCore], name: &str) -> Result<Profile> {
+    if let [core] = cores {
+        return Ok(Profile::of_run(RunColumns::of(core, name)));
+    }
+    let profile = |core| Arc::new(CoreProfile::new(RunColumns::of(core, name)));
+    let joint = Profile::joint(cores.iter_mut().map(profile).collect());
+    joint.ok_or_else(|| GraphError::Format("no core ran".to_owned()))
+}
+
 impl Graph {
-    /// Runs the graph by instructions on one core of a machine, and compiles them; with `inputs`, the values are those of
-    /// [`Graph::execute`], bit for bit. Without, only time is known.
+    /// Runs the graph by instructions on one core of a machine, or on two that work as one, and compiles them; with `inputs`,
+    /// the values are those of [`Graph::execute`], bit for bit. Without, only time is known.
     ///
     /// # Errors
-    /// As [`Graph::execute`]; [`GraphError::Operation`] for an operation that has no template yet, or whose loop or case
+    /// As [`Graph::execute`]; [`GraphError::Argument`] for more cores than work as one on the machine;
+    /// [`GraphError::Operation`] for an operation that has no template yet, or whose loop or case
     /// depends on a value that a run without values does not know; [`GraphError::Machine`].
     ///
     /// ```
@@ -57,7 +85,7 @@ impl Graph {
     /// let inputs = vec![ones([64, 128])?, ones([128, 32])?];
     /// let mut run = graph.run_on_core(&arch, Some(inputs), &ExecutionOptions::default(), &options)?;
     /// assert_eq!(run.results[0].as_ref().map(|y| y.floats().map(|y| y[0])), Some(Ok(128.0)));
-    /// assert!(run.core.makespan().microseconds() > 0.0);
+    /// assert!(run.makespan().microseconds() > 0.0);
     /// # Ok::<(), trn3_graph::GraphError>(())
     /// ```
     pub fn run_on_core(
@@ -86,7 +114,7 @@ impl Graph {
         if let Some(inputs) = &inputs {
             self.check_inputs(inputs)?;
         }
-        let mut emitter = Emitter::new(Arc::clone(arch), inputs.is_some())?;
+        let mut emitter = Emitter::on_cores(Arc::clone(arch), inputs.is_some(), options)?;
         let mut values = Vec::with_capacity(self.body.types().len());
         for (place, kind) in self.body.inputs().iter().enumerate() {
             let name = self.input_names.get(place).filter(|name| !name.is_empty());
@@ -102,11 +130,9 @@ impl Graph {
         for (view, kind) in outputs.iter().zip(self.body.output_types()) {
             results.push(emitter.value(view, kind)?);
         }
-        let mut core = emitter.into_core();
-        let mut reports = compile_cores(&mut [&mut core], compile)?;
-        let missing = || GraphError::Format("no core was compiled".to_owned());
-        let report = reports.pop().ok_or_else(missing)?;
-        Ok(CoreRun { results, core, report, operations: self.every(operations) })
+        let mut cores = emitter.into_cores();
+        let reports = compile_cores(&mut cores.iter_mut().collect::<Vec<_>>(), compile)?;
+        Ok(CoreRun { results, cores, reports, operations: self.every(operations) })
     }
 
     /// Every operation of the body in its order, those that passes took out among them.

@@ -5,6 +5,7 @@ use trn3_compiler::{CompileLevel, CompileOptions};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::dtype::DType;
 use trn3_machine::engine::Engine;
+use trn3_machine::memory::Finding;
 
 use crate::operations::rows;
 use crate::{ExecutionOptions, Graph, GraphError, MatmulPath, TemplateKind, Tensor, TensorType};
@@ -36,10 +37,22 @@ pub(crate) fn tensor(kind: &TensorType, seed: u32) -> Tensor {
     Tensor::from_integers(kind.clone(), whole).unwrap()
 }
 
+/// By operation, on one core, and on two that share whatever can be shared: without a race.
 pub(crate) fn both(graph: &Graph, inputs: Vec<Tensor>, options: &ExecutionOptions) {
+    for cores in [1, 2] {
+        each(graph, inputs.clone(), &ExecutionOptions { cores, share_from: 1, ..*options });
+    }
+}
+
+fn each(graph: &Graph, inputs: Vec<Tensor>, options: &ExecutionOptions) {
     let expected = graph.execute(inputs.clone(), options).unwrap();
     let compile = CompileOptions { level: CompileLevel::NeuronxCc, ..Default::default() };
-    let run = graph.run_on_core(&arch(), Some(inputs), options, &compile).unwrap();
+    let mut run = graph.run_on_core(&arch(), Some(inputs), options, &compile).unwrap();
+    for core in &mut run.cores {
+        let findings = core.state.memory.findings();
+        let races: Vec<_> = findings.iter().filter(|finding| matches!(finding, Finding::Race { .. })).collect();
+        assert!(races.is_empty(), "{races:?}");
+    }
     for (place, (found, expected)) in run.results.iter().zip(&expected).enumerate() {
         let found = found.as_ref().unwrap();
         assert_eq!(found.kind(), expected.kind());
@@ -49,9 +62,8 @@ pub(crate) fn both(graph: &Graph, inputs: Vec<Tensor>, options: &ExecutionOption
         assert!(differs.is_none(), "output {place} differs at element {element:?}: {shown:?}");
     }
     let untimed = graph.run_on_core(&arch(), None, options, &compile);
-    let mut run = run;
     if let Ok(mut untimed) = untimed {
-        assert_eq!(untimed.core.makespan(), run.core.makespan(), "values change no time");
+        assert_eq!(untimed.makespan(), run.makespan(), "values change no time");
     }
 }
 
@@ -253,7 +265,7 @@ fn test_the_account_has_every_operation_and_every_instruction() {
     assert!(product.hbm_bytes >= 2 * 256 * 256 * 4);
     assert!(rows.iter().all(|row| (0.0..=1.0).contains(&row.utilisation)), "{rows:?}");
     let all: u64 = rows.iter().map(|row| row.instructions).sum();
-    assert_eq!(all, run.core.timeline.records().len() as u64);
+    assert_eq!(all, run.cores[0].timeline.records().len() as u64);
 }
 
 #[test]

@@ -11,10 +11,10 @@ use trn3_machine::core::NeuronCore;
 use trn3_machine::engine::Engine;
 use trn3_machine::time::Picos;
 use trn3_numerics::{check_interrupt, num_threads};
-use trn3_profile::{Profile, RunColumns};
 
 use crate::account::{AccountRow, account_rows, busy_by_engine, part_of};
 use crate::body_plan::{BodyPlan, LoweringStep, PlanSetting};
+use crate::by_instructions::{makespan, profile_of};
 use crate::emitter::Emitter;
 use crate::error::{GraphError, Result};
 use crate::graph::{Body, Graph, GraphNode};
@@ -78,8 +78,8 @@ struct RegionRun {
     busy: BTreeMap<Engine, Picos>,
     /// In the order of the steps' nodes.
     rows: Vec<AccountRow>,
-    core: NeuronCore,
-    report: CompileReport,
+    cores: Vec<NeuronCore>,
+    reports: Vec<CompileReport>,
 }
 
 /// What regions of a step take together.
@@ -88,6 +88,7 @@ struct Total {
     latency: Picos,
     high_us: f64,
     busy: BTreeMap<Engine, Picos>,
+    cores: u32,
     instructions: u64,
     hbm_bytes: u64,
     macs: u64,
@@ -95,6 +96,7 @@ struct Total {
 
 impl Total {
     fn add(&mut self, other: &Total, times: u64) {
+        self.cores = self.cores.max(other.cores);
         self.latency += Picos(other.latency.0 * times);
         self.high_us += other.high_us * times as f64;
         self.instructions += other.instructions * times;
@@ -117,9 +119,11 @@ pub(crate) struct Composed {
     pub(crate) band_us: (f64, f64),
     pub(crate) account: Vec<AccountRow>,
     pub(crate) regions: Vec<RegionCost>,
-    /// The core of the region that takes most of the step, with what the compiler did.
-    pub(crate) core: NeuronCore,
-    pub(crate) report: CompileReport,
+    /// Instructions, those by which cores meet among them.
+    pub(crate) instructions: u64,
+    /// The cores of the region that takes most of the step, with what the compiler did.
+    pub(crate) cores: Vec<NeuronCore>,
+    pub(crate) reports: Vec<CompileReport>,
 }
 
 /// Cuts a graph into regions, counts its instructions, and composes its time.
@@ -258,33 +262,34 @@ impl<'g> Composer<'g> {
     }
 
     fn count(&self, place: (&'g Body, &Arc<BodyPlan>, &[Option<Tensor>]), steps: &[LoweringStep]) -> Result<u64> {
-        let lowering = self.lowered(place, steps, Emitter::untimed(Arc::clone(self.arch))?)?;
+        let lowering = self.lowered(place, steps, Emitter::untimed(Arc::clone(self.arch), self.options)?)?;
         Ok(lowering.emitter.issued())
     }
 
     fn compiled(&self, place: &RegionPlace<'g>, compile: &CompileOptions) -> Result<RegionRun> {
-        let emitter = Emitter::new(Arc::clone(self.arch), false)?;
+        let emitter = Emitter::on_cores(Arc::clone(self.arch), false, self.options)?;
         let steps = &place.plan.steps[place.steps.clone()];
-        let (emitter, operations) = self.lowered((place.body, &place.plan, &place.first), steps, emitter)?.finish();
+        let (mut emitter, operations) = self.lowered((place.body, &place.plan, &place.first), steps, emitter)?.finish();
         let mut found: HashMap<u32, OperationRun> = operations.into_iter().collect();
         let nodes = steps.iter().flat_map(LoweringStep::nodes).map(|node| &place.body.nodes()[node as usize]);
         let runs: Vec<_> = nodes.filter_map(|node| found.remove(&node.first_result)).collect();
-        let mut core = emitter.into_core();
-        let report = compile_cores(&mut [&mut core], compile)?.pop();
-        let report = report.ok_or_else(|| GraphError::Format("no core was compiled".to_owned()))?;
-        let rows = account_rows(&mut core, &runs);
-        let profile = Profile::of_run(RunColumns::of(&mut core, &self.graph.name));
+        // What comes next may need any of it on any core.
+        emitter.barrier()?;
+        let mut cores = emitter.into_cores();
+        let reports = compile_cores(&mut cores.iter_mut().collect::<Vec<_>>(), compile)?;
+        let rows = account_rows(&mut cores, &runs);
+        let profile = profile_of(&mut cores, &self.graph.name)?;
         let latency_us = profile.latency_us();
         let label = |run: Option<&AccountRow>| run.map(|run| run.label.clone()).unwrap_or_default();
         let cost = RegionCost {
             operations: (label(rows.first()), label(rows.last())),
             times: place.times,
-            instructions: core.issued(),
-            latency: core.makespan(),
+            instructions: cores.iter().map(NeuronCore::issued).sum(),
+            latency: makespan(&mut cores),
             band_us: (profile.latency_low_us().unwrap_or(latency_us), profile.latency_high_us().unwrap_or(latency_us)),
             peak_bytes: (profile.sbuf_peak_bytes(), profile.psum_peak_bytes()),
         };
-        Ok(RegionRun { cost, busy: busy_by_engine(&mut core), rows, core, report })
+        Ok(RegionRun { cost, busy: busy_by_engine(&mut cores), rows, cores, reports })
     }
 
     /// The time of the step. Regions follow one another without overlap **(choice)**: the upper bound is that of their sum,
@@ -300,21 +305,22 @@ impl<'g> Composer<'g> {
         // Those of a length side by side: threads wait for the longer one.
         order.sort_by_key(|&number| std::cmp::Reverse(self.places[number].instructions));
         let mut runs: Vec<Option<(RegionCost, Total, Vec<AccountRow>)>> = self.places.iter().map(|_| None).collect();
-        let mut longest: Option<(Picos, NeuronCore, CompileReport)> = None;
+        let mut longest: Option<(Picos, Vec<NeuronCore>, Vec<CompileReport>)> = None;
         for numbers in order.chunks(num_threads()?) {
             check_interrupt()?;
             let compiled: Vec<Result<RegionRun>> =
                 numbers.par_iter().map(|&number| self.compiled(&self.places[number], compile)).collect();
             for (&number, run) in numbers.iter().zip(compiled) {
-                let RegionRun { cost, busy, rows, core, report } = run?;
+                let RegionRun { cost, busy, rows, cores, reports } = run?;
                 let all = Picos(cost.latency.0 * cost.times);
                 if longest.as_ref().is_none_or(|(most, ..)| all > *most) {
-                    longest = Some((all, core, report));
+                    longest = Some((all, cores, reports));
                 }
                 let total = Total {
                     latency: cost.latency,
                     high_us: cost.band_us.1,
                     busy,
+                    cores: rows.iter().map(|row| row.cores).max().unwrap_or(0),
                     instructions: cost.instructions,
                     hbm_bytes: rows.iter().map(|row| row.hbm_bytes).sum(),
                     macs: rows.iter().map(|row| row.macs).sum(),
@@ -325,7 +331,7 @@ impl<'g> Composer<'g> {
         let runs: Vec<(RegionCost, Total, Vec<AccountRow>)> = runs.into_iter().flatten().collect();
         let mut account = BTreeMap::new();
         let total = self.summed(&outline, &runs, Some(&mut account));
-        let (_, core, report) = longest.ok_or_else(missing)?;
+        let (_, cores, reports) = longest.ok_or_else(missing)?;
         let latency_us = total.latency.microseconds();
         let widest = if latency_us > 0.0 { total.high_us / latency_us } else { 1.0 };
         let low_us = total.longest().0.microseconds() / widest;
@@ -337,7 +343,8 @@ impl<'g> Composer<'g> {
         let removed = |node: &GraphNode| self.row(node, TemplateKind::Removed, &Total::default());
         let nodes = self.graph.body.nodes().iter();
         let account = nodes.map(|node| rows.remove(&node.label()).unwrap_or_else(|| removed(node))).collect();
-        Ok(Composed { latency: total.latency, band_us: (low_us, total.high_us), account, regions, core, report })
+        let (latency, band_us) = (total.latency, (low_us, total.high_us));
+        Ok(Composed { latency, band_us, account, regions, instructions: total.instructions, cores, reports })
     }
 
     /// What a body takes; the rows of its operations go into an account, by their places.
@@ -386,6 +393,7 @@ impl<'g> Composer<'g> {
             location: self.graph.location(node).cloned(),
             template,
             is_fallback: false,
+            cores: taken.cores,
             instructions: taken.instructions,
             engine,
             busy,

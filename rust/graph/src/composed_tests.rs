@@ -2,6 +2,7 @@ use trn3_compiler::{CompileLevel, CompileOptions};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::dtype::DType;
 
+use crate::by_instructions_tests::{both, tensor};
 use crate::composed::{Composed, Composer};
 use crate::repeats::RegionSizes;
 use crate::{ExecutionOptions, Graph, StepRun, StepTiming, Tensor, TensorType, WHOLE_BELOW};
@@ -144,6 +145,40 @@ fn test_a_loop_is_compiled_once_and_counted() {
         let (sum, all) = (made.latency.microseconds(), whole.latency.microseconds());
         assert!(made.band_us.0 <= all && all <= made.band_us.1, "{all} is not within {:?} of {sum}", made.band_us);
     }
+}
+
+#[test]
+fn test_two_cores_compose_alike() {
+    // Regions end where the cores meet; a loop's condition is there for both.
+    let (arch, one) = (ArchSpec::shared("trn3").unwrap(), ExecutionOptions::default());
+    for options in [ExecutionOptions { cores: 2, share_from: 1, ..one }, ExecutionOptions { cores: 2, ..one }] {
+        for (graph, sizes) in [
+            (layers(4, 512, 512), SMALL),
+            (layers(2, 512, 512), RegionSizes::default()),
+            (turned("lt", "add", &[0, 6, 1], false), RegionSizes::default()),
+        ] {
+            let whole = graph.run_step(&arch, None, &options, &compile(), WHOLE_BELOW).unwrap();
+            let made = Composer::new(&graph, &arch, &options, sizes).unwrap().composed(&compile()).unwrap();
+            let (sum, all) = (made.latency.microseconds(), whole.latency.microseconds());
+            assert!(made.band_us.0 <= all && all <= made.band_us.1, "{all} is not within {:?} of {sum}", made.band_us);
+            assert_eq!((whole.cores.len(), made.cores.len(), made.reports.len()), (2, 2, 2));
+            for (one, other) in made.account.iter().zip(&whole.account) {
+                assert_eq!((&one.label, one.macs, one.cores), (&other.label, other.macs, other.cores));
+            }
+            let step = graph.run_step(&arch, None, &options, &compile(), 0).unwrap();
+            assert_eq!(step.timing, StepTiming::Composed);
+            let counted = |region: &crate::RegionCost| region.times * region.instructions;
+            assert_eq!(step.instructions, step.regions.iter().map(counted).sum::<u64>());
+        }
+    }
+}
+
+#[test]
+fn test_a_loop_has_the_same_bits_on_two_cores() {
+    let graph = turned("lt", "add", &[0, 3, 1], false);
+    let kinds = graph.body.inputs();
+    let inputs = vec![tensor(&kinds[0], 1), tensor(&kinds[1], 2), number(0)];
+    both(&graph, inputs, &ExecutionOptions::default());
 }
 
 #[test]

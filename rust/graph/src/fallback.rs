@@ -1,5 +1,6 @@
 //! Operations that no engine has, as functions of GpSimdE that call the operation itself: the same arithmetic.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use trn3_machine::arch::ArchSpec;
@@ -90,27 +91,34 @@ pub(crate) fn emit_whole(
     if made.iter().all(|kind| kind.elements() == 0) {
         return Ok(true);
     }
-    let Some(parts) = parts(emitter.arch(), operation, kinds, made) else { return Ok(false) };
-    for part in parts {
-        let cut = |view: &View, range: &[(usize, usize)]| {
-            let mut view = view.clone();
-            for (axis, &(start, length)) in range.iter().enumerate() {
-                view.offset += start as i64 * view.strides[axis];
-                view.shape[axis] = length;
-            }
-            view
-        };
-        let of = |views: &[View], ranges: &[Vec<(usize, usize)>]| -> Vec<View> {
-            views.iter().zip(ranges).map(|(view, range)| cut(view, range)).collect()
-        };
-        let (operands, results) = (of(operands, &part.operands), of(results, &part.results));
-        let shaped = |kind: &TensorType, range: &[(usize, usize)]| {
-            kind.with_shape(&range.iter().map(|&(_, length)| length).collect::<Vec<_>>())
-        };
-        let kinds = kinds.iter().zip(&part.operands).map(|(kind, range)| shaped(kind, range)).collect();
-        let made = made.iter().zip(&part.results).map(|(kind, range)| shaped(kind, range)).collect();
-        emit_part(emitter, operation, (kinds, made), &operands, &results, options)?;
-    }
+    let longest = kinds.iter().copied().chain(made).map(TensorType::elements).max().unwrap_or(0);
+    let count = emitter.shares(longest, emitter.cores()).len();
+    let Some(parts) = parts(emitter.arch(), operation, kinds, made, count) else { return Ok(false) };
+    let cut = |view: &View, range: &[(usize, usize)]| {
+        let mut view = view.clone();
+        for (axis, &(start, length)) in range.iter().enumerate() {
+            view.offset += start as i64 * view.strides[axis];
+            view.shape[axis] = length;
+        }
+        view
+    };
+    let of = |views: &[View], ranges: &[Vec<(usize, usize)>]| -> Vec<View> {
+        views.iter().zip(ranges).map(|(view, range)| cut(view, range)).collect()
+    };
+    let needs =
+        |items: &Range<usize>| parts[items.clone()].iter().flat_map(|part| of(operands, &part.operands)).collect();
+    emitter.divided(longest, parts.len(), &needs, &mut |emitter, items| {
+        for part in &parts[items] {
+            let (operands, results) = (of(operands, &part.operands), of(results, &part.results));
+            let shaped = |kind: &TensorType, range: &[(usize, usize)]| {
+                kind.with_shape(&range.iter().map(|&(_, length)| length).collect::<Vec<_>>())
+            };
+            let kinds = kinds.iter().zip(&part.operands).map(|(kind, range)| shaped(kind, range)).collect();
+            let made = made.iter().zip(&part.results).map(|(kind, range)| shaped(kind, range)).collect();
+            emit_part(emitter, operation, (kinds, made), &operands, &results, options)?;
+        }
+        Ok(())
+    })?;
     Ok(true)
 }
 
@@ -166,24 +174,29 @@ impl Part {
     }
 }
 
-/// The parts of an operation that fit, as few as halving gives; none where it cannot be cut so far.
+/// The parts of an operation that fit, as few as halving gives, but at least as many as cores share it if it can be cut;
+/// none where it cannot be cut so far that they fit.
 fn parts(
     arch: &ArchSpec,
     operation: &Arc<dyn TensorOperation>,
     kinds: &[&TensorType],
     made: &[TensorType],
+    cores: usize,
 ) -> Option<Vec<Part>> {
     let all = |kind: &TensorType| kind.shape.iter().map(|&length| (0, length)).collect::<Vec<_>>();
     let whole =
         Part { operands: kinds.iter().map(|kind| all(kind)).collect(), results: made.iter().map(all).collect() };
     let cuts = operation.cuts(kinds, &made.iter().collect::<Vec<_>>());
     let (mut waiting, mut fitting) = (vec![whole], Vec::new());
+    let mut halved = 1;
     while let Some(part) = waiting.pop() {
-        if part.fits(arch, kinds, made) {
+        let longest = cuts.iter().max_by_key(|cut| part.length(cut)).filter(|cut| part.length(cut) > 1);
+        if part.fits(arch, kinds, made) && (halved >= cores || longest.is_none()) {
             fitting.push(part);
             continue;
         }
-        let longest = cuts.iter().max_by_key(|cut| part.length(cut)).filter(|cut| part.length(cut) > 1)?;
+        let longest = longest?;
+        halved += 1;
         let [first, second] = part.halves(longest);
         waiting.extend([second, first]);
     }

@@ -18,12 +18,17 @@ mod column_tiles;
 mod composed;
 #[cfg(test)]
 mod composed_tests;
+mod core_shares;
+#[cfg(test)]
+mod cores_tests;
+mod divided;
 mod emitter;
 mod error;
 mod execute;
 mod fallback;
 mod fits;
 mod graph;
+mod handover;
 mod kernel;
 mod location;
 mod long_reduction;

@@ -256,6 +256,7 @@ impl<'g> Lowering<'g> {
     /// A number that decides what comes next.
     fn scalar(&mut self, view: &View, kind: &TensorType) -> Result<Option<i64>> {
         let unknown = || GraphError::Format("depends on a value that a run without values does not know".to_owned());
+        self.emitter.wait_for_all(view)?;
         let value = self.emitter.value(view, kind)?.ok_or_else(unknown)?;
         Ok(value.integers()?.first().copied())
     }

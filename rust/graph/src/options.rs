@@ -59,10 +59,18 @@ pub struct ExecutionOptions {
     /// By instructions: whether reductions share tiles on chip with what is elementwise around them, and attention is one
     /// kernel. Values are the same without.
     pub fuse: bool,
+    /// By instructions: physical cores that run it as one. Values are the same.
+    pub cores: usize,
+    /// By instructions on several cores: elements of the longest tensor of an operation from which on each core does a part
+    /// of it.
+    pub share_from: usize,
 }
+
+/// Elements from which on cores share an operation **(choice)**: what a barrier takes is then worth it.
+const SHARE_FROM: usize = 1 << 16;
 
 impl Default for ExecutionOptions {
     fn default() -> Self {
-        Self { matmul: MatmulPath::default(), fuse: true }
+        Self { matmul: MatmulPath::default(), fuse: true, cores: 1, share_from: SHARE_FROM }
     }
 }

@@ -1,5 +1,7 @@
 //! Products on TensorE: matrices in HBM through SBUF and PSUM.
 
+use std::ops::Range;
+
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::tensor::matmul::NcMatmul;
@@ -253,11 +255,58 @@ pub(crate) fn emit_step(
     })
 }
 
-/// out [m, n] = left [m, k] right [k, n] by a path of the array, in the order of [`crate::product::product_in_runs`].
+/// out [m, n] = left [m, k] right [k, n] by a path of the array, in the order of [`crate::product::product_in_runs`]. Each core
+/// makes some of the rows, or of the columns where that is less work.
 ///
 /// # Errors
 /// What the machine refuses.
 pub(crate) fn emit_product<P: ArrayPath>(
+    emitter: &mut Emitter,
+    path: &P,
+    run: Option<usize>,
+    left: &MatrixView,
+    right: &MatrixView,
+    out: &MatrixView,
+) -> Result<()> {
+    let (rows, columns, depth) = (left.rows(), right.columns(), left.columns());
+    let longest = [left, right, out].map(|matrix| matrix.view.len()).into_iter().max().unwrap_or(0);
+    let is_by_rows = work_by_rows(emitter, rows, columns);
+    let (length, tile) = if is_by_rows {
+        (rows, emitter.arch().stationary_columns as usize)
+    } else {
+        (columns, emitter.arch().moving_columns as usize)
+    };
+    // Whole tiles where each core has some.
+    let unit = if length >= tile * emitter.cores() { tile } else { 1 };
+    let parts = |units: &Range<usize>| {
+        let items = (units.start * unit, (units.end * unit).min(length) - units.start * unit);
+        let of = |matrix: &MatrixView, rows, columns| MatrixView { view: matrix.part(rows, columns) };
+        if is_by_rows {
+            (of(left, items, (0, depth)), right.clone(), of(out, items, (0, columns)))
+        } else {
+            (left.clone(), of(right, (0, depth), items), of(out, (0, rows), items))
+        }
+    };
+    let needs = |units: &Range<usize>| {
+        let (left, right, _) = parts(units);
+        vec![left.view, right.view]
+    };
+    emitter.divided(longest, length.div_ceil(unit), &needs, &mut |emitter, units| {
+        let (left, right, out) = parts(&units);
+        emit_part(emitter, path, run, &left, &right, &out)
+    })
+}
+
+/// Whether the array's part of a product takes less where cores have rows of it, or as much and loads less.
+fn work_by_rows(emitter: &Emitter, rows: usize, columns: usize) -> bool {
+    let (tall, cores) = (emitter.arch().stationary_columns as usize, emitter.cores());
+    let work =
+        |rows: usize, columns: usize| (rows.div_ceil(tall) * columns, rows.div_ceil(tall * ROW_TILES) * columns + rows);
+    work(rows.div_ceil(cores), columns) <= work(rows, columns.div_ceil(cores))
+}
+
+/// The same on one core.
+fn emit_part<P: ArrayPath>(
     emitter: &mut Emitter,
     path: &P,
     run: Option<usize>,

@@ -249,10 +249,11 @@ fn test_by_instructions_every_rank_has_the_bits_and_the_systems_time() {
         graph.body.inputs().iter().zip(0..).map(|(kind, place)| values(kind, 2 * rank + place)).collect()
     };
     let inputs: Vec<Vec<Tensor>> = (0..ranks).map(given).collect();
-    let (options, arch) = (ExecutionOptions::default(), Arc::new(ArchSpec::load("trn3").unwrap()));
+    let (plain, arch) = (ExecutionOptions::default(), Arc::new(ArchSpec::load("trn3").unwrap()));
     let compile = CompileOptions { level: CompileLevel::NeuronxCc, ..Default::default() };
-    let (expected, placed) = (graph.execute_ranks(inputs.clone(), &options).unwrap(), placed(ranks));
-    for rank in 0..ranks {
+    let (expected, placed) = (graph.execute_ranks(inputs.clone(), &plain).unwrap(), placed(ranks));
+    for (rank, cores) in (0..ranks).flat_map(|rank| [(rank, 1), (rank, 2)]) {
+        let options = ExecutionOptions { cores, share_from: 1, ..plain };
         let mut run = graph.run_rank_on_core(&arch, (rank, &placed), Some(inputs.clone()), &options, &compile).unwrap();
         for (found, expected) in run.results.iter().zip(&expected[rank as usize]) {
             assert_eq!(found.as_ref(), Some(expected), "rank {rank}");
@@ -262,10 +263,19 @@ fn test_by_instructions_every_rank_has_the_bits_and_the_systems_time() {
         assert_eq!(rows[1].template, TemplateKind::Collective);
         assert!((rows[1].busy.microseconds() - seconds * 1e6).abs() < 1e-3, "{:?}", rows[1]);
         assert_eq!(rows[1].hbm_bytes, 2 * 64 * 80);
+        // What all ranks meet in is the first core's part; both take what comes of it.
+        assert_eq!((rows[1].cores, rows[2].cores as usize), (1, cores));
+        let done = rows[1].busy;
+        for core in &run.cores {
+            let label = core.opcodes.labels().iter().position(|label| *label == rows[2].label).unwrap() as u32;
+            let taken = core.timeline.records().iter().filter(|record| record.label == label);
+            assert!(taken.map(|record| record.end).max().unwrap() > done);
+        }
         let mut timed = graph.run_rank_on_core(&arch, (rank, &placed), None, &options, &compile).unwrap();
-        assert_eq!(timed.core.makespan(), run.core.makespan(), "values change no time");
+        assert_eq!(timed.makespan(), run.makespan(), "values change no time");
         assert!(timed.results[0].is_none());
     }
+    let options = plain;
     let error = graph.run_on_core(&arch, None, &options, &compile).err().unwrap();
     assert_eq!(error.to_string(), "step runs on 4 ranks, of which one alone meets nobody");
     let other = graph.run_rank_on_core(&arch, (4, &placed), None, &options, &compile).err().unwrap();

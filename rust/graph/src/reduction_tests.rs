@@ -156,7 +156,7 @@ fn cost(x: &TensorType, dimensions: &[usize], function: &str) -> (AccountRow, f6
     let mut run = graph.run_on_core(&arch(), None, &ExecutionOptions::default(), &compile).unwrap();
     let row = run.account(&graph).remove(0);
     assert_eq!(row.template, TemplateKind::Instructions);
-    (row, run.core.makespan().0 as f64 / 1e6)
+    (row, run.makespan().0 as f64 / 1e6)
 }
 
 /// Microseconds that the core's DMA engines take for so many bytes.
@@ -227,7 +227,7 @@ fn test_what_lies_turned_is_turned_on_chip() {
                 both(&graph, vec![tensor(&x, 1), number(dtype, 0.5)], &options);
             } else if dtype != DType::Float8E4M3 {
                 let mut run = graph.run_on_core(&arch(), None, &options, &compile).unwrap();
-                let (time, bound) = (run.core.makespan().0 as f64 / 1e6, transfer_us(x.bytes() as u64));
+                let (time, bound) = (run.makespan().0 as f64 / 1e6, transfer_us(x.bytes() as u64));
                 assert!(time < 6.0 * bound, "{function} of {x}: {time:.0} us, DMA {bound:.0}");
             }
         }

@@ -1,11 +1,14 @@
 //! Reductions of floats in HBM: rows on VectorE; columns in `column_tiles`.
 
+use std::ops::Range;
+
 use smallvec::{SmallVec, smallvec};
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::alu::AluOp;
 use trn3_machine::view::View;
 
 use crate::column_tiles::{EXACT_TRANSPOSES, Joining, emit_columns, joined_partitions, reduced};
+use crate::core_shares::along;
 use crate::emitter::{Emitter, merged_axes};
 use crate::error::Result;
 use crate::operations::{JoinOrder, LANES, RUN, ReduceFunction};
@@ -31,8 +34,9 @@ pub(crate) fn emit_reduction(
     if into.is_empty() {
         return Ok(());
     }
-    let joining = Joining { op, init: everywhere(emitter, init)?, is_sum: function == ReduceFunction::Add };
+    let is_sum = function == ReduceFunction::Add;
     if x.is_empty() {
+        let joining = Joining { op, init: Some(everywhere(emitter, init)?), is_sum };
         let most = emitter.arch().partitions as usize;
         let empty = emitter.sbuf(&[most.min(into.len()), 1], DType::Float32)?;
         emitter.fill(&empty, f64::from(op.identity()))?;
@@ -42,7 +46,7 @@ pub(crate) fn emit_reduction(
     let order = JoinOrder::new(&x.shape, dimensions);
     let Some(columns) = &order.columns else {
         let rows = flat(emitter, x, order.tail, [order.rows, order.length])?;
-        return emit_rows(emitter, &order, &joining, &rows, &into);
+        return emit_rows(emitter, &order, (op, is_sum), &rows, Some(init), &into);
     };
     let shape = &x.shape[..order.tail];
     let mut lead = View { shape: shape.into(), strides: x.strides[..order.tail].into(), ..x.clone() };
@@ -50,7 +54,7 @@ pub(crate) fn emit_reduction(
         let rows = flat(emitter, x, order.tail, [order.rows, order.length])?;
         let made = emitter.hbm("rows", &TensorType::new(DType::Float32, shape))?;
         let into = View { shape: smallvec![order.rows], strides: smallvec![1], ..made.clone() };
-        emit_rows(emitter, &order, &Joining { init: None, ..joining.clone() }, &rows, &into)?;
+        emit_rows(emitter, &order, (op, is_sum), &rows, None, &into)?;
         lead = made;
     }
     let axes = [&columns.before, &columns.joined, &columns.inner];
@@ -70,7 +74,15 @@ pub(crate) fn emit_reduction(
         }
     };
     let source = upright(emitter, View { shape: lengths.into_iter().collect(), strides, ..source })?;
-    emit_columns(emitter, &joining, &source, &into)
+    // Results follow one another along the first axis that has more than one.
+    let axis = if lengths[0] > 1 { 0 } else { 2 };
+    let step = if axis == 0 { lengths[2] } else { 1 };
+    let needs = |items: &Range<usize>| vec![along(&source, axis, items), init.clone()];
+    emitter.divided(source.len(), lengths[axis], &needs, &mut |emitter, items| {
+        let joining = Joining { op, init: Some(everywhere(emitter, init)?), is_sum };
+        let into = along(&into, 0, &(items.start * step..items.end * step));
+        emit_columns(emitter, &joining, &along(&source, axis, &items), &into)
+    })
 }
 
 /// Every element of `out` is the number that each partition of the tile has.
@@ -85,20 +97,36 @@ fn emit_repeated(emitter: &mut Emitter, tile: &View, out: &View) -> Result<()> {
 }
 
 /// A number on every partition.
-fn everywhere(emitter: &mut Emitter, number: &View) -> Result<Option<View>> {
+fn everywhere(emitter: &mut Emitter, number: &View) -> Result<View> {
     let partitions = emitter.arch().partitions as usize;
     let repeated = View { shape: smallvec![partitions, 1], strides: smallvec![0, 1], ..number.clone() };
-    emitter.load(&repeated).map(Some)
+    emitter.load(&repeated)
 }
 
-fn emit_rows(emitter: &mut Emitter, order: &JoinOrder, joining: &Joining, x: &View, out: &View) -> Result<()> {
+/// Rows of x joined, and with `init` where there is one; each core has some of them.
+fn emit_rows(
+    emitter: &mut Emitter,
+    order: &JoinOrder,
+    (op, is_sum): (AluOp, bool),
+    x: &View,
+    init: Option<&View>,
+    out: &View,
+) -> Result<()> {
+    let needs = |items: &Range<usize>| [along(x, 0, items)].into_iter().chain(init.cloned()).collect();
+    emitter.divided(x.len(), order.rows, &needs, &mut |emitter, items| {
+        let joining = Joining { op, init: init.map(|init| everywhere(emitter, init)).transpose()?, is_sum };
+        emit_some_rows(emitter, order, &joining, &along(x, 0, &items), &along(out, 0, &items))
+    })
+}
+
+fn emit_some_rows(emitter: &mut Emitter, order: &JoinOrder, joining: &Joining, x: &View, out: &View) -> Result<()> {
     if let Some(width) = order.lane_width() {
         return emit_in_lanes(emitter, joining, x, width, out);
     }
     let partitions = emitter.arch().partitions as usize;
     if order.length > RUN || can_be_turned(emitter, x) {
-        for first in (0..order.rows).step_by(partitions) {
-            let part = x.slice(0, first as i64, (first + partitions).min(order.rows) as i64, 1)?;
+        for first in (0..x.shape[0]).step_by(partitions) {
+            let part = x.slice(0, first as i64, (first + partitions).min(x.shape[0]) as i64, 1)?;
             let total = row(emitter, joining.op, &part)?;
             let result = joining.finished(emitter, &total, out.dtype)?;
             let into = View {

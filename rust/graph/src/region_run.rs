@@ -1,8 +1,11 @@
 //! Regions on a core: what they take is loaded piece by piece, what leaves is stored.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 use trn3_machine::view::View;
 
+use crate::core_shares::along;
 use crate::emitter::Emitter;
 use crate::error::Result;
 use crate::graph::Body;
@@ -158,30 +161,43 @@ impl<'g> Lowering<'g> {
             views.extend(view.map(|view| spread(region, &view, value)));
         }
         let mut templates = templates(body, region, TemplateKind::Fused);
-        let mut loads: Vec<Loads> = boundary.given.iter().map(|_| Loads::default()).collect();
         let partitions = self.emitter.arch().partitions as usize;
-        let borrowed: Vec<&View> = views.iter().collect();
         let most = match region.row_elements() {
             row if region.columns.is_some() => {
                 (room(self.emitter.arch()) / region.live_bytes(body)).clamp(1, (TILE_ELEMENTS / row).max(1)) * row
             }
             _ => TILE_ELEMENTS,
         };
-        let mut visit = |parts: &[View], columns: usize| {
-            let piece = Piece { partitions: parts[0].partitions(), free: parts[0].shape[1..].to_vec(), columns };
-            let mut take = |emitter: &mut Emitter, value: u32| {
-                let place = boundary.given.iter().position(|&given| given == value).unwrap_or_default();
-                loads[place].take(emitter, &parts[place], numbers[place])
+        let cut = region.cut();
+        let elements = region.space.iter().product();
+        let shares = self.emitter.shares(elements, cut.map_or(1, |axis| region.space[axis]));
+        let part =
+            |view: &View, items: &Range<usize>| cut.map_or_else(|| view.clone(), |axis| along(view, axis, items));
+        let given = &views[..boundary.given.len()];
+        self.emitter.prepare(&shares, &|items| given.iter().map(|view| part(view, items)).collect())?;
+        for share in shares {
+            let before = self.emitter.enter(&share);
+            let mut loads: Vec<Loads> = boundary.given.iter().map(|_| Loads::default()).collect();
+            let views: Vec<View> = views.iter().map(|view| part(view, &share.items)).collect();
+            let borrowed: Vec<&View> = views.iter().collect();
+            let mut visit = |parts: &[View], columns: usize| {
+                let piece = Piece { partitions: parts[0].partitions(), free: parts[0].shape[1..].to_vec(), columns };
+                let mut take = |emitter: &mut Emitter, value: u32| {
+                    let place = boundary.given.iter().position(|&given| given == value).unwrap_or_default();
+                    loads[place].take(emitter, &parts[place], numbers[place])
+                };
+                let mut store = |emitter: &mut Emitter, value: u32, tile: &Tile| {
+                    let place = boundary.leaving.iter().position(|&leaving| leaving == value);
+                    let Some(place) = place else { return Ok(()) };
+                    emitter.copy(&narrowed(&parts[boundary.given.len() + place]).0, &tile.view)
+                };
+                self.piece((body, region), &piece, &mut Tiles::default(), &mut templates, &mut take, &mut store)
             };
-            let mut store = |emitter: &mut Emitter, value: u32, tile: &Tile| {
-                let Some(place) = boundary.leaving.iter().position(|&leaving| leaving == value) else { return Ok(()) };
-                emitter.copy(&narrowed(&parts[boundary.given.len() + place]).0, &tile.view)
-            };
-            self.piece((body, region), &piece, &mut Tiles::default(), &mut templates, &mut take, &mut store)
-        };
-        match &region.columns {
-            Some(columns) => for_each_row_piece(&borrowed, columns, partitions, most, &mut visit)?,
-            None => for_each_piece(&borrowed, partitions, most, &mut |parts| visit(parts, 0))?,
+            match &region.columns {
+                Some(columns) => for_each_row_piece(&borrowed, columns, partitions, most, &mut visit)?,
+                None => for_each_piece(&borrowed, partitions, most, &mut |parts| visit(parts, 0))?,
+            }
+            self.emitter.set_place(before);
         }
         self.note_region(body, region, &templates);
         Ok(())

@@ -6,11 +6,10 @@ use trn3_compiler::{CompileOptions, CompileReport};
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::core::NeuronCore;
 use trn3_machine::time::Picos;
-use trn3_profile::{Profile, RunColumns};
 use trn3_system::collective::PlacedRanks;
 
 use crate::account::AccountRow;
-use crate::by_instructions::CoreRun;
+use crate::by_instructions::{CoreRun, profile_of};
 use crate::composed::{Composer, RegionCost};
 use crate::error::Result;
 use crate::graph::Graph;
@@ -41,7 +40,7 @@ impl StepTiming {
     }
 }
 
-/// A step that ran on one core, or was timed there.
+/// A step that ran on one core, or on two as one, or was timed there.
 pub struct StepRun {
     /// What it gave; None for what a run without values does not know.
     pub results: Vec<Option<Tensor>>,
@@ -59,14 +58,14 @@ pub struct StepRun {
     pub memory: StepMemory,
     /// What it is composed of, the one that takes most of it first; empty of a whole schedule.
     pub regions: Vec<RegionCost>,
-    /// The core with its timeline; of a composed step that of the region that takes most of it.
-    pub core: NeuronCore,
-    /// What the compiler did on that core.
-    pub report: CompileReport,
+    /// The cores with their timelines; of a composed step those of the region that takes most of it.
+    pub cores: Vec<NeuronCore>,
+    /// What the compiler did on each.
+    pub reports: Vec<CompileReport>,
 }
 
 impl Graph {
-    /// Runs the graph on one core, or times it there without inputs: by the schedule of the whole graph where it has fewer
+    /// Runs the graph on one core, or on two as one, or times it there without inputs: by the schedule of the whole graph where it has fewer
     /// than `whole_below` instructions, else composed of regions. With values it is always the whole one.
     ///
     /// # Errors
@@ -120,12 +119,12 @@ impl Graph {
                     timing: StepTiming::Composed,
                     latency: made.latency,
                     band_us: made.band_us,
-                    instructions,
+                    instructions: made.instructions,
                     account: made.account,
                     memory,
                     regions: made.regions,
-                    core: made.core,
-                    report: made.report,
+                    cores: made.cores,
+                    reports: made.reports,
                 });
             }
         }
@@ -150,7 +149,7 @@ impl Graph {
 
     fn whole_step(&self, mut run: CoreRun, memory: StepMemory) -> Result<StepRun> {
         let account = run.account(self);
-        let profile = Profile::of_run(RunColumns::of(&mut run.core, &self.name));
+        let profile = profile_of(&mut run.cores, &self.name)?;
         let latency_us = profile.latency_us();
         let memory = StepMemory {
             sbuf_peak_bytes: profile.sbuf_peak_bytes(),
@@ -158,16 +157,16 @@ impl Graph {
             ..memory
         };
         Ok(StepRun {
+            latency: run.makespan(),
             results: run.results,
             timing: StepTiming::Whole,
-            latency: run.core.makespan(),
             band_us: (profile.latency_low_us().unwrap_or(latency_us), profile.latency_high_us().unwrap_or(latency_us)),
-            instructions: run.core.issued(),
+            instructions: run.cores.iter().map(NeuronCore::issued).sum(),
             account,
             memory,
             regions: Vec::new(),
-            core: run.core,
-            report: run.report,
+            cores: run.cores,
+            reports: run.reports,
         })
     }
 }

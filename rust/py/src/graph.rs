@@ -205,9 +205,9 @@ impl PyGraph {
         outputs.iter().map(|own| own.iter().map(|tensor| array(py, tensor)).collect()).collect()
     }
 
-    /// Run one rank by instructions on one core, as `run_on_core`; the ranks stand on the system of `collectives`, which is
+    /// Run one rank by instructions, as `run_on_core`; the ranks stand on the system of `collectives`, which is
     /// called `name`, as `ranks` says: its number, how many a chip of the system could have, and has.
-    #[pyo3(signature = (arch, collectives, name, ranks, inputs, matmul, level))]
+    #[pyo3(signature = (arch, collectives, name, ranks, inputs, matmul, level, cores=1))]
     #[allow(clippy::too_many_arguments)]
     fn run_rank_on_core<'py>(
         &self,
@@ -219,19 +219,22 @@ impl PyGraph {
         inputs: Option<Vec<Vec<Bound<'py, PyAny>>>>,
         matmul: &str,
         level: &str,
-    ) -> PyResult<(Vec<Option<Bound<'py, PyAny>>>, PyCore, Bound<'py, PyDict>)> {
+        cores: usize,
+    ) -> PyResult<StepAnswer<'py>> {
         let (rank, most_per_chip, per_chip) = ranks;
         let placed = PlacedRanks::new(collectives.estimator.clone(), name, most_per_chip, self.graph.ranks, per_chip);
         let placed = placed.map_err(crate::system::error::exception)?;
         let inputs = inputs.as_deref().map(tensors_of_ranks).transpose()?;
-        on_core(py, &arch, (matmul, level, true), |arch, options, compile| {
+        on_core(py, &arch, (matmul, level, true, cores), |arch, options, compile| {
             self.graph.run_rank_step(arch, (rank, &placed), inputs, options, compile)
         })
     }
 
-    /// Run the graph by instructions on one core: outputs (None where a run without values does not know one), the core
-    /// with its timeline, and a dict of what `StepProfile` has. The machine is named, or described by name and text.
-    #[pyo3(signature = (arch, inputs, matmul, level, whole_below=WHOLE_BELOW, fuse=true))]
+    /// Run the graph by instructions on one core, or on two as one: outputs (None where a run without values does not know
+    /// one), the cores with their timelines, and a dict of what `StepProfile` has. The machine is named, or described by name
+    /// and text.
+    #[pyo3(signature = (arch, inputs, matmul, level, whole_below=WHOLE_BELOW, fuse=true, cores=1))]
+    #[allow(clippy::too_many_arguments)]
     fn run_on_core<'py>(
         &self,
         py: Python<'py>,
@@ -241,30 +244,36 @@ impl PyGraph {
         level: &str,
         whole_below: u64,
         fuse: bool,
-    ) -> PyResult<(Vec<Option<Bound<'py, PyAny>>>, PyCore, Bound<'py, PyDict>)> {
+        cores: usize,
+    ) -> PyResult<StepAnswer<'py>> {
         let inputs = inputs.map(|inputs| tensors("inputs", &inputs)).transpose()?;
-        on_core(py, &arch, (matmul, level, fuse), |arch, options, compile| {
+        on_core(py, &arch, (matmul, level, fuse, cores), |arch, options, compile| {
             self.graph.run_step(arch, inputs, options, compile, whole_below)
         })
     }
 }
 
-/// A run by instructions, for Python: outputs, the core, what the step took.
+/// A run by instructions, for Python: outputs, the cores, what the step took.
+type StepAnswer<'py> = (Vec<Option<Bound<'py, PyAny>>>, Vec<PyCore>, Bound<'py, PyDict>);
+
 fn on_core<'py>(
     py: Python<'py>,
     arch: &MachineText,
-    (matmul, level, fuse): (&str, &str, bool),
+    (matmul, level, fuse, cores): (&str, &str, bool, usize),
     run: impl FnOnce(&Arc<ArchSpec>, &ExecutionOptions, &CompileOptions) -> trn3_graph::Result<StepRun> + Send,
-) -> PyResult<(Vec<Option<Bound<'py, PyAny>>>, PyCore, Bound<'py, PyDict>)> {
+) -> PyResult<StepAnswer<'py>> {
     let matmul = matmul.parse::<MatmulPath>().map_err(|error| error.exception(""))?;
     let level: CompileLevel = level.parse().map_err(machine_exception)?;
     let arch = arch.read().map_err(machine_exception)?;
-    let (options, compile) = (ExecutionOptions { matmul, fuse }, CompileOptions { level, ..Default::default() });
+    let options = ExecutionOptions { matmul, fuse, cores, ..Default::default() };
+    let compile = CompileOptions { level, ..Default::default() };
     let run = door::run(py, || run(&arch, &options, &compile))?;
     let outputs = run.results.iter().map(|result| result.as_ref().map(|tensor| array(py, tensor)).transpose());
     let outputs = outputs.collect::<PyResult<_>>()?;
     let entry = step_entry(py, &run)?;
-    Ok((outputs, PyCore::finished(run.core, level, figures(&run.report)?), entry))
+    let finished = |(core, report)| Ok(PyCore::finished(core, level, figures(report)?));
+    let cores = run.cores.into_iter().zip(&run.reports).map(finished).collect::<PyResult<_>>()?;
+    Ok((outputs, cores, entry))
 }
 
 /// A machine: its name, or the name and the text of a description.
@@ -329,6 +338,7 @@ fn account_entry<'py>(py: Python<'py>, row: &AccountRow) -> PyResult<Bound<'py, 
     entry.set_item("line", row.location.as_ref().map_or_else(String::new, ToString::to_string))?;
     entry.set_item("template", row.template.name())?;
     entry.set_item("is_fallback", row.is_fallback)?;
+    entry.set_item("cores", row.cores)?;
     entry.set_item("instructions", row.instructions)?;
     entry.set_item("engine", row.engine.map_or("", |engine| engine.name()))?;
     entry.set_item("busy_us", row.busy.microseconds())?;

@@ -1,5 +1,7 @@
 //! Convolutions on TensorE: windows of an image on chip, as they lie, against the kernel of each place.
 
+use std::ops::Range;
+
 use smallvec::smallvec;
 use trn3_machine::dtype::DType;
 use trn3_machine::isa::tensor::transpose::NcTranspose;
@@ -7,6 +9,7 @@ use trn3_machine::view::View;
 
 use super::patch_tiles::ConvolutionPart;
 use super::windows::{WindowAxis, Windows};
+use crate::core_shares::along;
 use crate::emitter::Emitter;
 use crate::error::Result;
 use crate::product_tiles::{emit_step, in_dtype, pieces};
@@ -76,15 +79,25 @@ impl ConvolutionPart {
         let a_feature = features.len() * places * dtype.size();
         let tall = emitter.arch().stationary_columns as usize;
         let wide = (KERNEL_BYTES / a_feature.max(1) / tall).max(1) * tall;
-        for outputs in pieces(self.y.shape[last], wide) {
-            let kernels = self.kernels(emitter, windows, &features, outputs, dtype)?;
-            for image in 0..self.x.shape[0] {
-                for rows in pieces(made[0], high) {
+        // Bands of one image as of several: each core has some.
+        let high = if self.x.shape[0] < emitter.cores() { high.min(made[0].div_ceil(emitter.cores())) } else { high };
+        let bands = |image: usize| pieces(made[0], high).into_iter().map(move |rows| (image, rows));
+        let bands: Vec<(usize, (usize, usize))> = (0..self.x.shape[0]).flat_map(bands).collect();
+        let longest = [&self.x, &self.kernel, &self.y].map(View::len).into_iter().max().unwrap_or(0);
+        let needs = |items: &Range<usize>| {
+            let images = bands[items.clone()].iter().map(|&(image, _)| along(&self.x, 0, &(image..image + 1)));
+            [self.kernel.clone()].into_iter().chain(images).collect()
+        };
+        emitter.divided(longest, bands.len(), &needs, &mut |emitter, items| {
+            for outputs in pieces(self.y.shape[last], wide) {
+                let kernels = self.kernels(emitter, windows, &features, outputs, dtype)?;
+                for &(image, rows) in &bands[items.clone()] {
                     let band = self.band(emitter, windows, image, rows, &features, dtype)?;
                     self.multiply(emitter, windows, (&kernels, outputs), (&band, image, rows))?;
                 }
             }
-        }
+            Ok(())
+        })?;
         Ok(true)
     }
 

@@ -1,8 +1,11 @@
 //! Products of tensors.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 use trn3_machine::view::View;
 
+use crate::core_shares::LONG;
 use crate::emitter::Emitter;
 use crate::error::{Reason, Result};
 use crate::fits::{check_same, exactly};
@@ -63,7 +66,18 @@ impl DotGeneral {
         let strides = row_major(&lengths).into_iter().map(|stride| stride as i64).collect();
         let out = View { shape: lengths.into(), strides, ..out.clone() };
         let made = matrices(emitter, &out, &batch, &rows, &columns)?;
-        left.iter().zip(&right).zip(&made).try_for_each(|((left, right), out)| product(emitter, left, right, out))
+        // Few of an odd number are divided one by one.
+        let is_even = made.len().is_multiple_of(emitter.cores()) || made.len() >= LONG;
+        let count = if is_even { made.len() } else { 1 };
+        let items = |items: &Range<usize>| if is_even { items.clone() } else { 0..made.len() };
+        let needs = |share: &Range<usize>| {
+            let both = |at: usize| [left[at].view.clone(), right[at].view.clone()];
+            items(share).flat_map(both).collect()
+        };
+        let longest = [lhs, rhs, &out].map(View::len).into_iter().max().unwrap_or(0);
+        emitter.divided(longest, count, &needs, &mut |emitter, share| {
+            items(&share).try_for_each(|at| product(emitter, &left[at], &right[at], &made[at]))
+        })
     }
 
     fn check_side(&self, side: usize, name: &str, kind: &TensorType) -> Reason {

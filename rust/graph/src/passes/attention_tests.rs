@@ -136,7 +136,7 @@ fn test_attention_takes_less_time_than_plain_operations() {
         let options = ExecutionOptions { fuse, ..Default::default() };
         let compile = CompileOptions { level: CompileLevel::NeuronxCc, ..Default::default() };
         let mut run = graph.run_on_core(&arch(), None, &options, &compile).unwrap();
-        run.core.makespan().microseconds()
+        run.makespan().microseconds()
     };
     let (fused, plain) = (time(true), time(false));
     assert!(1.5 * fused < plain, "{fused} and {plain}");

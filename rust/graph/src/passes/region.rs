@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use trn3_machine::arch::ArchSpec;
 use trn3_machine::dtype::DType;
 
+use crate::core_shares::even_axis;
 use crate::graph::{Body, GraphNode};
 use crate::operations::{BroadcastInDim, JoinOrder, Reduce, Reshape, Transpose};
 use crate::tensor_type::TensorType;
@@ -99,6 +100,15 @@ impl Region {
     pub(crate) fn row_elements(&self) -> usize {
         let columns = self.columns.iter().flatten().zip(&self.space);
         columns.filter(|(is_column, _)| **is_column).map(|(_, &length)| length).product()
+    }
+
+    /// The axis along which cores have parts of it: rows only, since columns are joined.
+    pub(crate) fn cut(&self) -> Option<usize> {
+        let columns = self.columns.as_deref().unwrap_or(&[]);
+        let is_column = |axis: usize| columns.get(axis).copied().unwrap_or(false);
+        let lengths: Vec<usize> =
+            self.space.iter().enumerate().map(|(axis, &length)| if is_column(axis) { 1 } else { length }).collect();
+        even_axis(&lengths)
     }
 
     /// Whether a value has no columns.
