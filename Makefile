@@ -1,7 +1,7 @@
 # Every target does its own set-up in .venv and build/; the work is in scripts/make.py.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo train test bench wheel capi fuzz docs lint format clean
+.PHONY: help demo train test bench bench-compare wheel capi fuzz docs lint format clean
 
 # The first interpreter that is new enough and runs (a version manager's shim may exist and not run).
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -14,7 +14,7 @@ define run
 endef
 
 help: ## list the targets (default)
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## quantize a real model, run a layer of it on the simulated core: errors and timeline
 	$(run)
@@ -26,6 +26,10 @@ test: ## all tests and checks, Rust and Python
 	$(run)
 
 bench: ## speed beside NumPy, ml_dtypes and torch; writes docs/explanation/performance.md
+	$(run)
+
+bench-compare: OPTIONS = --base "$(BASE)" $(if $(K),-k "$(K)") $(if $(PAIRS),--pairs $(PAIRS))
+bench-compare: ## the benches (or those that K selects) with revision BASE and as it stands, in turn, PAIRS times
 	$(run)
 
 wheel: ## an abi3 wheel in dist/, on Linux for glibc 2.28 and newer

@@ -73,8 +73,10 @@ def test(runner: Runner) -> int:
             runner.note("tests of torch", "do not run: torch cannot be installed here")
         if not environment.packages("Flax and Optax", group("jax-models"), required=False):
             runner.note("tests of Flax and Optax", "do not run: they cannot be installed here")
-        checks = [*suite.lints(), *suite.cargo_tests()]
+        checks = [*suite.lints(), *suite.cargo_tests(), suite.instruction_counts()]
         rows.extend(suite.results(checks, runner, environment))
+        # Where nothing could be counted it is no failure, but is said.
+        runner.note("instruction counts", rows[-1][0].output.splitlines()[-1])
 
     built = environment.extension(required=False, meanwhile=beside)
     # Without it tests would run an extension built from other sources.
@@ -109,6 +111,13 @@ def bench(runner: Runner) -> int:
     environment.variables.pop("TRN3_SIMD", None)
     print(flush=True)
     return interactive(environment, [ROOT / "scripts" / "bench.py", *sys.argv[2:]])
+
+
+def bench_compare(runner: Runner) -> int:
+    """Measure another revision and the working tree in turn."""
+    environment = prepare(runner)
+    print(flush=True)
+    return interactive(environment, [ROOT / "scripts" / "bench_compare.py", *sys.argv[2:]])
 
 
 def wheel(runner: Runner) -> int:
@@ -194,6 +203,7 @@ TARGETS: dict[str, Callable[[Runner], int]] = {
     "lint": lint,
     "format": format_sources,
     "bench": bench,
+    "bench-compare": bench_compare,
     "wheel": wheel,
     "capi": c_library,
     "fuzz": fuzz_targets,

@@ -118,6 +118,11 @@ def cargo_tests() -> list[Check]:
     ]
 
 
+def instruction_counts() -> Check:
+    """Return the check of hot paths' instructions, whose last line says what it found."""
+    return Check("instruction counts", [PYTHON, ROOT / "scripts" / "instructions.py"])
+
+
 def sphinx(target: Path) -> list[str | Path]:
     """Return the command that builds the HTML documentation; a warning fails it."""
     options: list[str | Path] = ["-W", "--keep-going", "-q", "-d", BUILD / "docs" / "doctrees"]
