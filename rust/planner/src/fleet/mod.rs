@@ -1,13 +1,13 @@
 //! Fleets that fail: what is left of a training run of weeks, and how many spare replicas serving needs.
 //!
-//! - [`parts`]: what a fleet is made of, how often each part fails, and what that does.
-//! - [`degraded`]: what a lost link or switch leaves of a system's fabric, by its graph.
-//! - [`checkpoint`]: how often to write a checkpoint, by closed forms.
-//! - [`jitter`]: what it costs that a step takes as long as its slowest rank.
-//! - [`simulate`]: a job from one event to the next; its cost does not grow with the number of chips.
-//! - [`capacity`]: replicas of which several may go down at once.
-//! - [`training`] and [`serving`]: the two questions; [`request`] and [`answer`]: as front ends ask them.
-//! - [`costs`]: what failures cost a training run, and how many spares it holds.
+//! - `parts`: what a fleet is made of, how often each part fails, and what that does.
+//! - `degraded`: what a lost link or switch leaves of a system's fabric, by its graph.
+//! - `checkpoint`: how often to write a checkpoint, by closed forms.
+//! - `jitter`: what it costs that a step takes as long as its slowest rank.
+//! - `simulate`: a job from one event to the next; its cost does not grow with the number of chips.
+//! - `capacity`: replicas of which several may go down at once.
+//! - `training` and `serving`: the two questions; `request` and `answer`: as front ends ask them.
+//! - `costs`: what failures cost a training run, and how many spares it holds.
 
 mod answer;
 mod capacity;
