@@ -145,6 +145,9 @@ pub struct GraphStep {
     /// When all that it waits for but its queue and what others hold was there.
     pub ready: Picos,
     pub(super) dynamic: bool,
+    /// Whether it touched what a transfer made that others could overtake until then. Edges need not say so: they are what
+    /// it waited for, not all that it touched.
+    pub(super) stands: bool,
     pub(super) ports: PortUse,
     /// Where its edges end; those of the one before end where its own begin.
     edges: u32,
@@ -181,6 +184,8 @@ pub struct RunGraph {
     /// Edges of the instruction under way.
     noted: SmallVec<[GraphEdge; 8]>,
     pub(super) ready: u64,
+    /// Whether the instruction under way lets transfers stand.
+    pub(super) stands: bool,
 }
 
 /// Edges of one instruction that are kept one by one: beyond, of those of one kind to one engine the last alone.
@@ -201,6 +206,7 @@ impl RunGraph {
             latency: Picos::ZERO,
             noted: SmallVec::new(),
             ready: 0,
+            stands: false,
         }
     }
 
@@ -293,6 +299,7 @@ impl RunGraph {
             work,
             ready: Picos(self.ready),
             dynamic: issue.dynamic,
+            stands: std::mem::take(&mut self.stands),
             ports,
             edges: u32::try_from(self.edges.len()).unwrap_or(u32::MAX),
         });

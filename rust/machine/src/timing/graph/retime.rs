@@ -199,6 +199,9 @@ impl<'g> Variant<'g> {
             if has_classes {
                 after.clear();
                 after.extend(self.edges(number).map(|edge| numbers[edge.on as usize]).filter(|on| *on != u32::MAX));
+                if step.stands {
+                    timeline.stand();
+                }
                 timeline.stand_before(&after);
             }
             let is_done = self.done_by.binary_search_by_key(&number, |(step, _)| *step);

@@ -84,12 +84,15 @@ impl Timeline {
     /// Lets the ends of open transfers stand if an instruction asks for one of them.
     pub(super) fn stand_if_asked(&mut self, issue: &TimedInstruction) {
         if self.overtaking.as_ref().is_some_and(|overtaking| overtaking.asked(issue)) {
+            if let Some(graph) = &mut self.graph {
+                graph.stands = true;
+            }
             self.stand();
         }
     }
 
     /// Lets the ends of open transfers stand.
-    pub(super) fn stand(&mut self) {
+    pub(in crate::timing) fn stand(&mut self) {
         if let Some(Overtaking { base, open, first_share }) = &mut self.overtaking {
             // What they drew of HBM that others share, they drew when they ran.
             base.shared = None;
