@@ -152,6 +152,15 @@ def runs(tmp_path: Path) -> Iterator[RunServer]:
         thread.join()
 
 
+def arrive(browser: Browser, kind: str) -> None:
+    """Wait for a page of a kind: what was clicked may leave the old one there for a moment."""
+    from selenium.common.exceptions import WebDriverException
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    waiting = WebDriverWait(browser.driver, 20, 0.05, ignored_exceptions=[WebDriverException])
+    waiting.until(lambda _: browser.run("return document.body.dataset.kind") == kind)
+
+
 def test_runs_are_chosen_compared_and_opened(browser: Browser, runs: RunServer) -> None:
     """From the list to the comparison to a report, which cannot reach the other pages."""
     driver = browser.driver
@@ -161,12 +170,12 @@ def test_runs_are_chosen_compared_and_opened(browser: Browser, runs: RunServer) 
     for box in driver.find_elements("css selector", "input[type=checkbox]"):
         box.click()
     browser.find("button[type=submit]").click()
+    arrive(browser, "compared-runs")
     assert driver.execute_async_script(READY) == ""
-    assert browser.run("return document.body.dataset.kind") == "compared-runs"
     assert "latency_us" in cells(browser, "profile", 0)
     browser.find("section[data-pane=runs] td a").click()
+    arrive(browser, "profile")
     assert driver.execute_async_script(READY) == ""
-    assert browser.run("return document.body.dataset.kind") == "profile"
     assert browser.run("return self.origin") == "null"
     script = (
         "const done = arguments[1];"
