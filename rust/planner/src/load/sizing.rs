@@ -25,8 +25,9 @@ const REQUESTS: u64 = 1_000;
 const REQUESTS_A_REPLICA: u64 = 100;
 const MOST_REQUESTS: u64 = 100_000;
 
-/// Layouts whose chips are so many times the fewest, by what one replica keeps, are served whole too **(choice)**.
-const NEAR: f64 = 1.15;
+/// Layouts whose chips are so many times the fewest, by what one replica keeps, are served whole too **(choice)**: replicas
+/// that share a queue may keep much more than one alone.
+const NEAR: f64 = 2.0;
 
 /// Halvings of the range in which the rate of one replica lies.
 const HALVINGS: usize = 7;
