@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
@@ -121,7 +122,10 @@ def test_bodies_of_any_bytes_are_refused(shared: Served, body: bytes) -> None:
 @given(data=st.binary(max_size=300), start=st.sampled_from([b"", b"POST /v1/completions HTTP/1.1"]))
 @settings(max_examples=30)
 def test_connections_of_any_bytes_harm_nobody(shared: Served, data: bytes, start: bytes) -> None:
-    answer = send(shared.url, start + data + b"\r\n\r\n\r\n", seconds=0.05) if data else b""
+    answer = b""
+    # Bytes that may be the beginning of a request are waited for.
+    with suppress(TimeoutError):
+        answer = send(shared.url, start + data + b"\r\n\r\n\r\n", seconds=0.05) if data else b""
     assert answer == b"" or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
     assert_serves(shared.url)
 
