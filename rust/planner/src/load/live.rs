@@ -212,7 +212,7 @@ impl LiveService {
             return Err(Error::Value("until is no number; needed: simulated seconds".to_owned()));
         }
         while self.service.next().is_some_and(|at| at <= until) {
-            self.service.step()?;
+            self.service.step();
         }
         if until.is_finite() {
             self.service.go_to(until);

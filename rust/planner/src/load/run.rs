@@ -159,7 +159,7 @@ pub(super) fn run(deployments: &[Deployment], request: &LoadRequest) -> Result<S
                 && let Some(next) = traffic.next()
             {
                 let after = next.at;
-                service.begin(next, after)?;
+                service.begin(next, after);
             }
         }
         let open = users.is_none() && service.under_way < most;
@@ -168,13 +168,13 @@ pub(super) fn run(deployments: &[Deployment], request: &LoadRequest) -> Result<S
             (Some(at), event) if event.is_none_or(|event| at <= event) => {
                 service.go_to(at);
                 if let Some(next) = traffic.next() {
-                    service.begin(next, 0.0)?;
+                    service.begin(next, 0.0);
                 }
             }
-            (_, Some(_)) => service.step()?,
+            (_, Some(_)) => service.step(),
             (_, None) => break,
         }
     }
-    service.finish();
+    service.count_until_now();
     Ok(service)
 }

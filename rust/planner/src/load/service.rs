@@ -5,7 +5,6 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use trn3_system::Result;
 
 use super::conversation::{Conversation, Turn};
 use super::handover::HandoverLinks;
@@ -197,17 +196,13 @@ impl<W: Watcher> Service<W> {
     }
 
     /// Counts what is under way up to now.
-    pub(super) fn finish(&mut self) {
-        self.count_until_now();
-    }
-
-    fn count_until_now(&mut self) {
+    pub(super) fn count_until_now(&mut self) {
         self.area += self.under_way as f64 * (self.now - self.counted);
         self.counted = self.now;
     }
 
     /// Begins a conversation with its first turn now, or after a pause.
-    pub(super) fn begin(&mut self, conversation: Conversation, after: f64) -> Result<()> {
+    pub(super) fn begin(&mut self, conversation: Conversation, after: f64) {
         let Conversation { model, turns, pause, .. } = conversation;
         let open = Open { model: model as usize, turns: turns.into(), pause };
         let place = match self.closed.pop() {
@@ -223,9 +218,9 @@ impl<W: Watcher> Service<W> {
         self.talking += 1;
         if after > 0.0 {
             self.plan(self.now + after, Happening::Turn { conversation: place });
-            return Ok(());
+            return;
         }
-        self.send(place)
+        self.send(place);
     }
 
     fn end_conversation(&mut self, conversation: usize) {
@@ -235,18 +230,17 @@ impl<W: Watcher> Service<W> {
     }
 
     /// Sends the next turn of a conversation.
-    fn send(&mut self, conversation: usize) -> Result<()> {
+    fn send(&mut self, conversation: usize) {
         let model = self.open[conversation].model;
         let Some(turn) = self.open[conversation].turns.pop_front() else {
             self.end_conversation(conversation);
-            return Ok(());
+            return;
         };
         if self.submit(turn, model, conversation).is_none() {
             // Who is turned away does not come back.
             self.refused += 1 + self.open[conversation].turns.len() as u64;
             self.end_conversation(conversation);
         }
-        Ok(())
     }
 
     /// Replicas that take requests of a model for a phase: reading prompts, or generating alone.
@@ -304,18 +298,18 @@ impl<W: Watcher> Service<W> {
     }
 
     /// Does what happens next.
-    pub(super) fn step(&mut self) -> Result<()> {
-        let Some(Reverse(event)) = self.events.pop() else { return Ok(()) };
+    pub(super) fn step(&mut self) {
+        let Some(Reverse(event)) = self.events.pop() else { return };
         self.go_to(event.at);
         match event.what {
             Happening::Step { replica, plan } if self.plans[replica].0 == plan => {
                 if self.plans[replica].1 {
-                    self.end_step(replica)?;
+                    self.end_step(replica);
                 }
                 self.begin_step(replica);
             }
             Happening::Step { .. } => {}
-            Happening::Turn { conversation } => self.send(conversation)?,
+            Happening::Turn { conversation } => self.send(conversation),
             Happening::Handed { place, from, to } => {
                 self.replicas[from].close(place, &mut self.jobs);
                 self.enqueue(place, to);
@@ -328,10 +322,9 @@ impl<W: Watcher> Service<W> {
                 self.powered[replica].state = PowerState::Serves;
             }
         }
-        Ok(())
     }
 
-    fn end_step(&mut self, replica: usize) -> Result<()> {
+    fn end_step(&mut self, replica: usize) {
         let mut emissions = std::mem::take(&mut self.emissions);
         let mut finished = std::mem::take(&mut self.finished);
         let mut handed = std::mem::take(&mut self.handed);
@@ -372,7 +365,6 @@ impl<W: Watcher> Service<W> {
             }
         }
         (self.emissions, self.finished, self.handed) = (emissions, finished, handed);
-        Ok(())
     }
 
     /// A client has left: its request gets no more tokens.
