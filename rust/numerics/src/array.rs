@@ -5,11 +5,12 @@
 
 use std::ops::Range;
 
-use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+use bytemuck::Pod;
 use half::{bf16, f16};
 
 use crate::error::{Error, Result};
 use crate::format::Format;
+pub(crate) use crate::scratch::AlignedBytes;
 
 /// A Rust type whose slices are arrays of one [`Format`].
 pub trait Element: Pod {
@@ -342,45 +343,5 @@ impl ElementSource<'_> {
 impl<'a> From<ArrayView<'a>> for ElementSource<'a> {
     fn from(view: ArrayView<'a>) -> Self {
         ElementSource::Array(view)
-    }
-}
-
-/// Growable scratch memory, aligned to a cache line.
-#[derive(Debug, Default)]
-pub(crate) struct AlignedBytes {
-    lines: Vec<CacheLine>,
-}
-
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct CacheLine([u8; 64]);
-
-impl AlignedBytes {
-    /// `count` bytes: what was there before, however many that were, then unspecified but initialised ones.
-    pub(crate) fn bytes_mut(&mut self, count: usize) -> &mut [u8] {
-        let lines = count.div_ceil(64);
-        if self.lines.len() < lines {
-            let mut grown = bytemuck::zeroed_vec::<CacheLine>(lines);
-            grown[..self.lines.len()].copy_from_slice(&self.lines);
-            self.lines = grown;
-        }
-        &mut bytemuck::cast_slice_mut(&mut self.lines[..lines])[..count]
-    }
-
-    /// `count` elements of a plain type.
-    pub(crate) fn slice_mut<T: NoUninit + AnyBitPattern>(&mut self, count: usize) -> &mut [T] {
-        bytemuck::cast_slice_mut(self.bytes_mut(count * size_of::<T>()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn test_scratch_keeps_its_contents_when_it_grows() {
-        let mut scratch = AlignedBytes::default();
-        scratch.slice_mut::<u32>(3).copy_from_slice(&[1, 2, 3]);
-        assert_eq!(scratch.slice_mut::<u32>(1000)[..3], [1, 2, 3]);
     }
 }

@@ -32,6 +32,7 @@ mod matmul;
 mod matmul_sparse;
 mod mx;
 mod par;
+mod scratch;
 mod simd;
 mod sparse;
 mod xorwow;

@@ -3,8 +3,8 @@
 use half::bf16;
 use proptest::prelude::*;
 use trn3_numerics::{
-    ArrayMut, ArrayView, Draws, Format, MxView, Rounding, SimdLevel, matmul, matmul_mx, product_shape, set_num_threads,
-    with_level,
+    ArrayMut, ArrayView, Draws, Format, MxView, Rounding, SimdLevel, matmul, matmul_chained, matmul_mx, product_shape,
+    set_num_threads, with_level,
 };
 
 fn levels() -> impl Iterator<Item = SimdLevel> {
@@ -241,6 +241,37 @@ proptest! {
             for level in levels() {
                 prop_assert_eq!(compute(level), expected, "{}", level);
             }
+        }
+    }
+}
+
+/// A word of two k must not reach from one chain into the next.
+#[test]
+fn test_chains_of_any_length_at_every_level() {
+    let (m, k, n) = (9, 203, 50);
+    let a = Codes::new(&codes(&floats(m * k, 5, 8), Format::Bf16));
+    let b = Codes::new(&codes(&floats(k * n, 6, 8), Format::Bf16));
+    for chain in [1, 2, 3, 7, 64, 129, 202, 203, 400] {
+        let run = |level| {
+            let mut out = vec![0.0f32; m * n];
+            with_level(level, || {
+                matmul_chained(
+                    &ArrayView::from_codes(Format::Bf16, a.bytes(), &[m, k])?,
+                    &ArrayView::from_codes(Format::Bf16, b.bytes(), &[k, n])?,
+                    None,
+                    ArrayMut::new(&mut out, &[m, n])?,
+                    Rounding::Nearest,
+                    Draws::None,
+                    chain,
+                )
+            })
+            .expect("available")
+            .expect("valid");
+            out.iter().map(|value| value.to_bits()).collect::<Vec<_>>()
+        };
+        let defined = run(SimdLevel::Scalar);
+        for level in levels() {
+            assert!(run(level) == defined, "chains of {chain} at {level:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::accumulators::Accumulators;
 use super::simd::chain::{self, Block};
-use super::simd::pack;
+use super::simd::pack::{self, Form};
 use crate::simd::{ActiveLevel, LANES, PerLevel, kernel, per_level};
 
 /// Outputs of a register tile, and k of a chain.
@@ -29,12 +29,12 @@ pub(crate) struct Chains {
     pub(crate) fused: Chain,
     /// Two bfloat16 a word, where the level has the instruction.
     pub(crate) dot: Option<Chain>,
-    /// See [`pack::pack_rows`]; words as they are.
-    pub(crate) pack_word_rows: fn(&[&[u8]], usize, &mut [u32]),
-    /// The same, words of two 16-bit codes.
-    pub(crate) pack_pair_rows: fn(&[&[u8]], usize, &mut [u32]),
-    /// See [`pack::pack_pair`].
-    pub(crate) pack_pair: fn(&[u16], &[u16], &mut [u32]),
+    /// See [`pack::pack_rows`].
+    pub(crate) pack_rows: fn(Form, &[&[u8]], usize, &mut [u32]),
+    /// See [`pack::pack_line`].
+    pub(crate) pack_line: fn(Form, [&[u8]; 2], [usize; 3], &mut [u32]),
+    /// See [`pack::high_halves`].
+    pub(crate) high_halves: fn(&[f32], &mut [u16]),
     /// See [`pack::min_magnitude`].
     pub(crate) min_magnitude: fn(&[u16]) -> u16,
 }
@@ -58,13 +58,17 @@ macro_rules! chains {
                 ),
             },
             dot: $dot,
-            pack_word_rows: kernel!(
-                $level, pack::pack_rows::<_, false>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
+            pack_rows: kernel!(
+                $level,
+                pack::pack_rows::<_, $rows>,
+                (form: Form, rows: &[&[u8]], width: usize, panel: &mut [u32])
             ),
-            pack_pair_rows: kernel!(
-                $level, pack::pack_rows::<_, true>, (rows: &[&[u8]], width: usize, panel: &mut [u32])
+            pack_line: kernel!(
+                $level,
+                pack::pack_line,
+                (form: Form, codes: [&[u8]; 2], place: [usize; 3], panels: &mut [u32])
             ),
-            pack_pair: kernel!($level, pack::pack_pair, (first: &[u16], second: &[u16], words: &mut [u32])),
+            high_halves: kernel!($level, pack::high_halves, (values: &[f32], codes: &mut [u16])),
             min_magnitude: kernel!($level, pack::min_magnitude, (codes: &[u16]) -> u16),
         })
     };

@@ -3,6 +3,7 @@
 mod accumulators;
 mod kernels;
 mod operand;
+mod packer;
 mod product;
 mod psum;
 mod scalar;

@@ -1,11 +1,11 @@
-//! One side of a product: its values line by line, and packed into panels for the chains.
+//! One side of a product: its values line by line, and how small they are.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::kernels::Chains;
 use crate::array::{AlignedBytes, ArrayView};
-use crate::cast::{Encoder, Overflow, Rounding, decode, encode};
+use crate::cast::decode;
 use crate::error::Result;
 use crate::format::Format;
 use crate::mx::{BLOCK, scale_blocks, scale_each};
@@ -15,19 +15,20 @@ use crate::simd::ActiveLevel;
 /// A matrix of [outer positions, k], with a scale for every 32 k where it is quantised.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand<'a> {
-    codes: ArrayView<'a>,
-    scales: Option<ArrayView<'a>>,
-    runs_along_k: bool,
-    runs_along_outer: bool,
+    pub(super) codes: ArrayView<'a>,
+    pub(super) scales: Option<ArrayView<'a>>,
+    pub(super) runs_along_k: bool,
+    pub(super) runs_along_outer: bool,
 }
 
 /// Buffers of one packing task, reused from line to line.
 #[derive(Debug, Default)]
-struct Lines {
+pub(super) struct Lines {
     codes: AlignedBytes,
     scale_codes: AlignedBytes,
+    /// The scales of the last line's outer positions, if it lay across them, and the block of k that they are of.
     scales: AlignedBytes,
-    values: AlignedBytes,
+    scaled: Option<(Range<usize>, usize)>,
 }
 
 impl<'a> Operand<'a> {
@@ -44,7 +45,7 @@ impl<'a> Operand<'a> {
         self.codes.shape()[1]
     }
 
-    fn format(&self) -> Format {
+    pub(super) fn format(&self) -> Format {
         self.codes.format()
     }
 
@@ -54,7 +55,7 @@ impl<'a> Operand<'a> {
         self.line(level, &mut Lines::default(), outer, k, out);
     }
 
-    fn line(&self, level: ActiveLevel, lines: &mut Lines, outer: usize, k: Range<usize>, out: &mut [f32]) {
+    pub(super) fn line(&self, level: ActiveLevel, lines: &mut Lines, outer: usize, k: Range<usize>, out: &mut [f32]) {
         let codes = self.codes.line(&[outer, k.start], 1, self.runs_along_k, k.len(), &mut lines.codes);
         decode(level, self.format(), codes, out);
         if let Some(scales) = &self.scales {
@@ -62,49 +63,33 @@ impl<'a> Operand<'a> {
             let count = k.end.div_ceil(BLOCK) - first;
             let codes = scales.line(&[outer, first], 1, false, count, &mut lines.scale_codes);
             let factors = lines.scales.slice_mut(count);
+            lines.scaled = None;
             decode(level, Format::F8E8M0Fnu, codes, factors);
             scale_blocks(level, out, factors);
         }
     }
 
     /// The values of consecutive outer positions at one k.
-    fn cross_line(&self, level: ActiveLevel, lines: &mut Lines, outer: Range<usize>, k: usize, out: &mut [f32]) {
+    pub(super) fn cross_line(
+        &self,
+        level: ActiveLevel,
+        lines: &mut Lines,
+        outer: Range<usize>,
+        k: usize,
+        out: &mut [f32],
+    ) {
         let codes = self.codes.line(&[outer.start, k], 0, self.runs_along_outer, outer.len(), &mut lines.codes);
         decode(level, self.format(), codes, out);
         if let Some(scales) = &self.scales {
-            let codes = scales.line(&[outer.start, k / BLOCK], 0, false, outer.len(), &mut lines.scale_codes);
             let factors = lines.scales.slice_mut(outer.len());
-            decode(level, Format::F8E8M0Fnu, codes, factors);
+            let scaled = Some((outer.clone(), k / BLOCK));
+            if lines.scaled != scaled {
+                let codes = scales.line(&[outer.start, k / BLOCK], 0, false, outer.len(), &mut lines.scale_codes);
+                decode(level, Format::F8E8M0Fnu, codes, factors);
+                lines.scaled = scaled;
+            }
             scale_each(level, out, factors);
         }
-    }
-
-    /// Packs the outer positions `outer` at the k of `k` into `panels`, each `width` positions
-    /// wide, `depth` k a word.
-    pub(crate) fn pack(
-        &self,
-        level: ActiveLevel,
-        chains: &Chains,
-        depth: usize,
-        width: usize,
-        outer: Range<usize>,
-        k: Range<usize>,
-        panels: &mut [u32],
-    ) -> Result<()> {
-        let words = k.len().div_ceil(depth);
-        // Enough positions that a line is worth fetching across them, and a task worth handing out.
-        let group =
-            if self.runs_along_outer && !self.runs_along_k { (512 / width).max(1) } else { (64 / width).max(1) };
-        let packer = Packer { operand: self, level, chains, pairs: depth == 2, width, k, words };
-        par::for_each(panels.chunks_mut(group * words * width).enumerate(), |(task, panels)| {
-            let first = outer.start + task * group * width;
-            let outer = first..outer.end.min(first + group * width);
-            if self.runs_along_outer && !self.runs_along_k {
-                packer.across(outer, panels);
-            } else {
-                packer.along(outer, panels);
-            }
-        })
     }
 
     /// The smallest exponent among the nonzero values, or a bound below it; `None` where the values do not fit bfloat16.
@@ -194,135 +179,6 @@ fn pieces(lines: usize, length: usize) -> impl ExactSizeIterator<Item = (Range<u
         let (first, cut) = (task / cuts * group, task % cuts * PIECE);
         (first..lines.min(first + group), cut..length.min(cut + PIECE))
     })
-}
-
-/// Packs groups of panels of one operand.
-struct Packer<'a> {
-    operand: &'a Operand<'a>,
-    level: ActiveLevel,
-    chains: &'a Chains,
-    pairs: bool,
-    width: usize,
-    k: Range<usize>,
-    words: usize,
-}
-
-impl Packer<'_> {
-    fn item(&self) -> usize {
-        if self.pairs { 2 } else { 4 }
-    }
-
-    /// Writes values as what a word is made of: bfloat16 codes (which hold them exactly) or float32.
-    fn store(&self, values: &[f32], out: &mut [u8]) {
-        if self.pairs {
-            let exact = Encoder::new(Format::Bf16, Rounding::Zero, Overflow::Ieee);
-            encode(self.level, &exact, values, &[], out);
-        } else {
-            out.copy_from_slice(bytemuck::cast_slice(values));
-        }
-    }
-
-    /// Whether codes are what words are made of already.
-    fn is_native(&self) -> bool {
-        self.operand.scales.is_none()
-            && match self.operand.format() {
-                Format::Bf16 => self.pairs,
-                Format::F32 | Format::Tf32 => !self.pairs,
-                _ => false,
-            }
-    }
-
-    /// Lines along k: each outer position's words are found in one go, then transposed into the panel.
-    fn along(&self, outer: Range<usize>, panels: &mut [u32]) {
-        let (operand, k) = (self.operand, &self.k);
-        let row_bytes = k.len() * self.item();
-        let native = self.is_native();
-        let mut staged = AlignedBytes::default();
-        let mut lines = Lines::default();
-        for (panel, out) in panels.chunks_mut(self.words * self.width).enumerate() {
-            let first = outer.start + panel * self.width;
-            let count = outer.end.saturating_sub(first).min(self.width);
-            let mut rows: Vec<&[u8]> = vec![&[]; self.width];
-            if native && operand.runs_along_k {
-                for (row, slot) in rows[..count].iter_mut().enumerate() {
-                    *slot = operand.codes.borrowed_line(&[first + row, k.start], k.len());
-                }
-                self.pack_rows(&rows, out);
-            } else {
-                let stage = staged.bytes_mut(row_bytes * count);
-                let mut values = std::mem::take(&mut lines.values);
-                for (row, bytes) in stage.chunks_mut(row_bytes.max(1)).enumerate().take(count) {
-                    let values = values.slice_mut(k.len());
-                    operand.line(self.level, &mut lines, first + row, k.clone(), values);
-                    self.store(values, bytes);
-                }
-                lines.values = values;
-                for (slot, bytes) in rows.iter_mut().zip(stage.chunks(row_bytes.max(1))) {
-                    *slot = bytes;
-                }
-                self.pack_rows(&rows, out);
-            }
-        }
-    }
-
-    fn pack_rows(&self, rows: &[&[u8]], panel: &mut [u32]) {
-        let pack = if self.pairs { self.chains.pack_pair_rows } else { self.chains.pack_word_rows };
-        pack(rows, self.width, panel);
-    }
-
-    /// Lines across outer positions: one (or two) k at a time for all panels of the group.
-    fn across(&self, outer: Range<usize>, panels: &mut [u32]) {
-        let panel_words = self.words * self.width;
-        let count = panels.len() / panel_words * self.width;
-        let mut first = AlignedBytes::default();
-        let mut second = AlignedBytes::default();
-        let mut lines = Lines::default();
-        let depth = if self.pairs { 2 } else { 1 };
-        for word in 0..self.words {
-            let k = self.k.start + word * depth;
-            let high = self.cross_line(&mut lines, &outer, k, count, &mut first);
-            let low = if self.pairs { self.cross_line(&mut lines, &outer, k + 1, count, &mut second) } else { high };
-            for (panel, out) in panels.chunks_mut(panel_words).enumerate() {
-                let span = panel * self.width..(panel + 1) * self.width;
-                let out = &mut out[word * self.width..][..self.width];
-                if self.pairs {
-                    let (high, low): (&[u16], &[u16]) = (bytemuck::cast_slice(high), bytemuck::cast_slice(low));
-                    (self.chains.pack_pair)(&high[span.clone()], &low[span], out);
-                } else {
-                    out.copy_from_slice(&bytemuck::cast_slice::<u8, u32>(high)[span]);
-                }
-            }
-        }
-    }
-
-    /// `count` items at one k, zero beyond the operand's edges; borrowed where codes are whole and native.
-    fn cross_line<'s>(
-        &self,
-        lines: &mut Lines,
-        outer: &Range<usize>,
-        k: usize,
-        count: usize,
-        out: &'s mut AlignedBytes,
-    ) -> &'s [u8]
-    where
-        Self: 's,
-    {
-        let bytes = out.bytes_mut(count * self.item());
-        let present = if k < self.k.end { outer.len() * self.item() } else { 0 };
-        bytes[present..].fill(0);
-        if present > 0 {
-            if self.is_native() {
-                bytes[..present].copy_from_slice(self.operand.codes.borrowed_line(&[outer.start, k], outer.len()));
-            } else {
-                let mut values = std::mem::take(&mut lines.values);
-                let line = values.slice_mut(outer.len());
-                self.operand.cross_line(self.level, lines, outer.clone(), k, line);
-                self.store(line, &mut bytes[..present]);
-                lines.values = values;
-            }
-        }
-        bytes
-    }
 }
 
 #[cfg(test)]

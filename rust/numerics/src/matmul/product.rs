@@ -143,6 +143,10 @@ impl Job<'_> {
     /// The BF16 dot product where the level has it and the operands allow it.
     fn choose<'c>(&self, chains: &'c Chains) -> Result<&'c Chain> {
         let Some(dot) = &chains.dot else { return Ok(&chains.fused) };
+        if self.a.k() > self.tile && !self.tile.is_multiple_of(dot.tiling.depth) {
+            // A word would reach from one chain into the next.
+            return Ok(&chains.fused);
+        }
         let Some(a) = self.a.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
         let Some(b) = self.b.min_exponent(self.level, chains)? else { return Ok(&chains.fused) };
         Ok(if is_dot_exact(a, b) { dot } else { &chains.fused })

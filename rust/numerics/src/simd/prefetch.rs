@@ -10,8 +10,8 @@ pub(crate) const WRITE_AHEAD: usize = 2048;
 /// Hardware runs ahead of a loop by itself, but not far enough for one that reads and writes at full speed: an array
 /// that no cache holds takes a quarter less time with both sides asked for.
 #[inline(always)]
-pub(crate) fn prefetch<T>(place: &T, bytes: usize) {
-    let address = std::ptr::from_ref(place).cast::<i8>().wrapping_add(bytes);
+pub(crate) fn prefetch<T>(place: *const T, bytes: usize) {
+    let address = place.cast::<i8>().wrapping_add(bytes);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: SSE is part of x86-64, and a prefetch of any address is allowed.
     unsafe {

@@ -7,7 +7,7 @@
 use crate::matmul::accumulators::Accumulators;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Avx512, Avx512Bf16};
-use crate::simd::{LANES, Lanes};
+use crate::simd::{LANES, Lanes, prefetch};
 
 /// How one word of each operand extends sixteen chains.
 pub(crate) trait Step: Copy {
@@ -85,6 +85,7 @@ fn multiply<S: Step, const ROWS: usize, const VECTORS: usize>(
 ) {
     let columns = VECTORS * LANES;
     let words = block.k.div_ceil(S::DEPTH);
+    assert!(block.k <= block.tile || block.tile.is_multiple_of(S::DEPTH), "chains of whole words");
     for (j, right) in right.chunks_exact(words * columns).enumerate() {
         for (i, left) in left.chunks_exact(words * ROWS).enumerate() {
             let (row, column) = (i * ROWS, j * columns);
@@ -93,13 +94,39 @@ fn multiply<S: Step, const ROWS: usize, const VECTORS: usize>(
             }
             // SAFETY: the register tiles of one call do not overlap and run one after the other.
             let part = unsafe { out.part(row, column, ROWS, columns) };
-            if part.rows == ROWS && part.columns == columns {
-                // SAFETY: a whole tile of valid accumulators; the panels hold `words` steps each.
-                unsafe { tile::<S, ROWS, VECTORS>(s, block, left, right, part.first, part.row_stride) };
-            } else {
-                edge::<S, ROWS, VECTORS>(s, block, left, right, part);
+            let panels = Panels { left, right, words };
+            match part.columns.div_ceil(LANES) {
+                // What hangs over the edge by whole vectors is left out.
+                1 if VECTORS > 1 => part_of_tile::<S, ROWS, VECTORS, 1>(s, block, panels, part),
+                2 if VECTORS > 2 => part_of_tile::<S, ROWS, VECTORS, 2>(s, block, panels, part),
+                _ => part_of_tile::<S, ROWS, VECTORS, VECTORS>(s, block, panels, part),
             }
         }
+    }
+}
+
+/// The packed operands of a register tile.
+#[derive(Clone, Copy)]
+struct Panels<'a> {
+    left: &'a [u32],
+    right: &'a [u32],
+    /// Steps of either.
+    words: usize,
+}
+
+/// The first `VECTORS` of the `WIDTH` vectors of a tile.
+#[inline(always)]
+fn part_of_tile<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: usize>(
+    s: S,
+    block: &Block,
+    panels: Panels<'_>,
+    part: Accumulators<'_>,
+) {
+    if part.rows == ROWS && part.columns == VECTORS * LANES {
+        // SAFETY: all of these accumulators are valid.
+        unsafe { tile::<S, ROWS, WIDTH, VECTORS>(s, block, panels, part.first, part.row_stride) };
+    } else {
+        edge::<S, ROWS, WIDTH, VECTORS>(s, block, panels, part);
     }
 }
 
@@ -130,11 +157,10 @@ pub(crate) fn dot<const ROWS: usize, const VECTORS: usize>(
 
 /// A tile that hangs over the edge: worked in a buffer of full size, where the padding may do as it likes.
 #[inline(always)]
-fn edge<S: Step, const ROWS: usize, const VECTORS: usize>(
+fn edge<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: usize>(
     s: S,
     block: &Block,
-    left: &[u32],
-    right: &[u32],
+    panels: Panels<'_>,
     mut part: Accumulators<'_>,
 ) {
     let mut buffer = [[[0.0f32; LANES]; VECTORS]; ROWS];
@@ -142,24 +168,30 @@ fn edge<S: Step, const ROWS: usize, const VECTORS: usize>(
         part.for_each_row(|row, values| buffer[row].as_flattened_mut()[..values.len()].copy_from_slice(values));
     }
     let first = buffer.as_flattened_mut().as_flattened_mut().as_mut_ptr();
-    // SAFETY: the buffer is a whole tile; the panels hold the block's steps.
-    unsafe { tile::<S, ROWS, VECTORS>(s, block, left, right, first, VECTORS * LANES) };
+    // SAFETY: the buffer is a whole tile.
+    unsafe { tile::<S, ROWS, WIDTH, VECTORS>(s, block, panels, first, VECTORS * LANES) };
     part.for_each_row(|row, values| values.copy_from_slice(&buffer[row].as_flattened()[..values.len()]));
 }
 
+/// Steps that the right panel is asked for ahead. It is wider than L1 keeps beside the rest, so every left panel finds it in
+/// L2 again.
+const RIGHT_AHEAD: usize = 16;
+
 /// # Safety
-/// `out` must point to `ROWS` rows of `16 * VECTORS` floats, `row_stride` apart; the panels must hold the block's words.
+/// `out` must point to `ROWS` rows of `16 * VECTORS` floats, `row_stride` apart.
 #[inline(always)]
-unsafe fn tile<S: Step, const ROWS: usize, const VECTORS: usize>(
+unsafe fn tile<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: usize>(
     s: S,
     block: &Block,
-    left: &[u32],
-    right: &[u32],
+    panels: Panels<'_>,
     out: *mut f32,
     row_stride: usize,
 ) {
     let l = s.lanes();
-    let (mut left, mut right) = (left.as_ptr(), right.as_ptr());
+    assert!(panels.left.len() >= panels.words * ROWS && panels.right.len() >= panels.words * WIDTH * LANES);
+    let (mut left, mut right) = (panels.left.as_ptr(), panels.right.as_ptr());
+    // SAFETY: inside the output tile, by the caller's promise and the bounds of the loops below.
+    let slot = |row: usize, vector: usize| unsafe { out.add(row * row_stride + vector * LANES) };
     let mut accumulate = block.accumulate;
     let mut rest = block.k;
     while rest > 0 {
@@ -167,29 +199,43 @@ unsafe fn tile<S: Step, const ROWS: usize, const VECTORS: usize>(
         rest -= length;
         let canonical = block.last && rest == 0;
         let mut sums = [[l.splat_f(0.0); VECTORS]; ROWS];
-        for _ in 0..length.div_ceil(S::DEPTH) {
-            let mut columns = [l.splat_f(0.0); VECTORS];
-            for (vector, column) in columns.iter_mut().enumerate() {
-                // SAFETY: inside the right panel, by the caller's promise.
-                *column = l.load_f(unsafe { &*right.add(vector * LANES).cast::<[f32; LANES]>() });
+        let mut steps = length.div_ceil(S::DEPTH);
+        let share = steps.div_ceil(ROWS);
+        for row in 0..ROWS {
+            // The accumulators are asked for row by row: all at once, they fill the buffers that the panels' lines need.
+            for vector in 0..VECTORS {
+                prefetch(slot(row, vector), 0);
             }
-            for (row, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: inside the left panel, by the caller's promise.
-                let value = l.splat_f(unsafe { *left.add(row).cast::<f32>() });
-                for (sum, column) in sums.iter_mut().zip(columns) {
-                    *sum = s.step(*sum, value, column);
+            let now = share.min(steps);
+            steps -= now;
+            for _ in 0..now {
+                let mut columns = [l.splat_f(0.0); VECTORS];
+                for (vector, column) in columns.iter_mut().enumerate() {
+                    let words = right.wrapping_add(vector * LANES);
+                    prefetch(words, RIGHT_AHEAD * WIDTH * LANES * 4);
+                    // SAFETY: inside the right panel: the steps of all chains are its words.
+                    *column = l.load_f(unsafe { &*words.cast::<[f32; LANES]>() });
                 }
-            }
-            // SAFETY: at most one past the end of each panel.
-            unsafe {
-                left = left.add(ROWS);
-                right = right.add(VECTORS * LANES);
+                // The next left panel comes from beyond L2.
+                prefetch(left, panels.words * ROWS * 4);
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: inside the left panel, as above.
+                    let value = l.splat_f(unsafe { *left.add(row).cast::<f32>() });
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = s.step(*sum, value, column);
+                    }
+                }
+                // SAFETY: at most one past the end of each panel.
+                unsafe {
+                    left = left.add(ROWS);
+                    right = right.add(WIDTH * LANES);
+                }
             }
         }
         for (row, sums) in sums.iter().enumerate() {
             for (vector, sum) in sums.iter().enumerate() {
-                // SAFETY: inside the output tile, by the caller's promise.
-                let slot = unsafe { &mut *out.add(row * row_stride + vector * LANES).cast::<[f32; LANES]>() };
+                // SAFETY: a slot of the output tile.
+                let slot = unsafe { &mut *slot(row, vector).cast::<[f32; LANES]>() };
                 let mut value = if accumulate { l.add_f(l.load_f(slot), *sum) } else { *sum };
                 if canonical {
                     let magnitude = l.and(l.bits(value), l.splat_i(0x7fff_ffff));
