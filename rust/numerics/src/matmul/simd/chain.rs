@@ -210,19 +210,19 @@ unsafe fn tile<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: us
             steps -= now;
             for _ in 0..now {
                 let mut columns = [l.splat_f(0.0); VECTORS];
-                for (vector, column) in columns.iter_mut().enumerate() {
+                for vector in 0..VECTORS {
                     let words = right.wrapping_add(vector * LANES);
                     prefetch(words, RIGHT_AHEAD * WIDTH * LANES * 4);
                     // SAFETY: inside the right panel: the steps of all chains are its words.
-                    *column = l.load_f(unsafe { &*words.cast::<[f32; LANES]>() });
+                    columns[vector] = l.load_f(unsafe { &*words.cast::<[f32; LANES]>() });
                 }
                 // The next left panel comes from beyond L2.
                 prefetch(left, panels.words * ROWS * 4);
-                for (row, sums) in sums.iter_mut().enumerate() {
+                for row in 0..ROWS {
                     // SAFETY: inside the left panel, as above.
                     let value = l.splat_f(unsafe { *left.add(row).cast::<f32>() });
-                    for (sum, column) in sums.iter_mut().zip(columns) {
-                        *sum = s.step(*sum, value, column);
+                    for vector in 0..VECTORS {
+                        sums[row][vector] = s.step(sums[row][vector], value, columns[vector]);
                     }
                 }
                 // SAFETY: at most one past the end of each panel.
@@ -232,11 +232,12 @@ unsafe fn tile<S: Step, const ROWS: usize, const WIDTH: usize, const VECTORS: us
                 }
             }
         }
-        for (row, sums) in sums.iter().enumerate() {
-            for (vector, sum) in sums.iter().enumerate() {
+        for row in 0..ROWS {
+            for vector in 0..VECTORS {
+                let sum = sums[row][vector];
                 // SAFETY: a slot of the output tile.
                 let slot = unsafe { &mut *slot(row, vector).cast::<[f32; LANES]>() };
-                let mut value = if accumulate { l.add_f(l.load_f(slot), *sum) } else { *sum };
+                let mut value = if accumulate { l.add_f(l.load_f(slot), sum) } else { sum };
                 if canonical {
                     let magnitude = l.and(l.bits(value), l.splat_i(0x7fff_ffff));
                     let is_nan = l.lt_u(l.splat_i(0x7f80_0000), magnitude);

@@ -15,6 +15,7 @@ pub(crate) enum Form {
 
 impl Form {
     /// Bytes of a code.
+    #[inline(always)]
     pub(crate) const fn item(self) -> usize {
         match self {
             Form::Words => 4,
@@ -23,6 +24,7 @@ impl Form {
     }
 
     /// Bytes that become one word.
+    #[inline(always)]
     const fn bytes(self) -> usize {
         match self {
             Form::Widened => 2,
