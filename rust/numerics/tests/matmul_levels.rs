@@ -275,3 +275,35 @@ fn test_chains_of_any_length_at_every_level() {
         }
     }
 }
+
+/// Results that begin off a cache line are worked in other blocks.
+#[test]
+fn test_results_that_begin_anywhere_at_every_level() {
+    let (m, k, n) = (9, 300, 992);
+    for format in [Format::Bf16, Format::F32] {
+        let a = Codes::new(&codes(&floats(m * k, 7, 8), format));
+        let b = Codes::new(&codes(&floats(k * n, 8, 8), format));
+        for level in levels().filter(|level| *level != SimdLevel::Scalar) {
+            let run = |off: usize| {
+                let mut out = vec![0.0f32; m * n + off];
+                with_level(level, || {
+                    matmul(
+                        &ArrayView::from_codes(format, a.bytes(), &[m, k])?,
+                        &ArrayView::from_codes(format, b.bytes(), &[k, n])?,
+                        None,
+                        ArrayMut::new(&mut out[off..], &[m, n])?,
+                        Rounding::Nearest,
+                        Draws::None,
+                    )
+                })
+                .expect("available")
+                .expect("valid");
+                out[off..].iter().map(|value| value.to_bits()).collect::<Vec<_>>()
+            };
+            let first = run(0);
+            for off in [1, 4, 7, 12, 15] {
+                assert!(run(off) == first, "{format} at {level:?}, {off} further");
+            }
+        }
+    }
+}
