@@ -77,6 +77,8 @@ class Work:
     amount: float
     unit: str
     limit: str = ""
+    #: The share of the limit to reach, if that is a goal.
+    share: float | None = None
 
 
 @dataclass
@@ -131,6 +133,7 @@ class Comparison:
             rate=work.amount / statistics.median(mine),
             unit=work.unit,
             limit=work.limit,
+            share=work.share,
             rounds=rounds,
             rivals=[
                 {

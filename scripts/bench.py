@@ -130,11 +130,11 @@ def criterion() -> None:
         sys.exit("the Rust benches stopped")
 
 
-def stopped(rows: list[bench_report.Row]) -> NoReturn:
+def stopped(rows: list[bench_report.Row], limits: dict[str, float]) -> NoReturn:
     """Print what was measured until now, keep it, and end as what is interrupted does."""
     print()
     if rows:
-        text = bench_report.plain_table(rows)
+        text = bench_report.plain_table(rows, limits)
         kept = BUILD / "measured.txt"
         kept.write_text(text + "\n", encoding="utf-8")
         print(f"{text}\nStopped: {len(rows)} rows were measured, kept in {kept.relative_to(ROOT)};")
@@ -158,17 +158,17 @@ def main() -> None:
         try:
             rows += run(part, number, arguments)
         except KeyboardInterrupt:
-            stopped(rows + measured(part, number))
+            stopped(rows + measured(part, number), limits)
     if not rows:
         sys.exit("no bench has such a name")
     try:
         if not arguments:
             criterion()
     except KeyboardInterrupt:
-        stopped(rows)
+        stopped(rows, limits)
     print()
-    print(bench_report.plain_table(rows))
-    print(bench_report.verdict(rows))
+    print(bench_report.plain_table(rows, limits))
+    print(bench_report.verdict(rows, limits))
     if arguments:
         print("A part only: docs/explanation/performance.md is left as it is.")
         return

@@ -15,8 +15,8 @@ import threadpoolctl
 import host
 import trn3
 
-BEGIN = "<!-- measured: begin. Written by `make bench`; edit outside of the marks. -->"
-END = "<!-- measured: end -->"
+BEGIN = "<!-- measured on {}: begin. Written by `make bench`; edit outside of the marks. -->"
+END = "<!-- measured on {}: end -->"
 HEADINGS = ("what", "threads", "trn3", "of limit", "beside", "ratio", "goal", "")
 
 
@@ -48,6 +48,8 @@ class Row:
     unit: str
     limit: str
     rivals: tuple[Rival, ...]
+    #: The share of the limit to reach, if that is a goal.
+    share_goal: float | None = None
 
     @classmethod
     def from_json(cls, record: dict[str, Any], group: str, rival: str) -> Row:
@@ -58,28 +60,40 @@ class Row:
             if found["label"].startswith(rival)
         )
         names = ("what", "threads", "level", "rate", "unit", "limit")
-        return cls(group=group, rivals=rivals, **{name: record[name] for name in names})
+        return cls(
+            group=group,
+            rivals=rivals,
+            share_goal=None if rival else record.get("share"),
+            **{name: record[name] for name in names},
+        )
 
-    def share(self, limits: dict[str, float]) -> str:
-        """Return the rate as a share of the speed of light on as many cores; may be empty."""
+    def share(self, limits: dict[str, float]) -> float | None:
+        """Return the rate as a share of the speed of light on as many cores, if that is known."""
         name = self.limit
         if name == "fma":
             name = f"fma_{self.level.removesuffix('bf16')}"
-        if name not in limits:
-            return ""
-        # One core saturates the memory; arithmetic grows with the cores.
-        cores = 1 if name == "memory" else self.threads
-        return f"{self.rate / (limits[name] * cores):.0%}"
+        # One core saturates the memory; arithmetic grows with the cores, where they are cores.
+        if name != "memory" and self.threads > 1:
+            name = f"{name} x {self.threads}"
+        return self.rate / limits[name] if name in limits else None
+
+    def beside_limit(self, limits: dict[str, float]) -> Rival | None:
+        """Return the speed of light as a rival, where a share of it is the goal."""
+        share = self.share(limits)
+        if self.share_goal is None or share is None:
+            return None
+        return Rival("its limit", self.share_goal, share)
 
 
 def cells(rows: Sequence[Row], limits: dict[str, float]) -> list[tuple[str, ...]]:
     """Return the table's cells, one line for each row and rival."""
     table: list[tuple[str, ...]] = []
     for row in rows:
-        for rival in row.rivals:
+        share, beside = row.share(limits), row.beside_limit(limits)
+        for rival in (*([beside] if beside else []), *row.rivals):
             goal = "" if rival.goal is None else f">= {rival.goal:g}"
             rate, ratio = f"{row.rate:.3g} {row.unit}", f"{rival.ratio:.2f}"
-            head = (row.what, str(row.threads), rate, row.share(limits))
+            head = (row.what, str(row.threads), rate, "" if share is None else f"{share:.0%}")
             table.append((*head, rival.label, ratio, goal, rival.verdict))
     return table
 
@@ -92,12 +106,11 @@ def groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def plain_table(rows: Sequence[Row]) -> str:
-    """Return the table for a terminal, without the shares of limits."""
+def plain_table(rows: Sequence[Row], limits: dict[str, float]) -> str:
+    """Return the table for a terminal."""
     lines = []
     for title, members in groups(rows).items():
-        table = [HEADINGS, *cells(members, {})]
-        table = [line[:3] + line[4:] for line in table]
+        table = [HEADINGS, *cells(members, limits)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines.append(title)
         for line in table:
@@ -107,9 +120,9 @@ def plain_table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def verdict(rows: Sequence[Row]) -> str:
+def verdict(rows: Sequence[Row], limits: dict[str, float]) -> str:
     """Return how many goals were met."""
-    verdicts = [rival.verdict for row in rows for rival in row.rivals if rival.verdict]
+    verdicts = [line[-1] for line in cells(rows, limits) if line[-1]]
     return f"{verdicts.count('met')} of {len(verdicts)} goals met"
 
 
@@ -130,20 +143,27 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> str:
         "Python": f"{platform.python_version()}, NumPy {host.version('numpy')}"
         f" ({', '.join(blas)}), ml_dtypes {host.version('ml_dtypes')},"
         f" torch {host.version('torch')}",
-        "Measured": dt.datetime.now(dt.UTC).date().isoformat(),
+        "Measured": f"{dt.datetime.now(dt.UTC).date().isoformat()}, revision {host.revision()}",
     }
     names = {
         "fma_avx2": "float32 multiply-adds, AVX2",
         "fma_avx512": "float32 multiply-adds, AVX-512",
         "bf16_dot": "bfloat16 dot products, AVX-512",
+        "amx_bf16": "bfloat16 products of tiles, AMX",
+        "amx_step": "the same, one k at a time: the only way to one rounding a step",
     }
-    lines = ["## The machine", "", "| | |", "| --- | --- |"]
+    lines = [f"## {key()}", "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {text} |" for name, text in facts.items()]
     lines += ["", "Speeds of light of one core, measured in the same run:", ""]
     lines += ["| | |", "| --- | --- |"]
     lines += [f"| {names[name]} | {limits[name]:.0f} GFLOP/s |" for name in names if name in limits]
+    lines += [
+        f"| {names[name]}, two threads at once | {limits[f'{name} x 2']:.0f} GFLOP/s |"
+        for name in names
+        if f"{name} x 2" in limits
+    ]
     lines += [f"| memory, copying 64 MiB, read plus written | {limits['memory']:.1f} GB/s |"]
-    lines += ["", "## The table", "", f"{verdict(rows)}."]
+    lines += ["", f"{verdict(rows, limits)}."]
     for title, members in groups(rows).items():
         lines += ["", f"### {title[0].upper()}{title[1:]}", ""]
         lines += [f"| {' | '.join(HEADINGS)} |", f"|{' --- |' * len(HEADINGS)}"]
@@ -151,11 +171,27 @@ def markdown(rows: Sequence[Row], limits: dict[str, float]) -> str:
     return "\n".join(lines)
 
 
+def key() -> str:
+    """Return what tables are kept by: the CPU's name, and the newest instructions it has."""
+    newest = [name for name in host.FEATURES if name in host.cpu_features()]
+    return f"{host.cpu_model()}, {newest[-1]}" if newest else host.cpu_model()
+
+
 def write_page(page: Path, rows: Sequence[Row], limits: dict[str, float]) -> None:
-    """Replace the part of `page` between the marks."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        message = f"{page.name}: the marks {BEGIN!r} and {END!r} are missing"
+    """Replace the part of `page` that was measured on this CPU, or add one before all others."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = BEGIN.format(key()), END.format(key())
+    part = f"{begin}\n\n{markdown(rows, limits)}\n\n{end}"
+    before, found, rest = text.partition(begin)
+    if found:
+        _, closed, after = rest.partition(end)
+        if not closed:
+            message = f"{page.name}: the mark {end!r} is missing"
+            raise SystemExit(message)
+        page.write_text(f"{before}{part}{after}", encoding="utf-8")
+        return
+    before, found, rest = text.partition(BEGIN.partition("{}")[0])
+    if not found:
+        message = f"{page.name}: no mark {begin!r}, nor one of another CPU"
         raise SystemExit(message)
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(rows, limits)}\n\n{END}{after}")
+    page.write_text(f"{before}{part}\n\n{found}{rest}", encoding="utf-8")

@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import bench_report
 from support.commands import ROOT
 
 ROW = {
@@ -70,3 +73,34 @@ row("first"), row("second")
         "first",
         "second",
     ]
+
+
+def test_a_table_replaces_that_of_its_own_cpu_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    first, begin, end = "CPU A", bench_report.BEGIN, bench_report.END
+    text = ""
+    page.write_text(f"before\n{begin.format(first)}\nold\n{end.format(first)}\nafter\n")
+    row = bench_report.Row.from_json(ROW | {"limit": "fma", "share": 0.5}, "best level", "")
+    limits = {"memory": 1.0, "fma_avx2": 2e9}
+    for cpu, kept, gone in ((("CPU B"), "old", "none"), (first, "CPU B", "old")):
+        monkeypatch.setattr(bench_report, "key", lambda cpu=cpu: cpu)
+        bench_report.write_page(page, [row], limits)
+        text = page.read_text()
+        assert text.startswith("before\n")
+        assert text.endswith("\nafter\n")
+        assert text.count(begin.format(cpu)) == text.count(end.format(cpu)) == 1
+        assert kept in text
+        assert gone not in text
+    assert "2 of 2 goals met" in text
+    assert "| cast | 1 | 2e+09 B/s | 100% | its limit | 1.00 | >= 0.5 | met |" in text
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("nothing")
+    row = bench_report.Row.from_json(ROW, "best level", "")
+    with pytest.raises(SystemExit, match="no mark"):
+        bench_report.write_page(page, [row], {"memory": 1.0})
+    assert page.read_text() == "nothing"
