@@ -15,12 +15,31 @@ pub(crate) fn for_each_piece(
     out: ArrayMut<'_>,
     kernel: impl Fn(usize, &[u8], &mut [u8], &mut AlignedBytes) + Sync,
 ) -> Result<()> {
+    for_each_stage(source, out, STAGE, kernel)
+}
+
+/// As [`for_each_piece`] for kernels without scratch: pieces are as long as tasks where the input lies as it is read.
+pub(crate) fn for_each_long_piece(
+    source: &ElementSource<'_>,
+    out: ArrayMut<'_>,
+    kernel: impl Fn(usize, &[u8], &mut [u8]) + Sync,
+) -> Result<()> {
+    let stage = if source.is_borrowed() { TASK } else { STAGE };
+    for_each_stage(source, out, stage, |start, codes, out, _| kernel(start, codes, out))
+}
+
+fn for_each_stage(
+    source: &ElementSource<'_>,
+    out: ArrayMut<'_>,
+    longest: usize,
+    kernel: impl Fn(usize, &[u8], &mut [u8], &mut AlignedBytes) + Sync,
+) -> Result<()> {
     check_shapes(source, &out)?;
     let item_out = out.format().item_size();
     par::for_each(out.into_bytes().chunks_mut(TASK * item_out).enumerate(), |(task, piece)| {
         let (mut codes, mut scratch) = (AlignedBytes::default(), AlignedBytes::default());
-        for (stage, out) in piece.chunks_mut(STAGE * item_out).enumerate() {
-            let start = task * TASK + stage * STAGE;
+        for (stage, out) in piece.chunks_mut(longest * item_out).enumerate() {
+            let start = task * TASK + stage * longest;
             let count = out.len() / item_out;
             kernel(start, input(source, start, count, out, &mut codes), out, &mut scratch);
         }

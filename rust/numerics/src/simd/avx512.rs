@@ -200,11 +200,6 @@ impl Lanes for Avx512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
     #[inline(always)]
-    fn lookup(self, table: &[f32; 256], index: __m512i) -> __m512 {
-        // SAFETY: the index is masked to the table's length, and the token proves the features.
-        unsafe { _mm512_i32gather_ps::<4>(_mm512_and_si512(index, _mm512_set1_epi32(255)), table.as_ptr()) }
-    }
-    #[inline(always)]
     fn bits(self, value: __m512) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_castps_si512(value) }
@@ -284,15 +279,16 @@ impl Lanes for Avx512 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_xor_si512(a, b) }
     }
+    // Counts from a vector, of which a shift is one instruction: from the low half of a register it would be two.
     #[inline(always)]
     fn shl(self, a: __m512i, count: u32) -> __m512i {
         // SAFETY: the token proves the features.
-        unsafe { _mm512_sll_epi32(a, _mm_cvtsi32_si128(count as i32)) }
+        unsafe { _mm512_sllv_epi32(a, _mm512_set1_epi32(count as i32)) }
     }
     #[inline(always)]
     fn shr(self, a: __m512i, count: u32) -> __m512i {
         // SAFETY: the token proves the features.
-        unsafe { _mm512_srl_epi32(a, _mm_cvtsi32_si128(count as i32)) }
+        unsafe { _mm512_srlv_epi32(a, _mm512_set1_epi32(count as i32)) }
     }
     #[inline(always)]
     fn shl_each(self, a: __m512i, count: __m512i) -> __m512i {
@@ -399,6 +395,36 @@ impl Lanes for Avx512 {
         unsafe { transpose_16x16(rows) }
     }
     #[inline(always)]
+    fn max_across(self, rows: [__m512i; LANES]) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { max_across_16x16(rows) }
+    }
+    #[inline(always)]
+    fn store_u16_pair(self, [a, b]: [__m512i; 2], to: &mut [u16; 2 * LANES]) {
+        // SAFETY: the reference covers the bytes written, and the token proves the features.
+        unsafe {
+            // Packing takes turns between its operands every 64 bits.
+            let in_order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+            let words = _mm512_permutexvar_epi64(in_order, _mm512_packus_epi32(a, b));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), words);
+        }
+    }
+    #[inline(always)]
+    fn store_u8_quad(self, [a, b, c, d]: [__m512i; 4], to: &mut [u8; 4 * LANES]) {
+        // SAFETY: the reference covers the bytes written, and the token proves the features.
+        unsafe {
+            // Packing twice takes turns between the four operands every 32 bits.
+            let in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            let bytes = _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_permutexvar_epi32(in_order, bytes));
+        }
+    }
+    #[inline(always)]
+    fn is_nan(self, value: __m512) -> __mmask16 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value) }
+    }
+    #[inline(always)]
     fn swap_halves(self, a: __m512i) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_rol_epi32::<16>(a) }
@@ -431,5 +457,38 @@ unsafe fn transpose_16x16(rows: &mut [__m512i; LANES]) {
             rows[4 + lane] = _mm512_shuffle_i32x4::<0b10_00_10_00>(odd_low, odd_high);
             rows[12 + lane] = _mm512_shuffle_i32x4::<0b11_01_11_01>(odd_low, odd_high);
         }
+    }
+}
+
+/// Halves, quarters, pairs and lanes of two rows become one row of their larger ones: a vector where transposing has two.
+#[inline(always)]
+unsafe fn max_across_16x16(rows: [__m512i; LANES]) -> __m512i {
+    // SAFETY: register shuffles; the caller has the features.
+    unsafe {
+        let mut halves = [_mm512_setzero_si512(); 8];
+        for half in 0..8 {
+            let (a, b) = (rows[2 * half], rows[2 * half + 1]);
+            let low = _mm512_shuffle_i32x4::<0b01_00_01_00>(a, b);
+            halves[half] = _mm512_max_epu32(low, _mm512_shuffle_i32x4::<0b11_10_11_10>(a, b));
+        }
+        let mut quarters = [_mm512_setzero_si512(); 4];
+        for quarter in 0..4 {
+            let (a, b) = (halves[2 * quarter], halves[2 * quarter + 1]);
+            let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+            quarters[quarter] = _mm512_max_epu32(even, _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b));
+        }
+        // Each 128 bits now belong to one row: those of vector q to rows 4 q to 4 q + 3.
+        let mut pairs = [_mm512_setzero_ps(); 2];
+        for pair in 0..2 {
+            let (a, b) = (quarters[2 * pair], quarters[2 * pair + 1]);
+            let low = _mm512_unpacklo_epi64(a, b);
+            pairs[pair] = _mm512_castsi512_ps(_mm512_max_epu32(low, _mm512_unpackhi_epi64(a, b)));
+        }
+        let even = _mm512_shuffle_ps::<0b10_00_10_00>(pairs[0], pairs[1]);
+        let odd = _mm512_shuffle_ps::<0b11_01_11_01>(pairs[0], pairs[1]);
+        let largest = _mm512_max_epu32(_mm512_castps_si512(even), _mm512_castps_si512(odd));
+        // Lane 4 i + q is row 4 q + i.
+        let in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        _mm512_permutexvar_epi32(in_order, largest)
     }
 }

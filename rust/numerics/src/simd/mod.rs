@@ -23,4 +23,6 @@ pub(crate) use lanes::{LANES, Lanes};
 pub(crate) use levels::{ActiveLevel, PerLevel, active_level};
 pub use levels::{SimdLevel, simd_level, with_level};
 pub(crate) use portable::Portable;
-pub(crate) use prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
+pub(crate) use prefetch::{
+    READ_AHEAD, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, WRITE_AHEAD, prefetch, prefetch_all, prefetch_second,
+};
