@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
 use crate::cast::{Draws, Rounding, as_f32};
-use crate::elementwise::STAGE;
+use crate::elementwise::{STAGE, TASK, task_length};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::par;
@@ -155,8 +155,6 @@ impl MxView<'_> {
     }
 }
 
-/// Elements that a task quantises.
-const TASK: usize = 1 << 16;
 /// Columns of a block strip worked at a time: 32 rows of them as float32 stay in L2.
 const STRIP: usize = 1 << 10;
 /// Draws are made for at most this many elements at a time, which bounds their memory to 16 MiB.
@@ -239,21 +237,28 @@ struct Job<'a> {
 impl Job<'_> {
     /// Quantises whole units (32 x inner elements) from element `start` on; `draws` belong to the same elements.
     fn run(&self, start: usize, elements: &mut [u8], scales: &mut [u8], draws: &[u32]) -> Result<()> {
+        let length = task_length(elements.len(), 1)?;
         if self.inner == 1 {
-            let tasks = elements.chunks_mut(TASK).zip(scales.chunks_mut(TASK / BLOCK)).enumerate();
+            let tasks = elements.chunks_mut(length).zip(scales.chunks_mut(length / BLOCK)).enumerate();
             return par::for_each(tasks, |(task, (elements, scales))| {
-                let draws = draws.get(task * TASK..).unwrap_or(&[]);
-                self.rows(start + task * TASK, elements, scales, draws);
+                let draws = draws.get(task * length..).unwrap_or(&[]);
+                self.rows(start + task * length, elements, scales, draws);
             });
         }
         let unit = BLOCK * self.inner;
         if self.inner <= TASK {
-            let tasks = elements.chunks_mut(unit).zip(scales.chunks_mut(self.inner)).enumerate();
+            let units = (length / unit).max(1);
+            let tasks = elements.chunks_mut(units * unit).zip(scales.chunks_mut(units * self.inner)).enumerate();
             return par::for_each(tasks, |(task, (elements, scales))| {
-                let draws = draws.get(task * unit..).unwrap_or(&[]);
-                let mut rows: Vec<_> = elements.chunks_mut(self.inner).collect();
-                let draws = std::array::from_fn(|row| draws.get(row * self.inner..).unwrap_or(&[]));
-                self.strips(start + task * unit, 0, &mut rows, scales, draws);
+                for (index, (elements, scales)) in
+                    elements.chunks_mut(unit).zip(scales.chunks_mut(self.inner)).enumerate()
+                {
+                    let first = (task * units + index) * unit;
+                    let draws = draws.get(first..).unwrap_or(&[]);
+                    let mut rows: Vec<_> = elements.chunks_mut(self.inner).collect();
+                    let draws = std::array::from_fn(|row| draws.get(row * self.inner..).unwrap_or(&[]));
+                    self.strips(start + first, 0, &mut rows, scales, draws);
+                }
             });
         }
         // A unit so wide that it is cut into tasks itself.
