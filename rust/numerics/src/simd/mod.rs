@@ -24,5 +24,6 @@ pub(crate) use levels::{ActiveLevel, PerLevel, active_level};
 pub use levels::{SimdLevel, simd_level, with_level};
 pub(crate) use portable::Portable;
 pub(crate) use prefetch::{
-    READ_AHEAD, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, WRITE_AHEAD, prefetch, prefetch_all, prefetch_second,
+    READ_AHEAD, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, WRITE_AHEAD, before_line, prefetch, prefetch_all,
+    prefetch_second,
 };

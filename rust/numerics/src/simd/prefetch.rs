@@ -49,3 +49,12 @@ pub(crate) fn prefetch_all<T>(place: &T, bytes: usize) {
         prefetch_second(place, bytes + line * CACHE_LINE);
     }
 }
+
+/// Elements before the first whole cache line of an output, where it is long enough for that to matter: stores that each
+/// cross into the next line take a tenth off the speed of memory.
+#[inline(always)]
+pub(crate) fn before_line<T>(output: &[T]) -> usize {
+    const CACHE_LINE: usize = 64;
+    const SHORTEST: usize = 16 * CACHE_LINE;
+    if size_of_val(output) < SHORTEST { 0 } else { output.as_ptr().align_offset(CACHE_LINE) }
+}

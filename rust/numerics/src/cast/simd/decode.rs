@@ -2,7 +2,7 @@
 
 use crate::cast::Encoder;
 use crate::format::Format;
-use crate::simd::{LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, prefetch_all};
+use crate::simd::{LANES, Lanes, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, before_line, prefetch_all};
 
 /// How the codes of a format become float32.
 pub(crate) trait Decoder: Copy {
@@ -157,8 +157,11 @@ fn decode_slice<L: Lanes, D: Decoder, F: Finish>(l: L, decoder: D, finish: F, sr
     /// Vectors whose codes, the narrowest, are a cache line, which is to be asked for once.
     const TOGETHER: usize = 4;
     const GROUP: usize = TOGETHER * LANES;
+    let head = before_line(dst);
+    let ((first, src), (first_out, dst)) = (src.split_at(head), dst.split_at_mut(head));
     let (groups, rest) = src.as_chunks::<GROUP>();
     let (outputs, rest_out) = dst.as_chunks_mut::<GROUP>();
+    decode_few(l, decoder, finish, first, first_out);
     for (codes, output) in groups.iter().zip(outputs) {
         prefetch_all(codes, STREAM_READ_AHEAD);
         prefetch_all(output, STREAM_WRITE_AHEAD);
@@ -168,7 +171,13 @@ fn decode_slice<L: Lanes, D: Decoder, F: Finish>(l: L, decoder: D, finish: F, sr
             l.store_f(finish.finish(l, decoder.values(l, &codes[place])), &mut output[place]);
         }
     }
-    for (codes, output) in rest.chunks(LANES).zip(rest_out.chunks_mut(LANES)) {
+    decode_few(l, decoder, finish, rest, rest_out);
+}
+
+/// As [`decode_slice`], a vector at a time.
+#[inline(always)]
+fn decode_few<L: Lanes, D: Decoder, F: Finish>(l: L, decoder: D, finish: F, src: &[D::Code], dst: &mut [f32]) {
+    for (codes, output) in src.chunks(LANES).zip(dst.chunks_mut(LANES)) {
         let (mut padded, mut values) = ([bytemuck::Zeroable::zeroed(); LANES], [0.0; LANES]);
         padded[..codes.len()].copy_from_slice(codes);
         l.store_f(finish.finish(l, decoder.values(l, &padded)), &mut values);
