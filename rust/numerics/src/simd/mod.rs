@@ -13,6 +13,8 @@ mod prefetch;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod shuffles;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
