@@ -1,8 +1,9 @@
 """Random bits, beside NumPy's PCG64.
 
 Shows 128 lanes of xorwow, one or four generators each, filling a fresh array, beside
-`Generator.integers` over the whole range of uint32, which runs on one thread. No speed of light is
-given: the bits cost more than writing them.
+`Generator.integers` over the whole range of uint32, which runs on one thread, and beside a memcpy
+of as many bytes: the draws are only written, the copy reads half of its bytes and writes the other
+half into a fresh array, on as many threads.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from comparison import Comparison, Rival, Work
+from comparison import Comparison, Rival, Work, memcpy
 from trn3 import numerics
 
 LANES = 128
@@ -33,7 +34,12 @@ def bench_xorwow_uint32(
                 "numpy PCG64 integers",
                 lambda: generator.integers(0, 1 << 32, shape, dtype=np.uint32),
                 goal=6.0,
-            )
+            ),
+            Rival(
+                "memcpy of the same bytes",
+                memcpy(4 * LANES * draws, compare.threads, fresh=True),
+                goal=0.9,
+            ),
         ],
         Work(1e-9 * LANES * draws, "Gdraw/s"),
     )

@@ -7,11 +7,13 @@ the same round; the row keeps the median of the rounds. In test mode everything 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -64,6 +66,29 @@ def pace(count: int, rate: float, what: str = "") -> Rival:
 def limit(seconds: float, what: str = "") -> Rival:
     """Return a stand-in for a rival that takes so long: the goal."""
     return Rival(what or f"{seconds:g} s", nothing, goal=1.0, seconds=seconds)
+
+
+def memcpy(moved: int, threads: int, *, fresh: bool = False) -> Call:
+    """Return a copy that moves `moved` bytes on so many threads: half are read, half written.
+
+    It writes memory that is mapped already; with `fresh` a new array each time, page faults and
+    all, as an operation does that returns one.
+    """
+    half = max(1, moved // 2)
+    source, mapped = np.ones(half, np.uint8), np.zeros(half, np.uint8)
+    cuts = [half * part // threads for part in range(threads + 1)]
+    parts = [slice(start, end) for start, end in itertools.pairwise(cuts)]
+    pool = ThreadPoolExecutor(threads)
+
+    def copy() -> object:
+        target = np.empty_like(source) if fresh else mapped
+        others = [pool.submit(np.copyto, target[part], source[part]) for part in parts[1:]]
+        np.copyto(target[parts[0]], source[parts[0]])
+        for other in others:
+            other.result()
+        return target
+
+    return copy
 
 
 @dataclass(frozen=True, slots=True)

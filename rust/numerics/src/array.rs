@@ -338,6 +338,11 @@ impl ElementSource<'_> {
             ElementSource::InPlace(format) => *format,
         }
     }
+
+    /// Whether its elements lie in order in memory of their own.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        matches!(self, ElementSource::Array(view) if view.dense)
+    }
 }
 
 impl<'a> From<ArrayView<'a>> for ElementSource<'a> {

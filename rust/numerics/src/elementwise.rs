@@ -1,11 +1,16 @@
 //! Driving a kernel over an array in chunks: gathered where the layout asks for it, on all threads, interruptible.
 
-use crate::array::{AlignedBytes, ArrayMut, ElementSource};
+use crate::array::{AlignedBytes, ArrayMut, ElementSource, element_count};
 use crate::error::{Error, Result};
 use crate::par;
 
 /// Elements a task works on: large enough that handing it out costs nothing, small enough to balance.
 pub(crate) const TASK: usize = 1 << 16;
+/// What the system maps at a time where memory is asked for in large pieces, clearing it on the first write.
+const HUGE_PAGE: usize = 1 << HUGE_PAGE_BITS;
+const HUGE_PAGE_BITS: u32 = 21;
+/// Tasks that a thread should have at least, so that threads end at about the same time.
+const TASKS_PER_THREAD: usize = 4;
 /// Elements staged at a time where input must be gathered or converted first: input, float32 and output fit in L1/L2.
 pub(crate) const STAGE: usize = 1 << 11;
 
@@ -15,12 +20,40 @@ pub(crate) fn for_each_piece(
     out: ArrayMut<'_>,
     kernel: impl Fn(usize, &[u8], &mut [u8], &mut AlignedBytes) + Sync,
 ) -> Result<()> {
+    for_each_stage(source, out, STAGE, kernel)
+}
+
+/// As [`for_each_piece`] for kernels without scratch: pieces are as long as tasks where the input lies as it is read.
+pub(crate) fn for_each_long_piece(
+    source: &ElementSource<'_>,
+    out: ArrayMut<'_>,
+    kernel: impl Fn(usize, &[u8], &mut [u8]) + Sync,
+) -> Result<()> {
+    let stage = if source.is_borrowed() { TASK } else { STAGE };
+    for_each_stage(source, out, stage, |start, codes, out, _| kernel(start, codes, out))
+}
+
+/// Elements a task works on where it writes `bytes` for each: large outputs are cut so that threads write different huge
+/// pages. Of two that write a fresh one at the same time, each would clear one, and one be thrown away.
+pub(crate) fn task_length(count: usize, bytes: usize) -> Result<usize> {
+    let threads = par::num_threads()?;
+    let page = HUGE_PAGE / bytes;
+    Ok(if threads > 1 && count >= TASKS_PER_THREAD * threads * page { page } else { TASK })
+}
+
+fn for_each_stage(
+    source: &ElementSource<'_>,
+    out: ArrayMut<'_>,
+    longest: usize,
+    kernel: impl Fn(usize, &[u8], &mut [u8], &mut AlignedBytes) + Sync,
+) -> Result<()> {
     check_shapes(source, &out)?;
     let item_out = out.format().item_size();
-    par::for_each(out.into_bytes().chunks_mut(TASK * item_out).enumerate(), |(task, piece)| {
+    let length = task_length(element_count(out.shape()), item_out)?;
+    par::for_each(out.into_bytes().chunks_mut(length * item_out).enumerate(), |(task, piece)| {
         let (mut codes, mut scratch) = (AlignedBytes::default(), AlignedBytes::default());
-        for (stage, out) in piece.chunks_mut(STAGE * item_out).enumerate() {
-            let start = task * TASK + stage * STAGE;
+        for (stage, out) in piece.chunks_mut(longest * item_out).enumerate() {
+            let start = task * length + stage * longest;
             let count = out.len() / item_out;
             kernel(start, input(source, start, count, out, &mut codes), out, &mut scratch);
         }

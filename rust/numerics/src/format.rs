@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
 
 use crate::error::Error;
 
@@ -192,19 +191,6 @@ impl Format {
             Format::F16 | Format::Bf16 => 2,
             _ => 1,
         }
-    }
-
-    /// The exact value of each of the format's codes as float32, for formats of at most 8 bits;
-    /// NaN is canonical. Codes above the format's width repeat (the upper bits are ignored).
-    pub(crate) fn decode_table(self) -> Option<&'static [f32; 256]> {
-        static TABLES: OnceLock<[[f32; 256]; 6]> = OnceLock::new();
-        let narrow =
-            [Format::F8E4M3Fn, Format::F8E5M2, Format::F8E4M3, Format::F8E3M4, Format::F4E2M1Fn, Format::F8E8M0Fnu];
-        let slot = narrow.iter().position(|&format| format == self)?;
-        Some(
-            &TABLES.get_or_init(|| narrow.map(|format| std::array::from_fn(|code| format.decode_code(code as u32))))
-                [slot],
-        )
     }
 
     /// The exact value of one code as float32 (every format here is a subset of float32); NaN is canonical.

@@ -1,7 +1,9 @@
 //! Every level casts to the bits of the scalar definition.
 
 use proptest::prelude::*;
-use trn3_numerics::{ArrayMut, ArrayView, CastOptions, Draws, Format, Overflow, Rounding, SimdLevel, cast, with_level};
+use trn3_numerics::{
+    ArrayMut, ArrayView, CastOptions, Draws, Format, Overflow, Rounding, SimdLevel, cast, set_num_threads, with_level,
+};
 
 const DESTINATIONS: [Format; 9] = [
     Format::F32,
@@ -88,6 +90,52 @@ fn test_cast_float32_neighbourhoods_at_every_level() {
         }
     }
     check_all_levels(Format::F32, bytemuck::cast_slice(&values), &draws(values.len()));
+}
+
+#[test]
+fn test_cast_of_any_length_to_any_place_at_every_level() {
+    let codes: Vec<u8> = (0..4 * 2000u32).map(|index| (index.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    for (source, to) in [
+        (Format::Bf16, Format::F32),
+        (Format::F8E5M2, Format::F32),
+        (Format::F32, Format::F32),
+        (Format::F32, Format::Bf16),
+        (Format::F32, Format::F8E4M3Fn),
+    ] {
+        for count in [1, 15, 16, 17, 63, 64, 65, 130, 255, 256, 300, 1999] {
+            for place in (0..20).step_by(3) {
+                let cast_at = |level| {
+                    let mut words = vec![0u32; place + count];
+                    let bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut words)[place * to.item_size()..];
+                    let out =
+                        ArrayMut::from_codes(to, &mut bytes[..count * to.item_size()], &[count]).expect("aligned");
+                    let codes = &codes[..count * source.item_size()];
+                    let source = ArrayView::from_codes(source, codes, &[count]).expect("fits").into();
+                    with_level(level, || cast(&source, out, CastOptions::default(), Draws::None).expect("valid call"))
+                        .expect("available level");
+                    words
+                };
+                let expected = cast_at(SimdLevel::Scalar);
+                for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+                    assert!(cast_at(level) == expected, "{level} {count} {source} -> {to} at {place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn test_large_outputs_do_not_depend_on_threads() {
+    let values: Vec<f32> = (0..4_500_001u32).map(|index| f32::from_bits(index.wrapping_mul(0x9e37_79b9))).collect();
+    let source = ArrayView::new(&values, &[values.len()]).expect("fits").into();
+    let on_threads = |threads| {
+        set_num_threads(threads).expect("so many are allowed");
+        let mut out = vec![0.0f32; values.len()];
+        let target = ArrayMut::new(&mut out, &[values.len()]).expect("fits");
+        cast(&source, target, CastOptions::default(), Draws::None).expect("valid call");
+        bytemuck::cast_slice::<f32, u32>(&out).to_vec()
+    };
+    assert!(on_threads(1) == on_threads(2));
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use trn3_numerics::{
     ArrayMut, ArrayView, Draws, Format, MxOptions, MxView, Rounding, ScaleRule, SimdLevel, dequantize_mx, quantize_mx,
-    with_level,
+    set_num_threads, with_level,
 };
 
 const ELEMENTS: [Format; 3] = [Format::F8E4M3Fn, Format::F8E5M2, Format::F4E2M1Fn];
@@ -115,6 +115,56 @@ fn test_dequantize_is_element_times_scale() {
                 assert!(value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan());
             }
         }
+    }
+}
+
+#[test]
+fn test_dequantize_every_code_and_scale_at_every_level() {
+    const SIDE: usize = 256;
+    for axis in [0, 1] {
+        // Code by scale: along a row, or down a column.
+        let (code, scale): (fn(usize, usize) -> usize, fn(usize, usize) -> usize) =
+            if axis == 1 { (|_, column| column, |row, _| row) } else { (|row, _| row, |_, column| column) };
+        let at =
+            |value: fn(usize, usize) -> usize, index: usize, width: usize| value(index / width, index % width) as u8;
+        let elements: Vec<u8> = (0..SIDE * SIDE).map(|index| at(code, index, SIDE)).collect();
+        let scale_shape = if axis == 1 { [SIDE, SIDE / 32] } else { [SIDE / 32, SIDE] };
+        let scales: Vec<u8> = (0..SIDE * SIDE / 32).map(|index| at(scale, index, scale_shape[1])).collect();
+        for (format, to) in
+            ELEMENTS.into_iter().flat_map(|format| [Format::F32, Format::Bf16, Format::F16].map(|to| (format, to)))
+        {
+            let view = MxView {
+                elements: ArrayView::from_codes(format, &elements, &[SIDE, SIDE]).expect("fits"),
+                scales: ArrayView::from_codes(Format::F8E8M0Fnu, &scales, &scale_shape).expect("fits"),
+                axis,
+            };
+            let dequantize_at = |level| {
+                let mut words = vec![0u32; SIDE * SIDE];
+                let bytes = &mut bytemuck::cast_slice_mut::<u32, u8>(&mut words)[..SIDE * SIDE * to.item_size()];
+                let out = ArrayMut::from_codes(to, bytes, &[SIDE, SIDE]).expect("aligned");
+                with_level(level, || dequantize_mx(&view, out).expect("valid call")).expect("available level");
+                words
+            };
+            let expected = dequantize_at(SimdLevel::Scalar);
+            for level in SimdLevel::ALL.into_iter().filter(|level| level.is_available()) {
+                assert!(dequantize_at(level) == expected, "{level} {format} -> {to} axis {axis}");
+            }
+        }
+    }
+}
+
+#[test]
+fn test_large_arrays_do_not_depend_on_threads() {
+    let shape = [4096, 4128];
+    let values = values(shape[0] * shape[1], 5);
+    let x = ArrayView::new(&values, &shape).expect("fits");
+    let options = MxOptions { scale_rule: ScaleRule::Trn3, rounding: Rounding::Stochastic };
+    for axis in [0, 1] {
+        let on_threads = |threads| {
+            set_num_threads(threads).expect("so many are allowed");
+            quantize_at(SimdLevel::Portable, &x, axis, Format::F8E4M3Fn, options)
+        };
+        assert!(on_threads(1) == on_threads(2), "axis {axis}");
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Encoder {
     /// The code that magnitudes beyond the largest finite one become: that one, or the next, which is infinity in every
     /// format that has it and NaN in the one that has no other.
     pub(super) limit: u32,
-    pub(super) nan_code: u32,
+    pub(crate) nan_code: u32,
     pub(super) sign_shift: u32,
 }
 
@@ -48,5 +48,10 @@ impl Encoder {
     /// Whether the format's exponent field is float32's own, so that subnormals line up as well.
     pub(super) fn is_aligned(&self) -> bool {
         self.rebias == 0
+    }
+
+    /// Whether what overflows has the bits of float32's infinity.
+    pub(crate) fn overflows_to_infinity(&self) -> bool {
+        self.limit << self.shift == 0x7f80_0000
     }
 }

@@ -19,6 +19,9 @@ dispatch! {
 
     /// Decodes codes to float32, exactly; NaN payloads are unspecified.
     pub(crate) fn decode(format: Format, src: &[u8], dst: &mut [f32]) = scalar::decode_slice, simd::decode;
+
+    /// Decodes codes to what encoding their values to float32 gives.
+    fn recode(e: &Encoder, format: Format, src: &[u8], dst: &mut [f32]) = scalar::recode_slice, simd::recode;
 }
 
 /// How a value between two neighbours of the destination format is rounded.
@@ -98,7 +101,14 @@ pub fn cast(source: &ElementSource<'_>, out: ArrayMut<'_>, options: CastOptions,
     check_target(out.format())?;
     let encoder = Encoder::new(out.format(), options.rounding, options.overflow);
     let count = element_count(out.shape());
-    match draws.checked(options.rounding, count)? {
+    let draws = draws.checked(options.rounding, count)?;
+    if out.format() == Format::F32 && !matches!(draws, Draws::Xorwow(_)) {
+        // Nothing is rounded, so that nothing is drawn for.
+        return elementwise::for_each_long_piece(source, out, |_, codes, out| {
+            recode(level, &encoder, source.format(), codes, bytemuck::cast_slice_mut(out));
+        });
+    }
+    match draws {
         Draws::None => for_each_f32_piece(level, source, out, |_, values, codes| {
             encode(level, &encoder, values, &[], codes);
         }),
@@ -148,6 +158,11 @@ fn for_each_f32_piece(
     kernel: impl Fn(usize, &[f32], &mut [u8]) + Sync,
 ) -> Result<()> {
     let format = source.format();
+    if format.item_size() == 4 {
+        return elementwise::for_each_long_piece(source, out, |start, codes, out| {
+            kernel(start, bytemuck::cast_slice(codes), out);
+        });
+    }
     elementwise::for_each_piece(source, out, |start, codes, out, values| {
         kernel(start, as_f32(level, format, codes, values), out);
     })

@@ -97,3 +97,13 @@ pub(super) fn decode_slice(format: Format, src: &[u8], dst: &mut [f32]) {
         *value = value_of(format, u32::from_le_bytes(bytes));
     }
 }
+
+/// See [`super::recode`].
+pub(super) fn recode_slice(e: &Encoder, format: Format, src: &[u8], dst: &mut [f32]) {
+    for (code, value) in src.chunks_exact(format.item_size()).zip(dst) {
+        let mut bytes = [0; 4];
+        bytes[..code.len()].copy_from_slice(code);
+        let decoded = value_of(format, u32::from_le_bytes(bytes));
+        *value = f32::from_bits(stored(decoded, e.format, e.rounding, e.overflow, 0));
+    }
+}

@@ -1,11 +1,13 @@
 //! Microscaling: blocks of 32 elements that share a power-of-two scale.
 
+mod dequantize;
 mod layout;
 mod quantizer;
 mod scalar;
 mod simd;
 mod statistics;
 
+pub use dequantize::dequantize_mx;
 pub use layout::{X4Word, from_trn3_layout, pack_x4, scale_rows, to_trn3_layout, unpack_x4};
 pub use statistics::{HISTOGRAM_BINS, HISTOGRAM_LIMIT, MxErrors};
 
@@ -13,13 +15,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::array::{AlignedBytes, ArrayMut, ArrayView, element_count};
-use crate::cast::{Draws, Encoder, Overflow, Rounding, as_f32, decode, encode};
-use crate::elementwise::{self, STAGE};
+use crate::cast::{Draws, Rounding, as_f32};
+use crate::elementwise::{STAGE, TASK, task_length};
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::par;
 use crate::simd::{ActiveLevel, active_level, dispatch};
 use crate::xorwow::Xorwow;
+use dequantize::Dequantizer;
 use quantizer::Quantizer;
 
 dispatch! {
@@ -31,6 +34,14 @@ dispatch! {
     fn quantize_columns(
         q: &Quantizer, rows: &[&[f32]], draws: &[&[u32]], elements: &mut [&mut [u8]], scales: &mut [u8]
     ) = scalar::quantize_columns, simd::quantize_columns;
+
+    /// Values of consecutive blocks of 32, one scale each.
+    fn dequantize_rows(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8])
+        = scalar::dequantize_rows, simd::dequantize_rows;
+
+    /// Values of elements with a scale each, as those of a row have where blocks run down.
+    fn dequantize_columns(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8])
+        = scalar::dequantize_columns, simd::dequantize_columns;
 
     /// Multiplies each value by its factor.
     pub(crate) fn scale_each(values: &mut [f32], factors: &[f32]) = scalar::scale_each, simd::scale_each;
@@ -144,8 +155,6 @@ impl MxView<'_> {
     }
 }
 
-/// Elements that a task quantises.
-const TASK: usize = 1 << 16;
 /// Columns of a block strip worked at a time: 32 rows of them as float32 stay in L2.
 const STRIP: usize = 1 << 10;
 /// Draws are made for at most this many elements at a time, which bounds their memory to 16 MiB.
@@ -228,21 +237,28 @@ struct Job<'a> {
 impl Job<'_> {
     /// Quantises whole units (32 x inner elements) from element `start` on; `draws` belong to the same elements.
     fn run(&self, start: usize, elements: &mut [u8], scales: &mut [u8], draws: &[u32]) -> Result<()> {
+        let length = task_length(elements.len(), 1)?;
         if self.inner == 1 {
-            let tasks = elements.chunks_mut(TASK).zip(scales.chunks_mut(TASK / BLOCK)).enumerate();
+            let tasks = elements.chunks_mut(length).zip(scales.chunks_mut(length / BLOCK)).enumerate();
             return par::for_each(tasks, |(task, (elements, scales))| {
-                let draws = draws.get(task * TASK..).unwrap_or(&[]);
-                self.rows(start + task * TASK, elements, scales, draws);
+                let draws = draws.get(task * length..).unwrap_or(&[]);
+                self.rows(start + task * length, elements, scales, draws);
             });
         }
         let unit = BLOCK * self.inner;
         if self.inner <= TASK {
-            let tasks = elements.chunks_mut(unit).zip(scales.chunks_mut(self.inner)).enumerate();
+            let units = (length / unit).max(1);
+            let tasks = elements.chunks_mut(units * unit).zip(scales.chunks_mut(units * self.inner)).enumerate();
             return par::for_each(tasks, |(task, (elements, scales))| {
-                let draws = draws.get(task * unit..).unwrap_or(&[]);
-                let mut rows: Vec<_> = elements.chunks_mut(self.inner).collect();
-                let draws = std::array::from_fn(|row| draws.get(row * self.inner..).unwrap_or(&[]));
-                self.strips(start + task * unit, 0, &mut rows, scales, draws);
+                for (index, (elements, scales)) in
+                    elements.chunks_mut(unit).zip(scales.chunks_mut(self.inner)).enumerate()
+                {
+                    let first = (task * units + index) * unit;
+                    let draws = draws.get(first..).unwrap_or(&[]);
+                    let mut rows: Vec<_> = elements.chunks_mut(self.inner).collect();
+                    let draws = std::array::from_fn(|row| draws.get(row * self.inner..).unwrap_or(&[]));
+                    self.strips(start + first, 0, &mut rows, scales, draws);
+                }
             });
         }
         // A unit so wide that it is cut into tasks itself.
@@ -334,60 +350,4 @@ impl Job<'_> {
             quantize_columns(self.level, &self.quantizer, &src, &drawn, &mut elements, scales);
         }
     }
-}
-
-/// Writes element x scale of a quantised array, as float32 or rounded (nearest) from it to bfloat16 or float16.
-///
-/// The product is exact unless it leaves float32's range (infinity); scale byte 255 gives NaN.
-///
-/// # Errors
-/// [`Error::Dtype`], [`Error::Shape`] and [`Error::Value`] for parts that do not make a quantised array, and for outputs of
-/// another shape or format.
-///
-/// ```
-/// use trn3_numerics::{ArrayMut, ArrayView, Format, MxView, dequantize_mx};
-///
-/// let (elements, scales) = ([0x38u8; 32], [128u8]); // 1.0 times 2
-/// let mut values = [0.0f32; 32];
-/// let view = MxView {
-///     elements: ArrayView::from_codes(Format::F8E4M3Fn, &elements, &[32])?,
-///     scales: ArrayView::from_codes(Format::F8E8M0Fnu, &scales, &[1])?,
-///     axis: 0,
-/// };
-/// dequantize_mx(&view, ArrayMut::new(&mut values, &[32])?)?;
-/// assert_eq!(values, [2.0; 32]);
-/// # Ok::<(), trn3_numerics::Error>(())
-/// ```
-pub fn dequantize_mx(x: &MxView<'_>, out: ArrayMut<'_>) -> Result<()> {
-    let level = active_level()?;
-    x.check("elements")?;
-    if !matches!(out.format(), Format::F32 | Format::Bf16 | Format::F16) {
-        return Err(Error::dtype("dtype", out.format(), "float32, bfloat16, float16"));
-    }
-    let shape = x.elements.shape();
-    let inner = element_count(&shape[x.axis + 1..]);
-    let length = shape[x.axis];
-    let encoder = Encoder::new(out.format(), Rounding::Nearest, Overflow::Ieee);
-    let source = x.elements.clone().into();
-    elementwise::for_each_piece(&source, out, |start, elements, codes, values| {
-        let (mut bytes, mut factors) = Default::default();
-        let values = values.slice_mut::<f32>(elements.len());
-        decode(level, x.elements.format(), elements, values);
-        let mut done = 0;
-        while done < values.len() {
-            let at = start + done;
-            let (outer, position, column) = (at / (length * inner), at / inner % length, at % inner);
-            let first_scale = (outer * (length / BLOCK) + position / BLOCK) * inner + column;
-            // Blocks along the last axis follow each other across rows as well, and pieces begin with whole ones.
-            let count = if inner == 1 { values.len() } else { (inner - column).min(values.len() - done) };
-            let scales = if inner == 1 { count / BLOCK } else { count };
-            let factors: &mut [f32] = AlignedBytes::slice_mut(&mut factors, scales);
-            let bytes = x.scales.chunk(first_scale..first_scale + scales, &mut bytes);
-            decode(level, Format::F8E8M0Fnu, bytes, factors);
-            let scale = if inner == 1 { scale_blocks } else { scale_each };
-            scale(level, &mut values[done..done + count], factors);
-            done += count;
-        }
-        encode(level, &encoder, values, &[], codes);
-    })
 }

@@ -1,8 +1,9 @@
 //! Block scales, elements against them and dequantisation, by the definition.
 
+use super::dequantize::Dequantizer;
 use super::quantizer::Quantizer;
 use super::{BLOCK, ScaleRule};
-use crate::cast::scalar::encode;
+use crate::cast::scalar::{encode, stored};
 use crate::format::Format;
 
 /// floor(log2 |x|) for finite nonzero x.
@@ -77,6 +78,29 @@ pub(super) fn quantize_columns(
         for row in 0..BLOCK {
             elements[row][column] = codes[row];
         }
+    }
+}
+
+/// The product, which is rounded to float32 where it leaves its range, rounded.
+fn dequantize_one(d: &Dequantizer, code: u8, byte: u8) -> u32 {
+    let scale = Format::F8E8M0Fnu.decode_code(u32::from(byte));
+    let e = &d.encoder;
+    stored(d.format.decode_code(u32::from(code)) * scale, e.format, e.rounding, e.overflow, 0)
+}
+
+/// See [`super::dequantize_rows`].
+pub(super) fn dequantize_rows(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8]) {
+    for (block, (codes, scale)) in elements.chunks(BLOCK).zip(scales).enumerate() {
+        let item = d.encoder.format.item_size();
+        dequantize_columns(d, codes, &[*scale; BLOCK], &mut out[block * BLOCK * item..][..codes.len() * item]);
+    }
+}
+
+/// See [`super::dequantize_columns`].
+pub(super) fn dequantize_columns(d: &Dequantizer, elements: &[u8], scales: &[u8], out: &mut [u8]) {
+    let item = d.encoder.format.item_size();
+    for ((code, scale), value) in elements.iter().zip(scales).zip(out.chunks_exact_mut(item)) {
+        value.copy_from_slice(&dequantize_one(d, *code, *scale).to_le_bytes()[..item]);
     }
 }
 

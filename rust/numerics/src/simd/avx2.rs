@@ -119,15 +119,6 @@ impl Lanes for Avx2 {
         }
     }
     #[inline(always)]
-    fn lookup(self, table: &[f32; 256], index: Integers) -> Floats {
-        // SAFETY: the index is masked to the table's length, and the token proves the features.
-        unsafe {
-            let low = _mm256_set1_epi32(255);
-            let (first, second) = (_mm256_and_si256(index.0, low), _mm256_and_si256(index.1, low));
-            (_mm256_i32gather_ps::<4>(table.as_ptr(), first), _mm256_i32gather_ps::<4>(table.as_ptr(), second))
-        }
-    }
-    #[inline(always)]
     fn bits(self, value: Floats) -> Integers {
         // SAFETY: the token proves the features.
         unsafe { (_mm256_castps_si256(value.0), _mm256_castps_si256(value.1)) }
@@ -268,6 +259,16 @@ impl Lanes for Avx2 {
     fn select(self, mask: Integers, a: Integers, b: Integers) -> Integers {
         // SAFETY: the token proves the features.
         unsafe { (_mm256_blendv_epi8(b.0, a.0, mask.0), _mm256_blendv_epi8(b.1, a.1, mask.1)) }
+    }
+    #[inline(always)]
+    fn is_nan(self, value: Floats) -> Integers {
+        // SAFETY: the token proves the features.
+        unsafe {
+            (
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.0, value.0)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value.1, value.1)),
+            )
+        }
     }
     #[inline(always)]
     fn any(self, mask: Integers) -> bool {

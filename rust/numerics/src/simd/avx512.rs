@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::lanes::{LANES, Lanes};
+use super::shuffles::{max_across_16x16, transpose_16x16};
 
 /// Proof that AVX-512 F, BW, DQ and VL are there (with them come AVX2, FMA and F16C).
 #[derive(Clone, Copy, Debug)]
@@ -200,11 +201,6 @@ impl Lanes for Avx512 {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
     #[inline(always)]
-    fn lookup(self, table: &[f32; 256], index: __m512i) -> __m512 {
-        // SAFETY: the index is masked to the table's length, and the token proves the features.
-        unsafe { _mm512_i32gather_ps::<4>(_mm512_and_si512(index, _mm512_set1_epi32(255)), table.as_ptr()) }
-    }
-    #[inline(always)]
     fn bits(self, value: __m512) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_castps_si512(value) }
@@ -284,15 +280,16 @@ impl Lanes for Avx512 {
         // SAFETY: the token proves the features.
         unsafe { _mm512_xor_si512(a, b) }
     }
+    // Counts from a vector, of which a shift is one instruction: from the low half of a register it would be two.
     #[inline(always)]
     fn shl(self, a: __m512i, count: u32) -> __m512i {
         // SAFETY: the token proves the features.
-        unsafe { _mm512_sll_epi32(a, _mm_cvtsi32_si128(count as i32)) }
+        unsafe { _mm512_sllv_epi32(a, _mm512_set1_epi32(count as i32)) }
     }
     #[inline(always)]
     fn shr(self, a: __m512i, count: u32) -> __m512i {
         // SAFETY: the token proves the features.
-        unsafe { _mm512_srl_epi32(a, _mm_cvtsi32_si128(count as i32)) }
+        unsafe { _mm512_srlv_epi32(a, _mm512_set1_epi32(count as i32)) }
     }
     #[inline(always)]
     fn shl_each(self, a: __m512i, count: __m512i) -> __m512i {
@@ -399,37 +396,38 @@ impl Lanes for Avx512 {
         unsafe { transpose_16x16(rows) }
     }
     #[inline(always)]
+    fn max_across(self, rows: [__m512i; LANES]) -> __m512i {
+        // SAFETY: the token proves the features.
+        unsafe { max_across_16x16(rows) }
+    }
+    #[inline(always)]
+    fn store_u16_pair(self, [a, b]: [__m512i; 2], to: &mut [u16; 2 * LANES]) {
+        // SAFETY: the reference covers the bytes written, and the token proves the features.
+        unsafe {
+            // Packing takes turns between its operands every 64 bits.
+            let in_order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+            let words = _mm512_permutexvar_epi64(in_order, _mm512_packus_epi32(a, b));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), words);
+        }
+    }
+    #[inline(always)]
+    fn store_u8_quad(self, [a, b, c, d]: [__m512i; 4], to: &mut [u8; 4 * LANES]) {
+        // SAFETY: the reference covers the bytes written, and the token proves the features.
+        unsafe {
+            // Packing twice takes turns between the four operands every 32 bits.
+            let in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            let bytes = _mm512_packus_epi16(_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+            _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_permutexvar_epi32(in_order, bytes));
+        }
+    }
+    #[inline(always)]
+    fn is_nan(self, value: __m512) -> __mmask16 {
+        // SAFETY: the token proves the features.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(value, value) }
+    }
+    #[inline(always)]
     fn swap_halves(self, a: __m512i) -> __m512i {
         // SAFETY: the token proves the features.
         unsafe { _mm512_rol_epi32::<16>(a) }
-    }
-}
-
-/// Pairs of rows by 32 and 64 bits, then quarters of 128 bits: four steps of sixteen shuffles.
-#[inline(always)]
-unsafe fn transpose_16x16(rows: &mut [__m512i; LANES]) {
-    // SAFETY: register shuffles; the caller has the features.
-    unsafe {
-        let mut pairs = [_mm512_setzero_si512(); LANES];
-        for group in 0..4 {
-            let [a, b, c, d] = [rows[4 * group], rows[4 * group + 1], rows[4 * group + 2], rows[4 * group + 3]];
-            let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-            let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-            pairs[4 * group] = _mm512_unpacklo_epi64(ab_low, cd_low);
-            pairs[4 * group + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
-            pairs[4 * group + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
-            pairs[4 * group + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
-        }
-        for lane in 0..4 {
-            let [a, b, c, d] = [pairs[lane], pairs[4 + lane], pairs[8 + lane], pairs[12 + lane]];
-            let even_low = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
-            let even_high = _mm512_shuffle_i32x4::<0b10_00_10_00>(c, d);
-            let odd_low = _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
-            let odd_high = _mm512_shuffle_i32x4::<0b11_01_11_01>(c, d);
-            rows[lane] = _mm512_shuffle_i32x4::<0b10_00_10_00>(even_low, even_high);
-            rows[8 + lane] = _mm512_shuffle_i32x4::<0b11_01_11_01>(even_low, even_high);
-            rows[4 + lane] = _mm512_shuffle_i32x4::<0b10_00_10_00>(odd_low, odd_high);
-            rows[12 + lane] = _mm512_shuffle_i32x4::<0b11_01_11_01>(odd_low, odd_high);
-        }
     }
 }

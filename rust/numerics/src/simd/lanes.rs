@@ -37,8 +37,6 @@ pub(crate) trait Lanes: Copy {
     fn store_u16(self, value: Self::I, to: &mut [u16; LANES]);
     /// The values of sixteen float16 codes, exact; NaN with any payload.
     fn load_f16(self, from: &[u16; LANES]) -> Self::F;
-    /// `table[index]`, the index taken modulo 256.
-    fn lookup(self, table: &[f32; 256], index: Self::I) -> Self::F;
 
     fn bits(self, value: Self::F) -> Self::I;
     fn float(self, bits: Self::I) -> Self::F;
@@ -99,6 +97,33 @@ pub(crate) trait Lanes: Copy {
 
     /// Transposes a 16 x 16 block in place: lane j of row i becomes lane i of row j.
     fn transpose(self, rows: &mut [Self::I; LANES]);
+    /// Lane j becomes the largest lane of row j, as unsigned integers.
+    #[inline(always)]
+    fn max_across(self, mut rows: [Self::I; LANES]) -> Self::I {
+        self.transpose(&mut rows);
+        let mut largest = rows[0];
+        for lane in 1..LANES {
+            largest = self.max_u(largest, rows[lane]);
+        }
+        largest
+    }
+    /// Lanes below 2^16, one vector after the other.
+    #[inline(always)]
+    fn store_u16_pair(self, values: [Self::I; 2], to: &mut [u16; 2 * LANES]) {
+        let (vectors, _) = to.as_chunks_mut();
+        for place in 0..2 {
+            self.store_u16(values[place], &mut vectors[place]);
+        }
+    }
+    /// Lanes below 2^8, one vector after the other.
+    #[inline(always)]
+    fn store_u8_quad(self, values: [Self::I; 4], to: &mut [u8; 4 * LANES]) {
+        let (vectors, _) = to.as_chunks_mut();
+        for place in 0..4 {
+            self.store_u8(values[place], &mut vectors[place]);
+        }
+    }
+    fn is_nan(self, value: Self::F) -> Self::M;
     /// Exchanges the 16-bit halves of each lane.
     #[inline(always)]
     fn swap_halves(self, a: Self::I) -> Self::I {

@@ -13,6 +13,8 @@ mod prefetch;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod shuffles;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Avx2;
@@ -23,4 +25,7 @@ pub(crate) use lanes::{LANES, Lanes};
 pub(crate) use levels::{ActiveLevel, PerLevel, active_level};
 pub use levels::{SimdLevel, simd_level, with_level};
 pub(crate) use portable::Portable;
-pub(crate) use prefetch::{READ_AHEAD, WRITE_AHEAD, prefetch};
+pub(crate) use prefetch::{
+    READ_AHEAD, STREAM_READ_AHEAD, STREAM_WRITE_AHEAD, WRITE_AHEAD, before_line, prefetch, prefetch_all,
+    prefetch_second,
+};

@@ -142,10 +142,6 @@ impl Lanes for Portable {
         map!(from => decode_f16(from))
     }
     #[inline(always)]
-    fn lookup(self, table: &[f32; 256], index: Self::I) -> Self::F {
-        map!(index => table[(index & 0xff) as usize])
-    }
-    #[inline(always)]
     fn bits(self, value: Self::F) -> Self::I {
         map!(value => value.to_bits())
     }
@@ -250,6 +246,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn select(self, mask: Self::M, a: Self::I, b: Self::I) -> Self::I {
         map!(mask, a, b => if mask { a } else { b })
+    }
+    #[inline(always)]
+    fn is_nan(self, value: Self::F) -> Self::M {
+        map!(value => value.is_nan())
     }
     #[inline(always)]
     fn any(self, mask: Self::M) -> bool {

@@ -4,7 +4,7 @@
 use super::generator::{WEYL_STEP, WORDS};
 use super::output::{Filling, Output};
 use super::polynomial::Polynomial;
-use crate::simd::{LANES, Lanes};
+use crate::simd::{LANES, Lanes, STREAM_WRITE_AHEAD, prefetch_second};
 
 /// The states of one generator of sixteen streams, a row for each word.
 pub(crate) type Block = [[u32; LANES]; WORDS];
@@ -12,16 +12,16 @@ pub(crate) type Block = [[u32; LANES]; WORDS];
 #[inline(always)]
 fn load<L: Lanes>(l: L, block: &Block) -> [L::I; WORDS] {
     let mut state = [l.splat_i(0); WORDS];
-    for (word, from) in state.iter_mut().zip(block) {
-        *word = l.load_i(from);
+    for word in 0..WORDS {
+        state[word] = l.load_i(&block[word]);
     }
     state
 }
 
 #[inline(always)]
 fn store<L: Lanes>(l: L, state: [L::I; WORDS], block: &mut Block) {
-    for (word, to) in state.into_iter().zip(block) {
-        l.store_i(word, to);
+    for word in 0..WORDS {
+        l.store_i(state[word], &mut block[word]);
     }
 }
 
@@ -74,27 +74,28 @@ fn fill_rows<L: Lanes, const GENERATORS: usize, const UNIFORM: bool>(
     out: &mut [[u32; LANES]],
 ) {
     let mut generators = [[l.splat_i(0); WORDS]; GENERATORS];
-    for (generator, block) in generators.iter_mut().zip(state.iter()) {
-        *generator = load(l, block);
+    for generator in 0..GENERATORS {
+        generators[generator] = load(l, &state[generator]);
     }
     for at in 0..steps / LANES {
         let mut tile = [l.splat_i(0); LANES];
-        for turn in 0..LANES / GENERATORS {
-            for (place, generator) in generators.iter_mut().enumerate() {
-                tile[turn * GENERATORS + place] = step(l, generator);
+        // One generator after the other: the registers do not hold the states of four.
+        for generator in 0..GENERATORS {
+            for turn in 0..LANES / GENERATORS {
+                tile[turn * GENERATORS + generator] = step(l, &mut generators[generator]);
             }
         }
         write::<L, UNIFORM>(l, tile, range, &mut out[at..], stride);
     }
     if !steps.is_multiple_of(LANES) {
         let mut tile = [l.splat_i(0); LANES];
-        for (index, draws) in tile.iter_mut().enumerate().take(steps % LANES) {
-            *draws = step(l, &mut generators[index % GENERATORS]);
+        for index in 0..steps % LANES {
+            tile[index] = step(l, &mut generators[index % GENERATORS]);
         }
         write::<L, UNIFORM>(l, tile, range, &mut out[steps / LANES..], stride);
     }
-    for (generator, block) in generators.into_iter().zip(state) {
-        store(l, generator, block);
+    for generator in 0..GENERATORS {
+        store(l, generators[generator], &mut state[generator]);
     }
 }
 
@@ -109,13 +110,15 @@ fn write<L: Lanes, const UNIFORM: bool>(
 ) {
     l.transpose(&mut tile);
     let out = &mut out[..(LANES - 1) * stride + 1];
-    for (stream, draws) in tile.into_iter().enumerate() {
+    for stream in 0..LANES {
+        let draws = tile[stream];
         let values = if UNIFORM {
             let fraction = l.mul_f(l.int_to_float(l.shr(draws, 8)), l.splat_f(1.0 / 16_777_216.0));
             l.bits(l.add_f(l.splat_f(low), l.mul_f(l.splat_f(width), fraction)))
         } else {
             draws
         };
+        prefetch_second(&out[stream * stride], STREAM_WRITE_AHEAD);
         l.store_i(values, &mut out[stream * stride]);
     }
 }

@@ -1,0 +1,10 @@
+//! Decoding to and encoding from float32, sixteen at a time.
+
+mod decode;
+mod round;
+mod storage;
+
+pub(crate) use decode::{Canonical, Decoder, Exponent, Finish, Narrow};
+pub(super) use decode::{decode, recode};
+pub(crate) use round::{NEAREST, OVERFLOWING, REBIASED, STOCHASTIC, ZERO, encode_finite, encode_vector};
+pub(crate) use storage::{Codes, encode};

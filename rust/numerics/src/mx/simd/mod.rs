@@ -1,0 +1,9 @@
+//! Block scales and elements against them, sixteen at a time.
+
+mod blocks;
+mod dequantize;
+mod scale;
+
+pub(super) use blocks::{quantize_columns, quantize_rows};
+pub(super) use dequantize::{dequantize_columns, dequantize_rows};
+pub(super) use scale::{scale_blocks, scale_each};
