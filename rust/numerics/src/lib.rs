@@ -13,7 +13,8 @@
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 //! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
 //! | [`activation`], [`activate`] | the functions of the scalar engine: gelu, tanh, log and the others |
-//! | [`pair_step`], [`join_rows`] | float32 steps on lines of numbers, each rounded |
+//! | [`pair_step`], [`join_rows`], [`fold_rows`] | float32 steps on lines of numbers, each rounded |
+//! | [`turn_words`] | transposes of words |
 //! | [`multiply_add`] | x * scale + addend, rounded once: the arguments of those |
 //! | [`compress`], [`prune`], [`SparseView`], [`from_tags`] | structured sparsity: M of N values and their positions |
 //! | [`matmul_sparse`] | products that skip what is not stored |
@@ -44,7 +45,8 @@ pub use exp::{Bias, exp, exp_one};
 pub use format::{Format, FormatSpec};
 pub use fpenv::with_default_environment;
 pub use lane_steps::{
-    JOINED_RUN, PairStep, StepOperand, bf16_to_f32, f32_to_bf16, join_rows, pair_step, round_to_bf16,
+    JOINED_RUN, PairStep, StepOperand, bf16_to_f32, f32_to_bf16, fold_rows, join_rows, pair_step, round_to_bf16,
+    turn_words,
 };
 pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape};
 pub use matmul_sparse::matmul_sparse;
