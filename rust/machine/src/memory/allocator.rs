@@ -1,10 +1,11 @@
 //! Where on-chip tensors lie: places given, places found, and what is said when there is none.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::by_number::ByNumber;
 use crate::storage::{Buffer, Release, Storage};
 
 /// A storage that is gone: its number, its memory, and whether it had an address.
@@ -50,8 +51,10 @@ struct Segment {
 #[derive(Debug)]
 pub(super) struct Allocator {
     segments: Vec<Segment>,
-    /// The free ones by stamp and start.
-    ages: BTreeSet<(u64, usize)>,
+    /// Whether a given address cut the bytes within a unit.
+    is_ragged: bool,
+    /// Where the last tensor was put.
+    last: usize,
     /// Bytes of a partition that tensors without an address may use.
     usable: usize,
     /// What such tensors start on and take multiples of.
@@ -65,9 +68,9 @@ pub(super) struct Allocator {
     /// Bytes of a partition that live tensors without an address hold.
     automatic: usize,
     /// Live tensors by number, with the bytes of a partition they hold.
-    tensors: HashMap<u64, (Weak<Storage>, Range<usize>)>,
-    /// The numbers of those without an address, which kernels that place tensors themselves have few of.
-    tenants: BTreeSet<u64>,
+    tensors: HashMap<u64, (Weak<Storage>, Range<usize>), ByNumber>,
+    /// The numbers of those without an address, ascending; kernels that place tensors themselves have few of them.
+    tenants: Vec<u64>,
 }
 
 /// Share of the usable bytes below which a tensor counts as small.
@@ -78,7 +81,8 @@ impl Allocator {
         let free = Segment { start: 0, end: partition_bytes, users: 0, stamp: 0 };
         Self {
             segments: vec![free],
-            ages: BTreeSet::from([(0, 0)]),
+            is_ragged: false,
+            last: 0,
             usable,
             unit,
             small: usable / SMALL_SHARE,
@@ -86,8 +90,8 @@ impl Allocator {
             live: 0,
             peak: 0,
             automatic: 0,
-            tensors: HashMap::new(),
-            tenants: BTreeSet::new(),
+            tensors: HashMap::default(),
+            tenants: Vec::new(),
         }
     }
 
@@ -140,10 +144,66 @@ impl Allocator {
     /// farthest.
     pub(super) fn find(&self, bytes: usize) -> Option<usize> {
         let bytes = self.extent(bytes);
+        if self.is_ragged {
+            return self.find_by_age(bytes);
+        }
+        // The best window begins or ends where a free segment does. What is younger than the best so far is in none that is
+        // better, so those beside the last place come first: what was used with it is as old.
+        let mut best: Option<(u64, usize)> = None;
+        let beside = self.segments.partition_point(|segment| segment.end <= self.last);
+        self.look(beside..self.segments.len(), bytes, &mut best);
+        self.look(0..beside, bytes, &mut best);
+        best.map(|(_, start)| start)
+    }
+
+    /// Looks at the windows that begin or end where one of these segments does.
+    fn look(&self, places: Range<usize>, bytes: usize, best: &mut Option<(u64, usize)>) {
+        let border = self.usable / self.unit * self.unit;
+        let mut most = best.map_or(u64::MAX, |(age, _)| age);
+        for (place, segment) in (places.start..).zip(&self.segments[places]) {
+            if segment.stamp > most || segment.users > 0 || segment.start >= border {
+                continue;
+            }
+            let (first, last) = (segment.start, segment.start + bytes);
+            if last <= border {
+                let covered = self.segments[place..].iter().take_while(|segment| segment.start < last);
+                self.consider(covered, first, bytes, best);
+            }
+            if let Some(start) = segment.end.min(border).checked_sub(bytes).filter(|start| *start != first) {
+                let covered = self.segments[..=place].iter().rev().take_while(|segment| segment.end > start);
+                self.consider(covered, start, bytes, best);
+            }
+            most = best.map_or(u64::MAX, |(age, _)| age);
+        }
+    }
+
+    /// Takes a window for the best, if it is free and older, or as old and where such tensors go.
+    #[inline]
+    fn consider<'s>(
+        &self,
+        mut covered: impl Iterator<Item = &'s Segment>,
+        start: usize,
+        bytes: usize,
+        best: &mut Option<(u64, usize)>,
+    ) {
+        let most = best.map_or(u64::MAX, |(age, _)| age);
+        let is_good = |segment: &Segment| segment.users == 0 && segment.stamp <= most;
+        let age = covered.try_fold(0, |age, segment| is_good(segment).then(|| segment.stamp.max(age)));
+        let Some(age) = age else { return };
+        if best.is_none_or(|(oldest, at)| age < oldest || if bytes < self.small { start > at } else { start < at }) {
+            *best = Some((age, start));
+        }
+    }
+
+    /// As [`Allocator::find`] where places begin and end anywhere.
+    fn find_by_age(&self, bytes: usize) -> Option<usize> {
+        let free = self.segments.iter().filter(|segment| segment.users == 0);
+        let mut ages: Vec<(u64, usize)> = free.map(|segment| (segment.stamp, segment.start)).collect();
+        ages.sort_unstable();
         // The best window contains a segment of its age and none younger. Tensors of one size come and go in turn, so
         // that one of the oldest segments nearly always is the place.
         let mut best: Option<(u64, usize)> = None;
-        for &(age, start) in &self.ages {
+        for (age, start) in ages {
             if best.is_some_and(|(found, _)| found < age) {
                 break;
             }
@@ -260,8 +320,12 @@ impl Allocator {
         self.tensors.insert(id, (storage, start..end));
         if !addressed {
             self.automatic += end - start;
-            self.tenants.insert(id);
+            // Numbers rise, but for tensors that are moved.
+            let place = self.tenants.partition_point(|tenant| *tenant < id);
+            self.tenants.insert(place, id);
         }
+        self.last = start;
+        self.is_ragged |= !(start.is_multiple_of(self.unit) && end.is_multiple_of(self.unit));
         self.change(start, end, |segment, live, _| {
             if segment.users == 0 {
                 *live += segment.end - segment.start;
@@ -277,7 +341,9 @@ impl Allocator {
         let Some((_, Range { start, end })) = self.tensors.remove(&id) else { return };
         if !addressed {
             self.automatic -= end - start;
-            self.tenants.remove(&id);
+            if let Ok(place) = self.tenants.binary_search(&id) {
+                self.tenants.remove(place);
+            }
         }
         self.clock += 1;
         self.change(start, end, |segment, live, clock| {
@@ -292,9 +358,6 @@ impl Allocator {
     fn change(&mut self, start: usize, end: usize, apply: impl Fn(&mut Segment, &mut usize, u64)) {
         if start >= end {
             return;
-        }
-        for segment in touching(&self.segments, start, end).filter(|segment| segment.users == 0) {
-            self.ages.remove(&(segment.stamp, segment.start));
         }
         self.split(start);
         self.split(end);
@@ -317,8 +380,6 @@ impl Allocator {
             }
         }
         self.segments.drain(kept + 1..high);
-        let free = touching(&self.segments, start, end).filter(|segment| segment.users == 0);
-        self.ages.extend(free.map(|segment| (segment.stamp, segment.start)));
     }
 
     fn split(&mut self, at: usize) {
@@ -346,8 +407,31 @@ impl Allocator {
     }
 }
 
-/// The segments that hold any of these bytes or lie beside them: all that a change of them can alter.
-fn touching(segments: &[Segment], start: usize, end: usize) -> impl Iterator<Item = &Segment> {
-    let first = segments.partition_point(|segment| segment.end < start);
-    segments[first..].iter().take_while(move |segment| segment.start <= end)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn test_places_are_those_found_by_age(
+            usable in 900usize..1024,
+            sizes in prop::collection::vec((1usize..300, 0usize..3), 1..120),
+        ) {
+            let mut places = Allocator::new(1024, usable, 32);
+            places.small = 100;
+            let mut live = Vec::new();
+            for (id, (bytes, goes)) in sizes.into_iter().enumerate() {
+                let found = places.find(bytes);
+                prop_assert_eq!(found, places.find_by_age(places.extent(bytes)));
+                if let Some(start) = found {
+                    places.hold(start, start + places.extent(bytes), id as u64);
+                    live.push(id as u64);
+                }
+                for _ in 0..goes.min(live.len()) {
+                    places.give_back(live.remove(bytes % live.len()), false);
+                }
+            }
+        }
+    }
 }
