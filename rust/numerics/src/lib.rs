@@ -28,6 +28,7 @@ mod error;
 mod exp;
 mod format;
 mod fpenv;
+mod lane_rows;
 mod lane_steps;
 mod matmul;
 mod matmul_sparse;
@@ -44,10 +45,8 @@ pub use error::{Error, NumericsErrorKind, Result};
 pub use exp::{Bias, exp, exp_one};
 pub use format::{Format, FormatSpec};
 pub use fpenv::with_default_environment;
-pub use lane_steps::{
-    JOINED_RUN, PairStep, StepOperand, bf16_to_f32, f32_to_bf16, fold_rows, join_rows, pair_step, round_to_bf16,
-    turn_words,
-};
+pub use lane_rows::{JOINED_RUN, fold_rows, join_rows, turn_words};
+pub use lane_steps::{PairStep, StepOperand, bf16_to_f32, f32_to_bf16, pair_step, round_to_bf16};
 pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape};
 pub use matmul_sparse::matmul_sparse;
 pub use mx::{
