@@ -71,7 +71,9 @@ pub struct NeuronCore {
     /// What its run takes in the kernel's own order and places, where a compiler changed that.
     as_written: Option<Box<RunAsWritten>>,
     /// Issued but not yet timed: the last few wait for edges that the kernel may still add.
-    pending: VecDeque<Pending>,
+    pending: VecDeque<Box<Pending>>,
+    /// The place of one that got its time.
+    timed_last: Option<Box<Pending>>,
     number: usize,
     /// Whether other cores have the same HBM.
     is_shared: bool,
@@ -149,6 +151,7 @@ impl NeuronCore {
             ranks: RankGroups::default(),
             as_written: None,
             pending: VecDeque::new(),
+            timed_last: None,
             number: 0,
             is_shared: false,
             cost: Box::new(ArchCost),
@@ -329,17 +332,17 @@ impl NeuronCore {
     /// Gives every instruction but the last `keep` its time; no edge can be added to those.
     pub fn settle(&mut self, keep: usize) {
         while self.pending.len() > keep {
-            let Some(pending) = self.pending.pop_front() else { return };
+            let Some(mut pending) = self.pending.pop_front() else { return };
             if self.trace.is_none() || self.is_shared {
                 self.timeline.issue(&pending.issue());
             }
-            let pending = match &mut self.trace {
-                Some(trace) => traced(trace, pending, None),
-                None => pending,
-            };
+            if let Some(trace) = &mut self.trace {
+                traced(trace, &mut pending, None);
+            }
             if let Some(timed) = &mut self.timed {
                 timed.push(Timed::of(&pending.issue(), None));
             }
+            self.timed_last = Some(pending);
         }
     }
 

@@ -7,6 +7,7 @@
 
 pub mod arch;
 pub mod bit_source;
+mod by_number;
 pub mod check;
 pub mod chip;
 pub mod conductor;

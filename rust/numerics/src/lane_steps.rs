@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::fpenv;
-use crate::simd::{LANES, Lanes, active_level, dispatch};
+use crate::simd::{Lanes, active_level, dispatch};
 
 /// A step of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,9 +51,6 @@ impl StepOperand<'_> {
     }
 }
 
-/// Numbers that are joined in one run by [`join_rows`]; results of runs join in ascending order **(choice)**.
-pub const JOINED_RUN: usize = 4096;
-
 dispatch! {
     fn pair_lines(step: PairStep, x: StepOperand<'_>, y: StepOperand<'_>, out: &mut [f32])
         = pair_scalar, pair_lanes;
@@ -63,8 +60,6 @@ dispatch! {
     fn widen_line(codes: &[u16], values: &mut [f32]) = widen_scalar, widen_lanes;
 
     fn halve_line(values: &[f32], codes: &mut [u16]) = halve_scalar, halve_lanes;
-
-    fn join_lines(step: PairStep, columns: usize, values: &[f32], out: &mut [f32]) = join_scalar, join_lanes;
 }
 
 #[inline(always)]
@@ -73,12 +68,12 @@ fn canonical(value: f32) -> f32 {
 }
 
 #[inline(always)]
-fn larger(x: f32, y: f32) -> f32 {
+pub(crate) fn larger(x: f32, y: f32) -> f32 {
     if x.is_nan() || x >= y { x } else { y }
 }
 
 #[inline(always)]
-fn smaller(x: f32, y: f32) -> f32 {
+pub(crate) fn smaller(x: f32, y: f32) -> f32 {
     if x.is_nan() || x <= y { x } else { y }
 }
 
@@ -149,80 +144,7 @@ fn halve_lanes<L: Lanes>(_: L, values: &[f32], codes: &mut [u16]) {
     halve_scalar(values, codes);
 }
 
-#[inline(always)]
-fn join_scalar(step: PairStep, columns: usize, values: &[f32], out: &mut [f32]) {
-    let joined = |row: &[f32], join: &dyn Fn(f32, f32) -> f32| {
-        let runs = row.chunks(JOINED_RUN).map(|run| run.iter().fold(step.identity(), |sum, &value| join(sum, value)));
-        runs.reduce(join).unwrap_or(step.identity())
-    };
-    for (row, out) in values.chunks(columns.max(1)).zip(out) {
-        *out = match step {
-            PairStep::Multiply => joined(row, &|x, y| x * y),
-            PairStep::Maximum => joined(row, &larger),
-            PairStep::Minimum => joined(row, &smaller),
-            _ => joined(row, &|x, y| x + y),
-        };
-    }
-}
-
-/// Sixteen rows side by side, sixteen columns of them turned at a time: each row's own order stays.
-#[inline(always)]
-fn join_sixteen<L: Lanes>(
-    l: L,
-    columns: usize,
-    values: &[f32],
-    out: &mut [f32],
-    identity: f32,
-    join: impl Fn(f32, f32) -> f32,
-) {
-    for (rows, out) in values.chunks(LANES * columns).zip(out.chunks_mut(LANES)) {
-        let mut totals = [identity; LANES];
-        for (run, start) in (0..columns).step_by(JOINED_RUN).enumerate() {
-            let mut sums = [identity; LANES];
-            let end = (start + JOINED_RUN).min(columns);
-            for first in (start..end).step_by(LANES) {
-                let width = LANES.min(end - first);
-                let mut tile = [l.splat_i(0); LANES];
-                for (row, slot) in tile[..out.len()].iter_mut().enumerate() {
-                    let line = &rows[row * columns + first..][..width];
-                    *slot = match line.first_chunk::<LANES>() {
-                        Some(line) => l.bits(l.load_f(line)),
-                        None => {
-                            let mut padded = [0.0; LANES];
-                            padded[..width].copy_from_slice(line);
-                            l.bits(l.load_f(&padded))
-                        }
-                    };
-                }
-                l.transpose(&mut tile);
-                for column in &tile[..width] {
-                    let mut numbers = [0.0; LANES];
-                    l.store_f(l.float(*column), &mut numbers);
-                    for lane in 0..LANES {
-                        sums[lane] = join(sums[lane], numbers[lane]);
-                    }
-                }
-            }
-            for lane in 0..LANES {
-                totals[lane] = if run == 0 { sums[lane] } else { join(totals[lane], sums[lane]) };
-            }
-        }
-        out.copy_from_slice(&totals[..out.len()]);
-    }
-}
-
-#[inline(always)]
-fn join_lanes<L: Lanes>(l: L, step: PairStep, columns: usize, values: &[f32], out: &mut [f32]) {
-    let identity = step.identity();
-    match step {
-        PairStep::Multiply => join_sixteen(l, columns, values, out, identity, |x, y| x * y),
-        PairStep::Maximum => join_sixteen(l, columns, values, out, identity, larger),
-        PairStep::Minimum => join_sixteen(l, columns, values, out, identity, smaller),
-        _ => join_sixteen(l, columns, values, out, identity, |x, y| x + y),
-    }
-}
-
-fn check_length(argument: &'static str, fits: bool, count: usize) -> Result<()> {
+pub(crate) fn check_length(argument: &'static str, fits: bool, count: usize) -> Result<()> {
     if fits { Ok(()) } else { Err(Error::shape(argument, &[], format!("{count} numbers are needed"))) }
 }
 
@@ -297,31 +219,6 @@ pub fn f32_to_bf16(values: &[f32], codes: &mut [u16]) -> Result<()> {
     Ok(())
 }
 
-/// Joins each row of `columns` numbers to one, in ascending order from the step's identity, in runs of [`JOINED_RUN`].
-/// Which NaN a result is, is not specified. The calling thread works alone.
-///
-/// # Errors
-/// [`Error::Shape`] where `values` are not a row a result; [`Error::Value`] when `TRN3_SIMD` is wrong.
-///
-/// ```
-/// use trn3_numerics::{PairStep, join_rows};
-///
-/// let mut sums = [0.0; 2];
-/// join_rows(PairStep::Add, 3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &mut sums)?;
-/// assert_eq!(sums, [6.0, 15.0]);
-/// # Ok::<(), trn3_numerics::Error>(())
-/// ```
-pub fn join_rows(step: PairStep, columns: usize, values: &[f32], out: &mut [f32]) -> Result<()> {
-    check_length("values", columns * out.len() == values.len(), columns * out.len())?;
-    if columns == 0 {
-        out.fill(step.identity());
-        return Ok(());
-    }
-    let level = active_level()?;
-    fpenv::with_default_environment(|| join_lines(level, step, columns, values, out));
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,10 +233,6 @@ mod tests {
 
     fn levels() -> impl Iterator<Item = SimdLevel> {
         SimdLevel::ALL.into_iter().filter(|level| level.is_available())
-    }
-
-    fn bits(values: &[f32]) -> Vec<u32> {
-        values.iter().map(|value| if value.is_nan() { f32::NAN } else { *value }.to_bits()).collect()
     }
 
     #[test]
@@ -360,23 +253,6 @@ mod tests {
             let first = run(SimdLevel::Scalar);
             assert!(levels().all(|level| run(level) == first), "{step:?}");
         }
-    }
-
-    #[test]
-    fn test_rows_join_in_order_at_every_level() {
-        for (step, columns) in [(PairStep::Add, 5000), (PairStep::Multiply, 7), (PairStep::Maximum, 40)] {
-            let values: Vec<f32> = numbers(19 * columns).iter().map(|x| if x.is_finite() { *x } else { 0.5 }).collect();
-            let mut expected = [0.0; 19];
-            join_scalar(step, columns, &values, &mut expected);
-            for level in levels() {
-                let mut found = [0.0; 19];
-                with_level(level, || join_rows(step, columns, &values, &mut found)).unwrap().unwrap();
-                assert_eq!(bits(&found), bits(&expected), "{step:?} at {level}");
-            }
-        }
-        let mut found = [0.0; 2];
-        join_rows(PairStep::Maximum, 2, &[1.0, f32::NAN, f32::NAN, 2.0], &mut found).unwrap();
-        assert!(found.iter().all(|value| value.is_nan()));
     }
 
     #[test]

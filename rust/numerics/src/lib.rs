@@ -13,7 +13,8 @@
 //! | [`Xorwow`] | the hardware's random number generator, one or four generators a lane |
 //! | [`exp`] | e^(x - bias) to the last place, with sums along rows |
 //! | [`activation`], [`activate`] | the functions of the scalar engine: gelu, tanh, log and the others |
-//! | [`pair_step`], [`join_rows`] | float32 steps on lines of numbers, each rounded |
+//! | [`pair_step`], [`join_rows`], [`fold_rows`] | float32 steps on lines of numbers, each rounded |
+//! | [`turn_words`] | transposes of words |
 //! | [`multiply_add`] | x * scale + addend, rounded once: the arguments of those |
 //! | [`compress`], [`prune`], [`SparseView`], [`from_tags`] | structured sparsity: M of N values and their positions |
 //! | [`matmul_sparse`] | products that skip what is not stored |
@@ -27,6 +28,7 @@ mod error;
 mod exp;
 mod format;
 mod fpenv;
+mod lane_rows;
 mod lane_steps;
 mod matmul;
 mod matmul_sparse;
@@ -44,9 +46,8 @@ pub use error::{Error, NumericsErrorKind, Result};
 pub use exp::{Bias, exp, exp_one};
 pub use format::{Format, FormatSpec};
 pub use fpenv::with_default_environment;
-pub use lane_steps::{
-    JOINED_RUN, PairStep, StepOperand, bf16_to_f32, f32_to_bf16, join_rows, pair_step, round_to_bf16,
-};
+pub use lane_rows::{JOINED_RUN, fold_rows, join_rows, turn_words};
+pub use lane_steps::{PairStep, StepOperand, bf16_to_f32, f32_to_bf16, pair_step, round_to_bf16};
 pub use matmul::{MX_TILE, TILE, matmul, matmul_chained, matmul_mx, product_shape};
 pub use matmul_sparse::matmul_sparse;
 pub use mx::{

@@ -108,7 +108,7 @@ def new_tensor(
         dtype = canonicalise(dtype)
     if type(buffer) is not MemoryRegion:
         buffer = region_of(buffer)
-    lengths = _lengths(shape)
+    lengths = shape if type(shape) is tuple else _lengths(shape)
     if buffer.code < 2 and len(lengths) < 2:
         if lengths != (1,):
             message = (
@@ -122,8 +122,8 @@ def new_tensor(
     if buffer is shared_hbm:
         return _shared(lengths, dtype.name, name or "", address)
     try:
-        shown = name or bound_name()
-        return core().allocate(lengths, dtype.name, buffer.code, shown, _address(address))
+        place = address if address is None else _address(address)
+        return core().allocate(lengths, dtype.name, buffer.code, name or bound_name(), place)
     except (TypeError, OverflowError):
         _check_spelling(lengths, name)
         raise
@@ -155,9 +155,9 @@ def _note_name(name: str) -> None:
         warnings.warn(message, stacklevel=4)
 
 
-def _address(address: Any) -> tuple[int, int] | None:
+def _address(address: Any) -> tuple[int, int]:
     """Return an address as two whole numbers; kernels write lists and NumPy's integers too."""
-    if address is None or (type(address) is tuple and len(address) == 2):
+    if type(address) is tuple and len(address) == 2:
         return address
     try:
         partition, byte = address
@@ -203,8 +203,6 @@ else:
 
 
 def _lengths(shape: Any) -> tuple[int, ...]:
-    if type(shape) is tuple:
-        return shape
     if isinstance(shape, SupportsIndex):
         return (shape.__index__(),)
     try:

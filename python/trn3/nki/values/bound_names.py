@@ -35,10 +35,10 @@ _LOOPED: Final = re.compile(r"\bfor\s+(\w+)\s+in\s+$")
 _LOOP: Final = re.compile(r"for\s+(\w+)\s+in\b")
 _RETURNED: Final = re.compile(r"^\s*(?:return|yield)\s*\(?\s*$")
 
-#: Looked up once for each place in the code; None: what called the function says. By identity of
-#: the code, which takes long to hash; the values keep it alive.
+#: Looked up once for each place in the code; None: what called the function says, as of all code
+#: that binds nothing of a kernel's. By identity of the code, which takes long to hash; the values
+#: keep it alive.
 _names: Final[dict[tuple[int, int], tuple[types.CodeType, str | None]]] = {}
-_own: Final[dict[int, tuple[types.CodeType, bool]]] = {}
 #: Code under these folders binds nothing of a kernel's: Python's library and NumPy call back.
 _LIBRARIES: Final = tuple(str(Path(each).parent) + os.sep for each in (os.__file__, np.__file__))
 
@@ -83,19 +83,15 @@ def bound_name() -> str:
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        own = _own.get(id(code))
-        if own is None:
-            own = _own[id(code)] = (code, _is_passed_over(code))
-        if not own[1]:
-            place = (id(code), frame.f_lasti)
-            known = _names.get(place)
-            if known is None:
-                if len(_names) >= _MOST:
-                    _names.clear()
-                    _own.clear()
-                known = _names[place] = (code, _read(code, frame.f_lasti))
-            if known[1] is not None:
-                return known[1]
+        place = (id(code), frame.f_lasti)
+        known = _names.get(place)
+        if known is None:
+            if len(_names) >= _MOST:
+                _names.clear()
+            name = None if _is_passed_over(code) else _read(code, frame.f_lasti)
+            known = _names[place] = (code, name)
+        if known[1] is not None:
+            return known[1]
         frame = frame.f_back
     return ""
 

@@ -3,11 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use trn3_numerics::with_default_environment;
 
 use super::again::{Meeting, Met, Timed};
-use super::pending::{Pending, Regions, regions_of};
+use super::pending::{Pending, regions_of};
 use super::{At, NeuronCore, WINDOW};
 use crate::arch::ArchSpec;
 use crate::error::{Error, Result};
@@ -20,13 +19,12 @@ use crate::timing::record::Cause;
 use crate::trace::{DraftTime, TraceBuilder};
 
 /// Adds an instruction to a trace; what only that needed is gone then.
-pub(super) fn traced(trace: &mut TraceBuilder, mut pending: Pending, met: Option<Met>) -> Pending {
+pub(super) fn traced(trace: &mut TraceBuilder, pending: &mut Pending, met: Option<Met>) {
     if let Some(draft) = pending.draft.take() {
-        let Pending { opcode, engine, site, label, macs, .. } = pending;
+        let &mut Pending { opcode, engine, site, label, macs, .. } = pending;
         let (work, after) = (pending.work.clone(), pending.after.clone());
         trace.push(*draft, DraftTime { opcode, engine, site, label, work, after, macs, met });
     }
-    pending
 }
 
 impl NeuronCore {
@@ -111,12 +109,11 @@ impl NeuronCore {
         let mut issues: Vec<_> =
             cores.iter_mut().map(|(timeline, pending, ..)| (&mut **timeline, pending.issue())).collect();
         meeting.run(&mut issues);
-        for (place, (_, pending, timed, trace)) in cores.into_iter().enumerate() {
+        for (place, (_, mut pending, timed, trace)) in cores.into_iter().enumerate() {
             let met = Met { meeting: Arc::clone(&meeting), place };
-            let pending = match trace {
-                Some(trace) => traced(trace, pending, Some(met.clone())),
-                None => pending,
-            };
+            if let Some(trace) = trace {
+                traced(trace, &mut pending, Some(met.clone()));
+            }
             if let Some(timed) = timed {
                 timed.push(Timed::of(&pending.issue(), Some(met)));
             }
@@ -198,9 +195,14 @@ impl NeuronCore {
         outcome
     }
 
-    fn pending_of(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Pending {
-        let (mut reads, mut stationary, mut writes) = (Regions::new(), Regions::new(), Regions::new());
-        let dynamic = regions_of(instruction, &mut reads, &mut stationary, &mut writes);
+    fn pending_of(&mut self, instruction: &dyn Instruction, arch: &ArchSpec, at: At<'_>) -> Box<Pending> {
+        // It is large: what was timed gives its place to the next.
+        let mut pending = self.timed_last.take().unwrap_or_else(Pending::empty);
+        let Pending { reads, stationary, writes, .. } = &mut *pending;
+        for regions in [&mut *reads, &mut *stationary, &mut *writes] {
+            regions.clear();
+        }
+        pending.dynamic = regions_of(instruction, reads, stationary, writes);
         if self.is_shared {
             instruction.operands(&mut |_, view| {
                 if view.storage.buffer == Buffer::SharedHbm {
@@ -216,19 +218,11 @@ impl NeuronCore {
         if let Some(choices) = &mut self.choices {
             choices.note(instruction, (at.site, opcode, engine), &work, arch, &*self.cost);
         }
-        Pending {
-            opcode,
-            engine,
-            site: at.site,
-            label: at.label.map_or(0, |label| self.opcodes.label(label)),
-            work,
-            reads,
-            stationary,
-            writes,
-            after: SmallVec::from_slice(at.after),
-            dynamic,
-            macs: instruction.macs(arch),
-            draft,
-        }
+        (pending.opcode, pending.engine, pending.work) = (opcode, engine, work);
+        (pending.site, pending.macs, pending.draft) = (at.site, instruction.macs(arch), draft);
+        pending.label = at.label.map_or(0, |label| self.opcodes.label(label));
+        pending.after.clear();
+        pending.after.extend_from_slice(at.after);
+        pending
     }
 }

@@ -6,6 +6,7 @@ use crate::arch::ArchSpec;
 use crate::engine::Engine;
 use crate::isa::{Instruction, OperandRole};
 use crate::site::SiteId;
+use crate::time::Picos;
 use crate::timing::region::{Rect, Region, Space};
 use crate::timing::timeline::TimedInstruction;
 use crate::timing::work::Work;
@@ -30,6 +31,24 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// One whose places are taken later, which it is made with once and keeps for those that come after it.
+    pub(super) fn empty() -> Box<Self> {
+        Box::new(Self {
+            opcode: 0,
+            engine: Engine::Sync,
+            site: SiteId::default(),
+            label: 0,
+            work: Work::Compute { interval: Picos::ZERO, latency: Picos::ZERO, table: None },
+            reads: Regions::new(),
+            stationary: Regions::new(),
+            writes: Regions::new(),
+            after: SmallVec::new(),
+            dynamic: false,
+            macs: (0, 0),
+            draft: None,
+        })
+    }
+
     pub(super) fn issue(&self) -> TimedInstruction<'_> {
         TimedInstruction {
             opcode: self.opcode,

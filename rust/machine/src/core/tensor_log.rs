@@ -1,9 +1,9 @@
 //! Which tensors a run had: where each lay, between which instructions, and which instructions used it.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use super::{NeuronCore, RunAsWritten};
+use crate::by_number::ByNumber;
 use crate::dtype::DType;
 use crate::isa::{Instruction, OperandRole};
 use crate::site::SiteId;
@@ -45,25 +45,6 @@ pub struct TensorUse {
     pub role: OperandRole,
 }
 
-/// Numbers of storages, which nobody outside chooses: a lookup costs every operand.
-#[derive(Clone, Default)]
-struct StorageHasher(u64);
-
-impl Hasher for StorageHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 ^= self.0 >> 32;
-    }
-}
-
 /// The tensors of a run, in the order in which they came, and their uses, in the order of instructions.
 #[derive(Clone, Debug, Default)]
 pub struct TensorLog {
@@ -71,7 +52,7 @@ pub struct TensorLog {
     uses: Vec<TensorUse>,
     names: Numbered<Box<str>>,
     shapes: Numbered<Shape>,
-    numbers: HashMap<u64, u32, BuildHasherDefault<StorageHasher>>,
+    numbers: HashMap<u64, u32, ByNumber>,
 }
 
 #[derive(Clone, Debug)]

@@ -183,7 +183,7 @@ impl Reduction {
         mut running: Vec<f32>,
     ) -> Result<()> {
         if self.command.accumulates() {
-            steps::fold(self.op, &mut running, values, dst.free_size());
+            steps::fold(self.op, &mut running, values, dst.free_size())?;
         }
         let (first, count) = (dst.start_partition(), dst.partitions());
         if self.command != Idle {

@@ -125,7 +125,7 @@ impl Instruction for TensorReduce {
                 row[0] = 0.0;
             }
         }
-        steps::fold(self.op, &mut results, &values, columns);
+        steps::fold(self.op, &mut results, &values, columns)?;
         if self.negate {
             results.iter_mut().for_each(|value| *value = -*value);
         }

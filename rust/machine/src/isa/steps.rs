@@ -1,6 +1,9 @@
 //! Loops of the float32 operators over rows of elements: each operator's loop is its own, so that the compiler can
 //! vectorise it, and the choice among them is made once an instruction.
 
+use trn3_numerics::{PairStep, fold_rows};
+
+use crate::error::Result;
 use crate::isa::alu::AluOp;
 
 /// Writes `$body` out for each of these operators, `$known` being the one at hand, and once for all others: inside each
@@ -96,8 +99,22 @@ pub(super) fn rows_mut(values: &mut [f32], columns: usize) -> std::slice::Chunks
 const LANES: usize = 8;
 
 /// state = op(state, x) for every x of its row in ascending order, rows of `columns` elements.
-pub(super) fn fold(op: AluOp, state: &mut [f32], values: &[f32], columns: usize) {
-    with_step!(op, step => fold_with(step, state, values, columns));
+///
+/// # Errors
+/// [`crate::Error::Numerics`] where the SIMD level asked for is none.
+pub(super) fn fold(op: AluOp, state: &mut [f32], values: &[f32], columns: usize) -> Result<()> {
+    let step = match op {
+        AluOp::Add => PairStep::Add,
+        AluOp::Subtract => PairStep::Subtract,
+        AluOp::Multiply => PairStep::Multiply,
+        AluOp::Maximum => PairStep::Maximum,
+        AluOp::Minimum => PairStep::Minimum,
+        _ => {
+            with_step!(op, step => fold_with(step, state, values, columns));
+            return Ok(());
+        }
+    };
+    Ok(fold_rows(step, columns, values, state)?)
 }
 
 #[inline(always)]
@@ -187,7 +204,7 @@ mod tests {
             let values: Vec<f32> =
                 (0..rows * columns).map(|i| ((i as u32).wrapping_mul(seed | 1) % 1000) as f32 * 0.37).collect();
             let mut state = vec![0.5; rows];
-            fold(AluOp::Subtract, &mut state, &values, columns);
+            fold(AluOp::Subtract, &mut state, &values, columns).expect("a level");
             for row in 0..rows {
                 let mut expected = 0.5f32;
                 for column in 0..columns {

@@ -1,11 +1,22 @@
 //! Transposes of tiles that were read.
 
+use trn3_numerics::turn_words;
+
+use crate::error::Result;
+
 /// Edge of the tiles in which elements are turned: the lines that one tile's columns go to stay in the nearest cache.
 const TILE: usize = 16;
 
 /// [first, middle, last] elements as [last, middle, first].
-pub(super) fn turned(bits: &[u32], first: usize, middle: usize, last: usize) -> Vec<u32> {
+///
+/// # Errors
+/// [`crate::Error::Numerics`] where the SIMD level asked for is none.
+pub(super) fn turned(bits: &[u32], first: usize, middle: usize, last: usize) -> Result<Vec<u32>> {
     let mut turned = vec![0; bits.len()];
+    if middle == 1 {
+        turn_words(last, bits, &mut turned)?;
+        return Ok(turned);
+    }
     for inner in 0..middle {
         for top in (0..first).step_by(TILE) {
             let height = TILE.min(first - top);
@@ -18,7 +29,7 @@ pub(super) fn turned(bits: &[u32], first: usize, middle: usize, last: usize) -> 
             }
         }
     }
-    turned
+    Ok(turned)
 }
 
 #[cfg(test)]
@@ -30,7 +41,7 @@ mod tests {
         for (first, middle, last) in [(1, 1, 1), (3, 1, 40), (16, 1, 16), (33, 2, 17), (5, 3, 64), (4, 1, 0), (0, 2, 3)]
         {
             let bits: Vec<u32> = (0..(first * middle * last) as u32).collect();
-            let out = turned(&bits, first, middle, last);
+            let out = turned(&bits, first, middle, last).expect("a level");
             for (place, bits) in bits.iter().enumerate() {
                 let (row, inner, column) = (place / (middle * last), place / last % middle, place % last);
                 assert_eq!(out[(column * middle + inner) * first + row], *bits);

@@ -1,10 +1,12 @@
 //! Where on-chip tensors lie: places given, places found, and what is said when there is none.
 
-use std::collections::{BTreeSet, HashMap};
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::by_number::ByNumber;
 use crate::storage::{Buffer, Release, Storage};
 
 /// A storage that is gone: its number, its memory, and whether it had an address.
@@ -50,8 +52,12 @@ struct Segment {
 #[derive(Debug)]
 pub(super) struct Allocator {
     segments: Vec<Segment>,
-    /// The free ones by stamp and start.
-    ages: BTreeSet<(u64, usize)>,
+    /// The free ones by stamp and start, ascending: places are taken at the front, and released at the back.
+    ages: VecDeque<(u64, usize)>,
+    /// Whether a given address cut the bytes within a unit.
+    is_ragged: bool,
+    /// The age of the last place that was found for so many bytes.
+    oldest: RefCell<Vec<(usize, u64)>>,
     /// Bytes of a partition that tensors without an address may use.
     usable: usize,
     /// What such tensors start on and take multiples of.
@@ -65,10 +71,13 @@ pub(super) struct Allocator {
     /// Bytes of a partition that live tensors without an address hold.
     automatic: usize,
     /// Live tensors by number, with the bytes of a partition they hold.
-    tensors: HashMap<u64, (Weak<Storage>, Range<usize>)>,
-    /// The numbers of those without an address, which kernels that place tensors themselves have few of.
-    tenants: BTreeSet<u64>,
+    tensors: HashMap<u64, (Weak<Storage>, Range<usize>), ByNumber>,
+    /// The numbers of those without an address, ascending; kernels that place tensors themselves have few of them.
+    tenants: Vec<u64>,
 }
+
+/// Sizes of tensors whose last place's age is kept **(choice)**: kernels have a few.
+const SIZES: usize = 32;
 
 /// Share of the usable bytes below which a tensor counts as small.
 const SMALL_SHARE: usize = 64;
@@ -78,7 +87,9 @@ impl Allocator {
         let free = Segment { start: 0, end: partition_bytes, users: 0, stamp: 0 };
         Self {
             segments: vec![free],
-            ages: BTreeSet::from([(0, 0)]),
+            ages: VecDeque::from([(0, 0)]),
+            is_ragged: false,
+            oldest: RefCell::default(),
             usable,
             unit,
             small: usable / SMALL_SHARE,
@@ -86,8 +97,8 @@ impl Allocator {
             live: 0,
             peak: 0,
             automatic: 0,
-            tensors: HashMap::new(),
-            tenants: BTreeSet::new(),
+            tensors: HashMap::default(),
+            tenants: Vec::new(),
         }
     }
 
@@ -140,17 +151,33 @@ impl Allocator {
     /// farthest.
     pub(super) fn find(&self, bytes: usize) -> Option<usize> {
         let bytes = self.extent(bytes);
+        // What is released is younger than all that is free: places for as many bytes are never older than the last was.
+        let mut oldest = self.oldest.borrow_mut();
+        let known = oldest.iter().position(|(size, _)| *size == bytes);
+        let least = known.filter(|_| !self.is_ragged).map_or(0, |place| oldest[place].1);
+        let (age, start) = self.find_from(bytes, least)?;
+        match known {
+            Some(place) => oldest[place].1 = age,
+            None if oldest.len() < SIZES => oldest.push((bytes, age)),
+            None => {}
+        }
+        Some(start)
+    }
+
+    /// As [`Allocator::find`], and its age, where no place is older than one age.
+    fn find_from(&self, bytes: usize, oldest: u64) -> Option<(u64, usize)> {
         // The best window contains a segment of its age and none younger. Tensors of one size come and go in turn, so
         // that one of the oldest segments nearly always is the place.
         let mut best: Option<(u64, usize)> = None;
-        for &(age, start) in &self.ages {
+        let first = self.ages.partition_point(|(age, _)| *age < oldest);
+        for &(age, start) in self.ages.range(first..) {
             if best.is_some_and(|(found, _)| found < age) {
                 break;
             }
             let index = self.segments.partition_point(|segment| segment.start < start);
             self.find_in(&self.segments[self.run_around(index)], bytes, &mut best);
         }
-        best.map(|(_, start)| start)
+        best
     }
 
     /// The smallest of the free places, whatever its age, that hold so many bytes.
@@ -260,8 +287,11 @@ impl Allocator {
         self.tensors.insert(id, (storage, start..end));
         if !addressed {
             self.automatic += end - start;
-            self.tenants.insert(id);
+            // Numbers rise, but for tensors that are moved.
+            let place = self.tenants.partition_point(|tenant| *tenant < id);
+            self.tenants.insert(place, id);
         }
+        self.is_ragged |= !(start.is_multiple_of(self.unit) && end.is_multiple_of(self.unit));
         self.change(start, end, |segment, live, _| {
             if segment.users == 0 {
                 *live += segment.end - segment.start;
@@ -277,7 +307,9 @@ impl Allocator {
         let Some((_, Range { start, end })) = self.tensors.remove(&id) else { return };
         if !addressed {
             self.automatic -= end - start;
-            self.tenants.remove(&id);
+            if let Ok(place) = self.tenants.binary_search(&id) {
+                self.tenants.remove(place);
+            }
         }
         self.clock += 1;
         self.change(start, end, |segment, live, clock| {
@@ -294,7 +326,9 @@ impl Allocator {
             return;
         }
         for segment in touching(&self.segments, start, end).filter(|segment| segment.users == 0) {
-            self.ages.remove(&(segment.stamp, segment.start));
+            if let Ok(place) = self.ages.binary_search(&(segment.stamp, segment.start)) {
+                self.ages.remove(place);
+            }
         }
         self.split(start);
         self.split(end);
@@ -317,8 +351,11 @@ impl Allocator {
             }
         }
         self.segments.drain(kept + 1..high);
-        let free = touching(&self.segments, start, end).filter(|segment| segment.users == 0);
-        self.ages.extend(free.map(|segment| (segment.stamp, segment.start)));
+        for segment in touching(&self.segments, start, end).filter(|segment| segment.users == 0) {
+            let age = (segment.stamp, segment.start);
+            let place = self.ages.partition_point(|other| *other < age);
+            self.ages.insert(place, age);
+        }
     }
 
     fn split(&mut self, at: usize) {
@@ -350,4 +387,34 @@ impl Allocator {
 fn touching(segments: &[Segment], start: usize, end: usize) -> impl Iterator<Item = &Segment> {
     let first = segments.partition_point(|segment| segment.end < start);
     segments[first..].iter().take_while(move |segment| segment.start <= end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn test_no_place_is_older_than_the_last_for_as_many_bytes(
+            usable in 900usize..1024,
+            sizes in prop::collection::vec((1usize..300, 0usize..3), 1..120),
+        ) {
+            let mut places = Allocator::new(1024, usable, 32);
+            places.small = 100;
+            let mut live = Vec::new();
+            for (id, (bytes, goes)) in sizes.into_iter().enumerate() {
+                let all = places.find_from(places.extent(bytes), 0).map(|(_, start)| start);
+                let found = places.find(bytes);
+                prop_assert_eq!(found, all);
+                if let Some(start) = found {
+                    places.hold(start, start + places.extent(bytes), id as u64);
+                    live.push(id as u64);
+                }
+                for _ in 0..goes.min(live.len()) {
+                    places.give_back(live.remove(bytes % live.len()), false);
+                }
+            }
+        }
+    }
 }

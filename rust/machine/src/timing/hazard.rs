@@ -12,6 +12,7 @@ use super::graph::EdgeKind;
 use super::record::NO_INSTRUCTION;
 use super::rectangles::RectangleMap;
 use super::region::{Region, Space};
+use crate::by_number::ByNumber;
 use crate::engine::Engine;
 
 const ENGINES: usize = Engine::ALL.len();
@@ -132,7 +133,7 @@ type Map = RectangleMap<Users>;
 pub struct Hazards {
     sbuf: Map,
     psum: Map,
-    others: HashMap<Space, Map>,
+    others: HashMap<Space, Map, ByNumber>,
 }
 
 impl Hazards {

@@ -146,6 +146,13 @@ impl<T: Clone + Default> RectangleMap<T> {
             }
             return;
         }
+        // Mostly it is what was used before.
+        if let Some(segment) = self.segments.get(&rect.columns.start)
+            && segment.end >= rect.columns.end
+        {
+            segment.visit(rect, visit);
+            return;
+        }
         for (&start, segment) in self.segments.range(..rect.columns.end).rev() {
             if segment.end <= rect.columns.start {
                 break;

@@ -41,8 +41,6 @@ impl View {
         let storage = &*self.storage;
         let size = self.dtype.size() as u64;
         let base = self.offset as u64 * size;
-        let mut axes = self.axes(size);
-        axes.sort_unstable_by_key(|steps| steps.stride);
         let space = match storage.buffer {
             Buffer::Sbuf => Space::Sbuf,
             Buffer::Psum => Space::Psum,
@@ -51,6 +49,11 @@ impl View {
         if self.is_empty() {
             return Region { space, rects: SmallVec::new() };
         }
+        if let Some(rect) = self.sole_rect(base, size) {
+            return Region { space, rects: SmallVec::from_iter([rect]) };
+        }
+        let mut axes = self.axes(size);
+        axes.sort_unstable_by_key(|steps| steps.stride);
         if !storage.buffer.is_on_chip() {
             let pitch = *storage.pitch.get_or_init(|| self.choose_pitch(size, &axes));
             return Region { space, rects: cover(base, size, &axes, pitch) };
@@ -68,6 +71,29 @@ impl View {
             }
         }
         Region { space, rects }
+    }
+
+    /// The rectangle that a tile on chip is, where it is one run in each of neighbouring partitions, as nearly all are.
+    fn sole_rect(&self, base: u64, size: u64) -> Option<Rect> {
+        let place = self.storage.place.filter(|_| self.dynamic.is_none())?;
+        let pitch = self.storage.free_bytes() as u64;
+        let (mut run, mut rows) = (size, 1);
+        for (&count, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if count <= 1 || stride <= 0 {
+                continue;
+            }
+            let stride = stride as u64 * size;
+            match stride {
+                _ if rows > 1 => return None,
+                _ if stride == pitch => rows = count as u64,
+                _ if stride == run => run *= count as u64,
+                _ => return None,
+            }
+        }
+        let (row, column) = if base < pitch { (0, base) } else { (base / pitch, base % pitch) };
+        let (row, byte) = (row + place.partition as u64, column + place.byte as u64);
+        let rect = Rect { rows: row..row + rows, columns: byte..byte + run };
+        (column + run <= pitch).then_some(rect)
     }
 
     /// Axes with more than one place, in bytes, those of the dynamic part included.

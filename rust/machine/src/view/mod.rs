@@ -102,7 +102,7 @@ pub enum Dynamic {
 
 /// A look at a tensor: element position = offset + sum of stride * index. On chip, position e of a storage with F
 /// elements a partition is partition e / F, element e % F; the stride of axis 0 is therefore a multiple of F.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct View {
     /// The memory.
     pub storage: Arc<Storage>,
@@ -118,10 +118,24 @@ pub struct View {
     pub dynamic: Option<Arc<Dynamic>>,
 }
 
+impl Clone for View {
+    /// As derived, with lengths and distances copied whole: every operand of every instruction is.
+    fn clone(&self) -> Self {
+        Self {
+            storage: Arc::clone(&self.storage),
+            dtype: self.dtype,
+            shape: Shape::from_slice(&self.shape),
+            strides: Strides::from_slice(&self.strides),
+            offset: self.offset,
+            dynamic: self.dynamic.clone(),
+        }
+    }
+}
+
 impl View {
     /// The whole of a storage, as it was declared.
     pub fn whole(storage: Arc<Storage>) -> Self {
-        let shape = storage.shape.clone();
+        let shape = Shape::from_slice(&storage.shape);
         let mut strides: Strides = SmallVec::from_elem(1, shape.len());
         for axis in (1..shape.len()).rev() {
             strides[axis - 1] = strides[axis] * shape[axis] as i64;

@@ -178,7 +178,7 @@ impl Instruction for DmaTranspose {
         let shape = &self.src.shape;
         let (first, last) = (shape[0], shape[shape.len() - 1]);
         let middle = bits.len() / (first * last).max(1);
-        let turned = turned(&bits, first, middle, last);
+        let turned = turned(&bits, first, middle, last)?;
         match state.memory.performed_rows(src)? {
             None => state.memory.write_words(&self.dst, &turned, self.src.dtype, None),
             Some(rows) => {

@@ -40,7 +40,7 @@ pub(super) fn write_transposed(
 ) -> Result<()> {
     let arch = state.arch.clone();
     let target = super::operand(&arch, target);
-    state.memory.write_words(target, &turned(bits, rows, 1, columns), moved, None)?;
+    state.memory.write_words(target, &turned(bits, rows, 1, columns)?, moved, None)?;
     state.memory.mark_psum_matmul(target)
 }
 
@@ -171,6 +171,6 @@ impl Instruction for NcTranspose {
         if self.uses_array() {
             return write_transposed(state, &self.target(&check)?, self.data.dtype, &bits, rows, columns);
         }
-        state.memory.write_words(&self.dst, &turned(&bits, rows, 1, columns), self.data.dtype, None)
+        state.memory.write_words(&self.dst, &turned(&bits, rows, 1, columns)?, self.data.dtype, None)
     }
 }
