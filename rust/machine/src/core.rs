@@ -116,7 +116,7 @@ impl NeuronCore {
     /// A core with empty memories.
     ///
     /// # Errors
-    /// [`Error::Numerics`] if a generator cannot be seeded.
+    /// None that a description which was read leads to.
     pub fn new(arch: Arc<ArchSpec>, options: CoreOptions) -> Result<Self> {
         let sites = Sites::default();
         let mut memory = Memory::new(
@@ -131,8 +131,8 @@ impl NeuronCore {
         memory.name_sites(sites.namer());
         memory.limit_host(options.max_host_bytes);
         memory.follow_nonfinite(options.nan_origin);
-        let state = State::new(&arch, memory)?;
-        let shadow = if options.shadow { Some(Box::new(Shadow::new(&arch, options.unlimited)?)) } else { None };
+        let state = State::new(&arch, memory);
+        let shadow = options.shadow.then(|| Box::new(Shadow::new(&arch, options.unlimited)));
         let keeps_trace = options.unlimited && options.timing;
         let trace = keeps_trace.then(|| Box::new(TraceBuilder::new(Arc::clone(&arch))));
         let timeline_options = TimelineOptions { throttle: options.throttle, keep_records: options.timing };

@@ -24,6 +24,7 @@ from support.two_cores import (
 )
 from trn3 import nki
 from trn3.machine import NkiValidationError
+from trn3.nki.ranks import gang as gangs
 from trn3.nki.ranks.gang import DeadlockError, Gang
 
 
@@ -272,7 +273,9 @@ class _Late:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(waits: bool) -> None:
+def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gang = Gang(["a", "b"])
     begun = threading.Event()
 
@@ -285,8 +288,12 @@ def test_an_interrupt_as_the_turn_is_given_ends_whoever_got_it(waits: bool) -> N
         while True:
             pass
 
-    member: Any = gang._members[1]
-    member.turn = _Late(member.turn, begun)
+    class LateSpare(gangs._Spare):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turn: Any = _Late(self.turn, begun)
+
+    monkeypatch.setattr(gangs, "_Spare", LateSpare)
     threads = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         gang.run([first, endless])

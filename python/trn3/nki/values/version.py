@@ -38,9 +38,9 @@ def version() -> str:
     return _checked(os.environ.get("TRN3_NKI_VERSION") or DEFAULT, "TRN3_NKI_VERSION")
 
 
-def at_least(wanted: str) -> bool:
-    """Return whether the version in force is that one or a later one."""
-    return VERSIONS.index(version()) >= VERSIONS.index(wanted)
+def at_least(wanted: str, in_force: str | None = None) -> bool:
+    """Return whether a version, by default that in force, is that one or a later one."""
+    return VERSIONS.index(in_force or version()) >= VERSIONS.index(wanted)
 
 
 def _checked(text: str, origin: str) -> str:

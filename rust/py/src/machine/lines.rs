@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -49,18 +50,58 @@ fn site_of(frame: &Bound<'_, PyAny>) -> PyResult<Site> {
     })
 }
 
-/// Lines by code object and instruction offset: the line itself is looked up once.
+/// Folders whose code is no kernel, and code that is known to lie there: the same for all cores of a front end, since a
+/// launch has no time to look at the paths of what leads to it.
 #[derive(Default)]
+pub(crate) struct Folders {
+    /// The package itself.
+    internal: Vec<String>,
+    /// Commands: beyond their code is none of a person's.
+    commands: Vec<String>,
+    /// Code of the package, kept so that addresses stay theirs; kernels come and go.
+    package: Mutex<ByAddress<usize, Py<PyAny>>>,
+}
+
+impl Folders {
+    /// The folders of these names.
+    pub(crate) fn shared(internal: Vec<String>, commands: Vec<String>) -> Arc<Self> {
+        static ALL: Mutex<Vec<Arc<Folders>>> = Mutex::new(Vec::new());
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.iter().find(|known| known.internal == internal && known.commands == commands) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(Self { internal, commands, ..Self::default() });
+        all.push(Arc::clone(&made));
+        made
+    }
+
+    fn whose(&self, code: &Bound<'_, PyAny>) -> PyResult<Whose> {
+        let address = code.as_ptr() as usize;
+        if self.package.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&address) {
+            return Ok(Whose::Package);
+        }
+        let file: String = code.getattr("co_filename")?.extract()?;
+        let is_in = |folders: &[String]| folders.iter().any(|folder| file.starts_with(folder.as_str()));
+        Ok(match (is_in(&self.commands), is_in(&self.internal)) {
+            (true, _) => Whose::Command,
+            (false, true) => {
+                let mut package = self.package.lock().unwrap_or_else(PoisonError::into_inner);
+                package.insert(address, code.clone().unbind());
+                Whose::Package
+            }
+            (false, false) => Whose::Kernel,
+        })
+    }
+}
+
+/// Lines by code object and instruction offset: the line itself is looked up once.
 pub(crate) struct Lines {
     /// Code objects are kept so that their addresses stay theirs.
     codes: ByAddress<usize, (Py<PyAny>, Whose)>,
     sites: ByAddress<(usize, i64), SiteId>,
     /// The calls through which a line was first reached, where the kernel calls functions of its own: outermost first.
     callers: BTreeMap<SiteId, Vec<Site>>,
-    /// Folders whose code is no kernel: the package itself.
-    internal: Vec<String>,
-    /// Folders of commands: beyond their code is none of a person's.
-    commands: Vec<String>,
+    folders: Arc<Folders>,
 }
 
 /// Whose code it is.
@@ -75,9 +116,9 @@ enum Whose {
 }
 
 impl Lines {
-    /// Code in files under the `internal` folders is no kernel, and there is none outside of code under `commands`.
-    pub(crate) fn new(internal: Vec<String>, commands: Vec<String>) -> Self {
-        Self { internal, commands, ..Self::default() }
+    /// Code in files under the folders is no kernel, and there is none outside of code of commands.
+    pub(crate) fn new(folders: Arc<Folders>) -> Self {
+        Self { codes: ByAddress::default(), sites: ByAddress::default(), callers: BTreeMap::new(), folders }
     }
 
     /// The line that is calling, or 0 outside any.
@@ -91,7 +132,7 @@ impl Lines {
             let whose = match self.codes.get(&address) {
                 Some((_, whose)) => *whose,
                 None => {
-                    let whose = self.whose(&code)?;
+                    let whose = self.folders.whose(&code)?;
                     self.codes.insert(address, (code.clone().unbind(), whose));
                     whose
                 }
@@ -107,16 +148,6 @@ impl Lines {
             }
             frame = back;
         }
-    }
-
-    fn whose(&self, code: &Bound<'_, PyAny>) -> PyResult<Whose> {
-        let file: String = code.getattr("co_filename")?.extract()?;
-        let is_in = |folders: &[String]| folders.iter().any(|folder| file.starts_with(folder.as_str()));
-        Ok(match (is_in(&self.commands), is_in(&self.internal)) {
-            (true, _) => Whose::Command,
-            (false, true) => Whose::Package,
-            (false, false) => Whose::Kernel,
-        })
     }
 
     fn line(&mut self, frame: &Bound<'_, PyAny>, address: usize, sites: &Sites) -> PyResult<SiteId> {
@@ -143,7 +174,7 @@ impl Lines {
                 // Nobody of the package runs it: a core that is driven by hand has no kernel.
                 return Ok(Vec::new());
             }
-            if self.whose(&frame.getattr("f_code")?)? != Whose::Kernel {
+            if self.folders.whose(&frame.getattr("f_code")?)? != Whose::Kernel {
                 break;
             }
             let site = site_of(&frame)?;
