@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any, Final
 
 from trn3._trn3.machine import NeuronCore
+from trn3.nki.values.environment import variable
 
 #: Machine descriptions by every name of a target.
 TARGETS: Final = {
@@ -45,10 +45,10 @@ def current_target() -> str:
     ValueError
         If the variable names no target.
     """
-    for variable in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKI_NC_VERSION"):
-        value = os.environ.get(variable)
+    for name in ("NEURON_PLATFORM_TARGET_OVERRIDE", "NKI_NC_VERSION"):
+        value = variable(name)
         if value:
-            return canonical_target(value, variable)
+            return canonical_target(value, name)
     return DEFAULT
 
 

@@ -50,17 +50,20 @@ fn site_of(frame: &Bound<'_, PyAny>) -> PyResult<Site> {
     })
 }
 
-/// Folders whose code is no kernel, and code that is known to lie there: the same for all cores of a front end, since a
-/// launch has no time to look at the paths of what leads to it.
+/// Folders whose code is no kernel, and code whose path was looked at: the same for all cores of a front end, since a launch
+/// has no time to look at the paths of all that leads to it.
 #[derive(Default)]
 pub(crate) struct Folders {
     /// The package itself.
     internal: Vec<String>,
     /// Commands: beyond their code is none of a person's.
     commands: Vec<String>,
-    /// Code of the package, kept so that addresses stay theirs; kernels come and go.
-    package: Mutex<ByAddress<usize, Py<PyAny>>>,
+    /// Kept so that addresses stay theirs.
+    known: Mutex<ByAddress<usize, (Py<PyAny>, Whose)>>,
 }
+
+/// Code objects that are known at a time **(choice)**: kernels that a program makes on its way do not stay.
+const MOST_KNOWN: usize = 4096;
 
 impl Folders {
     /// The folders of these names.
@@ -77,20 +80,23 @@ impl Folders {
 
     fn whose(&self, code: &Bound<'_, PyAny>) -> PyResult<Whose> {
         let address = code.as_ptr() as usize;
-        if self.package.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&address) {
-            return Ok(Whose::Package);
+        if let Some((_, whose)) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
+            return Ok(*whose);
         }
         let file: String = code.getattr("co_filename")?.extract()?;
         let is_in = |folders: &[String]| folders.iter().any(|folder| file.starts_with(folder.as_str()));
-        Ok(match (is_in(&self.commands), is_in(&self.internal)) {
+        let whose = match (is_in(&self.commands), is_in(&self.internal)) {
             (true, _) => Whose::Command,
-            (false, true) => {
-                let mut package = self.package.lock().unwrap_or_else(PoisonError::into_inner);
-                package.insert(address, code.clone().unbind());
-                Whose::Package
-            }
+            (false, true) => Whose::Package,
             (false, false) => Whose::Kernel,
-        })
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // What goes is let go of with the lock open: it may run code of Python's.
+        let gone = if known.len() < MOST_KNOWN { None } else { Some(std::mem::take(&mut *known)) };
+        known.insert(address, (code.clone().unbind(), whose));
+        drop(known);
+        drop(gone);
+        Ok(whose)
     }
 }
 
