@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::isa::NOTHING;
 use crate::memory::{Memory, MemoryOptions, Moved, Request, Sharing};
 use crate::opcode::Opcodes;
+use crate::packed::{PackedRows, Row};
 use crate::shadow::{Loss, Shadow};
 use crate::site::{SiteId, Sites};
 pub use crate::state::State;
@@ -64,7 +65,7 @@ pub struct NeuronCore {
     pub options: CoreOptions,
     issued: u64,
     live: OccupancyPoint,
-    occupancy: Vec<(u64, OccupancyPoint)>,
+    occupancy: PackedRows<LivePoint>,
     /// Its tensors, and which instructions use them.
     tensors: TensorLog,
     ranks: RankGroups,
@@ -98,6 +99,34 @@ pub struct OccupancyPoint {
     pub psum: u64,
 }
 
+impl Row for OccupancyPoint {
+    type Words = [u64; 3];
+
+    fn words(&self, _: u64) -> [u64; 3] {
+        [self.time.0, self.sbuf, self.psum]
+    }
+
+    fn of_words([time, sbuf, psum]: [u64; 3], _: u64) -> Self {
+        Self { time: Picos(time), sbuf, psum }
+    }
+}
+
+/// Live bytes from an instruction on; when that is reached, the run's timeline says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LivePoint(pub(crate) u64, pub(crate) OccupancyPoint);
+
+impl Row for LivePoint {
+    type Words = [u64; 3];
+
+    fn words(&self, _: u64) -> [u64; 3] {
+        [self.0, self.1.sbuf, self.1.psum]
+    }
+
+    fn of_words([instruction, sbuf, psum]: [u64; 3], _: u64) -> Self {
+        Self(instruction, OccupancyPoint { time: Picos::ZERO, sbuf, psum })
+    }
+}
+
 /// The run of a kernel in its own order and places, beside the one that was compiled.
 #[derive(Clone, Debug)]
 pub struct RunAsWritten {
@@ -106,7 +135,7 @@ pub struct RunAsWritten {
     /// Which instructions used which tensors.
     pub tensors: TensorLog,
     /// Live bytes from each instruction on.
-    pub occupancy: Vec<OccupancyPoint>,
+    pub occupancy: PackedRows<OccupancyPoint>,
 }
 
 /// How many instructions back `depends_on` may still add an edge **(choice)**.
@@ -144,7 +173,7 @@ impl NeuronCore {
             options,
             issued: 0,
             live: OccupancyPoint::default(),
-            occupancy: Vec::new(),
+            occupancy: PackedRows::default(),
             tensors: TensorLog::default(),
             ranks: RankGroups::default(),
             as_written: None,
@@ -356,7 +385,7 @@ impl NeuronCore {
                 Buffer::Psum => self.live.psum = change.live,
                 Buffer::PrivateHbm | Buffer::SharedHbm => continue,
             }
-            self.occupancy.push((self.issued, self.live));
+            self.occupancy.push(LivePoint(self.issued, self.live));
         }
         for storage in self.state.memory.take_went() {
             self.tensors.went(storage, self.issued);
@@ -369,21 +398,23 @@ impl NeuronCore {
         self.note_occupancy();
         self.settle(0);
         self.timeline.schedule();
-        over_time(&self.occupancy, self.timeline.records())
+        over_time(self.occupancy.iter(), self.timeline.records()).collect()
     }
 }
 
 /// Live bytes from each instruction on, as bytes over time.
-fn over_time(points: &[(u64, OccupancyPoint)], records: &[Record]) -> Vec<OccupancyPoint> {
+fn over_time(
+    points: impl Iterator<Item = LivePoint>,
+    records: &PackedRows<Record>,
+) -> impl Iterator<Item = OccupancyPoint> {
     let (mut reached, mut next) = (Picos::ZERO, 0);
-    let at = |&(instruction, live): &(u64, OccupancyPoint)| {
+    points.map(move |LivePoint(instruction, live)| {
         while next < records.len() && next as u64 <= instruction {
-            reached = reached.max(records[next].start);
+            reached = reached.max(records.at(next).start);
             next += 1;
         }
         OccupancyPoint { time: reached, ..live }
-    };
-    points.iter().map(at).collect()
+    })
 }
 
 /// Registers are numbered by the process, so that cores never mistake another's for their own.

@@ -15,6 +15,7 @@ use super::record::Cause;
 use super::work::Work;
 use crate::arch::ArchSpec;
 use crate::engine::Engine;
+use crate::packed::{PackedIter, PackedRows, Row};
 use crate::site::SiteId;
 use crate::time::Picos;
 
@@ -153,6 +154,56 @@ pub struct GraphStep {
     edges: u32,
 }
 
+impl Row for GraphStep {
+    type Words = [u64; 9];
+
+    fn words(&self, _: u64) -> [u64; 9] {
+        [
+            u64::from(self.opcode),
+            self.engine as u64,
+            self.bound as u64,
+            u64::from(self.site.0),
+            u64::from(self.work),
+            self.ready.0,
+            u64::from(self.dynamic) | u64::from(self.stands) << 1,
+            self.ports.bits(),
+            u64::from(self.edges),
+        ]
+    }
+
+    fn of_words([opcode, engine, bound, site, work, ready, flags, ports, edges]: [u64; 9], _: u64) -> Self {
+        Self {
+            opcode: opcode as u16,
+            engine: Engine::ALL[engine as usize],
+            bound: BoundBy::ALL[bound as usize],
+            site: SiteId(site as u32),
+            work: work as u32,
+            ready: Picos(ready),
+            dynamic: flags & 1 != 0,
+            stands: flags & 2 != 0,
+            ports: PortUse::of_bits(ports),
+            edges: edges as u32,
+        }
+    }
+}
+
+impl Row for GraphEdge {
+    type Words = [u64; 1];
+
+    fn words(&self, _: u64) -> [u64; 1] {
+        [u64::from(self.on) << 5 | (self.kind as u64) << 2 | u64::from(self.stationary) << 1 | u64::from(self.released)]
+    }
+
+    fn of_words([word]: [u64; 1], _: u64) -> Self {
+        Self {
+            on: (word >> 5) as u32,
+            kind: EdgeKind::ALL[(word >> 2 & 7) as usize],
+            stationary: word & 2 != 0,
+            released: word & 1 != 0,
+        }
+    }
+}
+
 /// A core's part in what cores ran together, as the others had it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GraphMeeting {
@@ -175,8 +226,8 @@ pub struct RunGraph {
     numbers: HashMap<u64, SmallVec<[u32; 1]>>,
     /// The last work of each name: loops repeat them.
     last: Vec<u32>,
-    steps: Vec<GraphStep>,
-    edges: Vec<GraphEdge>,
+    steps: PackedRows<GraphStep>,
+    edges: PackedRows<GraphEdge>,
     pub(super) meetings: Vec<GraphMeeting>,
     /// Instructions that start no sooner than a moment, for what another core did.
     floors: Vec<(u32, u64)>,
@@ -199,8 +250,8 @@ impl RunGraph {
             works: Vec::new(),
             numbers: HashMap::new(),
             last: Vec::new(),
-            steps: Vec::new(),
-            edges: Vec::new(),
+            steps: PackedRows::default(),
+            edges: PackedRows::default(),
             meetings: Vec::new(),
             floors: Vec::new(),
             latency: Picos::ZERO,
@@ -211,7 +262,7 @@ impl RunGraph {
     }
 
     /// The instructions, in program order.
-    pub fn steps(&self) -> &[GraphStep] {
+    pub fn steps(&self) -> &PackedRows<GraphStep> {
         &self.steps
     }
 
@@ -222,13 +273,13 @@ impl RunGraph {
 
     /// What an instruction cost.
     pub fn work(&self, step: usize) -> &Work {
-        &self.works[self.steps[step].work as usize]
+        &self.works[self.steps.at(step).work as usize]
     }
 
     /// What an instruction comes after.
-    pub fn edges(&self, step: usize) -> &[GraphEdge] {
-        let first = step.checked_sub(1).map_or(0, |before| self.steps[before].edges);
-        &self.edges[first as usize..self.steps[step].edges as usize]
+    pub fn edges(&self, step: usize) -> PackedIter<'_, GraphEdge> {
+        let first = step.checked_sub(1).map_or(0, |before| self.steps.at(before).edges);
+        self.edges.range(first as usize..self.steps.at(step).edges as usize)
     }
 
     /// The meeting of cores that an instruction was part of.
@@ -246,6 +297,13 @@ impl RunGraph {
     /// When what it ran was done.
     pub fn latency(&self) -> Picos {
         self.latency
+    }
+
+    /// Bytes of the host's memory that it takes.
+    pub fn kept_bytes(&self) -> usize {
+        let works = self.works.capacity() * size_of::<Work>();
+        let numbers = self.numbers.capacity() * size_of::<(u64, SmallVec<[u32; 1]>)>();
+        self.steps.kept_bytes() + self.edges.kept_bytes() + works + numbers
     }
 
     /// Notes an edge of the instruction under way.
@@ -290,7 +348,7 @@ impl RunGraph {
             Cause::Core | Cause::Rank => BoundBy::Meeting,
         };
         let work = self.number(issue.opcode, &issue.work);
-        self.edges.extend(self.noted.drain(..));
+        self.noted.drain(..).for_each(|edge| self.edges.push(edge));
         self.steps.push(GraphStep {
             opcode: issue.opcode,
             engine,

@@ -85,7 +85,7 @@ impl RunSource {
 
     /// An instruction in words: its name and its line.
     pub(super) fn called(&self, step: u32) -> String {
-        let step = &self.graph.steps()[step as usize];
+        let step = &self.graph.steps().at(step as usize);
         let name = self.opcodes.get(usize::from(step.opcode)).copied().unwrap_or("an instruction");
         format!("`{name}` ({})", self.words(step.site))
     }
