@@ -59,9 +59,10 @@ class _Member:
 class _Spare:
     """A thread that waits for a member that is to begin; None ends it."""
 
-    __slots__ = ("member", "turn")
+    __slots__ = ("is_ready", "member", "turn")
 
     def __init__(self) -> None:
+        self.is_ready = False
         self.member: _Member | None = None
         self.turn = _closed()
 
@@ -69,9 +70,9 @@ class _Spare:
 class Gang:
     """Functions that run side by side, one at a time.
 
-    The first runs on the caller's thread, so that debuggers and traces work there; the others have
-    threads of their own, with the caller's context variables. A function that begins when another
-    one has ended goes on on the thread of that.
+    The first runs on the caller's thread, so that debuggers and traces work there. One that begins
+    when another has ended goes on on the thread of that; one that begins while all others wait has
+    a thread of its own. All have the caller's context variables.
 
     Parameters
     ----------
@@ -118,9 +119,8 @@ class Gang:
             if member is not first:
                 member.context = contextvars.copy_context()
         first.begun = True
-        self._start_spare()
         self._running = first
-        self._body(first)
+        self._lead(first)
         try:
             self._acquire(self._done)
         except KeyboardInterrupt as error:
@@ -146,6 +146,8 @@ class Gang:
         where : callable
             Says in a deadlock where it stands and what for.
         """
+        if not self._spare.is_ready:
+            self._start_spare()
         if self._failed() is not None:
             raise _GangAbandoned
         member = self._members[number]
@@ -171,11 +173,11 @@ class Gang:
         return self._members[number].ended
 
     def _start_spare(self) -> None:
-        """Start the thread that the next member to begin needs, if there is such a member."""
+        """Start the thread that a member needs to begin while others wait, if there is one."""
         unbegun = [member for member in self._members if not member.begun]
-        self._spare = spare = _Spare()
         if not unbegun:
             return
+        self._spare = spare = _Spare()
         name = unbegun[0].name
         thread = threading.Thread(target=self._follow, args=(spare,), name=name, daemon=True)
         try:
@@ -187,22 +189,24 @@ class Gang:
                 member.ended = True
             return
         self._threads.append(thread)
+        spare.is_ready = True
 
     def _follow(self, spare: _Spare) -> None:
         spare.turn.acquire()
-        member = spare.member
-        if member is None:
-            return
-        # Before the member can wait: another one may begin then.
-        self._start_spare()
+        self._lead(spare.member)
+
+    def _lead(self, member: _Member | None) -> None:
+        """Run a member, and those that begin on its thread."""
         while member is not None:
             try:
-                if not member.ended and member.context is not None:
+                if not member.ended and member.context is None:
+                    self._body(member)
+                elif not member.ended and member.context is not None:
                     member.context.run(self._body, member)
                 member = member.heir
-            except _GangAbandoned:
-                # It came late: all that is to be done is done at the next turn of the loop.
-                continue
+            except (KeyboardInterrupt, _GangAbandoned) as error:
+                # Between two: the next turn of the loop does what is still to be done.
+                self._failure = self._failure or error
 
     def _body(self, member: _Member) -> None:
         member.thread = threading.get_ident()
@@ -253,12 +257,13 @@ class Gang:
             lines += [f"{each.name} has ended" for each in self._members if each.ended]
             self._failure = DeadlockError("deadlock: " + "; ".join(lines))
         turn = member.turn
-        # From here to its end no interrupt is taken: Python takes them after calls and on jumps back.
-        if not member.begun and ended is not None and ended.context is not None:
+        # From here on no interrupt is taken: Python takes them after calls and on jumps back.
+        if not member.begun and ended is not None:
             member.begun, ended.heir, self._running = True, member, member
             return
         if not member.begun:
-            member.begun, self._spare.member, turn = True, member, self._spare.turn
+            spare = self._spare
+            member.begun, spare.is_ready, spare.member, turn = True, False, member, spare.turn
         self._running = member
         turn.release()
 
