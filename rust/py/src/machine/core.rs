@@ -147,7 +147,7 @@ impl PyCore {
 
     /// A core whose run is over, and compiled.
     pub(crate) fn finished(core: NeuronCore, level: CompileLevel, figures: CompileFigures) -> Self {
-        let (lines, conductor) = (Lines::new(Arc::default()), Conductor::default());
+        let (lines, conductor) = (Lines::new(Arc::default(), false), Conductor::default());
         Self { inner: Mutex::new(Inner { core, lines, conductor, level, compiled: Some(figures) }) }
     }
 
@@ -186,17 +186,18 @@ impl PyCore {
         beside: Vec<PyRef<'_, PyCore>>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let (options, level) = core_options(options)?;
-        let lines = Lines::new(Folders::shared(internal, commands));
+        let ((options, level), folders) = (core_options(options)?, Folders::shared(internal, commands));
         if let Some(first) = beside.first() {
             // Of one logical core: machine and options are the first one's.
             let mut inner = first.lock()?;
             meeting::check_count(&inner.core, beside.len() + 1).map_err(exception)?;
             let core = NeuronCore::beside(&mut inner.core, beside.len()).map_err(exception)?;
+            let lines = Lines::new(folders, core.options.timing);
             return Ok(Self { inner: Inner::new(core, lines, inner.level) });
         }
         let arch = ArchSpec::shared(arch).map_err(exception)?;
         let core = NeuronCore::new(arch, options).map_err(exception)?;
+        let lines = Lines::new(folders, options.timing);
         Ok(Self { inner: Inner::new(core, lines, level) })
     }
 

@@ -108,6 +108,8 @@ pub(crate) struct Lines {
     /// The calls through which a line was first reached, where the kernel calls functions of its own: outermost first.
     callers: BTreeMap<SiteId, Vec<Site>>,
     folders: Arc<Folders>,
+    /// Whether callers are kept: reports alone show them, and whoever calls a kernel may be called from far.
+    keeps_callers: bool,
 }
 
 /// Whose code it is.
@@ -123,8 +125,9 @@ enum Whose {
 
 impl Lines {
     /// Code in files under the folders is no kernel, and there is none outside of code of commands.
-    pub(crate) fn new(folders: Arc<Folders>) -> Self {
-        Self { codes: ByAddress::default(), sites: ByAddress::default(), callers: BTreeMap::new(), folders }
+    pub(crate) fn new(folders: Arc<Folders>, keeps_callers: bool) -> Self {
+        let (codes, sites) = (ByAddress::default(), ByAddress::default());
+        Self { codes, sites, callers: BTreeMap::new(), folders, keeps_callers }
     }
 
     /// The line that is calling, or 0 outside any.
@@ -164,9 +167,11 @@ impl Lines {
         }
         let number = sites.intern(site_of(frame)?);
         self.sites.insert((address, offset), number);
-        let callers = self.callers_of(frame)?;
-        if !callers.is_empty() {
-            self.callers.entry(number).or_insert(callers);
+        if self.keeps_callers {
+            let callers = self.callers_of(frame)?;
+            if !callers.is_empty() {
+                self.callers.entry(number).or_insert(callers);
+            }
         }
         Ok(number)
     }
