@@ -32,46 +32,69 @@ pub(crate) fn unzigzag(number: u64) -> u64 {
     (number >> 1) ^ (number & 1).wrapping_neg()
 }
 
+/// How the numbers of a column of a chunk are written.
+#[derive(Clone, Copy, Debug)]
+struct Coding {
+    /// The least of them.
+    least: u64,
+    /// The bits of what is above it.
+    mask: u64,
+    /// Bytes of that.
+    width: usize,
+}
+
 #[derive(Clone, Debug)]
 struct Chunk {
-    /// Of each column the least number, and how many bytes what is above it takes.
-    columns: Box<[(u64, u8)]>,
+    columns: Box<[Coding]>,
     /// Bytes of a row.
     pitch: usize,
     /// Row by row, and as many bytes more as reading a whole number at the end needs.
     bytes: Box<[u8]>,
 }
 
+const WORD: usize = size_of::<u64>();
+
 impl Chunk {
     fn seal<R: Row>(rows: &[R], first: usize) -> Self {
         let words: Vec<R::Words> = (first as u64..).zip(rows).map(|(place, row)| row.words(place)).collect();
-        let count = R::Words::default().as_ref().len();
-        let column = |column: usize| {
-            let numbers = || words.iter().map(|words| words.as_ref()[column]);
-            let (least, most) = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
-            (least, (u64::BITS - (most - least).leading_zeros()).div_ceil(8) as u8)
-        };
-        let columns: Box<[(u64, u8)]> = (0..count).map(column).collect();
-        let pitch = columns.iter().map(|(_, width)| usize::from(*width)).sum();
-        let mut bytes = Vec::with_capacity(rows.len() * pitch + size_of::<u64>());
+        let (mut least, mut most) = (words.first().copied().unwrap_or_default(), R::Words::default());
         for words in &words {
-            for (&word, (least, width)) in words.as_ref().iter().zip(&columns) {
-                bytes.extend_from_slice(&(word - least).to_le_bytes()[..usize::from(*width)]);
+            for (least, word) in least.as_mut().iter_mut().zip(words.as_ref()) {
+                *least = (*least).min(*word);
+            }
+            for (most, word) in most.as_mut().iter_mut().zip(words.as_ref()) {
+                *most = (*most).max(*word);
             }
         }
-        bytes.extend([0; size_of::<u64>()]);
+        let coding = |(&least, &most): (&u64, &u64)| {
+            let width = (u64::BITS - (most - least).leading_zeros()).div_ceil(8);
+            let mask = u64::MAX.checked_shr(u64::BITS - 8 * width).unwrap_or(0);
+            Coding { least, mask, width: width as usize }
+        };
+        let columns: Box<[Coding]> = least.as_ref().iter().zip(most.as_ref()).map(coding).collect();
+        let pitch = columns.iter().map(|column| column.width).sum();
+        let mut bytes = vec![0; rows.len() * pitch + WORD];
+        for (row, words) in words.iter().enumerate() {
+            let mut at = row * pitch;
+            for (word, column) in words.as_ref().iter().zip(&columns) {
+                // What a number does not need of a whole one is zero, and the next one's.
+                if let Some(place) = bytes[at..].first_chunk_mut::<WORD>() {
+                    *place = (word - column.least).to_le_bytes();
+                }
+                at += column.width;
+            }
+        }
         Self { columns, pitch, bytes: bytes.into() }
     }
 
+    #[inline]
     fn row<R: Row>(&self, place: usize, within: usize) -> R {
         let mut words = R::Words::default();
         let mut at = within * self.pitch;
-        for (word, &(least, width)) in words.as_mut().iter_mut().zip(&self.columns) {
-            let mut number = [0; size_of::<u64>()];
-            number.copy_from_slice(&self.bytes[at..at + size_of::<u64>()]);
-            let mask = u64::MAX.checked_shr(u64::BITS - 8 * u32::from(width)).unwrap_or(0);
-            *word = least + (u64::from_le_bytes(number) & mask);
-            at += usize::from(width);
+        for (word, column) in words.as_mut().iter_mut().zip(&self.columns) {
+            let number = self.bytes[at..].first_chunk::<WORD>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            *word = column.least + (number & column.mask);
+            at += column.width;
         }
         R::of_words(words, place as u64)
     }
@@ -117,11 +140,13 @@ impl<R> Default for PackedRows<R> {
 
 impl<R: Row> PackedRows<R> {
     /// The place of the first row that lies as it came.
+    #[inline]
     fn first_open(&self) -> usize {
         self.sealed.len() * CHUNK
     }
 
     /// How many there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.first_open() + self.open.len()
     }
@@ -132,9 +157,10 @@ impl<R: Row> PackedRows<R> {
     }
 
     /// Adds a row at the end.
+    #[inline]
     pub fn push(&mut self, row: R) {
         // The last chunk stays as it came: most of what is looked at again came just before.
-        if self.open.len() == 2 * CHUNK {
+        if self.open.len() >= 2 * CHUNK {
             self.sealed.push(Chunk::seal(&self.open[..CHUNK], self.first_open()));
             self.open.drain(..CHUNK);
         }
@@ -142,6 +168,7 @@ impl<R: Row> PackedRows<R> {
     }
 
     /// The row at a place.
+    #[inline]
     pub fn get(&self, place: usize) -> Option<R> {
         match place.checked_sub(self.first_open()) {
             Some(place) => self.open.get(place).copied(),
@@ -153,6 +180,7 @@ impl<R: Row> PackedRows<R> {
     ///
     /// # Panics
     /// Where there is none.
+    #[inline]
     pub fn at(&self, place: usize) -> R {
         match place.checked_sub(self.first_open()) {
             Some(place) => self.open[place],
@@ -179,6 +207,7 @@ impl<R: Row> PackedRows<R> {
     ///
     /// # Panics
     /// If the iterator comes to a place where there is none.
+    #[inline]
     pub fn range(&self, places: std::ops::Range<usize>) -> PackedIter<'_, R> {
         PackedIter { rows: self, places }
     }
@@ -216,6 +245,11 @@ impl<R: Row> PackedRows<R> {
         let mut rows: Vec<R> = self.range(first..first + CHUNK).collect();
         change(&mut rows);
         self.sealed[number] = Chunk::seal(&rows, first);
+    }
+
+    /// The same rows as they came, for those who read them again and again: none is sealed until another one comes.
+    pub fn opened(&self) -> Self {
+        Self { sealed: Vec::new(), open: self.iter().collect() }
     }
 
     /// Forgets all rows.
@@ -271,6 +305,7 @@ pub struct PackedIter<'a, R> {
 impl<R: Row> Iterator for PackedIter<'_, R> {
     type Item = R;
 
+    #[inline]
     fn next(&mut self) -> Option<R> {
         self.places.next().map(|place| self.rows.at(place))
     }

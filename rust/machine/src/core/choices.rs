@@ -115,6 +115,11 @@ impl Choices {
         self.rows.kept_bytes() + kinds + numbers + loads
     }
 
+    /// The same with its rows as they came, for those who go through it again and again.
+    pub fn opened(&self) -> Self {
+        Self { rows: self.rows.opened(), loads: self.loads.opened(), ..self.clone() }
+    }
+
     /// Whether it knows none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -150,14 +150,12 @@ pub struct GraphStep {
     /// it waited for, not all that it touched.
     pub(super) stands: bool,
     pub(super) ports: PortUse,
-    /// Where its edges end; those of the one before end where its own begin.
-    edges: u32,
 }
 
 impl Row for GraphStep {
-    type Words = [u64; 9];
+    type Words = [u64; 8];
 
-    fn words(&self, _: u64) -> [u64; 9] {
+    fn words(&self, _: u64) -> [u64; 8] {
         [
             u64::from(self.opcode),
             self.engine as u64,
@@ -167,11 +165,10 @@ impl Row for GraphStep {
             self.ready.0,
             u64::from(self.dynamic) | u64::from(self.stands) << 1,
             self.ports.bits(),
-            u64::from(self.edges),
         ]
     }
 
-    fn of_words([opcode, engine, bound, site, work, ready, flags, ports, edges]: [u64; 9], _: u64) -> Self {
+    fn of_words([opcode, engine, bound, site, work, ready, flags, ports]: [u64; 8], _: u64) -> Self {
         Self {
             opcode: opcode as u16,
             engine: Engine::ALL[engine as usize],
@@ -182,7 +179,6 @@ impl Row for GraphStep {
             dynamic: flags & 1 != 0,
             stands: flags & 2 != 0,
             ports: PortUse::of_bits(ports),
-            edges: edges as u32,
         }
     }
 }
@@ -228,6 +224,8 @@ pub struct RunGraph {
     last: Vec<u32>,
     steps: PackedRows<GraphStep>,
     edges: PackedRows<GraphEdge>,
+    /// Where the edges of each instruction end; those of the next one begin there.
+    ends: PackedRows<u32>,
     pub(super) meetings: Vec<GraphMeeting>,
     /// Instructions that start no sooner than a moment, for what another core did.
     floors: Vec<(u32, u64)>,
@@ -252,6 +250,7 @@ impl RunGraph {
             last: Vec::new(),
             steps: PackedRows::default(),
             edges: PackedRows::default(),
+            ends: PackedRows::default(),
             meetings: Vec::new(),
             floors: Vec::new(),
             latency: Picos::ZERO,
@@ -278,8 +277,8 @@ impl RunGraph {
 
     /// What an instruction comes after.
     pub fn edges(&self, step: usize) -> PackedIter<'_, GraphEdge> {
-        let first = step.checked_sub(1).map_or(0, |before| self.steps.at(before).edges);
-        self.edges.range(first as usize..self.steps.at(step).edges as usize)
+        let first = step.checked_sub(1).map_or(0, |before| self.ends.at(before));
+        self.edges.range(first as usize..self.ends.at(step) as usize)
     }
 
     /// The meeting of cores that an instruction was part of.
@@ -303,7 +302,13 @@ impl RunGraph {
     pub fn kept_bytes(&self) -> usize {
         let works = self.works.capacity() * size_of::<Work>();
         let numbers = self.numbers.capacity() * size_of::<(u64, SmallVec<[u32; 1]>)>();
-        self.steps.kept_bytes() + self.edges.kept_bytes() + works + numbers
+        self.steps.kept_bytes() + self.edges.kept_bytes() + self.ends.kept_bytes() + works + numbers
+    }
+
+    /// The same with its rows as they came, for those who go through it again and again.
+    pub fn opened(&self) -> Self {
+        let (steps, edges, ends) = (self.steps.opened(), self.edges.opened(), self.ends.opened());
+        Self { steps, edges, ends, ..self.clone() }
     }
 
     /// Notes an edge of the instruction under way.
@@ -359,8 +364,8 @@ impl RunGraph {
             dynamic: issue.dynamic,
             stands: std::mem::take(&mut self.stands),
             ports,
-            edges: u32::try_from(self.edges.len()).unwrap_or(u32::MAX),
         });
+        self.ends.push(u32::try_from(self.edges.len()).unwrap_or(u32::MAX));
         self.ready = 0;
     }
 

@@ -33,6 +33,17 @@ impl RunSource {
         })
     }
 
+    /// The same with all rows as they came: a search goes through them again and again.
+    pub(super) fn opened(&self) -> Self {
+        Self {
+            graph: self.graph.opened(),
+            choices: self.choices.as_ref().map(Choices::opened),
+            sites: self.sites.clone(),
+            opcodes: self.opcodes.clone(),
+            ..*self
+        }
+    }
+
     pub(super) fn choices(&self) -> Option<&Choices> {
         self.choices.as_ref()
     }
